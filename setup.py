@@ -28,11 +28,13 @@ MODULES = {
     "_cpu": "bmrm.matrix",
     "_cuda": "bmrm.matrix",
     "_dlpack": "bmrm.base",
+    "_edges": "bmrm.io",
+    "_graph": "bmrm.graph",
     "_joint": "bmrm.losses",
     "_losses": "bmrm.losses",
     "_qp": "bmrm.linear.bundle",
-    "_shared_sums": "bmrm.distributed",
     "_svmlight": "bmrm.io",
+    "_text": "bmrm.io",
 }
 HEADERS = (".h", ".cuh", ".inl")
 # Nothing reads the flags of floating-point exceptions; keeping them exact would stop loops with conditions

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bmrm import errors as errors
+    from bmrm import estimators as estimators
     from bmrm import io as io
     from bmrm import losses as losses
     from bmrm import petsc as petsc
@@ -38,12 +39,14 @@ if TYPE_CHECKING:
     from bmrm.matrix.gpu.devices import WORTH_A_GPU as WORTH_A_GPU
     from bmrm.matrix.gpu.devices import gpu as gpu
     from bmrm.matrix.upload import Landing as Landing
+    from bmrm.reductions.facility import reduction as reduction
 
 _MODULES = {
     # train
     "solve": "linear.solve",
     "losses": "",
     "petsc": "",
+    "estimators": "",
     "path": "linear.path",
     "Result": "linear.result",
     "Model": "linear.models.model",
@@ -59,6 +62,8 @@ _MODULES = {
     "io": "",
     "gpu": "matrix.gpu.devices",
     "WORTH_A_GPU": "matrix.gpu.devices",
+    # reduce
+    "reduction": "reductions.facility",
     # select
     "select": "linear.selection.select",
     "Selection": "linear.selection.select",
@@ -77,7 +82,10 @@ _MODULES = {
 }
 """The module that holds each public name, below ``bmrm``."""
 
-__all__ = sorted({"__version__", *_MODULES} - {"petsc"})  # without petsc4py `from bmrm import *` works too
+_NEED_MORE = {"petsc", "estimators"}
+"""Names that need an optional package: `from bmrm import *` works without it."""
+
+__all__ = sorted({"__version__", *_MODULES} - _NEED_MORE)
 
 
 def __getattr__(name: str) -> "Any":
@@ -92,4 +100,4 @@ def __getattr__(name: str) -> "Any":
 
 
 def __dir__() -> list[str]:
-    return sorted({"petsc", *__all__})
+    return sorted({*_NEED_MORE, *__all__})

@@ -44,6 +44,12 @@ class ParameterError(BmrmError, ValueError):
     exit_code = 2
 
 
+class ReductionError(BmrmError, TypeError):
+    """A row function is not one that can be compiled, or its arguments do not fit it."""
+
+    exit_code = 2
+
+
 class DataError(BmrmError, ValueError):
     """Data, labels, weights or a model file cannot be used as they are."""
 

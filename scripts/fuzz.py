@@ -5,10 +5,11 @@
     python scripts/fuzz.py --replay SEED:CASE           run one case again, in this process
 
 Reading must return data, or raise an error of the documented classes whose text is one line of printable
-characters. SVMlight text must be read as by the reference parser of the tests, errors included, and a damaged
-cache must give the same data as the text. A signal, a sanitizer report, and a case that takes a minute or
-gigabytes are failures too, so cases run in a separate process. Each case depends only on the seed and its
-number. The input of a failing case is kept in the folder --out, and the command that replays it is printed.
+characters. SVMlight text and edge text must be read as by the reference parsers of the tests, errors
+included, and a damaged cache must give the same data as the text. A signal, a sanitizer report, and a case
+that takes a minute or gigabytes are failures too, so cases run in a separate process. Each case depends only
+on the seed and its number. The input of a failing case is kept in the folder --out, and the command that
+replays it is printed.
 """
 
 from __future__ import annotations
@@ -37,13 +38,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import scipy.io
 import scipy.sparse
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "io"))
-from reference import assert_agrees
+import reference
+import reference_edges
 
 import bmrm
 from bmrm.cli import loading
@@ -51,6 +54,7 @@ from bmrm.cli.options import parse as parse_options
 from bmrm.errors import BmrmError, DataError
 from bmrm.io import Csr, _svmlight, iter_svmlight, read_data
 from bmrm.io.cache import SUFFIX
+from bmrm.io.edges import EdgeParser, read_edges
 from bmrm.linear.models import content
 from bmrm.linear.models.checkpoint import Checkpoint, Problem, save
 from bmrm.linear.models.model import Model
@@ -71,6 +75,22 @@ TEXT = b"""# two lists of labels, a query, all kinds of numbers
 -1 qid:-4 3:0.30000000000000004 2:4.9e-324 1:1e308
 2 5:1 6:1 7:1 8:1 9:0.12345678 10:0.1234567890123456
 """
+EDGES = [
+    b"# a graph\n10\t20\n20\t9007199254740993\r\n\n% 1 2\n-7 10\n0 0 # a loop\n12345678901234567,5\n",
+    b"from,to,weight\n1,2,0.5\n3 , 1,-2e-3\n2,9,7 1111\n",
+    b"\xef\xbb\xbfann bob 1\n// a comment\nbob n\xc3\xa4me_that_is_long 2.5 99\ncy-7,ann,3\n",
+]
+EDGE_TOKENS = [
+    b"//",
+    b"%",
+    b"\n1 2\n",
+    b",",
+    b"\t",
+    b"\xc3\xa9",
+    b"\xed\xa0\x80",
+    b"9223372036854775808",
+    b"1 2 3\n" * 20,
+]
 TOKENS = [
     b":",
     b" ",
@@ -246,7 +266,7 @@ def text_case(rng: random.Random, corpus: Corpus) -> None:
     }
     how = {"threads": rng.choice([1, 2, 3, 7]), "block_bytes": rng.choice([1, 3, 64, 1 << 20])}
     for _ in range(10):
-        assert_agrees(corpus.write(mutated(rng, TEXT, TOKENS)).read_bytes(), options, **how)
+        reference.assert_agrees(corpus.write(mutated(rng, TEXT, TOKENS)).read_bytes(), options, **how)
 
 
 def file_case(rng: random.Random, corpus: Corpus) -> None:
@@ -274,6 +294,32 @@ def changing_case(rng: random.Random, corpus: Corpus) -> None:
 
     with suppress(DataError):
         read_data(path, land=write, threads=rng.choice([1, 3]))
+
+
+def edges_case(rng: random.Random, corpus: Corpus) -> None:
+    """Compare the reader of edges with the reference parser on a mutated text."""
+    options = {"labels": rng.choice(["auto", "auto", "integer", "string"]), "weights": rng.random() < 0.5}
+    how = {"threads": rng.choice([1, 2, 3, 7]), "block_bytes": rng.choice([1, 3, 64, 1 << 20])}
+    for _ in range(10):
+        text = mutated(rng, rng.choice(EDGES), [*TOKENS, *EDGE_TOKENS])
+        reference_edges.assert_agrees(corpus.write(text).read_bytes(), options, **how)
+
+
+def changing_edges_case(rng: random.Random, corpus: Corpus) -> None:
+    """Read edges from a file, plain or packed, that changes between the reader's passes."""
+    good = rng.choice(EDGES)
+    path = corpus.write(rng.choice([bytes, bytes, gzip.compress])(good * 30))
+
+    class Changing(EdgeParser):
+        def _reserve(self, edges: int) -> None:
+            with open(path, "r+b") as file:
+                file.write(mutated(rng, good * rng.choice([0, 1, 30, 31]) + b" ", [*TOKENS, *EDGE_TOKENS]))
+                if rng.random() < 0.5:
+                    file.truncate()
+
+    options = {"labels": rng.choice(["auto", "integer", "string"]), "threads": rng.choice([1, 3])}
+    with suppress(DataError), mock.patch("bmrm.io.edges.EdgeParser", Changing):
+        read_edges(path, **options)
 
 
 def read_any(path: Path, **options: Any) -> None:
@@ -402,6 +448,9 @@ CASES = (
         file_case,
         file_case,
         changing_case,
+        edges_case,
+        edges_case,
+        changing_edges_case,
         market_case,
         market_case,
         binary_case,

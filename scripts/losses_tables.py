@@ -6,6 +6,7 @@ python scripts/losses_tables.py
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bmrm import losses
@@ -61,14 +62,19 @@ def parameters_table() -> str:
 TABLES = {"losses": losses_table, "parameters": parameters_table}
 
 
-def page(text: str) -> str:
-    """Return the page with new tables; comments in the page name them."""
-    for name, make in TABLES.items():
+def replace_tables(text: str, tables: Mapping[str, Callable[[], str]], page: Path) -> str:
+    """Return the text of a page with new tables; comments in the page name them."""
+    for name, make in tables.items():
         block = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end -->\n)", re.DOTALL)
         text, count = block.subn(lambda match, make=make: f"{match[1]}\n{make()}\n{match[2]}", text)
         if count != 1:
-            raise SystemExit(f"{PAGE}: found {count} tables {name}, expected one")
+            raise SystemExit(f"{page}: found {count} tables {name}, expected one")
     return text
+
+
+def page(text: str) -> str:
+    """Return the page with new tables."""
+    return replace_tables(text, TABLES, PAGE)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)["project"]
 needed = project["dependencies"]
 if sys.argv[1] == "oldest":
+    needed += project["optional-dependencies"]["sklearn"]
     needed = [re.sub(r"^([\w-]+)>=([\d.]+)$", r"\1==\2.*", requirement) for requirement in needed]
 print(*needed, *project["optional-dependencies"]["test"])
 PY

@@ -7,7 +7,6 @@ does not touch the driver; the first call that needs a device does.
 from typing import NamedTuple
 
 from cuda.blackbox cimport *
-from ranks.shared_sums cimport SharedSums as CSharedSums
 from cpython.pycapsule cimport PyCapsule_New
 from cuda.joint cimport *
 from cuda.upload_stream cimport *

@@ -1,25 +1,22 @@
 """Binding of the SVMlight reader, from a text in memory or a file to CSR arrays, and of the checksum of the cache."""
 
-from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
+
+from bmrm.io._text cimport Bytes, Text, kPadding
 from svmlight.block_consumer cimport *
 
 import numpy as np
 
+include "text/reading.pxi"
+
 
 cdef extern from "svmlight/block.h" namespace "svmlight" nogil:
     const int64_t kMaxIndex
-    const int kPadding
 
     cdef enum class CFault "svmlight::Fault"(int):
         kNone
-
-    cdef struct Place:
-        int64_t line
-        int64_t column
-        int64_t token
 
     cdef cppclass Options:
         int64_t smallest
@@ -35,52 +32,7 @@ cdef extern from "svmlight/block.h" namespace "svmlight" nogil:
         double* labels
         int64_t* queries
 
-cdef extern from *:
-    """
-    #include <new>
-    #include <system_error>
-    #include "svmlight/bytes.h"
-
-    static PyObject* changed_error;
-    static PyObject* long_line_error;
-
-    /* Converts an exception of the reader to a Python exception. */
-    static void raise_python() {
-        try {
-            throw;
-        } catch (const svmlight::FileChanged&) {
-            PyErr_SetNone(changed_error);
-        } catch (const svmlight::LineTooLong&) {
-            PyErr_SetNone(long_line_error);
-        } catch (const std::system_error& error) {
-            errno = error.code().value();
-            PyErr_SetFromErrno(PyExc_OSError);
-        } catch (const std::bad_alloc&) {
-            PyErr_NoMemory();
-        } catch (const std::exception& error) {
-            PyErr_SetString(PyExc_RuntimeError, error.what());
-        }
-    }
-    """
-    void raise_python()
-    PyObject* changed_error
-    PyObject* long_line_error
-
-cdef extern from "svmlight/bytes.h" namespace "svmlight" nogil:
-    const size_t kLongestLine
-
-    cdef cppclass Bytes:
-        Bytes(const char* memory, size_t size) except +raise_python
-        Bytes(int descriptor, size_t size) except +raise_python
-        size_t size()
-
-    void read_at(int descriptor, char* to, size_t size, size_t offset) except +raise_python
-    Py_ssize_t c_whole_lines "svmlight::whole_lines"(
-        const Bytes& text, size_t start, size_t stop, size_t length) except +raise_python
-
 cdef extern from "svmlight/reader.h" namespace "svmlight" nogil:
-    ctypedef int (*Poll)() noexcept nogil
-
     cdef cppclass Reader:
         Reader(
             const Bytes& text, size_t start, size_t stop, size_t block_bytes, int threads, Poll poll
@@ -148,111 +100,8 @@ cdef extern from "svmlight/checksum.h" namespace "svmlight" nogil:
         uint32_t columns, cbool* in_range
     ) except +raise_python
 
-cdef extern from *:
-    """
-    /* Raises in Cython code the exception that PyErr_CheckSignals has left pending. */
-    static int raise_pending(void) { return PyErr_Occurred() ? -1 : 0; }
-    """
-    int raise_pending() except -1
-    int PyErr_CheckSignals()  # no `except`: the exception stays pending until the threads have ended
-
 
 MAX_INDEX = kMaxIndex
-PADDING = kPadding
-
-
-cdef int check_signals() noexcept with gil:
-    return PyErr_CheckSignals()
-
-
-cdef int poll() noexcept nogil:
-    return check_signals()
-
-
-cdef class Text:
-    """A text in memory; see the stub."""
-
-    cdef Bytes* bytes
-    cdef const unsigned char[::1] memory
-
-    def __dealloc__(self):
-        del self.bytes
-
-    @staticmethod
-    cdef Text of(text):
-        """Return a text as it is, or that of a buffer."""
-        if isinstance(text, Text):
-            return text
-        cdef Text made = Text.__new__(Text)
-        made.memory = text
-        cdef const char* p = ""
-        if made.memory.shape[0]:
-            p = <const char*>&made.memory[0]
-        made.bytes = new Bytes(p, made.memory.shape[0])
-        return made
-
-    cdef int check_range(self, Py_ssize_t start, Py_ssize_t stop) except -1:
-        """Raise unless this is a range of the text, which in memory is followed by padding."""
-        cdef Py_ssize_t padding = 0 if isinstance(self, FileText) else kPadding
-        if not 0 <= start <= stop <= <Py_ssize_t>self.bytes.size() - padding:
-            raise ValueError("range outside the text, or text without its padding")
-        return 0
-
-
-cdef class FileText(Text):
-    """The text of a file; see the stub."""
-
-    cdef int descriptor
-
-    def __cinit__(self, int descriptor, Py_ssize_t size):
-        if size < 0:
-            raise ValueError("size must not be negative")
-        self.descriptor = descriptor
-        self.bytes = new Bytes(descriptor, size)
-
-    def __len__(self):
-        return self.bytes.size()
-
-    def read(self, Py_ssize_t start, Py_ssize_t stop):
-        """Return the bytes ``[start, stop)``."""
-        self.check_range(start, stop)
-        found = np.empty(stop - start, np.uint8)
-        read_into(self.descriptor, found, start)
-        return found.tobytes()
-
-
-def read_into(int descriptor, unsigned char[::1] to, size_t offset):
-    """Fill an array with the bytes of a file from an offset on."""
-    cdef size_t size = to.shape[0]
-    cdef char* p = <char*>&to[0] if size else NULL
-    with nogil:
-        read_at(descriptor, p, size, offset)
-
-
-class ChangedError(Exception):
-    """A file has fewer bytes than when it was opened."""
-
-
-class LongLineError(Exception):
-    """A line is longer than ``LONGEST_LINE``."""
-
-
-changed_error = <PyObject*>ChangedError
-long_line_error = <PyObject*>LongLineError
-LONGEST_LINE = kLongestLine
-
-
-class TextError(Exception):
-    """A fault in a text: its name, and the line, column (both from 1) and offset of the token."""
-
-    def __init__(self, name, line, column, offset):
-        super().__init__(name, line, column, offset)
-        self.name = name
-        self.line = line
-        self.column = column
-        self.offset = offset
-
-
 FAULTS = ("", "label", "no_label", "pair", "index", "value", "range", "repeated", "query", "changed")
 
 
@@ -378,21 +227,6 @@ cdef fill(Reader* reader, Options& options, bint single, sink):
     return parsed
 
 
-cdef fault(name, const Place& at):
-    return TextError(name, at.line, at.column, at.token) if at.line else None
-
-
-cdef void* address(array):
-    return NULL if array is None else <void*><size_t>array.ctypes.data
-
-
-def shrunk(array, Py_ssize_t size):
-    """Return the array with the memory after the first ``size`` elements released."""
-    if array.size != size:
-        array.resize(size, refcheck=False)
-    return array
-
-
 def read_entries(
     const unsigned char[::1] text,
     Py_ssize_t start,
@@ -503,18 +337,6 @@ def line_count(text, Py_ssize_t length, *, int threads, size_t block_bytes):
         return reader.lines
     finally:
         del reader
-
-
-def whole_lines(text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t length):
-    """Return the end of the last line that ends in ``text[start:start + size]``, else of the next, else -1."""
-    cdef Text held = Text.of(text)
-    if not 0 <= start <= length <= <Py_ssize_t>held.bytes.size() or size < 1:
-        raise ValueError("window outside the text")
-    cdef Py_ssize_t stop = start + min(size, length - start)
-    cdef Py_ssize_t end
-    with nogil:
-        end = c_whole_lines(held.bytes[0], start, stop, length)
-    return end
 
 
 def checksum(const unsigned char[::1] data, *, int threads=1):

@@ -27,9 +27,10 @@ ORDER = os.environ.get("BMRM_TEST_ORDER")
 def _import_all() -> None:
     """Import all modules: one that a test imports first would keep what the test has replaced.
 
-    Modules that need MPI or PETSc are imported by their tests, when these are collected.
+    Modules that need MPI, PETSc or scikit-learn are imported by their tests, when these are collected.
     """
     apart = ("bmrm.petsc", "bmrm.distributed", "bmrm.linear.backends.ranks", "bmrm.matrix.petsc_rows")
+    apart += ("bmrm.estimators",)
     for module in pkgutil.walk_packages(bmrm.__path__, "bmrm."):
         if not module.name.startswith(apart):
             importlib.import_module(module.name)

@@ -16,7 +16,7 @@ import pytest
 
 import bmrm
 from bmrm import losses
-from bmrm.cli import predict, train
+from bmrm.cli import graph, predict, train
 from bmrm.linear import plan
 from bmrm.linear.backends.host import ascent as host_ascent
 from bmrm.linear.backends.host import row_space
@@ -41,7 +41,7 @@ from bmrm.losses import _losses
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMANDS = {"bmrm-train": train.main, "bmrm-predict": predict.main}
+COMMANDS = {"bmrm-train": train.main, "bmrm-predict": predict.main, "bmrm-graph": graph.main}
 LINK = re.compile(r"\]\(([^)#]+)")
 
 
@@ -95,7 +95,8 @@ class Unwrapping(doctest.DocTestFinder):
 def test_doctests(name, tmp_path, monkeypatch):
     if name == "bmrm.matrix._cuda" and not importlib.import_module(name).device_count():
         pytest.skip("there is no CUDA device")
-    needed = {"bmrm.petsc": "petsc4py", "bmrm.distributed": "mpi4py"}.get(".".join(name.split(".")[:2]))
+    needs = {"bmrm.petsc": "petsc4py", "bmrm.distributed": "mpi4py", "bmrm.estimators": "sklearn"}
+    needed = needs.get(".".join(name.split(".")[:2]))
     if needed and not os.environ.get("BMRM_REQUIRE_PETSC"):
         pytest.importorskip(needed, reason=f"{needed} is not installed; `make test` installs it")
     monkeypatch.chdir(tmp_path)

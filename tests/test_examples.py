@@ -53,6 +53,14 @@ def test_train_and_certify_agrees_with_numpy(tmp_path):
     assert "The certificate holds" in out
 
 
+def test_row_formulas_agree_with_numpy(tmp_path):
+    out = run("row_formulas.py", tmp_path)
+    assert "inertia  result, sum" in out
+    assert number(r"steps, (\S+)% of the labels", out) > 99.5
+    assert number(r"histogram: (\d+) of 12000", out) < 12
+    assert number(r"at most (\S+) from", out) < 1e-12
+
+
 def test_train_and_certify_needs_no_scikit_learn(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     spec = importlib.util.spec_from_file_location("train_and_certify", EXAMPLES / "train_and_certify.py")

@@ -30,7 +30,12 @@ LAM, TOL = 1e-5, 1e-3
 
 
 def counted(group: Any) -> dict[str, dict[str, int]]:
-    """Count what a rank sends to others, by kind, from now on."""
+    """Count what a rank sends to others, by kind, from now on.
+
+    Gradients of few columns are summed by an all-gather, as short sums are.
+    """
+    from bmrm.linear.backends.ranks.passes import RanksOperator
+
     counts: dict[str, dict[str, int]] = {}
 
     def note(kind: str, numbers: int) -> None:
@@ -39,10 +44,17 @@ def counted(group: Any) -> dict[str, dict[str, int]]:
         entry["bytes"] += 8 * numbers
 
     parts, by_columns, gathered = group.parts, group.total_by_columns, group.gathered
-    others = group.size - 1
+    others, multiply = group.size - 1, RanksOperator.rmatvec_blocks
+    in_gradients = False
+
+    def counting_product(self: Any, r: np.ndarray, starts: np.ndarray, out: np.ndarray) -> None:
+        nonlocal in_gradients
+        in_gradients = True
+        multiply(self, r, starts, out)
+        in_gradients = False
 
     def counting_parts(part: np.ndarray) -> np.ndarray:
-        note("sums", part.size * others)
+        note("gradients" if in_gradients and part.size else "sums", part.size * others)
         return parts(part)
 
     def counting_columns(rows: np.ndarray, reach: Any, bounds: np.ndarray, out: np.ndarray) -> None:
@@ -55,6 +67,7 @@ def counted(group: Any) -> dict[str, dict[str, int]]:
         return gathered(piece, bounds)
 
     group.parts, group.total_by_columns, group.gathered = counting_parts, counting_columns, counting_gathered
+    RanksOperator.rmatvec_blocks = counting_product  # type: ignore[method-assign]
     return counts
 
 

@@ -72,17 +72,17 @@ def counted(group: Any) -> dict[str, dict[str, int]]:
         entry["calls"] += 1
         entry["bytes"] += 8 * numbers
 
-    fetched, add_up, rank = Exchange.fetched, Exchange.add_up, group.rank
+    fetch, add_up, rank = Exchange.fetch, Exchange.add_up, group.rank
 
-    def counting_fetched(self: Any, piece: np.ndarray) -> np.ndarray:
+    def counting_fetch(self: Any, piece: np.ndarray) -> np.ndarray:
         note("weights", sum(self._asked) - self._asked[rank])
-        return fetched(self, piece)
+        return fetch(self, piece)
 
     def counting_add_up(self: Any, rows: np.ndarray, reach: Any, out: np.ndarray) -> None:
         note("gradients", len(rows) * (sum(self._wanted) - self._wanted[rank]))
         add_up(self, rows, reach, out)
 
-    Exchange.fetched, Exchange.add_up = counting_fetched, counting_add_up  # type: ignore[method-assign]
+    Exchange.fetch, Exchange.add_up = counting_fetch, counting_add_up  # type: ignore[method-assign]
     return counts
 
 
@@ -171,9 +171,12 @@ def main() -> None:
         for form in FORMS:
             median = sorted(runs[form], key=lambda run: run["seconds"])[options.repeats // 2]
             median["all_seconds"] = [run["seconds"] for run in runs[form]]
-            # What a solve begins and ends with is no part of an iteration: each kind is sent once in it.
-            kinds = ("gradients", "weights")
-            sent = [sum(one[kind]["bytes"] / one[kind]["calls"] for kind in kinds) for one in median["sent"]]
+            # What a solve begins and ends with is no part of an iteration: each kind is sent once in it, or
+            # never, as weights that each rank computes from whole cuts.
+            sent = [
+                sum(entry["bytes"] / entry["calls"] for kind, entry in one.items() if kind != "sums")
+                for one in median["sent"]
+            ]
             median["bytes_per_iteration"] = sum(sent) / options.ranks
             median["model_bytes"] = model(median["columns"], median["touched"], form, options.ranks)
             rows.append(median)

@@ -45,6 +45,22 @@ def loading() -> str:
     return heading("Loading", results) + table(["loader", "seconds", "MB/s"], rows) + ratios
 
 
+def loading_edges() -> str:
+    """Return the section on loading edge text."""
+    results = load("edges")
+    rows = [
+        [text, loader, f"{seconds:.3f}", f"{results['text_bytes'][text] / 1e6 / seconds:.0f}"]
+        for text, times in results["cpu_seconds"].items()
+        for loader, seconds in times.items()
+    ]
+    note = (
+        f"\n{results['edges']} edges; CPU seconds of one thread. Two threads against one, in wall time: "
+        f"{results['figures']['two_threads_over_one']:.2f} times. Only the reader and the loaders that say "
+        "numbered give numbered nodes; the others give columns.\n"
+    )
+    return heading("Loading edges", results) + table(["ids", "loader", "seconds", "MB/s"], rows) + note
+
+
 def products() -> str:
     """Return the section on products on the CPU."""
     results = load("spmv_cpu")
@@ -653,6 +669,7 @@ def page() -> str:
     return (
         INTRO
         + loading()
+        + loading_edges()
         + products()
         + gpu_products()
         + gpu_bounds()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import sys
 import threading
@@ -51,6 +52,19 @@ class Step(NamedTuple):
 
     words: tuple[str, ...]
     share: float | None = None
+
+
+def logarithmic_share(first: float, now: float, goal: float) -> float | None:
+    """Return how far an error has come from its first value to the goal, on a logarithmic scale.
+
+    Examples
+    --------
+    >>> logarithmic_share(1.0, 0.01, 1e-4)
+    0.5
+    """
+    if not 0.0 < goal < first < math.inf:
+        return None
+    return min(1.0, math.log(first / max(now, goal)) / math.log(first / goal))
 
 
 class _Display(Protocol):

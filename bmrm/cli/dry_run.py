@@ -307,4 +307,5 @@ def _gpu_memory(size: Size, options: TrainOptions) -> GpuMemory:
 
 
 def _plan_options(options: TrainOptions) -> PlanOptions:
-    return PlanOptions(options.solver, options.cuts_per_pass, options.max_cuts)
+    relative_tol = options.tol if options.tol_kind == "rel" else None
+    return PlanOptions(options.solver, options.cuts_per_pass, options.max_cuts, tol=relative_tol)

@@ -60,6 +60,12 @@ PREDICT_MEANINGS = {
     **COMMON_MEANINGS,
     Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); nothing is written",
 }
+GRAPH_MEANINGS = {
+    Exit.OK: "success: converged",
+    **COMMON_MEANINGS,
+    Exit.LIMIT: "a limit was hit before convergence (iterations, time, precision); the scores are written",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); the scores so far are written",
+}
 BENCH_MEANINGS = {
     Exit.OK: "success",
     **COMMON_MEANINGS,

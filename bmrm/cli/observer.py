@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from bmrm.base.interrupts import hold_signals
-from bmrm.base.progress import ProgressLine, Step
+from bmrm.base.progress import ProgressLine, Step, logarithmic_share
 
 if TYPE_CHECKING:
     from bmrm.distributed import Group
@@ -36,13 +36,6 @@ def _words(state: Progress) -> tuple[str, ...]:
         f"objective {state.objective:.6g}",
         f"cuts {state.cuts}",
     )
-
-
-def _share_done(first_gap: float, state: Progress) -> float | None:
-    """Return how far the gap has come from its first value to the tolerance, on a logarithmic scale."""
-    if not 0.0 < state.tol < first_gap < math.inf:
-        return None
-    return min(1.0, math.log(first_gap / max(state.gap, state.tol)) / math.log(first_gap / state.tol))
 
 
 def log_record(state: Progress) -> dict[str, Any]:
@@ -89,7 +82,9 @@ class Observer:
         with self.keeping_failure():
             if not math.isfinite(self._first_gap):
                 self._first_gap = state.gap
-            self._line.update(lambda: Step(_words(state), _share_done(self._first_gap, state)))
+            self._line.update(
+                lambda: Step(_words(state), logarithmic_share(self._first_gap, state.gap, state.tol))
+            )
         with self.keeping_failure():
             self._write_log(state)
         if self._checkpoint is not None and self._is_due():

@@ -179,6 +179,47 @@ def _namespace(parser: CommandParser, argv: Sequence[str]) -> dict[str, Any]:
 _LOSS_PREFIX = "loss parameter "
 
 
+_BRIEF = f"""\
+  --loss NAME         hinge, logistic, squared, multiclass, ... (default: {TrainOptions.loss})
+  --reg NAME          l2, l1 or elastic_net (default: {TrainOptions.reg})
+  --lambda X          weight of the regularisation (default: {TrainOptions.lam:g})
+  -c, --cost C        LIBLINEAR's C instead: lambda = 1/(C m) for m rows
+  --intercept         add an unpenalised intercept
+  -e, --tol X         certified relative gap to stop at (default: {TrainOptions.tol:g})
+  --max-time SECONDS  stop after this time, with the best model so far
+  -C                  choose lambda by cross validation, and train with it
+  -v, --folds K       K-fold cross validation without a model
+  --device WHERE      auto, cpu, cuda or cuda:N (default: {TrainOptions.device})
+  --dry-run           print the memory that training needs, and exit
+  --json              print one JSON object on stdout
+
+examples:
+  bmrm-train --loss logistic --intercept train.svm train.model
+  bmrm-train -C --metric auc train.svm.gz
+  mpiexec -n 4 bmrm-train --lambda 1e-5 'part-*.svm' train.model
+
+--help-all lists all options and the exit codes.\
+"""
+"""What ``--help`` prints besides usage and description; it fits a terminal of 24 lines and 80 columns."""
+
+_SYNONYMS = {
+    "--alpha": "--lambda",
+    "--penalty": "--reg",
+    "--regularization": "--reg",
+    "--epochs": "--max-iter",
+    "--iterations": "--max-iter",
+    "--jobs": "--threads",
+    "--n-jobs": "--threads",
+    "--gpu": "--device cuda",
+    "--cpu": "--device cpu",
+    "--fit-intercept": "--intercept",
+    "--cv": "--folds",
+    "--timeout": "--max-time",
+    "--output": "MODEL, the second file",
+    "-o": "MODEL, the second file",
+}
+
+
 def build_parser() -> CommandParser:
     """Build the parser; the parameters of losses come from `bmrm.losses.PARAMETERS`."""
     from bmrm.losses import NAMES, PARAMETERS
@@ -188,7 +229,8 @@ def build_parser() -> CommandParser:
         usage=f"{PROGRAM} [options] DATA [MODEL]",
         description="Train a regularised linear model, with a certified bound on its suboptimality.",
         epilog=epilog(TRAIN_MEANINGS),
-        hints={"-s": "; use --loss and --reg instead of LIBLINEAR's solver types"},
+        brief=_BRIEF,
+        synonyms=_SYNONYMS,
     )
     parser.add_argument(
         "data",
@@ -329,7 +371,7 @@ def build_parser() -> CommandParser:
     _add(data, "--n-features", type=integer(1), metavar="N", help="number of features (default: as found)")
     _add(data, "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0")
     _add(data, "--cache", action=argparse.BooleanOptionalAction, help="keep a binary copy next to the text")
-    _add(data, "--device", choices=["auto", "cpu", "cuda"], help="where to train")
+    _add(data, "--device", type=_device, metavar="auto|cpu|cuda|cuda:N", help="where to train")
     _add(
         data,
         "--gpu-mem",
@@ -400,6 +442,16 @@ def _gpu_mem(text: str) -> int | None:
         raise argparse.ArgumentTypeError(
             f"found {text}, expected bytes, or a size such as 8G or 500M"
         ) from None
+
+
+_DEVICES = ("auto", "cpu", "cuda")
+
+
+def _device(text: str) -> str:
+    if text not in _DEVICES and not re.fullmatch(r"cuda:[0-9]+", text):
+        meant = "; did you mean cuda?" if text == "gpu" else f", expected {', '.join(_DEVICES)} or cuda:N"
+        raise argparse.ArgumentTypeError(f"found {text}{meant}")
+    return text
 
 
 def _cuts(text: str) -> int | str:

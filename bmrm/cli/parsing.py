@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import NoReturn
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from bmrm.errors import ParameterError
+
+SHELLS = ("bash", "zsh", "tcsh")
+"""The shells for which ``--print-completion`` prints a script."""
+
+FEW_CHOICES = 8
+"""Maximum number of choices that a message lists if none of them is similar to what was found."""
+
+VALUE_SYNONYMS = {
+    "gpu": "cuda",
+    "svm": "hinge",
+    "log": "logistic",
+    "logloss": "logistic",
+    "mse": "squared",
+    "mae": "absolute",
+    "lasso": "l1",
+    "ridge": "l2",
+}
+"""Values of other programs, and what they are called here."""
 
 
 class CommandParser(argparse.ArgumentParser):
     """An argument parser that raises `ParameterError` and leaves out options that were not given.
 
     - ``usage``: ends with ``[options]`` and the files
-    - ``hints``: for unknown options, by their first characters
+    - ``brief``: what ``--help`` prints after usage and description, if all options are too many for a screen;
+      ``--help-all`` prints those
+    - ``synonyms``: options of other programs, by what they are called here
     """
 
     def __init__(
@@ -24,9 +47,10 @@ class CommandParser(argparse.ArgumentParser):
         description: str,
         usage: str,
         epilog: str,
-        hints: Mapping[str, str] | None = None,
+        brief: str = "",
+        synonyms: Mapping[str, str] | None = None,
     ) -> None:
-        self.files, self.hints = usage.partition("[options] ")[2], hints or {}
+        self.files, self.synonyms = usage.partition("[options] ")[2], synonyms or {}
         super().__init__(
             prog=program,
             description=description,
@@ -34,9 +58,22 @@ class CommandParser(argparse.ArgumentParser):
             epilog=epilog,
             allow_abbrev=False,
             argument_default=argparse.SUPPRESS,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_help_formatter(),
+            add_help=False,
         )
+        if brief:
+            start = f"usage: {usage}\n\n{description}\n\n{brief}\n"
+            self.add_argument("-h", "--help", action=_Print, text=lambda: start, help="show the main options")
+            self.add_argument("--help-all", action=_Print, text=self.format_help, help="show all options")
+        else:
+            self.add_argument("-h", "--help", action="help", help="show all options")
         self.add_argument("--version", action="store_true", help="print the version and exit")
+        self.add_argument(
+            "--print-completion",
+            action=_PrintCompletion,
+            choices=SHELLS,
+            help="print a script for this shell",
+        )
 
     def parse_words(self, words: Iterable[str]) -> argparse.Namespace:
         """Parse options and files in any order; all words after ``--`` are files.
@@ -63,12 +100,83 @@ class CommandParser(argparse.ArgumentParser):
         known = self._option_string_actions
         if name in known or (not name.startswith("--") and name[:2] in known):
             return
-        hint = next((text for start, text in self.hints.items() if name.startswith(start)), "")
-        self.error(f"{name}: found no such option{hint}")
+        near = self.synonyms.get(name) or _nearest(name, known)
+        self.error(f"{name}: found no such option" + (f"; did you mean {near}?" if near else ""))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise for a value that is not among the choices, and name the most similar ones."""
+        choices = action.choices
+        if choices is None or value in choices:
+            return
+        names = [str(choice) for choice in choices]
+        synonym = VALUE_SYNONYMS.get(str(value))
+        near = synonym if synonym in names else _nearest(str(value), names)
+        if near or len(names) > FEW_CHOICES:
+            expected = f"did you mean {near}?" if near else f"{self.prog} --help-all lists them"
+            raise argparse.ArgumentError(action, f"found {value}; {expected}")
+        raise argparse.ArgumentError(action, f"found {value}, expected one of {', '.join(names)}")
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage, so that an error stays one line."""
         raise ParameterError(f"{message} (see {self.prog} --help)")
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """Return the most similar names for a message: those that the name begins, else those spelt alike.
+
+    Examples
+    --------
+    >>> _nearest("--lambd", ["--lambda", "--lambdas", "--loss"])
+    '--lambda or --lambdas'
+    >>> _nearest("elasticnet", ["l1", "l2", "elastic_net"])
+    'elastic_net'
+    """
+    known = [other for other in names if len(other) > 2 or not other.startswith("-")]
+    begun = [other for other in known if len(name.strip("-")) > 1 and other.startswith(name)]
+    return " or ".join(sorted(begun)[:3] or difflib.get_close_matches(name, known, n=2, cutoff=0.7))
+
+
+def _help_formatter() -> type[argparse.HelpFormatter]:
+    """Return the formatter of rich-argparse, for colours on a terminal, or else that of argparse."""
+    if sys.stdout is not None and sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+        try:
+            from rich_argparse import RawDescriptionRichHelpFormatter
+        except ImportError:
+            pass
+        else:
+            formatter: type[argparse.HelpFormatter] = RawDescriptionRichHelpFormatter
+            return formatter
+    return argparse.RawDescriptionHelpFormatter
+
+
+class _Print(argparse.Action):
+    """Print a text and end with exit code 0."""
+
+    def __init__(
+        self, option_strings: Sequence[str], dest: str, *, default: Any, text: Callable[[], str], help: str
+    ) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=default, help=help)
+        self._text = text
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        sys.stdout.write(self._text())
+        parser.exit()
+
+
+class _PrintCompletion(argparse.Action):
+    """Print the completion script of a shell, made by the package shtab."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, shell: Any, *_: object
+    ) -> None:
+        try:
+            import shtab
+        except ImportError:
+            raise ParameterError(
+                "--print-completion: needs the package shtab (pip install bmrm[cli])"
+            ) from None
+        print(shtab.complete(parser, shell))
+        parser.exit()
 
 
 def _is_number(word: str) -> bool:

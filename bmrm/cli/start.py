@@ -15,4 +15,6 @@ def _start(command: str) -> int:
     return code
 
 
-train, predict, bench = (partial(_start, command) for command in ("train", "predict", "bench"))
+train, predict, bench, graph = (
+    partial(_start, command) for command in ("train", "predict", "bench", "graph")
+)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.group import Group
-from bmrm.distributed.shared_sums import MAX_SHARED_DOUBLES
+from bmrm.distributed.shared_memory import MAX_SHARED_DOUBLES
 
 Index = NDArray[np.signedinteger] | slice
 

@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 from bmrm.distributed.group import Group
 from bmrm.distributed.options import check_alike
 from bmrm.errors import DataError, ParameterError
-from bmrm.io import _svmlight
+from bmrm.io import _svmlight, _text
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data
 from bmrm.io.formats import detect_format, read_matrix_file
@@ -207,13 +207,13 @@ def _line_start(text: Any, at: int, size: int) -> int:
     """Return the start of the first line that starts at ``at`` or later."""
     if at == 0 or at >= size:
         return min(at, size)
-    end = _svmlight.whole_lines(text, at - 1, 1, size)
+    end = _text.whole_lines(text, at - 1, 1, size)
     return size if end < 0 else end
 
 
 def _parse_nothing(parser: Parser) -> _svmlight.Parsed:
     """Parse an empty text."""
-    text = np.zeros(_svmlight.PADDING, np.uint8)
+    text = np.zeros(_text.PADDING, np.uint8)
     return parser.parse(text, 0, 0)
 
 

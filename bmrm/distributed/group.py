@@ -2,9 +2,9 @@
 
 MPI does not fix the order of a reduction, though it advises implementations to. Here the parts are exchanged
 unchanged and every sum is made in the order of the ranks, so for a given number of ranks a result is
-bit-identical from run to run, and the same on all ranks. A short sum costs one all-gather, which on one host
-is a read of shared memory (``src_cython/ranks/shared_sums.h``). A long sum costs as much as an all-reduce:
-each rank sums one piece, then the pieces are gathered.
+bit-identical from run to run, and the same on all ranks. A short sum costs one all-gather. A long sum costs
+as much as an all-reduce: each rank sums one piece, then the pieces are gathered. On one host long vectors go
+through shared memory (``shared_memory.py``).
 
 If a rank fails where the others may fail too (for example while it reads its part of a file), it informs
 them, and all raise the same error: `Group.together`. A rank that fails alone, in the middle of a solve,
@@ -31,8 +31,7 @@ from bmrm import errors
 from bmrm.base.threads import usable_cores
 from bmrm.base.vectors import Indices, Vector
 from bmrm.base.version import __version__
-from bmrm.distributed._shared_sums import SharedSums
-from bmrm.distributed.shared_sums import MAX_SHARED_DOUBLES, shared_memory
+from bmrm.distributed.shared_memory import MAX_SHARED_DOUBLES, Area
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.matrix._cpu import instruction_set
 
@@ -43,17 +42,15 @@ MAX_GATHERED_DOUBLES = 1 << 14
 """Maximum number of doubles of all ranks in one all-gather: for short sums the number of messages counts."""
 
 SPIN_SECONDS = 5e-3
-"""Time for which a waiting rank keeps its core before it naps.
+"""Time for which a waiting rank checks without a break before it naps.
 
-With more ranks than cores it naps at once: MPI itself never releases the core, so a rank would wait for whole
-time slices of the scheduler, and training would take a hundred times as long."""
+With more ranks than cores it offers the core to the others between these checks: MPI itself never releases
+it, so a rank would wait for whole time slices of the scheduler, and training would take a hundred times as
+long."""
 
 NAP_SECONDS = 2e-5
 """Time between two checks of a napping rank whether the others are done; long messages progress only in these
 checks."""
-
-SIGNAL_CHECK_SECONDS = 0.1
-"""Time between two checks of a waiting rank for signals."""
 
 FAILURE_WAIT_SECONDS = 2.0
 """Time that a failed rank waits for other ranks to fail too."""
@@ -75,10 +72,8 @@ class Group:
         Number of cores that it may use without sharing them, at least 1.
     crowded : bool
         Whether there are more ranks than cores.
-    shared_sums : bmrm.distributed._shared_sums.SharedSums or None
-        Shared memory for short sums; None if the ranks are on several hosts.
     area : Area or None
-        Shared memory for longer vectors; None if the ranks are on several hosts.
+        Shared memory for vectors; None for one rank, or ranks on several hosts.
 
     Raises
     ------
@@ -108,7 +103,7 @@ class Group:
         self._failures = _failure_comm(comm)
         self._check_likeness()
         self.number, self.cores, self.crowded = self._place()
-        self.shared_sums, self.area = shared_memory(comm, self.crowded)
+        self.area = Area.of(comm)
 
     def _check_likeness(self) -> None:
         """Raise unless all ranks run the same versions and instruction set, which identical bits require."""
@@ -138,12 +133,7 @@ class Group:
     def parts(self, part: Vector) -> Vector:
         """Return the vectors of all ranks, shape (size, length)."""
         found = np.empty((self.size, part.size))
-        if self.shared_sums is None or part.size > SharedSums.CAPACITY:
-            self._wait(self.comm.Iallgather(part, found))
-            return found
-        self.shared_sums.post(part)
-        while not self.shared_sums.collect(found, SIGNAL_CHECK_SECONDS):
-            pass
+        self._wait(self.comm.Iallgather(part, found))
         return found
 
     def add_up(self, numbers: NDArray[Any]) -> None:
@@ -239,14 +229,16 @@ class Group:
 
     def meet(self) -> None:
         """Wait until all ranks have called this; then what they wrote to shared memory is visible."""
-        self.parts(np.empty(0))
+        self._wait(self.comm.Ibarrier())
 
     def _wait(self, request: MPI.Request) -> None:
-        """Wait for other ranks: spin for a moment, then release the core between checks."""
-        until = time.monotonic() + (0.0 if self.crowded else SPIN_SECONDS)
+        """Wait for other ranks: spin for a moment, then nap between checks."""
+        until = time.monotonic() + SPIN_SECONDS
         while not request.Test():
             if time.monotonic() >= until:
                 time.sleep(NAP_SECONDS)
+            elif self.crowded:
+                os.sched_yield()
 
     def split(self, count: int) -> Indices:
         """Return the bounds of one piece per rank; sizes differ by at most one."""

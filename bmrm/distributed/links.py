@@ -39,7 +39,7 @@ class Links:
         everyones = group.everyones((found["name"], found["multiprocessors"]))
         self.alike = len(set(everyones)) == 1
         places = group.everyones(cuda.device_uuid(matrix.device))
-        apart = len(set(places)) == group.size and group.shared_sums is not None
+        apart = len(set(places)) == group.size and group.area is not None
         self.nccl = self._joined(self.alike and apart)
         if group.rank == 0 and group.size > 1:
             way = "gradients go from GPU to GPU by NCCL"
@@ -72,7 +72,6 @@ class Links:
             self.matrix.vector_dtype,
             total,
             group.add_up,
-            0 if group.shared_sums is None else group.shared_sums.address,
             self.nccl,
         )
         return made

@@ -1,4 +1,4 @@
-"""Reading data files: SVMlight text, its binary cache, Matrix Market, npz and npy."""
+"""Reading data files: SVMlight text, its binary cache, Matrix Market, npz and npy; graphs in `edges`."""
 
 from __future__ import annotations
 

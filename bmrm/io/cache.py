@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.atomic import atomic_write
 from bmrm.errors import escape_unprintable
-from bmrm.io import _svmlight
+from bmrm.io import _svmlight, _text
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
 from bmrm.io.regular import open_own_file
@@ -96,7 +96,7 @@ def load(path: str, key: dict[str, int], grammar: Grammar, threads: int) -> Data
     try:
         with open_own_file(path + SUFFIX) as (file, status):
             data = _load(file, status.st_size, {"source": key, "options": describe_options(grammar)}, threads)
-    except (OSError, _UnusableError, _svmlight.ChangedError):
+    except (OSError, _UnusableError, _text.ChangedError):
         return None
     except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError):
         return None

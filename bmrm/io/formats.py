@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.host_memory import require_memory
 from bmrm.errors import DataError, Float32Error, HostMemoryError, ParameterError
-from bmrm.io import _svmlight
+from bmrm.io import _text
 from bmrm.io.csr import Csr, as_floats, build_canonical, check_finite, check_layout
 from bmrm.io.data import Data
 from bmrm.io.matrix_market import read_matrix_market
@@ -187,7 +187,7 @@ def _wrap_library_errors(kind: str) -> Iterator[None]:
     """Turn any exception that a library raises for a damaged file into a `DataError`."""
     try:
         yield
-    except (DataError, MemoryError, _svmlight.ChangedError):
+    except (DataError, MemoryError, _text.ChangedError):
         raise
     except Exception as error:
         # A damaged offset can make a seek fail with EINVAL.

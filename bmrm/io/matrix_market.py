@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Indices
 from bmrm.errors import DataError
-from bmrm.io import _svmlight
+from bmrm.io import _svmlight, _text
 from bmrm.io.csr import Csr, build_canonical
 from bmrm.io.sources import Source
 from bmrm.io.text import Grammar, quote_token
@@ -75,10 +75,10 @@ def read_matrix_market(source: Source, grammar: Grammar) -> Csr | NDArray[np.flo
 def _read_padded(source: Source) -> tuple[Any, int]:
     if not source.is_plain:
         whole = source.file.read()
-        return whole + bytes(_svmlight.PADDING), len(whole)
-    text = np.empty(source.size + _svmlight.PADDING, np.uint8)
+        return whole + bytes(_text.PADDING), len(whole)
+    text = np.empty(source.size + _text.PADDING, np.uint8)
     text[source.size :] = 0
-    _svmlight.read_into(source.file.fileno(), text[: source.size], 0)
+    _text.read_into(source.file.fileno(), text[: source.size], 0)
     return text, source.size
 
 
@@ -113,7 +113,7 @@ def _read_header(text: Any, length: int) -> _Header:
 
 def _next_line(text: Any, start: int, length: int) -> tuple[bytes, int]:
     """Return the line at ``start`` and the start of the next."""
-    stop = _svmlight.whole_lines(text, start, 1, length) if start < length else length
+    stop = _text.whole_lines(text, start, 1, length) if start < length else length
     stop = length if stop < 0 else stop
     return bytes(memoryview(text)[start:stop]), stop
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.errors import DataError
-from bmrm.io import _svmlight
+from bmrm.io import _text
 
 UNCHANGED_FILE = "a file that does not change while it is read"
 """What messages say is expected."""
@@ -28,7 +28,7 @@ def check_unchanged(descriptor: int, before: os.stat_result, name: str) -> Itera
     """Raise `DataError` if a file has changed by the end of a block, instead of an error that this caused."""
     try:
         yield
-    except (DataError, _svmlight.ChangedError) as error:
+    except (DataError, _text.ChangedError) as error:
         _check_status(descriptor, before, name)
         if isinstance(error, DataError):
             raise
@@ -50,10 +50,10 @@ def _check_status(descriptor: int, before: os.stat_result, name: str) -> None:
 def read_array(file: BinaryIO, dtype: Any, shape: tuple[int, ...], offset: int) -> NDArray[Any]:
     """Read an array in C order from a file that was long enough for it when it was opened.
 
-    Raise `_svmlight.ChangedError` if the file is shorter than it was.
+    Raise `_text.ChangedError` if the file is shorter than it was.
     """
     found = np.empty(shape, dtype)
-    _svmlight.read_into(file.fileno(), found.reshape(-1).view(np.uint8), offset)
+    _text.read_into(file.fileno(), found.reshape(-1).view(np.uint8), offset)
     return found
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bmrm.base.arguments import flag, integer, refuse
 from bmrm.base.host_memory import require_memory
 from bmrm.errors import DataError, Float32Error, ParameterError
-from bmrm.io import _svmlight
+from bmrm.io import _svmlight, _text
 from bmrm.io.regular import UNCHANGED_FILE
 from bmrm.io.sources import Source
 
@@ -26,7 +26,7 @@ ZeroBased = bool | Literal["auto"]
 
 BLOCK_BYTES = 1 << 20  # text that a thread parses at a time: a few milliseconds of work
 CHUNK_BYTES = 64 << 20  # text of a pipe or decompressor that is held at a time
-MAX_LINE_BYTES = _svmlight.LONGEST_LINE  # a file with a longer line is not text
+MAX_LINE_BYTES = _text.LONGEST_LINE  # a file with a longer line is not text
 MAX_TOKEN_CHARS = 40  # of a token that a message quotes
 PAIRS = "index:value pairs"
 NO_PAIRS = "found no index:value on any line, expected a label and index:value pairs; a table is not read"
@@ -117,9 +117,9 @@ class Parser:
                 block_bytes=self.block_bytes,
                 land=partial(self._choose_sink, land),
             )
-        except _svmlight.TextError as error:
+        except _text.TextError as error:
             raise self._error(error, text, stop, grammar) from None
-        except _svmlight.LongLineError:
+        except _text.LongLineError:
             raise long_line_error(self.name) from None
         if self._unlabelled is None and part.no_label_at is not None:
             self._unlabelled = self._error(part.no_label_at, text, stop, grammar)
@@ -151,7 +151,7 @@ class Parser:
             self.has_zero = _svmlight.has_zero_index(
                 text, length, threads=self.threads, block_bytes=self.block_bytes
             )
-        except _svmlight.LongLineError:
+        except _text.LongLineError:
             raise long_line_error(self.name) from None
 
     @property
@@ -189,8 +189,8 @@ class Parser:
         if self.has_lists and self.max_index < 0:
             raise DataError(f"{self.name}: {NO_PAIRS}")
 
-    def _error(self, fault: _svmlight.TextError, text: Any, stop: int, grammar: Grammar) -> DataError:
-        rest = _peek(text, fault.offset, stop)
+    def _error(self, fault: _text.TextError, text: Any, stop: int, grammar: Grammar) -> DataError:
+        rest = peek(text, fault.offset, stop)
         kind = Float32Error if fault.name == "value" and grammar.dtype == np.float32 else DataError
         return kind(
             f"{self.name}:{self.lines + fault.line}:{fault.column}: "
@@ -240,10 +240,10 @@ def long_line_error(name: str) -> DataError:
     return DataError(f"{name}: found a line longer than {MAX_LINE_BYTES} bytes, expected text")
 
 
-def _peek(text: Any, first: int, last: int) -> bytes:
+def peek(text: Any, first: int, last: int) -> bytes:
     """Return the bytes from ``first`` to ``last``, at most `_MAX_FAULT_BYTES`."""
     last = min(last, first + _MAX_FAULT_BYTES)
-    return text.read(first, last) if isinstance(text, _svmlight.FileText) else bytes(text[first:last])
+    return text.read(first, last) if isinstance(text, _text.FileText) else bytes(text[first:last])
 
 
 def quote_token(text: bytes | memoryview) -> str:
@@ -260,16 +260,15 @@ def quote_token(text: bytes | memoryview) -> str:
     return f'"{shown}"' + ("..." if len(word) > MAX_TOKEN_CHARS else "")
 
 
-def file_text(source: Source) -> _svmlight.FileText:
+def file_text(source: Source) -> _text.FileText:
     """Return the text of a source that is a plain file."""
-    return _svmlight.FileText(source.file.fileno(), source.size)
+    return _text.FileText(source.file.fileno(), source.size)
 
 
-def line_windows(text: Any, length: int, size: int) -> Iterator[tuple[int, int]]:
-    """Split a text into runs of whole lines of about ``size`` bytes."""
-    start = 0
+def line_windows(text: Any, length: int, size: int, start: int = 0) -> Iterator[tuple[int, int]]:
+    """Split a text, from the line at ``start`` on, into runs of whole lines of about ``size`` bytes."""
     while start < length:
-        stop = -1 if length - start <= size else _svmlight.whole_lines(text, start, size, length)
+        stop = -1 if length - start <= size else _text.whole_lines(text, start, size, length)
         if stop < 0:
             stop = length
         yield start, stop
@@ -284,24 +283,24 @@ def read_chunks(
     Yields
     ------
     text : ndarray of uint8
-        Whole lines, then at least `_svmlight.PADDING` bytes.
+        Whole lines, then at least `_text.PADDING` bytes.
     length : int
         Number of bytes of the whole lines.
     """
-    text = np.empty(size + _svmlight.PADDING, np.uint8)
+    text = np.empty(size + _text.PADDING, np.uint8)
     filled = 0
     while True:
-        room = len(text) - _svmlight.PADDING
+        room = len(text) - _text.PADDING
         count = file.readinto(text[filled:room].data)  # type: ignore[attr-defined]
         filled += count
         if count == 0:
-            text[filled : filled + _svmlight.PADDING] = 0
+            text[filled : filled + _text.PADDING] = 0
             if filled:
                 yield text, filled
             return
         if filled < room:
             continue
-        stop = _svmlight.whole_lines(text, 0, filled, filled)
+        stop = _text.whole_lines(text, 0, filled, filled)
         if stop < 0 and text[:filled].all():
             if room >= MAX_LINE_BYTES:
                 raise long_line_error(name)

@@ -101,7 +101,7 @@ def rank_memory(
     touched = size.columns * n_outputs if owned else None
     vectors = _row_bytes(size.rows * n_outputs, joint=joint, ascent=False)
     vectors += weight_bytes(weights, ranks, touched)
-    width = -(-weights // ranks) if owned or split_cuts else weights
+    width = -(-weights // ranks) if split_cuts else weights
     return {**matrix_bytes(size), "vectors": vectors, "bundle": bundle.bytes_of(width)}
 
 

@@ -32,7 +32,7 @@ from bmrm.linear.memory import (
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.dual_ascent import MAX_VALUES_PER_COLUMN, is_wide
 from bmrm.linear.solvers.interior_rule import may_step
-from bmrm.linear.solvers.newton import hessian_pays, newton_pays
+from bmrm.linear.solvers.newton import FINE_TOL, hessian_pays, newton_pays
 from bmrm.linear.solvers.steps import FirstStep
 from bmrm.losses import CallableLoss, JointLoss, Loss, ScalarLoss
 from bmrm.matrix.adapted import MatrixAdapter
@@ -96,6 +96,7 @@ class PlanOptions(NamedTuple):
     cuts_per_pass: int | str = "auto"
     max_cuts: int | None = None
     resumed_blocks: int | None = None  # cuts per pass of the checkpoint that the solve continues
+    tol: float | None = None  # relative; None if it is absolute
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class Plan:
     (`bmrm.linear.backends.host.row_space`), on a GPU, or spread over several processes."""
     weights: WeightLayout
     step: FirstStep  # the kind of step that the solve begins with
+    hessian: bool  # Newton's points on the host come from a Hessian, and not from conjugate gradients
     blocks: int  # cuts per pass
     intercept: str
     # Weights, margins and cuts are on the GPU; they are combinations of rows
@@ -174,16 +176,19 @@ def make_plan(facts: Facts, options: PlanOptions) -> Plan:
     backend = _backend(facts, on_gpu=on_gpu, row_space=row_space)
     weights = _weight_layout(facts)
     intercept = _intercept(facts)
+    split_cuts = _splits_cuts(facts, options, newton=newton)
+    ascent = step.value == "ascent"
     return Plan(
         backend.value,
         weights.value,
         step.value,
+        _forms_hessian(facts, options),
         blocks.value,
         intercept.value,
         on_gpu,
         row_space,
-        split_cuts=_splits_cuts(facts, options, newton=newton),
-        memory=_memory(facts, options, blocks.value, ascent=step.value == "ascent", row_space=row_space),
+        split_cuts,
+        _memory(facts, options, blocks.value, ascent=ascent, row_space=row_space, split_cuts=split_cuts),
         reasons={
             "backend": backend.reason,
             "weights": weights.reason,
@@ -197,21 +202,37 @@ def make_plan(facts: Facts, options: PlanOptions) -> Plan:
 def _first_step(facts: Facts, options: PlanOptions) -> Decision[FirstStep]:
     if options.solver != "ocas":
         return Decision("cuts", f"solver {options.solver} takes cuts alone")
-    newton = _newton(facts)
+    newton = _newton(facts, options)
     if newton.value:
         return Decision("newton", newton.reason)
     ascent = _ascent(facts, options)
     return Decision("ascent" if ascent.value else "cuts", f"{ascent.reason}; {newton.reason}")
 
 
-def _newton(facts: Facts) -> Decision[bool]:
+def _newton(facts: Facts, options: PlanOptions) -> Decision[bool]:
     if facts.owned:
         return Decision(False, "Newton's steps need all weights on each rank")
-    if not newton_pays(facts.operator, facts.rows, facts.loss, facts.penalty):
-        return Decision(False, "Newton's steps would cost more than the passes that they save")
+    if newton_pays(facts.operator, facts.rows, facts.loss, facts.penalty):
+        if hessian_pays(facts.operator):
+            return Decision(True, "X is so narrow that a Hessian costs less than the passes that it saves")
+        return Decision(True, "conjugate gradients take few products for a Newton step")
+    if _fine_hessian_pays(facts, options):
+        return Decision(True, "at so fine a tolerance a Hessian costs less than the passes that it saves")
+    return Decision(False, "Newton's steps would cost more than the passes that they save")
+
+
+def _forms_hessian(facts: Facts, options: PlanOptions) -> bool:
+    """Whether Newton's points, if there are any, come from a Hessian."""
     if hessian_pays(facts.operator):
-        return Decision(True, "X is so narrow that a Hessian costs less than the passes that it saves")
-    return Decision(True, "conjugate gradients take few products for a Newton step")
+        return True
+    by_products = newton_pays(facts.operator, facts.rows, facts.loss, facts.penalty)
+    return not by_products and _fine_hessian_pays(facts, options)
+
+
+def _fine_hessian_pays(facts: Facts, options: PlanOptions) -> bool:
+    """Whether a Hessian pays because the tolerance is fine."""
+    fine = options.tol is not None and options.tol < FINE_TOL
+    return fine and facts.loss.smooth and hessian_pays(facts.operator, fine=True)
 
 
 def _ascent(facts: Facts, options: PlanOptions) -> Decision[bool]:
@@ -371,7 +392,7 @@ def _intercept(facts: Facts) -> Decision[str]:
 
 
 def _memory(
-    facts: Facts, options: PlanOptions, blocks: int, *, ascent: bool, row_space: bool
+    facts: Facts, options: PlanOptions, blocks: int, *, ascent: bool, row_space: bool, split_cuts: bool
 ) -> dict[str, int]:
     bundle, size, n_outputs = BundleSize(options.max_cuts, blocks), facts.size, facts.operator.n_outputs
     joint = isinstance(facts.loss, JointLoss)
@@ -387,7 +408,7 @@ def _memory(
         bundle,
         joint=joint,
         owned=facts.owned,
-        split_cuts=facts.penalty.plain,
+        split_cuts=split_cuts,
     )
 
 

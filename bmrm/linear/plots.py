@@ -60,18 +60,30 @@ def plot_selection(selection: Any, ax: Axes | None = None) -> Axes:
     ax = _axes(ax)
     order = np.argsort(selection.lams)
     lams, mean, error = (x[order] for x in (selection.lams, selection.mean, selection.standard_error))
-    ax.plot(np.repeat(lams[:, None], selection.folds.number, 1), selection.scores[order], ".", color="0.75")
-    ax.errorbar(
-        lams, mean, error, fmt="o-", capsize=3, label=f"mean of {selection.folds.number} folds, 1 s.e."
-    )
+    folds = selection.folds.number
+    every = ax.plot(np.repeat(lams[:, None], folds, 1), selection.scores[order], ".", color="0.75")
+    every[0].set_label("each fold")
+    ax.errorbar(lams, mean, error, fmt="o-", capsize=3, label=f"mean of {folds} folds ± standard error")
     best = selection.lams[selection.best]
     ax.axvline(best, color="tab:green", linestyle="--", label=f"best: {best:.3g}")
     simple = selection.lams[selection.one_standard_error]
     ax.axvline(simple, color="tab:orange", linestyle=":", label=f"within one s.e.: {simple:.3g}")
-    ax.set(xscale="log", xlabel="lam", ylabel=f"{selection.metric}, held out")
+    ax.set(xscale="log", xlabel="lam", ylabel=f"{selection.metric} on held-out rows")
+    chosen = selection.lam
+    if len(lams) > 1 and chosen in (lams[0], lams[-1]):
+        end = "smallest" if chosen == lams[0] else "largest"
+        ax.set_xlabel(f"lam (the choice is the {end} of the grid: extend it)")
     ax.grid(alpha=0.3)
-    ax.legend()
+    _legend_above(ax)
     return ax
+
+
+def _legend_above(ax: Axes, *others: Axes) -> None:
+    """Put the legend of axes that share a frame above it, off the points."""
+    entries = [axes.get_legend_handles_labels() for axes in (ax, *others)]
+    handles = [handle for some, _ in entries for handle in some]
+    labels = [label for _, some in entries for label in some]
+    ax.legend(handles, labels, ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False)
 
 
 def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
@@ -93,18 +105,22 @@ def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
         If matplotlib is missing.
     """
     ax = _axes(ax)
+    from matplotlib.ticker import MaxNLocator
+
     results = sorted(path, key=lambda result: result.lam)
     lams = [r.lam for r in results]
     ax.fill_between(lams, [r.lower_bound for r in results], [r.objective for r in results], alpha=0.3)
     ax.plot(lams, [r.objective for r in results], "o-", label="objective")
     ax.plot(lams, [r.lower_bound for r in results], "--", label="lower bound")
-    ax.set(xscale="log", xlabel="lam", ylabel="J")
+    ax.set(xscale="log", xlabel="lam", ylabel="J of the model, and its bound")
     ax.grid(alpha=0.3)
     passes = ax.twinx()
-    passes.plot(lams, [r.n_iter for r in results], ".:", color="0.5")
+    numbers = [r.n_iter for r in results]
+    passes.plot(lams, numbers, ".:", color="0.5", label="passes over the data (right)")
     passes.set_ylabel("passes over the data")
-    passes.set_ylim(bottom=0)
-    ax.legend()
+    passes.set_ylim(0.0, 1.3 * max(numbers, default=1) + 1.0)
+    passes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend_above(ax, passes)
     return ax
 
 

@@ -216,7 +216,8 @@ def solve(
 
     # 2. The plan: all decisions
     resumed = warm_start.problem.blocks if isinstance(warm_start, Checkpoint) else None
-    asked = PlanOptions(solver, problem.cuts_per_pass, max_cuts, resumed)
+    relative_tol = tol if tol_kind == "rel" else None
+    asked = PlanOptions(solver, problem.cuts_per_pass, max_cuts, resumed, relative_tol)
     plan = make_plan(backend.facts(problem), asked)
     if backend.speaks:
         plan.log()

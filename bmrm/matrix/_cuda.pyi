@@ -156,7 +156,6 @@ class Ranks:
         dtype: npt.DTypeLike,
         total: Callable[[_F64], object],
         add_up: Callable[[npt.NDArray[Any]], object],
-        shared_sums: int = 0,
         nccl: Nccl | None = None,
     ) -> None: ...
 

@@ -63,20 +63,15 @@ cdef class Ranks:
     total, add_up : callable
         Replace an array by its sum over the ranks: `total` one of float64, `add_up` one of the type of the
         matrix, if there is no NCCL.
-    shared_sums : int, default 0
-        Address of a `bmrm.distributed._shared_sums.SharedSums`, used in place of ``total``; 0 for none.
     nccl : Nccl or None
     """
 
     cdef bb_ranks calls
-    cdef CSharedSums* shared_sums
     cdef object total, add_up, dtype, error
     cdef Nccl nccl
 
-    def __cinit__(
-        self, int32_t rank, int32_t size, dtype, total, add_up, size_t shared_sums=0, Nccl nccl=None
-    ):
-        self.shared_sums, self.nccl = <CSharedSums*>shared_sums, nccl
+    def __cinit__(self, int32_t rank, int32_t size, dtype, total, add_up, Nccl nccl=None):
+        self.nccl = nccl
         self.total, self.add_up, self.dtype = total, add_up, np.dtype(dtype)
         self.calls.rank, self.calls.size, self.calls.context = rank, size, <void*>self
         self.calls.total, self.calls.add_up = _total_of_ranks, _sum_of_ranks
@@ -100,10 +95,6 @@ cdef class Ranks:
 
 
 cdef int32_t _total_of_ranks(void* context, double* numbers, int64_t count) noexcept nogil:
-    cdef CSharedSums* sums = (<Ranks>context).shared_sums
-    if sums != NULL and count <= sums.capacity():
-        sums.total(numbers, count)
-        return 0
     with gil:
         return (<Ranks>context).run((<Ranks>context).total, numbers, count, np.dtype(np.float64))
 

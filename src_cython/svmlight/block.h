@@ -11,11 +11,14 @@
 #include <limits>
 #include <vector>
 
-#include "svmlight/number.h"
 #include "svmlight/pair.h"
-#include "svmlight/text.h"
+#include "text/blocks.h"
+#include "text/characters.h"
+#include "text/number.h"
 
 namespace svmlight {
+
+using namespace text;
 
 // The largest index as written: even if it is zero-based, there are at most 2^31 - 1 columns.
 constexpr int64_t kMaxIndex = 2147483646;
@@ -57,18 +60,9 @@ struct LabelList {
     size_t first, last;
 };
 
-// A token of the text; line 0 means none.
-struct Place {
-    int64_t line, column;  // from 1, the line within its block
-    int64_t token;         // offset in the text
-};
-
-struct Block {
-    // Offsets in the text: of a range of it, then, once counted, of the lines that begin there.
-    size_t first = 0, last = 0;
-    const char* begin = nullptr;  // the lines, while they are parsed
+struct Block : Span {
+    const char* begin = nullptr;  // the lines, while they are parsed; at least as many as rows
     const char* end = nullptr;
-    int64_t lines = 0;  // number of lines, so at least that of rows
     int64_t pairs = 0;  // number of colons, so at least that of nonzeros
     int64_t first_row = 0, first_nonzero = 0;
 

@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "common/hash.h"
-#include "svmlight/bytes.h"
-#include "svmlight/parallel.h"
+#include "text/bytes.h"
+#include "text/parallel.h"
 
 namespace svmlight {
+
+using namespace text;
 
 inline uint64_t checksum_piece(const unsigned char* p, size_t size) {
     constexpr int kLanes = 8;

@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "svmlight/parallel.h"
 #include "svmlight/rows.h"
+#include "text/parallel.h"
 
 namespace svmlight {
+
+using namespace text;
 
 // Maximum number of pieces with sums of their own.
 constexpr int64_t kMaxPieces = 16;

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "svmlight/number.h"
-#include "svmlight/text.h"
+#include "text/characters.h"
+#include "text/number.h"
 
 namespace svmlight {
+
+using namespace text;
 
 // The arrays to fill, `count` long each; rows and columns are null for a dense matrix, values for a
 // pattern.

@@ -8,14 +8,13 @@
 #pragma once
 
 #include <cstdint>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
-#include "svmlight/number.h"
-#include "svmlight/text.h"
+#include "text/characters.h"
+#include "text/number.h"
 
 namespace svmlight {
+
+using namespace text;
 
 struct Pair {
     const char* end;  // nullptr if the pair has another shape, which need not be wrong
@@ -24,37 +23,6 @@ struct Pair {
 };
 
 #if defined(__SSE2__)
-
-constexpr uint64_t kMantissaPowers[] = {1,
-                                        10,
-                                        100,
-                                        1000,
-                                        10000,
-                                        100000,
-                                        1000000,
-                                        10000000,
-                                        100000000,
-                                        1000000000,
-                                        10000000000,
-                                        100000000000,
-                                        1000000000000,
-                                        10000000000000,
-                                        100000000000000,
-                                        1000000000000000};
-
-// One bit for each of 16 bytes: whether it is a digit.
-inline uint32_t digit_mask(const char* p) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    const __m128i shifted = _mm_sub_epi8(bytes, _mm_set1_epi8('0'));
-    const __m128i digits = _mm_cmpeq_epi8(_mm_min_epu8(shifted, _mm_set1_epi8(9)), shifted);
-    return static_cast<uint32_t>(_mm_movemask_epi8(digits));
-}
-
-// The number that the first n of 8 digits spell, n in 0..8.
-inline uint64_t first_digits(uint64_t x, int n) {
-    const int half = 32 - 4 * n;
-    return eight_digits(x << half << half);
-}
 
 inline Pair read_plain_pair(const char* p) {
     constexpr Pair kOther = {nullptr, 0, 0};
@@ -81,12 +49,12 @@ inline Pair read_plain_pair(const char* p) {
         end = __builtin_ctz(stops | kLast);
         fraction = end - point - 1;
         if (fraction <= 8) {
-            mantissa = mantissa * kMantissaPowers[fraction] + first_digits(load_digits(q), fraction);
+            mantissa = mantissa * kIntegerPowers[fraction] + first_digits(load_digits(q), fraction);
         } else {
             if (fraction > 15 || whole > 3) return kOther;
-            mantissa = mantissa * kMantissaPowers[8] + eight_digits(load_digits(q));
+            mantissa = mantissa * kIntegerPowers[8] + eight_digits(load_digits(q));
             mantissa =
-                mantissa * kMantissaPowers[fraction - 8] + first_digits(load_digits(q + 8), fraction - 8);
+                mantissa * kIntegerPowers[fraction - 8] + first_digits(load_digits(q + 8), fraction - 8);
         }
     }
     if (__builtin_expect(end == 31 || whole + fraction == 0 || mantissa > kExactMantissa, 0)) return kOther;

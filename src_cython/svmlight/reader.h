@@ -1,79 +1,47 @@
-// Reads SVMlight text into CSR arrays, in two passes over blocks of whole lines.
+// Reads SVMlight text into CSR arrays, in two passes over blocks of whole lines (text/blocks.h).
 //
-// The first pass counts line ends and colons, which bound the rows and nonzeros of each block. Their running
-// sums are the places where the second pass writes, so that the final arrays are allocated once and no part
-// is ever stored twice. Blank lines, comments, qid: and added repeats make the bounds loose; the gaps are
-// closed at the end. Indices and values may go to a consumer instead, so that no array on the host holds
-// them. The blocks depend only on the text and their size, and the reported fault is the first of the text,
-// so the outcome is the same for any number of threads.
+// The first pass counts line ends and colons, which bound the rows and nonzeros of each block. Blank lines,
+// comments, qid: and added repeats make the bounds loose; the gaps are closed at the end. Indices and values
+// may go to a consumer instead, so that no array on the host holds them.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "svmlight/block.h"
-#include "svmlight/bytes.h"
 #include "svmlight/ordered_blocks.h"
-#include "svmlight/parallel.h"
+#include "text/blocks.h"
+#include "text/bytes.h"
+#include "text/parallel.h"
 
 namespace svmlight {
 
-struct Counts {
-    int64_t line_ends = 0, colons = 0;
-};
-
-// Byte counters, one per lane, are summed before they can overflow: the inner loop becomes plain SIMD.
-inline Counts count(const char* p, const char* end) {
-    constexpr int kLanes = 64;
-    Counts total;
-    while (end - p >= kLanes) {
-        uint8_t line_ends[kLanes] = {}, colons[kLanes] = {};
-        for (int round = 0; round < 255 && end - p >= kLanes; ++round, p += kLanes) {
-            for (int j = 0; j < kLanes; ++j) line_ends[j] += p[j] == '\n';
-            for (int j = 0; j < kLanes; ++j) colons[j] += p[j] == ':';
-        }
-        for (int j = 0; j < kLanes; ++j) total.line_ends += line_ends[j];
-        for (int j = 0; j < kLanes; ++j) total.colons += colons[j];
-    }
-    for (; p < end; ++p) {
-        total.line_ends += *p == '\n';
-        total.colons += *p == ':';
-    }
-    return total;
-}
+using namespace text;
 
 class Reader {
   public:
     // Reads the bytes [start, stop) of a text, which begin with a line.
     Reader(const Bytes& text, size_t start, size_t stop, size_t block_bytes, int threads, Poll poll)
-        : text_(text), start_(start), stop_(stop), threads_(threads), poll_(poll) {
-        for (size_t first = start; first < stop; first = blocks_.back().last) {
-            Block block;
-            block.first = first;
-            block.last = first + std::min(block_bytes, stop - first);
-            blocks_.push_back(block);
-        }
-    }
+        : text_(text),
+          start_(start),
+          stop_(stop),
+          threads_(threads),
+          poll_(poll),
+          blocks_(split<Block>(start, stop, block_bytes)) {}
 
     // First pass. Returns false if it was interrupted.
     bool count_all() {
-        const bool complete = for_each(blocks_.size(), threads_, poll_, [this](size_t b) {
-            Block& block = blocks_[b];
-            Bytes::Loan buffer(text_);
-            const Lines lines = lines_of(text_, start_, block.first, block.last, stop_, *buffer);
-            const char* const end = lines.bytes + (lines.end - lines.begin);
-            const Counts counts = count(lines.bytes, end);
-            block.first = lines.begin;
-            block.last = lines.end;
-            block.lines = counts.line_ends + (lines.begin < lines.end && end[-1] != '\n');
-            block.pairs = counts.colons;
-        });
+        const auto counted = [](Block& block, const char* begin, const char* end) {
+            const auto [line_ends, colons] = count<'\n', ':'>(begin, end);
+            block.lines = lines_in(begin, end, line_ends);
+            block.pairs = colons;
+        };
+        const bool complete = find_lines(text_, start_, stop_, blocks_, threads_, poll_, counted);
         for (Block& block : blocks_) {
             block.first_row = rows;
             block.first_nonzero = nonzeros;
@@ -104,11 +72,11 @@ class Reader {
     template <class Value>
     bool parse_all(const Options& options, const Arrays<Value>& arrays,
                    const svmlight_block_consumer* consumer) {
-        std::atomic<size_t> first_fault{std::numeric_limits<size_t>::max()};
+        FirstFault first_fault;
         std::optional<OrderedBlocks> ordered;
         if (consumer) ordered.emplace(*consumer);
         const auto parse_block = [&](size_t b) {
-            if (b > first_fault) return;
+            if (first_fault.precedes(b)) return;
             Arrays<Value> place = arrays;
             if (ordered) {
                 svmlight_slot slot;
@@ -128,9 +96,7 @@ class Reader {
                 if (ordered) ordered->pass(b, blocks_[b].nonzeros, blocks_[b].ones);
                 return;
             }
-            size_t seen = first_fault;
-            while (b < seen && !first_fault.compare_exchange_weak(seen, b)) {
-            }
+            first_fault.report(b);
             if (ordered) ordered->end_at(b);
         };
         const bool complete = for_each(blocks_.size(), threads_, poll_, [&](size_t b) {
@@ -144,7 +110,7 @@ class Reader {
         if (!complete) return false;
         consumer_failed = ordered && ordered->failed();
         if (consumer_failed) return true;
-        report(first_fault);
+        report(first_fault.block());
         if (fault != Fault::kNone) return true;
         summarise();
         index_shift = options.smallest == 0 && options.base == 1 && has_zero ? 1 : 0;
@@ -253,23 +219,17 @@ class Reader {
         rows = nonzeros = 0;
         for (Block& block : blocks_) {
             const int64_t shift = block.first_nonzero - nonzeros;
-            move(arrays.labels, block.first_row, rows, block.rows);
-            move(arrays.queries, block.first_row, rows, block.rows);
-            move(arrays.row_ends, block.first_row, rows, block.rows);
-            move(arrays.indices, block.first_nonzero, nonzeros, block.nonzeros);
-            if (!block.ones) move(arrays.values, block.first_nonzero, nonzeros, block.nonzeros);
+            move_part(arrays.labels, block.first_row, rows, block.rows);
+            move_part(arrays.queries, block.first_row, rows, block.rows);
+            move_part(arrays.row_ends, block.first_row, rows, block.rows);
+            move_part(arrays.indices, block.first_nonzero, nonzeros, block.nonzeros);
+            if (!block.ones) move_part(arrays.values, block.first_nonzero, nonzeros, block.nonzeros);
             for (int64_t i = 0; shift && i < block.rows; ++i) arrays.row_ends[rows + i] -= shift;
             block.first_row = rows;
             block.first_nonzero = nonzeros;
             rows += block.rows;
             nonzeros += block.nonzeros;
         }
-    }
-
-    template <class T>
-    static void move(T* array, int64_t from, int64_t to, int64_t count) {
-        if (array != nullptr && from != to && count > 0)
-            std::memmove(array + to, array + from, sizeof(T) * static_cast<size_t>(count));
     }
 
     const Bytes& text_;

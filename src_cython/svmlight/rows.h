@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "svmlight/parallel.h"
+#include "text/parallel.h"
 
 namespace svmlight {
+
+using namespace text;
 
 // A CSR matrix, with the sizes in bytes of a column number and of a value, 0 for no values.
 struct RowSource {

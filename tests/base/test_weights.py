@@ -6,6 +6,7 @@ metrics.
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,6 +122,20 @@ def test_an_integer_weight_counts_like_repeated_rows(name):
     assert_alike(
         solved(name, X, y, groups, sample_weight=weights), solved(name, X[rows], taken(y, rows), of_copies)
     )
+
+
+@pytest.mark.parametrize("name", ["squared", "huber", "squared_hinge", "logistic", "poisson"])
+def test_weights_that_make_few_rows_of_many_find_the_same_weights(name):
+    """Few sparse rows were left to cuts, which at a fine tolerance end far from what Newton's steps find."""
+    rng = np.random.default_rng(7)
+    X, s = rng.random((15, 30)), rng.integers(0, 5, 15)
+    y = rng.integers(0, 2, 15) * 2.0 - (name in ("squared_hinge", "logistic"))
+    options = {"C": 1.0, "fit_intercept": True, "tol": 1e-12}
+    weighted = bmrm.solve(sp.csr_array(X), y, name, sample_weight=s, **options)
+    repeated = bmrm.solve(sp.csr_array(X.repeat(s, axis=0)), y.repeat(s), name, **options)
+    assert weighted.status == repeated.status == "converged"
+    assert weighted.n_iter < 10
+    np.testing.assert_allclose(weighted.w, repeated.w, rtol=1e-7, atol=1e-9)
 
 
 def test_rows_of_a_query_may_be_repeated_if_pairs_are_counted():

@@ -15,9 +15,7 @@ import time
 import pytest
 from commands import start_python, two_classes, write_svmlight
 
-from bmrm.base.progress import fit_words
-from bmrm.cli.observer import _share_done
-from bmrm.linear.solvers.progress import Progress
+from bmrm.base.progress import fit_words, logarithmic_share
 
 CODE = (
     "import sys; from bmrm.base import progress; from bmrm.cli import train; "
@@ -98,16 +96,18 @@ def test_a_screen_shows_one_line_and_then_none(data, tmp_path, columns, rich):
     line = " ".join(f"'{word}'" for word in command)
     tmux = ["tmux", "-L", f"bmrm-{os.getpid()}", "-f", "/dev/null"]
     run = [*tmux, "new-session", "-d", "-s", "t", "-x", str(columns), "-y", "20"]
-    subprocess.run([*run, f"{line} >/dev/null; sleep 30"], check=True)
+    done = tmp_path / "done"
+    subprocess.run([*run, f"{line} >/dev/null; touch {done}; sleep 30"], check=True)
     try:
         screens = []
         deadline = time.monotonic() + 20.0
         while time.monotonic() < deadline:
+            ended = done.exists()
             capture = subprocess.run(
                 [*tmux, "capture-pane", "-p", "-t", "t"], capture_output=True, text=True, check=True
             )
             screens.append([row for row in capture.stdout.splitlines() if row.strip()])
-            if any(screens) and not screens[-1]:
+            if ended:
                 break
             time.sleep(0.05)
     finally:
@@ -129,5 +129,4 @@ def test_words_fit(columns):
     ("first", "gap", "share"), [(1.0, 1.0, 0.0), (1.0, 1e-2, 0.5), (1.0, 1e-5, 1.0), (1e-5, 1e-5, None)]
 )
 def test_the_share_is_that_of_the_logarithm_of_the_gap(first, gap, share):
-    state = Progress(3, 1.0, 1.0 - gap, gap, 1e-4, 2, 1.0, {}, 0.1, lambda: None, None)
-    assert _share_done(first, state) == (share if share is None else pytest.approx(share))
+    assert logarithmic_share(first, gap, 1e-4) == (share if share is None else pytest.approx(share))

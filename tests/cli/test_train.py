@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -365,13 +367,49 @@ def test_training_imports_no_scipy(data):
     assert (process.stdout, process.stderr) == ("set()\n", "")
 
 
-@pytest.mark.parametrize("command", ["train", "predict"])
-def test_help_documents_the_exit_codes(command, folder):
-    process = start(command, "--help", cwd=folder)
+@pytest.mark.parametrize(("command", "option"), [("train", "--help-all"), ("predict", "--help")])
+def test_help_documents_the_exit_codes(command, option, folder):
+    process = start(command, option, cwd=folder)
     out, err = process.communicate()
     assert (process.returncode, err) == (0, "")
     assert "130" in out
     assert "exit codes:" in out
+
+
+def test_help_fits_a_terminal(folder):
+    out, _ = start("train", "--help", cwd=folder).communicate()
+    assert len(out.splitlines()) <= 25
+    assert max(map(len, out.splitlines())) <= 80
+    for text in ("--loss", "--lambda", "-C", "examples:", "--help-all"):
+        assert text in out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_scripts_name_options_and_losses(folder, shell):
+    pytest.importorskip("shtab")
+    out, err = start("train", "--print-completion", shell, cwd=folder).communicate()
+    assert err == ""
+    assert "--l1-ratio" in out or "l1-ratio" in out
+    assert "squared_epsilon_insensitive" in out
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize(
+    ("words", "completion"), [(["--los"], "--loss"), (["--loss", "squared_h"], "squared_hinge")]
+)
+def test_bash_completes(folder, words, completion):
+    pytest.importorskip("shtab")
+    script, _ = start("train", "--print-completion", "bash", cwd=folder).communicate()
+    line = " ".join(f"'{word}'" for word in ["bmrm-train", *words])
+    ask = f"""
+COMP_WORDS=({line}); COMP_CWORD={len(words)}
+complete -p bmrm-train | sed 's/.*-F \\([^ ]*\\) .*/\\1/' > name
+$(cat name); printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    asked = subprocess.run(
+        ["bash", "-c", script + ask], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert completion in asked.stdout.split()
 
 
 def test_parse_is_what_the_report_says(data, bmrm_train):

@@ -534,9 +534,9 @@ from bmrm.distributed import Group
 
 group = Group(MPI.COMM_WORLD)
 if "apart" in sys.argv:  # as on two hosts
-    group.shared_sums = group.area = None
+    group.area = None
 else:
-    assert (group.shared_sums is None) == (group.size == 1)
+    assert (group.area is None) == (group.size == 1)
 rank, size = group.rank, group.size
 for count in (1, 7, 20_000):
     parts = [np.random.default_rng(r).standard_normal(count) * 10.0**r for r in range(size)]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from bmrm.errors import DataError
-from bmrm.io._svmlight import MAX_INDEX, PADDING
+from bmrm.io._svmlight import MAX_INDEX
+from bmrm.io._text import PADDING
 from bmrm.io.svmlight import join_parts
 from bmrm.io.text import Grammar, Parser
 

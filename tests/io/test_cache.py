@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bmrm.errors import DataError
-from bmrm.io import _svmlight, cache, read_data
+from bmrm.io import _svmlight, _text, cache, read_data
 
 TEXT = b"1 qid:1 1:0.5 3:1.5\n-1 qid:2 2:2\n1 qid:2\n"
 
@@ -245,5 +245,5 @@ def test_bytes_are_checked_while_they_are_read(tmp_path, threads):
     assert read(99_999) == (expected, False)
     indices[5] = -1
     assert not read(100_000)[1]
-    with pytest.raises(_svmlight.ChangedError):
+    with pytest.raises(_text.ChangedError):
         read(None, 100_001)

@@ -1,6 +1,7 @@
 """A path: results that stand on their own, progress, the table, pictures of it and of a selection."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -132,6 +133,29 @@ def test_a_picture_shows_the_numbers(data):
     assert ax.get_xscale() == "log"
     again = found.plot(ax)
     assert again is ax
+
+
+def test_a_picture_counts_whole_passes_and_hides_no_point(data):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
+    ax = bmrm.path(data, lams=LAMS).plot()
+    ax.figure.draw_without_rendering()
+    passes = next(other for other in ax.figure.axes if other is not ax)
+    assert all(float(tick).is_integer() for tick in passes.get_yticks())
+    legend = ax.get_legend()
+    labels = {text.get_text() for text in legend.get_texts()}
+    assert labels == {"objective", "lower bound", "passes over the data (right)"}
+    assert legend.get_window_extent().y0 >= ax.get_window_extent().y1
+
+
+@pytest.mark.parametrize("end", ["smallest", "largest", None])
+def test_a_choice_at_the_end_of_the_grid_is_pointed_out(data, end):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
+    found = bmrm.select(data, lams=LAMS, folds=3, refit=False)
+    better = {"smallest": -found.lams, "largest": found.lams, None: -abs(np.log(found.lams / 1e-2))}[end]
+    scores = np.repeat(better[:, None], 3, 1) + np.array([0.0, 1e-9, 2e-9])
+    ax = replace(found, scores=scores, metric="accuracy", rule="best").plot()
+    assert ("extend it" in ax.get_xlabel()) == (end is not None)
+    assert end is None or end in ax.get_xlabel()
 
 
 def test_a_picture_needs_matplotlib_and_a_known_suffix(data, tmp_path, monkeypatch):

@@ -80,6 +80,23 @@ def test_decisions(known, asked, expected):
     assert decided(known, **asked) == expected
 
 
+@pytest.mark.parametrize(
+    ("known", "tol", "newton", "hessian"),
+    [
+        (facts(15, 30, 450, "squared", work=7000.0), 1e-8, False, False),
+        (facts(15, 30, 450, "squared", work=7000.0), 1e-10, True, True),
+        (facts(15, 30, 450, "squared", work=7000.0), None, False, False),
+        (facts(15, 30, 450, "hinge", work=7000.0), 1e-10, False, False),  # kinks are what cuts are good at
+        (facts(*TEXT, "logistic"), 1e-10, False, False),
+        (facts(1000, 100, 100_000, "logistic"), 1e-10, True, False),  # by conjugate gradients anyway
+        (facts(*NARROW, "logistic", work=1.0), 1e-3, True, True),
+    ],
+)
+def test_a_fine_tolerance_pays_for_a_larger_hessian(known, tol, newton, hessian):
+    plan = make_plan(known, PlanOptions(tol=tol))
+    assert (plan.step == "newton", plan.hessian) == (newton, hessian)
+
+
 def test_ranks_keep_whole_cuts_for_steps_that_need_them():
     def splits(known, **asked):
         return make_plan(dataclasses.replace(known, ranks=4), PlanOptions(**asked)).split_cuts
@@ -92,6 +109,13 @@ def test_ranks_keep_whole_cuts_for_steps_that_need_them():
     assert splits(facts(1000, 4000, 30_000, "logistic"))
     assert not splits(facts(1000, 3, 3000, "logistic"))  # fewer columns than ranks
     assert splits(dataclasses.replace(wide, owned=True))
+
+
+@pytest.mark.parametrize(("loss", "width"), [("logistic", 1000), ("hinge", 4000)])
+def test_the_memory_of_a_rank_is_that_of_the_cuts_it_keeps(loss, width):
+    plan = make_plan(facts(1000, 4000, 30_000, loss, ranks=4), PlanOptions(max_cuts=5))
+    assert plan.split_cuts == (width == 1000)
+    assert plan.memory["bundle"] == 5 * (8 * width + 8 * 5)
 
 
 def test_an_impossible_number_of_cuts():

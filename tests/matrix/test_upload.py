@@ -11,7 +11,7 @@ import pytest
 import bmrm
 from bmrm.cli import train
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
-from bmrm.io._svmlight import PADDING
+from bmrm.io._text import PADDING
 from bmrm.io.svmlight import join_parts
 from bmrm.io.text import Grammar, Parser
 from bmrm.matrix import upload as landing

@@ -127,7 +127,7 @@ class LocalBackend:
         operator, threads = problem.operator, self.data.threads
         width, metric = operator.shape[1], problem.penalty.metric
         cuts = HostCuts(width, threads, metric) if warm is None else warm.store
-        return HostPasses(operator, self._risk(problem), threads=threads), cuts
+        return HostPasses(operator, self._risk(problem), threads=threads, hessian=plan.hessian), cuts
 
     def run(
         self, objective: Objective, bundle: Bundle, settings: Settings, problem: TrainingProblem, plan: Plan

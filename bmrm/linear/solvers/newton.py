@@ -34,6 +34,13 @@ MAX_HESSIAN_WORK = 24.0
 """Multiply-adds per stored value up to which a step with a Hessian costs less than the passes that it saves:
 a pass takes two, and some fifty are saved."""
 
+FINE_TOL = 1e-9
+"""A smaller relative tolerance is fine: without curvature, passes halve the gap some forty times, or end with
+status precision, because the inner QP does not resolve so small a gap."""
+
+MAX_FINE_HESSIAN_WORK = 100.0
+"""`MAX_HESSIAN_WORK` at a fine tolerance, for a smooth loss: some two hundred passes are saved."""
+
 MAX_CG_COLUMNS = 1024
 """Number of columns up to which conjugate gradients take few steps for a point, however sparse the rows."""
 
@@ -53,9 +60,17 @@ CG_FORCING = 0.05
 """Share of the first slope of the quadratic model at which conjugate gradients end."""
 
 
-def hessian_pays(operator: Operator) -> bool:
-    """Whether X is so narrow that the Hessian of a risk costs no more than a few passes."""
-    return operator.weighted_gram_work + operator.shape[1] ** 3 / 6 <= MAX_HESSIAN_WORK * operator.nnz
+def hessian_pays(operator: Operator, *, fine: bool = False) -> bool:
+    """Whether X is so narrow that the Hessian of a risk costs no more than a few passes.
+
+    Parameters
+    ----------
+    operator : Operator
+    fine : bool, default False
+        Whether the loss is smooth and the relative tolerance below `FINE_TOL`.
+    """
+    most = MAX_FINE_HESSIAN_WORK if fine else MAX_HESSIAN_WORK
+    return operator.weighted_gram_work + operator.shape[1] ** 3 / 6 <= most * operator.nnz
 
 
 def products_pay(operator: Operator, rows: int, loss: Loss) -> bool:

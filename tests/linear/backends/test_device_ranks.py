@@ -69,14 +69,14 @@ def test_the_answer_is_that_of_one_gpu_and_the_same_each_time(tmp_path, ranks):
 WAYS = """
 def apart():  # as ranks on two hosts are
     group = Group(world)
-    group.shared_sums = group.area = None
+    group.area = None
     return group
 
 found = []
 for group in (Group(world), apart()):
     for dtype in ("float32", "float64"):
         data = Shard(X[mine], y[mine], comm=group, device="cuda", dtype=dtype)
-        assert group.shared_sums is not None or data.links().nccl is None
+        assert group.area is not None or data.links().nccl is None
         found.append(solved(data, lam=1e-3, tol=1e-3).w)
 assert (found[0] == found[2]).all() and (found[1] == found[3]).all()
 assert np.abs(found[0] - found[1]).max() < 1e-2 * np.abs(found[1]).max()
@@ -88,7 +88,7 @@ else:
 
 
 def test_nccl_and_main_memory_give_the_same_bits(tmp_path):
-    """With a GPU for each rank; otherwise sums through shared memory and by messages alone."""
+    """With a GPU for each rank; otherwise vectors through shared memory and by messages alone."""
     done = mpi.run(2, mpi.script(tmp_path, PROBLEM + WAYS))
     assert done.returncode == 0, done.stderr
     if cuda.device_count() > 1:

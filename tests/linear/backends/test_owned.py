@@ -132,7 +132,7 @@ from bmrm.distributed.exchange import Exchange, split_columns
 
 group = Group(MPI.COMM_WORLD)
 if "apart" in sys.argv:  # as on two hosts
-    group.shared_sums = group.area = None
+    group.area = None
 rank, size = group.rank, group.size
 rng = np.random.default_rng(0)
 for d in (1, 2, 11, 1000):

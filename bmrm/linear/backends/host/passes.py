@@ -36,7 +36,6 @@ from bmrm.linear.regularizers import LineDerivative, Regularizer
 from bmrm.linear.solvers.conjugate_gradients import minimise_quadratic
 from bmrm.linear.solvers.interior_point import rows_of_all
 from bmrm.linear.solvers.interior_rule import FACE_CHANGES_PER_CUT, STEP_PRODUCTS
-from bmrm.linear.solvers.newton import hessian_pays
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk, ValuedRisk
 
 MIN_THREADED_MARGINS = 100_000
@@ -80,6 +79,7 @@ class HostPasses(OneProcess):
 
     - ``cut_of``: what cutting planes are taken of, if it is not ``risk``
     - ``threads``: for moving margins; products and risk have their own
+    - ``hessian``: whether Newton's points come from a Hessian, and not from conjugate gradients
     """
 
     whole = True
@@ -89,9 +89,16 @@ class HostPasses(OneProcess):
     """A Hessian needs no library."""
 
     def __init__(
-        self, operator: Operator, risk: RowRisk, cut_of: RowRisk | None = None, threads: int = 1
+        self,
+        operator: Operator,
+        risk: RowRisk,
+        cut_of: RowRisk | None = None,
+        threads: int = 1,
+        *,
+        hessian: bool = False,
     ) -> None:
         self.operator, self.rows, self.cut_of, self.threads = operator, risk, cut_of or risk, threads
+        self._forms_hessian = hessian
         self._slopes_of, self._exact = self.rows, self.cut_of
         self._valued = JointLineSearch(self, risk) if isinstance(risk, ValuedRisk) else None
         self._pieces: Pieces | None = None
@@ -257,10 +264,10 @@ class HostPasses(OneProcess):
         return self._planes(starts, self.between(w, end, t), unknown, unknown)
 
     def newton_point(self, objective: ObjectiveData, at: Iterate, gradients: Gradients) -> Vector | None:
-        """Return Newton's point: by a Cholesky factor if X is narrow, else by conjugate gradients."""
+        """Return Newton's point: by a Cholesky factor of the Hessian, or by conjugate gradients."""
         assert not isinstance(gradients, range)
         gradient, profile = objective.gradient(gradients), objective.profile
-        if hessian_pays(objective.operator):
+        if self._forms_hessian:
             w = quadratic_minimiser(objective.reg, self.hessian(at, profile), gradient, at.w)
         else:
             w = minimise_quadratic(objective.reg, at.w, gradient, *self._hessian_products(at, profile))

@@ -195,7 +195,7 @@ class RanksBackend:
         assert isinstance(operator, RanksOperator)
         d = operator.shape[1]
         operator.bounds = group.split(d) if plan.split_cuts else None
-        passes = RankPasses(operator, self._risk(problem), threads=threads)
+        passes = RankPasses(operator, self._risk(problem), threads=threads, hessian=plan.hessian)
         if warm is not None:
             return passes, warm.store
         if operator.bounds is None:

@@ -2,11 +2,10 @@
 
 Each rank keeps its rows' margins and derivatives on its GPU, and all the weights and cuts: the cuts are
 replicated, since a pass reads them in less time than an exchange of their parts would take. So a rank needs
-from the others a few numbers per step, summed through memory that the ranks of a host share or by MPI, and
-the gradient, summed on the devices by NCCL if every rank has its own GPU and all are on one host, else
-through main memory by MPI (``src_cuda/training/collective.h``). What the host decides, it decides from the
-same numbers on every rank; what a GPU computes from cuts and weights is the same on equal GPUs, which is what
-the ranks must have.
+from the others a few numbers per step, summed by MPI, and the gradient, summed on the devices by NCCL if
+every rank has its own GPU and all are on one host, else through main memory by MPI
+(``src_cuda/training/collective.h``). What the host decides, it decides from the same numbers on every rank;
+what a GPU computes from cuts and weights is the same on equal GPUs, which is what the ranks must have.
 """
 
 from __future__ import annotations

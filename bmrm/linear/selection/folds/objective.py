@@ -13,6 +13,7 @@ from bmrm.linear.objective.objective import Objective
 from bmrm.linear.objective.passes import Iterate, LineSearchProblem, LineSearchResult, Operator, Subgradients
 from bmrm.linear.regularizers import L2
 from bmrm.linear.solvers.cutting import USELESS_RISK
+from bmrm.linear.solvers.newton import hessian_pays
 from bmrm.losses import Loss
 from bmrm.losses.base import RowRisk
 
@@ -132,7 +133,7 @@ class FoldPasses(HostPasses):
     whole = False
 
     def __init__(self, parts: FoldParts, risk: RowRisk, held_out: slice, scale: float) -> None:
-        super().__init__(parts.operator, risk, cut_of=parts.risk)
+        super().__init__(parts.operator, risk, cut_of=parts.risk, hessian=hessian_pays(parts.operator))
         self._parts, self._held_out, self._scale = parts, held_out, scale
         starts = parts.starts[held_out.start : held_out.stop + 1]
         self._left_out = slice(int(starts[0]), int(starts[-1])) if len(starts) > 1 else slice(0, 0)

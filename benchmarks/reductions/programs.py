@@ -1,0 +1,279 @@
+# ruff: noqa: F821, F841 (annotations name sizes; results are assigned and not read)
+"""Row functions that the benchmarks measure, and what they are compared with: NumPy, and loops for Numba."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bmrm.reductions import Reduction, exp, inf, local, log, reduction
+
+
+@reduction
+def kmeans_step(x, w, centers: ("k", "d"), sums: ("k", "d"), counts: "k", inertia: (), label: int):
+    best, at = inf, 0
+    for j in range(len(centers)):
+        dist = 0.0
+        for f in range(len(x)):
+            dist += (x[f] - centers[j, f]) ** 2
+        if dist < best:
+            best, at = dist, j
+    for f in range(len(x)):
+        sums[at, f] += w * x[f]
+    counts[at] += w
+    inertia += w * best
+    label = at
+
+
+def kmeans_numpy(X, w, centers):
+    distances = (X**2).sum(axis=1)[:, None] - 2 * (X @ centers.T) + (centers**2).sum(axis=1)
+    label = distances.argmin(axis=1)
+    counts = np.bincount(label, minlength=len(centers)) * w
+    sums = np.empty((len(centers), X.shape[1]))
+    for f in range(X.shape[1]):
+        sums[:, f] = np.bincount(label, X[:, f], len(centers))
+    return w * sums, counts, w * distances.min(axis=1).sum(dtype=np.float64), label
+
+
+def kmeans_loops(X, w, centers):
+    sums, counts = np.zeros(centers.shape), np.zeros(len(centers))
+    label, inertia = np.empty(len(X), np.int64), 0.0
+    for i in range(len(X)):
+        best, at = X.dtype.type(np.inf), 0
+        for j in range(len(centers)):
+            dist = X.dtype.type(0)
+            for f in range(X.shape[1]):
+                e = X[i, f] - centers[j, f]
+                dist += e * e
+            if dist < best:
+                best, at = dist, j
+        for f in range(X.shape[1]):
+            sums[at, f] += w * X[i, f]
+        counts[at] += w
+        inertia += w * best
+        label[i] = at
+    return sums, counts, inertia, label
+
+
+@reduction
+def em_step(
+    x,
+    mean: ("k", "d"),
+    prec: ("k", "d"),
+    const: "k",
+    weight: "k",
+    s1: ("k", "d"),
+    s2: ("k", "d"),
+    loglik: (),
+):
+    q = local("k")
+    top = -inf
+    for j in range(len(mean)):
+        q[j] = const[j]
+        for f in range(len(x)):
+            q[j] -= 0.5 * prec[j, f] * (x[f] - mean[j, f]) ** 2
+        top = max(top, q[j])
+    total = 0.0
+    for j in range(len(mean)):
+        q[j] = exp(q[j] - top)
+        total += q[j]
+    loglik += top + log(total)
+    for j in range(len(mean)):
+        r = q[j] / total
+        weight[j] += r
+        for f in range(len(x)):
+            e = x[f] - mean[j, f]
+            s1[j, f] += r * e
+            s2[j, f] += r * e * e
+
+
+def em_numpy(X, mean, prec, const):
+    e = X[:, None, :] - mean
+    q = const - 0.5 * np.einsum("njf,njf,jf->nj", e, e, prec)
+    top = q.max(axis=1, keepdims=True)
+    p = np.exp(q - top)
+    total = p.sum(axis=1, keepdims=True)
+    r = p / total
+    first, second = np.einsum("nj,njf->jf", r, e), np.einsum("nj,njf,njf->jf", r, e, e)
+    return r.sum(axis=0), first, second, (top + np.log(total)).sum()
+
+
+def em_loops(X, mean, prec, const):
+    k, d = mean.shape
+    weight, s1, s2, loglik = np.zeros(k), np.zeros((k, d)), np.zeros((k, d)), 0.0
+    q = np.empty(k, X.dtype)
+    for i in range(len(X)):
+        top = -np.inf
+        for j in range(k):
+            a = const[j]
+            for f in range(d):
+                e = X[i, f] - mean[j, f]
+                a -= 0.5 * prec[j, f] * e * e
+            q[j] = a
+            top = max(top, a)
+        total = 0.0
+        for j in range(k):
+            q[j] = np.exp(q[j] - top)
+            total += q[j]
+        loglik += top + np.log(total)
+        for j in range(k):
+            r = q[j] / total
+            weight[j] += r
+            for f in range(d):
+                e = X[i, f] - mean[j, f]
+                s1[j, f] += r * e
+                s2[j, f] += r * e * e
+    return weight, s1, s2, loglik
+
+
+@reduction
+def covariance(x, shift: "d", total: "d", cross: ("d", "d")):
+    for f in range(len(x)):
+        a = x[f] - shift[f]
+        total[f] += a
+        for g in range(f + 1):
+            cross[f, g] += a * (x[g] - shift[g])
+
+
+def covariance_numpy(X, shift):
+    E = (X - shift).astype(np.float64)
+    return E.sum(axis=0), np.tril(E.T @ E)
+
+
+def covariance_loops(X, shift):
+    d = X.shape[1]
+    total, cross = np.zeros(d), np.zeros((d, d))
+    for i in range(len(X)):
+        for f in range(d):
+            a = X[i, f] - shift[f]
+            total[f] += a
+            for g in range(f + 1):
+                cross[f, g] += a * (X[i, g] - shift[g])
+    return total, cross
+
+
+@reduction
+def histogram(x, low: "d", scale: "d", count: ("d", "bins"), least: "d", most: "d"):
+    for f in range(len(x)):
+        b = int((x[f] - low[f]) * scale[f])
+        count[f, min(max(b, 0), len(count[f]) - 1)] += 1
+        least[f] = min(least[f], x[f])
+        most[f] = max(most[f], x[f])
+
+
+def histogram_numpy(X, low, scale, bins):
+    place = np.clip(((X - low) * scale).astype(np.int64), 0, bins - 1)
+    count = np.array([np.bincount(column, minlength=bins) for column in place.T])
+    return count, X.min(axis=0), X.max(axis=0)
+
+
+def histogram_loops(X, low, scale, bins):
+    d = X.shape[1]
+    count = np.zeros((d, bins), np.int64)
+    least, most = np.full(d, np.inf, X.dtype), np.full(d, -np.inf, X.dtype)
+    for i in range(len(X)):
+        for f in range(d):
+            b = int((X[i, f] - low[f]) * scale[f])
+            count[f, min(max(b, 0), bins - 1)] += 1
+            least[f] = min(least[f], X[i, f])
+            most[f] = max(most[f], X[i, f])
+    return count, least, most
+
+
+@reduction
+def logistic_gradient(x, y, weights: "d", loss: (), gradient: "d"):
+    margin = 0.0
+    for f in range(len(x)):
+        margin += x[f] * weights[f]
+    margin *= y
+    e = exp(-abs(margin))
+    loss += max(-margin, 0.0) + log(1 + e)
+    slope = -y * (e if margin > 0 else 1.0) / (1 + e)
+    for f in range(len(x)):
+        gradient[f] += slope * x[f]
+
+
+def logistic_numpy(X, y, weights):
+    margin = y * (X @ weights)
+    slope = -y / (1 + np.exp(margin))
+    return np.logaddexp(0, -margin).sum(dtype=np.float64), X.T @ slope
+
+
+def logistic_loops(X, y, weights):
+    loss, gradient = 0.0, np.zeros(X.shape[1])
+    for i in range(len(X)):
+        margin = X.dtype.type(0)
+        for f in range(X.shape[1]):
+            margin += X[i, f] * weights[f]
+        margin *= y[i]
+        e = np.exp(-abs(margin))
+        loss += max(-margin, X.dtype.type(0)) + np.log(1 + e)
+        slope = -y[i] * (e if margin > 0 else X.dtype.type(1)) / (1 + e)
+        for f in range(X.shape[1]):
+            gradient[f] += slope * X[i, f]
+    return loss, gradient
+
+
+class Case(NamedTuple):
+    """A row function with its peers and its parameters for given rows."""
+
+    reduction: Reduction
+    by_numpy: Callable[..., Any]
+    loops: Callable[..., Any]
+    words: Callable[[np.random.Generator, np.ndarray, int], dict[str, Any]]
+
+
+CASES = {
+    "k-means": Case(
+        kmeans_step, kmeans_numpy, kmeans_loops, lambda r, X, k: {"w": 1.0, "centers": X[:k].copy()}
+    ),
+    "EM": Case(
+        em_step,
+        em_numpy,
+        em_loops,
+        lambda r, X, k: {
+            "mean": X[:k].copy(),
+            "prec": np.ones((k, X.shape[1]), X.dtype),
+            "const": np.zeros(k, X.dtype),
+        },
+    ),
+    "covariance": Case(
+        covariance, covariance_numpy, covariance_loops, lambda r, X, k: {"shift": X[0].copy()}
+    ),
+    "histogram": Case(
+        histogram,
+        histogram_numpy,
+        histogram_loops,
+        lambda r, X, k: {
+            "low": np.full(X.shape[1], -4, X.dtype),
+            "scale": np.full(X.shape[1], k / 8, X.dtype),
+            "bins": k,
+        },
+    ),
+    "logistic gradient": Case(
+        logistic_gradient,
+        logistic_numpy,
+        logistic_loops,
+        lambda r, X, k: {
+            "y": np.where(r.random(len(X)) < 0.5, 1, -1).astype(X.dtype),
+            "weights": r.normal(size=X.shape[1]).astype(X.dtype),
+        },
+    ),
+}
+SHAPES = (
+    ("k-means", 1_000_000, 16, 64),
+    ("k-means", 400_000, 4, 16),
+    ("EM", 200_000, 8, 16),
+    ("covariance", 200_000, 32, 0),
+    ("histogram", 400_000, 16, 32),
+    ("logistic gradient", 400_000, 32, 0),
+)
+"""Program, rows, columns, and clusters or bins."""
+
+
+def normal_rows(rows: int, columns: int, dtype: Any) -> np.ndarray:
+    """Return rows of a few normal clouds."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, columns), dtype=np.float32)
+    X += 2 * rng.standard_normal((8, columns), dtype=np.float32)[rng.integers(0, 8, rows)]
+    return X.astype(dtype)

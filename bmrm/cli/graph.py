@@ -1,0 +1,394 @@
+"""``bmrm-graph``: PageRank, random walks and HITS of a graph in a file."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bmrm.cli.exits import GRAPH_MEANINGS, Exit, check_apart, epilog, reading, run, run_command
+from bmrm.errors import Interrupted, ParameterError, escape_unprintable
+
+if TYPE_CHECKING:
+    import argparse
+
+    from bmrm.base.progress import ProgressLine
+    from bmrm.cli.signals import Interrupts
+    from bmrm.graph.fixed_point import Progress
+    from bmrm.graph.graph import Graph
+
+PROGRAM = "bmrm-graph"
+TASKS = ("pagerank", "rwr", "hits", "info")
+_EXITS = {"converged": Exit.OK, "interrupted": Exit.INTERRUPTED}
+_MAX_LABELS_BYTES = 1 << 30  # of a file of queries or seeds, which is untrusted
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    argv : sequence of str, or None
+        Without the program's name; None takes ``sys.argv``.
+
+    Returns
+    -------
+    int
+        The exit code; ``bmrm-graph --help`` lists them.
+    """
+    return run_command(partial(run, PROGRAM, graph), argv)
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    from bmrm.cli.parsing import CommandParser, integer, positive, real
+
+    parser = CommandParser(
+        PROGRAM,
+        usage=f"{PROGRAM} pagerank|rwr|hits|info [options] EDGES",
+        description="Rank the nodes of the graph in EDGES: pagerank and rwr (random walk with restart) to a\n"
+        "proven error, hits (hubs and authorities); info prints figures of the graph.",
+        epilog=epilog(GRAPH_MEANINGS),
+    )
+    parser.add_argument("task", metavar="TASK", choices=TASKS, help=", ".join(TASKS))
+    parser.add_argument(
+        "edges",
+        metavar="EDGES",
+        help="edge text, Matrix Market, npz, npy, METIS, Parquet; - is standard input",
+    )
+    parser.set_defaults(
+        damping=None,
+        tol=1e-8,
+        top=20,
+        seeds=None,
+        queries=None,
+        weighted=False,
+        undirected=False,
+        labels="auto",
+        format="auto",
+        max_iter=None,
+        max_time=float("inf"),
+        method="auto",
+        output=None,
+        plot=None,
+        threads=None,
+        json=False,
+        quiet=False,
+        verbose=False,
+    )
+    damping = real("a number of at least 0 and below 1", lambda value: 0 <= value < 1)
+    parser.add_argument(
+        "-d", "--damping", type=damping, metavar="D", help="probability to go on (default: .85, rwr: .9)"
+    )
+    parser.add_argument("--tol", type=positive, metavar="E", help="error to be proven (default: 1e-8)")
+    parser.add_argument("--top", type=integer(1), metavar="K", help="nodes to print (default: 20)")
+    parser.add_argument("--seeds", metavar="FILE|A,B", help="pagerank: nodes at which the walk restarts")
+    parser.add_argument("--queries", metavar="FILE|A,B", help="rwr: nodes from which the walks start")
+    parser.add_argument("--weighted", action="store_true", help="read weights from the third column")
+    parser.add_argument("--undirected", action="store_true", help="edges count in both directions")
+    parser.add_argument(
+        "--labels", choices=["auto", "integer", "string"], help="what ids are (default: auto)"
+    )
+    parser.add_argument(
+        "--format",
+        choices=["auto", "edges", "mtx", "npz", "npy", "metis", "parquet", "arrow"],
+        help="format of EDGES (default: auto)",
+    )
+    parser.add_argument("--max-iter", type=integer(1), metavar="N", help="limit on iterations")
+    parser.add_argument("--max-time", type=positive, metavar="S", help="limit on seconds")
+    parser.add_argument("--method", choices=["auto", "power", "anderson"], help="iteration (default: auto)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write all scores: .tsv, .npz or .parquet")
+    parser.add_argument("--plot", metavar="FILE", help="pagerank, hits: draw scores by rank and by in-degree")
+    parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
+    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+    return parser.parse_words(argv)
+
+
+def graph(argv: Sequence[str], interrupts: Interrupts) -> int:
+    """Run the command and return the exit code."""
+    options = _parse(argv)
+    _check(options)
+    interrupts.importing(
+        "bmrm.graph.page_rank",
+        "bmrm.graph.walk_with_restart",
+        "bmrm.graph.hubs_authorities",
+        "bmrm.graph.read",
+    )
+    from bmrm.graph import read_graph
+
+    with interrupts.opened(), _showing(options, f"reading {options.edges}"), reading(options.edges):
+        found = read_graph(
+            options.edges,
+            format=options.format,
+            directed=False if options.undirected else None,
+            weights=options.weighted,
+            labels=options.labels,
+            threads=options.threads,
+        )
+    return _TASKS[options.task](options, found)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise for options that do not fit the task, before anything is read."""
+    wrong = {
+        "--seeds": options.seeds is not None and options.task != "pagerank",
+        "--queries": options.queries is not None and options.task != "rwr",
+        "--plot": options.plot is not None and options.task not in ("pagerank", "hits"),
+        "-o": options.output is not None and options.task == "info",
+        "--damping": options.damping is not None and options.task in ("hits", "info"),
+    }
+    for name, is_wrong in wrong.items():
+        if is_wrong:
+            raise ParameterError(f"{name}: found with {options.task}, which has no use for it")
+    if options.task == "rwr" and options.queries is None:
+        raise ParameterError("--queries: found none, expected the nodes from which the walks start")
+    if options.output is not None:
+        if os.path.splitext(options.output)[1] not in (".tsv", ".npz", ".parquet"):
+            raise ParameterError(f"-o {options.output}: expected a file *.tsv, *.npz or *.parquet")
+        check_apart(options.output, {"EDGES": options.edges})
+    if options.plot is not None:
+        from bmrm.graph.plots import require_matplotlib
+
+        require_matplotlib()
+        check_apart(options.plot, {"EDGES": options.edges})
+
+
+@contextlib.contextmanager
+def _showing(options: argparse.Namespace, what: str) -> Iterator[None]:
+    """Show on the terminal what takes long."""
+    from bmrm.base.progress import ProgressLine, Step
+
+    line = ProgressLine(sys.stderr, every_step=False, quiet=options.quiet or options.json)
+    with line.show_during(lambda: Step((what,))):
+        yield
+
+
+def _progress(options: argparse.Namespace) -> tuple[ProgressLine, Callable[[Progress], object]]:
+    from bmrm.base.progress import ProgressLine, Step, logarithmic_share
+
+    line = ProgressLine(sys.stderr, every_step=False, quiet=options.quiet or options.json)
+    first = math.inf
+
+    def show(state: Progress) -> None:
+        nonlocal first
+        first = first if math.isfinite(first) else state.error_bound
+        words = (f"iteration {state.iteration}", f"error at most {state.error_bound:.2e}")
+        line.update(lambda: Step(words, logarithmic_share(first, state.error_bound, options.tol)))
+
+    return line, show
+
+
+def _limits(options: argparse.Namespace) -> dict[str, Any]:
+    found = {"tol": options.tol, "max_time": options.max_time}
+    return found if options.max_iter is None else found | {"max_iter": options.max_iter}
+
+
+def _rank(options: argparse.Namespace, found: Graph) -> int:
+    """Print PageRank."""
+    from bmrm.graph import pagerank
+
+    line, show = _progress(options)
+    seeds = (
+        None
+        if options.seeds is None
+        else dict.fromkeys(_nodes(options, "--seeds", options.seeds, found), 1.0)
+    )
+    ranking = _best(
+        lambda: pagerank(
+            found,
+            0.85 if options.damping is None else options.damping,
+            personalization=seeds,
+            method=options.method,
+            callback=show,
+            **_limits(options),
+        )
+    )
+    line.clear()
+    if options.output is not None:
+        ranking.save(options.output)
+    if options.plot is not None:
+        _plot(options, found, ranking.scores, "PageRank")
+    if options.json:
+        _print_json(
+            {
+                **_facts(
+                    ranking, "error_bound", "residual", "proven", "n_iter", "n_products", "status", "seconds"
+                ),
+                "nodes": found.n_nodes,
+                "edges": found.n_edges,
+                "top": [list(pair) for pair in ranking.top(options.top)],
+            }
+        )
+    else:
+        _print_table(ranking.top(options.top), ranking.error_bound, ranking.proven)
+        print(
+            f"{ranking.status}: the scores are within {ranking.error_bound:.2e} in all, the order of the "
+            f"first {ranking.proven} is proven; {ranking.n_iter} iterations, {ranking.seconds:.3f} s"
+        )
+    return _EXITS.get(ranking.status, Exit.LIMIT)
+
+
+def _walk(options: argparse.Namespace, found: Graph) -> int:
+    """Print random walks with restart."""
+    from bmrm.graph import random_walk
+
+    line, show = _progress(options)
+    queries = _nodes(options, "--queries", options.queries, found)
+    walks = _best(
+        lambda: random_walk(
+            found,
+            queries,
+            0.9 if options.damping is None else options.damping,
+            top=options.top,
+            method=options.method,
+            callback=show,
+            **_limits(options),
+        )
+    )
+    line.clear()
+    lists = [walks.top(number) for number in range(len(walks.queries))]
+    if options.output is not None:
+        walks.save(options.output)
+    if options.json:
+        columns = zip(walks.queries, walks.status, walks.error_bound, walks.proven, lists, strict=True)
+        each = [
+            {"query": query, "status": status, "error_bound": float(bound), "proven": int(proven), "top": top}
+            for query, status, bound, proven, top in columns
+        ]
+        _print_json({"queries": each, "n_products": walks.n_products, "seconds": walks.seconds})
+    else:
+        for number, query in enumerate(walks.queries):
+            print(f"from {escape_unprintable(str(query))}: {walks.status[number]}")
+            _print_table(lists[number], walks.error_bound[number], int(walks.proven[number]))
+    worst = [_EXITS.get(status, Exit.LIMIT) for status in walks.status]
+    return max(worst, default=Exit.OK)
+
+
+def _hits(options: argparse.Namespace, found: Graph) -> int:
+    """Print hubs and authorities."""
+    from bmrm.base.tables import format_table
+    from bmrm.graph import hits
+
+    with _showing(options, "hubs and authorities"):
+        scores = _best(lambda: hits(found, **_limits(options)))
+    if options.output is not None:
+        scores.save(options.output)
+    if options.plot is not None:
+        _plot(options, found, scores.authorities, "authority")
+    sides = [scores.top(options.top, what) for what in ("authorities", "hubs")]
+    if options.json:
+        names = "singular_value", "gap", "residual", "error_estimate", "unique", "n_iter", "status", "seconds"
+        _print_json({**_facts(scores, *names), "authorities": sides[0], "hubs": sides[1]})
+    else:
+        rows = [
+            [str(rank), _text(one[0]), f"{one[1]:.6g}", _text(other[0]), f"{other[1]:.6g}"]
+            for rank, (one, other) in enumerate(zip(*sides, strict=True), 1)
+        ]
+        print(format_table(["rank", "authority", "score", "hub", "score"], rows))
+        alone = (
+            "unique" if scores.unique else "not unique: several components have the largest singular value"
+        )
+        print(
+            f"{scores.status}: residual {scores.residual:.2e}, estimated gap {scores.gap:.2g}, {alone}; "
+            f"{scores.n_iter} steps, {scores.seconds:.3f} s"
+        )
+    return _EXITS.get(scores.status, Exit.LIMIT)
+
+
+def _info(options: argparse.Namespace, found: Graph) -> int:
+    """Print figures of the graph."""
+    report = found.report()
+    if options.json:
+        _print_json(report)
+    else:
+        width = max(map(len, report))
+        for name, value in report.items():
+            print(f"{name.replace('_', ' '):{width}}  {value}")
+    return Exit.OK
+
+
+_TASKS: dict[str, Callable[[argparse.Namespace, Graph], int]] = {
+    "pagerank": _rank,
+    "rwr": _walk,
+    "hits": _hits,
+    "info": _info,
+}
+
+
+def _best(solve: Callable[[], Any]) -> Any:
+    """Return a result, the best so far after an interrupt."""
+    try:
+        return solve()
+    except Interrupted as stop:
+        if stop.result is None:
+            raise
+        return stop.result
+
+
+def _nodes(options: argparse.Namespace, what: str, given: str, found: Graph) -> list[Any]:
+    """Return the nodes that an option names: the lines of a file, or words with commas between them."""
+    if os.path.isfile(given):
+        with reading(given), open(given, encoding="utf-8", errors="surrogateescape") as file:
+            words = file.read(_MAX_LABELS_BYTES).split()
+    else:
+        words = given.split(",")
+    text = isinstance(found.labels.values, list)
+    nodes = [word if text else _integer(word) for word in words]
+    for node, word in zip(nodes, words, strict=True):
+        found.labels.number(what, word if node is None else node)
+    return nodes
+
+
+def _integer(word: str) -> int | None:
+    try:
+        return int(word)
+    except ValueError:
+        return None
+
+
+def _plot(options: argparse.Namespace, found: Graph, scores: Any, name: str) -> None:
+    from bmrm.graph.plots import save_degree_rank
+
+    save_degree_rank(options.plot, found, scores, name)
+
+
+def _facts(result: Any, *names: str) -> dict[str, Any]:
+    from bmrm.base.units import finite_or_none
+
+    values = {name: getattr(result, name) for name in names}
+    return {
+        key: finite_or_none(value) if isinstance(value, float) else value for key, value in values.items()
+    }
+
+
+def _print_json(report: dict[str, Any]) -> None:
+    import json
+
+    print(json.dumps(report, allow_nan=False))
+
+
+def _print_table(top: list[tuple[Any, float]], bound: float, proven: int) -> None:
+    """Print nodes and scores, with a line under the last rank whose order is proven."""
+    from bmrm.base.tables import format_table
+
+    rows = [
+        [str(rank), _text(label), f"{score:.9g}", f"+-{bound:.1e}"]
+        for rank, (label, score) in enumerate(top, 1)
+    ]
+    lines = format_table(["rank", "node", "score", "error"], rows).split("\n")
+    if proven < len(rows):
+        lines.insert(1 + proven, "-" * max(map(len, lines)) + "  order not proven below")
+    print("\n".join(lines))
+
+
+def _text(label: Any) -> str:
+    return escape_unprintable(str(label))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""What the estimators share: options and data for the core, and fitted attributes from what it returns."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bmrm import losses
+from bmrm.base.vectors import Vector
+from bmrm.errors import Interrupted, ParameterError
+from bmrm.estimators.progress import CallbackSupportMixin, Report
+from bmrm.linear.models.model import Model
+from bmrm.linear.result import Result
+from bmrm.linear.solve import solve
+from bmrm.linear.solvers.progress import Progress
+from bmrm.losses import Loss
+
+MATRIX = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+"""What scikit-learn's validation makes of X: the core stores float32 as it is."""
+
+CERTIFICATE = {"objective_": "objective", "lower_bound_": "lower_bound", "dual_gap_": "gap"}
+"""Fitted attributes, and the field of a result that each of them is."""
+
+PENALISED_INTERCEPT = ("hinge", "squared_hinge")
+"""Losses whose intercept is penalised by default, as in LIBLINEAR and LinearSVC."""
+
+
+class LinearEstimator(CallbackSupportMixin, BaseEstimator):
+    """A linear model that the core trains. Its parameters are in the subclasses.
+
+    Attributes
+    ----------
+    tasks : tuple of str
+        Tasks of the losses that the estimator takes.
+    """
+
+    tasks: tuple[str, ...] = ()
+
+    loss: str | Loss
+    reg: str
+    lam: float | None
+    C: float | None
+    l1_ratio: float
+    fit_intercept: bool
+    penalize_intercept: bool | str
+    intercept_scaling: float
+    tol: float
+    max_iter: int
+    device: str
+    gpu_mem: int | str | None
+    n_jobs: int | None
+    model_: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ---- what the core gets
+
+    def _loss(self) -> Loss:
+        """Return the loss; its parameter is the estimator's parameter of the same name."""
+        loss = self.loss
+        if isinstance(loss, Loss):
+            if loss.task not in self.tasks:
+                raise ParameterError(
+                    f"loss {loss.name}: found the task {loss.task}, expected {' or '.join(self.tasks)}"
+                )
+            return loss
+        known = [name for name, cls in losses.LOSSES.items() if cls.task in self.tasks]
+        if loss not in known:
+            close = difflib.get_close_matches(str(loss), known, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ParameterError(f"loss: found {loss!r}, expected one of {', '.join(known)}{hint}")
+        parameter = losses.LOSSES[loss].parameter
+        return losses.get(loss, **({} if parameter is None else {parameter: getattr(self, parameter)}))
+
+    def _strength(self) -> dict[str, Any]:
+        """Return the option lam or C."""
+        if self.lam is None:
+            return {"C": 1.0 if self.C is None else self.C}
+        if self.C is not None:
+            raise ParameterError("lam, C: found both, expected one of them")
+        return {"lam": self.lam}
+
+    def _intercept(self, loss: Loss) -> dict[str, Any]:
+        """Return the options of the intercept; a loss that no intercept would change gets none."""
+        penalize = self.penalize_intercept
+        if isinstance(penalize, str):
+            if penalize != "auto":
+                raise ParameterError(
+                    f"penalize_intercept: found {penalize!r}, expected True, False or 'auto'"
+                )
+            penalize = loss.several or loss.name in PENALISED_INTERCEPT
+        fit = bool(self.fit_intercept) and not loss.no_intercept
+        return {
+            "fit_intercept": fit,
+            "penalize_intercept": fit and penalize,
+            "intercept_scaling": self.intercept_scaling,
+        }
+
+    def _options(self, loss: Loss) -> dict[str, Any]:
+        """Return the options of `bmrm.solve` and `bmrm.select` that all estimators have."""
+        return {
+            "loss": loss,
+            "reg": self.reg,
+            "l1_ratio": self.l1_ratio if self.reg == "elastic_net" else None,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "device": self.device,
+            "gpu_mem": self.gpu_mem,
+            "threads": self._threads(),
+            **self._intercept(loss),
+        }
+
+    def _threads(self) -> int | None:
+        """Return the number of threads; None lets the core choose."""
+        return None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+
+    def _weights(self, sample_weight: Any, X: Any) -> Vector | None:
+        """Validate the weights of the rows."""
+        if sample_weight is None:
+            return None
+        found = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not found.any():
+            raise ValueError("Sample weights must contain at least one non-zero number.")
+        return np.asarray(found)
+
+    # ---- training
+
+    def _train(self, X: Any, y: Any, loss: Loss, report: Report, **options: Any) -> None:
+        """Train one model and fit the attributes; if Ctrl-C ends it, those of the best model so far."""
+        try:
+            result = self._solve(X, y, loss, report.on_pass(self._attributes_at(loss)), **options)
+        except Interrupted as stop:
+            if isinstance(stop.result, Result):
+                self._take([stop.result])
+            raise
+        self._take([result])
+        self._end(report, [result.status])
+
+    def _solve(self, X: Any, y: Any, loss: Loss, callback: Any, **options: Any) -> Result:
+        return solve(X, y, **self._options(loss), **self._strength(), callback=callback, **options)
+
+    def _take(self, results: Sequence[Result], models: Sequence[Model] | None = None) -> None:
+        """Fit the attributes from the results of the models."""
+        models = models or [Model.from_result(result) for result in results]
+        for name, value in self._attributes(models).items():
+            setattr(self, name, value)
+        for name, field in (
+            ("objective_", "objective"),
+            ("lower_bound_", "lower_bound"),
+            ("dual_gap_", "gap"),
+        ):
+            found = np.array([getattr(result, field) for result in results])
+            setattr(self, name, found if len(found) > 1 else float(found[0]))
+        self.n_iter_ = max(result.n_iter for result in results)
+        self.status_ = next((r.status for r in results if r.status != "converged"), "converged")
+
+    def _end(self, report: Report, statuses: Sequence[str]) -> None:
+        """Report that the fit is over, and warn of solves that have not converged."""
+        report.end()
+        left = [status for status in statuses if status != "converged"]
+        if left:
+            which = f"{len(left)} of {len(statuses)} solves" if len(statuses) > 1 else "the solve"
+            warnings.warn(
+                f"{which} ended with status {', '.join(sorted(set(left)))} before the gap was within "
+                f"tol={self.tol:g}; dual_gap_ says how far the objective may be from the optimum",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _attributes(self, models: Sequence[Model]) -> dict[str, Any]:
+        """Return the attributes of a model, or of one for each class."""
+        (model,) = models
+        return {"model_": model, "coef_": model.w.copy(), "intercept_": model.intercept}
+
+    def _attributes_at(self, loss: Loss) -> Callable[[Progress], dict[str, Any]]:
+        """Return a function that returns the attributes if training stopped after a pass."""
+
+        def attributes(state: Progress) -> dict[str, Any]:
+            w, intercept = state.best()
+            # lam changes no prediction, and is known to the core alone if C was given.
+            return self._attributes(
+                [Model(w, intercept, loss.name, loss.task, self._model_classes(), lam=1.0)]
+            )
+
+        return attributes
+
+    def _model_classes(self) -> tuple[float, ...] | None:
+        """Return the labels of the core's models."""
+        return None
+
+    # ---- prediction
+
+    def _values(self, X: Any) -> Vector:
+        """Return the decision values of new rows by the core's model, or by that of each class."""
+        check_is_fitted(self, "model_")
+        X = validate_data(self, X, reset=False, **MATRIX)
+        if isinstance(self.model_, list):  # one for each class
+            return np.column_stack([m.decision_function(X, threads=self._threads()) for m in self.model_])
+        return np.asarray(self.model_.decision_function(X, threads=self._threads()))

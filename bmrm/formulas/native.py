@@ -1,0 +1,88 @@
+"""LLVM text to machine code, by llvmlite: the library that Numba compiles with.
+
+llvmlite is optional (the extra ``reductions``). Machine code is kept for the life of the process, since a
+function of it may be running in a thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import threading
+from typing import Any
+
+from bmrm.errors import BmrmError
+from bmrm.formulas.lanes import LIBRARY, NAME
+
+SPEED_LEVEL = 2
+"""LLVM's level of optimisation; 3 takes longer and made no measured program faster."""
+
+_lock = threading.Lock()
+_engines: list[Any] = []
+
+
+@functools.cache
+def can_compile() -> bool:
+    """Return whether llvmlite is installed."""
+    return importlib.util.find_spec("llvmlite") is not None
+
+
+@functools.cache
+def _target() -> Any:
+    """Start LLVM, and make the functions of the C library known to it; return the target of this machine."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    library = ctypes.CDLL("libm.so.6")
+    for name in LIBRARY:
+        for symbol in (name, name + "f"):
+            address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
+            llvm.add_symbol(symbol, address)
+    return llvm.Target.from_default_triple()
+
+
+def _machine() -> Any:
+    import llvmlite.binding as llvm
+
+    return _target().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=SPEED_LEVEL
+    )
+
+
+@functools.cache
+def vector_bytes() -> int:
+    """Return the size of a vector register."""
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    return 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
+
+
+def compile_text(text: str) -> Any:
+    """Compile LLVM text; return the function as one of ctypes, which releases the interpreter's lock.
+
+    Raises
+    ------
+    BmrmError
+        If LLVM refuses the text.
+    """
+    import llvmlite.binding as llvm
+
+    with _lock:
+        machine = _machine()
+        try:
+            module = llvm.parse_assembly(text)
+            module.verify()
+        except RuntimeError as error:
+            raise BmrmError(f"LLVM: found {str(error).strip()}, expected valid text") from None
+        module.triple = llvm.get_default_triple()
+        module.data_layout = str(machine.target_data)
+        options = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
+        passes = llvm.create_pass_builder(machine, options)
+        passes.getModulePassManager().run(module, passes)
+        engine = llvm.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+        _engines.append(engine)
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address(NAME))

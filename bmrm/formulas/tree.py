@@ -1,0 +1,284 @@
+"""The typed tree between the front end and the printers.
+
+Types, conversions and the order of arguments are decided here, once, so that every printer says the same. A
+number is a "bool", an "int" (64 bits) or a "real" (the type of the rows: float32 or float64). Before the
+arguments of a call are known, an argument without an annotation has the type "any".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Size: TypeAlias = "str | int"
+"""A number of elements: a name that the arguments of a call give a value, or the number itself."""
+
+RANKS = {"bool": 0, "int": 1, "real": 2, "any": 3}
+"""The types, each with room for those before it."""
+
+
+def join_types(a: str, b: str) -> str:
+    """Return the type that holds both.
+
+    Examples
+    --------
+    >>> join_types("int", "real")
+    'real'
+    """
+    return max(a, b, key=RANKS.__getitem__)
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A number in the text."""
+
+    value: bool | int | float
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A local number, or the counter of a loop."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An argument that is one number: the same for all rows, or one per row."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """An element of an array argument or of a local array."""
+
+    array: str
+    index: tuple[Expr, ...]
+    type: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowItem:
+    """An element of the row."""
+
+    index: Expr
+    line: int
+    type: str = "real"
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOf:
+    """A size as a number."""
+
+    size: str
+    type: str = "int"
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumber:
+    """The number of the row among all rows."""
+
+    type: str = "int"
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An operator or a function; its arguments have the type that it works on.
+
+    "bool", "int" and "real" convert; "int" of a real drops the fraction. "select" takes a condition and two
+    values. "min" and "max" take two: ``min(a, b)`` is b if ``b < a``, else a, as in Python.
+    """
+
+    op: str
+    args: tuple[Expr, ...]
+    type: str
+    line: int
+
+
+Expr: TypeAlias = Const | Var | Value | Load | RowItem | SizeOf | RowNumber | Apply
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Assign a local number, or a result that is one value per row."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class SetItem:
+    """Assign an element of a local array."""
+
+    array: str
+    index: tuple[Expr, ...]
+    value: Expr
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """Combine a value into an element of a result.
+
+    For "argmin" and "argmax", ``others`` are the results that are set together with it.
+    """
+
+    array: str
+    op: str
+    index: tuple[Expr, ...]
+    value: Expr
+    others: tuple[tuple[str, Expr], ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """Count from ``start`` to before ``stop``."""
+
+    name: str
+    start: Expr
+    stop: Expr
+    step: int
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForStored:
+    """Visit the stored values of a row with their columns, in ascending order."""
+
+    index: str
+    value: str
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Two branches; the second may be empty."""
+
+    test: Expr
+    body: tuple[Statement, ...]
+    orelse: tuple[Statement, ...]
+
+
+Statement: TypeAlias = Set | SetItem | Combine | For | ForStored | If
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a row function after the row.
+
+    Attributes
+    ----------
+    name : str
+    role : str
+        "parameter", "row value" (a parameter with one number per row), "output" (a result with one number per
+        row), or the operator of a result: "sum", "min", "max", "or", "and", "argmin", "argmax" or "other"
+        (set together with an argmin or argmax).
+    dims : tuple of str or int
+        Sizes; empty for a number.
+    type : str
+    leader : str
+        For "other": the argmin or argmax that decides.
+    """
+
+    name: str
+    role: str
+    dims: tuple[Size, ...]
+    type: str
+    leader: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A local array of a row."""
+
+    dims: tuple[Size, ...]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the front end found in a row function.
+
+    Attributes
+    ----------
+    name : str
+    width : str
+        Name of the size of the row.
+    arguments : dict of str to Argument
+        In the order of the function; all except the row.
+    locals : dict of str to str
+        Type of each local number.
+    arrays : dict of str to Local
+    body : tuple of Statement
+    sparse : bool
+        Whether the function visits stored values, so that rows may be sparse.
+    squares : tuple of str
+        Parameters whose rows' sums of squares it needs, as the parameters ``NAME.squares``.
+    """
+
+    name: str
+    width: str
+    arguments: dict[str, Argument]
+    locals: dict[str, str]
+    arrays: dict[str, Local]
+    body: tuple[Statement, ...]
+    sparse: bool
+    squares: tuple[str, ...]
+
+    def results(self) -> list[Argument]:
+        """Return the arguments that are results."""
+        return [a for a in self.arguments.values() if a.role not in ("parameter", "row value")]
+
+
+def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
+    """Yield every expression of some statements, with those inside others."""
+    for statement in statements(body):
+        for expr in direct_expressions(statement):
+            yield from parts(expr)
+
+
+def direct_expressions(statement: Statement) -> tuple[Expr, ...]:
+    """Return the expressions of a statement, without those of the statements in it."""
+    match statement:
+        case Set(_, value):
+            return (value,)
+        case SetItem(_, index, value, _):
+            return (*index, value)
+        case Combine(_, _, index, value, others, _):
+            return (*index, value, *(other for _, other in others))
+        case For(_, start, stop, _, _):
+            return (start, stop)
+        case If(test, _, _):
+            return (test,)
+        case _:
+            return ()
+
+
+def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
+    """Yield all statements, with those inside others."""
+    for statement in body:
+        yield statement
+        match statement:
+            case For(body=inner) | ForStored(body=inner):
+                yield from statements(inner)
+            case If(body=inner, orelse=other):
+                yield from statements(inner)
+                yield from statements(other)
+
+
+def parts(expr: Expr) -> Iterator[Expr]:
+    """Yield an expression and all expressions in it."""
+    yield expr
+    match expr:
+        case Apply(args=inner) | Load(index=inner):
+            for each in inner:
+                yield from parts(each)
+        case RowItem(index=one):
+            yield from parts(one)

@@ -1,0 +1,154 @@
+"""What an algorithm asks of a backend.
+
+A random walk with restart on a graph iterates
+
+    T(x) = d (P' x + m(x) u) + (1 - d) v,
+
+where P[i, j] is the weight of the edge from i to j over the sum of the weights of i, m(x) the sum of x over
+the dangling nodes, u where they send their share and v where the walk restarts. A backend holds P' and the
+vectors in the order in memory that suits it. It gives numbers to the algorithm: norms, inner products, bounds
+of the rounding, the largest scores. Vectors leave it only as a result.
+
+Points and residuals live in slots with numbers. A step takes a mixture of earlier images T(x), so that
+Anderson's method needs nothing else: it is `Walk.step(slots, factors, ...)`, one chain of two passes and a
+product without a question to the host in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from numpy.typing import NDArray
+
+from bmrm.base.vectors import Indices, Vector
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """Where the walks restart, and where dangling nodes send their share.
+
+    Attributes
+    ----------
+    vector : ndarray of float64, shape (n,), or None
+        The one restart vector, in the order of the labels, with sum 1; None if it is uniform or `nodes` is
+        given.
+    nodes, shares, columns : ndarray, or None
+        For several walks: the nodes with a share in the restart vector of a walk, the shares, and the walks.
+    n_columns : int
+        Number of walks.
+    dangling : ndarray of float64, shape (n,), or None
+        Where the dangling nodes of all walks send their share, with sum 1; None is the restart vector.
+    relative_error : float
+        Bound of the relative error of the entries of all these vectors.
+    """
+
+    vector: Vector | None = None
+    nodes: Indices | None = None
+    shares: Vector | None = None
+    columns: Indices | None = None
+    n_columns: int = 1
+    dangling: Vector | None = None
+    relative_error: float = 0.0
+
+
+class StepSums(NamedTuple):
+    """Sums of one step, per walk.
+
+    Attributes
+    ----------
+    residual : ndarray of float64, shape (columns,)
+        The l1 norm of ``T(x) - x``, as computed.
+    products : ndarray of float64, shape (1 + len(against), columns)
+        Inner products of the residual with itself and with earlier residuals.
+    """
+
+    residual: Vector
+    products: Vector
+
+
+class Walk(Protocol):
+    """Walks on one graph that are computed together, with their points."""
+
+    columns: int
+
+    norm_error: float
+    """Bound of the relative error of the norm of a residual."""
+
+    def place(self, slot: int, start: Vector | None = None) -> None:
+        """Put the restart vectors into a slot, or for one walk a start in the order of the labels."""
+
+    def step(
+        self, slots: Sequence[int], factors: Vector | None, into: int, against: Sequence[int]
+    ) -> StepSums:
+        """Compute T of a mixture x of images.
+
+        Parameters
+        ----------
+        slots : sequence of int
+            Where the images are.
+        factors : ndarray of float64, shape (len(slots), columns), or None
+            Their factors; negative entries of the mixture become 0. None: x is the only image.
+        into : int
+            Slot for T(x) and for the residual T(x) - x.
+        against : sequence of int
+            Slots of the earlier residuals to multiply by.
+        """
+
+    def rounding(self) -> Vector:
+        """Bound the l1 norm of the rounding errors of the last T(x), per walk."""
+
+    def rounding_at_most(self) -> Vector:
+        """Bound what `rounding` will return, without reading vectors."""
+
+    def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
+        """Return the nodes with the largest entries, and these, in descending order, ties by number."""
+
+    def scores(self, slot: int, column: int) -> Vector:
+        """Return a vector in the order of the labels."""
+
+    def keep(self, columns: Sequence[int], slots: Sequence[int]) -> None:
+        """Go on with some of the walks only, and with what is in these slots."""
+
+
+class Transitions(Protocol):
+    """P' of a graph on a device."""
+
+    n: int
+
+    def walk(self, damping: float, restarts: Restarts) -> Walk:
+        """Begin walks."""
+
+
+class Pair(Protocol):
+    """A and A' of a graph on a device, for the Golub-Kahan process.
+
+    Vectors are handles that only the backend reads.
+    """
+
+    n: int
+
+    exponent: int
+    """The backend's A is that of the graph times ``2**-exponent``."""
+
+    def start(self) -> Any:
+        """Return the vector of ones over sqrt(n)."""
+
+    def authorities(self, hubs: Any) -> Any:
+        """Return A' h."""
+
+    def hubs(self, authorities: Any) -> Any:
+        """Return A a."""
+
+    def orthogonalise(self, vector: Any, basis: Sequence[Any]) -> tuple[Any, float]:
+        """Make a vector orthogonal to an orthonormal basis; return it with length 1, and its old length."""
+
+    def combine(self, basis: Sequence[Any], factors: Vector) -> Any:
+        """Return the sum of factors times vectors."""
+
+    def distance(self, vector: Any, factor: float, other: Any) -> float:
+        """Return the length of ``vector - factor * other``."""
+
+    def to_host(self, vector: Any) -> NDArray[Any]:
+        """Return a vector in the order of the labels."""

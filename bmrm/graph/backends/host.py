@@ -1,0 +1,297 @@
+"""Walks on the CPU: products by `bmrm.matrix`, the vector work in the compiled passes of `_graph`.
+
+The bound of the rounding. Let u = 2^-53, x >= 0, and t = P' x. Everything that is added is positive, so each
+computed entry of t has a relative error of at most (a_i + 3) u to first order, where a_i is the number of
+additions that a term of row i goes through: 1 or 2 units are due to the messages x_j / s_j or the rounded
+weights w_ij / s_j, the rest to the sum s_j. Times d and plus the restart terms, T(x)_i has the error
+
+    |error_i| <= u ((a_i + C) d t_i + (b + D) ((1 - d) v_i + d m u_i)),
+
+b the additions of the sum over dangling nodes. The sum over i bounds the l1 norm. It weighs each row's
+additions by the row's score: a hub with 10^6 in-links and 1 % of the mass costs 1 % of 10^6 / 8 units.
+(Higham, "Accuracy and stability of numerical algorithms", 2002, chapters 3 and 4.) A test compares it with
+exact arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.vectors import Indices, Vector, norm
+from bmrm.graph import _graph
+from bmrm.graph.backends.base import Restarts, StepSums
+from bmrm.graph.graph import Graph
+from bmrm.matrix import _cpu
+
+UNIT = 2.0**-53
+"""Unit roundoff of float64."""
+
+HIGHER_ORDER = 1.01
+"""Factor for terms of higher order, and for the rounding of the bound itself: additions times UNIT stay far
+below 0.01 for every row that fits into memory."""
+
+PRODUCT_ROUNDINGS = 6
+"""C: message or weight (2), their product (1), sum of weights (2, compensated), times d (1); the additions of
+the restart terms are in a_i."""
+
+RESTART_ROUNDINGS = 8
+"""D: 1 - d, times m, their sum, times v_i, plus the terms of u, plus the product, with two to spare."""
+
+TINY = 1e-290
+"""More than all that underflow can lose: each operation loses at most 2^-1075, times a weight over a sum."""
+
+LANE_ENTRIES = 8
+"""Partial sums of a row in a product with one vector (src_cython/cpu/sparse_kernels.h)."""
+
+COLUMN_SUMS = 2
+"""Minimum number of partial sums of a row in a product with several vectors."""
+
+SHORT_ROW_ENTRIES = 48
+"""Rows up to this length may be summed one entry after the other; the kernels do so up to 32."""
+
+PIECE_ENTRIES = 1 << 17
+"""Longer rows are summed in pieces of this length, which are added in order (src_cython/cpu/split.h)."""
+
+JOIN_ADDITIONS = 8
+"""Additions that join the partial sums of a row, and the restart terms, with some to spare."""
+
+
+def count_row_additions(entries: NDArray[Any], columns: int) -> Vector:
+    """Bound the additions that a term goes through in the product of rows with these numbers of entries."""
+    lanes = LANE_ENTRIES if columns == 1 else COLUMN_SUMS
+    long = entries / lanes + entries / PIECE_ENTRIES + JOIN_ADDITIONS
+    short = np.where(entries <= SHORT_ROW_ENTRIES, entries + JOIN_ADDITIONS, long)
+    return np.maximum(short, long)
+
+
+class HostTransitions:
+    """P' of a graph in main memory.
+
+    Parameters
+    ----------
+    graph : Graph
+    weighted : bool
+        Whether an edge counts by its weight; else each counts the same.
+    """
+
+    def __init__(self, graph: Graph, weighted: bool) -> None:
+        starts, sources, weights = graph.edges_by_target
+        self.graph, self.n = graph, graph.n_nodes
+        self.entries = np.diff(starts)
+        if weighted and weights is not None:
+            sums = graph.out_strength()
+            self.scale = (sums > 0).astype(np.float64)
+            with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+                shares = weights / sums[sources]
+            values: Vector | None = np.where(sums[sources] > 0, shares, 0.0)
+        else:
+            values, degree = None, np.bincount(sources, minlength=self.n)
+            self.scale = np.divide(1.0, degree, out=np.zeros(self.n), where=degree > 0)
+        shape = (self.n, self.n)
+        by_popularity = False if graph.is_reordered else None
+        self.matrix = _cpu.Matrix(
+            starts,
+            sources,
+            values,
+            shape,
+            threads=graph.threads,
+            transpose=False,
+            by_popularity=by_popularity,
+        )
+
+    def walk(self, damping: float, restarts: Restarts) -> HostWalk:
+        return HostWalk(self, damping, restarts)
+
+
+class HostWalk:
+    """Walks in main memory; vectors have the order in memory and shape (n, columns)."""
+
+    def __init__(self, transitions: HostTransitions, damping: float, restarts: Restarts) -> None:
+        self._transitions, self._graph = transitions, transitions.graph
+        self._damping, self._restarts = damping, restarts
+        self.columns = restarts.n_columns
+        n = transitions.n
+        self._uniform = restarts.vector is None and restarts.nodes is None
+        self._v = None if restarts.vector is None else self._graph.in_memory_order(restarts.vector)
+        self._u = None if restarts.dangling is None else self._graph.in_memory_order(restarts.dangling)
+        self._entries = self._sorted_entries(restarts)
+        if self.columns == 1:
+            self._make_restart_dense()
+        self._images: dict[int, Vector] = {}
+        self._residuals: dict[int, Vector] = {}
+        self._begin(n)
+
+    def _begin(self, n: int) -> None:
+        """Make the arrays and the passes for the present number of walks."""
+        shape = (n, self.columns)
+        self._passes = _graph.Passes(self._transitions.scale, self.columns, self._graph.threads)
+        self._additions = count_row_additions(self._transitions.entries, self.columns)
+        self._point, self._messages, self._product = (np.empty(shape) for _ in range(3))
+
+    def _sorted_entries(self, restarts: Restarts) -> tuple[Indices, Indices, Vector] | None:
+        if restarts.nodes is None:
+            return None
+        assert restarts.columns is not None
+        assert restarts.shares is not None
+        places = self._graph.to_places(restarts.nodes).astype(np.int64)
+        order = np.lexsort((restarts.columns, places))
+        return places[order], restarts.columns[order].astype(np.int64), restarts.shares[order]
+
+    def _make_restart_dense(self) -> None:
+        """Replace the entries of the only walk by a vector, which is what passes of one column read."""
+        if self._entries is not None:
+            rows, _, shares = self._entries
+            self._v, self._entries = np.zeros(self._transitions.n), None
+            self._v[rows] = shares
+
+    def place(self, slot: int, start: Vector | None = None) -> None:
+        image = self._array(self._images, slot)
+        given = self._v if start is None else self._graph.in_memory_order(start)
+        image[:] = (
+            (1.0 / max(self._transitions.n, 1) if self._uniform else 0.0) if given is None else given[:, None]
+        )
+        if self._entries is not None:
+            rows, columns, shares = self._entries
+            image[rows, columns] = shares
+
+    def _array(self, arrays: dict[int, Vector], slot: int) -> Vector:
+        if slot not in arrays:
+            arrays[slot] = np.empty((self._transitions.n, self.columns))
+        return arrays[slot]
+
+    def step(
+        self, slots: Sequence[int], factors: Vector | None, into: int, against: Sequence[int]
+    ) -> StepSums:
+        images = [self._images[slot] for slot in slots]
+        self._mass = self._passes.messages(images, factors, self._point, self._messages)
+        point = self._point if factors is not None else images[0]
+        if self.columns == 1:
+            self._transitions.matrix.matvec(self._messages[:, 0], self._product[:, 0])
+        else:
+            self._transitions.matrix.matmat(self._messages, self._product)
+        d, lost = self._damping, self._mass[1]
+        direct = self._u is None
+        self._restart_mass = (1.0 - d) + d * lost if direct else np.full(self.columns, 1.0 - d)
+        self._dangling_mass = np.zeros(self.columns) if direct else d * lost
+        sums = self._passes.update(
+            d,
+            self._restart_mass,
+            self._v,
+            1.0 / self._transitions.n if self._uniform else 0.0,
+            self._dangling_mass,
+            self._u,
+            None,
+            self._entries,
+            self._product,
+            point,
+            self._array(self._images, into),
+            self._array(self._residuals, into),
+            [self._residuals[slot] for slot in against],
+        )
+        return StepSums(sums[0], sums[1:])
+
+    def rounding(self) -> Vector:
+        """Bound the l1 norm of the rounding errors of the last step; see the top of this file."""
+        additions = self._passes.weighted_sums(self._additions, self._product)
+        product = additions + PRODUCT_ROUNDINGS * (self._mass[0] - self._mass[1])
+        return self._bound(product)
+
+    def rounding_at_most(self) -> Vector:
+        return self._bound((self._additions.max(initial=0.0) + PRODUCT_ROUNDINGS) * self._mass[0])
+
+    def _bound(self, product: Vector) -> Vector:
+        """Bound the rounding, given the product's part over d and the unit roundoff."""
+        restarts = self._restarts.relative_error / UNIT + RESTART_ROUNDINGS
+        restarts += _graph.count_additions(self._transitions.n, self.columns)
+        mass = self._restart_mass + self._dangling_mass
+        return HIGHER_ORDER * UNIT * (self._damping * product + restarts * mass) + TINY
+
+    @property
+    def norm_error(self) -> float:
+        return HIGHER_ORDER * UNIT * (1 + _graph.count_additions(self._transitions.n, self.columns))
+
+    def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
+        scores = self._images[slot][:, column]
+        count = min(count, len(scores))
+        if count < len(scores):
+            threshold = np.partition(scores, len(scores) - count)[len(scores) - count]
+            places = np.flatnonzero(scores >= threshold)
+        else:
+            places = np.arange(len(scores))
+        nodes, found = self._graph.to_given(places), scores[places]
+        order = np.lexsort((nodes, -found))[:count]
+        return nodes[order].astype(np.int64), found[order]
+
+    def scores(self, slot: int, column: int) -> Vector:
+        return np.ascontiguousarray(self._graph.in_given_order(self._images[slot][:, column]))
+
+    def keep(self, columns: Sequence[int], slots: Sequence[int]) -> None:
+        chosen = list(columns)
+        for arrays in (self._images, self._residuals):
+            for slot in list(arrays):
+                if slot in slots:
+                    arrays[slot] = np.ascontiguousarray(arrays[slot][:, chosen])
+                else:
+                    del arrays[slot]
+        if self._entries is not None:
+            rows, owners, shares = self._entries
+            number = np.full(self.columns, -1)
+            number[chosen] = np.arange(len(chosen))
+            there = number[owners] >= 0
+            self._entries = rows[there], number[owners[there]], shares[there]
+        self.columns = len(chosen)
+        if self.columns == 1:
+            self._make_restart_dense()
+        self._begin(self._transitions.n)
+
+
+class HostPair:
+    """A and A' of a graph in main memory; vectors are arrays in the order in memory."""
+
+    def __init__(self, graph: Graph, weighted: bool) -> None:
+        starts, sources, weights = graph.edges_by_target
+        self._graph, self.n = graph, graph.n_nodes
+        values = None
+        if weighted and weights is not None:
+            # By a power of two, so that squares neither overflow nor underflow and A stays what it is.
+            self.exponent = int(np.frexp(weights.max(initial=0.0))[1])
+            values = np.ldexp(weights, -self.exponent)
+        else:
+            self.exponent = 0
+        by_popularity = False if graph.is_reordered else None
+        self._matrix = _cpu.Matrix(
+            starts, sources, values, (self.n, self.n), threads=graph.threads, by_popularity=by_popularity
+        )
+
+    def start(self) -> Vector:
+        return np.full(self.n, 1.0 / np.sqrt(self.n))
+
+    def authorities(self, hubs: Vector) -> Vector:
+        return self._matrix.matvec(hubs)
+
+    def hubs(self, authorities: Vector) -> Vector:
+        return self._matrix.rmatvec(authorities)
+
+    def orthogonalise(self, vector: Vector, basis: Sequence[Vector]) -> tuple[Vector, float]:
+        vector = vector.copy()
+        for _ in range(2):  # twice is enough (Giraud, Langou, Rozloznik, 2005)
+            for each in basis:
+                vector -= float(np.einsum("i,i->", each, vector)) * each
+        length = norm(vector)
+        return (vector / length if length > 0 else vector), length
+
+    def combine(self, basis: Sequence[Vector], factors: Vector) -> Vector:
+        found = np.zeros(self.n)
+        for each, factor in zip(basis, factors, strict=True):
+            found += factor * each
+        return found
+
+    def distance(self, vector: Vector, factor: float, other: Vector) -> float:
+        return norm(vector - factor * other)
+
+    def to_host(self, vector: Vector) -> Vector:
+        return np.ascontiguousarray(self._graph.in_given_order(vector))

@@ -1,0 +1,165 @@
+"""PageRank with a proven error."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from bmrm.base import arguments
+from bmrm.base.interrupts import interruptible
+from bmrm.errors import ParameterError
+from bmrm.graph.backends.base import Restarts
+from bmrm.graph.backends.choose import transitions_of
+from bmrm.graph.fixed_point import Callback, FixedPoint, Goal
+from bmrm.graph.graph import Graph
+from bmrm.graph.restart import SHARE_ERROR, restart_vector
+from bmrm.graph.results import Ranking
+
+METHODS = ("auto", "power", "anderson")
+
+DIFFERENCES = 3
+"""Differences of residuals that Anderson's method keeps: on slashdot's graph 5 save 2 of 27 products."""
+
+MORE_DIFFERENCES = 5
+"""For undirected graphs and high damping, which mix more slowly: the web of trust takes 34 instead of 46."""
+
+HIGH_DAMPING = 0.9
+
+
+@interruptible
+def pagerank(
+    graph: Graph,
+    damping: float = 0.85,
+    *,
+    personalization: Any = None,
+    dangling: Any = None,
+    weighted: bool | None = None,
+    tol: float = 1e-8,
+    top: int | None = None,
+    start: Any = None,
+    missing: str = "error",
+    max_iter: int = 1000,
+    max_time: float = math.inf,
+    method: str = "auto",
+    callback: Callback | None = None,
+) -> Ranking:
+    """Compute PageRank, ``x = d (P' x + m u) + (1 - d) v``, to an error that is proven.
+
+    P[i, j] is the weight of the edge from i to j over the sum of the weights of i. A dangling node, whose
+    weights sum to 0, sends its share to u; m is the sum of x over these nodes.
+
+    Parameters
+    ----------
+    graph : Graph
+        Anything that `Graph` takes works too.
+    damping : float, default 0.85
+        d, at least 0 and below 1.
+    personalization : dict or array_like, optional
+        v: shares by label, or in the order of the labels. Default: all nodes equally.
+    dangling : dict or array_like, optional
+        u. Default: v.
+    weighted : bool, optional
+        Default: whether the graph has weights.
+    tol : float, default 1e-8
+        Largest error, the sum over the nodes of ``|score - exact score|``.
+    top : int, optional
+        Also stop as soon as the order of the ``top`` first nodes is proven. Equal scores are never in a
+        proven order; then ``tol`` ends the run, and ``proven`` says how far the order is proven.
+    start : dict or array_like, optional
+        Where to start; it changes the time, not the result. Default: v.
+    missing : {"error", "ignore"}, default "error"
+        What to do with labels of ``personalization``, ``dangling`` and ``start`` that are no nodes.
+    max_iter : int, default 1000
+    max_time : float, default inf
+        Seconds.
+    method : {"auto", "power", "anderson"}, default "auto"
+        Plain steps, Anderson's acceleration, or that as soon as plain steps prove slow.
+    callback : callable, optional
+        Called with a `Progress` after each iteration; a true return value ends with status "interrupted".
+
+    Returns
+    -------
+    Ranking
+        With ``error_bound`` even if the status is not "converged".
+
+    Raises
+    ------
+    ParameterError
+        If an option is out of range or a vector does not fit the graph.
+    Interrupted
+        For Ctrl-C; its ``result`` is the ranking so far.
+
+    References
+    ----------
+    Page, Brin, Motwani, Winograd, "The PageRank citation ranking", Stanford InfoLab 1999-66.
+
+    Examples
+    --------
+    >>> from bmrm.graph import Graph
+    >>> ranking = pagerank(Graph((["a", "b", "c"], ["b", "c", "b"])))
+    >>> ranking.status, ranking.top(1)[0][0], ranking.error_bound <= 1e-8
+    ('converged', 'b', True)
+    """
+    began = time.perf_counter()
+    graph = graph if isinstance(graph, Graph) else Graph(graph)
+    goal = make_goal(tol, top, max_iter, max_time, method, callback, damping, graph)
+    v = restart_vector("personalization", personalization, graph, missing)
+    u = restart_vector("dangling", dangling, graph, missing)
+    first = restart_vector("start", start, graph, missing)
+    if graph.n_nodes == 0:
+        return Ranking(np.zeros(0), graph.labels, 0.0, 0.0, "converged", 0, 0, 0.0, 0.0)
+    transitions = transitions_of(graph, uses_weights(weighted, graph))
+    walk = transitions.walk(damping, Restarts(vector=v, dangling=u, relative_error=SHARE_ERROR))
+    run = FixedPoint(walk, damping, goal, lambda at, slot, column: at.scores(slot, column), first)
+    found = run.run()[0]
+    seconds = time.perf_counter() - began
+    return Ranking(
+        found.value,
+        graph.labels,
+        found.error_bound,
+        found.residual,
+        found.status,
+        found.n_iter,
+        run.n_products,
+        seconds,
+        run.n_products * graph.n_edges / seconds,
+    )
+
+
+def uses_weights(weighted: bool | None, graph: Graph) -> bool:
+    """Return whether edges count by their weights."""
+    return graph.weighted if weighted is None else arguments.flag("weighted", weighted) and graph.weighted
+
+
+def make_goal(
+    tol: float,
+    top: int | None,
+    max_iter: int,
+    max_time: float,
+    method: str,
+    callback: Callback | None,
+    damping: float,
+    graph: Graph,
+) -> Goal:
+    """Validate the options that end a run."""
+    if not 0 <= arguments.number("damping", damping) < 1:
+        raise ParameterError(
+            f"damping: found {damping}, expected at least 0 and below 1; from 1 on the graph alone does not "
+            "define the scores"
+        )
+    if not 0 <= arguments.number("tol", tol) < math.inf:
+        raise ParameterError(f"tol: found {tol}, expected a finite number of at least 0")
+    if top is not None and arguments.integer("top", top) < 1:
+        raise ParameterError(f"top: found {top}, expected at least 1")
+    if arguments.integer("max_iter", max_iter) < 1:
+        raise ParameterError(f"max_iter: found {max_iter}, expected at least 1")
+    if not arguments.number("max_time", max_time) > 0:
+        raise ParameterError(f"max_time: found {max_time}, expected a positive number of seconds")
+    if method not in METHODS:
+        raise ParameterError(f"method: found {method!r}, expected one of {', '.join(METHODS)}")
+    slow = damping > HIGH_DAMPING or not graph.directed
+    differences = MORE_DIFFERENCES if slow else DIFFERENCES
+    return Goal(tol, top, max_iter, max_time, callback, method, differences)

@@ -1,0 +1,56 @@
+"""A picture of scores; it needs matplotlib, which the extra ``plot`` installs."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from bmrm.base.atomic import atomic_write
+from bmrm.base.vectors import Vector
+from bmrm.errors import ParameterError
+from bmrm.graph.graph import Graph
+
+FIGURE_SIZE_INCHES = (9.0, 4.0)
+"""Width and height."""
+
+MAX_POINTS = 20_000
+"""Nodes that are drawn against their degree: those with the largest scores."""
+
+
+def require_matplotlib() -> None:
+    """Raise `ParameterError` if matplotlib is missing."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise ParameterError("a plot needs matplotlib: pip install 'bmrm[plot]'") from None
+
+
+def save_degree_rank(path: str | os.PathLike[str], graph: Graph, scores: Vector, name: str) -> None:
+    """Draw scores by rank, and by in-degree, both with logarithmic axes; the suffix chooses the format.
+
+    Parameters
+    ----------
+    path : str or path-like
+    graph : Graph
+    scores : ndarray of float64, shape (n,)
+        In the order of the labels.
+    name : str
+        What the scores are.
+    """
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=FIGURE_SIZE_INCHES, layout="constrained")
+    by_rank, by_degree = figure.subplots(1, 2)
+    order = np.argsort(-scores, kind="stable")
+    by_rank.loglog(np.arange(1, len(scores) + 1), scores[order], linewidth=1.5)
+    by_rank.set(xlabel="rank", ylabel=name)
+    shown = order[:MAX_POINTS]
+    by_degree.loglog(graph.in_degree[shown] + 1, scores[shown], ".", markersize=2)
+    by_degree.set(xlabel="in-degree + 1", ylabel=name)
+    kind = os.path.splitext(os.fspath(path))[1].removeprefix(".") or "png"
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise ParameterError(f"{os.fspath(path)}: found the format {kind!r}, which matplotlib cannot write")
+    with atomic_write(path) as file:
+        figure.savefig(file, format=kind)

@@ -1,0 +1,280 @@
+"""What the algorithms return."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.atomic import atomic_write
+from bmrm.base.vectors import Indices, Vector, make_arrays_read_only
+from bmrm.errors import ParameterError
+from bmrm.graph.labels import NodeLabels
+
+FIRST_SORTED = 1024
+"""Scores that are sorted first to find out how far the order is proven; eight times as many follow."""
+
+
+def proven_ranks(scores: Vector, bound: float) -> int:
+    """Return the number of leading ranks whose order a bound proves; scores descend.
+
+    Examples
+    --------
+    >>> proven_ranks(np.array([0.5, 0.3, 0.29, 0.1]), 0.1)
+    1
+    """
+    close = ~(scores[:-1] - scores[1:] > bound * (1 + 1e-15))
+    return int(np.argmax(close)) if close.any() else len(scores)
+
+
+def ranked(scores: Vector, count: int) -> NDArray[np.intp]:
+    """Return the nodes with the ``count`` largest scores, in descending order, ties by number."""
+    if count < len(scores):
+        threshold = np.partition(scores, len(scores) - count)[len(scores) - count] if count else np.inf
+        places = np.flatnonzero(scores >= threshold)
+    else:
+        places = np.arange(len(scores))
+    return places[np.lexsort((places, -scores[places]))][:count]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """PageRank of every node.
+
+    Attributes
+    ----------
+    scores : ndarray of float64, shape (n,)
+        In the order of the labels.
+    labels : NodeLabels
+    error_bound : float
+        Proven: the sum over the nodes of ``|score - exact score|`` is at most this. So the score of each
+        node, and the difference of any two scores, is within it.
+    residual : float
+        The l1 norm of ``T(x) - x`` of the last step.
+    status : {"converged", "max_iter", "max_time", "interrupted", "precision"}
+        "precision": float64 cannot prove more on this graph.
+    n_iter, n_products : int
+        Iterations, and products of the matrix and a vector.
+    seconds : float
+    edges_per_second : float
+    """
+
+    scores: Vector
+    labels: NodeLabels
+    error_bound: float
+    residual: float
+    status: str
+    n_iter: int
+    n_products: int
+    seconds: float
+    edges_per_second: float
+
+    def __post_init__(self) -> None:
+        make_arrays_read_only(self, "scores")
+
+    @cached_property
+    def proven(self) -> int:
+        """Number of leading ranks in a proven order: each score exceeds the next by more than the bound."""
+        count = FIRST_SORTED
+        while True:
+            found = proven_ranks(self.scores[ranked(self.scores, count + 1)], self.error_bound)
+            if found <= count or count >= len(self.scores):
+                return min(found, len(self.scores))
+            count *= 8
+
+    def top(self, count: int = 10) -> list[tuple[Any, float]]:
+        """Return labels and scores of the first nodes, ties in the order of the labels."""
+        order = ranked(self.scores, count)
+        return list(zip(self.labels.take(order), self.scores[order].tolist(), strict=True))
+
+    def ties(self, count: int = 10) -> list[tuple[int, int]]:
+        """Return ranges of ranks among the first ``count`` whose order is not proven, counted from 1.
+
+        Examples
+        --------
+        >>> from bmrm.graph import pagerank
+        >>> pagerank(([0, 1, 2], [2, 2, 0])).ties(3)
+        []
+        >>> pagerank(([0, 1, 2, 2], [2, 2, 0, 1])).ties(3)
+        [(2, 3)]
+        """
+        scores = self.scores[ranked(self.scores, count + 1)]
+        close = ~(scores[:-1] - scores[1:] > self.error_bound * (1 + 1e-15))
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], close, [False]]).astype(int)))
+        return [(int(first) + 1, int(last) + 1) for first, last in edges.reshape(-1, 2)]
+
+    def rank_of(self, label: Any) -> int:
+        """Return the rank of a node, 1 for the first; equal scores share the better rank."""
+        number = self.labels.number("rank_of", label)
+        return int((self.scores > self.scores[number]).sum()) + 1
+
+    def to_dict(self) -> dict[Any, float]:
+        """Return the scores by label."""
+        return dict(zip(self.labels.to_list(), self.scores.tolist(), strict=True))
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with the columns node and score, in the order of the labels."""
+        import pandas
+
+        return pandas.DataFrame({"node": self.labels.to_array(), "score": self.scores})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write nodes and scores, in descending order, to a file: tsv, npz or parquet by its name."""
+        order = ranked(self.scores, len(self.scores))
+        columns = {"node": _labels_of(self.labels, order), "score": self.scores[order]}
+        save_columns(path, columns, {"error_bound": self.error_bound, "status": self.status})
+
+
+@dataclass(frozen=True)
+class Walks:
+    """Random walks with restart, one per query.
+
+    Attributes
+    ----------
+    nodes : ndarray of int64, shape (q, top), or None
+        Numbers of the nodes with the largest scores, in descending order; -1 fills rows of graphs with fewer
+        nodes.
+    scores : ndarray of float64, shape (q, top), or (n, q) if all scores were asked for
+    labels : NodeLabels
+    queries : list
+        Labels of the query nodes, or the restart vectors as they were given.
+    error_bound, residual : ndarray of float64, shape (q,)
+        As in `Ranking`.
+    proven : ndarray of int64, shape (q,)
+        Number of leading ranks of each list whose order is proven.
+    status : list of str
+    n_iter : ndarray of int64, shape (q,)
+    n_products : int
+        Products of the matrix and a vector, over all queries.
+    seconds, edges_per_second : float
+    """
+
+    nodes: Indices | None
+    scores: Vector
+    labels: NodeLabels
+    queries: list[Any]
+    error_bound: Vector
+    residual: Vector
+    proven: Indices
+    status: list[str]
+    n_iter: Indices
+    n_products: int
+    seconds: float
+    edges_per_second: float
+
+    def top(self, query: int = 0, count: int | None = None) -> list[tuple[Any, float]]:
+        """Return labels and scores of the first nodes of one query, by its position."""
+        if self.nodes is None:
+            scores = self.scores[:, query]
+            order: NDArray[Any] = ranked(scores, len(scores) if count is None else count)
+            return list(zip(self.labels.take(order), scores[order].tolist(), strict=True))
+        kept = self.nodes[query] >= 0
+        nodes, scores = self.nodes[query][kept][:count], self.scores[query][kept][:count]
+        return list(zip(self.labels.take(nodes), scores.tolist(), strict=True))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the lists, one line per query, rank and node, to a file: tsv, npz or parquet by its name."""
+        lists = [self.top(query) for query in range(len(self.queries))]
+        columns = {
+            "query": np.array([str(self.queries[q]) for q, top in enumerate(lists) for _ in top]),
+            "rank": np.array([rank for top in lists for rank in range(1, len(top) + 1)], np.int64),
+            "node": np.array([str(label) for top in lists for label, _ in top]),
+            "score": np.array([score for top in lists for _, score in top], np.float64),
+        }
+        save_columns(path, columns, {"error_bound": self.error_bound, "proven": self.proven})
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Hubs and authorities; see `bmrm.graph.hits`.
+
+    Attributes
+    ----------
+    hubs, authorities : ndarray of float64, shape (n,)
+        At least 0, each with sum 1, in the order of the labels.
+    labels : NodeLabels
+    singular_value : float
+        The largest singular value of A.
+    gap : float
+        Its distance to the second largest, relative to it; an estimate (Ritz values).
+    residual : float
+        ``||A' h - s a|| / s`` for unit vectors: the pair is exact for a matrix that differs from A by at most
+        this times ``||A||``.
+    error_estimate : float
+        ``residual / gap``, about the angle to the exact vectors. An estimate, since the gap is one.
+    unique : bool
+        Whether the largest singular value appears to be simple; if not, the vectors depend on the start.
+    status : {"converged", "max_iter", "max_time", "interrupted", "precision"}
+    n_iter, n_products : int
+    seconds : float
+    """
+
+    hubs: Vector
+    authorities: Vector
+    labels: NodeLabels
+    singular_value: float
+    gap: float
+    residual: float
+    error_estimate: float
+    unique: bool
+    status: str
+    n_iter: int
+    n_products: int
+    seconds: float
+
+    def __post_init__(self) -> None:
+        make_arrays_read_only(self, "hubs", "authorities")
+
+    def top(self, count: int = 10, what: str = "authorities") -> list[tuple[Any, float]]:
+        """Return labels and scores of the first authorities or hubs."""
+        if what not in ("authorities", "hubs"):
+            raise ParameterError(f"what: found {what!r}, expected authorities or hubs")
+        scores = self.authorities if what == "authorities" else self.hubs
+        order = ranked(scores, count)
+        return list(zip(self.labels.take(order), scores[order].tolist(), strict=True))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write nodes, hubs and authorities, by descending authority, as tsv, npz or parquet by the name."""
+        order = ranked(self.authorities, len(self.authorities))
+        columns = {
+            "node": _labels_of(self.labels, order),
+            "authority": self.authorities[order],
+            "hub": self.hubs[order],
+        }
+        save_columns(path, columns, {"residual": self.residual, "status": self.status})
+
+
+def _labels_of(labels: NodeLabels, order: NDArray[np.intp]) -> NDArray[Any]:
+    found = labels.to_array()[order]
+    return np.array([str(label) for label in found]) if found.dtype == object else found
+
+
+def save_columns(
+    path: str | os.PathLike[str], columns: dict[str, NDArray[Any]], facts: dict[str, Any]
+) -> None:
+    """Write columns to a tsv, npz or parquet file; only npz keeps the facts."""
+    name = os.fspath(path)
+    suffix = os.path.splitext(name)[1]
+    if suffix not in (".tsv", ".npz", ".parquet"):
+        raise ParameterError(f"{name}: found the suffix {suffix!r}, expected .tsv, .npz or .parquet")
+    with atomic_write(name) as file:
+        if suffix == ".npz":
+            arrays: dict[str, Any] = {**columns, **facts}
+            np.savez(file, **arrays)
+        elif suffix == ".parquet":
+            import pyarrow
+            from pyarrow import parquet
+
+            parquet.write_table(pyarrow.table(columns), file)
+        else:
+            file.write(("\t".join(columns) + "\n").encode())
+            rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+            file.writelines(("\t".join(map(_field, row)) + "\n").encode() for row in rows)
+
+
+def _field(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value).replace("\t", " ").replace("\n", " ")

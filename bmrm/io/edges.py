@@ -1,0 +1,369 @@
+"""Read graphs from edge text, one edge per line, as SNAP and KONECT publish them.
+
+Ids need not be numbers from 0 on: the reader numbers the nodes that occur, and keeps their ids as labels. So
+gaps between ids are no nodes. Repeated edges and loops are kept, since their meaning depends on the use.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bmrm.base.arguments import flag
+from bmrm.base.host_memory import require_memory
+from bmrm.base.interrupts import interruptible
+from bmrm.errors import DataError, ParameterError
+from bmrm.io import _edges, _text
+from bmrm.io.formats import detect_format
+from bmrm.io.regular import UNCHANGED_FILE
+from bmrm.io.sources import Source, open_source
+from bmrm.io.svmlight import resolve_thread_count
+from bmrm.io.text import (
+    BLOCK_BYTES,
+    CHUNK_BYTES,
+    file_text,
+    line_windows,
+    long_line_error,
+    peek,
+    quote_token,
+    read_chunks,
+)
+
+LabelKind = Literal["auto", "integer", "string"]
+NodeLabels = NDArray[np.int64] | NDArray[np.object_]
+LABEL_KINDS = ("auto", "integer", "string")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8; some programs put it at the start of a text
+
+_Part = tuple[Any, int, int]  # a text, and the range of it that holds whole lines
+
+
+@dataclass
+class Edges:
+    """The edges of a graph, in the order of the text.
+
+    Attributes
+    ----------
+    sources, targets : ndarray of int32, shape (edges,)
+        Numbers of the nodes, from 0 to ``n_nodes - 1``.
+    weights : ndarray of float64, shape (edges,), or None
+        Finite numbers of any sign; None unless they were asked for.
+    labels : ndarray of int64 or of str (dtype object), shape (n_nodes,), or None
+        The ids of the nodes: integers ascend, strings are in the order of their first appearance, the source
+        of an edge before its target. None if node i has the id i.
+    n_nodes : int
+        Number of distinct ids.
+    has_header : bool
+        Whether the first line was skipped, since it names the columns.
+    seconds : dict
+        Seconds spent on ``"parse"``, which includes the numbering of the nodes.
+    """
+
+    sources: NDArray[np.int32]
+    targets: NDArray[np.int32]
+    weights: NDArray[np.float64] | None
+    labels: NodeLabels | None
+    n_nodes: int
+    has_header: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges; repeated ones and loops count."""
+        return len(self.sources)
+
+
+@interruptible
+def read_edges(
+    path: str | os.PathLike[str],
+    *,
+    weights: bool = False,
+    labels: LabelKind = "auto",
+    threads: int | None = None,
+) -> Edges:
+    r"""Read a graph from edge text.
+
+    A line has two ids, apart by blanks or a comma. A weight and a time may follow; the time is ignored, and
+    so is the weight unless ``weights`` is set, but both must be numbers. Lines that begin with ``#``, ``%``
+    or ``//`` are comments, and ``#`` or ``%`` after an edge begins one. docs/formats.md has the grammar.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Text, plain or compressed by gzip, bzip2, xz or zstd; ``"-"`` is the standard input.
+    weights : bool, default False
+        Whether to return the third column; then every line must have one.
+    labels : {"auto", "integer", "string"}, default "auto"
+        Whether ids are integers of 64 bits or strings. With ``"auto"`` they are integers if the first edge
+        has two integers. If it has none and the second edge has two, the first line is a header, and skipped.
+        Otherwise they are strings: UTF-8 without blanks, commas and control characters.
+    threads : int, optional
+        Default: one per core that the process may use. The result does not depend on it.
+
+    Returns
+    -------
+    Edges
+
+    Raises
+    ------
+    DataError
+        The first fault of the text, as ``FILE:LINE:COLUMN: found ..., expected ...``.
+    OSError
+        The file is missing or cannot be read.
+    ParameterError
+        An argument is out of range.
+    HostMemoryError
+        The edges do not fit into main memory.
+    Interrupted
+        By Ctrl-C.
+
+    References
+    ----------
+    J. Leskovec and R. Sosic, "SNAP: a general-purpose network analysis and graph-mining library", ACM
+    Transactions on Intelligent Systems and Technology 8 (2016). J. Kunegis, "KONECT: the Koblenz network
+    collection", WWW 2013 Companion.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "tiny.txt")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("# a comment\n10 30\n30\t20\n")
+    >>> edges = read_edges(path)
+    >>> edges.sources, edges.targets, edges.labels
+    (array([0, 2], dtype=int32), array([2, 1], dtype=int32), array([10, 20, 30]))
+    """
+    began = time.perf_counter()
+    if labels not in LABEL_KINDS:
+        raise ParameterError(f"labels: found {labels!r}, expected one of {', '.join(LABEL_KINDS)}")
+    flag("weights", weights)
+    count = resolve_thread_count(threads)
+    with open_source(path) as source:
+        kind = detect_format(source)
+        if kind != "svmlight":
+            raise DataError(f"{source.name}: found a file of the format {kind}, expected two ids per line")
+        parser = EdgeParser(source.name, labels, count, weights=bool(weights))
+        if source.is_plain:
+            parser.parse_file(source)
+        else:
+            for text, length in read_chunks(source.file, source.name):
+                parser.parse(text, 0, length)
+    edges = parser.finish()
+    edges.seconds["parse"] = time.perf_counter() - began
+    return edges
+
+
+class EdgeParser:
+    """Parses the parts of one text in order.
+
+    Parameters
+    ----------
+    name : str
+        Name of the text, for messages.
+    labels : {"auto", "integer", "string"}
+    threads : int
+    weights : bool
+    block_bytes : int
+        See `bmrm.io._edges.parse`.
+    """
+
+    def __init__(
+        self, name: str, labels: LabelKind, threads: int, *, weights: bool, block_bytes: int = BLOCK_BYTES
+    ):
+        self.name = name
+        self.threads = threads
+        self.weights = weights
+        self.block_bytes = block_bytes
+        self.lines = 0
+        self.has_header = False
+        self._chosen = labels
+        self._names = _edges.Names() if labels == "string" else None
+        self._is_decided = labels == "string"
+        self._parts: list[_edges.Parsed] = []
+
+    def parse_file(self, source: Source) -> None:
+        """Parse a plain file: integers at once, names in windows, since those of a window are held twice."""
+        text, length = file_text(source), source.size
+        start = self._open(text, 0, length)
+        if self._names is None:
+            self._parse(text, start, length)
+            return
+        for first, last in line_windows(text, length, CHUNK_BYTES, start):
+            self._parse(text, first, last)
+
+    def parse(self, text: Any, start: int, stop: int) -> None:
+        """Parse the whole lines ``text[start:stop]``, which follow those already parsed."""
+        self._parse(text, self._open(text, start, stop), stop)
+
+    def _open(self, text: Any, start: int, stop: int) -> int:
+        """Decide what ids are, if that is still open; return where the edges begin."""
+        if self.lines == 0 and peek(text, start, min(stop, start + len(BYTE_ORDER_MARK))) == BYTE_ORDER_MARK:
+            start += len(BYTE_ORDER_MARK)
+        if self._is_decided:
+            return start
+        try:
+            integers, any_integer, second, lines = _edges.open_text(text, start, stop)
+        except _text.LongLineError:
+            raise long_line_error(self.name) from None
+        if not integers:
+            return start
+        self._is_decided = True
+        if integers[0]:
+            return start
+        if len(integers) == 2 and integers[1] and not any_integer[0]:
+            self.has_header = True
+            self.lines += lines
+            return second
+        if self._chosen == "auto":
+            self._names = _edges.Names()
+        return start
+
+    def _parse(self, text: Any, start: int, stop: int) -> None:
+        try:
+            part = _edges.parse(
+                text,
+                start,
+                stop,
+                names=self._names,
+                weights=self.weights,
+                threads=self.threads,
+                block_bytes=self.block_bytes,
+                reserve=self._reserve,
+            )
+        except _text.TextError as error:
+            rest = peek(text, error.offset, stop)
+            raise DataError(
+                f"{self.name}:{self.lines + error.line}:{error.column}: "
+                f"found {quote_token(rest)}, expected {self._describe_expected(error.name)}"
+            ) from None
+        except _text.LongLineError:
+            raise long_line_error(self.name) from None
+        except _edges.NodesError:
+            raise too_many_nodes(self.name) from None
+        self.lines += part.lines
+        self._parts.append(part)
+
+    def _reserve(self, edges: int) -> None:
+        """Raise if there is no memory for so many more edges."""
+        ids = 8 if self._names is not None else 24  # both ids as they are parsed, and their numbers
+        require_memory((ids + 8 * self.weights) * edges, f"{edges} edges of {self.name}")
+
+    def _describe_expected(self, fault: str) -> str:
+        as_strings = ' (labels="string" reads any id)'
+        return {
+            "integer": "an id that is an integer" + as_strings,
+            "large": "an id from -2^63 to 2^63 - 1" + as_strings,
+            "name": "an id without blanks, commas and control characters",
+            "encoding": "an id in UTF-8",
+            "target": "a second id",
+            "weight": "a weight: a finite number",
+            "no_weight": "a weight",
+            "extra": "two ids, a weight and a time, not more",
+            "changed": UNCHANGED_FILE,
+        }[fault]
+
+    def finish(self) -> Edges:
+        """Return the edges of all parts, with their nodes numbered."""
+        parts = self._parts
+        weights = _joined([part.weights for part in parts], np.float64) if self.weights else None
+        labels: NodeLabels | None
+        sources: list[NDArray[Any]]
+        targets: list[NDArray[Any]]
+        if self._names is None:
+            low = min((part.low for part in parts), default=0)
+            high = max((part.high for part in parts), default=-1)
+            arrays = [ids for part in parts for ids in (part.sources, part.targets)]
+            self._parts = []
+            del parts
+            numbers, labels, n_nodes = _number(arrays, low, high, self.threads, self.name)
+            sources, targets = list(numbers[::2]), list(numbers[1::2])
+        else:
+            labels, n_nodes = self._names.strings(), len(self._names)
+            sources = [part.sources for part in parts]
+            targets = [part.targets for part in parts]
+        return Edges(
+            _joined(sources, np.int32),
+            _joined(targets, np.int32),
+            weights,
+            labels,
+            n_nodes,
+            self.has_header,
+        )
+
+
+def number_nodes(
+    sources: ArrayLike, targets: ArrayLike, *, threads: int | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64] | None]:
+    """Give the nodes of a graph with integer ids numbers from 0 on, as `read_edges` does for text.
+
+    Parameters
+    ----------
+    sources, targets : array-like of integers, shape (edges,)
+        Ids of the nodes, of any size that int64 can hold.
+    threads : int, optional
+        Default: one per core that the process may use. The result does not depend on it.
+
+    Returns
+    -------
+    sources, targets : ndarray of int32, shape (edges,)
+        Numbers from 0 on, in the order of the ids.
+    labels : ndarray of int64, shape (nodes,), or None
+        The ids, ascending; None if node i has the id i.
+
+    Raises
+    ------
+    DataError
+        There are too many nodes, or ids that int64 cannot hold.
+    ParameterError
+        The arrays are not integer vectors of one length.
+
+    Examples
+    --------
+    >>> number_nodes([7, -2], [-2, 7])
+    (array([1, 0], dtype=int32), array([0, 1], dtype=int32), array([-2,  7]))
+    """
+    arrays = [_integer_vector(name, ids) for name, ids in (("sources", sources), ("targets", targets))]
+    if len(arrays[0]) != len(arrays[1]):
+        raise ParameterError(f"targets: found {len(arrays[1])} ids, expected {len(arrays[0])}")
+    low = min((int(ids.min()) for ids in arrays if len(ids)), default=0)
+    high = max((int(ids.max()) for ids in arrays if len(ids)), default=-1)
+    numbers, labels, _ = _number(arrays, low, high, resolve_thread_count(threads), "the graph")
+    return numbers[0], numbers[1], labels
+
+
+def _integer_vector(name: str, ids: ArrayLike) -> NDArray[np.int64]:
+    array = np.asarray(ids)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
+        raise ParameterError(
+            f"{name}: found {array.dtype} of shape {array.shape}, expected a vector of integers"
+        )
+    if array.dtype == np.uint64 and len(array) and array.max() > np.iinfo(np.int64).max:
+        raise DataError(f"{name}: found the id {array.max()}, expected at most 2^63 - 1")
+    return np.ascontiguousarray(array, np.int64)
+
+
+def _number(
+    arrays: list[NDArray[Any]], low: int, high: int, threads: int, name: str
+) -> tuple[list[NDArray[np.int32]], NDArray[np.int64] | None, int]:
+    """Return the numbers of ids, the ids (None if they are their numbers), and the number of nodes."""
+    try:
+        numbers, labels = _edges.number(arrays, low=low, high=high, threads=threads)
+    except _edges.NodesError:
+        raise too_many_nodes(name) from None
+    n_nodes = len(labels)
+    are_numbers = n_nodes == 0 or (low == 0 and high == n_nodes - 1)
+    return numbers, None if are_numbers else labels, n_nodes
+
+
+def too_many_nodes(name: str) -> DataError:
+    """Return the error for a graph with more than `_edges.MAX_NODES` nodes."""
+    return DataError(f"{name}: found more than {_edges.MAX_NODES} nodes, expected at most that")
+
+
+def _joined(arrays: list[Any], dtype: Any) -> NDArray[Any]:
+    found: NDArray[Any] = arrays[0] if len(arrays) == 1 else np.concatenate([np.empty(0, dtype), *arrays])
+    return found

@@ -1,0 +1,203 @@
+"""A call of a reduction: its arguments converted, its sizes found, everything compared before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base import arguments
+from bmrm.errors import DataError, ReductionError
+from bmrm.formulas.front import Given, read_program
+from bmrm.formulas.layout import sizes_of
+from bmrm.formulas.source import Source
+from bmrm.formulas.tree import Argument, Program
+from bmrm.reductions.rows import HostRows
+
+MAX_SIZE = 2**31 - 1
+"""Maximum of a size; compiled code keeps some whole numbers in 32 bits."""
+
+NUMPY = {"int": np.int64, "bool": np.uint8}
+"""Types in which parameters are passed; real numbers have the type of the rows."""
+
+
+@dataclass
+class Call:
+    """What one call of a reduction works on.
+
+    Attributes
+    ----------
+    program : Program
+        With the types of this call.
+    rows : HostRows
+    sizes : dict of str to int
+    values : dict of str to ndarray
+        Parameters, contiguous and of the types that compiled code reads.
+    real : type
+        NumPy's type of real numbers.
+    """
+
+    program: Program
+    rows: HostRows
+    sizes: dict[str, int]
+    values: dict[str, NDArray[Any]]
+    real: type[np.floating[Any]]
+    squares: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def shape(self, argument: Argument) -> tuple[int, ...]:
+        """Return the shape of an argument."""
+        return tuple(self.sizes[s] if isinstance(s, str) else s for s in argument.dims)
+
+
+class Binder:
+    """Binds the arguments of calls; remembers the trees of a row function by types."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.general = read_program(source)
+        self._programs: dict[Any, Program] = {}
+
+    def program(self, given: Mapping[str, Given], sparse: bool) -> Program:
+        """Return the tree for the types of a call."""
+        key = (tuple(sorted(given.items())), sparse)
+        if key not in self._programs:
+            self._programs[key] = read_program(self.source, given, sparse=sparse)
+        return self._programs[key]
+
+    def bind(self, rows: HostRows, words: Mapping[str, Any]) -> Call:
+        """Bind the arguments of a call.
+
+        Raises
+        ------
+        ReductionError
+            If names are missing or unknown, or shapes clash.
+        DataError
+            If values are not real numbers.
+        """
+        name = self.source.name
+        general = self.general
+        parameters = [a for a in general.arguments.values() if a.role == "parameter"]
+        names = {a.name for a in parameters}
+        sizes_known = set(sizes_of(general))
+        for word in words:
+            if word in names or (word in sizes_known and word.isidentifier()):
+                continue
+            if word in general.arguments:
+                raise ReductionError(f"{name}: {word!r} is a result, found it as an argument")
+            expected = ", ".join(sorted(names | {s for s in sizes_known if s.isidentifier()}))
+            raise ReductionError(f"{name}: found the argument {word!r}, expected one of {expected}")
+        missing = [a.name for a in parameters if a.name not in words]
+        if missing:
+            raise ReductionError(f"{name}: found no {missing[0]!r}, which the row function reads")
+        arrays = {a.name: _as_numbers(f"{name}: {a.name}", words[a.name]) for a in parameters}
+        given = {a.name: self._given(a, arrays[a.name], rows.shape[0]) for a in parameters}
+        program = self.program(given, rows.sparse)
+        sizes = {program.width: rows.shape[1]}
+        said = {program.width: "the rows"}
+        for word in words:
+            if word not in names:
+                self._set_size(sizes, said, word, _as_size(name, word, words[word]), "the call")
+        for argument in program.arguments.values():
+            if argument.role == "parameter":
+                self._match(argument, arrays[argument.name], sizes, said)
+        for size in sizes_of(program):
+            if size not in sizes:
+                raise ReductionError(f"{name}: found no size {size!r}, expected {size}=... in the call")
+        values = {a.name: self._convert(program, a.name, arrays[a.name], rows.real) for a in parameters}
+        call = Call(program, rows, sizes, values, rows.real)
+        for each in program.squares:
+            squares = np.square(values[each], dtype=np.float64).sum(axis=-1)
+            call.squares[each] = np.ascontiguousarray(squares, rows.real)
+        return call
+
+    def _given(self, argument: Argument, array: NDArray[Any], rows: int) -> Given:
+        name = f"{self.source.name}: {argument.name}"
+        kind = {"f": "real", "b": "bool"}.get(array.dtype.kind, "int")
+        said = self.source.types.get(argument.name)
+        if said is not None and kind != said and not (said == "real" or kind == "bool"):
+            raise ReductionError(f"{name}: found {array.dtype}, expected values of type {said}")
+        role = "parameter"
+        if not argument.dims and array.ndim == 1:
+            if self.source.dims[argument.name] == () and argument.name not in self.source.types:
+                raise ReductionError(f"{name}: found shape {array.shape}, expected one number")
+            if array.shape != (rows,):
+                raise ReductionError(
+                    f"{name}: found shape {array.shape}, expected one number, or ({rows},) for one per row"
+                )
+            role = "row value"
+        elif array.ndim != len(argument.dims):
+            text = _shape_text(argument)
+            raise ReductionError(f"{name}: found shape {array.shape}, expected {text}")
+        return Given(role, said or kind)
+
+    def _match(
+        self, argument: Argument, array: NDArray[Any], sizes: dict[str, int], said: dict[str, str]
+    ) -> None:
+        for axis, size in enumerate(argument.dims):
+            found = array.shape[axis]
+            if isinstance(size, str):
+                self._set_size(sizes, said, size, found, argument.name, array.shape)
+            elif found != size:
+                raise ReductionError(
+                    f"{self.source.name}: {argument.name}: found shape {array.shape}, "
+                    f"expected {_shape_text(argument)}"
+                )
+
+    def _set_size(
+        self,
+        sizes: dict[str, int],
+        said: dict[str, str],
+        size: str,
+        value: int,
+        who: str,
+        shape: tuple[int, ...] | None = None,
+    ) -> None:
+        name = self.source.name
+        if value < 1:
+            raise ReductionError(f"{name}: {who}: found the size {size} = {value}, expected at least 1")
+        if value > MAX_SIZE:
+            raise ReductionError(
+                f"{name}: {who}: found the size {size} = {value}, expected at most {MAX_SIZE}"
+            )
+        if sizes.setdefault(size, value) != value:
+            detail = f"shape {shape} with {size} = {value}" if shape is not None else f"{size} = {value}"
+            raise ReductionError(
+                f"{name}: {who}: found {detail}, expected {size} = {sizes[size]} as in {said[size]}"
+            )
+        said.setdefault(size, who)
+
+    def _convert(
+        self, program: Program, name: str, array: NDArray[Any], real: type[np.floating[Any]]
+    ) -> NDArray[Any]:
+        argument = program.arguments[name]
+        kind = NUMPY.get(argument.type, real)
+        with np.errstate(over="ignore"):
+            return np.asarray(array, kind, order="C")
+
+
+def _as_numbers(what: str, value: Any) -> NDArray[Any]:
+    """Convert an argument to an array of real, whole or truth values."""
+    array = arguments.array(what, value)
+    if array.dtype.kind in "ib" or array.dtype in (np.float32, np.float64):
+        return array
+    if array.dtype.kind == "u":
+        if array.dtype.itemsize == 8 and array.size and int(array.max()) >= 2**63:
+            raise DataError(f"{what}: found {array.max()}, expected whole numbers of at most 63 bits")
+        return array.astype(np.int64)
+    return arguments.numbers(what, value)
+
+
+def _as_size(name: str, word: str, value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise ReductionError(f"{name}: found {word} = {value!r}, expected a whole number")
+    return int(value)
+
+
+def _shape_text(argument: Argument) -> str:
+    if not argument.dims:
+        return "one number"
+    inner = ", ".join(str(size) for size in argument.dims)
+    return f"the shape ({inner}{',' if len(argument.dims) == 1 else ''})"

@@ -1,0 +1,136 @@
+"""Explain what was found in a row function, where things are placed, and how long a pass should take."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bmrm.base.units import size_text
+from bmrm.formulas import native
+from bmrm.formulas.lanes import varying_names
+from bmrm.formulas.source import Source
+from bmrm.formulas.tree import (
+    Argument,
+    Combine,
+    For,
+    ForStored,
+    Program,
+    RowItem,
+    Value,
+    Var,
+    parts,
+    statements,
+)
+from bmrm.reductions.binding import Call
+from bmrm.reductions.cost import count_work, predict_seconds
+from bmrm.reductions.host import choose_lanes, default_threads, part_rows, result_bytes
+
+_ROLES = {
+    "parameter": "parameter, the same for all rows",
+    "row value": "parameter, one number per row",
+    "output": "result, one value per row",
+    "sum": "result, sum",
+    "min": "result, minimum",
+    "max": "result, maximum",
+    "or": "result, bitwise or",
+    "and": "result, bitwise and",
+    "argmin": "result, minimum; ties go to the least row",
+    "argmax": "result, maximum; ties go to the least row",
+}
+
+
+def explain_program(source: Source, program: Program) -> str:
+    """Return a table of the roles, shapes and types of a row function.
+
+    Parameters
+    ----------
+    source : Source
+    program : Program
+
+    Returns
+    -------
+    str
+    """
+    lines = [(source.row, "row, read only", f"({program.width},)", "real")]
+    lines += [
+        (argument.name, _role_text(program, argument), _shape_text(argument), argument.type)
+        for argument in program.arguments.values()
+    ]
+    lines += [
+        (name, "local array of the row", f"({', '.join(map(str, array.dims))})", array.type)
+        for name, array in program.arrays.items()
+    ]
+    lines += [(name, "local number", "", kind) for name, kind in program.locals.items() if "." not in name]
+    named = dict.fromkeys(
+        (s.name if isinstance(s, For) else s.index).partition(".")[0]
+        for s in statements(program.body)
+        if isinstance(s, (For, ForStored))
+    )
+    lines += [(name, "loop variable", "", "int") for name in named if name != "column"]
+    widths = [max(len(line[column]) for line in lines) for column in range(3)]
+    return "\n".join(
+        "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[3]]).rstrip()
+        for line in lines
+    )
+
+
+def explain_call(source: Source, call: Call) -> str:
+    """Return the table of a row function, and how a call of it would run on the CPU."""
+    program, rows = call.program, call.rows
+    count, width = rows.shape
+    sizes = ", ".join(f"{name} = {value}" for name, value in call.sizes.items())
+    kind = "sparse" if rows.sparse else "dense"
+    real = np.dtype(call.real).name
+    lines = [
+        explain_program(source, program),
+        "",
+        f"{count} {kind} rows of {width}, {size_text(rows.nbytes)}, computed with in {real}; {sizes}",
+    ]
+    if not native.can_compile():
+        return "\n".join(
+            [*lines, "plain Python loop: llvmlite is not installed (pip install bmrm[reductions])"]
+        )
+    operations, calls, updates = count_work(program, call.sizes, rows.stored)
+    each = part_rows(count, result_bytes(call))
+    parts_ = max(1, -(-count // each))
+    threads = min(default_threads(call), parts_)
+    lanes = choose_lanes(call)
+    side = f"{lanes} rows side by side, one in each lane" if lanes > 1 else "one row after the other"
+    lines += [
+        f"CPU: {side}; vectors of {native.vector_bytes()} bytes",
+        f"per row: {operations:.0f} operations, {calls:.0f} calls of functions, {updates:.0f} updates",
+        f"{parts_} parts of {each} rows, each with results of its own, {size_text(result_bytes(call))}; "
+        "they are combined in the order of the rows: the same bits for any number of threads",
+        f"predicted: {1e3 * predict_seconds(call, 1):.3g} ms on one thread, "
+        f"{1e3 * predict_seconds(call, threads):.3g} ms on {threads}",
+    ]
+    return "\n".join(lines)
+
+
+def _role_text(program: Program, argument: Argument) -> str:
+    if argument.role == "parameter" and argument.type == "any" and not argument.dims:
+        return "parameter, one number or one per row"
+    if argument.role == "other":
+        return f"result, set with {argument.leader}"
+    found = _ROLES[argument.role]
+    if argument.role in ("parameter", "row value", "output") or not argument.dims:
+        return found
+    return found + (", in bins that depend on the row" if _has_bins(program, argument) else "")
+
+
+def _has_bins(program: Program, argument: Argument) -> bool:
+    """Return whether some index of a result depends on the row."""
+    varying = varying_names(program, program.sparse)
+    for statement in statements(program.body):
+        if isinstance(statement, Combine) and statement.array == argument.name:
+            for index in statement.index:
+                for part in parts(index):
+                    if isinstance(part, RowItem) or (isinstance(part, Var) and part.name in varying):
+                        return True
+                    if isinstance(part, Value) and program.arguments[part.name].role == "row value":
+                        return True
+    return False
+
+
+def _shape_text(argument: Argument) -> str:
+    inner = ", ".join(map(str, argument.dims))
+    return f"({inner}{',' if len(argument.dims) == 1 else ''})" if argument.dims else ""

@@ -1,0 +1,210 @@
+"""The decorator of row functions, and what it makes of one."""
+
+from __future__ import annotations
+
+import functools
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+from bmrm.base import arguments
+from bmrm.errors import ParameterError
+from bmrm.formulas import native
+from bmrm.formulas.source import read_source
+from bmrm.reductions.binding import Binder, Call
+from bmrm.reductions.explain import explain_call, explain_program
+from bmrm.reductions.host import MAX_PLAIN_SECONDS, HostPasses, run_plain
+from bmrm.reductions.rows import read_rows
+
+ORDERS = ("fixed", "any")
+DEVICES = ("auto", "cpu")
+TARGETS = ("cpu",)
+
+
+class Reduction:
+    """A row function that can be called on all rows of a matrix at once; see `reduction`.
+
+    Calling it runs one pass over the rows.
+
+    Parameters
+    ----------
+    function : function
+        See `reduction`.
+
+    Raises
+    ------
+    ReductionError
+        If the function is not a row function: names its line, what was found and what is allowed.
+
+    Examples
+    --------
+    >>> from bmrm.reductions import Reduction
+    >>> Reduction(3)
+    Traceback (most recent call last):
+    bmrm.errors.ReductionError: reduction: found an object of type int, expected a function defined by def
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._source = read_source(function)
+        self._binder = Binder(self._source)
+        self._host = HostPasses(self._source)
+        self.results: tuple[str, ...] = tuple(a.name for a in self._binder.general.results())
+        """Names of the results."""
+        self._tuple = namedtuple(function.__name__, self.results)  # type: ignore[misc]
+        functools.update_wrapper(self, function)
+
+    def __repr__(self) -> str:
+        return f"<reduction {self._source.name}: {', '.join(self.results)}>"
+
+    def __call__(
+        self,
+        data: Any,
+        *,
+        device: str = "auto",
+        threads: int | None = None,
+        order: str = "fixed",
+        keep: bool = False,
+        **words: Any,
+    ) -> Any:
+        """Run a pass over the rows.
+
+        Parameters
+        ----------
+        data : ndarray, memmap, SciPy sparse matrix, Csr or Data, shape (n, d)
+            The rows. float32 rows are computed with in float32, all others in float64; sums are in float64.
+        device : {"auto", "cpu"}, default "auto"
+        threads : int, optional
+            Default: the cores that this process may use, or one if the pass is short.
+        order : {"fixed", "any"}, default "fixed"
+            "fixed" gives the same bits for any number of threads. "any" may save time and memory if results
+            are large.
+        keep : bool, default False
+            Whether results stay on the device as parameters of the next call. On the CPU they always do.
+        **words
+            The parameters of the row function by name, and sizes that no parameter has, as ``bins=32``. A
+            parameter that the function reads as one number may be a number, or an array with one per row.
+
+        Returns
+        -------
+        namedtuple
+            The results by name. Sums of real numbers are float64, of whole numbers int64. Of no rows, a sum
+            is 0, a minimum infinity, and what is set with it -1 or NaN.
+
+        Raises
+        ------
+        ReductionError
+            If arguments do not fit the row function, or an index in it is outside of its array.
+        DataError
+            If the rows are not a matrix of real numbers.
+        BmrmError
+            If llvmlite is not installed, and the plain Python loop would take longer than 10 s.
+        """
+        _check_options(device, threads, order, keep)
+        call = self._binder.bind(read_rows(data), words)
+        if native.can_compile():
+            found = self._host.run(call, threads, order)
+        else:
+            found = run_plain(self._source, call, limit=MAX_PLAIN_SECONDS)
+        return self._tuple(**found)
+
+    def python(self, data: Any, **words: Any) -> Any:
+        """Run a pass as a plain Python loop over the rows, for tests and debuggers.
+
+        Parameters
+        ----------
+        data, **words
+            As in a call.
+
+        Returns
+        -------
+        namedtuple
+            As of a call, up to rounding: sums add one row after the other.
+        """
+        return self._tuple(**run_plain(self._source, self._call(data, words)))
+
+    def explain(self, data: Any = None, **words: Any) -> str:
+        """Explain the roles of the arguments, and how a call would run.
+
+        Parameters
+        ----------
+        data, **words : optional
+            As in a call. Without them only what the text of the function says is explained.
+
+        Returns
+        -------
+        str
+            A line per argument and local; with data also how the rows are computed, the work per row and the
+            predicted time.
+        """
+        if data is None:
+            return explain_program(self._source, self._binder.general)
+        return explain_call(self._source, self._call(data, words))
+
+    def source(self, target: str, data: Any, **words: Any) -> str:
+        """Return the code that a call would run.
+
+        Parameters
+        ----------
+        target : {"cpu"}
+        data, **words
+            As in a call: types and sizes are part of the code.
+
+        Returns
+        -------
+        str
+            LLVM's text before optimisation.
+        """
+        if target not in TARGETS:
+            raise ParameterError(f"source: found {target!r}, expected {' or '.join(TARGETS)}")
+        return self._host.code_of(self._call(data, words)).text
+
+    def _call(self, data: Any, words: dict[str, Any]) -> Call:
+        return self._binder.bind(read_rows(data), words)
+
+
+def reduction(function: Callable[..., Any]) -> Reduction:
+    """Make a reduction of a row function.
+
+    Parameters
+    ----------
+    function : function
+        A plain Python function of one row. What it only reads is a parameter, what it writes is a result.
+
+    Returns
+    -------
+    Reduction
+
+    Raises
+    ------
+    ReductionError
+        If the function is not a row function.
+
+    References
+    ----------
+    W. Ma and G. Agrawal, A translation system for enabling data mining applications on GPUs, ICS 2009.
+
+    Examples
+    --------
+    >>> from bmrm.reductions import reduction
+    >>> @reduction
+    ... def moments(x, total: "d", squares: "d", largest):
+    ...     for f in range(len(x)):
+    ...         total[f] += x[f]
+    ...         squares[f] += x[f] ** 2
+    ...         largest = max(largest, x[f])
+    >>> found = moments([[1.0, 2.0], [3.0, 5.0]])
+    >>> found.total, found.squares, float(found.largest)
+    (array([4., 7.]), array([10., 29.]), 5.0)
+    """
+    return Reduction(function)
+
+
+def _check_options(device: str, threads: int | None, order: str, keep: bool) -> None:
+    if device not in DEVICES:
+        raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}")
+    if threads is not None and arguments.integer("threads", threads) < 1:
+        raise ParameterError(f"threads: found {threads}, expected at least 1")
+    if order not in ORDERS:
+        raise ParameterError(f"order: found {order!r}, expected one of {', '.join(ORDERS)}")
+    if not isinstance(keep, bool):
+        raise ParameterError(f"keep: found {keep!r}, expected True or False")

@@ -1,0 +1,442 @@
+"""A pass over the rows on the CPU: parts of fixed rows, any number of threads, results combined in order.
+
+The rows of a part depend on the number of all rows and on the size of the results alone, each part has
+results of its own, and these are combined in the order of the parts: the same bits for any number of
+threads. With ``order="any"`` each thread has results of its own, and takes whichever part is next.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.threads import requested_threads
+from bmrm.errors import BmrmError, ReductionError
+from bmrm.formulas import native
+from bmrm.formulas.lanes import NO_ROW, Code, print_lanes
+from bmrm.formulas.layout import ZERO, Layout
+from bmrm.formulas.plain import Row, make_plain, size_of
+from bmrm.formulas.source import Source
+from bmrm.formulas.tree import Argument
+from bmrm.reductions.binding import Call
+from bmrm.reductions.rows import DenseRows, HostRows
+
+PART_ROWS = 4096
+"""Minimum number of rows of a part, so that starting one costs little."""
+
+MAX_PARTS = 256
+"""Maximum number of parts: enough for the cores of a large machine to finish together."""
+
+MAX_RESULT_BYTES = 1 << 28
+"""Maximum size of the results of all parts, before they are combined."""
+
+ROW_MULTIPLE = 64
+"""Rows of a part are a multiple of this, and so whole blocks for any number of lanes."""
+
+STAGED_BYTES = 1 << 17
+"""Maximum size of the staged rows and local arrays of a block: a part of the second cache."""
+
+VECTORS_PER_LANES = 4
+"""Vector registers that one local number takes: several, so that sums of one row need not wait."""
+
+MIN_THREADED_SECONDS = 2e-3
+"""Predicted time below which one thread is used."""
+
+MAX_PLAIN_SECONDS = 10.0
+"""Maximum predicted time of the plain Python loop, if there is no compiler."""
+
+PLAIN_TRIAL_SECONDS = 0.2
+"""Time after which the plain loop predicts how long it will take."""
+
+
+def part_rows(rows: int, result_bytes: int) -> int:
+    """Return the number of rows of a part.
+
+    Examples
+    --------
+    >>> part_rows(1000, 8), part_rows(10_000_000, 8), part_rows(10_000_000, 1 << 28)
+    (4096, 39104, 10000000)
+    """
+    parts = max(1, min(MAX_PARTS, MAX_RESULT_BYTES // max(1, result_bytes)))
+    if parts == 1:
+        return max(rows, PART_ROWS)
+    each = max(PART_ROWS, -(-rows // parts))
+    return -(-each // ROW_MULTIPLE) * ROW_MULTIPLE
+
+
+def result_bytes(call: Call) -> int:
+    """Return the size of the results of a part."""
+    results = [a for a in call.program.results() if a.role != "output"]
+    return sum(8 * math.prod(call.shape(a)) for a in results)
+
+
+class Results:
+    """Results of some parts, each with a row of its own in every array."""
+
+    def __init__(self, call: Call, count: int) -> None:
+        self.call = call
+        self.arrays = {
+            a.name: np.full((count, *call.shape(a)), neutral_value(a), accumulated_type(a))
+            for a in call.program.results()
+            if a.role != "output"
+        }
+        self.best_rows = {
+            a.name: np.full((count, *call.shape(a)), NO_ROW, np.int64)
+            for a in call.program.results()
+            if a.role in ("argmin", "argmax")
+        }
+        """Number of the row of each extremum: of equal values the earliest row counts."""
+
+    def combined(self) -> dict[str, NDArray[Any]]:
+        """Combine the parts in their order."""
+        found = {name: array[0, ...].copy() for name, array in self.arrays.items()}
+        for name, argument in self.call.program.arguments.items():
+            if name not in found or argument.role == "other":
+                continue
+            for part in range(1, len(self.arrays[name])):
+                self._combine(argument, found, part)
+        return found
+
+    def _combine(self, argument: Argument, found: dict[str, NDArray[Any]], part: int) -> None:
+        name = argument.name
+        old, new = found[name], self.arrays[name][part]
+        match argument.role:
+            case "sum":
+                with np.errstate(all="ignore"):
+                    old += new
+            case "or":
+                old |= new
+            case "and":
+                old &= new
+            case _:
+                least = argument.role in ("min", "argmin")
+                better = new < old if least else new > old
+                if name in self.best_rows:
+                    rows = self.best_rows[name]
+                    better |= (new == old) & (rows[part] < rows[0])
+                    rows[0] = np.where(better, rows[part], rows[0])
+                found[name] = np.where(better, new, old)
+                for other in self.call.program.arguments.values():
+                    if other.leader == name:
+                        theirs = self.arrays[other.name][part]
+                        found[other.name] = np.where(better, theirs, found[other.name])
+
+
+def accumulated_type(argument: Argument) -> type[np.generic]:
+    """Return the type in which a result is combined."""
+    return np.float64 if argument.type == "real" else np.int64
+
+
+def neutral_value(argument: Argument) -> float | int:
+    """Return the value of a result of no rows."""
+    real = argument.type == "real"
+    match argument.role:
+        case "sum" | "or":
+            return 0
+        case "and":
+            return -1
+        case "min" | "argmin":
+            return np.inf if real else 2**63 - 1
+        case "max" | "argmax":
+            return -np.inf if real else -(2**63)
+    return np.nan if real else -1
+
+
+def output_type(argument: Argument, real: type[np.floating[Any]]) -> type[np.generic]:
+    """Return the type of a result that is one value per row."""
+    return {"real": real, "int": np.int64, "bool": np.uint8}[argument.type]
+
+
+def make_outputs(call: Call) -> dict[str, NDArray[Any]]:
+    """Make room for the results that are one value per row."""
+    return {
+        a.name: np.zeros(call.rows.shape[0], output_type(a, call.real))
+        for a in call.program.results()
+        if a.role == "output"
+    }
+
+
+def finished(call: Call, found: dict[str, NDArray[Any]], outputs: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """Give the results the types that users see, in the order of the arguments."""
+    made: dict[str, Any] = {}
+    for argument in call.program.results():
+        name = argument.name
+        if argument.role == "output":
+            made[name] = outputs[name].view(np.bool_) if argument.type == "bool" else outputs[name]
+            continue
+        value = found[name]
+        if argument.role != "sum" and argument.type == "real":
+            with np.errstate(over="ignore"):
+                value = value.astype(call.real)
+        made[name] = value if argument.dims else value[()]
+    return made
+
+
+class HostPasses:
+    """Passes of one row function on the CPU; remembers its compiled code."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._codes: dict[Any, tuple[Code, Callable[[int], None]]] = {}
+
+    def code_of(self, call: Call, *, contract: bool = True) -> Code:
+        """Print the code of a call."""
+        kind, real = call.rows.kind(), _llvm_real(call.real)
+        return print_lanes(call.program, kind, real, choose_lanes(call), contract=contract)
+
+    def compiled(self, call: Call, contract: bool) -> tuple[Code, Callable[[int], None]]:
+        key = (id(call.program), call.rows.kind(), call.real, choose_lanes(call), contract)
+        if key not in self._codes:
+            code = self.code_of(call, contract=contract)
+            self._codes[key] = code, native.compile_text(code.text)
+        return self._codes[key]
+
+    def run(
+        self, call: Call, threads: int | None = None, order: str = "fixed", *, contract: bool = True
+    ) -> dict[str, Any]:
+        """Run a pass with compiled code."""
+        code, function = self.compiled(call, contract)
+        rows = call.rows.shape[0]
+        each = part_rows(rows, result_bytes(call))
+        parts = max(1, -(-rows // each))
+        if threads is None:
+            threads = default_threads(call)
+        threads = min(threads, parts)
+        results = Results(call, threads if order == "any" else parts)
+        outputs = make_outputs(call)
+        errors = np.zeros((parts, 3), np.int64)
+        queue = itertools.count()
+        stop = threading.Event()
+
+        def work(worker: int) -> None:
+            table = _Table(call, code, outputs)
+            for part in queue:
+                if part >= parts or stop.is_set():
+                    return
+                at = worker if order == "any" else part
+                table.point(results, at, errors[part])
+                function(table.rows(part * each, min(rows, (part + 1) * each)))
+                if errors[part, 0]:
+                    stop.set()
+
+        run_threads(work, threads, stop)
+        failed = np.flatnonzero(errors[:, 0])
+        if len(failed):
+            raise_failure(self.source, call, code.layout, errors[failed[0]])
+        return finished(call, results.combined(), outputs)
+
+
+def default_threads(call: Call) -> int:
+    """Return the number of threads of a pass: one if it is short."""
+    from bmrm.reductions.cost import predict_seconds
+
+    if predict_seconds(call, 1) < MIN_THREADED_SECONDS:
+        return 1
+    return requested_threads(os.environ) or len(os.sched_getaffinity(0))
+
+
+def run_threads(work: Callable[[int], None], threads: int, stop: threading.Event) -> None:
+    """Run workers side by side; an exception of one, or Ctrl-C here, ends all after their present part."""
+    if threads == 1:
+        work(0)
+        return
+    failures: list[BaseException] = []
+
+    def guarded(worker: int) -> None:
+        try:
+            work(worker)
+        except BaseException as failure:
+            failures.append(failure)
+            stop.set()
+
+    others = [threading.Thread(target=guarded, args=(worker,), daemon=True) for worker in range(1, threads)]
+    for thread in others:
+        thread.start()
+    try:
+        guarded(0)
+        for thread in others:
+            thread.join()
+    except BaseException:
+        stop.set()
+        for thread in others:
+            thread.join()
+        raise
+    if failures:
+        raise failures[0]
+
+
+def _llvm_real(real: type[np.floating[Any]]) -> str:
+    return "float" if real is np.float32 else "double"
+
+
+def choose_lanes(call: Call) -> int:
+    """Return the number of rows that run side by side: fewer if a block of them would not fit a cache."""
+    if call.rows.sparse:
+        return 1
+    size = np.dtype(call.real).itemsize
+    lanes = VECTORS_PER_LANES * native.vector_bytes() // size
+    row_bytes = size * call.rows.shape[1] + sum(_array_bytes(call))
+    while lanes * row_bytes > STAGED_BYTES and lanes > native.vector_bytes() // size:
+        lanes //= 2
+    return int(lanes)
+
+
+def _array_bytes(call: Call) -> Iterator[int]:
+    """Yield the bytes of the local arrays of one row."""
+    for array in call.program.arrays.values():
+        count = 1
+        for size in array.dims:
+            count *= size_of(size, call.sizes)
+        yield count * (np.dtype(call.real).itemsize if array.type == "real" else 8)
+
+
+class _Table:
+    """The table of addresses and numbers that a worker passes to compiled code."""
+
+    def __init__(self, call: Call, code: Code, outputs: dict[str, NDArray[Any]]) -> None:
+        self.slots = code.layout.slots
+        self.table = np.zeros(len(self.slots), np.int64)
+        self.kept: list[NDArray[Any]] = []
+        self._aggregates = [a.name for a in call.program.results() if a.role != "output"]
+        size = np.dtype(call.real).itemsize
+        lanes = code.lanes
+        for name, value in call.sizes.items():
+            if f"size {name}" in self.slots:
+                self.set(f"size {name}", value)
+        for name, array in {**call.values, **outputs}.items():
+            self.set(f"argument {name}", array.ctypes.data)
+        for name, array in call.squares.items():
+            self.set(f"squares {name}", array.ctypes.data)
+        self.set("staged", self.room(lanes * size * (1 if call.rows.sparse else call.rows.shape[1])))
+        for (name, _), bytes_ in zip(call.program.arrays.items(), _array_bytes(call), strict=True):
+            self.set(f"array {name}", self.room(lanes * bytes_))
+        rows = call.rows
+        if isinstance(rows, DenseRows):
+            self.set("rows", rows.array.ctypes.data)
+            self.set("row_step", rows.array.strides[0])
+            self.set("column_step", rows.array.strides[1])
+        else:
+            self.set("starts", rows.csr.indptr.ctypes.data)
+            self.set("columns", rows.csr.indices.ctypes.data)
+            if rows.csr.data is not None:
+                self.set("values", rows.csr.data.ctypes.data)
+
+    def set(self, name: str, value: int) -> None:
+        self.table[self.slots[name]] = value
+
+    def room(self, bytes_: int) -> int:
+        """Return the address of zeros that begin at a cache line."""
+        found = np.zeros(bytes_ + 64, np.uint8)
+        self.kept.append(found)
+        return int(-(-found.ctypes.data // 64) * 64)
+
+    def point(self, results: Results, at: int, error: NDArray[np.int64]) -> None:
+        for name in self._aggregates:
+            self.set(f"argument {name}", results.arrays[name][at : at + 1].ctypes.data)
+        for name, array in results.best_rows.items():
+            self.set(f"rows {name}", array[at : at + 1].ctypes.data)
+        self.set("error", error.ctypes.data)
+
+    def rows(self, first: int, last: int) -> int:
+        self.set("first", first)
+        self.set("last", last)
+        return int(self.table.ctypes.data)
+
+
+def raise_failure(source: Source, call: Call, layout: Layout, error: NDArray[np.int64]) -> None:
+    """Raise the error that compiled code reports: the place, the row and the number found."""
+    number, row, found = (int(each) for each in error)
+    site = layout.sites[number - 1]
+    where = f"{source.name}, line {site.line}: row {row}"
+    if site.kind == ZERO:
+        raise ReductionError(f"{where}: division of a whole number by 0")
+    last = size_of(site.size, call.sizes) - 1
+    raise ReductionError(f"{where}: {site.what}: found the index {found}, expected 0 to {last}")
+
+
+def run_plain(
+    source: Source, call: Call, *, limit: float | None = None, first_number: int = 0
+) -> dict[str, Any]:
+    """Run a pass as a plain Python loop.
+
+    Parameters
+    ----------
+    source : Source
+    call : Call
+    limit : float, optional
+        Maximum predicted seconds.
+    first_number : int, default 0
+        Number of the first row.
+
+    Raises
+    ------
+    BmrmError
+        If the pass would take longer than the limit.
+    ReductionError
+        If a row makes the function fail.
+    """
+    program = call.program
+    function = make_plain(source, program, call.sizes, call.real)
+    results, outputs = Results(call, 1), make_outputs(call)
+    arrays = {name: array[0, ...] for name, array in results.arrays.items()}
+    numbers = [a for a in program.results() if not a.dims]
+    rows, started = call.rows.shape[0], time.perf_counter()
+    with np.errstate(all="ignore"):
+        for number in range(rows):
+            if limit is not None and number:
+                _check_limit(source, number, rows, time.perf_counter() - started, limit)
+            words = [_plain_argument(call, a, arrays, number) for a in program.arguments.values()]
+            try:
+                back = function(_plain_row(call.rows, call.real, number, first_number), *words)
+            except (IndexError, ZeroDivisionError, ValueError, OverflowError) as error:
+                raise ReductionError(f"{source.name}: row {number}: {error}") from error
+            for argument, value in zip(numbers, back, strict=True):
+                if argument.role == "output":
+                    outputs[argument.name][number] = value
+                else:
+                    arrays[argument.name][...] = value
+    return finished(call, arrays, outputs)
+
+
+def _check_limit(source: Source, done: int, rows: int, spent: float, limit: float) -> None:
+    """Raise if the rest of a plain loop would take too long; look once enough time is spent."""
+    if spent < PLAIN_TRIAL_SECONDS:
+        return
+    total = spent * rows / done
+    if total > limit:
+        raise BmrmError(
+            f"{source.name}: found no compiler, and the plain Python loop would take about {total:.0f} s "
+            f"for {rows} rows; pip install bmrm[reductions] adds one"
+        )
+
+
+def _plain_argument(call: Call, argument: Argument, arrays: dict[str, NDArray[Any]], row: int) -> Any:
+    name = argument.name
+    if argument.role in ("parameter", "row value"):
+        array = call.values[name]
+        if argument.type == "bool":
+            array = array.view(np.bool_)
+        if argument.role == "row value" or not argument.dims:
+            value = array[row] if argument.role == "row value" else array[()]
+            return value if argument.type == "real" else value.item()
+        return array
+    if argument.role == "output":
+        return 0
+    return arrays[name] if argument.dims else arrays[name][()]
+
+
+def _plain_row(rows: HostRows, real: type[np.floating[Any]], at: int, first: int) -> Row:
+    if isinstance(rows, DenseRows):
+        return Row(rows.array[at].astype(real), first + at)
+    csr = rows.csr
+    part = slice(csr.indptr[at], csr.indptr[at + 1])
+    values = np.ones(part.stop - part.start, real) if csr.data is None else csr.data[part].astype(real)
+    return Row(values, first + at, csr.indices[part], csr.shape[1])

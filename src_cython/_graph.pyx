@@ -1,0 +1,301 @@
+"""Graphs on the CPU: compressed rows from edges (``graph/adjacency.h``), the passes of a walk (``graph/passes.h``)."""
+
+from libc.stdint cimport int32_t, int64_t
+from libcpp cimport bool as cbool
+from libcpp.vector cimport vector
+
+import numpy as np
+
+from bmrm.errors import ParameterError
+
+include "common/vectors.pxi"
+include "common/threads.pxi"
+
+
+cdef extern from "graph/adjacency.h" namespace "bmrm" nogil:
+    cdef enum class Duplicates:
+        keep
+        drop
+        sum
+
+    void sort_edges[I](const I*, const I*, const double*, const I*, int64_t, int64_t, int64_t*, I*, double*) except +
+    int64_t merge_edges[I](int64_t, int64_t*, I*, double*, Duplicates, cbool)
+    void add_weights_by_source[I](const I*, const double*, int64_t, int64_t, double*) except +
+
+
+cdef extern from "graph/passes.h" namespace "bmrm" nogil:
+    cdef struct GraphMixture:
+        const double* const* vectors
+        const double* factors
+        int count
+
+    cdef struct GraphRestarts:
+        const int64_t* rows
+        const int64_t* columns
+        const double* values
+        int64_t count
+
+    cdef struct GraphTerms:
+        double damping
+        const double* c
+        const double* v
+        double v0
+        const double* mass
+        const double* u
+        const double* b
+        GraphRestarts restarts
+
+    const int kGraphColumns
+    const int kGraphHistory
+    int64_t additions_per_sum(int64_t, int64_t)
+    void graph_messages(const GraphMixture&, const double*, int64_t, int64_t, int, double*, double*, double*) except +
+    void graph_update(const GraphTerms&, const double*, const double*, int64_t, int64_t, double*, double*,
+                      const double* const*, int, int, double*) except +
+    void graph_weighted_sums(const double*, const double*, int64_t, int64_t, int, double*) except +
+
+
+MAX_COLUMNS = kGraphColumns
+"""Maximum number of columns of a walk."""
+
+MAX_HISTORY = kGraphHistory
+"""Maximum number of earlier residuals or points that a pass reads."""
+
+ctypedef fused Node:
+    int32_t
+    int64_t
+
+
+def sort_edges_by_target(
+    const Node[::1] source, const Node[::1] target, weight, rank, int64_t n, str duplicates, bint drop_loops
+):
+    """Build the compressed rows of the edges by target.
+
+    Parameters
+    ----------
+    source, target : ndarray of int32 or int64, shape (edges,)
+        Nodes from 0 to ``n - 1``; not checked.
+    weight : ndarray of float64, shape (edges,), or None
+    rank : ndarray like ``source``, shape (n,), or None
+        Number of each node in the result; None leaves the numbers as they are.
+    n : int
+    duplicates : {"keep", "drop", "sum"}
+        What to do with an edge that is listed more than once; ``drop`` keeps the first, ``sum`` needs weights.
+    drop_loops : bool
+
+    Returns
+    -------
+    indptr : ndarray of int64, shape (n + 1,)
+    sources : ndarray like ``source``
+        In ascending order for each target.
+    weights : ndarray of float64, or None
+    """
+    cdef int64_t count = source.shape[0], kept
+    if target.shape[0] != count:
+        raise ParameterError(f"target: found {target.shape[0]} nodes, expected {count}")
+    dtype = np.int32 if sizeof(Node) == 4 else np.int64
+    indptr, idx = np.empty(n + 1, np.int64), np.empty(count, dtype)
+    val = None if weight is None else np.empty(count)
+    given = None if weight is None else _input(weight, (count,), "weight")
+    numbers = None if rank is None else np.require(rank, dtype, ("C", "A"))
+    if numbers is not None and numbers.shape != (n,):
+        raise ParameterError(f"rank: found shape {numbers.shape}, expected ({n},)")
+    cdef Duplicates rule = Duplicates.keep
+    if duplicates == "drop":
+        rule = Duplicates.drop
+    elif duplicates == "sum":
+        rule = Duplicates.sum
+        if weight is None:
+            raise ParameterError("duplicates: found 'sum' without weights")
+    cdef const Node* s = <const Node*>_address(np.asarray(source))
+    cdef const Node* t = <const Node*>_address(np.asarray(target))
+    cdef const Node* r = NULL
+    if numbers is not None:
+        r = <const Node*>_address(numbers)
+    cdef const double* w = _numbers_of(given)
+    cdef int64_t* p = <int64_t*>_address(indptr)
+    cdef Node* i = <Node*>_address(idx)
+    cdef double* v = NULL
+    if val is not None:
+        v = <double*>_address(val)
+    with nogil:
+        sort_edges(s, t, w, r, n, count, p, i, v)
+        kept = merge_edges(n, p, i, v, rule, drop_loops)
+    if kept < count:
+        idx = idx[:kept].copy()
+        val = None if val is None else val[:kept].copy()
+    return indptr, idx, val
+
+
+def sum_weights_by_source(const Node[::1] sources, const double[::1] weights, int64_t n):
+    """Return the sum of the weights of the edges of each source, to about 2 units in the last place."""
+    if sources.shape[0] != weights.shape[0]:
+        raise ParameterError(f"weights: found {weights.shape[0]}, expected {sources.shape[0]}")
+    sums = np.zeros(n)
+    cdef const Node* s = <const Node*>_address(np.asarray(sources))
+    cdef const double* w = _numbers_of(np.asarray(weights))
+    cdef double* out = <double*>_address(sums)
+    cdef int64_t count = sources.shape[0]
+    with nogil:
+        add_weights_by_source(s, w, count, n, out)
+    return sums
+
+
+def count_additions(int64_t n, int64_t columns):
+    """Return the maximum number of additions that a term of a sum over ``n`` nodes goes through."""
+    return additions_per_sum(n, columns)
+
+
+cdef inline const double* _numbers_of(array) except? NULL:
+    """Return the address of an array of float64, NULL for None."""
+    if array is None:
+        return NULL
+    return <const double*>_address(array)
+
+
+cdef class Passes:
+    """The passes of a walk over vectors of K columns, arrays of float64 and shape (n, K).
+
+    Parameters
+    ----------
+    scale : ndarray of float64, shape (n,)
+        Factor of each node's entry in what it sends; 0 for a dangling node.
+    columns : int
+    threads : int, optional
+    """
+
+    cdef object scale
+    cdef int64_t n, K
+    cdef int threads
+
+    def __init__(self, scale, int64_t columns, threads=None):
+        if not 1 <= columns <= kGraphColumns:
+            raise ParameterError(f"columns: found {columns}, expected 1 to {kGraphColumns}")
+        self.n, self.K, self.threads = len(scale), columns, _threads(threads)
+        self.scale = _input(scale, (self.n,), "scale")
+
+    cdef const double* _read(self, array, str name) except? NULL:
+        """Return the address of a vector, which the caller keeps alive."""
+        if array.shape != (self.n, self.K) or array.dtype != np.float64 or not array.flags.c_contiguous:
+            raise ParameterError(f"{name}: expected float64 in C order of shape {(self.n, self.K)}")
+        return _numbers_of(array)
+
+    cdef double* _write(self, array, str name) except? NULL:
+        if not array.flags.writeable:
+            raise ParameterError(f"{name}: expected a writeable array")
+        return <double*>self._read(array, name)
+
+    def messages(self, vectors, factors, x, z):
+        """Mix vectors to a point and compute what each node sends.
+
+        Parameters
+        ----------
+        vectors : sequence of ndarray
+        factors : ndarray of float64, shape (len(vectors), K), or None
+            None: the point is the only vector, and ``x`` is not written.
+        x, z : ndarray
+            Where to write the point and the messages.
+
+        Returns
+        -------
+        ndarray of float64, shape (2, K)
+            The sum of the point, and its sum over the dangling nodes.
+        """
+        cdef int count = len(vectors)
+        if not 1 <= count <= kGraphHistory or (factors is None and count != 1):
+            raise ParameterError(f"vectors: found {count}, expected 1 to {kGraphHistory}, or 1 without factors")
+        cdef vector[const double*] addresses
+        for each in vectors:
+            addresses.push_back(self._read(each, "vectors"))
+        mixed = None if factors is None else _input(factors, (count, self.K), "factors")
+        sums = np.empty((2, self.K))
+        cdef GraphMixture mixture
+        mixture.vectors = addresses.data()
+        mixture.factors = _numbers_of(mixed)
+        mixture.count = 0 if mixed is None else count
+        cdef double* point = NULL
+        if mixed is not None:
+            point = self._write(x, "x")
+        cdef double* sent = self._write(z, "z")
+        cdef const double* s = _numbers_of(self.scale)
+        cdef double* out = <double*>_address(sums)
+        with nogil:
+            graph_messages(mixture, s, self.n, self.K, self.threads, point, sent, out)
+        return sums
+
+    def update(self, double damping, c, v, double v0, mass, u, b, restarts, t, x, g, f, earlier):
+        """Compute ``g = damping * (t + mass u) + c v + b`` and ``f = g - x``.
+
+        Parameters
+        ----------
+        damping : float
+        c, mass : ndarray of float64, shape (K,)
+            Factors of ``v`` and ``u``.
+        v, u, b : ndarray of float64, shape (n,), or None
+            Without ``v``, each of its entries is ``v0``. With several columns ``v`` and ``b`` are None.
+        v0 : float
+        restarts : (rows, columns, values) or None
+            Entries of ``v`` for several columns, sorted by row: arrays of int64, int64 and float64.
+        t, x : ndarray
+            The product and the point.
+        g, f : ndarray
+            Where to write.
+        earlier : sequence of ndarray
+            Residuals to multiply by.
+
+        Returns
+        -------
+        ndarray of float64, shape (2 + len(earlier), K)
+            The l1 norm of ``f``, its product with itself, its products with ``earlier``.
+        """
+        cdef int count = len(earlier)
+        if count > kGraphHistory:
+            raise ParameterError(f"earlier: found {count}, expected at most {kGraphHistory}")
+        if self.K > 1 and (v is not None or b is not None):
+            raise ParameterError("v, b: expected None with several columns")
+        if self.K == 1 and restarts is not None:
+            raise ParameterError("restarts: expected None with one column, which has a dense vector")
+        cdef vector[const double*] addresses
+        for each in earlier:
+            addresses.push_back(self._read(each, "earlier"))
+        kept = [_input(c, (self.K,), "c"), _input(mass, (self.K,), "mass")]
+        kept += [None if each is None else _input(each, (self.n,), "v, u, b") for each in (v, u, b)]
+        cdef GraphTerms terms
+        terms.damping, terms.v0 = damping, v0
+        terms.c, terms.mass = _numbers_of(kept[0]), _numbers_of(kept[1])
+        terms.v = _numbers_of(kept[2])
+        terms.u = _numbers_of(kept[3])
+        terms.b = _numbers_of(kept[4])
+        terms.restarts.count = 0
+        if restarts is not None:
+            rows, columns, values = restarts
+            rows, columns = np.require(rows, np.int64, ("C", "A")), np.require(columns, np.int64, ("C", "A"))
+            values = _input(values, (len(rows),), "restarts")
+            if len(columns) != len(rows) or (len(rows) and (
+                    rows[0] < 0 or rows[len(rows) - 1] >= self.n or (np.diff(rows) < 0).any()
+                    or columns.min() < 0 or columns.max() >= self.K)):
+                raise ParameterError("restarts: expected sorted rows and columns in range")
+            terms.restarts.rows = <const int64_t*>_address(rows)
+            terms.restarts.columns = <const int64_t*>_address(columns)
+            terms.restarts.values = _numbers_of(values)
+            terms.restarts.count = len(rows)
+        sums = np.empty((2 + count, self.K))
+        cdef const double* product = self._read(t, "t")
+        cdef const double* point = self._read(x, "x")
+        cdef double* image = self._write(g, "g")
+        cdef double* residual = self._write(f, "f")
+        cdef double* out = <double*>_address(sums)
+        with nogil:
+            graph_update(terms, product, point, self.n, self.K, image, residual, addresses.data(), count,
+                         self.threads, out)
+        return sums
+
+    def weighted_sums(self, weights, t):
+        """Return per column the sum of ``weights[i] * t[i]``."""
+        kept = _input(weights, (self.n,), "weights")
+        sums = np.empty(self.K)
+        cdef const double* w = _numbers_of(kept)
+        cdef const double* product = self._read(t, "t")
+        cdef double* out = <double*>_address(sums)
+        with nogil:
+            graph_weighted_sums(w, product, self.n, self.K, self.threads, out)
+        return sums

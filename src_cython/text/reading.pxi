@@ -1,0 +1,46 @@
+"""What every reader of texts needs: exceptions, signals, places of faults, arrays."""
+
+from libc.stdint cimport int64_t
+
+from bmrm.io._text import ChangedError, LongLineError, TextError
+
+include "text/exceptions.pxi"
+
+cdef extern from *:
+    """
+    /* Raises in Cython code the exception that PyErr_CheckSignals has left pending. */
+    static int raise_pending(void) { return PyErr_Occurred() ? -1 : 0; }
+    """
+    int raise_pending() except -1
+    int PyErr_CheckSignals()  # no `except`: the exception stays pending until the threads have ended
+
+cdef extern from "text/blocks.h" namespace "text" nogil:
+    ctypedef int (*Poll)() noexcept nogil
+
+    cdef struct Place:
+        int64_t line
+        int64_t column
+        int64_t token
+
+
+cdef int check_signals() noexcept with gil:
+    return PyErr_CheckSignals()
+
+
+cdef int poll() noexcept nogil:
+    return check_signals()
+
+
+cdef fault(name, const Place& at):
+    return TextError(name, at.line, at.column, at.token) if at.line else None
+
+
+cdef void* address(array):
+    return NULL if array is None else <void*><size_t>array.ctypes.data
+
+
+def shrunk(array, Py_ssize_t size):
+    """Return the array with the memory after the first ``size`` elements released."""
+    if array.size != size:
+        array.resize(size, refcheck=False)
+    return array

@@ -1,0 +1,133 @@
+"""The command bmrm-graph."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from bmrm.cli.graph import main
+
+
+@pytest.fixture
+def edges(tmp_path):
+    path = tmp_path / "edges.txt"
+    path.write_text("# a graph\na b\nb c\nc b\nd c\nc d\n")
+    return str(path)
+
+
+def run(capsys, *words):
+    code = main(words)
+    streams = capsys.readouterr()
+    return code, streams.out, streams.err
+
+
+def test_pagerank_prints_the_first_with_their_error(edges, capsys):
+    code, out, _ = run(capsys, "pagerank", edges, "--top", "2")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].split() == ["rank", "node", "score", "error"]
+    assert lines[1].split()[1] == "c"
+    assert lines[2].split()[1] == "b"
+    assert lines[3].startswith("converged: the scores are within")
+
+
+def test_a_line_stands_under_the_last_proven_rank(tmp_path, capsys):
+    path = tmp_path / "star.txt"
+    path.write_text("1 0\n2 0\n0 1\n0 2\n")
+    out = run(capsys, "pagerank", str(path))[1].splitlines()
+    assert out[1].split()[1] == "0"
+    assert out[2].endswith("order not proven below")
+
+
+def test_pagerank_as_json(edges, capsys):
+    code, out, _ = run(capsys, "pagerank", edges, "--json", "-d", "0.5", "--tol", "1e-10", "--seeds", "a,b")
+    report = json.loads(out)
+    assert code == 0
+    assert report["status"] == "converged"
+    assert report["error_bound"] <= 1e-10
+    assert (report["nodes"], report["edges"]) == (4, 5)
+
+
+def test_walks_take_queries_from_words_or_a_file(edges, tmp_path, capsys):
+    (tmp_path / "queries").write_text("a\nb\n")
+    one = json.loads(run(capsys, "rwr", edges, "--queries", "a,b", "--json")[1])
+    other = json.loads(run(capsys, "rwr", edges, "--queries", str(tmp_path / "queries"), "--json")[1])
+    assert [each["query"] for each in one["queries"]] == ["a", "b"]
+    assert one["queries"] == other["queries"]
+    assert "from a: converged" in run(capsys, "rwr", edges, "--queries", "a")[1]
+
+
+def test_hits(edges, capsys):
+    code, out, _ = run(capsys, "hits", edges)
+    assert code == 0
+    assert out.splitlines()[0].split() == ["rank", "authority", "score", "hub", "score"]
+    report = json.loads(run(capsys, "hits", edges, "--json")[1])
+    assert report["authorities"][0][0] == "b"
+
+
+def test_info(edges, capsys):
+    assert "nodes" in run(capsys, "info", edges)[1]
+    assert json.loads(run(capsys, "info", edges, "--json")[1])["edges"] == 5
+
+
+def test_scores_and_a_picture_are_written(edges, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    out, picture = tmp_path / "scores.npz", tmp_path / "picture.png"
+    code, _, _ = run(capsys, "pagerank", edges, "-o", str(out), "--plot", str(picture))
+    assert code == 0
+    with np.load(out) as arrays:
+        assert arrays["node"].tolist()[0] == "c"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_limit_has_its_exit_code(edges, capsys):
+    code, out, _ = run(capsys, "pagerank", edges, "--max-iter", "1")
+    assert code == 4
+    assert "max_iter: the scores are within" in out
+    assert run(capsys, "rwr", edges, "--queries", "a,b", "--max-iter", "1", "--tol", "1e-15")[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["pagerank", "EDGES", "-d", "1"], 2, "expected a number of at least 0 and below 1"),
+        (["pagerank", "EDGES", "--queries", "a"], 2, "--queries: found with pagerank"),
+        (["hits", "EDGES", "--damping", "0.5"], 2, "--damping: found with hits"),
+        (["rwr", "EDGES"], 2, "--queries: found none"),
+        (["rwr", "EDGES", "--queries", "x"], 2, "--queries: found 'x', expected a node of the graph"),
+        (["pagerank", "EDGES", "--seeds", "x"], 2, "--seeds: found 'x'"),
+        (["pagerank", "EDGES", "-o", "scores.csv"], 2, "expected a file *.tsv"),
+        (["pagerank", "missing.txt"], 3, "missing.txt: No such file"),
+        (["pagerank", "EDGES", "--weighted"], 3, "expected a weight"),
+        (["rank", "EDGES"], 2, "invalid choice"),
+    ],
+)
+def test_errors_are_one_line(edges, capsys, words, code, message):
+    found, out, err = run(capsys, *[edges if word == "EDGES" else word for word in words])
+    assert found == code
+    assert message in err
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+def test_ctrl_c_prints_what_was_found(tmp_path):
+    path, ring = tmp_path / "ring.txt", np.arange(100_000)
+    np.savetxt(path, np.column_stack([ring, np.roll(ring, -1)]), "%d")
+    words = [sys.executable, "-m", "bmrm.cli.graph", "pagerank", str(path), "--tol", "1e-300", "--json"]
+    words += ["--damping", "0.9999999", "--method", "power", "--max-iter", "1000000000", "--seeds", "0"]
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+    time.sleep(2.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert err == ""
+    assert process.returncode == 130
+    assert json.loads(out)["status"] == "interrupted"
