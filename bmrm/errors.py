@@ -60,6 +60,10 @@ class Float32Error(DataError):
     """A file has a number that float32 cannot hold; float64 may."""
 
 
+class DataConversionWarning(UserWarning):
+    """Data had to be converted in a way that may not be what was meant."""
+
+
 class DeviceMemoryError(BmrmError, MemoryError):
     """The device has too little memory for the problem."""
 

@@ -27,7 +27,6 @@ MAX_EXACT_INTEGER = 2**53
 """float64 holds every integer up to this absolute value."""
 
 _REAL_KINDS = "fiub"  # dtype kinds of real numbers
-_SET_TYPES = (tuple, set, frozenset)  # a row of one of these types lists the labels of the row
 _MAX_SHOWN_CHARS = 40  # of a value that a message quotes
 
 
@@ -143,7 +142,7 @@ def check_finite(what: str, values: NDArray[Any], error: ErrorType = DataError, 
     finite = np.isfinite(values)
     if not finite.all():
         at = np.unravel_index(int(np.argmin(finite)), values.shape)
-        raise error(f"{what}: {_describe_position(at, each)}has {values[at]}, expected a finite number")
+        raise error(f"{what}: {describe_position(at, each)}has {values[at]}, expected a finite number")
 
 
 def check_not_nan(what: str, values: Vector, error: ErrorType = DataError) -> None:
@@ -151,7 +150,7 @@ def check_not_nan(what: str, values: Vector, error: ErrorType = DataError) -> No
     unknown = np.isnan(values)
     if unknown.any():
         at = np.unravel_index(int(np.argmax(unknown)), values.shape)
-        raise error(f"{what}: {_describe_position(at, 'row')}has nan, expected a number")
+        raise error(f"{what}: {describe_position(at, 'row')}has nan, expected a number")
 
 
 def matrix(what: str, given: Any, error: ErrorType = DataError) -> NDArray[Any]:
@@ -177,33 +176,6 @@ def matrix(what: str, given: Any, error: ErrorType = DataError) -> NDArray[Any]:
         return np.asarray(dense)
     with np.errstate(over="ignore"):
         return dense.astype(np.float64)
-
-
-def label_sets(y: Any) -> Vector | list[tuple[Any, ...]]:
-    """Convert labels of which a row may have several: a list of tuples or sets, or zeros and ones.
-
-    Return zeros and ones, shape (rows, K), with one column per label; or tuples with the labels of each row,
-    without repetitions. A row that is not a sequence is a single label. Raise `DataError` also for rows of
-    zeros and ones that could mean either.
-
-    Examples
-    --------
-    >>> label_sets([(1, 2), (2,), ()])
-    [(1, 2), (2,), ()]
-    >>> label_sets([[1, 0, 0], [0, 1, 1]])
-    array([[1., 0., 0.],
-           [0., 1., 1.]])
-    """
-    if is_sparse(y):
-        y = y.toarray()
-    if not isinstance(y, (list, tuple)):
-        y = array("labels", y)
-        if y.ndim > 1:
-            return _validate_indicators(y)
-        y = list(np.atleast_1d(y))
-    elif has_masked(y):
-        raise DataError("labels: found masked values, expected a number in each place")
-    return _parse_label_rows(y)
 
 
 def predictions(values: Any, columns: int | None = None) -> Vector:
@@ -337,52 +309,6 @@ def is_missing(value: Any) -> bool:
         return True
 
 
-def _parse_label_rows(y: Sequence[Any]) -> Vector | list[tuple[Any, ...]]:
-    """Distinguish rows of labels from rows of zeros and ones; raise if they could be either."""
-    rows = [row if isinstance(row, _SET_TYPES) else _as_list(row) for row in y]
-    try:
-        once = [tuple(dict.fromkeys(row)) for row in rows]
-    except TypeError as fault:  # for example a label that is a list
-        raise DataError(f"labels: {fault}; expected numbers") from None
-    kinds, lengths = set(map(type, rows)), set(map(len, rows))
-    if len(kinds) != 1 or len(lengths) > 1 or lengths == {0} or not kinds <= {tuple, list}:
-        return once
-    repeated = any(len(each) < len(row) for each, row in zip(once, rows, strict=True))
-    truths = all(isinstance(label, (bool, np.bool_)) for row in rows for label in row)
-    if kinds == {tuple} and not (repeated or truths):
-        return once
-    flat = numbers("labels", [label for row in rows for label in row], exact=True, each="label")
-    if not np.isin(flat, (0.0, 1.0)).all():
-        return once
-    if kinds == {list} and (repeated or truths):
-        return flat.reshape(len(rows), -1)
-    raise DataError(
-        "labels: found rows of zeros and ones, which could be labels or flags for labels; "
-        "expected tuples of labels, each at most once per row, or a matrix of zeros and ones"
-    )
-
-
-def _as_list(row: Any) -> list[Any] | tuple[Any, ...]:
-    """Return a row as a list, or as a tuple if it is a single label."""
-    if isinstance(row, list):
-        return row
-    if isinstance(row, (str, bytes)) or np.ndim(row) == 0:
-        return (row,)
-    return array("labels", row).ravel().tolist()
-
-
-def _validate_indicators(y: NDArray[Any]) -> Vector:
-    """Validate a matrix of zeros and ones with one column per label."""
-    found = numbers("labels", y)
-    if found.ndim != 2:
-        raise DataError(f"labels: found shape {found.shape}, expected two dimensions, one row per row of X")
-    if not np.isin(found, (0, 1)).all():
-        raise DataError(
-            "labels: found a matrix of other values, expected zeros and ones, one column per label"
-        )
-    return found
-
-
 def _objects_to_floats(
     what: str, found: NDArray[Any], error: ErrorType, each: str, names: Sequence[Any] | None = None
 ) -> Vector:
@@ -394,8 +320,8 @@ def _objects_to_floats(
         except (OverflowError, ValueError):  # a huge integer; a signalling NaN of type Decimal
             pass
     place = next(place for place, value in enumerate(flat) if not _is_real(value))
-    where = _describe_position(np.unravel_index(place, found.shape), each, names)
-    raise error(f"{what}: {where}has {_short_repr(flat[place])}, expected a number")
+    where = describe_position(np.unravel_index(place, found.shape), each, names)
+    raise error(f"{what}: {where}has {short_repr(flat[place])}, expected a number")
 
 
 def _is_real(value: Any) -> bool:
@@ -424,8 +350,8 @@ def _check_exact(what: str, found: NDArray[Any], error: ErrorType, each: str) ->
     values = found.ravel()[large].tolist()
     for place, value in zip(large.tolist(), values, strict=True):
         if isinstance(value, (int, np.integer)) and not _is_exact(int(value)):
-            where = _describe_position(np.unravel_index(place, found.shape), each)
-            raise error(f"{what}: {where}has {_short_repr(value)}, expected an integer that float64 can hold")
+            where = describe_position(np.unravel_index(place, found.shape), each)
+            raise error(f"{what}: {where}has {short_repr(value)}, expected an integer that float64 can hold")
 
 
 def _is_exact(value: int) -> bool:
@@ -455,21 +381,21 @@ def _column_names(given: Any) -> Sequence[Any] | None:
     return None if names is None or callable(names) else list(names)
 
 
-def _describe_position(at: Sequence[Any], each: str, names: Sequence[Any] | None = None) -> str:
+def describe_position(at: Sequence[Any], each: str, names: Sequence[Any] | None = None) -> str:
     """Describe a position in an array, counted from 1, for a message."""
     if not len(at):
         return ""
     if len(at) == 1:
         return f"{each} {int(at[0]) + 1} "
     column = int(at[1])
-    name = f"column {column + 1}" if names is None else f"column {_short_repr(names[column])}"
+    name = f"column {column + 1}" if names is None else f"column {short_repr(names[column])}"
     return f"row {int(at[0]) + 1}, {name} "
 
 
 def _describe(given: Any) -> str:
     """Describe an unexpected object for a message: a scalar by its value, others by their type."""
     if given is None or isinstance(given, (str, bytes, Real, Decimal, np.generic)):
-        return _short_repr(given)
+        return short_repr(given)
     if isinstance(given, np.ndarray):
         return f"an array of shape {given.shape}"
     if is_sparse(given):
@@ -478,7 +404,7 @@ def _describe(given: Any) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
-def _short_repr(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """Return the repr of a value on one line, shortened, for a message."""
     if isinstance(value, np.generic):
         value = value.item()

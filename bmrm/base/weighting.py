@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bmrm.base import arguments
+from bmrm.base.labels import Labels, comparable, label_vector
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
 
@@ -77,11 +78,12 @@ def validate_weights(weights: Any, rows: int) -> Vector:
 
 
 def drop_idle_rows(
-    values: Any, y: Any, weights: Any, columns: int | None = None
-) -> tuple[Vector, Vector, Vector]:
+    values: Any, y: Any, weights: Any, columns: int | None = None, *, classes: Labels | None = None
+) -> tuple[Vector, Any, Vector]:
     """Validate predicted values, labels and weights, and drop the rows of weight 0.
 
-    The values have shape (m,), or (m, columns). Labels of rows of weight 0 are ignored.
+    The values have shape (m,), or (m, columns). Labels of rows of weight 0 are ignored; those of the others
+    are numbers, or with ``classes`` labels that can be compared with these.
 
     Examples
     --------
@@ -90,10 +92,16 @@ def drop_idle_rows(
     """
     found = arguments.predictions(values, columns)
     s = validate_weights(weights, len(found))
-    labels = arguments.vector("labels", fill_idle_labels(y, len(found), s), len(found), each="row of values")
-    arguments.check_finite("labels", labels)
+    y, each = fill_idle_labels(y, len(found), s), "row of values"
+    if classes is None:
+        labels = arguments.vector("labels", y, len(found), each=each)
+        arguments.check_finite("labels", labels)
+    else:
+        labels = label_vector("labels", y, len(found), each=each)
     rows = s > 0.0
-    return (found, labels, s) if rows.all() else (found[rows], labels[rows], s[rows])
+    if not rows.all():
+        found, labels, s = found[rows], labels[rows], s[rows]
+    return found, labels if classes is None else comparable(labels, classes), s
 
 
 def fill_idle_labels(y: Any, n_samples: int, weights: Vector | None) -> Any:

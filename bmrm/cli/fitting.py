@@ -16,7 +16,7 @@ from bmrm.io.csr import check_numbering, find_numbering
 from bmrm.linear import regularizers
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.liblinear import check_exportable
-from bmrm.linear.models.model import Certificate, Model
+from bmrm.linear.models.model import Certificate, Model, TrainingData
 from bmrm.losses.labels import encode
 from bmrm.matrix.row_weights import lam_from_c
 
@@ -62,7 +62,7 @@ def penalty_arguments(options: TrainOptions, n_features: int, zero_based: bool |
     if prior is not None:
         check_numbering("--prior", prior.zero_based, zero_based)
         w = _widened("--prior", prior, n_features)
-        prior = dataclasses.replace(prior, w=w)
+        prior = dataclasses.replace(prior, w=w, feature_names=None)  # text has no names
     return {
         "l1_ratio": options.l1_ratio,
         "positive": options.positive,
@@ -104,17 +104,13 @@ def check_labels(
     options: TrainOptions, data: Data, weights: np.ndarray[Any, np.dtype[np.float64]] | None
 ) -> None:
     """Raise for labels that the loss does not accept, or data that cannot be exported as requested."""
-    exportable_classes(options, data, encode(data.y, data.X.shape[0], make_loss(options), weights)[1])
+    check_export(options, data, encode(data.y, data.X.shape[0], make_loss(options), weights)[1])
 
 
-def exportable_classes(
-    options: TrainOptions, data: Data, found: np.ndarray[Any, Any] | None
-) -> tuple[float, ...] | None:
-    """Return the classes of the model; raise if they or the data cannot be exported as requested."""
-    classes = None if found is None else tuple(map(float, found))
+def check_export(options: TrainOptions, data: Data, classes: np.ndarray[Any, Any] | None) -> None:
+    """Raise if the classes or the data cannot be exported as requested."""
     if options.export == "liblinear":
-        check_exportable(options.loss, classes, data.zero_based)
-    return classes
+        check_exportable(options.loss, None if classes is None else classes.tolist(), data.zero_based)
 
 
 def fit(
@@ -163,8 +159,8 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
 
     loss = make_loss(options)
     backend = backend_of(dataset)
-    coded, found = backend.labels(loss)
-    classes = exportable_classes(options, data, found)
+    coded, classes = backend.labels(loss)
+    check_export(options, data, classes)
     columns = len(classes) if loss.several and classes is not None else 1
     penalty = penalty_of(options, dataset, columns)
 
@@ -178,7 +174,7 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
             intercept=intercept,
             loss=loss.name,
             task=loss.task,
-            classes=classes,
+            classes=None if classes is None else tuple(classes.tolist()),
             lam=penalty.lam,
             reg=options.reg,
             reg_params=penalty.params,
@@ -192,6 +188,7 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
                 tol_kind=options.tol_kind,
             ),
             zero_based=data.zero_based,
+            training=TrainingData(*dataset.shape, dataset.nnz, data.checksum),
             thresholds=None if thresholds is None else tuple(map(float, thresholds)),
         )
 

@@ -16,7 +16,7 @@ from bmrm.base.interrupts import HELD
 from bmrm.base.units import number_text
 from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, reading, run, run_command
 from bmrm.cli.launch import launched, rank
-from bmrm.errors import DataError, ParameterError
+from bmrm.errors import DataError, ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
     import argparse
@@ -139,7 +139,7 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
         if options.estimates == 1 and model.classes is not None:
             # The order in which `_write` writes the probabilities.
             order = model.classes[::-1] if model.task == "binary" else model.classes
-            out.write(f"labels {' '.join(map(number_text, order))}\n".encode())
+            out.write(f"labels {' '.join(map(_label_text, order))}\n".encode())
         if ranking is None:
             chunks = _chunks(options, model, base)
         else:
@@ -152,7 +152,7 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
             values = model.decision_function(X, threads=options.threads)
             for start in range(0, len(values), _CHUNK_ROWS):
                 _write(out, model, values[start : start + _CHUNK_ROWS], options)
-            if y is not None:
+            if y is not None and model.label_type != "str":
                 scores.update(metrics.scored(model, values), y)
                 if fit is not None and not isinstance(y, list):
                     fit.update(model.probabilities(values), y)
@@ -301,17 +301,22 @@ def _write(out: BinaryIO, model: Model, values: Vector, options: argparse.Namesp
         p = model.probabilities(values)
         table = np.column_stack([p, 1.0 - p]) if p.ndim == 1 else p
         for label, row in zip(np.asarray(model.predictions(values)).tolist(), table.tolist(), strict=True):
-            out.write(f"{number_text(label)} {' '.join(map(repr, row))}\n".encode())
+            out.write(f"{_label_text(label)} {' '.join(map(repr, row))}\n".encode())
         return
     if options.probability:
         values = model.probabilities(values)
     rows = values if options.probability or options.decision_values else model.predictions(values)
     if isinstance(rows, list):
-        out.write("".join(",".join(map(number_text, row)) + "\n" for row in rows).encode())
+        out.write("".join(",".join(map(_label_text, row)) + "\n" for row in rows).encode())
     elif rows.ndim == 2:
         out.write("".join(" ".join(map(number_text, row)) + "\n" for row in rows.tolist()).encode())
     else:
-        out.write("".join(number_text(value) + "\n" for value in rows.tolist()).encode())
+        out.write("".join(_label_text(value) + "\n" for value in rows.tolist()).encode())
+
+
+def _label_text(label: Any) -> str:
+    """Return a label, or a predicted number, as written to a file: text without line breaks as it is."""
+    return number_text(label) if isinstance(label, float) else escape_unprintable(str(label))
 
 
 def _report(

@@ -158,7 +158,7 @@ class Stored:
         self, options: TrainOptions, data: Data, dataset: Dataset, dtype: str, group: Group | None = None
     ) -> None:
         self.options, self.data, self.dataset, self.dtype, self.group = options, data, dataset, dtype, group
-        self.zero_based = data.zero_based
+        self.zero_based, self.checksum = data.zero_based, data.checksum
         self.files: list[tuple[int, int]] = []
         self._penalty: Regularizer | None = None
 
@@ -243,13 +243,15 @@ class Trained(NamedTuple):
         """Return the model; its certificate has the stored type, and ``status`` if given."""
         model = Model.from_result(self.result, calibration=calibration, zero_based=self.stored.zero_based)
         assert model.certificate is not None
+        assert model.training is not None
         noted = dataclasses.replace(
             model.certificate,
             status=status or model.certificate.status,
             dtype=self.stored.dtype,
             rounding=self.rounding,
         )
-        return dataclasses.replace(model, certificate=noted)
+        training = dataclasses.replace(model.training, text_checksum=self.stored.checksum)
+        return dataclasses.replace(model, certificate=noted, training=training)
 
 
 def _certified(options: TrainOptions, result: Result, bounds: Bounds) -> Result:

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base.arguments import vector
+from bmrm.base.columns import Names, check_names, find_names
 from bmrm.base.groups import index_names, validate_groups
+from bmrm.base.labels import Labels, append, label_array, label_vector
 from bmrm.base.vectors import Vector, freeze
-from bmrm.base.weighting import balance_factors
+from bmrm.base.weighting import balance_factors, fill_idle_labels
 from bmrm.distributed.exchange import Exchange, split_columns
 from bmrm.distributed.group import Group
 from bmrm.distributed.narrow import drop_untouched_columns
@@ -142,6 +144,7 @@ class Shard(Dataset):
                 super().__init__(found, device="cpu", **given)
         found_bases = set(group.everyones(find_numbering(X)))
         self.zero_based = found_bases.pop() if len(found_bases) == 1 else None
+        self.feature_names = self._agreed_names(find_names(X))
         self.y = copy_labels(y)
         self._links: Links | None = None
         self.resolution, self.longest = (
@@ -154,6 +157,13 @@ class Shard(Dataset):
         self._total_weight = float(group.total(np.array([own]))[0])
         if not self._total_weight > 0.0:
             raise DataError("sample weights: all are 0, expected some positive weight")
+
+    def _agreed_names(self, names: Names | None) -> Names | None:
+        """Return the names of the columns on all ranks; None if some rank has none."""
+        first, *others = self.group.everyones(names)
+        for names in others:
+            check_names("X", first, names)
+        return None if None in others else first
 
     def _is_owned(self, weights: str, device: str, stored: int) -> bool:
         """Decide whether each rank owns only some columns of the weights."""
@@ -188,7 +198,7 @@ class Shard(Dataset):
     def _weights(self, sample_weight: Any, class_weight: ClassWeight | None) -> Vector | None:
         """Return the weights of the local rows; class weights depend on the labels of all ranks."""
         group, m = self.group, self.rows[self.group.rank]
-        sums: dict[float, float] = {}
+        sums: dict[Any, float] = {}
         with group.together():
             if sample_weight is not None:
                 sample_weight = vector("sample weights", sample_weight, m)
@@ -206,17 +216,30 @@ class Shard(Dataset):
             # Append a row for each label of any rank, at least one: a label that is missing here, or weights
             # that are all 0 here, are no error if other ranks have that label or positive weights.
             more = max(1, len(sums))
-            y = None if class_weight is None else np.append(labels, list(sums))
+            y = None if class_weight is None else self._with_labels(labels, list(sums))
             if sample_weight is not None:
                 sample_weight = np.append(sample_weight, np.ones(more))
             found = row_weights(y, m + more, sample_weight, class_weight)
         return None if found is None else found[:m]
 
-    def _sums_by_class(self, sample_weight: Vector | None) -> tuple[Vector, dict[float, float]]:
-        """Return the labels of the local rows, and the sum of weights of each label with positive weight."""
+    def _with_labels(self, labels: Labels | None, more: list[Any]) -> Labels:
+        """Return the labels of the local rows, any if these are None, and one row for each of more labels."""
+        known = label_array("labels", more)
+        if labels is None:  # no local row counts
+            m = self.rows[self.group.rank]
+            labels = np.repeat(known[:1], m) if more else np.zeros(m)
+        return append(labels, known)
+
+    def _sums_by_class(self, sample_weight: Vector | None) -> tuple[Labels | None, dict[Any, float]]:
+        """Return the labels of the local rows, and the sum of weights of each label with positive weight.
+
+        The labels are None if all weights are 0.
+        """
         m = self.rows[self.group.rank]
-        labels = vector("labels", self.y, m, exact=True)
         given = np.ones(m) if sample_weight is None else sample_weight
+        if not given.any():
+            return None, {}
+        labels = label_vector("labels", fill_idle_labels(self.y, m, given), m)
         classes, codes = np.unique(labels[given > 0.0], return_inverse=True)
         totals = np.bincount(codes, given[given > 0.0])
         return labels, dict(zip(classes.tolist(), totals.tolist(), strict=True))

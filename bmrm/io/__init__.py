@@ -92,17 +92,17 @@ def read_data(
         kind = detect_format(source, format)
         if kind != "svmlight":
             return read_matrix_file(source, kind, grammar)
-        if not cache or source.path is None:
+        if source.path is None:
             return read_text(source, grammar, count, land)
         from bmrm.io.cache import describe_source, load, store
 
         key = describe_source(source)
-        cached = load(source.path, key, grammar, count)
-        if cached is not None:
-            return cached
-        data = read_text(source, grammar, count)
-        if describe_source(source) == key:  # the file has not changed meanwhile
-            store(source, data, key, grammar, count)
+        data = load(source.path, key, grammar, count) if cache else None
+        if data is None:
+            data = read_text(source, grammar, count, None if cache else land)
+            if cache and describe_source(source) == key:  # the file has not changed meanwhile
+                store(source, data, key, grammar, count)
+        data.checksum = f"{key['checksum']:016x}"
         return data
 
 

@@ -33,7 +33,7 @@ MAX_TENSOR_ELEMENTS = 1 << 48
 
 _BITS = {"BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16, "U32": 32, "I32": 32}
 _BITS |= {"F32": 32, "U64": 64, "I64": 64, "F64": 64, "C64": 64, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8}
-_DTYPES = {"F64": "<f8", "I32": "<i4"}
+_DTYPES = {"F64": "<f8", "I32": "<i4", "U8": "u1"}
 
 
 class Tensors:
@@ -64,7 +64,7 @@ class Tensors:
         return shape
 
     def read(self, name: str, kind: str, sides: int) -> NDArray[Any]:
-        """Read a tensor that must have the given type, "F64" or "I32", and number of sides; see `shape`."""
+        """Read a tensor of the given type, "F64", "I32" or "U8", and number of sides; see `shape`."""
         shape = self.shape(name, kind, sides)
         dtype = np.dtype(_DTYPES[kind])
         require_memory(math.prod(shape) * dtype.itemsize, f"tensor {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bmrm.base.labels import Labels
 from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.intercept import Intercept
 from bmrm.linear.regularizers import Regularizer
@@ -21,7 +22,7 @@ class TrainingProblem:
     data: Dataset | Examples
     loss: Loss  # with the groups of the data
     labels: Vector  # shape (m,) or (m, K): encoded for the loss; those of the rows in this process
-    classes: Vector | None
+    classes: Labels | None
     intercept: Intercept
     margins_per_row: int
     """The number of outputs; for a structured loss the number of features, see `StackedIdentity`."""

@@ -62,7 +62,8 @@ class Result:
     loss : Loss
     classes : ndarray of shape (2,) or (K,), or None
         For a binary loss, the labels of negative and positive margins; for several classes, the labels of
-        the columns of ``w``; for an ordinal loss, the labels in order.
+        the columns of ``w``; for an ordinal loss, the labels in order. They have the type of the labels in
+        ``y``.
     thresholds : ndarray or None
         For an ordinal loss, the margins at which one class ends and the next begins.
     lam, tol : float
@@ -76,6 +77,8 @@ class Result:
         Where the products ran: "cpu", or "cuda" and the name of the GPU.
     zero_based : bool or None
         Whether feature numbers in the training text start at 0; see `Dataset`.
+    feature_names : tuple of str or None
+        The names of the columns of X, if it was a frame; see `Dataset`.
     origin : object
         The problem of the bound, for a warm start from it.
 
@@ -98,7 +101,7 @@ class Result:
     timings: dict[str, float] = field(repr=False)
     bundle: Bundle = field(repr=False)
     loss: Loss
-    classes: NDArray[np.float64] | None
+    classes: NDArray[Any] | None
     thresholds: Vector | None
     lam: float
     reg: str
@@ -110,6 +113,7 @@ class Result:
     nnz: int
     device: str
     zero_based: bool | None = None
+    feature_names: tuple[str, ...] | None = None
     origin: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from bmrm import losses
 from bmrm.base.interrupts import HELD, interruptible, set_signal_mode
+from bmrm.base.labels import Labels
 from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, Interrupted, ParameterError
 from bmrm.linear import regularizers
@@ -196,7 +197,7 @@ def solve(
     >>> result.status, result.gap <= 1e-6 * result.objective
     ('converged', True)
     >>> result.predict(X)
-    array([ 1.,  1., -1.])
+    array([ 1,  1, -1])
     """
     arguments = locals() | loss_params
     del arguments["loss_params"]
@@ -340,7 +341,7 @@ def _make_penalty(
         l1_ratio=options.l1_ratio,
         positive=options.positive,
         feature_lambda=options.feature_lambda,
-        prior=prior_mean(options.prior, data.zero_based, operator, weight_shape),
+        prior=prior_mean(options.prior, data, operator, weight_shape),
         columns=n_outputs,
         intercepts=intercept.n_penalised(n_outputs),
     )
@@ -390,7 +391,7 @@ def result_of(
     run: BundleMethod,
     data: Dataset | Examples,
     labels: Vector,
-    classes: Vector | None,
+    classes: Labels | None,
 ) -> Result:
     """Return the result of a run, with the objective from a new product."""
     best = run.certified()
@@ -420,4 +421,5 @@ def result_of(
         nnz=data.nnz,
         device=data.device,
         zero_based=data.zero_based,
+        feature_names=data.feature_names,
     )

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bmrm.base.arguments import check_finite, numbers
+from bmrm.base.columns import check_names
 from bmrm.base.units import finite_or_none
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
@@ -42,12 +43,13 @@ SAME_OBJECTIVE = 1e-6
 
 
 def prior_mean(
-    prior: Model | Result | Any, zero_based: bool | None, operator: Operator, columns: tuple[int, ...]
+    prior: Model | Result | Any, data: Dataset | Examples, operator: Operator, columns: tuple[int, ...]
 ) -> Any:
     """Return the prior mean of the weights, and of intercepts that are penalised."""
     if not isinstance(prior, (Result, Model)):
         return prior
-    check_numbering("prior", prior.zero_based, zero_based)
+    check_numbering("prior", prior.zero_based, data.zero_based)
+    check_names("prior", data.feature_names, prior.feature_names)
     if prior.w.shape[1:] != columns:
         wanted = f"{columns[0]} numbers" if columns else "a number"
         raise DataError(f"prior: found weights of shape {prior.w.shape}, expected {wanted} per feature")

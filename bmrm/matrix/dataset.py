@@ -11,7 +11,9 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bmrm.base.columns import find_names
 from bmrm.base.groups import number_groups
+from bmrm.base.labels import Labels
 from bmrm.base.vectors import Vector, freeze
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.io.csr import Csr, find_numbering
@@ -31,10 +33,10 @@ class Dataset:
     ----------
     X : Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
     y : array_like of shape (n_samples,), optional
-        Labels: two distinct values for a binary loss (the larger is the positive class), any numbers for
-        several classes, reals for regression, counts for Poisson, relevances for ranking, ordered classes for
-        ordinal regression; not needed for novelty detection. For several labels per row, a list of tuples or
-        a matrix of zeros and ones with one column per label.
+        Labels: two distinct numbers, truth values or texts for a binary loss (the larger is the positive
+        class), two or more for several classes, reals for regression, counts for Poisson, relevances for
+        ranking, numbers in the order of the classes for ordinal regression; not needed for novelty detection.
+        For several labels per row, a list of tuples or a matrix of zeros and ones with one column per label.
     sample_weight : array_like of shape (n_samples,), optional
         Nonnegative. A row of weight 0 is ignored, including its label. A row of weight 2 counts like two rows
         of weight 1 (but see docs/losses.md for losses that count rows or groups). A common factor of all
@@ -68,6 +70,9 @@ class Dataset:
     zero_based : bool or None
         Whether features were numbered from 0 in the text that X comes from, as marked by
         `bmrm.load_svmlight`; None if that is unknown. Models are saved with it.
+    feature_names : tuple of str or None
+        The names of the columns of X, if it is a frame or an Arrow table whose names are text. Models are
+        saved with them, and refuse a frame with other columns.
 
     Raises
     ------
@@ -95,7 +100,7 @@ class Dataset:
     owned = False
     """Whether each rank owns only some columns of the weights."""
 
-    coded: tuple[Vector, Vector | None] | None = None
+    coded: tuple[Vector, Labels | None] | None = None
     """Result of `labels.encode` (labels and classes), set if all solves use the same loss."""
 
     def __init__(
@@ -112,7 +117,7 @@ class Dataset:
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
     ) -> None:
-        self.zero_based = find_numbering(X)
+        self.zero_based, self.feature_names = find_numbering(X), find_names(X)
         X = validate_matrix(X)
         placed = place_matrix(X, device=device, dtype=dtype, threads=threads, tol=tol, gpu_mem=gpu_mem)
         self.matrix, self.device, self.resolution, self.longest = placed

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from bmrm.base.arguments import number, refuse, vector
+from bmrm.base.labels import Labels, label_text, label_vector
 from bmrm.base.vectors import Vector
-from bmrm.base.weighting import balance_factors
+from bmrm.base.weighting import balance_factors, fill_idle_labels
 from bmrm.errors import DataError, ParameterError
 
-ClassWeight = dict[float, float] | str
+ClassWeight = dict[Any, float] | str
 
 
 def row_weights(
@@ -38,7 +39,7 @@ def row_weights(
     if class_weight is not None:
         if isinstance(y, list) and any(isinstance(label, (tuple, list)) for label in y):
             raise ParameterError("class_weight: found rows with several labels, expected one label per row")
-        labels = _validate_labels(y, n_samples)
+        labels = _validate_labels(fill_idle_labels(y, n_samples, weights), n_samples)
         if weights is None:
             weights = np.ones(n_samples)
         else:
@@ -78,25 +79,24 @@ def _check_sum(weights: Vector) -> None:
         raise DataError(f"sample weights: their sum is {total:g}, too {size} to divide by")
 
 
-def _validate_labels(y: Any, n_samples: int) -> Vector:
+def _validate_labels(y: Any, n_samples: int) -> Labels:
     if y is None:
         raise DataError("class_weight: labels are missing")
-    return vector("labels", y, n_samples, exact=True)
+    return label_vector("labels", y, n_samples)
 
 
-def _class_factors(labels: Vector, weights: Vector, class_weight: Any) -> Vector:
+def _class_factors(labels: Labels, weights: Vector, class_weight: Any) -> Vector:
     classes, codes = np.unique(labels, return_inverse=True)
     if isinstance(class_weight, str) and class_weight == "balanced":
         return np.asarray(balance_factors(np.bincount(codes, weights).astype(np.float64))[codes])
     if not isinstance(class_weight, Mapping):
         refuse("class_weight", class_weight, "'balanced' or one weight per label")
-    factors = np.ones(len(classes))
+    factors, places = np.ones(len(classes)), {label: place for place, label in enumerate(classes.tolist())}
     for label, weight in class_weight.items():
-        name = f"{label:g}" if isinstance(label, Real) else repr(label)
+        name = label_text(label)
         if not (isinstance(weight, Real) and 0.0 < float(weight) < np.inf):
             raise ParameterError(f"class_weight: label {name} has {weight!r}, expected a positive number")
-        where = np.flatnonzero(classes == label)
-        if not where.size:
+        if label not in places:
             raise ParameterError(f"class_weight: no row has label {name}")
-        factors[where] = weight
+        factors[places[label]] = weight
     return factors[codes]

@@ -13,6 +13,7 @@ import bmrm
 from bmrm import losses
 from bmrm.base import arguments
 from bmrm.base.groups import number_groups
+from bmrm.base.labels import label_sets
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.linear.models import metrics
 from bmrm.linear.models.model import Model
@@ -317,6 +318,10 @@ SETS_OF = ("solve y, sets", "solve y, sets in order", "select y, sets", "Multila
 SETS_OF += ("LabelRankingMetrics y",)
 
 
+ANY_LABELS = {"solve y", "solve y, classes", "Dataset y", "Dataset y with class_weight", "select y", "path y"}
+ANY_LABELS |= {"calibrate y", "calibrate y, isotonic", "Model classes"}  # labels may be text
+
+
 def is_right_there(name, form):
     """Return whether this argument accepts a value that other arguments refuse."""
     if name == "path lams":
@@ -354,6 +359,10 @@ def test_values_other_than_numbers_are_refused(name, function, right, names):
             # Groups may have names of any kind, and decision values may have overflowed.
             with np.errstate(invalid="ignore"), contextlib.suppress(BmrmError):
                 outcome(function, given)
+        elif name in ANY_LABELS and form in ("text", "text in a list"):
+            np.testing.assert_array_equal(outcome(function, given), outcome(function, right), form)
+        elif name in SETS_OF[:3] and form == "text in a list":
+            outcome(function, given)  # the labels "0.0" and "1.0"
         else:
             wrong[form] = refusal(function, given, names)
     assert {form: text for form, text in wrong.items() if text} == {}
@@ -554,21 +563,23 @@ def test_sets_of_labels_in_any_container(kind):
     sets = [(1, 5), (5,), (), (7, 1)] * 3
     found = solved(y=[kind(row) for row in sets], loss="multilabel")
     np.testing.assert_array_equal(found, solved(y=sets, loss="multilabel"))
-    assert arguments.label_sets([(1, 1), (2,)]) == [(1,), (2,)]
+    assert label_sets([(1, 1), (2,)]) == [(1,), (2,)]
 
 
 BIG = 2**53
 
 
 @pytest.mark.parametrize("kind", [np.array, list, tuple, lambda a: np.array(a, object)])
-@pytest.mark.parametrize("loss", ["multiclass", "ordinal", "hinge"])
-def test_labels_that_float64_would_merge_are_refused(kind, loss):
-    labels = [BIG, BIG + 1, 5] * 4 if loss != "hinge" else [BIG, BIG + 1] * 6
+def test_labels_that_float64_would_merge(kind):
+    """They stay different classes; ordered ones are refused, because their metrics are in float64."""
+    assert bmrm.solve(X, kind([BIG, BIG + 1] * 6), lam=0.1).classes.tolist() == [BIG, BIG + 1]
+    found = bmrm.solve(X, kind([BIG, BIG + 1, 5] * 4), "multiclass", lam=0.1)
+    assert found.classes.tolist() == [5, BIG, BIG + 1]
     with pytest.raises(DataError, match="row 2 has 9007199254740993, expected an integer that float64"):
-        solved(y=kind(labels), loss=loss)
-    far = [BIG, -2 * BIG, 2**62] * 4
-    if loss != "hinge":
-        assert bmrm.solve(X, kind(far), loss, lam=0.1).classes.tolist() == [-2.0 * BIG, BIG, 2.0**62]
+        solved(y=kind([BIG, BIG + 1, 5] * 4), loss="ordinal")
+    far = kind([BIG, -2 * BIG, 2**62] * 4)
+    for loss in ("multiclass", "ordinal"):
+        assert bmrm.solve(X, far, loss, lam=0.1).classes.tolist() == [-2 * BIG, BIG, 2**62]
 
 
 def test_a_list_of_floats_and_huge_integers():

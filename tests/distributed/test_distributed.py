@@ -143,9 +143,16 @@ cases = (
     (labels, dict(loss="softmax", lam=1e-2, class_weight="balanced")),
     (sets, dict(loss="multilabel", lam=1e-2, **both)),
     (matrix, dict(loss="multilabel_ranking", lam=1e-2)),
+    (np.array(["cat", "horse", "dog", "a"])[labels.astype(int) % 4], dict(loss="softmax", lam=1e-2)),
+    ((labels - 130).astype(np.int8), dict(loss="multiclass", lam=1e-2, class_weight="balanced")),
+    (np.where(labels > 4.0, "no", "perhaps"), dict(lam=1e-2, cuts_per_pass=1, class_weight={"no": 2.0})),
+    (labels > 4.0, dict(lam=1e-2, cuts_per_pass=1, sample_weight=s)),
+    ([{"b"} if label == 4.0 else ("a", f"c{label}") for label in labels], dict(loss="multilabel", lam=1e-2)),
 )
 for targets, keywords in cases:
     alone = bmrm.solve(X, targets, **keywords)
+    if "sample_weight" in keywords:
+        keywords["sample_weight"] = s[mine]
     shared = bmrm.solve(X[mine], targets[mine], comm=world, **keywords)
     assert (shared.status, alone.status) == ("converged", "converged"), keywords
     blocks = keywords.get("cuts_per_pass", 1)
@@ -153,9 +160,19 @@ for targets, keywords in cases:
     assert shared.lower_bound <= alone.objective + 1e-12, keywords
     assert alone.lower_bound <= shared.objective + 1e-12, keywords
     assert shared.w.shape == alone.w.shape and np.shape(shared.intercept) == np.shape(alone.intercept)
+    assert shared.classes.dtype == alone.classes.dtype
     assert (shared.classes == alone.classes).all()
     assert len(set(world.allgather((shared.w.tobytes(), shared.lower_bound)))) == 1
+# Ranks may store labels in different types; only text and numbers do not go together.
+narrow = labels.astype(np.int8 if rank else np.int64)
+assert bmrm.solve(X[mine], narrow[mine], loss="softmax", comm=world).classes.dtype == np.int64
 from bmrm.errors import DataError
+try:
+    bmrm.solve(X[mine], (labels if rank else labels.astype(str))[mine], loss="softmax", comm=world)
+except DataError as error:
+    assert "labels: found text on one rank and numbers on another" in str(error), error
+else:
+    raise SystemExit("no error")
 try:
     bmrm.solve(X[mine], matrix[mine, : 3 + rank], loss="multilabel", comm=world)
 except DataError as error:

@@ -407,7 +407,7 @@ BAD_SETS = "several labels per row, expected one"
         ([(), (), ()], {"loss": "multilabel"}, DataError, "no row with a label"),
         ([(1.0,), (2.0,)], {"loss": "multilabel"}, DataError, "found 2 rows, expected 3"),
         ([(1.0,), (np.inf,), ()], {"loss": "multilabel"}, DataError, "row 2 has inf"),
-        ([("a",), (), ()], {"loss": "multilabel"}, DataError, "expected numbers"),
+        ([("a",), (1,), ()], {"loss": "multilabel"}, DataError, "has 1, expected text"),
         (np.full((3, 2), 2), {"loss": "multilabel"}, DataError, "zeros and ones"),
         (
             [(1.0,), (), ()],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from bmrm.base.labels import Labels
 from bmrm.base.vectors import Indices, Vector
 from bmrm.linear import regularizers
 from bmrm.linear.bundle.bundle import Bundle
@@ -26,7 +27,7 @@ class Backend(Protocol):
     def speaks(self) -> bool:
         """Whether this process is the one that prints."""
 
-    def labels(self, loss: Loss) -> tuple[Vector, Vector | None]:
+    def labels(self, loss: Loss) -> tuple[Vector, Labels | None]:
         """Encode the labels; see `bmrm.losses.labels.encode`."""
 
     def floor(self, loss: Loss, labels: Vector) -> float:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from bmrm.base.labels import Labels
 from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.backends.facts import facts_of
 from bmrm.linear.backends.gpu.cuts import gpu_cuts
@@ -44,7 +45,7 @@ class LocalBackend:
     def __init__(self, data: Dataset | Examples) -> None:
         self.data = data
 
-    def labels(self, loss: Loss) -> tuple[Vector, Vector | None]:
+    def labels(self, loss: Loss) -> tuple[Vector, Labels | None]:
         data = self.data
         known = data.coded if isinstance(data, Dataset) else None
         return encode(data.y, data.shape[0], loss, data.weights) if known is None else known

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmrm.base.arguments import check_finite, numbers, predictions
 from bmrm.base.interrupts import interruptible
+from bmrm.base.labels import label_array, take_column
 from bmrm.base.probabilities import logistic
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import effective_sample_size, scale_weights
@@ -133,7 +134,7 @@ def calibrate(
     if method not in METHODS:
         raise ParameterError(f"calibration: found {method!r}, expected one of {', '.join(METHODS)}")
     u = numbers("calibration: values", values)
-    labels = numbers("calibration: labels", y, exact=True)
+    labels = take_column("calibration: labels", label_array("calibration: labels", y))
     weights = np.ones(u.shape) if sample_weight is None else numbers("calibration: weights", sample_weight)
     if u.ndim != 1 or labels.shape != u.shape or weights.shape != u.shape:
         raise DataError(
@@ -142,7 +143,8 @@ def calibrate(
         )
     if not np.isfinite(u).all():
         raise DataError("calibration: found decision values that are not finite")
-    check_finite("calibration: labels", labels)
+    if labels.dtype.kind == "f":
+        check_finite("calibration: labels", labels)
     if not ((weights >= 0.0) & (weights < np.inf)).all():
         raise DataError("calibration: found weights that are negative or not finite")
     weights = scale_weights(weights)

@@ -6,7 +6,6 @@ counts are numbers of rows, without those of weight 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from bmrm.base import arguments
+from bmrm.base.labels import Labels, comparable, label_array, label_sets
 from bmrm.base.probabilities import log_sum_exp
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import drop_idle_rows, fill_idle_labels, validate_weights
@@ -22,13 +22,14 @@ from bmrm.errors import DataError
 Report = dict[str, float | int | None]
 
 
-def known_classes(given: Any, number: int | None = None) -> Vector:
+def known_classes(given: Any, number: int | None = None) -> Labels:
     """Validate the labels of the classes, which must be distinct; ``number`` is how many, or None for any."""
-    found = arguments.numbers("classes", given, each="class")
+    found = label_array("classes", given, each="class")
     if found.ndim != 1 or (number is not None and len(found) != number):
         wanted = "a list of labels" if number is None else f"{number} labels"
         raise DataError(f"classes: found shape {found.shape}, expected {wanted}")
-    arguments.check_finite("classes", found, each="class")
+    if found.dtype.kind == "f":
+        arguments.check_finite("classes", found, each="class")
     if len(np.unique(found)) < len(found):
         raise DataError("classes: found a label twice, expected each once")
     return found
@@ -57,14 +58,16 @@ class Accuracy:
 class _Counts:
     """Per class, the weight of the rows that have it, of those predicted to have it, and of both."""
 
-    def __init__(self, classes: Sequence[float]) -> None:
+    def __init__(self, classes: ArrayLike) -> None:
         self.classes = known_classes(classes)
-        if not (np.diff(self.classes) > 0.0).all():
+        if not (self.classes[1:] > self.classes[:-1]).all():
             raise DataError("classes: found labels that are not in order, expected them ascending")
         self.actual, self.predicted, self.both = np.zeros((3, len(self.classes)))
 
-    def codes(self, labels: Vector) -> npt.NDArray[np.intp]:
+    def codes(self, labels: Labels) -> npt.NDArray[np.intp]:
         """Return the index of each label among the classes; K for a label that is not among them."""
+        if not len(labels):
+            return np.zeros(0, np.intp)
         indices = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
         return np.where(self.classes[indices] == labels, indices, len(self.classes))
 
@@ -87,7 +90,7 @@ class MulticlassMetrics:
 
     Parameters
     ----------
-    classes : sequence of float
+    classes : array_like
         Labels of the columns of the decision values, ascending. A row with another label counts as wrong,
         and takes no part in F1 and log loss.
     probabilities : bool, default False
@@ -101,15 +104,15 @@ class MulticlassMetrics:
     {'rows': 2, 'correct': 1, 'accuracy': 0.5, 'macro_f1': 0.333..., 'log_loss': None}
     """
 
-    def __init__(self, classes: Sequence[float], *, probabilities: bool = False) -> None:
+    def __init__(self, classes: ArrayLike, *, probabilities: bool = False) -> None:
         self._counts, self._probabilities = _Counts(classes), probabilities
         self._accuracy, self._known, self._log_loss = Accuracy(), 0.0, 0.0
 
-    def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+    def update(self, values: Vector, y: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Add rows: decision values of shape (m, K), labels of shape (m,), and weights (default: 1)."""
         counts, K = self._counts, len(self._counts.classes)
-        values, y, s = drop_idle_rows(values, y, weights, K)
-        actual, predicted = counts.codes(y), values.argmax(axis=1)
+        values, labels, s = drop_idle_rows(values, y, weights, K, classes=counts.classes)
+        actual, predicted = counts.codes(labels), values.argmax(axis=1)
         right = actual == predicted
         counts.actual += np.bincount(actual, s, K + 1)[:K]
         counts.predicted += np.bincount(predicted, s, K)
@@ -135,7 +138,7 @@ class MultilabelMetrics:
 
     Parameters
     ----------
-    classes : sequence of float
+    classes : array_like
         Labels of the columns of the decision values, ascending. A row with any other label counts as wrong;
         other labels take no part in Hamming loss and F1.
 
@@ -147,7 +150,7 @@ class MultilabelMetrics:
     {'rows': 2, 'correct': 1, 'accuracy': 0.5, 'hamming_loss': 0.25, 'micro_f1': 0.8, 'macro_f1': 0.833...}
     """
 
-    def __init__(self, classes: Sequence[float]) -> None:
+    def __init__(self, classes: ArrayLike) -> None:
         self._counts, self._accuracy, self._wrong = _Counts(classes), Accuracy(), 0.0
 
     def update(self, values: Vector, y: Any, weights: ArrayLike | None = None) -> None:
@@ -180,7 +183,7 @@ class LabelRankingMetrics:
 
     Parameters
     ----------
-    classes : sequence of float
+    classes : array_like
         Labels of the columns of the decision values, ascending; other labels of a row are ignored.
 
     References
@@ -195,7 +198,7 @@ class LabelRankingMetrics:
     {'rows': 2, 'ranking_loss': 0.25, 'one_error': 0.5, 'average_precision': 0.75}
     """
 
-    def __init__(self, classes: Sequence[float]) -> None:
+    def __init__(self, classes: ArrayLike) -> None:
         self._counts = _Counts(classes)
         self._rows, self._used = 0, 0.0
         self._sums = np.zeros(3)
@@ -245,15 +248,16 @@ def _counting_rows(
 
 def _indicators(counts: _Counts, y: Any, m: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return whether each row has each label, and whether all labels of each row are known."""
-    sets = arguments.label_sets(y)
+    sets = label_sets(y)
     if isinstance(sets, np.ndarray):
         sets = [tuple(np.flatnonzero(row)) for row in sets]
     if len(sets) != m:
         raise DataError(f"labels: found {len(sets)} rows, expected {m}, one per row of values")
     rows = np.repeat(np.arange(len(sets)), [len(row) for row in sets])
-    each = arguments.numbers("labels", [label for row in sets for label in row], each="label")
-    arguments.check_finite("labels", each, each="label")
-    codes = counts.codes(each)
+    each = label_array("labels", [label for row in sets for label in row], each="label")
+    if each.dtype.kind == "f":
+        arguments.check_finite("labels", each, each="label")
+    codes = counts.codes(comparable(each, counts.classes))
     K = len(counts.classes)
     found = np.zeros((len(sets), K + 1), bool)
     found[rows, codes] = True

@@ -25,6 +25,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from bmrm.base.atomic import atomic_write
+from bmrm.base.labels import label_text
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 
@@ -72,15 +73,17 @@ _MAX_HEADER_BYTES = 1 << 20
 _KEYS = ("solver_type", "nr_class", "label", "nr_feature", "bias", "rho")
 
 
-def check_exportable(loss: str, classes: Sequence[float] | None, zero_based: bool | None) -> None:
+def check_exportable(loss: str, classes: Sequence[Any] | None, zero_based: bool | None) -> None:
     """Raise `ParameterError` if LIBLINEAR's format has no place for this loss, these labels or features."""
     if loss not in _SOLVER_TYPES:
         raise ParameterError(f"--export liblinear: LIBLINEAR has no model for the {loss} loss")
     if zero_based:  # LIBLINEAR would apply each weight to the next feature
         raise ParameterError("--export liblinear: found features numbered from 0, expected them from 1")
     for label in classes if classes is not None else ():
-        if not float(label).is_integer() or abs(label) >= 2**31:
-            raise ParameterError(f"--export liblinear: found label {label:g}, expected a 32-bit integer")
+        if isinstance(label, str) or not float(label).is_integer() or abs(label) >= 2**31:
+            raise ParameterError(
+                f"--export liblinear: found label {label_text(label)}, expected a 32-bit integer"
+            )
 
 
 def export(
@@ -89,7 +92,7 @@ def export(
     intercept: float | Vector,
     *,
     loss: str,
-    classes: Sequence[float] | None,
+    classes: Sequence[Any] | None,
     zero_based: bool | None,
 ) -> None:
     """Write a model; see `Model.export_liblinear`."""

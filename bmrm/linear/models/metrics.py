@@ -12,7 +12,7 @@ weight 0 takes no part in either.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -163,7 +163,7 @@ class BinaryMetrics:
 
     Parameters
     ----------
-    classes : tuple of float
+    classes : array_like of shape (2,)
         The labels (negative, positive). A row with another label counts as wrong, as in LIBLINEAR, and takes
         no part in the other metrics.
     beta : float, optional
@@ -180,10 +180,8 @@ class BinaryMetrics:
     (3, 2, 0.6666666666666666, 0.5, 0.5)
     """
 
-    def __init__(
-        self, classes: tuple[float, ...], *, beta: float | None = None, k: float | None = None
-    ) -> None:
-        self._classes = known_classes(classes, 2).tolist()
+    def __init__(self, classes: ArrayLike, *, beta: float | None = None, k: float | None = None) -> None:
+        self._classes = known_classes(classes, 2)
         self._beta = None if beta is None else number("beta", beta)
         self._k = None if k is None else number("k", k)
         self._accuracy = Accuracy()
@@ -191,7 +189,7 @@ class BinaryMetrics:
 
     def update(self, values: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: decision values, labels and weights, each of shape (m,)."""
-        values, y, s = drop_idle_rows(values, y, weights)
+        values, y, s = drop_idle_rows(values, y, weights, classes=self._classes)
         negative, positive = (y == label for label in self._classes)
         self._accuracy.add(np.where(values > 0, positive, negative), s)
         for side, rows in ((self._positive, positive), (self._negative, negative)):
@@ -423,7 +421,7 @@ class ProbabilityMetrics:
 
     Parameters
     ----------
-    classes : tuple of float
+    classes : array_like of shape (2,)
         The labels (negative, positive). A row with another label takes no part.
 
     References
@@ -438,17 +436,18 @@ class ProbabilityMetrics:
     {'log_loss': 0.6931471805599453, 'brier': 0.25}
     """
 
-    def __init__(self, classes: tuple[float, float]) -> None:
-        self._classes = known_classes(classes, 2).tolist()
+    def __init__(self, classes: ArrayLike) -> None:
+        self._classes = known_classes(classes, 2)
         self._weight = self._logarithms = self._squares = 0.0
 
     def update(self, probability: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
         """Add rows: probabilities, labels and weights, each of shape (m,)."""
-        probability, y, s = drop_idle_rows(probability, y, weights)
+        probability, y, s = drop_idle_rows(probability, y, weights, classes=self._classes)
         if not ((probability >= 0.0) & (probability <= 1.0)).all():
             raise DataError("values: found one outside 0 to 1, expected probabilities")
-        known = np.isin(y, self._classes)
-        p, positive, s = probability[known], y[known] == self._classes[1], s[known]
+        negative, positive = (np.asarray(y == label) for label in self._classes)
+        known = negative | positive
+        p, positive, s = probability[known], positive[known], s[known]
         right = np.where(positive, p, 1.0 - p)
         self._weight += float(s.sum())
         # A wrong prediction of probability 1 would cost infinity, so probabilities count as at least eps.
@@ -617,7 +616,7 @@ def scored(model: Model, values: Vector) -> Vector:
 
 def for_task(
     task: str,
-    classes: Sequence[float] | None,
+    classes: ArrayLike | None,
     params: Mapping[str, float] | None = None,
     groups: npt.NDArray[np.int64] | None = None,
     *,
@@ -629,7 +628,7 @@ def for_task(
     ----------
     task : str
         The task of a `bmrm.losses.Loss`.
-    classes : sequence of float, or None
+    classes : array_like, or None
         The labels (negative, positive) of a binary task, or the labels of several classes.
     params : mapping of str to float, optional
         The parameters of the loss; ``beta`` and ``k`` are also parameters of metrics.
@@ -655,7 +654,7 @@ def for_task(
             return MultilabelMetrics(classes)
         if task == "label_ranking":
             return LabelRankingMetrics(classes)
-        return BinaryMetrics((classes[0], classes[1]), beta=known.get("beta"), k=known.get("k"))
+        return BinaryMetrics(classes, beta=known.get("beta"), k=known.get("k"))
     accumulators: dict[str, Callable[[], Metrics]] = {
         "regression": RegressionMetrics,
         "count": CountMetrics,

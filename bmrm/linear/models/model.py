@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from bmrm.base import arguments
+from bmrm.base.columns import check_names, find_names
+from bmrm.base.labels import Labels, label_array
 from bmrm.base.probabilities import logistic, softmax
 from bmrm.base.units import finite_or_none
 from bmrm.base.vectors import Vector, make_arrays_read_only
@@ -19,11 +23,19 @@ from bmrm.base.version import __version__
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr, check_finite, check_numbering, find_numbering
 from bmrm.linear.models.calibration import Calibration, Isotonic, Platt
-from bmrm.linear.models.model_file import FORMAT_VERSION, KNOTS, SEVERAL
+from bmrm.linear.models.model_file import FEATURE_NAMES, FORMAT_VERSION, KNOTS, SEVERAL
 
 if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix
 
+
+Label: TypeAlias = "float | int | bool | str"
+
+LABEL_TYPES = (
+    *("bool", "float16", "float32", "float64", "str"),
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+)
+"""Names of the types of labels; see `Model.label_type`."""
 
 TASKS = (
     "binary",
@@ -37,7 +49,7 @@ TASKS = (
     "ordinal",
 )
 
-Predictions: TypeAlias = "Vector | list[tuple[float, ...]]"
+Predictions: TypeAlias = "Labels | list[tuple[Label, ...]]"
 MatrixLike: TypeAlias = "Csr | sparray | spmatrix | npt.NDArray[np.floating[Any]]"
 
 
@@ -85,6 +97,29 @@ class Certificate:
         return self.objective - self.lower_bound
 
 
+@dataclass(frozen=True)
+class TrainingData:
+    """What a model was trained on.
+
+    Attributes
+    ----------
+    rows, features, values : int
+        The size of X; ``values`` is the number of stored ones.
+    text_checksum : str or None
+        That of `bmrm.io.Data`; None if X was not one file of text, or if this is not known.
+
+    Examples
+    --------
+    >>> TrainingData(1000, 20, 5000).text_checksum is None
+    True
+    """
+
+    rows: int
+    features: int
+    values: int
+    text_checksum: str | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A trained linear model with its certificate, whose arrays are read-only.
@@ -101,9 +136,9 @@ class Model:
         ("count"), +1 (usual) or -1 (novel) ("novelty"), the set of labels of a row ("multilabel"), all
         labels in order ("label_ranking"), the score x.w ("ranking"), or the label between whose thresholds
         x.w lies ("ordinal").
-    classes : tuple of float, or None
+    classes : tuple of float, int, bool or str, or None
         The labels (negative, positive) of a binary model, the labels of the columns of ``w``, or the labels
-        of an ordinal model, ascending.
+        of an ordinal model, ascending. An array may be given, too.
     lam : float
     reg : str, default "l2"
     reg_params : mapping of str to float or bool
@@ -117,6 +152,14 @@ class Model:
         is not known.
     thresholds : tuple of float, or None
         The thresholds of an ordinal model: one fewer than labels, not descending.
+    label_type : str or None
+        The NumPy type of predicted labels: "float64", "int64", "bool", "str" (text), ...; default: that of
+        ``classes`` as an array. None if there are no classes.
+    feature_names : tuple of str or None
+        The names of the columns of X, if it was a frame. `predict` refuses a frame with other columns, or
+        with the same ones in another order.
+    training : TrainingData or None
+        The size of the training data.
     library_version : str
         Version of the package that wrote the model.
 
@@ -136,7 +179,7 @@ class Model:
     intercept: float | Vector
     loss: str
     task: str
-    classes: tuple[float, ...] | None
+    classes: tuple[Label, ...] | None
     lam: float
     reg: str = "l2"
     reg_params: Mapping[str, float | bool] = field(default_factory=dict)
@@ -145,24 +188,46 @@ class Model:
     calibration: Calibration | None = None
     zero_based: bool | None = None
     thresholds: tuple[float, ...] | None = None
+    label_type: str | None = None
+    feature_names: tuple[str, ...] | None = None
+    training: TrainingData | None = None
     library_version: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.w, np.ndarray) or arguments.has_masked(self.w):
             object.__setattr__(self, "w", arguments.numbers("model: weights", self.w, each="feature"))
-        for name in ("classes", "thresholds"):
-            given = getattr(self, name)
-            if given is not None:
-                found = arguments.numbers(f"model: {name}", given, exact=True, each="entry")
-                if found.ndim != 1:
-                    raise DataError(f"model: {name}: found shape {found.shape}, expected a list of numbers")
-                object.__setattr__(self, name, tuple(found.tolist()))
+        if self.thresholds is not None:
+            found = arguments.numbers("model: thresholds", self.thresholds, each="entry")
+            if found.ndim != 1:
+                raise DataError(f"model: thresholds: found shape {found.shape}, expected a list of numbers")
+            object.__setattr__(self, "thresholds", tuple(found.tolist()))
+        self._take_classes()
         arguments.number("model: lam", self.lam, DataError)
         arguments.numbers("model: intercept", self.intercept, each="class")
         make_arrays_read_only(self, "w", "intercept")
         problem = self._problem()
         if problem:
             raise DataError(f"model: {problem}")
+
+    def _take_classes(self) -> None:
+        """Make the classes Python's numbers, booleans or texts, and note their type."""
+        if self.classes is None:
+            object.__setattr__(self, "label_type", None)
+            return
+        found = label_array("model: classes", self.classes, each="entry")
+        if found.ndim != 1:
+            raise DataError(f"model: classes: found shape {found.shape}, expected a list of labels")
+        name = "str" if found.dtype.kind == "U" else found.dtype.name
+        if self.label_type is not None and self.label_type != name:
+            found, name = _cast_labels(found, self.label_type), self.label_type
+        object.__setattr__(self, "classes", tuple(found.tolist()))
+        object.__setattr__(self, "label_type", name)
+
+    @property
+    def _labels(self) -> Labels:
+        """The classes as an array of the type of the labels."""
+        assert self.classes is not None
+        return np.array(self.classes, dtype=self.label_type)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -171,6 +236,9 @@ class Model:
     def _problem(self) -> str | None:
         if not (math.isfinite(self.lam) and self.lam > 0):
             return f"lam is {self.lam}, expected a positive number"
+        names = self.feature_names
+        if names is not None and not (len(names) == len(self.w) and all(isinstance(n, str) for n in names)):
+            return f"found {len(names)} names of features, expected {len(self.w)} texts"
         if self.task not in TASKS:
             return f"unknown task {self.task!r}"
         several = self.task in SEVERAL
@@ -196,7 +264,7 @@ class Model:
             return f"found a {self.task} model with thresholds {self.thresholds}, expected {wanted}"
         return None if self.classes is None else self._label_problem(self.classes)
 
-    def _label_problem(self, classes: tuple[float, ...]) -> str | None:
+    def _label_problem(self, classes: tuple[Label, ...]) -> str | None:
         if self.task == "ordinal":
             if len(classes) < 2:
                 return f"found {len(classes)} labels, expected 2 or more"
@@ -204,7 +272,11 @@ class Model:
             wanted = self.w.shape[1] if self.task in SEVERAL else 2
             if len(classes) != wanted:
                 return f"found {len(classes)} labels, expected {wanted}"
-        if not (np.isfinite(classes).all() and (np.diff(classes) > 0).all()):
+        labels = self._labels
+        if self.task == "ordinal" and self.label_type == "str":
+            return "found text as labels of ordered classes, expected numbers"
+        finite = labels.dtype.kind != "f" or np.isfinite(labels).all()
+        if not (finite and (labels[1:] > labels[:-1]).all()):
             return f"found labels {classes}, expected finite ones, ascending"
         if self.thresholds is not None and not (
             len(self.thresholds) == len(classes) - 1
@@ -260,7 +332,7 @@ class Model:
             intercept=result.intercept if result.w.ndim == 2 else float(result.intercept),
             loss=result.loss.name,
             task=result.loss.task,
-            classes=None if result.classes is None else tuple(map(float, result.classes)),
+            classes=result.classes,
             lam=float(result.lam),
             reg=result.reg,
             reg_params=dict(result.reg_params),
@@ -275,6 +347,8 @@ class Model:
             ),
             calibration=calibration,
             zero_based=result.zero_based if zero_based is None else zero_based,
+            feature_names=result.feature_names,
+            training=TrainingData(result.n_samples, result.n_features, result.nnz),
             thresholds=None if result.thresholds is None else tuple(map(float, result.thresholds)),
         )
 
@@ -293,10 +367,12 @@ class Model:
         Raises
         ------
         DataError
-            If ``X`` is not a matrix of finite real numbers, does not have ``n_features`` columns, or comes
-            from text (`bmrm.load_svmlight`) whose feature numbers start differently from the model's.
+            If ``X`` is not a matrix of finite real numbers, does not have ``n_features`` columns, is a frame
+            whose columns are not those of training in their order, or comes from text (`bmrm.load_svmlight`)
+            whose feature numbers start differently from the model's.
         """
         check_numbering("model", self.zero_based, find_numbering(X))
+        check_names("X", self.feature_names, find_names(X))
         if not isinstance(X, Csr):
             X = Csr.from_scipy(X) if hasattr(X, "tocsr") else np.ascontiguousarray(arguments.matrix("X", X))
         if X.shape[1] != self.n_features:
@@ -327,7 +403,7 @@ class Model:
 
         Returns
         -------
-        ndarray of float64, shape (m,), or list of tuple of float
+        ndarray of shape (m,), or list of tuple
             See `predictions`.
 
         Raises
@@ -346,10 +422,11 @@ class Model:
 
         Returns
         -------
-        ndarray of float64, shape (m,), or list of tuple of float
-            Labels, values, expected counts, scores, or +1 and -1. A tie goes to the negative or smaller
-            label, or to the first of several classes. For ``multilabel``, one tuple per row with the labels
-            whose value is above 0, ascending; for ``label_ranking``, all labels, largest value first.
+        ndarray of shape (m,), or list of tuple
+            Labels, of the type that they had in training; values, expected counts, scores, or +1 and -1. A
+            tie goes to the negative or smaller label, or to the first of several classes. For ``multilabel``,
+            one tuple per row with the labels whose value is above 0, ascending; for ``label_ranking``, all
+            labels, largest value first.
 
         Raises
         ------
@@ -358,18 +435,16 @@ class Model:
         """
         values = arguments.predictions(values, self.w.shape[1] if self.w.ndim > 1 else None)
         if self.task in SEVERAL:
-            assert self.classes is not None
-            labels = np.array(self.classes)
+            labels = self._labels
             if self.task == "multiclass":
                 return np.asarray(labels[values.argmax(axis=1)])
             if self.task == "multilabel":
                 return [tuple(labels[row > 0].tolist()) for row in values]
             return [tuple(labels[np.argsort(-row, kind="stable")].tolist()) for row in values]
         if self.task == "binary":
-            assert self.classes is not None
-            return np.where(values > 0, self.classes[1], self.classes[0])
+            return np.asarray(self._labels[(values > 0).astype(np.intp)])
         if self.task == "ordinal":
-            return np.asarray(self.classes)[np.searchsorted(np.asarray(self.thresholds), values)]
+            return np.asarray(self._labels)[np.searchsorted(np.asarray(self.thresholds), values)]
         if self.task == "count":
             with np.errstate(over="ignore"):
                 return np.exp(values)
@@ -452,12 +527,16 @@ class Model:
 
         write(path, *self.file_parts())
 
-    def file_parts(self) -> tuple[dict[str, Any], dict[str, Vector]]:
+    def file_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the description and the tensors of the model file."""
+        tensors: dict[str, npt.NDArray[Any]]
         tensors = {"w": np.ascontiguousarray(self.w), "intercept": np.atleast_1d(self.intercept)}
         if isinstance(self.calibration, Isotonic):
             knots = zip(KNOTS, (self.calibration.x, self.calibration.p), strict=True)
             tensors |= {name: np.ascontiguousarray(values) for name, values in knots}
+        if self.feature_names is not None:
+            text = json.dumps(list(self.feature_names)).encode()
+            tensors[FEATURE_NAMES] = np.frombuffer(text, np.uint8)
         return _document(self), tensors
 
     @classmethod
@@ -530,11 +609,13 @@ def _document(model: Model) -> dict[str, Any]:
         "task": model.task,
         "loss": {"name": model.loss, "params": dict(model.loss_params)},
         "classes": None if model.classes is None else list(model.classes),
+        "label_type": model.label_type,
         "reg": model.reg,
         "reg_params": dict(model.reg_params),
         "lam": model.lam,
         "n_features": model.n_features,
         "zero_based": model.zero_based,
+        "training": None if model.training is None else asdict(model.training),
         "thresholds": None if model.thresholds is None else list(model.thresholds),
         "calibration": _calibration_document(model.calibration),
         "certificate": certificate
@@ -565,6 +646,8 @@ def _model(document: dict[str, Any], tensors: dict[str, Vector]) -> Model:
         if document["n_features"] != len(w) or intercept.shape != (w.shape[1:] or (1,)):
             raise DataError(f"found {len(w)} weights, expected {document['n_features']} features")
         classes, certificate = document["classes"], document["certificate"]
+        # Files of version 1 have labels of type float64, but do not say so.
+        label_type = document["label_type"] if document["format_version"] > 1 else "float64"
         thresholds = document.get("thresholds")  # older files have none
         if document["zero_based"] not in (None, True, False):
             raise ValueError
@@ -573,7 +656,8 @@ def _model(document: dict[str, Any], tensors: dict[str, Vector]) -> Model:
             intercept=float(intercept[0]) if w.ndim == 1 else intercept,
             loss=str(document["loss"]["name"]),
             task=str(document["task"]),
-            classes=None if classes is None else tuple(map(float, classes)),
+            classes=None if classes is None else _classes(classes, label_type),
+            label_type=label_type,
             lam=float(document["lam"]),
             reg=str(document["reg"]),
             reg_params=_reg_params(document.get("reg_params", {})),
@@ -582,12 +666,36 @@ def _model(document: dict[str, Any], tensors: dict[str, Vector]) -> Model:
             calibration=_calibration(document.get("calibration"), tensors),
             zero_based=document["zero_based"],
             thresholds=None if thresholds is None else tuple(map(float, thresholds)),
+            feature_names=_feature_names(tensors),
+            training=_training(document.get("training")),
             library_version=str(document["library_version"]),
         )
     except DataError:
         raise
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError):
         raise DataError("damaged model description") from None
+
+
+def _classes(given: Any, label_type: Any) -> tuple[Label, ...]:
+    """Return the labels of a file if they are of the type that it names."""
+    kinds: dict[str, type | tuple[type, ...]] = {"b": bool, "U": str, "f": (int, float)}
+    if not isinstance(given, list) or label_type not in LABEL_TYPES:
+        raise ValueError
+    letter = np.dtype(label_type).kind
+    kind = kinds.get(letter, int)
+    if not all(isinstance(label, kind) and (kind is bool or not isinstance(label, bool)) for label in given):
+        raise ValueError
+    return tuple(map(float, given)) if letter == "f" else tuple(given)
+
+
+def _cast_labels(labels: Labels, label_type: str) -> Labels:
+    """Convert labels to the type of this name; raise if it does not hold them exactly."""
+    if label_type in LABEL_TYPES and (labels.dtype.kind == "U") == (label_type == "str"):
+        with np.errstate(all="ignore"):
+            found = labels.astype(label_type)
+        if (found == labels).all():
+            return found
+    raise DataError(f"model: found labels that are not of type {label_type!r}, expected labels of that type")
 
 
 def _loss_params(document: dict[str, Any], task: str) -> dict[str, float]:
@@ -607,6 +715,27 @@ def _loss_params(document: dict[str, Any], task: str) -> dict[str, float]:
         except ParameterError as error:
             raise DataError(str(error)) from None
     return params
+
+
+def _feature_names(tensors: dict[str, Vector]) -> tuple[str, ...] | None:
+    if FEATURE_NAMES not in tensors:
+        return None
+    names = json.loads(tensors[FEATURE_NAMES].tobytes())
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError
+    return tuple(names)
+
+
+def _training(document: dict[str, Any] | None) -> TrainingData | None:
+    if document is None:
+        return None
+    found = TrainingData(**document)
+    sizes = found.rows, found.features, found.values
+    if not all(type(size) is int and size >= 0 for size in sizes):
+        raise ValueError
+    if found.text_checksum is not None and not re.fullmatch("[0-9a-f]{16}", found.text_checksum):
+        raise ValueError
+    return found
 
 
 def _reg_params(document: dict[str, Any]) -> dict[str, float | bool]:

@@ -2,10 +2,10 @@
 
 It is a safetensors file with two float64 tensors: ``w`` of shape (n_features,) and ``intercept`` of shape
 (1,), or (n_features, K) and (K,) for K classes. With an isotonic calibration it has two more, the knots
-``calibration_x`` and ``calibration_p``. Its metadata have one key, ``bmrm``: a JSON document with the version
-of the format, the loss, the labels, the regularisation, the certificate (docs/formats.md lists the fields)
-and a checksum of the file (``content.py``). Nothing in the file depends on the clock, so the same training
-writes the same bytes.
+``calibration_x`` and ``calibration_p``; if the features have names, it has ``feature_names``, of bytes. Its
+metadata have one key, ``bmrm``: a JSON document with the version of the format, the loss, the labels, the
+regularisation, the certificate (docs/formats.md lists the fields) and a checksum of the file
+(``content.py``). Nothing in the file depends on the clock, so the same training writes the same bytes.
 
 A model file is untrusted input: sizes are checked against the file before anything is allocated, and
 nothing in it is executed.
@@ -26,15 +26,21 @@ import numpy.typing as npt
 
 from bmrm.base.atomic import atomic_write
 from bmrm.base.vectors import Vector
-from bmrm.errors import DataError, HostMemoryError
-from bmrm.io.tensors import Tensors, open_tensors
+from bmrm.errors import DataError, HostMemoryError, ParameterError
+from bmrm.io.tensors import MAX_TENSOR_HEADER_BYTES, Tensors, open_tensors
 from bmrm.linear.models import content
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE_VERSIONS = (1, 2)
 _KEY = "bmrm"
 KNOTS = ("calibration_x", "calibration_p")
+FEATURE_NAMES = "feature_names"
+"""A tensor of bytes, JSON in UTF-8, because a header may not be long enough for the names."""
 SEVERAL = ("multiclass", "multilabel", "label_ranking")
 """Tasks whose models have one column of weights per class or label."""
+
+ROOM_FOR_TENSORS_BYTES = 4096
+"""Bytes of the header of a file for the list of tensors, which takes about 100 for each."""
 
 T = TypeVar("T")
 
@@ -55,6 +61,7 @@ def write(
 
     document = {**description, content.KEY: content.UNKNOWN}
     metadata = {_KEY: json.dumps(document, allow_nan=False)}
+    _check_size(metadata)
     whole = save(dict(tensors), metadata={**(notes or {}), **metadata})
     with atomic_write(path) as file:
         for part in content.sealed(whole):
@@ -80,11 +87,22 @@ def read(
         raise HostMemoryError(f"{name}: {error}") from None
 
 
+def _check_size(metadata: Mapping[str, str]) -> None:
+    """Raise `ParameterError` if a description with text labels is too long to be read again."""
+    size = sum(len(json.dumps(text)) for text in metadata.values()) + ROOM_FOR_TENSORS_BYTES
+    if size > MAX_TENSOR_HEADER_BYTES:
+        raise ParameterError(
+            f"model: found {size} bytes of description, expected at most {MAX_TENSOR_HEADER_BYTES}: "
+            "its labels are too many or too long"
+        )
+
+
 def _read_parts(file: Tensors) -> tuple[dict[str, Any], dict[str, Vector]]:
     document = _parse_document(file.metadata.get(_KEY))
     sides = 1 + (document.get("task") in SEVERAL)
     tensors = {"w": file.read("w", "F64", sides), "intercept": file.read("intercept", "F64", 1)}
-    return document, tensors | {key: file.read(key, "F64", 1) for key in KNOTS if key in file}
+    kinds = {**dict.fromkeys(KNOTS, "F64"), FEATURE_NAMES: "U8"}
+    return document, tensors | {key: file.read(key, kind, 1) for key, kind in kinds.items() if key in file}
 
 
 def _parse_document(text: str | None) -> dict[str, Any]:
@@ -95,7 +113,7 @@ def _parse_document(text: str | None) -> dict[str, Any]:
         version = document["format_version"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise DataError("damaged model description") from None
-    if version != FORMAT_VERSION:
+    if type(version) is not int or version not in READABLE_VERSIONS:
         raise DataError(
             f"found model format version {version!r} (written by bmrm {document.get('library_version')!r}), "
             f"expected version {FORMAT_VERSION}: upgrade bmrm or train again"

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from bmrm import losses
 from bmrm.base.arguments import refuse
 from bmrm.base.interrupts import interruptible
+from bmrm.base.labels import Labels
 from bmrm.base.vectors import Indices, Vector
 from bmrm.base.weighting import fill_idle_labels, scale_weights
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
@@ -59,7 +60,7 @@ from bmrm.linear.solvers.settings import Settings
 from bmrm.linear.solvers.state import UNKNOWN_GRADIENTS
 from bmrm.linear.solvers.steps import FirstStep
 from bmrm.losses import Loss
-from bmrm.losses.labels import encode, label_numbers
+from bmrm.losses.labels import encode, row_labels
 from bmrm.matrix import _cpu
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.overflow import blame_overflow
@@ -96,8 +97,8 @@ class CrossValidation:
         The decision values of all rows, each by the model that has not seen it.
     scored : ndarray
         What metrics are taken of: the decision values, or for ordinal regression the labels predicted.
-    targets : ndarray of float64, shape (n_samples,), or list of tuples
-        The labels; zeros for novelty detection.
+    targets : ndarray, shape (n_samples,), or list of tuples
+        The labels, of their own type if they are classes; zeros for novelty detection.
     groups : ndarray of int64, shape (n_samples,), or None
     weights : ndarray of float64, shape (n_samples,), or None
         Those of the rows in the metrics; a row of weight 0 takes no part.
@@ -121,10 +122,9 @@ class CrossValidation:
     def metrics_of(self, rows: npt.NDArray[np.intp]) -> dict[str, float | int | None]:
         """Metrics of some rows."""
         loss, classes = self.results[0].loss, self.results[0].classes
-        labels = None if classes is None else classes.tolist()
         groups = None if self.groups is None else self.groups[rows]
         scores = metrics.for_task(
-            loss.task, labels, loss.params, groups, probabilities=loss.name == "softmax"
+            loss.task, classes, loss.params, groups, probabilities=loss.name == "softmax"
         )
         several = isinstance(self.targets, list)
         targets = [self.targets[i] for i in rows.tolist()] if several else self.targets[rows]
@@ -367,13 +367,13 @@ def deal_for(
     return by_fold(fold_of if groups is None else fold_of[groups], folds)
 
 
-def _targets(y: Any, labels: Vector, classes: Vector | None, loss: Loss) -> Any:
+def _targets(y: Any, labels: Vector, classes: Labels | None, loss: Loss) -> Any:
     """Return the labels in the form that metrics use."""
     if loss.task == "novelty":
         return np.zeros(len(labels))
     if labels.ndim == 2 and classes is not None:
         return [tuple(classes[row > 0.0].tolist()) for row in labels]
-    return label_numbers(y, len(labels))
+    return row_labels(y, len(labels), loss)
 
 
 def _with_defaults(options: dict[str, Any]) -> dict[str, Any]:

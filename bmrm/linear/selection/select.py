@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bmrm import losses
 from bmrm.base.arguments import flag, matrix, numbers
+from bmrm.base.columns import find_names
 from bmrm.base.groups import number_groups
 from bmrm.base.interrupts import HELD, check_signals, interruptible, set_signal_mode
 from bmrm.base.tables import format_table
@@ -33,7 +34,7 @@ from bmrm.linear.selection.cross_validation import (
 )
 from bmrm.linear.selection.folds import Folds
 from bmrm.losses import Loss
-from bmrm.losses.labels import encode, label_numbers
+from bmrm.losses.labels import encode, row_labels
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.row_weights import row_weights
 
@@ -378,7 +379,7 @@ def _resident(
         dealt = deal_for(loss, labels, X.groups, X.weights, X.shape[0], folds, seed)
         return X, dealt, dealt
     given = {name: options.pop(name) for name in _DATA if name in options}
-    zero_based = find_numbering(X)
+    zero_based, names = find_numbering(X), find_names(X)
     tol = {"tol": options["tol"]} if "tol" in options else {}
     sparse = hasattr(X, "tocsr") and not isinstance(X, Csr)
     if not (sparse or isinstance(X, Csr)):
@@ -394,7 +395,7 @@ def _resident(
         or not shared_cuts_pay(loss, folds, X.shape[1], X.size if isinstance(X, np.ndarray) else X.nnz)
     ):
         data = Dataset(X, y, sample_weight=weights, **given, **tol)
-        data.zero_based = zero_based
+        data.zero_based, data.feature_names = zero_based, names
         return data, dealt, dealt
     if sparse:
         X = Csr.from_scipy(X, dealt.order)
@@ -404,12 +405,12 @@ def _resident(
         X,
         None
         if loss.task == "novelty"
-        else label_numbers(fill_idle_labels(y, rows, weights), rows)[dealt.order],
+        else row_labels(fill_idle_labels(y, rows, weights), rows, loss)[dealt.order],
         sample_weight=None if weights is None else weights[dealt.order],
         **given,
         **tol,
     )
-    data.zero_based = zero_based
+    data.zero_based, data.feature_names = zero_based, names
     return data, dealt.sorted(), dealt
 
 

@@ -140,7 +140,7 @@ def test_too_few_rows_of_positive_weight():
         ParameterError, match="found 3, expected 2 to the number of rows of positive weight, 2"
     ):
         cross_validate(bmrm.Dataset(X, X[:, 0], sample_weight=weights), 3, loss="squared")
-    with pytest.raises(DataError, match=r"found one label \(1\) in the rows of positive weight"):
+    with pytest.raises(DataError, match=r"found one label \(True\) in the rows of positive weight"):
         cross_validate(bmrm.Dataset(X, np.arange(90) < 2, sample_weight=weights), 2)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from bmrm.base import interrupts
+from bmrm.base.labels import Labels, distinct
 from bmrm.base.vectors import Indices, Vector
 from bmrm.base.weighting import fill_idle_labels
 from bmrm.distributed.exchange import Exchange
@@ -66,7 +67,7 @@ class RanksBackend:
         """Whether this rank is the one that prints."""
         return bool(self.group.rank == 0)
 
-    def labels(self, loss: Loss) -> tuple[Vector, Vector | None]:
+    def labels(self, loss: Loss) -> tuple[Vector, Labels | None]:
         """Encode the labels of this rank's rows, by the classes of all ranks."""
         if not (loss.by_rows or isinstance(loss, JointLoss)):
             raise ParameterError(
@@ -81,7 +82,7 @@ class RanksBackend:
             if counts:
                 y = convert_label_sets(fill_idle_labels(y, m, weights), loss)
             found = distinct_labels(y, m, loss, weights)
-            if loss.task == "count":  # at least one rank must have a count above 0
+            if loss.task == "count" and found is not None:  # at least one rank must have a count above 0
                 found = found[-1:]
         own = None if not counts else y.shape[1:] if isinstance(y, np.ndarray) else ()
         widths = {width for width in group.everyones(own) if width is not None}
@@ -89,12 +90,13 @@ class RanksBackend:
             raise DataError(
                 f"labels: found rows of {min(widths)} on one rank and of {max(widths)} on another"
             )
-        everyones = sorted(set().union(*group.everyones(found)))
+        everyones = distinct([labels for labels in group.everyones(found) if labels is not None])
         with group.together():
             # One extra row per class of all ranks, so that this rank knows classes that it has no rows of.
             more = len(everyones)
             if not counts:
-                y = np.zeros((m, *widths.pop()))
+                width = widths.pop()
+                y = np.zeros((m, *width)) if width else np.repeat(everyones[:1], m)
             weights = None if weights is None else np.append(weights, np.ones(more))
             coded, classes = encode(append_labels(y, everyones), m + more, loss, weights)
         return coded[:m], classes
