@@ -3,8 +3,8 @@
     OPENBLAS_NUM_THREADS=1 python -m benchmarks.reductions.cpu [--out FILE]
 
 Each row function runs on one thread, and ours on two. NumPy's form is the usual one with temporary arrays.
-Numba compiles the same loops over rows, as they are and with `fastmath`, which lets it reorder sums. A time is
-the least of some calls; compiling is the first call on a few rows, less a later one.
+Numba compiles the same loops over rows, as they are and with `fastmath`, which lets it reorder sums. A time
+is the least of some calls; compiling is the first call on a few rows, less a later one.
 """
 
 from __future__ import annotations
