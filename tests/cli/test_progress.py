@@ -94,7 +94,7 @@ def test_a_screen_shows_one_line_and_then_none(data, tmp_path, columns, rich):
     script.write_text(CODE.format(before=SLOW + ("" if rich else PLAIN)))
     command = [sys.executable, script, *ENDLESS[:-1], "1", data, tmp_path / "model"]
     line = " ".join(f"'{word}'" for word in command)
-    tmux = ["tmux", "-L", f"bmrm-{os.getpid()}", "-f", "/dev/null"]
+    tmux = ["tmux", "-L", f"bmrm-{os.getpid()}-{columns}-{rich}", "-f", "/dev/null"]
     run = [*tmux, "new-session", "-d", "-s", "t", "-x", str(columns), "-y", "20"]
     done = tmp_path / "done"
     subprocess.run([*run, f"{line} >/dev/null; touch {done}; sleep 30"], check=True)
