@@ -37,6 +37,8 @@ class Data:
         Whether some value may be below 0; True if that was not checked.
     checksum : str or None
         Of a regular file of text, 16 hexadecimal digits: that of 16 pieces spread over the file.
+    feature_names : tuple of str, or None
+        Names of the columns of X, if the format has names.
     """
 
     X: Csr | NDArray[Any]
@@ -48,3 +50,4 @@ class Data:
     rounded: bool = False
     negative: bool = True
     checksum: str | None = None
+    feature_names: tuple[str, ...] | None = None
