@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,12 @@ class _ResidentMatrix:
     def weighted_gram_work(self) -> float: ...
     @property
     def mean_squares(self) -> _F64: ...
+    def rows(
+        self,
+    ) -> (
+        npt.NDArray[np.floating[Any]]
+        | tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.floating[Any]] | None]
+    ): ...
     def build_transpose(self) -> None: ...
     @property
     def shape(self) -> tuple[int, int]: ...

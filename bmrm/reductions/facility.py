@@ -70,7 +70,7 @@ class Reduction:
 
         Parameters
         ----------
-        data : ndarray, memmap, SciPy sparse matrix, Csr or Data, shape (n, d)
+        data : ndarray, memmap, SciPy sparse matrix, Csr, Data or Dataset, shape (n, d)
             The rows. float32 rows are computed with in float32, all others in float64; sums are in float64.
         device : {"auto", "cpu"}, default "auto"
         threads : int, optional

@@ -95,19 +95,26 @@ class Results:
         }
         """Number of the row of each extremum: of equal values the earliest row counts."""
 
-    def combined(self) -> dict[str, NDArray[Any]]:
+    def combined(self) -> Results:
         """Combine the parts in their order."""
-        found = {name: array[0, ...].copy() for name, array in self.arrays.items()}
+        found = Results(self.call, 1)
+        for mine, theirs in ((found.arrays, self.arrays), (found.best_rows, self.best_rows)):
+            for name, array in mine.items():
+                array[0] = theirs[name][0]
         for name, argument in self.call.program.arguments.items():
-            if name not in found or argument.role == "other":
-                continue
-            for part in range(1, len(self.arrays[name])):
-                self._combine(argument, found, part)
+            if name in self.arrays and argument.role != "other":
+                for part in range(1, len(self.arrays[name])):
+                    found.take(argument, self, part)
         return found
 
-    def _combine(self, argument: Argument, found: dict[str, NDArray[Any]], part: int) -> None:
+    def one(self) -> dict[str, NDArray[Any]]:
+        """Return the results of the first part."""
+        return {name: array[0, ...] for name, array in self.arrays.items()}
+
+    def take(self, argument: Argument, others: Results, part: int) -> None:
+        """Combine a result of another part into the first part here."""
         name = argument.name
-        old, new = found[name], self.arrays[name][part]
+        old, new = self.arrays[name][0, ...], others.arrays[name][part, ...]
         match argument.role:
             case "sum":
                 with np.errstate(all="ignore"):
@@ -120,14 +127,14 @@ class Results:
                 least = argument.role in ("min", "argmin")
                 better = new < old if least else new > old
                 if name in self.best_rows:
-                    rows = self.best_rows[name]
-                    better |= (new == old) & (rows[part] < rows[0])
-                    rows[0] = np.where(better, rows[part], rows[0])
-                found[name] = np.where(better, new, old)
-                for other in self.call.program.arguments.values():
-                    if other.leader == name:
-                        theirs = self.arrays[other.name][part]
-                        found[other.name] = np.where(better, theirs, found[other.name])
+                    rows, theirs = self.best_rows[name][0, ...], others.best_rows[name][part, ...]
+                    better |= (new == old) & (theirs < rows)
+                    np.copyto(rows, theirs, where=better)
+                    for other in self.call.program.arguments.values():
+                        if other.leader == name:
+                            mine = self.arrays[other.name][0, ...]
+                            np.copyto(mine, others.arrays[other.name][part, ...], where=better)
+                np.copyto(old, new, where=better)
 
 
 def accumulated_type(argument: Argument) -> type[np.generic]:
@@ -164,9 +171,23 @@ def make_outputs(call: Call) -> dict[str, NDArray[Any]]:
     }
 
 
-def finished(call: Call, found: dict[str, NDArray[Any]], outputs: dict[str, NDArray[Any]]) -> dict[str, Any]:
+def combine_ranks(call: Call, results: Results, group: Any) -> Results:
+    """Combine the results of all ranks in their order; each rank gets the same."""
+    mine = [*results.arrays.values(), *results.best_rows.values()]
+    bits = np.concatenate([array.reshape(-1).view(np.float64) for array in mine] or [np.empty(0)])
+    gathered, found = group.parts(bits), Results(call, group.size)
+    start = 0
+    for array in (*found.arrays.values(), *found.best_rows.values()):
+        size = array[0, ...].size
+        array[...] = gathered[:, start : start + size].copy().view(array.dtype).reshape(array.shape)
+        start += size
+    return found.combined()
+
+
+def finished(call: Call, results: Results, outputs: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Give the results the types that users see, in the order of the arguments."""
     made: dict[str, Any] = {}
+    found = results.one()
     for argument in call.program.results():
         name = argument.name
         if argument.role == "output":
@@ -190,7 +211,8 @@ class HostPasses:
     def code_of(self, call: Call, *, contract: bool = True) -> Code:
         """Print the code of a call."""
         kind, real = call.rows.kind(), _llvm_real(call.real)
-        return print_lanes(call.program, kind, real, choose_lanes(call), contract=contract)
+        vector = native.vector_bytes() // np.dtype(call.real).itemsize
+        return print_lanes(call.program, kind, real, choose_lanes(call), vector, contract=contract)
 
     def compiled(self, call: Call, contract: bool) -> tuple[Code, Callable[[int], None]]:
         key = (id(call.program), call.rows.kind(), call.real, choose_lanes(call), contract)
@@ -203,6 +225,17 @@ class HostPasses:
         self, call: Call, threads: int | None = None, order: str = "fixed", *, contract: bool = True
     ) -> dict[str, Any]:
         """Run a pass with compiled code."""
+        group = call.rows.group
+        if group is None or group.size == 1:
+            return finished(call, *self._run_here(call, threads, order, contract))
+        with group.together():
+            results, outputs = self._run_here(call, threads, order, contract)
+        return finished(call, combine_ranks(call, results, group), outputs)
+
+    def _run_here(
+        self, call: Call, threads: int | None, order: str, contract: bool
+    ) -> tuple[Results, dict[str, NDArray[Any]]]:
+        """Run a pass over the rows of this rank."""
         code, function = self.compiled(call, contract)
         rows = call.rows.shape[0]
         each = part_rows(rows, result_bytes(call))
@@ -231,7 +264,7 @@ class HostPasses:
         failed = np.flatnonzero(errors[:, 0])
         if len(failed):
             raise_failure(self.source, call, code.layout, errors[failed[0]])
-        return finished(call, results.combined(), outputs)
+        return results.combined(), outputs
 
 
 def default_threads(call: Call) -> int:
@@ -319,6 +352,7 @@ class _Table:
         for (name, _), bytes_ in zip(call.program.arrays.items(), _array_bytes(call), strict=True):
             self.set(f"array {name}", self.room(lanes * bytes_))
         rows = call.rows
+        self.set("number", rows.first_row)
         if isinstance(rows, DenseRows):
             self.set("rows", rows.array.ctypes.data)
             self.set("row_step", rows.array.strides[0])
@@ -362,9 +396,7 @@ def raise_failure(source: Source, call: Call, layout: Layout, error: NDArray[np.
     raise ReductionError(f"{where}: {site.what}: found the index {found}, expected 0 to {last}")
 
 
-def run_plain(
-    source: Source, call: Call, *, limit: float | None = None, first_number: int = 0
-) -> dict[str, Any]:
+def run_plain(source: Source, call: Call, *, limit: float | None = None) -> dict[str, Any]:
     """Run a pass as a plain Python loop.
 
     Parameters
@@ -373,8 +405,6 @@ def run_plain(
     call : Call
     limit : float, optional
         Maximum predicted seconds.
-    first_number : int, default 0
-        Number of the first row.
 
     Raises
     ------
@@ -386,7 +416,7 @@ def run_plain(
     program = call.program
     function = make_plain(source, program, call.sizes, call.real)
     results, outputs = Results(call, 1), make_outputs(call)
-    arrays = {name: array[0, ...] for name, array in results.arrays.items()}
+    arrays = results.one()
     numbers = [a for a in program.results() if not a.dims]
     rows, started = call.rows.shape[0], time.perf_counter()
     with np.errstate(all="ignore"):
@@ -395,7 +425,7 @@ def run_plain(
                 _check_limit(source, number, rows, time.perf_counter() - started, limit)
             words = [_plain_argument(call, a, arrays, number) for a in program.arguments.values()]
             try:
-                back = function(_plain_row(call.rows, call.real, number, first_number), *words)
+                back = function(_plain_row(call.rows, call.real, number), *words)
             except (IndexError, ZeroDivisionError, ValueError, OverflowError) as error:
                 raise ReductionError(f"{source.name}: row {number}: {error}") from error
             for argument, value in zip(numbers, back, strict=True):
@@ -403,7 +433,10 @@ def run_plain(
                     outputs[argument.name][number] = value
                 else:
                     arrays[argument.name][...] = value
-    return finished(call, arrays, outputs)
+    group = call.rows.group
+    if group is not None and group.size > 1:
+        results = combine_ranks(call, results, group)
+    return finished(call, results, outputs)
 
 
 def _check_limit(source: Source, done: int, rows: int, spent: float, limit: float) -> None:
@@ -433,10 +466,11 @@ def _plain_argument(call: Call, argument: Argument, arrays: dict[str, NDArray[An
     return arrays[name] if argument.dims else arrays[name][()]
 
 
-def _plain_row(rows: HostRows, real: type[np.floating[Any]], at: int, first: int) -> Row:
+def _plain_row(rows: HostRows, real: type[np.floating[Any]], at: int) -> Row:
+    number = rows.first_row + at
     if isinstance(rows, DenseRows):
-        return Row(rows.array[at].astype(real), first + at)
+        return Row(rows.array[at].astype(real), number)
     csr = rows.csr
     part = slice(csr.indptr[at], csr.indptr[at + 1])
     values = np.ones(part.stop - part.start, real) if csr.data is None else csr.data[part].astype(real)
-    return Row(values, first + at, csr.indices[part], csr.shape[1])
+    return Row(values, number, csr.indices[part], csr.shape[1])

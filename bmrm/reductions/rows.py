@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.errors import DataError
 from bmrm.formulas.lanes import Rows
-from bmrm.io.csr import Csr, check_layout
+from bmrm.io.csr import Csr, build_canonical, check_layout
 from bmrm.io.data import Data
+from bmrm.matrix._cpu import Matrix
+from bmrm.matrix.dataset import Dataset
 
 _ITEMS = {"f4": "float", "f8": "double", **{f"{k}{n}": f"i{8 * n}" for k in "iu" for n in (1, 2, 4, 8)}}
 """LLVM's types of the values that compiled code reads as they are."""
@@ -29,9 +32,15 @@ class DenseRows:
     ----------
     array : ndarray, shape (rows, columns)
         Of any layout; of a type that compiled code reads.
+    first_row : int
+        Number of row 0 among the rows of all ranks.
+    group : bmrm.distributed.group.Group or None
+        The ranks that share the rows.
     """
 
     array: NDArray[Any]
+    first_row: int = 0
+    group: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -58,7 +67,8 @@ class DenseRows:
     def kind(self) -> Rows:
         dtype = self.array.dtype
         width = self.shape[1] if self.shape[1] <= MAX_CONSTANT_WIDTH else 0
-        return Rows(_ITEMS[f"{dtype.kind}{dtype.itemsize}"], dtype.kind == "u", "", width)
+        contiguous = self.array.strides[1] == dtype.itemsize or self.shape[1] == 1
+        return Rows(_ITEMS[f"{dtype.kind}{dtype.itemsize}"], dtype.kind == "u", "", width, contiguous)
 
     def take(self, first: int, last: int) -> DenseRows:
         return DenseRows(self.array[first:last])
@@ -71,9 +81,15 @@ class SparseRows:
     Attributes
     ----------
     csr : Csr
+    first_row : int
+        Number of row 0 among the rows of all ranks.
+    group : bmrm.distributed.group.Group or None
+        The ranks that share the rows.
     """
 
     csr: Csr
+    first_row: int = 0
+    group: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -117,7 +133,7 @@ def read_rows(data: Any) -> HostRows:
 
     Parameters
     ----------
-    data : ndarray, memmap, SciPy sparse matrix, Csr or Data
+    data : ndarray, memmap, SciPy sparse matrix, Csr, Data or Dataset
         A table of numbers; NaN and infinities are allowed.
 
     Raises
@@ -134,6 +150,8 @@ def read_rows(data: Any) -> HostRows:
         return data
     if isinstance(data, Data):
         data = data.X
+    if isinstance(data, Dataset):
+        return _from_dataset(data)
     if isinstance(data, Csr):
         return SparseRows(data.on_host())
     if hasattr(data, "tocsr"):
@@ -144,6 +162,28 @@ def read_rows(data: Any) -> HostRows:
         return DenseRows(data.view(np.uint8))
     found = arguments.matrix("rows", data)
     return DenseRows(np.asarray(found))
+
+
+_datasets: WeakKeyDictionary[Dataset, HostRows] = WeakKeyDictionary()
+"""Rows of data sets: a sparse one keeps its columns in another form, so they are copied once."""
+
+
+def _from_dataset(data: Dataset) -> HostRows:
+    if data not in _datasets:
+        if not isinstance(data.matrix, Matrix):
+            raise DataError(f"rows: found a data set on {data.device}, expected one on the CPU")
+        found = data.matrix.rows()
+        if isinstance(found, np.ndarray):
+            _datasets[data] = DenseRows(found, data.first_row, data.group)
+        else:
+            starts, columns, values = found
+            if data.columns is not None:  # those that the rows of this rank touch
+                columns = data.columns[columns].astype(np.int64)
+            values = np.ones(len(columns)) if values is None else values
+            shape = (len(starts) - 1, data.shape[1])
+            csr = build_canonical(starts, columns, values, shape, sum_duplicates=False)
+            _datasets[data] = SparseRows(csr, data.first_row, data.group)
+    return _datasets[data]
 
 
 def _is_read(dtype: np.dtype[Any]) -> bool:

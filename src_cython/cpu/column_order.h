@@ -194,6 +194,13 @@ class OrderedMatrix final : public Matrix {
         return X_->sum_of_entries(first, own.get());
     }
 
+    void copy_entries(i64 nnz, i64* columns, void* values) const override {
+        X_->copy_entries(nnz, columns, values);
+        Buffer<std::uint32_t> at(d_);
+        each([&](i64 j, i64 place) { at[place] = static_cast<std::uint32_t>(j); });
+        for (i64 k = 0; k < nnz; ++k) columns[k] = at[columns[k]];
+    }
+
     const Rows& by_rows() const override { return X_->by_rows(); }
     const std::uint32_t* places() const override { return places_->of.get(); }
     void build_transpose() override { X_->build_transpose(); }

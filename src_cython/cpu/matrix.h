@@ -73,6 +73,10 @@ class Matrix {
     /// Checksum of all entries, see entries.h; the rows are numbered from `first`, and the columns have these
     /// keys.
     virtual std::uint64_t sum_of_entries(std::uint64_t first, const std::uint64_t* keys) const = 0;
+    /// columns (nnz) = the column of each of the nnz entries, row after row; values (nnz) = the values in
+    /// their type, unless all are 1. Does nothing for a dense matrix, which shares its values with the
+    /// caller.
+    virtual void copy_entries(i64, i64*, void*) const {}
     /// The sum of squares of each row (m), computed at the first use.
     const std::vector<double>& row_squares() const {
         std::call_once(squares_found_, [this] { squares_ = find_row_squares(); });

@@ -23,6 +23,7 @@ cdef extern from "cpu/matrix.h" namespace "bmrm" nogil:
         void column_squares(double*) except +
         unique_ptr[CMatrix] reordered(const int64_t*, int64_t*, void*) except +
         uint64_t sum_of_entries(uint64_t, const uint64_t*) except +
+        void copy_entries(int64_t, int64_t*, void*) except +
         void build_transpose() except +
         int64_t bytes()
         cbool has_transpose()

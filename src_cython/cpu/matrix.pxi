@@ -423,6 +423,32 @@ cdef class Matrix(_Products):
         """Cost of `weighted_gram`, in scalar multiply-adds."""
         return self._get().weighted_gram_work()
 
+    def rows(self):
+        """Return the rows: a view of a dense matrix, a copy of a sparse one.
+
+        Returns
+        -------
+        ndarray of shape (m, d), or tuple
+            For a sparse matrix row pointers, columns and values; the columns of a row may have any order, and
+            values are None if all are 1.
+
+        Examples
+        --------
+        >>> Matrix([0, 2, 3], [0, 2, 1], [1.0, 2.0, 3.0], (2, 3)).rows()
+        (array([0, 2, 3]), array([0, 2, 1]), array([1., 2., 3.]))
+        """
+        if not isinstance(self._owners, tuple):
+            return self._owners.view()
+        cdef CMatrix* X = self._get()
+        columns = np.empty(self._nnz, np.int64)
+        values = None if X.ones() else np.empty(self._nnz, self._dtype)
+        cdef int64_t entries = self._nnz
+        cdef int64_t* at = <int64_t*>_address(columns)
+        cdef void* to = NULL if values is None else _address(values)
+        with nogil:
+            X.copy_entries(entries, at, to)
+        return self._owners[0].copy(), columns, values
+
     def build_transpose(self):
         """Build X^T now instead of at the first product that reads it; has no effect on a dense matrix.
 

@@ -201,6 +201,16 @@ class SparseMatrix final : public Matrix, public Rows {
         return sum_of_sparse(ptr_, idx_.get(), val_, m_, first, keys, threads_);
     }
 
+    void copy_entries(i64 nnz, i64* columns, void* values) const override {
+        constexpr i64 kEntries = 1 << 16;
+        for_each_task((nnz + kEntries - 1) / kEntries, threads_for(nnz, threads_), [&](i64 t) {
+            for (i64 k = t * kEntries; k < std::min(nnz, (t + 1) * kEntries); ++k) {
+                columns[k] = static_cast<i64>(idx_[k]);
+                if constexpr (!std::is_same_v<V, One>) static_cast<V*>(values)[k] = val_[k];
+            }
+        });
+    }
+
     const Rows& by_rows() const override { return *this; }
 
     double row_dot(i64 i, const double* w) const override {

@@ -660,3 +660,18 @@ def test_docstrings_run():
             examples += len(test.examples)
             assert runner.run(test).failed == 0
     assert examples >= 15
+
+
+@pytest.mark.parametrize("by_popularity", [True, False])
+@pytest.mark.parametrize("ones", [True, False])
+def test_rows_are_those_given(by_popularity, ones):
+    X = sp.random_array((300, 90), density=0.1, format="csr", rng=np.random.default_rng(4), dtype=np.float32)
+    if ones:
+        X.data[:] = 1
+    mine = Matrix(X.indptr, X.indices, X.data, X.shape, by_popularity=by_popularity)
+    starts, columns, values = mine.rows()
+    assert (values is None) == ones
+    again = sp.csr_array((X.data if ones else values, columns, starts), shape=X.shape)
+    assert (again != X).nnz == 0
+    dense = X.toarray()
+    assert np.array_equal(Matrix.from_dense(dense).rows(), dense)

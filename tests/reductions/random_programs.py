@@ -18,7 +18,7 @@ from bmrm.reductions import Reduction, exp, local, squared_distance
 SCOPE = {"local": local, "exp": exp, "squared_distance": squared_distance}
 HEAD = (
     'def row(x, p: "k", c: ("k", "d"), n: "k", w, v: int, total, low, high, bits, best: "k", who: "k", '
-    'count: ("k", "d"), sums: "k", least: ("k", 3), out, whole):'
+    'count: ("k", "d"), sums: "k", moved: ("k", "d"), least: ("k", 3), out, whole):'
 )
 
 
@@ -87,7 +87,7 @@ class Writer:
         self.lines.append("    " * depth + text)
 
     def statement(self, depth: int) -> None:
-        kinds = ["local", "local", "set", "reduce", "reduce", "reduce", "reduce", "array"]
+        kinds = ["local", "local", "set", "reduce", "reduce", "reduce", "reduce", "array", "columns"]
         if depth < 3:
             kinds += ["for", "if", "for", "if"]
         kind = self.pick(kinds)
@@ -106,6 +106,8 @@ class Writer:
         elif kind == "array":
             self.put(depth, f"q[{self.index('k')}] = {self.real()}")
             self.put(depth, f"r[{self.index('3')}] += {self.whole(1)} % 11")
+        elif kind == "columns":
+            self.columns(depth)
         elif kind == "for":
             self.names += 1
             name, size = f"i{self.names}", self.pick(["k", "d", "3"])
@@ -130,6 +132,19 @@ class Writer:
                 del self.reals[before[0] :], self.wholes[before[1] :]
         else:
             self.reduce(depth)
+
+    def columns(self, depth: int) -> None:
+        """Write a loop of sums into a row of a result that the data choose."""
+        self.names += 1
+        f, e = f"f{self.names}", f"e{self.names}"
+        first = self.pick(["0", "1", "v % 2", "len(x) - 1"])
+        self.put(depth, f"for {f} in range({first}, len(x)):")
+        self.put(depth + 1, f"{e} = max(x[{f}] - c[{self.index('k')}, {f}], {self.real(0)})")
+        self.put(depth + 1, f"moved[{self.index('k')}, {f}] += {self.real(1)} * {e}")
+        if self.random.random() < 0.5:
+            value = self.pick([self.whole(1), f"-{e} + {self.whole(0)}", f"abs({e}) * x[{f}]"])
+            target = "count" if value.startswith("(") else "moved"
+            self.put(depth + 1, f"{target}[{self.index('k')}, {f}] += {value}")
 
     def reduce(self, depth: int) -> None:
         k, d, third = self.index("k"), self.index("d"), self.index("3")
@@ -171,6 +186,7 @@ class Writer:
         self.put(2, "best[0], who[0] = x[0], x.index")
         self.put(1, "count[0, 0] += 1")
         self.put(1, "sums[-1] += w")
+        self.put(1, "moved[0, 0] += w")
         self.put(1, "least[0, 0] = min(least[0, 0], w)")
         self.put(1, "out = q[-1]")
         self.put(1, "whole = r[2]")

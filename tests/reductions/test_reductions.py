@@ -123,6 +123,19 @@ def test_rows_from_a_reader(tmp_path):
     check(CASES["logistic gradient"].reduction(data, **words), expected, 1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].sparse])
+def test_rows_of_a_data_set(name, dtype):
+    case, rng = CASES[name], np.random.default_rng(3)
+    X = rows(rng, (120, 9), dtype) * (rng.random((120, 9)) < 0.4)
+    words, tolerance = case.arguments(rng, X), 1e-12 if dtype == np.float64 else 2e-4
+    for given in (X, scipy.sparse.csr_matrix(X), scipy.sparse.csr_matrix((X != 0).astype(dtype))):
+        data = bmrm.Dataset(given, device="cpu")
+        dense = given if isinstance(given, np.ndarray) else given.toarray()
+        for _ in range(2):
+            check(case.reduction(data, **words), case.expected(dense, words), tolerance)
+
+
 def test_nan_and_infinity_go_where_the_formula_puts_them():
     X = np.array([[np.nan, 1.0], [np.inf, -np.inf], [1e300, -1e300], [0.25, np.nan]])
     words = {"low": [0.0, 0.0], "scale": [4.0, 4.0], "bins": 4}

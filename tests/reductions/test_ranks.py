@@ -1,0 +1,18 @@
+"""Reductions on the rows of several ranks."""
+
+import os
+from pathlib import Path
+
+import mpi
+import pytest
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_ranks_combine_their_results(ranks, tmp_path):
+    if not os.environ.get("BMRM_REQUIRE_PETSC"):
+        pytest.importorskip("mpi4py", reason="mpi4py is not installed; `make test` installs it")
+    done = mpi.run(ranks, Path(__file__).with_name("ranks_program.py"), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("done") == ranks
+    if ranks > 1:
+        assert done.stdout.count("failed: item_sets, line") == ranks
