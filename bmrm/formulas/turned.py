@@ -9,8 +9,7 @@ rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from bmrm.formulas.llvm_text import Val, Writer, short
 from bmrm.formulas.tree import (
     Apply,
     Combine,
@@ -20,15 +19,14 @@ from bmrm.formulas.tree import (
     Load,
     RowItem,
     Set,
+    Size,
     SizeOf,
+    Statement,
     Var,
     direct_expressions,
     parts,
     statements,
 )
-
-if TYPE_CHECKING:
-    from bmrm.formulas.lanes import Printer, Val
 
 SIMPLE = {"add", "sub", "mul", "div", "neg", "abs", "min", "max", "real"}
 """Operators that a turned loop may have on what depends on its counter."""
@@ -39,11 +37,11 @@ class TurnedLoop:
 
     Parameters
     ----------
-    printer : Printer
+    printer : Writer
     node : For
     """
 
-    def __init__(self, printer: Printer, node: For) -> None:
+    def __init__(self, printer: Writer, node: For) -> None:
         self.printer, self.node, self.counter = printer, node, node.name
         self.temporaries = {s.name for s in node.body if isinstance(s, Set)}
         self.held: dict[Expr, tuple[Val, str]] = {}
@@ -82,10 +80,10 @@ class TurnedLoop:
                 known.add(statement.name)
         return True
 
-    def _count(self, statement: object) -> int:
+    def _count(self, statement: Statement) -> int:
         """Count where a statement reads or assigns one of the loop's locals."""
         found = isinstance(statement, Set) and statement.name in self.temporaries
-        exprs = direct_expressions(statement)  # type: ignore[arg-type]
+        exprs = direct_expressions(statement)
         names = [p.name for expr in exprs for p in parts(expr) if isinstance(p, Var)]
         return int(found) + sum(name in self.temporaries for name in names)
 
@@ -156,12 +154,12 @@ class TurnedLoop:
                 with printer.branch(test):
                     self._row(lane, start.text, stop.text)
 
-    def _check(self, index: tuple[Expr, ...], dims: tuple[object, ...], statement: Combine) -> None:
+    def _check(self, index: tuple[Expr, ...], dims: tuple[Size, ...], statement: Combine) -> None:
         printer = self.printer
         result = printer.program.arguments[statement.array]
         values = [printer.expr(each) for each in index[:-1]]
         for value, expr, size in zip(values, index[:-1], dims[:-1], strict=True):
-            printer.check(value, expr, size, printer.site(statement.line, result.name, size))  # type: ignore[arg-type]
+            printer.check(value, expr, size, printer.site(statement.line, result.name, size))
 
     def _hold_parts(self, expr: Expr) -> None:
         """Compute what does not depend on the counter, for all rows."""
@@ -249,13 +247,13 @@ class TurnedLoop:
         printer.need(f"declare void @{name}({wide}, ptr, i32 immarg, <{self.V} x i1>)")
         printer.put(f"call void @{name}({wide} {new}, ptr {at}, i32 8, <{self.V} x i1> {mask})")
 
-    def _flat(self, index: tuple[Expr, ...], dims: tuple[object, ...], column: str) -> str:
+    def _flat(self, index: tuple[Expr, ...], dims: tuple[Size, ...], column: str) -> str:
         printer, found = self.printer, ""
         for each, size in zip(index, dims, strict=True):
             text = column if self._is_counter(each) else self.values.get(each, "")
             text = text or printer.expr(each).text
             if found:
-                scaled = printer.new(f"mul nsw i64 {found}, {printer.size(size)}")  # type: ignore[arg-type]
+                scaled = printer.new(f"mul nsw i64 {found}, {printer.size(size)}")
                 text = printer.new(f"add nsw i64 {scaled}, {text}")
             found = text
         return found
@@ -318,8 +316,3 @@ class TurnedLoop:
         sign = "olt" if expr.op == "min" else "ogt"
         test = printer.new(f"fcmp {sign} {of} {args[1]}, {args[0]}")
         return printer.new(f"select <{self.V} x i1> {test}, {of} {args[1]}, {of} {args[0]}")
-
-
-def short(kind: str) -> str:
-    """Return LLVM's short name of a type, as in the names of its functions."""
-    return {"float": "f32", "double": "f64"}.get(kind, kind)

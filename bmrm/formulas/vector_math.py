@@ -16,10 +16,9 @@ W. J. Cody and W. Waite, Software Manual for the Elementary Functions, 1980, cha
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from bmrm.formulas.lanes import Printer
+from bmrm.formulas.llvm_text import Writer
 
 
 class Format(NamedTuple):
@@ -54,7 +53,7 @@ FORMATS = {
 class VectorMath:
     """Prints functions of vectors of a printer's real numbers."""
 
-    def __init__(self, printer: Printer) -> None:
+    def __init__(self, printer: Writer) -> None:
         self.printer, self.W = printer, printer.W
         self.format = FORMATS[printer.real]
         self.real = f"<{self.W} x {printer.real}>"

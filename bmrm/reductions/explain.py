@@ -6,7 +6,7 @@ import numpy as np
 
 from bmrm.base.units import size_text
 from bmrm.formulas import native
-from bmrm.formulas.lanes import varying_names
+from bmrm.formulas.llvm_text import varying_names
 from bmrm.formulas.source import Source
 from bmrm.formulas.tree import (
     Argument,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bmrm.base import arguments
 from bmrm.errors import DataError
-from bmrm.formulas.lanes import Rows
+from bmrm.formulas.llvm_text import Rows
 from bmrm.io.csr import Csr, build_canonical, check_layout
 from bmrm.io.data import Data
 from bmrm.matrix._cpu import Matrix
