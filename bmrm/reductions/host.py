@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,6 +171,20 @@ def make_outputs(call: Call) -> dict[str, NDArray[Any]]:
     }
 
 
+Pass: TypeAlias = tuple[Results, dict[str, NDArray[Any]]]
+"""What a pass over the rows of one rank gives: results, and values of its rows."""
+
+
+def over_ranks(call: Call, run: Callable[[], Pass]) -> dict[str, Any]:
+    """Run a pass over the rows here, and combine the results of all ranks; an error of one ends all."""
+    group = call.rows.group
+    if group is None or group.size == 1:
+        return finished(call, *run())
+    with group.together():
+        results, outputs = run()
+    return finished(call, combine_ranks(call, results, group), outputs)
+
+
 def combine_ranks(call: Call, results: Results, group: Any) -> Results:
     """Combine the results of all ranks in their order; each rank gets the same."""
     mine = [*results.arrays.values(), *results.best_rows.values()]
@@ -225,16 +239,9 @@ class HostPasses:
         self, call: Call, threads: int | None = None, order: str = "fixed", *, contract: bool = True
     ) -> dict[str, Any]:
         """Run a pass with compiled code."""
-        group = call.rows.group
-        if group is None or group.size == 1:
-            return finished(call, *self._run_here(call, threads, order, contract))
-        with group.together():
-            results, outputs = self._run_here(call, threads, order, contract)
-        return finished(call, combine_ranks(call, results, group), outputs)
+        return over_ranks(call, lambda: self._run_here(call, threads, order, contract))
 
-    def _run_here(
-        self, call: Call, threads: int | None, order: str, contract: bool
-    ) -> tuple[Results, dict[str, NDArray[Any]]]:
+    def _run_here(self, call: Call, threads: int | None, order: str, contract: bool) -> Pass:
         """Run a pass over the rows of this rank."""
         code, function = self.compiled(call, contract)
         rows = call.rows.shape[0]
@@ -413,6 +420,10 @@ def run_plain(source: Source, call: Call, *, limit: float | None = None) -> dict
     ReductionError
         If a row makes the function fail.
     """
+    return over_ranks(call, lambda: _run_plain_here(source, call, limit))
+
+
+def _run_plain_here(source: Source, call: Call, limit: float | None) -> Pass:
     program = call.program
     function = make_plain(source, program, call.sizes, call.real)
     results, outputs = Results(call, 1), make_outputs(call)
@@ -433,10 +444,7 @@ def run_plain(source: Source, call: Call, *, limit: float | None = None) -> dict
                     outputs[argument.name][number] = value
                 else:
                     arrays[argument.name][...] = value
-    group = call.rows.group
-    if group is not None and group.size > 1:
-        results = combine_ranks(call, results, group)
-    return finished(call, results, outputs)
+    return results, outputs
 
 
 def _check_limit(source: Source, done: int, rows: int, spent: float, limit: float) -> None:

@@ -28,5 +28,5 @@ for name, case in CASES.items():
 try:
     CASES["item sets"].reduction(shard, sets=[[4]] if comm.rank else [[0]])
 except ReductionError as error:
-    print("failed:", error)
-print(f"rank {comm.rank} done")
+    print(f"failed: {error}\n", end="")
+print(f"rank {comm.rank} done\n", end="")

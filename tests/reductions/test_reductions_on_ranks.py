@@ -15,4 +15,4 @@ def test_ranks_combine_their_results(ranks, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("done") == ranks
     if ranks > 1:
-        assert done.stdout.count("failed: item_sets, line") == ranks
+        assert done.stdout.count("failed: item_sets") == ranks
