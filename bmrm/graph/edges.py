@@ -25,8 +25,8 @@ class EdgeList:
 
     Attributes
     ----------
-    source, target : ndarray of int32 or int64, shape (edges,)
-        Numbers of nodes; of one type, and in range.
+    source, target : ndarray of int32, shape (edges,)
+        Numbers of nodes, in range.
     weight : ndarray of float64, shape (edges,), or None
     labels : NodeLabels
     directed : bool or None
@@ -35,8 +35,8 @@ class EdgeList:
         Whether an undirected graph lists each edge in both directions.
     """
 
-    source: NDArray[Any]
-    target: NDArray[Any]
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
     weight: Vector | None
     labels: NodeLabels
     directed: bool | None = None

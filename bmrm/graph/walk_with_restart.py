@@ -97,7 +97,7 @@ def random_walk(
     """
     began = time.perf_counter()
     graph = graph if isinstance(graph, Graph) else Graph(graph)
-    goal = make_goal(tol, top, max_iter, max_time, method, callback, damping, graph)
+    goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
     graph = graph.undirected() if arguments.flag("undirected", undirected) else graph
     wanted = as_queries(queries)
     size = DEFAULT_BATCH if batch is None else arguments.integer("batch", batch)

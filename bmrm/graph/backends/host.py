@@ -15,7 +15,7 @@ exact arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector, norm
 from bmrm.graph import _graph
-from bmrm.graph.backends.base import Restarts, StepSums
+from bmrm.graph.backends.base import Restarts
 from bmrm.graph.graph import Graph
 from bmrm.matrix import _cpu
 
@@ -89,7 +89,7 @@ class HostTransitions:
                 shares = weights / sums[sources]
             values: Vector | None = np.where(sums[sources] > 0, shares, 0.0)
         else:
-            values, degree = None, np.bincount(sources, minlength=self.n)
+            values, degree = None, _graph.count_nodes(np.ascontiguousarray(sources), self.n)
             self.scale = np.divide(1.0, degree, out=np.zeros(self.n), where=degree > 0)
         shape = (self.n, self.n)
         by_popularity = False if graph.is_reordered else None
@@ -163,9 +163,7 @@ class HostWalk:
             arrays[slot] = np.empty((self._transitions.n, self.columns))
         return arrays[slot]
 
-    def step(
-        self, slots: Sequence[int], factors: Vector | None, into: int, against: Sequence[int]
-    ) -> StepSums:
+    def step(self, slots: Sequence[int], factors: Vector | None, into: int, *, keep_residual: bool) -> Vector:
         images = [self._images[slot] for slot in slots]
         self._mass = self._passes.messages(images, factors, self._point, self._messages)
         point = self._point if factors is not None else images[0]
@@ -177,7 +175,7 @@ class HostWalk:
         direct = self._u is None
         self._restart_mass = (1.0 - d) + d * lost if direct else np.full(self.columns, 1.0 - d)
         self._dangling_mass = np.zeros(self.columns) if direct else d * lost
-        sums = self._passes.update(
+        return self._passes.update(
             d,
             self._restart_mass,
             self._v,
@@ -189,10 +187,11 @@ class HostWalk:
             self._product,
             point,
             self._array(self._images, into),
-            self._array(self._residuals, into),
-            [self._residuals[slot] for slot in against],
+            self._array(self._residuals, into) if keep_residual else None,
         )
-        return StepSums(sums[0], sums[1:])
+
+    def products(self, slots: Sequence[int]) -> Vector:
+        return self._passes.products([self._residuals[slot] for slot in slots])
 
     def rounding(self) -> Vector:
         """Bound the l1 norm of the rounding errors of the last step; see the top of this file."""
@@ -229,7 +228,7 @@ class HostWalk:
     def scores(self, slot: int, column: int) -> Vector:
         return np.ascontiguousarray(self._graph.in_given_order(self._images[slot][:, column]))
 
-    def keep(self, columns: Sequence[int], slots: Sequence[int]) -> None:
+    def keep(self, columns: Sequence[int], slots: Collection[int]) -> None:
         chosen = list(columns)
         for arrays in (self._images, self._residuals):
             for slot in list(arrays):
