@@ -56,8 +56,8 @@ cdef extern from "graph/passes.h" namespace "bmrm" nogil:
     const int kGraphHistory
     int64_t additions_per_sum(int64_t, int64_t)
     void graph_messages(const GraphMixture&, const double*, int64_t, int64_t, int, double*, double*, double*) except +
-    void graph_update(const GraphTerms&, const double*, const double*, int64_t, int64_t, double*, double*, int,
-                      double*) except +
+    void graph_update(const GraphTerms&, const double*, const double*, int64_t, int64_t, double*, double*, double*,
+                      int, double*) except +
     void graph_products(const double* const*, int, int64_t, int64_t, int, double*) except +
     void graph_weighted_sums(const double*, const double*, int64_t, int64_t, int, double*) except +
 
@@ -234,8 +234,8 @@ cdef class Passes:
             graph_messages(mixture, s, self.n, self.K, self.threads, point, sent, out)
         return sums
 
-    def update(self, double damping, c, v, double v0, mass, u, b, restarts, t, x, g, f):
-        """Compute ``g = damping * (t + mass u) + c v + b`` and ``f = g - x``.
+    def update(self, double damping, c, v, double v0, mass, u, b, restarts, x, g, f, z):
+        """Compute ``g = damping g + mass u + c v + b``, ``f = g - x`` and the messages z of g.
 
         Parameters
         ----------
@@ -247,15 +247,17 @@ cdef class Passes:
         v0 : float
         restarts : (rows, columns, values) or None
             Entries of ``v`` for several columns, sorted by row: arrays of int64, int64 and float64.
-        t, x : ndarray
-            The product and the point.
-        g, f : ndarray
-            Where to write; ``f`` may be None.
+        x : ndarray
+            The point.
+        g : ndarray
+            The product, in whose place the image is written.
+        f, z : ndarray
+            Where to write residual and messages; ``f`` may be None.
 
         Returns
         -------
-        ndarray of float64, shape (K,)
-            The l1 norm of ``g - x``.
+        ndarray of float64, shape (3, K)
+            The l1 norm of ``g - x``, the sum of g, and its sum over the dangling nodes.
         """
         if self.K > 1 and (v is not None or b is not None):
             raise ParameterError("v, b: expected None with several columns")
@@ -282,16 +284,17 @@ cdef class Passes:
             terms.restarts.columns = <const int64_t*>_address(columns)
             terms.restarts.values = _numbers_of(values)
             terms.restarts.count = len(rows)
-        sums = np.empty(self.K)
-        cdef const double* product = self._read(t, "t")
+        sums = np.empty((3, self.K))
+        cdef const double* s = _numbers_of(self.scale)
         cdef const double* point = self._read(x, "x")
         cdef double* image = self._write(g, "g")
+        cdef double* sent = self._write(z, "z")
         cdef double* residual = NULL
         if f is not None:
             residual = self._write(f, "f")
         cdef double* out = <double*>_address(sums)
         with nogil:
-            graph_update(terms, product, point, self.n, self.K, image, residual, self.threads, out)
+            graph_update(terms, s, point, self.n, self.K, image, residual, sent, self.threads, out)
         return sums
 
     def products(self, vectors):

@@ -34,10 +34,10 @@ class Passes:
         u: _F64 | None,
         b: _F64 | None,
         restarts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _F64] | None,
-        t: _F64,
         x: _F64,
         g: _F64,
         f: _F64 | None,
+        z: _F64,
     ) -> _F64: ...
     def products(self, vectors: Sequence[_F64]) -> _F64: ...
     def weighted_sums(self, weights: _F64, t: _F64) -> _F64: ...

@@ -151,11 +151,11 @@ class FixedPoint:
         """Iterate until every walk has ended; return their outcomes in the order of the columns."""
         interrupts.set_signal_mode(
             interrupts.AWAITED
-        )  # the loop ends after the step in which a signal arrives
+        )  # the loop ends after the step that a signal arrives in
         self._began = time.perf_counter()
         slots, factors = [self._newest], None
         self.walk.place(self._newest, self.start)
-        while True:
+        while self._active:
             into = self._free_slot()
             residual = self.walk.step(slots, factors, into, keep_residual=self._mixing)
             self.n_products += len(self._active)
@@ -163,11 +163,11 @@ class FixedPoint:
             self._newest = into
             self._history = [into, *self._history[: anderson.DIFFERENCES]] if self._mixing else []
             self._judge(residual)
-            if not self._active:
-                return [self._outcomes[number] for number in sorted(self._outcomes)]
             self._drop_finished()
             self._watch_contraction()
             slots, factors = self._next_point()
+        self.walk.close()
+        return [self._outcomes[number] for number in sorted(self._outcomes)]
 
     def _free_slot(self) -> int:
         """Return a slot that nothing is in that may still be needed."""
@@ -256,7 +256,7 @@ class FixedPoint:
 
     def _drop_finished(self) -> None:
         """Take finished walks out if that makes steps faster."""
-        if len(self._columns) > FEW_COLUMNS * self.walk.columns:
+        if not self._columns or len(self._columns) > FEW_COLUMNS * self.walk.columns:
             return
         chosen = list(self._columns)
         self.walk.keep(chosen, {*self._history, self._newest})
@@ -275,7 +275,7 @@ class FixedPoint:
     def _next_point(self) -> tuple[list[int], Vector | None]:
         """Return the slots and factors of the next point."""
         self._steps_to_mixture -= 1
-        if not self._mixing or self._steps_to_mixture > 0 or len(self._history) < 2:
+        if not (self._mixing and self._active) or self._steps_to_mixture > 0 or len(self._history) < 2:
             return [self._newest], None
         self._steps_to_mixture = anderson.PERIOD
         return self._history, anderson.mixture(self.walk.products(self._history))

@@ -73,6 +73,25 @@ inline double graph_lane_sum(const double* a) {
     return ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
 }
 
+/// A number of columns that the compiler knows, or 0: then it is known at run time.
+template <i64 known>
+struct GraphWidth {
+    static constexpr i64 get(i64 K) { return known ? known : K; }
+};
+
+/// Calls a function with the number of columns, which the compiler knows for the common ones.
+template <class Body>
+inline void with_columns(i64 K, const Body& body) {
+    if (K == 16)
+        body(GraphWidth<16>{});
+    else if (K == 8)
+        body(GraphWidth<8>{});
+    else if (K == 32)
+        body(GraphWidth<32>{});
+    else
+        body(GraphWidth<0>{});
+}
+
 /// Adds the sums of the blocks in order: out[s] for s < count.
 inline void graph_add_blocks(const std::vector<double>& sums, i64 blocks, i64 count, double* out) {
     std::fill_n(out, count, 0.0);
@@ -97,8 +116,11 @@ inline void graph_mix(const GraphMixture& mixture, i64 first, i64 last, i64 K, d
         const double factor = mixture.factors[0];
         for (i64 i = first; i < last; ++i) x[i] = factor * from[i];
     } else {
-        for (i64 i = first; i < last; i += K)
-            for (i64 k = 0; k < K; ++k) x[i + k] = mixture.factors[k] * from[i + k];
+        with_columns(K, [&](auto width) {
+            const i64 W = width.get(K);
+            for (i64 i = first; i < last; i += W)
+                for (i64 k = 0; k < W; ++k) x[i + k] = mixture.factors[k] * from[i + k];
+        });
     }
     for (int j = 1; j < mixture.count; ++j) {
         const double *g = mixture.vectors[j], *a = mixture.factors + j * K;
@@ -106,15 +128,45 @@ inline void graph_mix(const GraphMixture& mixture, i64 first, i64 last, i64 K, d
             const double factor = a[0];
             for (i64 i = first; i < last; ++i) x[i] += factor * g[i];
         } else {
-            for (i64 i = first; i < last; i += K)
-                for (i64 k = 0; k < K; ++k) x[i + k] += a[k] * g[i + k];
+            with_columns(K, [&](auto width) {
+                const i64 W = width.get(K);
+                for (i64 i = first; i < last; i += W)
+                    for (i64 k = 0; k < W; ++k) x[i + k] += a[k] * g[i + k];
+            });
         }
     }
     for (i64 i = first; i < last; ++i) x[i] = x[i] > 0 ? x[i] : 0.0;
 }
 
-/// x = the mixture (not written if that is one vector); z = x scale. sums: per column, the sum of x, then
-/// that of x over the rows with scale 0.
+/// z = x scale for one column, and the lanes of the sum of x and of that over the rows with scale 0.
+inline void graph_send(const double* scale, i64 first, i64 last, const double* x, double* z, double* all,
+                       double* lost) {
+    for (i64 i = first; i < last; ++i) z[i] = x[i] * scale[i];
+    graph_add_lanes(first, last, all, [&](i64 i) { return x[i]; });
+    graph_add_lanes(first, last, lost, [&](i64 i) { return scale[i] == 0 ? x[i] : 0.0; });
+}
+
+/// The same for K columns, with the sums themselves: first those of x.
+inline void graph_send_columns(const double* scale, i64 first, i64 last, i64 K, const double* x, double* z,
+                               double* sums) {
+    with_columns(K, [&](auto width) {
+        const i64 W = width.get(K);
+        double all[kGraphColumns] = {}, lost[kGraphColumns] = {};
+        for (i64 i = first; i < last; ++i) {
+            const double s = scale[i], *row = x + i * W;
+            double* to = z + i * W;
+            for (i64 k = 0; k < W; ++k) to[k] = row[k] * s;
+            for (i64 k = 0; k < W; ++k) all[k] += row[k];
+            if (s == 0)
+                for (i64 k = 0; k < W; ++k) lost[k] += row[k];
+        }
+        std::copy_n(all, K, sums);
+        std::copy_n(lost, K, sums + K);
+    });
+}
+
+/// x = the mixture (not written if that is one vector); z = x scale, the messages. sums: per column, the sum
+/// of x, then that of x over the rows with scale 0.
 inline void graph_messages(const GraphMixture& mixture, const double* scale, i64 n, i64 K, int threads,
                            double* x, double* z, double* sums) {
     const i64 block = graph_block(K), blocks = graph_blocks(n, K), width = 2 * K;
@@ -128,51 +180,43 @@ inline void graph_messages(const GraphMixture& mixture, const double* scale, i64
             for (i64 begin = first; begin < last; begin += kGraphRun) {
                 const i64 end = std::min(last, begin + kGraphRun);
                 if (mixture.count) graph_mix(mixture, begin, end, 1, x);
-                for (i64 i = begin; i < end; ++i) z[i] = from[i] * scale[i];
-                graph_add_lanes(begin, end, all, [&](i64 i) { return from[i]; });
-                graph_add_lanes(begin, end, lost, [&](i64 i) { return scale[i] == 0 ? from[i] : 0.0; });
+                graph_send(scale, begin, end, from, z, all, lost);
             }
             sum[0] = graph_lane_sum(all);
             sum[1] = graph_lane_sum(lost);
             return;
         }
         if (mixture.count) graph_mix(mixture, first * K, last * K, K, x);
-        for (i64 i = first; i < last; ++i) {
-            const double s = scale[i], *row = from + i * K;
-            for (i64 k = 0; k < K; ++k) z[i * K + k] = row[k] * s;
-            for (i64 k = 0; k < K; ++k) sum[k] += row[k];
-            if (s == 0)
-                for (i64 k = 0; k < K; ++k) sum[K + k] += row[k];
-        }
+        graph_send_columns(scale, first, last, K, from, z, sum);
     });
     graph_add_blocks(partial, blocks, width, sums);
 }
 
-/// The terms of T for one column: g = d t + ..., with as few streams from memory as there are vectors.
+/// The terms of T for one column, in place of the product: g = d g + ..., with as few streams from memory as
+/// there are vectors.
 template <bool dense_v, bool has_u, bool has_b>
-inline void graph_affine(const GraphTerms& terms, const double* t, i64 first, i64 last, double* g) {
+inline void graph_affine(const GraphTerms& terms, i64 first, i64 last, double* g) {
     const double d = terms.damping, c = terms.c[0], constant = c * terms.v0, m = terms.mass[0];
     for (i64 i = first; i < last; ++i) {
         double value = dense_v ? c * terms.v[i] : constant;
         if (has_u) value += m * terms.u[i];
         if (has_b) value += terms.b[i];
-        g[i] = d * t[i] + value;
+        g[i] = d * g[i] + value;
     }
 }
 
-inline void graph_affine_column(const GraphTerms& terms, const double* t, i64 first, i64 last, double* g) {
-    using Pass = void (*)(const GraphTerms&, const double*, i64, i64, double*);
+inline void graph_affine_column(const GraphTerms& terms, i64 first, i64 last, double* g) {
+    using Pass = void (*)(const GraphTerms&, i64, i64, double*);
     static const Pass passes[] = {graph_affine<false, false, false>, graph_affine<true, false, false>,
                                   graph_affine<false, true, false>,  graph_affine<true, true, false>,
                                   graph_affine<false, false, true>,  graph_affine<true, false, true>,
                                   graph_affine<false, true, true>,   graph_affine<true, true, true>};
-    passes[(terms.v ? 1 : 0) + (terms.u ? 2 : 0) + (terms.b ? 4 : 0)](terms, t, first, last, g);
+    passes[(terms.v ? 1 : 0) + (terms.u ? 2 : 0) + (terms.b ? 4 : 0)](terms, first, last, g);
 }
 
-inline void graph_affine_columns(const GraphTerms& terms, const double* t, i64 first, i64 last, i64 K,
-                                 double* g) {
+inline void graph_affine_columns(const GraphTerms& terms, i64 first, i64 last, i64 K, double* g) {
     const double d = terms.damping;
-    for (i64 i = first * K; i < last * K; ++i) g[i] = d * t[i];
+    for (i64 i = first * K; i < last * K; ++i) g[i] *= d;
     if (terms.u)
         for (i64 i = first; i < last; ++i)
             for (i64 k = 0; k < K; ++k) g[i * K + k] += terms.mass[k] * terms.u[i];
@@ -182,33 +226,41 @@ inline void graph_affine_columns(const GraphTerms& terms, const double* t, i64 f
         g[r.rows[e] * K + r.columns[e]] += terms.c[r.columns[e]] * r.values[e];
 }
 
-/// g = T(x) from the product t, and f = g - x unless f is null. sums: per column, the l1 norm of g - x.
-inline void graph_update(const GraphTerms& terms, const double* t, const double* x, i64 n, i64 K, double* g,
-                         double* f, int threads, double* sums) {
-    const i64 block = graph_block(K), blocks = graph_blocks(n, K);
-    std::vector<double> partial(blocks * K, 0.0);
+/// g = T(x), which holds the product before; f = g - x unless f is null; z = g scale, the messages of g.
+/// sums: per column, the l1 norm of g - x, the sum of g, and that of g over the rows with scale 0.
+inline void graph_update(const GraphTerms& terms, const double* scale, const double* x, i64 n, i64 K,
+                         double* g, double* f, double* z, int threads, double* sums) {
+    const i64 block = graph_block(K), blocks = graph_blocks(n, K), width = 3 * K;
+    std::vector<double> partial(blocks * width, 0.0);
     for_each_task(blocks, threads_for(n * K * 4, threads), [&](i64 task) {
         const i64 first = task * block, last = std::min(n, first + block);
-        double* sum = partial.data() + task * K;
+        double* sum = partial.data() + task * width;
         if (K == 1) {
-            double lanes[kGraphLanes] = {};
+            double lanes[3][kGraphLanes] = {};
             for (i64 begin = first; begin < last; begin += kGraphRun) {
                 const i64 end = std::min(last, begin + kGraphRun);
-                graph_affine_column(terms, t, begin, end, g);
+                graph_affine_column(terms, begin, end, g);
                 if (f)
                     for (i64 i = begin; i < end; ++i) f[i] = g[i] - x[i];
-                graph_add_lanes(begin, end, lanes, [&](i64 i) { return std::fabs(g[i] - x[i]); });
+                graph_add_lanes(begin, end, lanes[0], [&](i64 i) { return std::fabs(g[i] - x[i]); });
+                graph_send(scale, begin, end, g, z, lanes[1], lanes[2]);
             }
-            sum[0] = graph_lane_sum(lanes);
+            for (int s = 0; s < 3; ++s) sum[s] = graph_lane_sum(lanes[s]);
             return;
         }
-        graph_affine_columns(terms, t, first, last, K, g);
+        graph_affine_columns(terms, first, last, K, g);
         if (f)
             for (i64 i = first * K; i < last * K; ++i) f[i] = g[i] - x[i];
-        for (i64 i = first; i < last; ++i)
-            for (i64 k = 0; k < K; ++k) sum[k] += std::fabs(g[i * K + k] - x[i * K + k]);
+        with_columns(K, [&](auto width) {
+            const i64 W = width.get(K);
+            double size[kGraphColumns] = {};
+            for (i64 i = first * W; i < last * W; i += W)
+                for (i64 k = 0; k < W; ++k) size[k] += std::fabs(g[i + k] - x[i + k]);
+            std::copy_n(size, K, sum);
+        });
+        graph_send_columns(scale, first, last, K, g, z, sum + K);
     });
-    graph_add_blocks(partial, blocks, K, sums);
+    graph_add_blocks(partial, blocks, width, sums);
 }
 
 /// The inner products of `count` vectors: out[(i * count + j) * K + k] for column k of the vectors i and j.
@@ -233,9 +285,15 @@ inline void graph_products(const double* const* vectors, int count, i64 n, i64 K
         }
         for (int i = 0; i < count; ++i)
             for (int j = 0; j <= i; ++j) {
+                const double *a = vectors[i], *b = vectors[j];
                 double* to = sum + (i * count + j) * K;
-                for (i64 r = first * K; r < last * K; r += K)
-                    for (i64 k = 0; k < K; ++k) to[k] += vectors[i][r + k] * vectors[j][r + k];
+                with_columns(K, [&](auto width) {
+                    const i64 W = width.get(K);
+                    double total[kGraphColumns] = {};
+                    for (i64 r = first * W; r < last * W; r += W)
+                        for (i64 k = 0; k < W; ++k) total[k] += a[r + k] * b[r + k];
+                    std::copy_n(total, K, to);
+                });
             }
     });
     graph_add_blocks(partial, blocks, width, out);

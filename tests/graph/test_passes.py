@@ -43,11 +43,14 @@ def test_a_step_is_its_formula(columns, n, terms):
             expected[rows, owners] += 0.5 * c
     elif columns == 1:
         expected = expected + c * 0.25
-    found = passes.update(0.85, c, v, 0.25, mass, u, b, restarts, t, x, g, f)
+    g[:] = t
+    found = passes.update(0.85, c, v, 0.25, mass, u, b, restarts, x, g, f, z)
     assert g == pytest.approx(expected, abs=1e-14)
     assert (f == g - x).all()
-    assert found == pytest.approx(np.abs(f).sum(0))
-    assert (passes.update(0.85, c, v, 0.25, mass, u, b, restarts, t, x, g, None) == found).all()
+    assert (z == g * scale[:, None]).all()
+    assert found == pytest.approx(np.array([np.abs(f).sum(0), g.sum(0), g[scale == 0].sum(0)]))
+    g[:] = t
+    assert (passes.update(0.85, c, v, 0.25, mass, u, b, restarts, x, g, None, z) == found).all()
     vectors = [rng.uniform(-1, 1, (n, columns)) for _ in range(4)]
     inner = [[(one * other).sum(0) for other in vectors] for one in vectors]
     assert passes.products(vectors) == pytest.approx(np.array(inner), abs=1e-10)

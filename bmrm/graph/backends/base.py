@@ -97,6 +97,9 @@ class Walk(Protocol):
     def keep(self, columns: Sequence[int], slots: Collection[int]) -> None:
         """Go on with some of the walks only, and with what is in these slots."""
 
+    def close(self) -> None:
+        """Give the memory back; the walk is not used any more."""
+
 
 class Transitions(Protocol):
     """P' of a graph on a device."""
