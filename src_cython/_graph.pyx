@@ -18,9 +18,16 @@ cdef extern from "graph/adjacency.h" namespace "bmrm" nogil:
         drop
         sum
 
-    void sort_edges[I](const I*, const I*, const double*, const I*, int64_t, int64_t, int64_t*, I*, double*) except +
-    int64_t merge_edges[I](int64_t, int64_t*, I*, double*, Duplicates, cbool)
-    void add_weights_by_source[I](const I*, const double*, int64_t, int64_t, double*) except +
+    cdef cppclass PlainEdge:
+        pass
+
+    cdef cppclass WeightedEdge:
+        pass
+
+    int64_t build_rows[Edge](const int32_t*, const int32_t*, const double*, const int32_t*, int64_t, int64_t,
+                             Duplicates, cbool, int64_t*, int32_t*, double*) except +
+    void count_ids(const int32_t*, int64_t, int64_t, int64_t*)
+    void add_weights_by_source(const int32_t*, const double*, int64_t, int64_t, double*) except +
 
 
 cdef extern from "graph/passes.h" namespace "bmrm" nogil:
@@ -49,8 +56,9 @@ cdef extern from "graph/passes.h" namespace "bmrm" nogil:
     const int kGraphHistory
     int64_t additions_per_sum(int64_t, int64_t)
     void graph_messages(const GraphMixture&, const double*, int64_t, int64_t, int, double*, double*, double*) except +
-    void graph_update(const GraphTerms&, const double*, const double*, int64_t, int64_t, double*, double*,
-                      const double* const*, int, int, double*) except +
+    void graph_update(const GraphTerms&, const double*, const double*, int64_t, int64_t, double*, double*, double*,
+                      int, double*) except +
+    void graph_products(const double* const*, int, int64_t, int64_t, int, double*) except +
     void graph_weighted_sums(const double*, const double*, int64_t, int64_t, int, double*) except +
 
 
@@ -60,78 +68,82 @@ MAX_COLUMNS = kGraphColumns
 MAX_HISTORY = kGraphHistory
 """Maximum number of earlier residuals or points that a pass reads."""
 
-ctypedef fused Node:
-    int32_t
-    int64_t
-
-
 def sort_edges_by_target(
-    const Node[::1] source, const Node[::1] target, weight, rank, int64_t n, str duplicates, bint drop_loops
+    const int32_t[::1] source, const int32_t[::1] target, weight, rank, int64_t n, str duplicates, bint drop_loops
 ):
     """Build the compressed rows of the edges by target.
 
     Parameters
     ----------
-    source, target : ndarray of int32 or int64, shape (edges,)
+    source, target : ndarray of int32, shape (edges,)
         Nodes from 0 to ``n - 1``; not checked.
     weight : ndarray of float64, shape (edges,), or None
-    rank : ndarray like ``source``, shape (n,), or None
+    rank : ndarray of int32, shape (n,), or None
         Number of each node in the result; None leaves the numbers as they are.
     n : int
+        At most 2^31 - 1.
     duplicates : {"keep", "drop", "sum"}
-        What to do with an edge that is listed more than once; ``drop`` keeps the first, ``sum`` needs weights.
+        What to do with an edge that is listed more than once; ``drop`` keeps the first, ``sum`` gives weights.
     drop_loops : bool
 
     Returns
     -------
     indptr : ndarray of int64, shape (n + 1,)
-    sources : ndarray like ``source``
+    sources : ndarray of int32
         In ascending order for each target.
     weights : ndarray of float64, or None
+        None without weights, unless edges are summed.
     """
     cdef int64_t count = source.shape[0], kept
     if target.shape[0] != count:
         raise ParameterError(f"target: found {target.shape[0]} nodes, expected {count}")
-    dtype = np.int32 if sizeof(Node) == 4 else np.int64
-    indptr, idx = np.empty(n + 1, np.int64), np.empty(count, dtype)
-    val = None if weight is None else np.empty(count)
+    rules = {"keep": Duplicates.keep, "drop": Duplicates.drop, "sum": Duplicates.sum}
+    cdef Duplicates rule = rules[duplicates]
+    indptr, idx = np.empty(n + 1, np.int64), np.empty(count, np.int32)
+    val = None if weight is None and duplicates != "sum" else np.empty(count)
     given = None if weight is None else _input(weight, (count,), "weight")
-    numbers = None if rank is None else np.require(rank, dtype, ("C", "A"))
+    numbers = None if rank is None else np.require(rank, np.int32, ("C", "A"))
     if numbers is not None and numbers.shape != (n,):
         raise ParameterError(f"rank: found shape {numbers.shape}, expected ({n},)")
-    cdef Duplicates rule = Duplicates.keep
-    if duplicates == "drop":
-        rule = Duplicates.drop
-    elif duplicates == "sum":
-        rule = Duplicates.sum
-        if weight is None:
-            raise ParameterError("duplicates: found 'sum' without weights")
-    cdef const Node* s = <const Node*>_address(np.asarray(source))
-    cdef const Node* t = <const Node*>_address(np.asarray(target))
-    cdef const Node* r = NULL
+    cdef const int32_t* s = <const int32_t*>_address(np.asarray(source))
+    cdef const int32_t* t = <const int32_t*>_address(np.asarray(target))
+    cdef const int32_t* r = NULL
     if numbers is not None:
-        r = <const Node*>_address(numbers)
+        r = <const int32_t*>_address(numbers)
     cdef const double* w = _numbers_of(given)
     cdef int64_t* p = <int64_t*>_address(indptr)
-    cdef Node* i = <Node*>_address(idx)
+    cdef int32_t* i = <int32_t*>_address(idx)
     cdef double* v = NULL
     if val is not None:
         v = <double*>_address(val)
     with nogil:
-        sort_edges(s, t, w, r, n, count, p, i, v)
-        kept = merge_edges(n, p, i, v, rule, drop_loops)
+        if w == NULL:
+            kept = build_rows[PlainEdge](s, t, w, r, n, count, rule, drop_loops, p, i, v)
+        else:
+            kept = build_rows[WeightedEdge](s, t, w, r, n, count, rule, drop_loops, p, i, v)
     if kept < count:
         idx = idx[:kept].copy()
         val = None if val is None else val[:kept].copy()
     return indptr, idx, val
 
 
-def sum_weights_by_source(const Node[::1] sources, const double[::1] weights, int64_t n):
+def count_nodes(const int32_t[::1] ids, int64_t n):
+    """Return how often each of the nodes 0 to ``n - 1`` occurs; ids are not checked."""
+    counts = np.empty(n, np.int64)
+    cdef const int32_t* s = <const int32_t*>_address(np.asarray(ids))
+    cdef int64_t* out = <int64_t*>_address(counts)
+    cdef int64_t count = ids.shape[0]
+    with nogil:
+        count_ids(s, count, n, out)
+    return counts
+
+
+def sum_weights_by_source(const int32_t[::1] sources, const double[::1] weights, int64_t n):
     """Return the sum of the weights of the edges of each source, to about 2 units in the last place."""
     if sources.shape[0] != weights.shape[0]:
         raise ParameterError(f"weights: found {weights.shape[0]}, expected {sources.shape[0]}")
-    sums = np.zeros(n)
-    cdef const Node* s = <const Node*>_address(np.asarray(sources))
+    sums = np.empty(n)
+    cdef const int32_t* s = <const int32_t*>_address(np.asarray(sources))
     cdef const double* w = _numbers_of(np.asarray(weights))
     cdef double* out = <double*>_address(sums)
     cdef int64_t count = sources.shape[0]
@@ -222,8 +234,8 @@ cdef class Passes:
             graph_messages(mixture, s, self.n, self.K, self.threads, point, sent, out)
         return sums
 
-    def update(self, double damping, c, v, double v0, mass, u, b, restarts, t, x, g, f, earlier):
-        """Compute ``g = damping * (t + mass u) + c v + b`` and ``f = g - x``.
+    def update(self, double damping, c, v, double v0, mass, u, b, restarts, x, g, f, z):
+        """Compute ``g = damping g + mass u + c v + b``, ``f = g - x`` and the messages z of g.
 
         Parameters
         ----------
@@ -235,28 +247,22 @@ cdef class Passes:
         v0 : float
         restarts : (rows, columns, values) or None
             Entries of ``v`` for several columns, sorted by row: arrays of int64, int64 and float64.
-        t, x : ndarray
-            The product and the point.
-        g, f : ndarray
-            Where to write.
-        earlier : sequence of ndarray
-            Residuals to multiply by.
+        x : ndarray
+            The point.
+        g : ndarray
+            The product, in whose place the image is written.
+        f, z : ndarray
+            Where to write residual and messages; ``f`` may be None.
 
         Returns
         -------
-        ndarray of float64, shape (2 + len(earlier), K)
-            The l1 norm of ``f``, its product with itself, its products with ``earlier``.
+        ndarray of float64, shape (3, K)
+            The l1 norm of ``g - x``, the sum of g, and its sum over the dangling nodes.
         """
-        cdef int count = len(earlier)
-        if count > kGraphHistory:
-            raise ParameterError(f"earlier: found {count}, expected at most {kGraphHistory}")
         if self.K > 1 and (v is not None or b is not None):
             raise ParameterError("v, b: expected None with several columns")
         if self.K == 1 and restarts is not None:
             raise ParameterError("restarts: expected None with one column, which has a dense vector")
-        cdef vector[const double*] addresses
-        for each in earlier:
-            addresses.push_back(self._read(each, "earlier"))
         kept = [_input(c, (self.K,), "c"), _input(mass, (self.K,), "mass")]
         kept += [None if each is None else _input(each, (self.n,), "v, u, b") for each in (v, u, b)]
         cdef GraphTerms terms
@@ -278,16 +284,32 @@ cdef class Passes:
             terms.restarts.columns = <const int64_t*>_address(columns)
             terms.restarts.values = _numbers_of(values)
             terms.restarts.count = len(rows)
-        sums = np.empty((2 + count, self.K))
-        cdef const double* product = self._read(t, "t")
+        sums = np.empty((3, self.K))
+        cdef const double* s = _numbers_of(self.scale)
         cdef const double* point = self._read(x, "x")
         cdef double* image = self._write(g, "g")
-        cdef double* residual = self._write(f, "f")
+        cdef double* sent = self._write(z, "z")
+        cdef double* residual = NULL
+        if f is not None:
+            residual = self._write(f, "f")
         cdef double* out = <double*>_address(sums)
         with nogil:
-            graph_update(terms, product, point, self.n, self.K, image, residual, addresses.data(), count,
-                         self.threads, out)
+            graph_update(terms, s, point, self.n, self.K, image, residual, sent, self.threads, out)
         return sums
+
+    def products(self, vectors):
+        """Return the inner products of vectors, per column: shape (len(vectors), len(vectors), K)."""
+        cdef int count = len(vectors)
+        if not 1 <= count <= kGraphHistory:
+            raise ParameterError(f"vectors: found {count}, expected 1 to {kGraphHistory}")
+        cdef vector[const double*] addresses
+        for each in vectors:
+            addresses.push_back(self._read(each, "vectors"))
+        found = np.empty((count, count, self.K))
+        cdef double* out = <double*>_address(found)
+        with nogil:
+            graph_products(addresses.data(), count, self.n, self.K, self.threads, out)
+        return found
 
     def weighted_sums(self, weights, t):
         """Return per column the sum of ``weights[i] * t[i]``."""

@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,15 +9,16 @@ MAX_COLUMNS: int
 MAX_HISTORY: int
 
 def sort_edges_by_target(
-    source: npt.NDArray[Any],
-    target: npt.NDArray[Any],
+    source: npt.NDArray[np.int32],
+    target: npt.NDArray[np.int32],
     weight: _F64 | None,
-    rank: npt.NDArray[Any] | None,
+    rank: npt.NDArray[np.int32] | None,
     n: int,
     duplicates: str,
     drop_loops: bool,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any], _F64 | None]: ...
-def sum_weights_by_source(sources: npt.NDArray[Any], weights: _F64, n: int) -> _F64: ...
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], _F64 | None]: ...
+def count_nodes(ids: npt.NDArray[np.int32], n: int) -> npt.NDArray[np.int64]: ...
+def sum_weights_by_source(sources: npt.NDArray[np.int32], weights: _F64, n: int) -> _F64: ...
 def count_additions(n: int, columns: int) -> int: ...
 
 class Passes:
@@ -34,10 +34,10 @@ class Passes:
         u: _F64 | None,
         b: _F64 | None,
         restarts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _F64] | None,
-        t: _F64,
         x: _F64,
         g: _F64,
-        f: _F64,
-        earlier: Sequence[_F64],
+        f: _F64 | None,
+        z: _F64,
     ) -> _F64: ...
+    def products(self, vectors: Sequence[_F64]) -> _F64: ...
     def weighted_sums(self, weights: _F64, t: _F64) -> _F64: ...

@@ -3,75 +3,56 @@
 Given images g_j = T(x_j) and residuals f_j = g_j - x_j, j = 0 the newest, the next point is the mixture
 sum_j a_j g_j, sum_j a_j = 1, whose residual sum_j a_j f_j is shortest (Anderson, J. ACM 12 (1965) 547;
 Walker, Ni, SIAM J. Numer. Anal. 49 (2011) 1715). In differences to the newest residual this is a
-least-squares problem with a few unknowns. Its normal equations come from the inner products of the residuals.
-They are solved by eigenvalues, and directions that rounding has taken over are left out. The method only
-proposes points: bounds come from the residual of the point that it leads to.
+least-squares problem with a few unknowns. Its normal equations come from the inner products of the
+residuals. They are solved by eigenvalues, and directions that rounding has taken over are left out.
+
+Only every fourth step is a mixture, the others are plain (alternating Anderson: Pratapa, Suryanarayana, Pask,
+J. Comput. Phys. 306 (2016) 43). On real graphs that takes as many products as mixing at every step, or fewer
+for high damping, and a fraction of the other work. Plain steps shrink every residual by the damping factor,
+so a bad mixture is soon made good. The method only proposes points: bounds come from the residual of the
+point that it leads to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
+
+DIFFERENCES = 5
+"""Differences of residuals that a mixture uses. Products to 1e-8 for damping .85 and .95 on the graphs of
+slashdot, Enron's mail and the web of trust: 312 in all with 3, 288 with 4, 282 with 5, 275 with 6."""
+
+PERIOD = 4
+"""Steps from one mixture to the next. The same sum with 1, 2, 3, 4, 5: 310, 313, 281, 282, 276."""
 
 CUTOFF = 1e-11
 """Eigenvalues of the scaled normal equations below this share of the largest are rounding: the products come
 from differences of residuals, which keep half of the digits or more."""
 
 
-class History:
-    """The images that a mixture may use, and the inner products of their residuals.
+def mixture(products: Vector) -> Vector:
+    """Return the factors of the images whose residuals have these inner products.
 
     Parameters
     ----------
-    differences : int
-        Maximum number of differences of residuals.
+    products : ndarray of float64, shape (images, images, columns)
+        The newest image first.
+
+    Returns
+    -------
+    ndarray of float64, shape (images, columns)
+        With the sum 1 in each column.
+
+    Examples
+    --------
+    >>> mixture(np.array([[1.0, -2.0], [-2.0, 4.0]])[:, :, None]).ravel()  # f_1 = -2 f_0
+    array([0.66666667, 0.33333333])
     """
-
-    def __init__(self, differences: int) -> None:
-        self._limit = differences + 1
-        self.slots: list[int] = []
-        self._products: dict[tuple[int, int], Vector] = {}
-
-    @property
-    def earlier(self) -> list[int]:
-        """Slots of the residuals that the next one must be multiplied by."""
-        return self.slots[: self._limit - 1]
-
-    def clear(self) -> None:
-        """Forget all images except the newest."""
-        del self.slots[1:]
-
-    def add(self, slot: int, products: Vector) -> None:
-        """Add the newest image with the products of its residual with itself and with `earlier`."""
-        kept = self.earlier if len(products) > 1 else []
-        self.slots = [slot, *kept]
-        for other, product in zip(self.slots, products, strict=True):
-            self._products[slot, other] = self._products[other, slot] = product
-
-    def keep(self, columns: Sequence[int]) -> None:
-        """Go on with some columns only."""
-        self._products = {pair: product[list(columns)] for pair, product in self._products.items()}
-
-    def factors(self, plain: NDArray[np.bool_]) -> Vector | None:
-        """Return the factors of the images in `slots`, shape (slots, columns); None if there is only one.
-
-        Parameters
-        ----------
-        plain : ndarray of bool, shape (columns,)
-            Columns that take the newest image as it is.
-        """
-        if len(self.slots) == 1:
-            return None
-        products = np.array([[self._products[i, j] for j in self.slots] for i in self.slots])
-        newest, others = products[0, 0], products[1:, 0] - products[0, 0]  # <f_0, f_0>, <f_j - f_0, f_0>
-        gram = products[1:, 1:] - products[1:, :1] - products[:1, 1:] + newest
-        inner = _solve(np.moveaxis(gram, -1, 0), -others.T)
-        inner[plain] = 0.0
-        return np.ascontiguousarray(np.vstack([1.0 - inner.sum(1), inner.T]))
+    newest, others = products[0, 0], products[1:, 0] - products[0, 0]  # <f_0, f_0>, <f_j - f_0, f_0>
+    gram = products[1:, 1:] - products[1:, :1] - products[:1, 1:] + newest
+    inner = _solve(np.moveaxis(gram, -1, 0), -others.T)
+    return np.ascontiguousarray(np.vstack([1.0 - inner.sum(1), inner.T]))
 
 
 def _solve(gram: Vector, right: Vector) -> Vector:

@@ -6,7 +6,9 @@ classes, so that neither is imported for a graph of another kind.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,8 @@ class EdgeList:
 
     Attributes
     ----------
-    source, target : ndarray of int32 or int64, shape (edges,)
-        Numbers of nodes; of one type, and in range.
+    source, target : ndarray of int32, shape (edges,)
+        Numbers of nodes, in range.
     weight : ndarray of float64, shape (edges,), or None
     labels : NodeLabels
     directed : bool or None
@@ -35,8 +37,8 @@ class EdgeList:
         Whether an undirected graph lists each edge in both directions.
     """
 
-    source: NDArray[Any]
-    target: NDArray[Any]
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
     weight: Vector | None
     labels: NodeLabels
     directed: bool | None = None
@@ -127,27 +129,32 @@ def from_matrix(X: Csr, labels: Any = None) -> EdgeList:
 def from_networkx(graph: Any, weight: str | None = "weight") -> EdgeList:
     """Convert a NetworkX graph; nodes keep their order, edges without the attribute weigh 1."""
     nodes = list(graph)
-    number = {node: i for i, node in enumerate(nodes)}
-    adjacency, multiple = graph._adj, graph.is_multigraph()
-    source = np.repeat(np.arange(len(nodes)), [len(adjacency[node]) for node in nodes])
-    target = np.fromiter((number[v] for node in nodes for v in adjacency[node]), np.int64)
-    if multiple:
-        parallel = [adjacency[node][v] for node in nodes for v in adjacency[node]]
+    n, rows = len(nodes), [graph._adj[node] for node in nodes]
+    source = np.repeat(np.arange(n), [len(row) for row in rows])
+    names = NodeLabels(range(n) if nodes == list(range(n)) else nodes)
+    ends = chain.from_iterable(rows)
+    if isinstance(names.values, range):
+        target = np.fromiter(ends, np.int64, len(source))
+    else:
+        number = {node: i for i, node in enumerate(nodes)}
+        target = np.fromiter(map(number.__getitem__, ends), np.int64, len(source))
+    records = chain.from_iterable(row.values() for row in rows)
+    weights = None
+    if graph.is_multigraph():  # parallel edges are summed
+        parallel = list(records)
         counts = [len(keys) for keys in parallel]
         source, target = np.repeat(source, counts), np.repeat(target, counts)
-        records = [record for keys in parallel for record in keys.values()]
-    else:
-        records = [record for node in nodes for record in adjacency[node].values()]
-    weights = None
-    if multiple or (
-        weight is not None and any(weight in record for record in records)
-    ):  # parallel edges are summed
-        weights = arguments.numbers("weight", [record.get(weight, 1) for record in records], each="edge")
-    names = NodeLabels(range(len(nodes)) if nodes == list(range(len(nodes))) else nodes)
-    n = len(nodes)
+        weights = _weights_of((record for keys in parallel for record in keys.values()), weight)
+    elif weight is not None and any(records):
+        weights = _weights_of((record for row in rows for record in row.values()), weight)
     return EdgeList(
         narrow(source, n), narrow(target, n), weights, names, graph.is_directed(), not graph.is_directed()
     )
+
+
+def _weights_of(records: Iterable[Mapping[str | None, Any]], weight: str | None) -> Vector:
+    """Return an attribute of edges, 1 for edges without it."""
+    return arguments.numbers("weight", [record.get(weight, 1) for record in records], each="edge")
 
 
 def from_igraph(graph: Any, weight: str = "weight") -> EdgeList:

@@ -20,14 +20,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bmrm.base import interrupts
 from bmrm.base.vectors import Vector
-from bmrm.graph.anderson import History
+from bmrm.graph import anderson
 from bmrm.graph.backends.base import Walk
 
 SLOW_CONTRACTION = 0.6
@@ -84,7 +84,6 @@ class Goal:
     max_time: float = math.inf
     callback: Callback | None = None
     accelerate: str = "auto"
-    differences: int = 3
 
 
 class Outcome(NamedTuple):
@@ -110,17 +109,43 @@ Collect = Callable[[Walk, int, int], Any]
 """Takes what is wanted from a slot and a column of a walk."""
 
 
-@dataclass
 class FixedPoint:
-    """Walks on their way to their fixed points."""
+    """Walks on their way to their fixed points.
 
-    walk: Walk
-    damping: float
-    goal: Goal
-    collect: Collect
-    start: Vector | None = None
-    n_products: int = 0
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    Parameters
+    ----------
+    walk : Walk
+    damping : float
+    goal : Goal
+    collect : callable
+    start : ndarray of float64, optional
+        See `Walk.place`.
+
+    Attributes
+    ----------
+    n_products : int
+        Products of the matrix and a vector so far.
+    """
+
+    def __init__(
+        self, walk: Walk, damping: float, goal: Goal, collect: Collect, start: Vector | None = None
+    ) -> None:
+        self.walk, self.damping, self.goal, self.collect = walk, damping, goal, collect
+        self.start, self.n_products = start, 0
+        count = walk.columns
+        self._outcomes: dict[int, Outcome] = {}
+        self._active = list(range(count))  # the walks that go on, as numbers of the caller
+        self._columns = list(range(count))  # their columns
+        self._n_iter = 0
+        self._newest = 0  # slot of the newest image
+        self._history: list[int] = []  # slots of images whose residuals are kept, the newest first
+        self._mixing = goal.accelerate == "anderson"
+        self._steps_to_mixture = anderson.PERIOD
+        self._residual = np.full(count, np.inf)
+        self._before = np.full(count, np.inf)
+        self._best, self._best_at = np.full(count, np.inf), np.zeros(count, int)
+        self._best_slot: int | None = None  # of a single walk
+        self._sorted_at, self._gap = np.full(count, np.inf), np.zeros(count)
 
     def run(self) -> list[Outcome]:
         """Iterate until every walk has ended; return their outcomes in the order of the columns."""
@@ -128,40 +153,25 @@ class FixedPoint:
             interrupts.AWAITED
         )  # the loop ends after the step that a signal arrives in
         self._began = time.perf_counter()
-        self._prepare()
-        slots, factors = [self._free_slot()], None
-        self.walk.place(slots[0], self.start)
-        self._newest = slots[0]
-        while True:
+        slots, factors = [self._newest], None
+        self.walk.place(self._newest, self.start)
+        while self._active:
             into = self._free_slot()
-            sums = self.walk.step(slots, factors, into, self._history.earlier if self._mixing else [])
+            residual = self.walk.step(slots, factors, into, keep_residual=self._mixing)
             self.n_products += len(self._active)
             self._n_iter += 1
             self._newest = into
-            self._history.add(into, sums.products)
-            self._judge(sums.residual)
-            if not self._active:
-                return [self.outcomes[column] for column in sorted(self.outcomes)]
+            self._history = [into, *self._history[: anderson.DIFFERENCES]] if self._mixing else []
+            self._judge(residual)
             self._drop_finished()
             self._watch_contraction()
             slots, factors = self._next_point()
-
-    def _prepare(self) -> None:
-        count = self.walk.columns
-        self._history = History(self.goal.differences)
-        self._mixing = self.goal.accelerate == "anderson"
-        self._active = list(range(count))  # the walks that go on, as numbers of the caller
-        self._columns = list(range(count))  # their columns
-        self._n_iter = 0
-        self._residual = np.full(count, np.inf)
-        self._before = np.full(count, np.inf)
-        self._best, self._best_at = np.full(count, np.inf), np.zeros(count, int)
-        self._best_slot: int | None = None  # of a single walk
-        self._sorted_at, self._gap = np.full(count, np.inf), np.zeros(count)
+        self.walk.close()
+        return [self._outcomes[number] for number in sorted(self._outcomes)]
 
     def _free_slot(self) -> int:
         """Return a slot that nothing is in that may still be needed."""
-        used = {*self._history.slots, self._best_slot, getattr(self, "_newest", None)}
+        used = {*self._history, self._best_slot, self._newest}
         return next(slot for slot in range(len(used) + 1) if slot not in used)
 
     def _bound(self, residual: Vector, rounding: Vector) -> Vector:
@@ -240,17 +250,16 @@ class FixedPoint:
             if older < bound:
                 slot, residual, bound = self._best_slot, float(self._best[column]), older
         value = self.collect(self.walk, slot, column)
-        self.outcomes[number] = Outcome(value, float(bound), residual, status, self._n_iter)
+        self._outcomes[number] = Outcome(value, float(bound), residual, status, self._n_iter)
         self._columns.remove(column)
         self._active.remove(number)
 
     def _drop_finished(self) -> None:
         """Take finished walks out if that makes steps faster."""
-        if len(self._columns) > FEW_COLUMNS * self.walk.columns:
+        if not self._columns or len(self._columns) > FEW_COLUMNS * self.walk.columns:
             return
         chosen = list(self._columns)
-        self.walk.keep(chosen, self._history.slots)
-        self._history.keep(chosen)
+        self.walk.keep(chosen, {*self._history, self._newest})
         self._columns = list(range(len(chosen)))
         for name in ("_residual", "_before", "_best", "_best_at", "_sorted_at", "_gap"):
             setattr(self, name, getattr(self, name)[chosen])
@@ -265,8 +274,8 @@ class FixedPoint:
 
     def _next_point(self) -> tuple[list[int], Vector | None]:
         """Return the slots and factors of the next point."""
-        if not self._mixing:
-            self._history.clear()
-        worse = self._residual > self._before
-        factors = self._history.factors(worse)
-        return (self._history.slots if factors is not None else self._history.slots[:1]), factors
+        self._steps_to_mixture -= 1
+        if not (self._mixing and self._active) or self._steps_to_mixture > 0 or len(self._history) < 2:
+            return [self._newest], None
+        self._steps_to_mixture = anderson.PERIOD
+        return self._history, anderson.mixture(self.walk.products(self._history))

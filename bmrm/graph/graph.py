@@ -21,6 +21,9 @@ ORDERS = ("auto", "degree", "given")
 NEAR_NODES = 64
 """Edges between nodes whose numbers differ by less likely read a vector from a near cache."""
 
+LOCALITY_SAMPLES = 1 << 16
+"""Edges that are looked at for it."""
+
 MIN_NEAR_SHARE = 0.5
 """Share of such edges from which the order of the input is kept. Degree order halves the time of a product on
 graphs without locality (slashdot 2.1 times faster, an R-MAT graph 1.6 times), and destroys what a crawl in
@@ -127,8 +130,6 @@ class Graph:
     def _build(self, edges: EdgeList, duplicates: str, drop_loops: bool, order: str) -> None:
         n, weight = self.n_nodes, edges.weight
         rule = ("drop" if weight is None else "sum") if duplicates == "auto" else duplicates
-        if rule == "sum" and weight is None:
-            weight = np.ones(len(edges.source))
         self._order = _choose_order(edges, n, order)
         rank = None
         if self._order is not None:
@@ -170,7 +171,7 @@ class Graph:
         return np.flatnonzero(self.in_given_order(self.out_strength() == 0))
 
     def _out_degree(self) -> Indices:
-        return np.bincount(self._sources, minlength=self.n_nodes).astype(np.int64)
+        return _graph.count_nodes(self._sources, self.n_nodes)
 
     def out_strength(self) -> Vector:
         """Return the sum of the weights of each node's edges, in the order in memory."""
@@ -311,8 +312,9 @@ def _choose_order(edges: EdgeList, n: int, order: str) -> NDArray[Any] | None:
     if order == "given" or n == 0 or len(edges.source) == 0:
         return None
     if order == "auto":
-        near = np.abs(edges.source.astype(np.int64) - edges.target) < NEAR_NODES
+        step = max(1, len(edges.source) // LOCALITY_SAMPLES)
+        near = np.abs(edges.source[::step].astype(np.int64) - edges.target[::step]) < NEAR_NODES
         if near.mean() >= MIN_NEAR_SHARE:
             return None
-    degree = np.bincount(edges.target, minlength=n)
+    degree = _graph.count_nodes(edges.target, n)
     return narrow(np.argsort(-degree, kind="stable"), n)

@@ -3,8 +3,9 @@
 The hub and authority vectors are the singular vectors of the largest singular value s of the adjacency matrix
 A: A a = s h, A' h = s a (Kleinberg, J. ACM 46 (1999) 604). Power iteration needs 10 to 110 double products on
 real graphs. The Golub-Kahan process takes the best pair of the Krylov space, after 7 to 23 (Golub, Kahan,
-SIAM J. Numer. Anal. 2 (1965) 205): with full orthogonalisation, and restarted with the best pair when the
-basis is full.
+SIAM J. Numer. Anal. 2 (1965) 205). It keeps the authorities orthogonal, which keeps the hubs so (Simon, Zha,
+SIAM J. Sci. Comput. 21 (2000) 2257), and restarts with the best pair when the basis is full. The residual
+that is reported comes from products of its own.
 
 Which vectors? If A A' is reducible, the largest singular value may belong to several of its components; then
 the vectors are not unique, and the process returns the projection of the vector of ones, a nonnegative
@@ -96,27 +97,27 @@ def hits(
     weighs = uses_weights(weighted, graph)
     if not has_edges(graph, weighs):
         even = np.full(graph.n_nodes, 1.0 / max(graph.n_nodes, 1))
-        unique = graph.n_nodes <= 1
-        return Hits(even, even, graph.labels, 0.0, 0.0, 0.0, 0.0, unique, "converged", 0, 0, 0.0)
+        alone = graph.n_nodes <= 1
+        return Hits(even, even, graph.labels, 0.0, 0.0, 0.0, 0.0, "converged", 0, 0, 0.0, lambda: alone)
     pair = pair_of(graph, weighs)
     found = golub_kahan(pair, tol, max_iter, began + max_time)
     hubs, authorities = (_positive(pair.to_host(vector)) for vector in (found.hubs, found.authorities))
     residual = _residual(pair, found)
     gap = 1.0 - found.second / found.first
-    unique = has_unique_leader(graph, weighs, authorities, math.ldexp(found.first, pair.exponent))
+    value = math.ldexp(found.first, pair.exponent)
     return Hits(
         hubs / hubs.sum(),
         authorities / authorities.sum(),
         graph.labels,
-        math.ldexp(found.first, pair.exponent),
+        value,
         gap,
         residual,
         residual / gap if gap > 0 else math.inf,
-        unique,
         found.status,
         found.n_iter,
         2 * found.n_iter + 2,
         time.perf_counter() - began,
+        lambda: has_unique_leader(graph, weighs, authorities, value),
     )
 
 
@@ -149,8 +150,7 @@ def golub_kahan(pair: Pair, tol: float, max_iter: int, deadline: float) -> Tripl
     second, n_iter = 0.0, 0
     while True:
         k = len(U)
-        # u = A v, v the newest; its part along U is what B has above the diagonal
-        u, alpha = pair.orthogonalise(pair.hubs(V[k]), U)
+        u, alpha = pair.orthogonalise(pair.hubs(V[k]), U[-1:])  # A v less its part along the u before
         U.append(u)
         B[k, k] = alpha
         w, beta = pair.orthogonalise(pair.authorities(u), V)  # A' u - alpha v

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.errors import DataError, ParameterError
+from bmrm.io import edges
 
-MAX_TABLE_RATIO = 8
-"""Ids are numbered by a table of all ids up to the largest if it has at most this many entries per edge."""
+MAX_NODES = 2**31 - 1
+"""Numbers of nodes have 32 bits, which halves what a product reads."""
 
 MAX_SHOWN_CHARS = 40
 """Of a label that a message quotes."""
@@ -98,7 +99,7 @@ def number_nodes(source: Any, target: Any) -> tuple[NDArray[Any], NDArray[Any], 
 
     Returns
     -------
-    source, target : ndarray of int32 or int64
+    source, target : ndarray of int32
     labels : NodeLabels
     """
     one, other = _as_ids("source", source), _as_ids("target", target)
@@ -139,24 +140,16 @@ def _as_ids(what: str, given: Any) -> NDArray[Any] | list[Any]:
 
 def _number_integers(
     source: NDArray[Any], target: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any], NodeLabels]:
-    if len(source) == 0:
-        none = np.zeros(0, np.int32)
-        return none, none, NodeLabels(range(0))
-    low, high = (int(choose([choose(source), choose(target)])) for choose in (np.min, np.max))
-    if low >= 0 and high < MAX_TABLE_RATIO * max(len(source), 1024):
-        there = np.zeros(high + 1, bool)
-        there[source] = True
-        there[target] = True
-        ids = np.flatnonzero(there)
-        if len(ids) == high + 1:  # no gaps: the ids are the numbers
-            return narrow(source, high + 1), narrow(target, high + 1), NodeLabels(range(high + 1))
-        number = np.cumsum(there, dtype=np.int64) - 1
-        number = narrow(number, len(ids))
-        return number[source], number[target], NodeLabels(ids)
-    ids, both = np.unique(np.concatenate([source, target]).astype(np.int64), return_inverse=True)
-    both = narrow(both, len(ids))
-    return both[: len(source)], both[len(source) :], NodeLabels(ids)
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NodeLabels]:
+    if len(source) != len(target):
+        raise DataError(
+            f"edges: found {len(source)} sources and {len(target)} targets, expected equal numbers"
+        )
+    one, other, ids = edges.number_nodes(source, target)
+    if ids is None:
+        n = 1 + max(int(one.max(initial=-1)), int(other.max(initial=-1)))
+        return one, other, NodeLabels(range(n))
+    return one, other, NodeLabels(ids)
 
 
 def _number_objects(
@@ -173,6 +166,8 @@ def _number_objects(
     return narrow(both[0], len(numbers)), narrow(both[1], len(numbers)), NodeLabels(list(numbers))
 
 
-def narrow(numbers: NDArray[Any], n: int) -> NDArray[Any]:
-    """Convert node numbers to int32 if n nodes allow that, in C order; to int64 otherwise."""
-    return np.ascontiguousarray(numbers, np.int32 if n <= np.iinfo(np.int32).max else np.int64)
+def narrow(numbers: NDArray[Any], n: int) -> NDArray[np.int32]:
+    """Convert the numbers of nodes to int32 in C order; raise `DataError` for too many nodes."""
+    if n > MAX_NODES:
+        raise DataError(f"edges: found {n} nodes, expected at most {MAX_NODES}")
+    return np.ascontiguousarray(numbers, np.int32)

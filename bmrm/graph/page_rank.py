@@ -20,14 +20,6 @@ from bmrm.graph.results import Ranking
 
 METHODS = ("auto", "power", "anderson")
 
-DIFFERENCES = 3
-"""Differences of residuals that Anderson's method keeps: on slashdot's graph 5 save 2 of 27 products."""
-
-MORE_DIFFERENCES = 5
-"""For undirected graphs and high damping, which mix more slowly: the web of trust takes 34 instead of 46."""
-
-HIGH_DAMPING = 0.9
-
 
 @interruptible
 def pagerank(
@@ -105,7 +97,7 @@ def pagerank(
     """
     began = time.perf_counter()
     graph = graph if isinstance(graph, Graph) else Graph(graph)
-    goal = make_goal(tol, top, max_iter, max_time, method, callback, damping, graph)
+    goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
     v = restart_vector("personalization", personalization, graph, missing)
     u = restart_vector("dangling", dangling, graph, missing)
     first = restart_vector("start", start, graph, missing)
@@ -142,7 +134,6 @@ def make_goal(
     method: str,
     callback: Callback | None,
     damping: float,
-    graph: Graph,
 ) -> Goal:
     """Validate the options that end a run."""
     if not 0 <= arguments.number("damping", damping) < 1:
@@ -160,6 +151,4 @@ def make_goal(
         raise ParameterError(f"max_time: found {max_time}, expected a positive number of seconds")
     if method not in METHODS:
         raise ParameterError(f"method: found {method!r}, expected one of {', '.join(METHODS)}")
-    slow = damping > HIGH_DAMPING or not graph.directed
-    differences = MORE_DIFFERENCES if slow else DIFFERENCES
-    return Goal(tol, top, max_iter, max_time, callback, method, differences)
+    return Goal(tol, top, max_iter, max_time, callback, method)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +40,16 @@ def ranked(scores: Vector, count: int) -> NDArray[np.intp]:
     else:
         places = np.arange(len(scores))
     return places[np.lexsort((places, -scores[places]))][:count]
+
+
+def count_proven(scores: Vector, bound: float) -> int:
+    """Return the number of leading ranks whose order a bound proves, for scores in any order."""
+    count = FIRST_SORTED
+    while True:
+        found = proven_ranks(scores[ranked(scores, count + 1)], bound)
+        if found <= count or count >= len(scores):
+            return min(found, len(scores))
+        count *= 8
 
 
 @dataclass(frozen=True)
@@ -79,12 +90,7 @@ class Ranking:
     @cached_property
     def proven(self) -> int:
         """Number of leading ranks in a proven order: each score exceeds the next by more than the bound."""
-        count = FIRST_SORTED
-        while True:
-            found = proven_ranks(self.scores[ranked(self.scores, count + 1)], self.error_bound)
-            if found <= count or count >= len(self.scores):
-                return min(found, len(self.scores))
-            count *= 8
+        return count_proven(self.scores, self.error_bound)
 
     def top(self, count: int = 10) -> list[tuple[Any, float]]:
         """Return labels and scores of the first nodes, ties in the order of the labels."""
@@ -206,11 +212,11 @@ class Hits:
         this times ``||A||``.
     error_estimate : float
         ``residual / gap``, about the angle to the exact vectors. An estimate, since the gap is one.
-    unique : bool
-        Whether the largest singular value appears to be simple; if not, the vectors depend on the start.
     status : {"converged", "max_iter", "max_time", "interrupted", "precision"}
     n_iter, n_products : int
     seconds : float
+    find_unique : callable
+        What `unique` calls.
     """
 
     hubs: Vector
@@ -220,14 +226,22 @@ class Hits:
     gap: float
     residual: float
     error_estimate: float
-    unique: bool
     status: str
     n_iter: int
     n_products: int
     seconds: float
+    find_unique: Callable[[], bool] = field(repr=False)
 
     def __post_init__(self) -> None:
         make_arrays_read_only(self, "hubs", "authorities")
+
+    @cached_property
+    def unique(self) -> bool:
+        """Whether one component alone has the largest singular value; if not, other vectors are answers too.
+
+        Found when it is asked for, by comparing components, which takes about as long as `hits` itself.
+        """
+        return self.find_unique()
 
     def top(self, count: int = 10, what: str = "authorities") -> list[tuple[Any, float]]:
         """Return labels and scores of the first authorities or hubs."""

@@ -20,7 +20,7 @@ from bmrm.graph.fixed_point import Callback, Collect, FixedPoint, Outcome
 from bmrm.graph.graph import Graph
 from bmrm.graph.page_rank import make_goal, uses_weights
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
-from bmrm.graph.results import Walks, proven_ranks
+from bmrm.graph.results import Walks, count_proven, proven_ranks
 
 MAX_BATCH = 32
 """Columns of one read of the matrix."""
@@ -97,7 +97,7 @@ def random_walk(
     """
     began = time.perf_counter()
     graph = graph if isinstance(graph, Graph) else Graph(graph)
-    goal = make_goal(tol, top, max_iter, max_time, method, callback, damping, graph)
+    goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
     graph = graph.undirected() if arguments.flag("undirected", undirected) else graph
     wanted = as_queries(queries)
     size = DEFAULT_BATCH if batch is None else arguments.integer("batch", batch)
@@ -176,7 +176,7 @@ def _gather(
         scores = (
             np.column_stack([found.value for found in outcomes]) if count else np.zeros((graph.n_nodes, 0))
         )
-        proven = [proven_ranks(-np.sort(-found.value), found.error_bound) for found in outcomes]
+        proven = [count_proven(found.value, found.error_bound) for found in outcomes]
     else:
         nodes, scores = np.full((count, top), -1), np.zeros((count, top))
         proven = []

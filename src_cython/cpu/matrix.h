@@ -132,6 +132,15 @@ void for_columns(i64 K, const Body& body) {
     }
 }
 
+/// The vectors first to first + columns - 1 if they lie side by side, ld numbers per row; null otherwise.
+template <class T>
+T* side_by_side(Vectors<T> vectors, i64 first, i64 columns, i64 ld) {
+    if (vectors.step != ld || columns != ld) return nullptr;
+    for (i64 c = 1; c < columns; ++c)
+        if (vectors.at[first + c] != vectors.at[first] + c) return nullptr;
+    return vectors.at[first];
+}
+
 /// Copies some rows of the vectors first to first + columns - 1 side by side: ld numbers per row, those after
 /// the vectors' are zero.
 inline void pad_rows(Vectors<const double> from, i64 first, i64 columns, Range rows, i64 ld, double* to) {

@@ -69,20 +69,32 @@ class SparseMatrix final : public Matrix, public Rows {
         i64 tiles = static_cast<i64>(tiles_.tiles.size()), pieces = static_cast<i64>(tiles_.pieces.size());
         int threads = threads_for((nnz_ + m_) * K, threads_);
         for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
-            Buffer<double> in = scratch_.take(d_ * ld), sums(pieces * ld);
-            pad_all(W, first, columns, d_, ld, threads, in.get());
+            // Vectors that lie as the kernels want them are neither copied there nor back.
+            const double* in = side_by_side(W, first, columns, ld);
+            double* const whole = side_by_side(out, first, columns, ld);
+            Buffer<double> padded = scratch_.take(in ? 0 : d_ * ld), sums(pieces * ld);
+            if (!in) {
+                pad_all(W, first, columns, d_, ld, threads, padded.get());
+                in = padded.get();
+            }
             for_each_task(tiles + pieces, threads, [&](i64 t) {
                 if (t >= tiles) {
                     const auto& piece = tiles_.pieces[t - tiles];
                     const i64 span[2] = {piece.begin, piece.end};
-                    kernels.rows_many[kernel](span, idx_.get(), val_, 0, 1, in.get(), false,
+                    kernels.rows_many[kernel](span, idx_.get(), val_, 0, 1, in, false,
                                               sums.get() + (t - tiles) * ld);
+                    return;
+                }
+                if (whole) {
+                    const Range rows = tiles_.tiles[t];
+                    kernels.rows_many[kernel](ptr_ + rows.begin, idx_.get(), val_, 0, rows.end - rows.begin,
+                                              in, false, whole + rows.begin * ld);
                     return;
                 }
                 double some[kPaddedRows * kWidth[kWidths - 1]];
                 for (i64 i = tiles_.tiles[t].begin; i < tiles_.tiles[t].end; i += kPaddedRows) {
                     i64 end = std::min(i + kPaddedRows, tiles_.tiles[t].end);
-                    kernels.rows_many[kernel](ptr_ + i, idx_.get(), val_, 0, end - i, in.get(), false, some);
+                    kernels.rows_many[kernel](ptr_ + i, idx_.get(), val_, 0, end - i, in, false, some);
                     unpad_rows(some, ld, {i, end}, first, columns, out);
                 }
             });
@@ -91,7 +103,7 @@ class SparseMatrix final : public Matrix, public Rows {
                 for (const auto& piece : tiles_.pieces) vector[piece.row * out.step] = 0;
                 for (i64 p = 0; p < pieces; ++p) vector[tiles_.pieces[p].row * out.step] += sums[p * ld + c];
             }
-            scratch_.keep(std::move(in));
+            scratch_.keep(std::move(padded));
         });
     }
 

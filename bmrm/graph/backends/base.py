@@ -16,9 +16,9 @@ product without a question to the host in between.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -53,21 +53,6 @@ class Restarts:
     relative_error: float = 0.0
 
 
-class StepSums(NamedTuple):
-    """Sums of one step, per walk.
-
-    Attributes
-    ----------
-    residual : ndarray of float64, shape (columns,)
-        The l1 norm of ``T(x) - x``, as computed.
-    products : ndarray of float64, shape (1 + len(against), columns)
-        Inner products of the residual with itself and with earlier residuals.
-    """
-
-    residual: Vector
-    products: Vector
-
-
 class Walk(Protocol):
     """Walks on one graph that are computed together, with their points."""
 
@@ -79,10 +64,8 @@ class Walk(Protocol):
     def place(self, slot: int, start: Vector | None = None) -> None:
         """Put the restart vectors into a slot, or for one walk a start in the order of the labels."""
 
-    def step(
-        self, slots: Sequence[int], factors: Vector | None, into: int, against: Sequence[int]
-    ) -> StepSums:
-        """Compute T of a mixture x of images.
+    def step(self, slots: Sequence[int], factors: Vector | None, into: int, *, keep_residual: bool) -> Vector:
+        """Compute T of a mixture x of images; return the l1 norm of ``T(x) - x`` as computed, per walk.
 
         Parameters
         ----------
@@ -91,10 +74,13 @@ class Walk(Protocol):
         factors : ndarray of float64, shape (len(slots), columns), or None
             Their factors; negative entries of the mixture become 0. None: x is the only image.
         into : int
-            Slot for T(x) and for the residual T(x) - x.
-        against : sequence of int
-            Slots of the earlier residuals to multiply by.
+            Slot for T(x).
+        keep_residual : bool
+            Whether to keep ``T(x) - x`` in the slot as well, for `products`.
         """
+
+    def products(self, slots: Sequence[int]) -> Vector:
+        """Return the inner products of residuals, shape (len(slots), len(slots), columns)."""
 
     def rounding(self) -> Vector:
         """Bound the l1 norm of the rounding errors of the last T(x), per walk."""
@@ -108,8 +94,11 @@ class Walk(Protocol):
     def scores(self, slot: int, column: int) -> Vector:
         """Return a vector in the order of the labels."""
 
-    def keep(self, columns: Sequence[int], slots: Sequence[int]) -> None:
+    def keep(self, columns: Sequence[int], slots: Collection[int]) -> None:
         """Go on with some of the walks only, and with what is in these slots."""
+
+    def close(self) -> None:
+        """Give the memory back; the walk is not used any more."""
 
 
 class Transitions(Protocol):

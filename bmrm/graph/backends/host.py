@@ -5,7 +5,8 @@ computed entry of t has a relative error of at most (a_i + 3) u to first order, 
 additions that a term of row i goes through: 1 or 2 units are due to the messages x_j / s_j or the rounded
 weights w_ij / s_j, the rest to the sum s_j. Times d and plus the restart terms, T(x)_i has the error
 
-    |error_i| <= u ((a_i + C) d t_i + (b + D) ((1 - d) v_i + d m u_i)),
+    |error_i| <= u ((a_i + C) d t_i + (b + D) ((1 - d) v_i + d m u_i)) <= u (a_i T(x)_i + C d t_i + (b + D)
+    ...),
 
 b the additions of the sum over dangling nodes. The sum over i bounds the l1 norm. It weighs each row's
 additions by the row's score: a hub with 10^6 in-links and 1 % of the mass costs 1 % of 10^6 / 8 units.
@@ -15,15 +16,16 @@ exact arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import Indices, Vector, norm
+from bmrm.base.vectors import Indices, Vector, dot, norm
 from bmrm.graph import _graph
-from bmrm.graph.backends.base import Restarts, StepSums
+from bmrm.graph.backends.base import Restarts
 from bmrm.graph.graph import Graph
 from bmrm.matrix import _cpu
 
@@ -59,6 +61,14 @@ PIECE_ENTRIES = 1 << 17
 JOIN_ADDITIONS = 8
 """Additions that join the partial sums of a row, and the restart terms, with some to spare."""
 
+SPARE_COLUMNS = 16
+"""Columns of arrays that are kept from one run to the next, as many as a run with one walk uses. Fresh memory
+costs a tenth of the time of a run, since the system has to clear it."""
+
+ENOUGH_LEFT = 0.7
+"""Share of the length of a vector that must be left after orthogonalisation, or it is done a second time
+(Daniel, Gragg, Kaufman, Stewart, Math. Comp. 30 (1976) 772)."""
+
 
 def count_row_additions(entries: NDArray[Any], columns: int) -> Vector:
     """Bound the additions that a term goes through in the product of rows with these numbers of entries."""
@@ -89,7 +99,7 @@ class HostTransitions:
                 shares = weights / sums[sources]
             values: Vector | None = np.where(sums[sources] > 0, shares, 0.0)
         else:
-            values, degree = None, np.bincount(sources, minlength=self.n)
+            values, degree = None, _graph.count_nodes(np.ascontiguousarray(sources), self.n)
             self.scale = np.divide(1.0, degree, out=np.zeros(self.n), where=degree > 0)
         shape = (self.n, self.n)
         by_popularity = False if graph.is_reordered else None
@@ -102,9 +112,24 @@ class HostTransitions:
             transpose=False,
             by_popularity=by_popularity,
         )
+        self._spare: list[Vector] = []
 
     def walk(self, damping: float, restarts: Restarts) -> HostWalk:
         return HostWalk(self, damping, restarts)
+
+    def take_array(self, columns: int) -> Vector:
+        """Return an array of shape (n, columns) with any content, if possible one that a walk gave back."""
+        for place, array in enumerate(self._spare):
+            if array.shape[1] == columns:
+                with contextlib.suppress(IndexError):  # another thread took it
+                    return self._spare.pop(place)
+        return np.empty((self.n, columns))
+
+    def give_back(self, arrays: Iterable[Vector]) -> None:
+        """Keep arrays for the next walk, up to `SPARE_COLUMNS`."""
+        for array in arrays:
+            if sum(kept.shape[1] for kept in self._spare) + array.shape[1] <= SPARE_COLUMNS:
+                self._spare.append(array)
 
 
 class HostWalk:
@@ -114,7 +139,6 @@ class HostWalk:
         self._transitions, self._graph = transitions, transitions.graph
         self._damping, self._restarts = damping, restarts
         self.columns = restarts.n_columns
-        n = transitions.n
         self._uniform = restarts.vector is None and restarts.nodes is None
         self._v = None if restarts.vector is None else self._graph.in_memory_order(restarts.vector)
         self._u = None if restarts.dangling is None else self._graph.in_memory_order(restarts.dangling)
@@ -123,14 +147,15 @@ class HostWalk:
             self._make_restart_dense()
         self._images: dict[int, Vector] = {}
         self._residuals: dict[int, Vector] = {}
-        self._begin(n)
+        self._begin()
 
-    def _begin(self, n: int) -> None:
+    def _begin(self) -> None:
         """Make the arrays and the passes for the present number of walks."""
-        shape = (n, self.columns)
         self._passes = _graph.Passes(self._transitions.scale, self.columns, self._graph.threads)
         self._additions = count_row_additions(self._transitions.entries, self.columns)
-        self._point, self._messages, self._product = (np.empty(shape) for _ in range(3))
+        self._longest = self._additions.max(initial=0.0)
+        self._point, self._messages = (self._transitions.take_array(self.columns) for _ in range(2))
+        self._sent: int | None = None  # slot of the image whose messages are there, with their sums
 
     def _sorted_entries(self, restarts: Restarts) -> tuple[Indices, Indices, Vector] | None:
         if restarts.nodes is None:
@@ -160,24 +185,24 @@ class HostWalk:
 
     def _array(self, arrays: dict[int, Vector], slot: int) -> Vector:
         if slot not in arrays:
-            arrays[slot] = np.empty((self._transitions.n, self.columns))
+            arrays[slot] = self._transitions.take_array(self.columns)
         return arrays[slot]
 
-    def step(
-        self, slots: Sequence[int], factors: Vector | None, into: int, against: Sequence[int]
-    ) -> StepSums:
+    def step(self, slots: Sequence[int], factors: Vector | None, into: int, *, keep_residual: bool) -> Vector:
         images = [self._images[slot] for slot in slots]
-        self._mass = self._passes.messages(images, factors, self._point, self._messages)
+        if factors is not None or self._sent != slots[0]:
+            self._sums = self._passes.messages(images, factors, self._point, self._messages)
         point = self._point if factors is not None else images[0]
+        image = self._array(self._images, into)
         if self.columns == 1:
-            self._transitions.matrix.matvec(self._messages[:, 0], self._product[:, 0])
+            self._transitions.matrix.matvec(self._messages[:, 0], image[:, 0])
         else:
-            self._transitions.matrix.matmat(self._messages, self._product)
-        d, lost = self._damping, self._mass[1]
+            self._transitions.matrix.matmat(self._messages, image)
+        d, (self._mass, lost) = self._damping, self._sums
         direct = self._u is None
         self._restart_mass = (1.0 - d) + d * lost if direct else np.full(self.columns, 1.0 - d)
         self._dangling_mass = np.zeros(self.columns) if direct else d * lost
-        sums = self._passes.update(
+        found = self._passes.update(
             d,
             self._restart_mass,
             self._v,
@@ -186,29 +211,33 @@ class HostWalk:
             self._u,
             None,
             self._entries,
-            self._product,
             point,
-            self._array(self._images, into),
-            self._array(self._residuals, into),
-            [self._residuals[slot] for slot in against],
+            image,
+            self._array(self._residuals, into) if keep_residual else None,
+            self._messages,
         )
-        return StepSums(sums[0], sums[1:])
+        self._sent, self._sums = into, found[1:]
+        return np.asarray(found[0])
+
+    def products(self, slots: Sequence[int]) -> Vector:
+        return self._passes.products([self._residuals[slot] for slot in slots])
 
     def rounding(self) -> Vector:
-        """Bound the l1 norm of the rounding errors of the last step; see the top of this file."""
-        additions = self._passes.weighted_sums(self._additions, self._product)
-        product = additions + PRODUCT_ROUNDINGS * (self._mass[0] - self._mass[1])
-        return self._bound(product)
+        assert self._sent is not None
+        return self._bound(self._passes.weighted_sums(self._additions, self._images[self._sent]))
 
     def rounding_at_most(self) -> Vector:
-        return self._bound((self._additions.max(initial=0.0) + PRODUCT_ROUNDINGS) * self._mass[0])
+        return self._bound(
+            self._longest * (self._damping * self._mass + self._restart_mass + self._dangling_mass)
+        )
 
-    def _bound(self, product: Vector) -> Vector:
-        """Bound the rounding, given the product's part over d and the unit roundoff."""
+    def _bound(self, additions: Vector) -> Vector:
+        """Bound the rounding, given the image weighted by the additions of its rows."""
         restarts = self._restarts.relative_error / UNIT + RESTART_ROUNDINGS
         restarts += _graph.count_additions(self._transitions.n, self.columns)
-        mass = self._restart_mass + self._dangling_mass
-        return HIGHER_ORDER * UNIT * (self._damping * product + restarts * mass) + TINY
+        others = PRODUCT_ROUNDINGS * self._damping * self._mass
+        others += restarts * (self._restart_mass + self._dangling_mass)
+        return np.asarray(HIGHER_ORDER * UNIT * (additions + others) + TINY)
 
     @property
     def norm_error(self) -> float:
@@ -227,9 +256,9 @@ class HostWalk:
         return nodes[order].astype(np.int64), found[order]
 
     def scores(self, slot: int, column: int) -> Vector:
-        return np.ascontiguousarray(self._graph.in_given_order(self._images[slot][:, column]))
+        return np.array(self._graph.in_given_order(self._images[slot][:, column]))
 
-    def keep(self, columns: Sequence[int], slots: Sequence[int]) -> None:
+    def keep(self, columns: Sequence[int], slots: Collection[int]) -> None:
         chosen = list(columns)
         for arrays in (self._images, self._residuals):
             for slot in list(arrays):
@@ -246,7 +275,12 @@ class HostWalk:
         self.columns = len(chosen)
         if self.columns == 1:
             self._make_restart_dense()
-        self._begin(self._transitions.n)
+        self._begin()
+
+    def close(self) -> None:
+        self._transitions.give_back(
+            [*self._images.values(), *self._residuals.values(), self._point, self._messages]
+        )
 
 
 class HostPair:
@@ -277,12 +311,19 @@ class HostPair:
         return self._matrix.rmatvec(authorities)
 
     def orthogonalise(self, vector: Vector, basis: Sequence[Vector]) -> tuple[Vector, float]:
-        vector = vector.copy()
-        for _ in range(2):  # twice is enough (Giraud, Langou, Rozloznik, 2005)
+        found, term = vector.copy(), np.empty(self.n)
+        before = norm(found)
+        for _ in range(2):
             for each in basis:
-                vector -= float(np.einsum("i,i->", each, vector)) * each
-        length = norm(vector)
-        return (vector / length if length > 0 else vector), length
+                np.multiply(each, -dot(each, found), out=term)
+                found += term
+            length = norm(found)
+            if length > ENOUGH_LEFT * before:  # else cancellation has let the basis in again
+                break
+            before = length
+        if length > 0:
+            found /= length
+        return found, length
 
     def combine(self, basis: Sequence[Vector], factors: Vector) -> Vector:
         found = np.zeros(self.n)
