@@ -52,7 +52,7 @@ def parameters_table() -> str:
         parameter = ""
         if cls.parameter is not None:
             spec = losses.PARAMETERS[cls.parameter]
-            parameter = f"`{cls.parameter}` = {spec.default:g}: {spec.help}"
+            parameter = f"`{cls.parameter}` = {cls.default_text or f'{spec.default:g}'}: {spec.help}"
         intercept = "always" if cls.needs_intercept else "no" if cls.no_intercept else "yes"
         intercept = "penalised" if cls.several else intercept
         rows.append([f"`{name}`", LABELS[cls.task], parameter, intercept])

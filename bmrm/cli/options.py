@@ -272,7 +272,7 @@ def build_parser() -> CommandParser:
             dest=_LOSS_PREFIX + name,
             type=real("a number"),
             metavar="X",
-            help=f"{parameter.help} ({', '.join(parameter.losses)}; default: {parameter.default:g})",
+            help=f"{parameter.help} ({', '.join(parameter.losses)}; default: {_default_text(parameter)})",
         )
     _add(problem, "--reg", choices=["l2", "l1", "elastic_net"], help="regularisation")
     _add(
@@ -463,6 +463,16 @@ def add_format(group: Any) -> None:
     )
     group.add_argument(
         "--labels", metavar="FILE", help="labels of data without, as .mtx and .npy: one number per line"
+    )
+
+
+def _default_text(parameter: Any) -> str:
+    """Return the default of a parameter, and that of losses for which it is not a number."""
+    from bmrm.losses import LOSSES
+
+    others = {name: LOSSES[name].default_text for name in parameter.losses}
+    return ", ".join(
+        [f"{parameter.default:g}", *(f"{name}: {text}" for name, text in others.items() if text)]
     )
 
 

@@ -130,7 +130,12 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
     ranking = _read_ranking(options, model) if model.task == "ranking" else None
     groups = None if ranking is None else ranking.qid
     scores = metrics.for_task(
-        model.task, model.classes, model.loss_params, groups, probabilities=model.loss == "softmax"
+        model.task,
+        model.classes,
+        model.loss_params,
+        groups,
+        probabilities=model.loss == "softmax",
+        at_positives=model.loss == "recall_at_k",
     )
     fit = None
     if with_probabilities and model.task == "binary" and model.classes is not None:

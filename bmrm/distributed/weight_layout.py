@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bmrm.base.arguments import numbers
+from bmrm.base.arguments import numbers, refuse
 from bmrm.errors import ParameterError
 from bmrm.matrix.gpu.devices import gpu
 
@@ -81,11 +81,7 @@ def resolve_weight_layout(
     >>> resolve_weight_layout("auto", None, whole_cuts=True, columns=5000, device="cpu")
     'owned'
     """
-    if weights not in WEIGHT_LAYOUTS:
-        raise ParameterError(
-            f"weights: found {weights!r}, expected one of {', '.join(WEIGHT_LAYOUTS)} "
-            "(weights of rows are sample_weight)"
-        )
+    check_weight_layout(weights)
     if weights == "owned" and why_not is not None:
         raise ParameterError(f"weights owned: {why_not}; use replicated weights")
     if weights != "auto":
@@ -94,6 +90,18 @@ def resolve_weight_layout(
         return "replicated"
     on_cpu = device == "cpu" or (device == "auto" and gpu() is None)
     return "owned" if whole_cuts and columns >= MIN_OWNED_COLUMNS_OF_WHOLE_CUTS and on_cpu else "auto"
+
+
+def check_weight_layout(weights: Any) -> None:
+    """Raise `ParameterError` for anything except the name of a layout, such as weights of rows."""
+    if not isinstance(weights, str):
+        expected = f"one of {', '.join(WEIGHT_LAYOUTS)}; did you mean 'sample_weight'?"
+        refuse("weights", weights, expected)
+    if weights not in WEIGHT_LAYOUTS:
+        raise ParameterError(
+            f"weights: found {weights!r}, expected one of {', '.join(WEIGHT_LAYOUTS)} "
+            "(weights of rows are sample_weight)"
+        )
 
 
 def weight_bytes(weights: int, ranks: int, touched: int | None = None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bmrm import losses
+from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Vector
 from bmrm.errors import Interrupted, ParameterError
 from bmrm.estimators.progress import CallbackSupportMixin, Report
@@ -77,11 +77,11 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
             return loss
         known = [name for name, cls in losses.LOSSES.items() if cls.task in self.tasks]
         if loss not in known:
-            close = difflib.get_close_matches(str(loss), known, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = suggest(str(loss), known)
             raise ParameterError(f"loss: found {loss!r}, expected one of {', '.join(known)}{hint}")
         parameter = losses.LOSSES[loss].parameter
-        return losses.get(loss, **({} if parameter is None else {parameter: getattr(self, parameter)}))
+        given = None if parameter is None else getattr(self, parameter)
+        return losses.get(loss, **({} if parameter is None or given is None else {parameter: given}))
 
     def _strength(self) -> dict[str, Any]:
         """Return the option lam or C."""

@@ -206,8 +206,10 @@ class BMRMClassifier(_LinearClassifier):
         Maximum device memory; see `bmrm.Dataset`. Give it if several processes share a GPU.
     n_jobs : int, optional
         Number of threads, by joblib's conventions; default: chosen by the core. No result depends on it.
-    h, beta, k : float, default 0.5, 1.0, 10.0
-        Parameters of huber_hinge, f_beta, and precision_at_k and recall_at_k.
+    h, beta : float, default 0.5, 1.0
+        Parameters of huber_hinge and f_beta.
+    k : float, optional
+        Parameter of precision_at_k (default: 10) and recall_at_k (default: the number of positive rows).
     costs : array_like of shape (n_classes, n_classes), optional
         For hinge and more than two classes: the cost of predicting one class (column) for another (row).
 
@@ -262,7 +264,7 @@ class BMRMClassifier(_LinearClassifier):
         n_jobs: int | None = None,
         h: float = 0.5,
         beta: float = 1.0,
-        k: float = 10.0,
+        k: float | None = None,
         costs: Any = None,
     ) -> None:
         self.loss = loss
@@ -420,7 +422,7 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
         n_jobs: int | None = None,
         h: float = 0.5,
         beta: float = 1.0,
-        k: float = 10.0,
+        k: float | None = None,
         costs: Any = None,
     ) -> None:
         self.loss = loss

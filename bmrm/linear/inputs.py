@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from numpy.typing import DTypeLike
 
 from bmrm.base.arguments import flag, refuse
-from bmrm.distributed.weight_layout import resolve_weight_layout, why_not_owned
+from bmrm.base.suggestions import suggest
+from bmrm.distributed.weight_layout import check_weight_layout, resolve_weight_layout, why_not_owned
 from bmrm.errors import ParameterError
-from bmrm.linear.regularizers import NAMES
-from bmrm.losses import Loss, Structured
+from bmrm.linear.regularizers import DEFAULT_LAM, NAMES
+from bmrm.losses import PARAMETERS, Loss, Structured
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 from bmrm.matrix.row_weights import ClassWeight
@@ -26,7 +27,7 @@ class Options:
     """The options of `solve`, except data, ranks and loss; see there."""
 
     reg: str
-    lam: float
+    lam: float  # not used if C is given
     C: float | None
     l1_ratio: float | None
     positive: bool
@@ -56,8 +57,23 @@ class Options:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Options:
-        """Return the options among the arguments of `solve`."""
-        return cls(**{field.name: arguments[field.name] for field in fields(cls)})
+        """Return the options among the arguments of `solve`, with the default of lam."""
+        given = {field.name: arguments[field.name] for field in fields(cls)}
+        if given["lam"] is None:
+            given["lam"] = DEFAULT_LAM
+        elif given["C"] is not None:
+            raise ParameterError("lam, C: found both, expected one of them")
+        return cls(**given)
+
+
+def check_keywords(names: Iterable[str], caller: str) -> None:
+    """Raise for keywords that are neither arguments of `solve` nor parameters of any loss."""
+    known = [*(field.name for field in fields(Options)), "X", "y", "loss", "comm", *PARAMETERS, "costs"]
+    for name in names:
+        if name not in known:
+            raise ParameterError(
+                f"{name}: no argument of {caller} and no parameter of a loss{suggest(name, known)}"
+            )
 
 
 def local_rows(X: Any, y: Any, comm: Any) -> tuple[Any, Any, Any]:
@@ -94,6 +110,7 @@ def choose_weight_layout(
     device: str,
 ) -> str:
     """Return how ranks keep the weights, "auto" if that is left open; raise if the layout is not possible."""
+    check_weight_layout(weights)
     positive = flag("positive", positive)
     if not isinstance(reg, str):
         refuse("reg", reg, f"one of {', '.join(NAMES)}")

@@ -19,7 +19,14 @@ from bmrm.linear.backends.base import Backend
 from bmrm.linear.backends.choose import backend_of
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.cuts_per_pass import asked_cuts, oracle_cuts
-from bmrm.linear.inputs import Options, choose_weight_layout, local_rows, make_dataset, make_group
+from bmrm.linear.inputs import (
+    Options,
+    check_keywords,
+    choose_weight_layout,
+    local_rows,
+    make_dataset,
+    make_group,
+)
 from bmrm.linear.intercept import Intercept, intercept_of, operator_of
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
@@ -57,7 +64,7 @@ def solve(
     y: Any = None,
     loss: str | Loss = "hinge",
     reg: str = "l2",
-    lam: float = 1e-4,
+    lam: float | None = None,
     *,
     C: float | None = None,
     l1_ratio: float | None = None,
@@ -105,7 +112,7 @@ def solve(
     lam : float, default 1e-4
         Strength of the regulariser, positive.
     C : float, optional
-        Inverse strength as in LIBLINEAR; replaces ``lam``: ``lam = 1 / (C sum_i s_i)``. C multiplies a sum
+        Inverse strength as in LIBLINEAR, instead of ``lam``: ``lam = 1 / (C sum_i s_i)``. C multiplies a sum
         over rows. So multiplying all weights by k is the same as multiplying C by k, while with a given
         ``lam`` it changes nothing.
     l1_ratio : float, optional
@@ -176,7 +183,7 @@ def solve(
     Raises
     ------
     ParameterError
-        If an argument is out of its range.
+        If an argument is unknown or out of its range, or lam and C are both given.
     DataError
         If data, labels or weights cannot be used, see `Dataset`; or if a checkpoint is damaged or of other
         data.
@@ -201,6 +208,7 @@ def solve(
     """
     arguments = locals() | loss_params
     del arguments["loss_params"]
+    check_keywords(loss_params, "solve")
     options = Options.of(arguments)
     X, y, comm = local_rows(X, y, comm)
     if comm is not None or getattr(X, "group", None) is not None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bmrm.base.arguments import refuse
+from bmrm.base.suggestions import suggest
 from bmrm.errors import ParameterError
 from bmrm.losses.base import PARAMETERS, About, CallableLoss, Loss, NamedLoss, Parameter, ScalarLoss
 from bmrm.losses.binary import Exponential, Hinge, HuberHinge, Logistic, SquaredHinge
@@ -119,5 +120,6 @@ def get(loss: str | Loss, **params: Any) -> Loss:
             )
         return loss
     if not isinstance(loss, str) or loss not in LOSSES:
-        refuse("loss", loss, f"one of {', '.join(NAMES)}")
+        hint = suggest(loss, NAMES) if isinstance(loss, str) else ""
+        refuse("loss", loss, f"one of {', '.join(NAMES)}{hint}")
     return LOSSES[loss](**params)

@@ -165,7 +165,8 @@ class PrecisionAtK(_AtK):
 class RecallAtK(_AtK):
     """Upper bound of 1 - recall, over the labellings with at most k positive rows.
 
-    As in svm_perf, k is at least the number of positives, so that the true labelling is among them.
+    As in svm_perf, k is at least the number of positives, so that the true labelling is among them. That
+    number is the default.
 
     Examples
     --------
@@ -174,10 +175,20 @@ class RecallAtK(_AtK):
     1.25
     """
 
-    name, task = "recall_at_k", "binary"
+    name, task, default_text = "recall_at_k", "binary", "the number of positive rows"
     about = _about("recall(y, y')", " with at most k positive")
 
+    def __init__(self, **params: float) -> None:
+        super().__init__(**params)
+        self._at_positives = "k" not in params
+
+    @property
+    def params(self) -> dict[str, float]:
+        return {} if self._at_positives else super().params
+
     def _k_and_beta(self, rows: int, positives: int) -> tuple[int, float]:
+        if self._at_positives:
+            return positives, 1.0
         k = self.count(rows)
         if k < positives:
             raise DataError(

@@ -98,6 +98,7 @@ def test_queries_stay_together_in_cross_validation(folder, bmrm_train):
         ("f_beta", ["--beta", "2", "--intercept"], "f_beta"),
         ("precision_at_k", ["--k", "10"], "precision_at_k"),
         ("recall_at_k", ["--k", "0.7", "-B", "1"], "recall_at_k"),
+        ("recall_at_k", [], "recall_at_k"),
         ("prbep", [], "break_even"),
     ],
 )

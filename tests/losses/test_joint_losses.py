@@ -166,6 +166,28 @@ def test_the_risk_bounds_the_loss_of_what_is_predicted(name, seed):
     assert risk >= measures[name]() - 1e-12
 
 
+def test_recall_at_the_number_of_positives():
+    """The default k of recall_at_k is the number of positives, also in metrics, folds and models."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(90, 4))
+    y = np.where(X[:, 0] + rng.normal(size=90) > 0, 1.0, -1.0)
+    positives = int((y > 0).sum())
+    assert positives > 10  # at 10, the default of other losses, there is no such loss
+    default, given_k = losses.get("recall_at_k"), losses.get("recall_at_k", k=positives)
+    assert (default.params, given_k.params) == ({}, {"k": float(positives)})
+    u = X[:, 1]
+    assert default.evaluate(u, y)[0] == given_k.evaluate(u, y)[0]
+    one, other = (bmrm.solve(X, y, "recall_at_k", **k) for k in ({}, {"k": positives}))
+    assert (one.w == other.w).all()
+    held_out = (y == 1) * 1.0
+    held_out[:50] = 1.0  # other weights, another number of positives
+    assert bmrm.solve(X, y, "recall_at_k", sample_weight=held_out).status == "converged"
+    report = bmrm.cross_validate(bmrm.Dataset(X, y), 3, loss="recall_at_k", lam=0.01).metrics
+    assert report["recall_at_k"] == report["precision_at_k"] == report["break_even"] > 0.5
+    model = bmrm.Model.from_result(one)
+    assert (model.loss, dict(model.loss_params)) == ("recall_at_k", {})
+
+
 def mean_of_rankable(u, y, groups):
     """Return the mean of 1 - reciprocal rank over the groups with relevant and irrelevant rows."""
     losses_of = []

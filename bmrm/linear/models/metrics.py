@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,9 @@ from bmrm.losses.ranking import discount_divisor, gain
 
 if TYPE_CHECKING:
     from bmrm.linear.models.model import Model
+
+TopK: TypeAlias = 'float | Literal["positives"]'
+"""A number of rows at the top: itself, a fraction below 1 of all rows, or that of the positive rows."""
 
 _SEARCH_BLOCK_ROWS = 1 << 18  # rows ranked at a time, sorted in cache
 
@@ -168,8 +171,9 @@ class BinaryMetrics:
         no part in the other metrics.
     beta : float, optional
         Report F_beta as well.
-    k : float, optional
-        Report precision and recall at the top k as well: a number of rows, or if below 1 a fraction of them.
+    k : float or "positives", optional
+        Report precision and recall at the top k as well: a number of rows, or if below 1 a fraction of them,
+        or the number of positive rows.
 
     Examples
     --------
@@ -180,10 +184,10 @@ class BinaryMetrics:
     (3, 2, 0.6666666666666666, 0.5, 0.5)
     """
 
-    def __init__(self, classes: ArrayLike, *, beta: float | None = None, k: float | None = None) -> None:
+    def __init__(self, classes: ArrayLike, *, beta: float | None = None, k: TopK | None = None) -> None:
         self._classes = known_classes(classes, 2)
         self._beta = None if beta is None else number("beta", beta)
-        self._k = None if k is None else number("k", k)
+        self._k = k if k is None or k == "positives" else number("k", k)
         self._accuracy = Accuracy()
         self._positive, self._negative = _Scores(), _Scores()
 
@@ -212,7 +216,7 @@ class BinaryMetrics:
         """
         (positive, up), (negative, down) = self._positive.joined(), self._negative.joined()
         alike = _are_equal(up, down)
-        if self._k is not None and not alike:
+        if isinstance(self._k, float) and not alike:
             raise ParameterError(
                 "metrics at k: found different weights, expected equal weights, or 0: k is a number of rows"
             )
@@ -232,9 +236,12 @@ class BinaryMetrics:
         if self._beta is not None:
             report["f_beta"] = self._f(found, false, all_positive, self._beta)
         if self._k is not None:
-            rows = len(positive) + len(negative)
-            k = int(self._k) if self._k >= 1 else max(1, round(self._k * rows))
-            at_k = self._at(positive, negative, k) if k <= rows else (None, None)
+            if isinstance(self._k, float):
+                rows = len(positive) + len(negative)
+                k = int(self._k) if self._k >= 1 else max(1, round(self._k * rows))
+                at_k = self._at(positive, negative, k) if k <= rows else (None, None)
+            else:
+                at_k = self._at(positive, negative, all_positive, weights)
             report["precision_at_k"], report["recall_at_k"] = at_k
         return report
 
@@ -621,6 +628,7 @@ def for_task(
     groups: npt.NDArray[np.int64] | None = None,
     *,
     probabilities: bool = False,
+    at_positives: bool = False,
 ) -> Metrics:
     """Return the accumulator for a task.
 
@@ -636,6 +644,9 @@ def for_task(
         The group of each row of a ranking.
     probabilities : bool, default False
         Whether the values of several classes are those of the softmax loss.
+    at_positives : bool, default False
+        Whether a binary task without ``k`` has precision and recall at the number of positive rows, which is
+        the default k of the loss recall_at_k.
 
     Examples
     --------
@@ -654,7 +665,8 @@ def for_task(
             return MultilabelMetrics(classes)
         if task == "label_ranking":
             return LabelRankingMetrics(classes)
-        return BinaryMetrics(classes, beta=known.get("beta"), k=known.get("k"))
+        at_k: TopK | None = "positives" if at_positives else None
+        return BinaryMetrics(classes, beta=known.get("beta"), k=known.get("k", at_k))
     accumulators: dict[str, Callable[[], Metrics]] = {
         "regression": RegressionMetrics,
         "count": CountMetrics,

@@ -39,6 +39,9 @@ __all__ = [
 
 NAMES = ("l2", "l1", "elastic_net")
 
+DEFAULT_LAM = 1e-4
+"""Strength if neither lam nor C is given."""
+
 L1_RATIO = 0.5
 """Default share of the l1 norm in the elastic net."""
 

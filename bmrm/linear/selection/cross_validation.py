@@ -30,6 +30,7 @@ from bmrm import losses
 from bmrm.base.arguments import refuse
 from bmrm.base.interrupts import interruptible
 from bmrm.base.labels import Labels
+from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Indices, Vector
 from bmrm.base.weighting import fill_idle_labels, scale_weights
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
@@ -40,7 +41,7 @@ from bmrm.linear.models import metrics
 from bmrm.linear.models.model import Model
 from bmrm.linear.objective.error_bounds import extent_of, watch
 from bmrm.linear.plan import PlanOptions, make_plan, shared_cuts_pay
-from bmrm.linear.regularizers import L2
+from bmrm.linear.regularizers import DEFAULT_LAM, L2
 from bmrm.linear.result import Result
 from bmrm.linear.selection.folds import (
     CachedProducts,
@@ -124,7 +125,12 @@ class CrossValidation:
         loss, classes = self.results[0].loss, self.results[0].classes
         groups = None if self.groups is None else self.groups[rows]
         scores = metrics.for_task(
-            loss.task, classes, loss.params, groups, probabilities=loss.name == "softmax"
+            loss.task,
+            classes,
+            loss.params,
+            groups,
+            probabilities=loss.name == "softmax",
+            at_positives=loss.name == "recall_at_k",
         )
         several = isinstance(self.targets, list)
         targets = [self.targets[i] for i in rows.tolist()] if several else self.targets[rows]
@@ -380,8 +386,12 @@ def _with_defaults(options: dict[str, Any]) -> dict[str, Any]:
     """Complete the options of `bmrm.solve` that a cross validation takes."""
     for name in options:
         if name not in _DEFAULTS:
-            raise ParameterError(f"{name}: no option of a cross validation")
-    return {**_DEFAULTS, **options}
+            hint = suggest(name, [*_DEFAULTS, *losses.PARAMETERS])
+            raise ParameterError(f"{name}: no option of a cross validation{hint}")
+    if options.get("lam") is not None and options.get("C") is not None:
+        raise ParameterError("lam, C: found both, expected one of them")
+    lam = options.get("lam")
+    return {**_DEFAULTS, **options, "lam": DEFAULT_LAM if lam is None else lam}
 
 
 Solved = tuple[Result, Vector]
