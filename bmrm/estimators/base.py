@@ -155,11 +155,7 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
         models = models or [Model.from_result(result) for result in results]
         for name, value in self._attributes(models).items():
             setattr(self, name, value)
-        for name, field in (
-            ("objective_", "objective"),
-            ("lower_bound_", "lower_bound"),
-            ("dual_gap_", "gap"),
-        ):
+        for name, field in CERTIFICATE.items():
             found = np.array([getattr(result, field) for result in results])
             setattr(self, name, found if len(found) > 1 else float(found[0]))
         self.n_iter_ = max(result.n_iter for result in results)
@@ -189,9 +185,8 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
         def attributes(state: Progress) -> dict[str, Any]:
             w, intercept = state.best()
             # lam changes no prediction, and is known to the core alone if C was given.
-            return self._attributes(
-                [Model(w, intercept, loss.name, loss.task, self._model_classes(), lam=1.0)]
-            )
+            model = Model(w, intercept, loss.name, loss.task, self._model_classes(), lam=1.0)
+            return self._attributes([model])
 
         return attributes
 
