@@ -1,5 +1,6 @@
 """Classifiers: labels, several classes, weights, probabilities, bad input."""
 
+import signal
 import warnings
 
 import numpy as np
@@ -11,7 +12,7 @@ pytest.importorskip("sklearn", minversion="1.6")
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import bmrm
-from bmrm.errors import ParameterError
+from bmrm.errors import Interrupted, ParameterError
 from bmrm.estimators import BMRMClassifier
 from bmrm.losses import CallableLoss
 
@@ -159,6 +160,24 @@ def test_a_loss_of_your_own():
     assert mine.objective_ == pytest.approx(named.objective_, rel=1e-5)
     with pytest.raises(ParameterError, match="found the task regression, expected binary"):
         BMRMClassifier(CallableLoss(lambda u, y: (u, u))).fit(X, y)
+
+
+def test_ctrl_c_leaves_the_best_model_so_far():
+    X, y = problem()
+    calls = []
+
+    def loss(u, y):
+        calls.append(1)
+        if len(calls) == 500:  # some passes have been made
+            signal.raise_signal(signal.SIGINT)
+        return np.maximum(0, 1 - y * u), -y * (y * u < 1)
+
+    model = BMRMClassifier(CallableLoss(loss, task="binary"), lam=1e-4, tol=1e-9)
+    with pytest.raises(Interrupted):
+        model.fit(X, y)
+    assert model.status_ == "interrupted"
+    assert model.dual_gap_ > 0.0
+    assert set(model.predict(X)) <= {0, 1}
 
 
 def test_the_number_of_threads_changes_no_bit():
