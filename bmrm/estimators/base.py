@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,9 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
     def _take(self, results: Sequence[Result], models: Sequence[Model] | None = None) -> None:
         """Fit the attributes from the results of the models."""
         models = models or [Model.from_result(result) for result in results]
+        if hasattr(self, "feature_names_in_"):
+            names = tuple(self.feature_names_in_.tolist())
+            models = [replace(model, feature_names=names) for model in models]
         for name, value in self._attributes(models).items():
             setattr(self, name, value)
         for name, field in CERTIFICATE.items():
@@ -190,7 +194,7 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
 
         return attributes
 
-    def _model_classes(self) -> tuple[float, ...] | None:
+    def _model_classes(self) -> tuple[Any, ...] | None:
         """Return the labels of the core's models."""
         return None
 

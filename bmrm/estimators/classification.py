@@ -87,12 +87,14 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         costs = {"costs": self.costs} if loss.name == "hinge" and self.costs is not None else {}
         return losses.get(JOINT_LOSSES[loss.name], **costs)
 
-    def _model_labels(self) -> Vector:
-        """Return the labels of the classes in the core's models: numbers, or the indices of other labels."""
-        numbers = self.classes_.dtype.kind in "biuf"
-        return self.classes_.astype(np.float64) if numbers else np.arange(float(len(self.classes_)))
+    def _model_labels(self) -> Any:
+        """Return the labels of the classes in the core's models, which are indices if it has no such type."""
+        labels = self.classes_
+        if all(isinstance(label, str) for label in labels.tolist()):
+            return labels.astype(np.str_)
+        return labels if labels.dtype.kind in "biuf" else np.arange(len(labels))
 
-    def _model_classes(self) -> tuple[float, ...]:
+    def _model_classes(self) -> tuple[Any, ...]:
         return tuple(self._model_labels().tolist())
 
     def _attributes(self, models: Sequence[Model]) -> dict[str, Any]:
@@ -227,8 +229,8 @@ class BMRMClassifier(_LinearClassifier):
     status_ : str
         "converged" if the gap is within tol; otherwise see `bmrm.Result`.
     model_ : bmrm.Model, or a list of one for each class
-        The model of the core, with its certificate. ``model_.save(path)`` writes a file without pickle. It
-        has the labels themselves if they are numbers, and otherwise their indices in ``classes_``.
+        The model of the core, with its certificate, labels and names of columns. ``model_.save(path)`` writes
+        a file without pickle.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X had names. In another order they are an error.

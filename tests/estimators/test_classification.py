@@ -186,11 +186,13 @@ def test_the_number_of_threads_changes_no_bit():
     np.testing.assert_array_equal(one.coef_, two.coef_)
 
 
-def test_the_model_of_the_core_can_be_saved(tmp_path):
-    X, codes = problem()
-    found = BMRMClassifier("logistic").fit(X, codes)
+@pytest.mark.parametrize("names", [["no", "yes"], [3, 7], ["a", "b", "c"]])
+def test_the_model_of_the_core_can_be_saved(names, tmp_path):
+    X, codes = problem(len(names))
+    found = BMRMClassifier("logistic").fit(X, np.array(names)[codes])
     found.model_.save(tmp_path / "a.model")
     loaded = bmrm.Model.load(tmp_path / "a.model")
+    assert list(loaded.classes) == names
     assert (loaded.predict(X) == found.predict(X)).all()
     assert loaded.certificate.gap == pytest.approx(found.dual_gap_)
 

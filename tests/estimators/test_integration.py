@@ -121,6 +121,8 @@ def test_frames():
         assert found.feature_names_in_.tolist() == NAMES
         np.testing.assert_array_equal(found.coef_, plain.coef_)
         assert (found.predict(frame) == plain.predict(X)).all()
+        assert found.model_.feature_names == tuple(NAMES)
+        assert (found.model_.predict(frame) == plain.predict(X)).all()
         swapped = frame[NAMES[::-1]]
         with pytest.raises(ValueError, match="feature names"):
             found.predict(swapped)
