@@ -34,8 +34,11 @@ def read(options: TrainOptions, land: Land | None = None) -> Data:
     from bmrm.io import read_data
 
     with reading(options.data):
-        return read_data(
+        data = read_data(
             options.data,
+            format=options.format,
+            label=options.label,
+            drop=options.drop,
             n_features=options.n_features,
             zero_based=ZERO_BASED[options.zero_based],
             dtype=options.dtype,
@@ -44,6 +47,17 @@ def read(options: TrainOptions, land: Land | None = None) -> Data:
             query_id=losses.LOSSES[options.loss].needs_groups,
             land=land,
         )
+    return with_labels(data, options.labels)
+
+
+def with_labels(data: Data, path: str | None) -> Data:
+    """Add the labels of a file, one number per line, to data that have none."""
+    if path is None:
+        return data
+    if data.y is not None:
+        raise DataError("--labels: found labels in DATA too, expected none there")
+    data.y = numbers(path, data.X.shape[0], "label", "rows", low=-np.inf)
+    return data
 
 
 def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Dataset]:
@@ -136,19 +150,20 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
     return data, dataset
 
 
-def numbers(path: str | None, count: int, what: str, each: str) -> npt.NDArray[np.float64] | None:
-    """Read nonnegative numbers, one per line: a ``what`` for each of the ``count`` ``each`` (rows, say)."""
+def numbers(
+    path: str | None, count: int, what: str, each: str, *, low: float = 0.0
+) -> npt.NDArray[np.float64] | None:
+    """Read finite numbers from ``low``, one per line: a ``what`` for each of ``count`` ``each``, say rows."""
     if path is None:
         return None
     found = np.empty(count)
     number = 0
     for number, line in _lines(path, _MAX_NUMBER_LINE_BYTES):
         value = _number(line)
-        if not 0 <= value < np.inf:
+        if not (low <= value < np.inf and value > -np.inf):
+            expected = f"a {what} of at least {low:g}" if low > -np.inf else f"a {what}: a finite number"
             text = line[:40].decode("ascii", "backslashreplace").strip()
-            raise DataError(
-                f"{escape_unprintable(path)}:{number}: found {text!r}, expected a {what} of at least 0"
-            )
+            raise DataError(f"{escape_unprintable(path)}:{number}: found {text!r}, expected {expected}")
         if number <= count:
             found[number - 1] = value
     if number != count:

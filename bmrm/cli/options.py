@@ -58,6 +58,10 @@ class TrainOptions:
     metric: str | None = None
     rule: str = "best"
     calibrate: str | None = None
+    format: str = "auto"
+    label: str | None = None
+    labels: str | None = None
+    drop: tuple[str, ...] = ()
     n_features: int | None = None
     zero_based: str = "auto"
     cache: bool = False
@@ -96,6 +100,7 @@ class TrainOptions:
         options = dataclasses.asdict(self)
         options.update(options.pop("loss_params"))
         options["lambda"] = options.pop("lam")
+        options["drop"] = list(self.drop)
         options["verbose"] = self.verbose if self.verbose > 1 else self.verbose == 1
         if isinstance(self.class_weight, dict):
             options["class_weight"] = {
@@ -386,6 +391,7 @@ def build_parser() -> CommandParser:
     )
 
     data = parser.add_argument_group("data and machine")
+    add_format(data)
     _add(data, "--n-features", type=integer(1), metavar="N", help="number of features (default: as found)")
     _add(data, "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0")
     _add(data, "--cache", action=argparse.BooleanOptionalAction, help="keep a binary copy next to the text")
@@ -440,6 +446,25 @@ def build_parser() -> CommandParser:
         help="print every iteration, the time of each part, and tracebacks; 2: also the plan of the solve",
     )
     return parser
+
+
+def add_format(group: Any) -> None:
+    """Add the options that say how the rows of DATA are written."""
+    from bmrm.io.formats import FORMATS
+
+    group.add_argument(
+        "--format", choices=FORMATS, metavar="NAME", help="%(choices)s (default: by the first bytes)"
+    )
+    group.add_argument("--label", metavar="COLUMN", help="column of the labels in CSV or Parquet")
+    group.add_argument(
+        "--drop",
+        metavar="COLUMN,...",
+        type=lambda text: tuple(text.split(",")),
+        help="columns of CSV or Parquet that are no features",
+    )
+    group.add_argument(
+        "--labels", metavar="FILE", help="labels of data without, as .mtx and .npy: one number per line"
+    )
 
 
 def _add(group: argparse._ArgumentGroup, *flags: str, help: str, **keywords: Any) -> None:

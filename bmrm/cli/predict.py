@@ -55,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    from bmrm.cli.options import add_format
     from bmrm.cli.parsing import CommandParser, integer
 
     parser = CommandParser(
@@ -69,6 +70,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("out", metavar="OUT", help="file to write; - is stdout")
     parser.set_defaults(decision_values=False, probability=False, estimates=0)
     parser.set_defaults(zero_based=None, threads=None)
+    parser.set_defaults(format="auto", label=None, drop=(), labels=None)
+    add_format(parser)
     parser.set_defaults(json=False, quiet=False, verbose=False)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--decision-values", action="store_true", help="write x.w + b, for any task")
@@ -115,7 +118,7 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
     if to_stdout and options.json:
         raise ParameterError("--json: OUT is stdout already, expected a file")
     if not to_stdout:
-        check_apart(options.out, {"DATA": options.data, "MODEL": options.model})
+        check_apart(options.out, {"DATA": options.data, "MODEL": options.model, "--labels": options.labels})
     with reading(options.model):
         model = Model.load(options.model)
     with_probabilities = options.probability or options.estimates == 1
@@ -204,13 +207,16 @@ def _chunks(
     options: argparse.Namespace, model: Model, base: _Base
 ) -> Iterator[tuple[Csr | Dense, Labels | None]]:
     """Read the rows in chunks; a format other than text and row-major dense arrays is read at once."""
+    from bmrm.cli.loading import with_labels
     from bmrm.io import Csr, is_text, iter_svmlight, read_data
     from bmrm.io.formats import iter_dense_rows
     from bmrm.io.sources import open_source
 
     zero_based = _zero_based(options, model)
+    named = options.label is not None or bool(options.drop)
+    chunks: Iterator[Dense] | None = None
     with reading(options.data):
-        if is_text(options.data):
+        if options.labels is None and not named and options.format == "auto" and is_text(options.data):
             for X, y in iter_svmlight(
                 options.data,
                 zero_based=zero_based,
@@ -221,17 +227,31 @@ def _chunks(
             ):
                 yield X, _checked(y, model, X)
             return
-        with open_source(options.data) as source:
-            chunks = iter_dense_rows(source, _CHUNK_ROWS)
-            for chunk in chunks or ():
-                yield chunk, None
-        if chunks is None:
-            data = read_data(options.data, dtype=None, threads=options.threads)
-            if isinstance(data.X, Csr):
-                yield data.X, _labels(data, model)
-                return
-            for start in range(0, data.X.shape[0], _CHUNK_ROWS):
-                yield data.X[start : start + _CHUNK_ROWS], None
+        if options.labels is None and not named and options.format == "auto":
+            with open_source(options.data) as source:
+                chunks = iter_dense_rows(source, _CHUNK_ROWS)
+                for chunk in chunks or ():
+                    yield chunk, None
+        if chunks is not None:
+            return
+        data = read_data(
+            options.data,
+            format=options.format,
+            label=options.label,
+            drop=options.drop,
+            zero_based=zero_based,
+            dtype=None,
+            threads=options.threads,
+        )
+    data = with_labels(data, options.labels)
+    base.numbered(data.zero_based)
+    labels = _labels(data, model)
+    if isinstance(data.X, Csr):
+        yield data.X, labels
+        return
+    for start in range(0, data.X.shape[0], _CHUNK_ROWS):
+        rows = slice(start, start + _CHUNK_ROWS)
+        yield data.X[rows], None if labels is None else labels[rows]
 
 
 def _read_ranking(options: argparse.Namespace, model: Model) -> Data:

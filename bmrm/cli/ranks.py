@@ -77,7 +77,8 @@ def check(options: TrainOptions, group: Group) -> None:
     """Raise for options that have no meaning on several ranks, or that differ between ranks."""
     from bmrm.distributed.options import check_alike
 
-    for name, given in (("folds", options.folds), ("cache", options.cache)):
+    table = {name: getattr(options, name) for name in ("label", "labels", "drop")}
+    for name, given in {"folds": options.folds, "cache": options.cache, **table}.items():
         if given:
             raise ParameterError(f"--{name}: only without MPI; start the command without mpiexec")
     may_differ = ("threads", "device", "gpu-mem", "json", "quiet", "verbose")

@@ -1,9 +1,10 @@
-"""Reading data files: SVMlight text, its binary cache, Matrix Market, npz and npy; graphs in `edges`."""
+"""Reading data: SVMlight text, its binary cache, Matrix Market, npz, npy, CSV, Parquet; graphs in `edges`."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from numpy.typing import DTypeLike
@@ -32,6 +33,8 @@ def read_data(
     cache: bool = False,
     duplicates: str = "error",
     land: Land | None = None,
+    label: str | None = None,
+    drop: Sequence[str] = (),
 ) -> Data:
     r"""Read a data file of any format.
 
@@ -39,9 +42,11 @@ def read_data(
     ----------
     path : str or path-like
         A file or pipe, plain or compressed by gzip, bzip2, xz or zstd; ``"-"`` is the standard input.
-    format : {"auto", "svmlight", "mtx", "npz", "npy"}, default "auto"
+    format : {"auto", "svmlight", "mtx", "npz", "npy", "csv", "parquet"}, default "auto"
         ``"auto"`` detects the format from the first bytes. ``mtx`` is Matrix Market, ``npz`` a CSR matrix
         written by `scipy.sparse.save_npz` with an optional array ``y`` of labels, ``npy`` a dense array.
+        ``csv`` (a first line of names; taken for other text if ``label`` or ``drop`` is given) and
+        ``parquet`` are tables of numbers, which pyarrow reads, and dense.
     n_features : int, optional
         Number of columns of ``X``; a dense array must have exactly this number, a sparse matrix at most.
     zero_based : bool or "auto", default "auto"
@@ -60,6 +65,10 @@ def read_data(
     land : callable, optional
         A `bmrm.Landing` that may receive text while it is parsed, instead of arrays on the host. Not used if
         a cache is.
+    label : str, optional
+        Name of the column of labels in a table.
+    drop : sequence of str, default ()
+        Names of columns of a table that are no features.
 
     Returns
     -------
@@ -89,9 +98,9 @@ def read_data(
     grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, duplicates)
     count = resolve_thread_count(threads)
     with open_source(path) as source:
-        kind = detect_format(source, format)
+        kind = detect_format(source, format, named=label is not None or bool(drop))
         if kind != "svmlight":
-            return read_matrix_file(source, kind, grammar)
+            return read_matrix_file(source, kind, grammar, label, drop)
         if not cache or source.path is None:
             return read_text(source, grammar, count, land)
         from bmrm.io.cache import describe_source, load, store

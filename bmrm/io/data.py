@@ -35,6 +35,8 @@ class Data:
         Whether rounding to float32 changed some value of X from the float64 that the file means.
     negative : bool
         Whether some value may be below 0; True if that was not checked.
+    feature_names : tuple of str, or None
+        Names of the columns of X, if the format has names.
     """
 
     X: Csr | NDArray[Any]
@@ -45,3 +47,4 @@ class Data:
     from_cache: bool = False
     rounded: bool = False
     negative: bool = True
+    feature_names: tuple[str, ...] | None = None

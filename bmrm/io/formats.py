@@ -10,7 +10,7 @@ import contextlib
 import errno
 import io
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,38 +26,51 @@ from bmrm.io.npy import NpyHeader, read_header, read_rows
 from bmrm.io.sources import Source
 from bmrm.io.text import Grammar
 
-FORMATS = ("auto", "svmlight", "mtx", "npz", "npy")
+FORMATS = ("auto", "svmlight", "mtx", "npz", "npy", "csv", "parquet")
+TABLES = ("csv", "parquet")
+"""Formats whose columns have names."""
 _MAX_COLUMNS = 1 << 32  # limit of the matrix products
 _MAX_DEFLATE_RATIO = 1032  # bytes that one byte of deflated data can expand to
-_MAGIC_BYTES = {b"%%MatrixMarket": "mtx", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
+_MAGIC_BYTES = {b"%%MatrixMarket": "mtx", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy", b"PAR1": "parquet"}
 
 
-def detect_format(source: Source, wanted: str = "auto") -> str:
-    """Return the wanted format, or detect it from the first bytes."""
+def detect_format(source: Source, wanted: str = "auto", *, named: bool = False) -> str:
+    """Return the wanted format, or detect it from the first bytes; text is CSV if columns are ``named``."""
     if wanted not in FORMATS:
         raise ParameterError(f"format: found {wanted!r}, expected one of {', '.join(FORMATS)}")
     if wanted != "auto":
         return wanted
     matching = (name for magic, name in _MAGIC_BYTES.items() if source.head.startswith(magic))
-    return next(matching, "svmlight")
+    return next(matching, "csv" if named else "svmlight")
 
 
-def read_matrix_file(source: Source, kind: str, grammar: Grammar) -> Data:
-    """Read a source of any format except SVMlight text."""
+def read_matrix_file(
+    source: Source, kind: str, grammar: Grammar, label: str | None = None, drop: Sequence[str] = ()
+) -> Data:
+    """Read a source of any format except SVMlight text; ``label`` and ``drop`` name columns of a table."""
     began = time.perf_counter()
     if grammar.query_id:
         raise DataError(f"{source.name}: found a {kind} file, which has no query ids, expected SVMlight text")
     X: Csr | NDArray[Any]
     y: NDArray[np.float64] | None = None
+    names: tuple[str, ...] | None = None
+    if (label is not None or drop) and kind not in TABLES:
+        raise DataError(f"{source.name}: found a {kind} file, whose columns have no names, expected a table")
     with _name_source_in_errors(source):
         if kind == "npz":
             X, y = _read_npz(source, grammar)
         elif kind == "npy":
             X = _read_npy(source)
+        elif kind in TABLES:
+            from bmrm.io.arrow import read_table
+
+            X, y, names = read_table(source, kind, label, drop)
         else:
             X = read_matrix_market(source, grammar)
         X, rounded = _convert_matrix(X, grammar)
-        data = Data(X, y, rounded=rounded)
+        if y is not None:
+            check_finite(y)
+        data = Data(X, y, rounded=rounded, feature_names=names)
     data.seconds["parse"] = time.perf_counter() - began
     return data
 

@@ -29,7 +29,10 @@ CHUNK_BYTES = 64 << 20  # text of a pipe or decompressor that is held at a time
 MAX_LINE_BYTES = _text.LONGEST_LINE  # a file with a longer line is not text
 MAX_TOKEN_CHARS = 40  # of a token that a message quotes
 PAIRS = "index:value pairs"
-NO_PAIRS = "found no index:value on any line, expected a label and index:value pairs; a table is not read"
+NO_PAIRS = (
+    "found no index:value on any line, expected a label and index:value pairs; CSV is read "
+    "if label= or --label names its column of labels"
+)
 _MAX_FAULT_BYTES = 1 << 12  # of text from a fault on, from which the message is made
 _DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -210,7 +213,7 @@ def _describe_expected(fault: str, grammar: Grammar, rest: bytes) -> str:
         return f"index:value with a finite number{_explain_value(rest, grammar)}"
     line = rest.split(b"\n", 1)[0]
     if fault == "label" and b":" not in line and (b"," in line or b";" in line):
-        return f"a label and {PAIRS}, not a table"
+        return f"a label and {PAIRS}, not a table (CSV is read if label= or --label names a column)"
     return {
         "label": "a label: a finite number, or several joined by commas",
         "no_label": "a label before the first index:value",

@@ -1,0 +1,114 @@
+"""Tables with named columns, CSV and Parquet, read by pyarrow (extra ``arrow``).
+
+The first line of a CSV names its columns. All columns except the label's and the dropped ones are features,
+in the order of the file, and become a dense array.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.host_memory import require_memory
+from bmrm.errors import DataError, ParameterError
+from bmrm.io.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_MAX_NAMES_SHOWN = 10
+_MAX_TEXT_SHOWN = 40
+
+
+def read_table(
+    source: Source, kind: str, label: str | None, drop: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, tuple[str, ...]]:
+    """Read features, labels (None without ``label``) and the names of the features.
+
+    - ``kind``: ``csv`` or ``parquet``
+    - ``label``: name of the column of labels
+    - ``drop``: names of columns that are not features
+
+    Raise `DataError` for a missing or repeated column, values that are missing or not numbers, or a first
+    line without names.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        raise ParameterError(f"{kind}: needs the package pyarrow (pip install bmrm[arrow])") from None
+    try:
+        table = _read_csv(source) if kind == "csv" else _read_parquet(source)
+    except pyarrow.ArrowException as error:
+        text = " ".join(str(error).split())[:200]
+        raise DataError(f"found a damaged {kind} file ({text})") from None
+    names = list(table.column_names)
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise DataError(f"found the column {_quoted(repeated[0])} twice, expected each name once")
+    for name in filter(None, (label, *drop)):
+        if name not in names:
+            raise DataError(f"found no column {_quoted(name)}, expected one of {_listed(names)}")
+    features = [name for name in names if name != label and name not in drop]
+    require_memory(8 * table.num_rows * len(features), "its values")
+    X = np.empty((table.num_rows, len(features)))
+    for j, name in enumerate(features):
+        X[:, j] = _numbers(table, name)
+    y = None if label is None else _numbers(table, label)
+    return X, y, tuple(features)
+
+
+def _read_csv(source: Source) -> pyarrow.Table:
+    from pyarrow import csv
+
+    table = csv.read_csv(source.file)
+    if table.column_names and all(map(_is_number, table.column_names)):
+        raise DataError(f"found the first line {_listed(table.column_names)}, expected names of columns")
+    return table
+
+
+def _read_parquet(source: Source) -> pyarrow.Table:
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(source.file if source.is_plain else io.BytesIO(source.file.read()))
+    # A run of equal values takes a few bytes, whatever its length.
+    require_memory(8 * file.metadata.num_rows * file.metadata.num_columns, "its columns")
+    return file.read()
+
+
+def _numbers(table: pyarrow.Table, name: str) -> NDArray[np.float64]:
+    import pyarrow.types
+
+    column = table.column(name)
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise DataError(f"column {_quoted(name)}: found no value in row {row + 1}, expected a number")
+    kinds = (pyarrow.types.is_integer, pyarrow.types.is_floating, pyarrow.types.is_boolean)
+    if not any(is_kind(column.type) for is_kind in kinds):
+        example = _quoted(str(column[0].as_py())) if len(column) else "nothing"
+        raise DataError(
+            f"column {_quoted(name)}: found {column.type} ({example}), expected numbers (drop leaves it out)"
+        )
+    return np.asarray(column.to_numpy()).astype(np.float64)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _quoted(name: str) -> str:
+    return repr(name if len(name) <= _MAX_TEXT_SHOWN else f"{name[:_MAX_TEXT_SHOWN]}...")
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = [_quoted(name) for name in names]
+    more = len(shown) - _MAX_NAMES_SHOWN
+    return ", ".join(shown[:_MAX_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,78 @@
+"""The commands on CSV, Parquet, and labels in a file of their own."""
+
+import json
+
+import numpy as np
+import pytest
+from commands import two_classes
+
+pyarrow = pytest.importorskip("pyarrow")
+from pyarrow import csv, parquet  # noqa: E402
+
+
+@pytest.fixture
+def tables(data, folder):
+    """Write the rows of ``data`` as CSV, Parquet and npy with labels apart."""
+    X, y = two_classes()
+    columns = {"row": np.arange(60), **{f"x{j}": X[:, j] for j in range(5)}, "class": y}
+    csv.write_csv(pyarrow.table(columns), folder / "d.csv")
+    parquet.write_table(pyarrow.table(columns), folder / "d.parquet")
+    np.save(folder / "d.npy", X)
+    (folder / "y").write_text("".join(f"{label:g}\n" for label in y))
+    named = ["--label", "class", "--drop", "row"]
+    return {"d.csv": named, "d.parquet": named, "d.npy": ["--labels", "y"]}
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.parquet", "d.npy"])
+def test_a_table_gives_the_model_and_predictions_of_the_text(
+    name, tables, data, folder, bmrm_train, bmrm_predict
+):
+    words = tables[name]
+    text = json.loads(bmrm_train("--json", data, "m1").out)
+    table = json.loads(bmrm_train("--json", *words, name, "m2").out)
+    assert table["objective"] == pytest.approx(text["objective"], rel=2e-3)
+    first, second = bmrm_predict(data, "m2", "o1"), bmrm_predict(*words, name, "m2", "o2")
+    assert first == second
+    assert first.out.startswith("Accuracy = ")
+    assert (folder / "o1").read_bytes() == (folder / "o2").read_bytes()
+    assert bmrm_train("-q", "-v", "3", *words, name).code == 0
+    assert bmrm_train("-q", "-C", "--lambdas", "0.1,0.01", *words, name, "m3").code == 0
+
+
+def test_prediction_without_labels(tables, folder, bmrm_train, bmrm_predict):
+    assert bmrm_train("-q", *tables["d.csv"], "d.csv", "m").code == 0
+    code, out, err = bmrm_predict("--drop", "row,class", "d.csv", "m", "o")
+    assert (code, out, err) == (0, "", "")
+    assert len((folder / "o").read_text().splitlines()) == 60
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["d.csv", "m"], 3, "not a table (CSV is read if label= or --label names a column)"),
+        (
+            ["--label", "klass", "d.csv", "m"],
+            3,
+            "d.csv: found no column 'klass', expected one of 'row', 'x0'",
+        ),
+        (["--labels", "y", "d.csv", "m"], 3, "not a table"),
+        (
+            ["--labels", "short", "d.npy", "m"],
+            3,
+            "short: found 1 labels, expected one for each of the 60 rows",
+        ),
+        (["--labels", "words", "d.npy", "m"], 3, "words:2: found 'cat', expected a label: a finite number"),
+        (["--labels", "y", "train.txt", "m"], 3, "--labels: found labels in DATA too, expected none there"),
+        (["--labels", "y", "d.npy", "y"], 2, "y: is --labels itself"),
+        (["--label", "a", "d.npy", "m"], 3, "d.npy: found a npy file, whose columns have no names"),
+        (["--format", "excel", "d.csv", "m"], 2, "argument --format: found excel"),
+    ],
+)
+def test_bad_input(words, code, message, tables, folder, bmrm_train):
+    (folder / "short").write_text("1\n")
+    (folder / "words").write_text("1\ncat\n")
+    outcome = bmrm_train(*words)
+    assert (outcome.code, outcome.out) == (code, "")
+    assert message in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+    assert not (folder / "m").exists()
