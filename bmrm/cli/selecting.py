@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bmrm.base.progress import ProgressLine, Step, print_log, print_notice
 from bmrm.base.weighting import scale_weights
 from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments
-from bmrm.cli.loading import placement, read
+from bmrm.cli.loading import placement, read_shown
 from bmrm.cli.outcome import exit_code, model_path, report
 from bmrm.cli.report import cross_validation_text, finite_metrics, selection_document, selection_text
 from bmrm.cli.signals import Interrupts
@@ -45,7 +45,7 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
             from bmrm.linear.plots import check_suffix
 
             check_suffix(options.plot)
-        data, dtype = loaded(read, options, first_type(options))
+        data, dtype = loaded(read_shown, options, first_type(options))
         check_labels(options, data, _placed(options, data)[1])
         arguments = _arguments(options, data)
     known = time.perf_counter()
@@ -55,7 +55,7 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
         if remaining is not None:
             del data, arguments, selection, found
             with interrupts.opened():
-                data, dtype = loaded(read, remaining, DOUBLE)
+                data, dtype = loaded(read_shown, remaining, DOUBLE)
                 arguments = _arguments(remaining, data)
             known = time.perf_counter()
             selection, found = certified_selection(
