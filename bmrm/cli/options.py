@@ -20,6 +20,9 @@ from bmrm.errors import ParameterError
 
 PROGRAM = "bmrm-train"
 
+DEFAULT_FOLDS = 5
+"""Number of folds of ``-C`` and ``--calibrate``."""
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
