@@ -153,6 +153,20 @@ def test_the_tables_of_the_page_on_migration_are_current(monkeypatch):
     assert text == tables.page(text)
 
 
+def without_machine(text: str) -> str:
+    """Return a sample without times and dates, and with numbers to three digits: sums differ by processor."""
+    text = re.sub(r"\d+(\.\d+)? (m?s|min)\b|changed \S+", "", text)
+    return re.sub(r"\d+\.\d+(e[+-]\d+)?", lambda match: f"{float(match[0]):.2e}", text)
+
+
+def test_the_samples_of_the_commands_are_what_they_print(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    samples = importlib.import_module("command_samples")
+    text = samples.PAGE.read_text()
+    assert len(samples.BLOCK.findall(text)) == 3
+    assert without_machine(text) == without_machine(samples.page(text))
+
+
 def test_the_page_of_losses_and_the_quick_start_name_every_loss():
     for page in ("losses.md", "quickstart.md"):
         text = (ROOT / "docs" / page).read_text()

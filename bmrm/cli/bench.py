@@ -12,6 +12,7 @@ from bmrm.cli.exits import BENCH_MEANINGS, Exit, epilog, reading, run, run_comma
 if TYPE_CHECKING:
     import argparse
 
+    from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
     from bmrm.matrix import _cuda
 
@@ -34,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command(partial(run, PROGRAM, bench), argv)
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def build_parser() -> CommandParser:
+    """Build the parser."""
     from bmrm.cli.parsing import CommandParser, integer
 
     parser = CommandParser(
@@ -57,14 +59,14 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=integer(1), metavar="N", help="threads for reading (default: all)")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
-    return parser.parse_words(argv)
+    return parser
 
 
 def bench(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Run the command and return the exit code."""
     import json
 
-    options = _parse(argv)
+    options = build_parser().parse_words(argv)
     interrupts.importing("bmrm.matrix.gpu.devices", "bmrm.matrix.gpu.explain", "bmrm.io")
     from bmrm.matrix.gpu.explain import explain
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import argparse
 
     from bmrm.base.progress import ProgressLine
+    from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
     from bmrm.graph.fixed_point import Progress
     from bmrm.graph.graph import Graph
@@ -43,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command(partial(run, PROGRAM, graph), argv)
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def build_parser() -> CommandParser:
+    """Build the parser."""
     from bmrm.cli.parsing import CommandParser, integer, positive, real
 
     parser = CommandParser(
@@ -106,12 +108,12 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
     parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
-    return parser.parse_words(argv)
+    return parser
 
 
 def graph(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Run the command and return the exit code."""
-    options = _parse(argv)
+    options = build_parser().parse_words(argv)
     _check(options)
     interrupts.importing(
         "bmrm.graph.page_rank",

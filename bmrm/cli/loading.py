@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -50,6 +52,40 @@ def read(options: TrainOptions, land: Land | None = None) -> Data:
     return with_labels(data, options.labels)
 
 
+def reading_step(path: str, verb: Callable[[], str] = lambda: "reading") -> Callable[[], Step]:
+    """Return a function that makes the progress line of reading a file, from now on.
+
+    The share of bytes parsed is known for plain text; compressed text and pipes have no known length.
+    """
+    from bmrm.io._svmlight import parsed_bytes
+
+    before, size, name = parsed_bytes(), _plain_size(path), escape_unprintable(path)
+
+    def step() -> Step:
+        done = parsed_bytes() - before
+        return Step((f"{verb()} {name}",), min(1.0, done / size) if size and done else None)
+
+    return step
+
+
+def _plain_size(path: str) -> int:
+    """Return the size of a regular file that is not compressed; 0 for anything else."""
+    from bmrm.io.sources import open_source
+
+    with contextlib.suppress(OSError, DataError):
+        if path != "-" and os.path.isfile(path):
+            with open_source(path) as source:
+                return source.size if source.is_plain else 0
+    return 0
+
+
+def read_shown(options: TrainOptions) -> Data:
+    """Read the data, and show progress."""
+    line = ProgressLine(sys.stderr, every_step=options.verbose > 0, quiet=options.quiet)
+    with line.show_during(reading_step(options.data)):
+        return read(options)
+
+
 def with_labels(data: Data, path: str | None) -> Data:
     """Add the labels of a file, one number per line, to data that have none."""
     if path is None:
@@ -75,11 +111,9 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
         threads=options.threads,
         gpu_mem=options.gpu_mem,
     )
-    name = escape_unprintable(options.data)
     with landing:
-        with line.show_during(
-            lambda: Step((f"{'parsing and uploading' if landing.used else 'reading'} {name}",))
-        ):
+        doing = reading_step(options.data, lambda: "parsing and uploading" if landing.used else "reading")
+        with line.show_during(doing):
             data = read(options, landing)
         began = time.perf_counter()
         with print_log(options.verbose), line.show_during(lambda: Step(("preparing the matrix",))):

@@ -20,6 +20,9 @@ from bmrm.errors import ParameterError
 
 PROGRAM = "bmrm-train"
 
+DEFAULT_FOLDS = 5
+"""Number of folds of ``-C`` and ``--calibrate``."""
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
@@ -100,6 +103,7 @@ class TrainOptions:
         options = dataclasses.asdict(self)
         options.update(options.pop("loss_params"))
         options["lambda"] = options.pop("lam")
+        options["drop"] = list(self.drop)
         options["verbose"] = self.verbose if self.verbose > 1 else self.verbose == 1
         if isinstance(self.class_weight, dict):
             options["class_weight"] = {

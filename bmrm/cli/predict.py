@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bmrm.base.vectors import Vector
+    from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
     from bmrm.io import Csr, Data, Labels
     from bmrm.linear.models.model import Model
@@ -54,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command(partial(run, PROGRAM, predict), argv)
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def build_parser() -> CommandParser:
+    """Build the parser."""
     from bmrm.cli.options import add_format
     from bmrm.cli.parsing import CommandParser, integer
 
@@ -97,12 +99,12 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object on stdout")
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
-    return parser.parse_words(argv)
+    return parser
 
 
 def predict(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Run the command and return the exit code."""
-    options = _parse(argv)
+    options = build_parser().parse_words(argv)
     interrupts.importing("bmrm.matrix._cpu", "bmrm.io", "bmrm.losses", "bmrm.linear.models.metrics")
     with interrupts.opened():
         return _predict(options, interrupts)

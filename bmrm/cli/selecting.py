@@ -9,18 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 from bmrm.base.progress import ProgressLine, Step, print_log, print_notice
 from bmrm.base.weighting import scale_weights
+from bmrm.cli import one_against_rest
 from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments
-from bmrm.cli.loading import placement, read
+from bmrm.cli.loading import placement, read_shown
+from bmrm.cli.options import DEFAULT_FOLDS
 from bmrm.cli.outcome import exit_code, model_path, report
 from bmrm.cli.report import cross_validation_text, finite_metrics, selection_document, selection_text
 from bmrm.cli.signals import Interrupts
 from bmrm.cli.solver_types import costs_from
-from bmrm.cli.storing import DOUBLE, SELECTION_TOL_SHARE, Trained, certified_selection, first_type, loaded
+from bmrm.cli.storing import (
+    DOUBLE,
+    SELECTION_TOL_SHARE,
+    Stored,
+    Trained,
+    certified_selection,
+    first_type,
+    loaded,
+)
 from bmrm.errors import ParameterError
 from bmrm.linear.models.metrics import ProbabilityMetrics
 from bmrm.linear.selection.cross_validation import FoldDone
 from bmrm.linear.selection.select import LAMS, Selection, select
 from bmrm.linear.solvers.settings import SMALLEST_TOL
+from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.row_weights import lam_from_c, row_weights
 
 if TYPE_CHECKING:
@@ -28,9 +39,6 @@ if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.io import Data
     from bmrm.linear.models.calibration import Calibration
-
-
-DEFAULT_FOLDS = 5
 
 
 def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
@@ -45,7 +53,12 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
             from bmrm.linear.plots import check_suffix
 
             check_suffix(options.plot)
-        data, dtype = loaded(read, options, first_type(options))
+        data, dtype = loaded(read_shown, options, first_type(options))
+        if one_against_rest.applies(options, data):
+            dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data))
+            stored = Stored(options, data, dataset, dtype)
+            del data, dataset
+            return one_against_rest.select(stored, path, interrupts, started)
         check_labels(options, data, _placed(options, data)[1])
         arguments = _arguments(options, data)
     known = time.perf_counter()
@@ -55,7 +68,7 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
         if remaining is not None:
             del data, arguments, selection, found
             with interrupts.opened():
-                data, dtype = loaded(read, remaining, DOUBLE)
+                data, dtype = loaded(read_shown, remaining, DOUBLE)
                 arguments = _arguments(remaining, data)
             known = time.perf_counter()
             selection, found = certified_selection(

@@ -14,7 +14,6 @@ from bmrm.cli.gpu_process import asks_for_gpu, is_large, start_driver
 from bmrm.cli.launch import launched
 from bmrm.cli.outcome import exit_code, model_path, report
 from bmrm.cli.ranks import is_first
-from bmrm.cli.solver_types import SOLVER_TYPES
 from bmrm.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from bmrm.linear.models.checkpoint import Problem
     from bmrm.linear.models.model import Model
     from bmrm.linear.solvers.progress import Progress
-    from bmrm.matrix.dataset import Dataset
 
 PROGRAM = "bmrm-train"
 
@@ -102,11 +100,12 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
             dtype = first_type(options, group, warm)
         with interrupts.importing_in_background("bmrm.linear.solve"):
             stored = Stored.load(options, dtype, group)
-        several = group is None and _against_the_rest(options, stored.dataset)
-    if several:
+    if options.solver_type is not None and group is None:
+        interrupts.importing("bmrm.cli.one_against_rest")
         from bmrm.cli import one_against_rest
 
-        return one_against_rest.train(stored, path, interrupts, started)
+        if one_against_rest.applies(options, stored.data):
+            return one_against_rest.train(stored, path, interrupts, started)
     with interrupts.opened():
         checkpoint = _Checkpoint(options.checkpoint, group)
         checkpoint.follow(stored)
@@ -136,18 +135,6 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
         if observer.failure is not None:
             raise observer.failure
     return exit_code([result.status], options)
-
-
-def _against_the_rest(options: TrainOptions, dataset: Dataset) -> bool:
-    """Return whether the options ask for one machine per class, and the data have more than two classes."""
-    if options.solver_type is None or SOLVER_TYPES[options.solver_type].kind != "classes":
-        return False
-    import numpy as np
-
-    y = dataset.y
-    if not isinstance(y, np.ndarray) or y.ndim != 1:
-        return False
-    return len(np.unique(y if dataset.weights is None else y[dataset.weights > 0.0])) > 2
 
 
 class _Checkpoint:
@@ -205,13 +192,13 @@ def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
     assert options.folds is not None
     with interrupts.opened():
         check(options)
-        (_, dataset), dtype = loaded_exactly(load, lambda found: found[0], options)
-        several = _against_the_rest(options, dataset)
+        (data, dataset), dtype = loaded_exactly(load, lambda found: found[0], options)
         arguments = solver_arguments(options, dataset.shape[1], dataset.zero_based)
-    if several:
+    if options.solver_type is not None:
         from bmrm.cli import one_against_rest
 
-        return one_against_rest.cross_validate(options, dataset, dtype)
+        if one_against_rest.applies(options, data):
+            return one_against_rest.cross_validate(options, dataset, dtype)
     with print_log(options.verbose if options.verbose > 1 else 0):
         found = cross_validate(dataset, options.folds, **arguments)
     if options.json:

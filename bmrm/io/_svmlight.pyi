@@ -126,6 +126,9 @@ def has_zero_index(text: Bytes | FileText, length: int, *, threads: int, block_b
 def line_count(text: Bytes | FileText, length: int, *, threads: int, block_bytes: int) -> int:
     """Return the number of lines of ``text[:length]``, which ends with a whole line."""
 
+def parsed_bytes() -> int:
+    """Return the number of bytes of SVMlight text that this process has parsed, while it parses too."""
+
 def checksum(data: Bytes, *, threads: int = 1) -> int:
     """Return a checksum of bytes."""
 

@@ -102,6 +102,9 @@ class FirstFault {
     std::atomic<size_t> first_{std::numeric_limits<size_t>::max()};
 };
 
+// Number of bytes that this process has parsed, for those who show progress.
+inline std::atomic<int64_t> parsed_bytes{0};
+
 // Moves a part of an array.
 template <class T>
 void move_part(T* array, int64_t from, int64_t to, int64_t count) {

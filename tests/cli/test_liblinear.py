@@ -152,6 +152,28 @@ def test_selection_starts_from_the_given_cost_and_trains(folder, bmrm_train):
     assert found == pytest.approx(wanted, rel=1e-3)
 
 
+def test_selection_of_several_classes(folder, bmrm_train):
+    X, y = draw("three")
+    path = write_svmlight(folder / "data", X, y)
+    words = ("-s", "0", "-w4", "3", "-e", "1e-8")
+    code, out, err = bmrm_train("-C", "-c", "0.01", "--json", *words, path, "ours")
+    assert code == 0
+    found = json.loads(out)
+    grid = found["selection"]["grid"]
+    assert [each["C"] for each in grid] == [0.01 * 2.0**k for k in range(17)]
+    best = max(grid, key=lambda each: each["accuracy"])
+    assert found["selection"]["C"] == best["C"]
+    assert len(err.splitlines()) == 18
+    single = json.loads(bmrm_train("-v", "5", "-c", best["C"], "--json", *words, path).out)
+    assert single["accuracy"] == best["accuracy"]
+    run_peer(f"-s 0 -w4 3 -c {best['C']!r} -e 1e-8 -q", path, "theirs")
+    words = f"-s 0 -w4 3 -c {best['C']!r}"
+    wanted = objectives(words, Model.load("theirs"), X, y)
+    assert objectives(words, Model.load("ours"), X, y) == pytest.approx(wanted, rel=1e-3)
+    table = json.loads(bmrm_train("-s", "3", "-v", "3", "--lambdas", "1,0.1", "--json", path).out)
+    assert len(table["selection"]["grid"]) == 2
+
+
 def test_weights_of_rows_count_in_every_class(folder, bmrm_train):
     X, y = draw("three")
     path = write_svmlight(folder / "data", np.vstack([X, X[:20]]), np.append(y, y[:20]))
@@ -197,6 +219,7 @@ def test_the_readmes_examples_run_under_its_name(folder, bmrm_train, bmrm_predic
         f"-s 21 -n 0.1 {two}",
         f"-v 5 -e 0.001 {two}",
         f"-C {two}",
+        f"-C {three}",
         f"-C -s 0 -v 3 -c 0.5 -e 0.0001 {two}",
         f"-c 10 -w-1 2 -w2 5 -w4 2 {three}",
         f"-c 10 -w7 1 -w2 5 {two}",
@@ -315,7 +338,8 @@ def test_a_truncated_text_is_refused(length, folder):
         ("-s 4 -B 1 -R", "--intercept: not with --loss multiclass"),
         ("-s 0 --checkpoint c", "--checkpoint: has no meaning for classes trained one against the rest"),
         ("-s 0 --class-weight balanced", "--class-weight: found balanced, expected weights of classes"),
-        ("-s 0 -C", "expected two classes"),
+        ("-s 0 -C --metric macro_f1", "--metric: has no meaning for classes trained one against the rest"),
+        ("-s 0 -C --rule 1se", "--rule: found 1se, expected best for classes against the rest"),
     ],
 )
 def test_refused_command_lines(words, message, folder, bmrm_train):

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import gzip
 import os
 import pty
 import re
@@ -130,3 +131,27 @@ def test_words_fit(columns):
 )
 def test_the_share_is_that_of_the_logarithm_of_the_gap(first, gap, share):
     assert logarithmic_share(first, gap, 1e-4) == (share if share is None else pytest.approx(share))
+
+
+def test_reading_shows_its_share_of_the_bytes(tmp_path):
+    """Each moment's share is that of the bytes parsed since reading began; a pipe has none."""
+    from bmrm.cli.loading import reading_step
+    from bmrm.io import read_data
+
+    path = write_svmlight(tmp_path / "data", *two_classes(500))
+    for _ in range(2):
+        step = reading_step(str(path))
+        assert step().share is None
+        read_data(path)
+        assert step() == ((f"reading {path}",), 1.0)
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    step = reading_step(str(packed))
+    read_data(packed)
+    assert step().share is None
+
+
+def test_a_selection_shows_that_it_reads(data, tmp_path):
+    words = ["-C", "--lambdas", "0.1,0.01", data, tmp_path / "model"]
+    shown = shown_on(200, *words, before=PLAIN)
+    assert re.search("\rreading .*\r.*solve 1 of ", shown)
