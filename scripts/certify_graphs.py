@@ -52,7 +52,7 @@ def small(rng: np.random.Generator) -> tuple[Ranking, float, float, object]:
 
 
 def hub(rng: np.random.Generator) -> tuple[Ranking, float, float, object]:
-    """The same for a graph with hubs."""
+    """Return the same for a graph with hubs."""
     case, tol = cases.hub_case(rng, HUB_LINKS), float(rng.choice(TOLERANCES))
     found = pagerank(
         Graph((case.source, case.target, case.weight), n_nodes=sum(case.sizes)), case.damping, tol=tol
