@@ -6,16 +6,16 @@ The graphs are published ones of FOLDER, and an R-MAT graph of 2^scale nodes and
 edges dropped. Every figure is the least processor time of one thread over the rounds, in which all take
 turns; the graph is built beforehand, and each library gets its own representation.
 
-pagerank      to a proven error of 1e-8 (and 1e-12), damping 0.85
-igraph        PRPACK, which always iterates to 1e-10
-scipy         power iteration with a stored A', to the residual that proves the same error without its
-rounding graphblas     the same with python-graphblas in float64, if it is installed networkx
-`networkx.pagerank` with the tolerance that gives the same residual; and through the backend, with the
-              conversion of the graph and without
-products      products of the matrix and a vector: of power iteration, by default, and until the first ten are
-proven hits          to a residual of 1e-8, against igraph's authorities queries       random walk with
-restart: 16 queries at once, per query, against one, and against a SciPy loop build         from arrays of
-node numbers to the graph
+pagerank   to a proven error of 1e-8 (and 1e-12), damping 0.85
+igraph     PRPACK, which always iterates to 1e-10
+scipy      power iteration with a stored A', to the residual that proves the same error without its rounding
+graphblas  the same with python-graphblas in float64, if it is installed
+networkx   `networkx.pagerank` with the tolerance that gives the same residual; and through the backend, with
+           the conversion of the graph ("first") and without ("cached")
+products   products of the matrix and a vector: of power iteration, by default, until the first ten are proven
+hits       to a residual of 1e-8, against igraph's authorities
+queries    random walk with restart: 16 queries at once, per query, against one, and against a SciPy loop
+build      from arrays of node numbers to the graph
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ WATCHED_STEPS = 3
 STALLED_STEPS = 30
 """Steps without a smaller residual after which rounding is taken to be what remains."""
 
-FEW_COLUMNS = 0.75
-"""Finished walks are taken out when the others are at most this share: the copy costs about a step."""
+FEW_COLUMNS = 0.5
+"""Finished walks are taken out when the others are at most this share: the copy costs about two steps."""
 
 UPWARD = 1.0 + 1e-14
 """Factor that covers the rounding of the bound itself."""

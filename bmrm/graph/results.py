@@ -150,13 +150,13 @@ class Walks:
         Labels of the query nodes, or the restart vectors as they were given.
     error_bound, residual : ndarray of float64, shape (q,)
         As in `Ranking`.
-    proven : ndarray of int64, shape (q,)
-        Number of leading ranks of each list whose order is proven.
     status : list of str
     n_iter : ndarray of int64, shape (q,)
     n_products : int
         Products of the matrix and a vector, over all queries.
     seconds, edges_per_second : float
+    proven_in_lists : ndarray of int64, shape (q,), or None
+        `proven` of lists, which takes the score after the last.
     """
 
     nodes: Indices | None
@@ -165,12 +165,20 @@ class Walks:
     queries: list[Any]
     error_bound: Vector
     residual: Vector
-    proven: Indices
     status: list[str]
     n_iter: Indices
     n_products: int
     seconds: float
     edges_per_second: float
+    proven_in_lists: Indices | None = None
+
+    @cached_property
+    def proven(self) -> Indices:
+        """Number of leading ranks of each query whose order is proven, int64 of shape (q,)."""
+        if self.proven_in_lists is not None:
+            return self.proven_in_lists
+        columns = zip(self.scores.T, self.error_bound, strict=True)
+        return np.array([count_proven(scores, float(bound)) for scores, bound in columns], np.int64)
 
     def top(self, query: int = 0, count: int | None = None) -> list[tuple[Any, float]]:
         """Return labels and scores of the first nodes of one query, by its position."""

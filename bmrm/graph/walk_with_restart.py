@@ -20,7 +20,7 @@ from bmrm.graph.fixed_point import Callback, Collect, FixedPoint, Outcome
 from bmrm.graph.graph import Graph
 from bmrm.graph.page_rank import make_goal, uses_weights
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
-from bmrm.graph.results import Walks, count_proven, proven_ranks
+from bmrm.graph.results import Walks, proven_ranks
 
 MAX_BATCH = 32
 """Columns of one read of the matrix."""
@@ -172,19 +172,17 @@ def _gather(
     count = len(outcomes)
     bounds = np.array([found.error_bound for found in outcomes])
     nodes: Indices | None = None
+    proven: Indices | None = None
     if top is None:
-        scores = (
-            np.column_stack([found.value for found in outcomes]) if count else np.zeros((graph.n_nodes, 0))
-        )
-        proven = [count_proven(found.value, found.error_bound) for found in outcomes]
+        scores = np.array([found.value for found in outcomes]).reshape(count, graph.n_nodes).T
     else:
         nodes, scores = np.full((count, top), -1), np.zeros((count, top))
-        proven = []
+        proven = np.zeros(count, np.int64)
         for row, found in enumerate(outcomes):
             order, values = found.value
             kept = min(top, len(order))
             nodes[row, :kept], scores[row, :kept] = order[:kept], values[:kept]
-            proven.append(min(proven_ranks(values, found.error_bound), kept))
+            proven[row] = min(proven_ranks(values, found.error_bound), kept)
     return Walks(
         nodes,
         scores,
@@ -192,10 +190,10 @@ def _gather(
         queries[:count],
         bounds,
         np.array([found.residual for found in outcomes]),
-        np.array(proven, np.int64),
         [found.status for found in outcomes],
         np.array([found.n_iter for found in outcomes], np.int64),
         n_products,
         seconds,
         n_products * graph.n_edges / seconds,
+        proven,
     )

@@ -106,7 +106,7 @@ def test_a_limit_has_its_exit_code(edges, capsys):
         (["pagerank", "EDGES", "-o", "scores.csv"], 2, "expected a file *.tsv"),
         (["pagerank", "missing.txt"], 3, "missing.txt: No such file"),
         (["pagerank", "EDGES", "--weighted"], 3, "expected a weight"),
-        (["rank", "EDGES"], 2, "found rank, expected one of"),
+        (["rank", "EDGES"], 2, "found rank, expected one of pagerank, rwr, hits, info"),
     ],
 )
 def test_errors_are_one_line(edges, capsys, words, code, message):

@@ -45,10 +45,14 @@ def pagerank(
     for j, row in enumerate(transition_rows(edges, n)):
         for i, share in row.items() if row else enumerate(u):
             matrix[i][j] -= d * share
-    number = lambda x: flint.fmpq(x.numerator, x.denominator)  # noqa: E731
-    left = flint.fmpq_mat(n, n, [number(x) for row in matrix for x in row])
-    right = flint.fmpq_mat(n, 1, [number((1 - d) * share) for share in v])
-    solved = left.solve(right)
+    return solve(matrix, [(1 - d) * share for share in v])
+
+
+def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> list[Fraction]:
+    n = len(right)
+    number = [flint.fmpq(x.numerator, x.denominator) for row in matrix for x in row]
+    side = [flint.fmpq(x.numerator, x.denominator) for x in right]
+    solved = flint.fmpq_mat(n, n, number).solve(flint.fmpq_mat(n, 1, side))
     return [Fraction(int(solved[i, 0].p), int(solved[i, 0].q)) for i in range(n)]
 
 
@@ -56,3 +60,18 @@ def l1_distance(scores: NDArray[np.float64], exact: Sequence[Fraction]) -> float
     """The l1 distance, rounded down to a float."""
     total = sum((abs(Fraction(float(s)) - x) for s, x in zip(scores, exact, strict=True)), Fraction(0))
     return float(np.nextafter(float(total), 0))
+
+
+def pagerank_of_classes(
+    sizes: Sequence[int], shares: Sequence[Mapping[int, float]], damping: float
+) -> list[Fraction]:
+    """Score of a node of each class, if nodes of a class are alike and all nodes restart equally."""
+    k, n, d = len(sizes), sum(sizes), Fraction(damping)
+    matrix = [[Fraction(int(i == j)) for j in range(k)] for i in range(k)]
+    for j, row in enumerate(shares):
+        total = sum((Fraction(w) * sizes[i] for i, w in row.items()), Fraction(0))
+        everywhere = dict.fromkeys(range(k), Fraction(1, n))
+        sent = {i: Fraction(w) / total for i, w in row.items()} if row else everywhere
+        for i, share in sent.items():
+            matrix[i][j] -= d * share * sizes[j]
+    return solve(matrix, [(1 - d) / n] * k)

@@ -71,3 +71,47 @@ def random_shares(n: int, rng: np.random.Generator) -> dict[int, float] | None:
         return None
     chosen = rng.choice(n, int(rng.integers(1, n + 1)), replace=False)
     return {int(node): float(10.0 ** rng.uniform(-8, 8)) for node in chosen}
+
+
+class HubCase(NamedTuple):
+    """A graph with hubs of very many links, whose nodes form a few classes of equal scores.
+
+    Attributes
+    ----------
+    source, target, weight : ndarray
+    sizes : list of int
+        Nodes per class; those of a class are consecutive, and hubs come first, each a class of its own.
+    shares : list of dict
+        For a node of each class, the weight that it sends to each node of another class.
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    weight: np.ndarray
+    sizes: list[int]
+    shares: list[dict[int, float]]
+    damping: float
+
+
+def hub_case(rng: np.random.Generator, leaves: int) -> HubCase:
+    """Draw a case: groups of leaves point to some hubs, hubs to each other or to all leaves of a group."""
+    hubs, groups = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    sizes = [1] * hubs + [leaves, *rng.integers(1, 50, groups - 1).tolist()]
+    shares: list[dict[int, float]] = []
+    for number in range(len(sizes)):
+        others = [other for other in range(len(sizes)) if other < hubs or number < hubs]
+        chosen = [other for other in others if other != number and rng.random() < 0.6]
+        if number == hubs and not any(other < hubs for other in chosen):
+            chosen.append(0)  # the large group has a hub
+        shares.append({other: float(10.0 ** rng.uniform(-150, 150)) for other in chosen})
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    source, target, weight = [], [], []
+    for number, row in enumerate(shares):
+        for other, w in row.items():
+            mine, theirs = (np.arange(first[c], first[c + 1]) for c in (number, other))
+            source.append(np.repeat(mine, len(theirs)))
+            target.append(np.tile(theirs, len(mine)))
+            weight.append(np.full(len(mine) * len(theirs), w))
+    arrays = [np.concatenate([np.zeros(0), *parts]) for parts in (source, target, weight)]
+    damping = float(rng.choice([0.5, 0.85, 0.99, 0.9999]))
+    return HubCase(arrays[0].astype(int), arrays[1].astype(int), arrays[2], sizes, shares, damping)

@@ -81,6 +81,27 @@ def test_hubs_with_many_links_are_proven_too():
     assert float(error) <= found.error_bound <= 1e-10
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_hubs_with_weights_of_any_size_are_proven_too(seed):
+    case = cases.hub_case(np.random.default_rng(seed), 2000 if seed < 6 else 110_000)
+    found = pagerank(Graph((case.source, case.target, case.weight), n_nodes=sum(case.sizes)), case.damping)
+    true = exact.pagerank_of_classes(case.sizes, case.shares, case.damping)
+    assert error_of_classes(found.scores, case, true) <= found.error_bound
+    if found.status == "converged":
+        assert found.error_bound <= 1e-8
+
+
+def error_of_classes(scores, case: cases.HubCase, true) -> float:
+    """The l1 error, where nodes of a class may differ only by rounding."""
+    total, first = Fraction(0), 0
+    for size, score in zip(case.sizes, true, strict=True):
+        values, counts = np.unique(scores[first : first + size], return_counts=True)
+        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+            total += count * abs(Fraction(value) - score)
+        first += size
+    return float(np.nextafter(float(total), 0))
+
+
 def test_what_rounding_hides_is_not_claimed():
     rng = np.random.default_rng(0)
     G = Graph(rng.integers(0, 2000, (20_000, 2)))

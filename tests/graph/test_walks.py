@@ -63,6 +63,30 @@ def test_lists_are_the_first_of_all_scores():
     assert lists.n_products < whole.n_products
 
 
+def test_results_stay_when_their_memory_is_used_again():
+    for order in ("given", "degree"):
+        rng = np.random.default_rng(0)
+        G = Graph(rng.integers(0, 200, (900, 2)), n_nodes=200, order=order)
+        first = [pagerank(G, personalization={node: 1}) for node in range(3)]
+        kept = [found.scores.copy() for found in first]
+        random_walk(G, list(range(9)), top=None)
+        pagerank(G, 0.5)
+        for found, copy in zip(first, kept, strict=True):
+            assert (found.scores == copy).all()
+        assert (pagerank(G, personalization={0: 1}).scores == kept[0]).all()
+
+
+def test_equal_calls_give_equal_bits_for_any_number_of_threads():
+    rng = np.random.default_rng(1)
+    edges = rng.integers(0, 20_000, (200_000, 2))
+    found = [
+        random_walk(Graph(edges, threads=threads), list(range(11)), top=None, method="anderson", max_iter=9)
+        for threads in (1, 2, 3)
+    ]
+    for other in found[1:]:
+        assert np.array_equal(found[0].scores, other.scores)
+
+
 def test_walks_end_one_by_one():
     # Node 0 dangles: its walk ends at once; the others take longer.
     G = Graph(([1, 2, 3, 1], [2, 3, 1, 0]))

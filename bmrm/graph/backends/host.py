@@ -17,6 +17,7 @@ exact arithmetic.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -61,9 +62,9 @@ PIECE_ENTRIES = 1 << 17
 JOIN_ADDITIONS = 8
 """Additions that join the partial sums of a row, and the restart terms, with some to spare."""
 
-SPARE_COLUMNS = 16
-"""Columns of arrays that are kept from one run to the next, as many as a run with one walk uses. Fresh memory
-costs a tenth of the time of a run, since the system has to clear it."""
+MAX_SPARE_BYTES = 1 << 30
+"""Arrays that a graph keeps from one run to the next. Fresh memory has to be cleared by the system, which
+costs a tenth of the time of a run with one walk, and a third of one with 16."""
 
 ENOUGH_LEFT = 0.7
 """Share of the length of a vector that must be left after orthogonalisation, or it is done a second time
@@ -126,9 +127,9 @@ class HostTransitions:
         return np.empty((self.n, columns))
 
     def give_back(self, arrays: Iterable[Vector]) -> None:
-        """Keep arrays for the next walk, up to `SPARE_COLUMNS`."""
+        """Keep arrays for the next walk, up to `MAX_SPARE_BYTES`."""
         for array in arrays:
-            if sum(kept.shape[1] for kept in self._spare) + array.shape[1] <= SPARE_COLUMNS:
+            if sum(kept.nbytes for kept in self._spare) + array.nbytes <= MAX_SPARE_BYTES:
                 self._spare.append(array)
 
 
@@ -155,6 +156,7 @@ class HostWalk:
         self._additions = count_row_additions(self._transitions.entries, self.columns)
         self._longest = self._additions.max(initial=0.0)
         self._point, self._messages = (self._transitions.take_array(self.columns) for _ in range(2))
+        self._by_columns: tuple[int, Vector] | None = None  # a slot and its images, by walk
         self._sent: int | None = None  # slot of the image whose messages are there, with their sums
 
     def _sorted_entries(self, restarts: Restarts) -> tuple[Indices, Indices, Vector] | None:
@@ -189,6 +191,7 @@ class HostWalk:
         return arrays[slot]
 
     def step(self, slots: Sequence[int], factors: Vector | None, into: int, *, keep_residual: bool) -> Vector:
+        self._by_columns = None
         images = [self._images[slot] for slot in slots]
         if factors is not None or self._sent != slots[0]:
             self._sums = self._passes.messages(images, factors, self._point, self._messages)
@@ -256,7 +259,9 @@ class HostWalk:
         return nodes[order].astype(np.int64), found[order]
 
     def scores(self, slot: int, column: int) -> Vector:
-        return np.array(self._graph.in_given_order(self._images[slot][:, column]))
+        if self._by_columns is None or self._by_columns[0] != slot:
+            self._by_columns = slot, np.ascontiguousarray(self._images[slot].T)  # one pass for all columns
+        return np.array(self._graph.in_given_order(self._by_columns[1][column]))
 
     def keep(self, columns: Sequence[int], slots: Collection[int]) -> None:
         chosen = list(columns)
@@ -296,28 +301,35 @@ class HostPair:
             values = np.ldexp(weights, -self.exponent)
         else:
             self.exponent = 0
+        targets = np.repeat(np.arange(self.n, dtype=np.int32), np.diff(starts))
+        by_source = _graph.sort_edges_by_target(targets, sources, values, None, self.n, "keep", False)
         by_popularity = False if graph.is_reordered else None
-        self._matrix = _cpu.Matrix(
-            starts, sources, values, (self.n, self.n), threads=graph.threads, by_popularity=by_popularity
-        )
+
+        def place(rows: tuple[Indices, NDArray[np.int32], Vector | None]) -> _cpu.Matrix:
+            shape = (self.n, self.n)
+            return _cpu.Matrix(
+                *rows, shape=shape, threads=graph.threads, transpose=False, by_popularity=by_popularity
+            )
+
+        self._by_target, self._by_source = place((starts, sources, values)), place(by_source)
 
     def start(self) -> Vector:
         return np.full(self.n, 1.0 / np.sqrt(self.n))
 
     def authorities(self, hubs: Vector) -> Vector:
-        return self._matrix.matvec(hubs)
+        return self._by_target.matvec(hubs)
 
     def hubs(self, authorities: Vector) -> Vector:
-        return self._matrix.rmatvec(authorities)
+        return self._by_source.matvec(authorities)
 
     def orthogonalise(self, vector: Vector, basis: Sequence[Vector]) -> tuple[Vector, float]:
         found, term = vector.copy(), np.empty(self.n)
-        before = norm(found)
+        before = math.sqrt(dot(found, found))  # unit vectors times a matrix scaled to 1 do not overflow
         for _ in range(2):
             for each in basis:
                 np.multiply(each, -dot(each, found), out=term)
                 found += term
-            length = norm(found)
+            length = math.sqrt(dot(found, found))
             if length > ENOUGH_LEFT * before:  # else cancellation has let the basis in again
                 break
             before = length
