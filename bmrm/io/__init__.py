@@ -92,7 +92,7 @@ def read_data(
         kind = detect_format(source, format)
         if kind != "svmlight":
             return read_matrix_file(source, kind, grammar)
-        if source.path is None:
+        if source.path is None or source.compressed:
             return read_text(source, grammar, count, land)
         from bmrm.io.cache import describe_source, load, store
 
