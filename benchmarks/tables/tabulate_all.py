@@ -73,10 +73,14 @@ def graphs() -> str:
         found, walks, nx = row["pagerank"], row["queries"], row["networkx"] or {}
         count, over = found["products"], found["over"]
         ranks.append(
-            [f"{name}, {row['nodes']} / {row['edges']}", f"{1e3 * found['seconds']['bmrm']:.1f}"]
-            + [times(over.get(peer)) for peer in ("igraph", "scipy", "graphblas")]
-            + [times(found.get("over_at_1e-12")), times(nx.get("over_first")), times(nx.get("over_cached"))]
-            + [f"{count['default']} / {count['power']}", f"{count['top 10']}"]
+            [
+                f"{name}, {row['nodes']} / {row['edges']}",
+                f"{1e3 * found['seconds']['bmrm']:.1f}",
+                *(times(over.get(peer)) for peer in ("igraph", "scipy", "graphblas")),
+                *(times(found.get("over_at_1e-12")), times(nx.get("over_first")), times(nx.get("over_cached"))),
+                f"{count['default']} / {count['power']}",
+                f"{count['top 10']}",
+            ]
         )
         others.append(
             [name, f"{1e3 * row['hits']['seconds']['bmrm']:.1f}", times(row["hits"].get("over_igraph"))]
@@ -95,7 +99,8 @@ def graphs() -> str:
     ]
     build = results["graphs"]["rmat"]["build"]["seconds"]
     note = (
-        "\nProcessor time of one thread, the least of the rounds. PageRank's error is proven to be at most 1e-8; "
+        "\nProcessor time of one thread, the least of the rounds. PageRank's error is proven to be at most "
+        "1e-8; "
         "igraph iterates to 1e-10, the others to the same residual. The R-MAT graph is built from its edges "
         f"in {build:.2f} s.\n"
     )

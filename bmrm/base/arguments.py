@@ -53,7 +53,8 @@ def array(what: str, given: Any, error: ErrorType = DataError, expected: str = "
     if isinstance(given, (Set, Mapping, MappingView, Iterator)):
         raise error(f"{what}: found a {type(given).__name__}, expected {expected}")
     try:
-        found = np.asarray(given)
+        only_dlpack = hasattr(given, "__dlpack__") and not hasattr(given, "__array__")
+        found = np.from_dlpack(given) if only_dlpack else np.asarray(given)
     except MemoryError:
         raise
     except Exception as fault:  # whatever the `__array__` of a foreign class raises

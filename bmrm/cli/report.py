@@ -76,7 +76,7 @@ def result_json(
     )
 
 
-def selection_document(selection: Selection) -> dict[str, Any]:
+def selection_document(selection: Selection[Any]) -> dict[str, Any]:
     """Return the selection part of the JSON object."""
     return {
         "folds": selection.folds.number,
@@ -108,7 +108,7 @@ def selection_document(selection: Selection) -> dict[str, Any]:
     }
 
 
-def selection_text(selection: Selection) -> str:
+def selection_text(selection: Selection[Any]) -> str:
     """Return the selected lam and its score, in one line.
 
     C is LIBLINEAR's, for training on all rows.

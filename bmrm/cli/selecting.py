@@ -122,7 +122,7 @@ def _arguments(options: TrainOptions, data: Data) -> dict[str, Any]:
     return arguments | {"lams": lams, "folds": folds} | given
 
 
-def _select(options: TrainOptions, data: Data, arguments: dict[str, Any]) -> Selection:
+def _select(options: TrainOptions, data: Data, arguments: dict[str, Any]) -> Selection[Any]:
     line = ProgressLine(sys.stderr, every_step=options.verbose > 0, quiet=options.quiet)
     try:
         with print_log(options.verbose):
@@ -149,7 +149,7 @@ def _step(done: FoldDone, folds: int) -> Step:
     return Step(words, done.done / done.total)
 
 
-def _calibrate(options: TrainOptions, selection: Selection) -> tuple[Calibration | None, dict[str, Any]]:
+def _calibrate(options: TrainOptions, selection: Selection[Any]) -> tuple[Calibration | None, dict[str, Any]]:
     """Fit the requested calibration; return also its metrics on the held-out rows."""
     if options.calibrate is None:
         return None, {}
@@ -162,7 +162,7 @@ def _calibrate(options: TrainOptions, selection: Selection) -> tuple[Calibration
 
 def _report(
     options: TrainOptions,
-    selection: Selection,
+    selection: Selection[Any],
     found: Trained | None,
     dtype: str,
     path: str,

@@ -266,8 +266,8 @@ def _certified(options: TrainOptions, result: Result, bounds: Bounds) -> Result:
 
 
 def certified_selection(
-    options: TrainOptions, data: Data, dtype: str, selection: Selection
-) -> tuple[Selection, Trained | None]:
+    options: TrainOptions, data: Data, dtype: str, selection: Selection[Any]
+) -> tuple[Selection[Any], Trained | None]:
     """Return a selection with certificates for the numbers of the file, and its final model if it has one."""
     from bmrm.base.groups import number_groups
     from bmrm.io.svmlight import resolve_thread_count

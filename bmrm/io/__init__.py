@@ -101,7 +101,7 @@ def read_data(
         kind = detect_format(source, format, named=label is not None or bool(drop))
         if kind != "svmlight":
             return read_matrix_file(source, kind, grammar, label, drop)
-        if source.path is None:
+        if source.path is None or source.compressed:
             return read_text(source, grammar, count, land)
         from bmrm.io.cache import describe_source, load, store
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -27,6 +27,32 @@ ParsedRows = tuple[Csr, Labels, Indices | None]
 
 
 @interruptible
+@overload
+def load_svmlight(
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = ...,
+    zero_based: ZeroBased = ...,
+    dtype: DTypeLike = ...,
+    query_id: Literal[False] = ...,
+    threads: int | None = ...,
+    duplicates: Literal["error", "sum"] = ...,
+) -> tuple[Any, Any]: ...
+
+
+@overload
+def load_svmlight(
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = ...,
+    zero_based: ZeroBased = ...,
+    dtype: DTypeLike = ...,
+    query_id: Literal[True],
+    threads: int | None = ...,
+    duplicates: Literal["error", "sum"] = ...,
+) -> tuple[Any, Any, Indices]: ...
+
+
 def load_svmlight(
     path: str | os.PathLike[str],
     *,
@@ -36,7 +62,7 @@ def load_svmlight(
     query_id: bool = False,
     threads: int | None = None,
     duplicates: str = "error",
-) -> tuple[Any, Labels] | tuple[Any, Labels, Indices]:
+) -> tuple[Any, Any] | tuple[Any, Any, Indices]:
     r"""Load an SVMlight (LIBSVM) file into a scipy CSR matrix, as scikit-learn's loader does.
 
     Parameters

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+from numpy.typing import ArrayLike
+
 from bmrm.base.arguments import numbers
 from bmrm.base.interrupts import HELD, check_signals, interruptible, set_signal_mode
 from bmrm.base.tables import format_table
@@ -80,7 +82,7 @@ class Path(Sequence[Result]):
 def path(
     X: Any,
     y: Any = None,
-    lams: Sequence[float] = (),
+    lams: ArrayLike = (),
     *,
     progress: Callable[[LamDone], object] | None = None,
     **options: Any,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.units import time_text
 from bmrm.base.vectors import Vector, make_arrays_read_only
@@ -101,7 +100,7 @@ class Result:
     timings: dict[str, float] = field(repr=False)
     bundle: Bundle = field(repr=False)
     loss: Loss
-    classes: NDArray[Any] | None
+    classes: Any  # NDArray[Any] | None; which of the two, the loss says
     thresholds: Vector | None
     lam: float
     reg: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -57,13 +57,20 @@ from bmrm.matrix.examples import Examples
 from bmrm.matrix.overflow import blame_overflow
 from bmrm.matrix.row_weights import ClassWeight, lam_from_c
 
+Reg: TypeAlias = Literal["l2", "l1", "elastic_net"]
+TolKind: TypeAlias = Literal["rel", "abs"]
+Solver: TypeAlias = Literal["ocas", "bmrm"]
+WeightLayout: TypeAlias = Literal["auto", "replicated", "owned"]
+Device: TypeAlias = Literal["auto", "cpu", "cuda"] | str
+"""The names, for completion; "cuda:N" is a device, too."""
+
 
 @interruptible
 def solve(
     X: Any,
     y: Any = None,
     loss: str | Loss = "hinge",
-    reg: str = "l2",
+    reg: Reg = "l2",
     lam: float | None = None,
     *,
     C: float | None = None,
@@ -78,19 +85,19 @@ def solve(
     penalize_intercept: bool = False,
     intercept_scaling: float = 1.0,
     tol: float = 1e-3,
-    tol_kind: str = "rel",
+    tol_kind: TolKind = "rel",
     max_iter: int = 10_000,
     max_time: float = np.inf,
     warm_start: Result | Model | Checkpoint | Vector | None = None,
-    solver: str = "ocas",
-    cuts_per_pass: int | str = "auto",
+    solver: Solver = "ocas",
+    cuts_per_pass: int | Literal["auto"] = "auto",
     max_cuts: int | None = None,
-    device: str = "auto",
+    device: Device = "auto",
     dtype: DTypeLike | None = None,
     threads: int | None = None,
     gpu_mem: int | str | None = None,
     comm: Any = None,
-    weights: str = "auto",
+    weights: WeightLayout = "auto",
     callback: Callback | None = None,
     verbose: int = 0,
     **loss_params: Any,

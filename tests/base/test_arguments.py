@@ -196,6 +196,29 @@ class FakeFrame(FakeSeries):
         return np.array(self.values, object if dtype is None else dtype)
 
 
+class OnlyDlpack:
+    """An array of a library that knows NumPy only by DLPack."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **keywords):
+        return self.values.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+class OnDevice:
+    """An array on a GPU, of which NumPy can make none."""
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **keywords):
+        raise BufferError("on a GPU\nnot here")
+
+
 def container(a):
     return FakeSeries(a) if a.ndim == 1 else FakeFrame(a)
 
@@ -229,6 +252,7 @@ SAME = {
     "unmasked": np.ma.array,
     "a class of its own": container,
     "memoryview": lambda a: memoryview(a.copy()),
+    "DLPack": lambda a: OnlyDlpack(a.copy()),
 }  # fmt: skip
 
 
@@ -506,6 +530,11 @@ def test_a_column_of_text_is_named():
 
     with pytest.raises(DataError, match="X: row 1, column 'town' has 'a', expected a number"):
         bmrm.solve(Frame(np.array(rows, object)), Y)
+
+
+def test_an_array_on_another_device_is_one_line():
+    for function, names in ((bmrm.Dataset, "X"), (lambda a: bmrm.solve(X, a), "labels")):
+        assert refusal(function, OnDevice(), names) is None
 
 
 def test_float32_stays():

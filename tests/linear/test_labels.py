@@ -332,3 +332,52 @@ def test_a_file_with_impossible_labels(changes, tmp_path):
     model_file.write(tmp_path / "wrong", {**description, **changes}, tensors)
     with pytest.raises(DataError, match="wrong: "):
         bmrm.Model.load(tmp_path / "wrong")
+
+
+# --- other containers
+
+
+def in_frames():
+    """Labels as the columns of frames and arrays of other libraries, by name."""
+    words, numbers = np.array(["no", "yes"] * 12), np.array([3, 7] * 12)
+    pd = pytest.importorskip("pandas")
+    index = RNG.permutation(M) + 50
+    for dtype in ("str", object, "category", "string"):
+        yield f"pandas {dtype}", pd.Series(words.tolist(), index=index, dtype=dtype), words
+    for dtype in ("Int64", "int8", "category", object):
+        yield f"pandas {dtype}", pd.Series(numbers, index=index).astype(dtype), numbers
+    yield "pandas boolean", pd.Series(numbers > 3, index=index, dtype="boolean"), numbers > 3
+    pl = pytest.importorskip("polars")
+    for kind in (pl.String, pl.Categorical, pl.Enum(["no", "yes"])):
+        yield f"polars {kind}", pl.Series(words.tolist(), dtype=kind), words
+    yield "polars int", pl.Series(numbers), numbers
+    pa = pytest.importorskip("pyarrow")
+    yield "arrow", pa.array(words.tolist()), words
+    yield "arrow dictionary", pa.array(words.tolist()).dictionary_encode(), words
+    yield "arrow chunks", pa.chunked_array([words[:5].tolist(), words[5:].tolist()]), words
+    yield "arrow in pandas", pd.Series(words.tolist(), dtype=pd.ArrowDtype(pa.string())), words
+
+
+def test_labels_in_frames():
+    for name, y, plain in in_frames():
+        found, right = bmrm.solve(X, y, lam=0.1), bmrm.solve(X, plain, lam=0.1)
+        assert found.predict(X).tolist() == right.predict(X).tolist(), name
+        assert (found.w == right.w).all(), name
+        assert found.classes.dtype.kind == right.classes.dtype.kind, name
+        s = np.arange(M) % 3
+        weighted = [
+            bmrm.solve(X, labels_, sample_weight=s, class_weight="balanced").w for labels_ in (y, plain)
+        ]
+        assert (weighted[0] == weighted[1]).all(), name
+
+
+def test_missing_labels_in_frames():
+    pd = pytest.importorskip("pandas")
+    words, numbers = [None, "a", "b"] * 8, [None, 1, 2] * 8
+    for y in (pd.Series(words), pd.Series(words, dtype="category"), pd.Series(numbers, dtype="Int64")):
+        with pytest.raises(DataError, match=r"labels: row 1 has .*, expected a"):
+            bmrm.solve(X, y)
+    pl = pytest.importorskip("polars")
+    for y in (pl.Series(words), pl.Series(numbers)):
+        with pytest.raises(DataError, match=r"labels: row 1 has .*, expected a"):
+            bmrm.solve(X, y)

@@ -1,5 +1,7 @@
 """Names of the columns of frames: kept in results, models and files, and checked in predictions."""
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -165,3 +167,7 @@ def test_the_command_notes_the_text(tmp_path):
         assert (training.rows, training.features, training.values) == (2, 3, 3)
         sums.append(training.text_checksum)
     assert sums[0] == sums[1] != sums[2]
+    (tmp_path / "a.svm.gz").write_bytes(gzip.compress(path.read_bytes()))
+    for words in ([], ["--cache"]):
+        assert train.main([str(tmp_path / "a.svm.gz"), str(tmp_path / "model"), "-q", *words]) == 0
+        assert bmrm.Model.load(tmp_path / "model").training == TrainingData(2, 3, 3)

@@ -6,12 +6,11 @@ each starts from the solutions and cuts of the last one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bmrm import losses
 from bmrm.base.arguments import flag, matrix, numbers
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 LAMS = tuple(float(lam) for lam in np.logspace(-1.5, -6.0, 10))
 """Default grid: half a power of ten apart."""
 
+
 RULES = ("best", "1se")
 
 METRICS: dict[str, tuple[str, ...]] = {
@@ -68,8 +68,11 @@ HIGHER_IS_BETTER = ("accuracy", "auc", "micro_f1", "macro_f1", "average_precisio
 _DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
 
 
+R_co = TypeVar("R_co", bound="Result | None", covariant=True)
+
+
 @dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(Generic[R_co]):
     """A grid of lam, scored by cross validation.
 
     Attributes
@@ -111,7 +114,7 @@ class Selection:
     folds: Folds = field(repr=False)
     labels: Vector = field(repr=False)
     weights: Vector = field(repr=False)
-    result: Result | None = field(repr=False, default=None)
+    result: R_co = field(repr=False)
 
     @property
     def mean(self) -> Vector:
@@ -218,11 +221,45 @@ class Selection:
         return plot_selection(self, ax)
 
 
+@overload
+def select(
+    X: Any,
+    y: Any = ...,
+    lams: ArrayLike = ...,
+    folds: int = ...,
+    *,
+    loss: str | Loss = ...,
+    metric: str | None = ...,
+    rule: str = ...,
+    refit: Literal[True] = ...,
+    seed: int = ...,
+    progress: Progressed | None = ...,
+    **options: Any,
+) -> Selection[Result]: ...
+
+
+@overload
+def select(
+    X: Any,
+    y: Any = ...,
+    lams: ArrayLike = ...,
+    folds: int = ...,
+    *,
+    loss: str | Loss = ...,
+    metric: str | None = ...,
+    rule: str = ...,
+    refit: bool,
+    seed: int = ...,
+    progress: Progressed | None = ...,
+    **options: Any,
+) -> Selection[Result | None]: ...
+
+
 @interruptible
 def select(
     X: Any,
     y: Any = None,
-    lams: Sequence[float] = LAMS,
+    lams: ArrayLike = LAMS,
     folds: int = 5,
     *,
     loss: str | Loss = "hinge",
@@ -232,7 +269,7 @@ def select(
     seed: int = 0,
     progress: Progressed | None = None,
     **options: Any,
-) -> Selection:
+) -> Selection[Result | None]:
     """Choose lam by K-fold cross validation over a grid, and train with it on all rows.
 
     Parameters
@@ -304,7 +341,7 @@ def select(
     found: dict[int, CrossValidation] = {}
     scores = np.empty((len(grid), dealt.number))
 
-    def selection(result: Result | None = None) -> Selection:
+    def selection(result: Result | None = None) -> Selection[Result | None]:
         known = sorted(found)
         validations = [found[k] for k in known]
         return Selection(
