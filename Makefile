@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm src_common src_
 CXX_SOURCES := $(shell find src_common src_cython src_cuda benchmarks tests -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .NOTPARALLEL:
-.PHONY: help demo test versions lint format typecheck ext bench certify kill-runs fuzz gpu-check gpu-sanitize clean
+.PHONY: help demo test versions lint format typecheck ext bench certify kill-runs fuzz fuzz-reductions gpu-check gpu-sanitize clean
 
 help:
 	@echo "make demo       train, predict and check the certificate on two small data sets"
@@ -25,6 +25,7 @@ help:
 	@echo "make certify    compare 100,000 random solves with exact arithmetic, with a new seed (about an hour)"
 	@echo "make kill-runs  kill bmrm-train at 200 random moments, and check what is left of its model"
 	@echo "make fuzz       read randomly damaged files of every kind, with sanitizers, for FUZZ_SECONDS=600"
+	@echo "make fuzz-reductions  compile 3000 random row functions, and compare each with its plain loop"
 	@echo "make gpu-check  on a machine with an NVIDIA GPU: build, GPU tests, products compared with NVIDIA's libraries"
 	@echo "make gpu-sanitize  likewise: the GPU tests under compute-sanitizer"
 	@echo "make clean      remove everything that was built, including .venv"
@@ -72,6 +73,11 @@ kill-runs: $(VENV)/dev.stamp
 
 fuzz: $(VENV)/dev.stamp
 	PYTHON=$(BIN)/python scripts/fuzz.sh
+
+# BMRM_RANDOM_PROGRAMS is the number of row functions.
+fuzz-reductions: $(VENV)/dev.stamp
+	cd tests && BMRM_RANDOM_PROGRAMS=$${BMRM_RANDOM_PROGRAMS:-3000} \
+	    $(abspath $(BIN))/python -m pytest -q reductions/test_random_programs.py
 
 gpu-check:
 	scripts/gpu-check.sh

@@ -2,9 +2,10 @@
 
     OPENBLAS_NUM_THREADS=1 python -m benchmarks.reductions.cpu [--out FILE]
 
-Each row function runs on one thread, and ours on two. NumPy's form is the usual one with temporary arrays.
-Numba compiles the same loops over rows, as they are and with `fastmath`, which lets it reorder sums. A time
-is the least of some calls; compiling is the first call on a few rows, less a later one.
+Each row function runs on one thread. NumPy's form is the usual one with temporary arrays. Numba compiles the
+same loops over rows, as they are and with `fastmath`, which lets it reorder sums. A time is processor time
+of the process, the least of some calls that take turns, so that other programs on the machine matter less.
+Compiling is the first call on a few rows, less a later one.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ REPEATS = 7
 FEW_ROWS = 10
 
 
-def least_seconds(call: Callable[[], Any], repeats: int = REPEATS) -> float:
-    """Return the least time of some calls."""
-    found = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        found.append(time.perf_counter() - start)
-    return min(found)
+def least_seconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Return the least processor time of each call."""
+    found = dict.fromkeys(calls, float("inf"))
+    for _ in range(REPEATS):
+        for who, call in calls.items():
+            start = time.process_time()
+            call()
+            found[who] = min(found[who], time.process_time() - start)
+    return found
 
 
 def compiling(call: Callable[[], Any]) -> float:
@@ -55,14 +57,16 @@ def measure(program: str, rows: int, columns: int, k: int, dtype: str) -> dict[s
         "numba": compiling(lambda: plain(X[:FEW_ROWS], **few)),
     }
     fast(X[:FEW_ROWS], **few)
-    seconds = {
-        "ours": least_seconds(lambda: case.reduction(X, threads=1, **words)),
-        "ours_two_threads": least_seconds(lambda: case.reduction(X, threads=2, **words)),
-        "numpy": least_seconds(lambda: case.by_numpy(X, **words), 3),
-        "numba": least_seconds(lambda: plain(X, **words), 3),
-        "numba_fastmath": least_seconds(lambda: fast(X, **words), 3),
-    }
-    ours, theirs = case.reduction(X, **words), case.by_numpy(X.astype(np.float64), **words)
+    seconds = least_seconds(
+        {
+            "ours": lambda: case.reduction(X, threads=1, **words),
+            "numpy": lambda: case.by_numpy(X, **words),
+            "numba": lambda: plain(X, **words),
+            "numba_fastmath": lambda: fast(X, **words),
+        }
+    )
+    exact = X if program == "histogram" else X.astype(np.float64)  # float32 decides the bins
+    ours, theirs = case.reduction(X, **words), case.by_numpy(exact, **words)
     error = max(relative_error(a, b) for a, b in zip(ours, theirs, strict=True))
     return {
         "program": program,

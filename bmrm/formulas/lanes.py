@@ -458,7 +458,8 @@ class Printer(Writer):
             return
         numbers = self.held_lanes(self.safe_index(flat).text, "i64")
         values = self.held_lanes(text, kind)
-        with self.counted("0", self.rows_here) as lane:
+        # Lanes that take no part have a value that changes nothing, and the index 0.
+        with self.counted("0", str(self.W)) as lane:
             where = self.lane_of(numbers, "i64", lane)
             what = self.lane_of(values, kind, lane)
             at = self.new(f"getelementptr {kind}, ptr {base}, i64 {where}")
