@@ -147,6 +147,7 @@ class GaussianMixture(Estimator):
     """
 
     _estimator_type = "density_estimator"
+    _reads_sparse = False
 
     def __init__(
         self,
