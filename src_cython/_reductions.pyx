@@ -229,3 +229,92 @@ cdef class Clusters:
     def nbytes(self):
         """Memory besides the caller's arrays, in bytes."""
         return self.impl.get().bytes()
+
+
+cdef extern from "reductions/mixture.h" namespace "bmrm" nogil:
+    cdef struct Mixture:
+        const void* X
+        int value_bytes
+        const double* weights
+        int64_t n
+        int64_t d
+        int64_t k
+        const double* means
+        const double* roots
+        const double* constants
+        bint full
+
+    double c_mixture_step "bmrm::mixture_step"(const Mixture&, double*, int) except +
+    void c_mixture_shares "bmrm::mixture_shares"(const Mixture&, double*, double*, int) except +
+
+
+cdef Mixture _mixture(X, weights, means, roots, constants) except *:
+    cdef Mixture found
+    found.X = _address(X)
+    found.value_bytes = X.itemsize
+    found.weights = NULL
+    if weights is not None:
+        found.weights = <const double*>_address(weights)
+    found.n, found.d = X.shape
+    found.k = len(means)
+    found.means = <const double*>_address(means)
+    found.roots = <const double*>_address(roots)
+    found.constants = <const double*>_address(constants)
+    found.full = roots.ndim == 3
+    return found
+
+
+cdef tuple _components(X, means, roots, constants):
+    """Return the arrays of a mixture, contiguous and of matching shapes."""
+    k, d = len(means), X.shape[1]
+    means = _input(means, (k, d), "means")
+    roots = _input(roots, (k, d, d) if roots.ndim == 3 else (k, d), "roots")
+    return means, roots, _input(constants, (k,), "constants")
+
+
+def mixture_step(X, weights, means, roots, constants, *, threads=None):
+    """Run an E step and sum what the M step needs.
+
+    Parameters
+    ----------
+    X : ndarray of float32 or float64, shape (n, d), C-contiguous
+    weights : ndarray, shape (n,), or None
+    means : ndarray, shape (k, d)
+    roots : ndarray, shape (k, d, d), lower triangles, or (k, d), diagonals
+        The log density of component j at x is ``constants[j] - |roots[j] (x - means[j])|^2 / 2``.
+    constants : ndarray, shape (k,)
+    threads : int, optional
+
+    Returns
+    -------
+    log_likelihood : float
+    weights : ndarray, shape (k,)
+    first : ndarray, shape (k, d)
+        Sums of w r (x - mean).
+    second : ndarray, as `roots`
+        Sums of w r (x - mean)(x - mean)', lower triangles or diagonals.
+    """
+    cdef int n_threads = _threads(threads)
+    means, roots, constants = _components(X, means, roots, constants)
+    weights = None if weights is None else _input(weights, (len(X),), "weights")
+    cdef Mixture of = _mixture(X, weights, means, roots, constants)
+    k, d = means.shape
+    sums = np.empty((k, 1 + d + roots[0].size))
+    cdef double* target = <double*>_address(sums)
+    cdef double likelihood
+    with nogil:
+        likelihood = c_mixture_step(of, target, n_threads)
+    return likelihood, sums[:, 0], sums[:, 1 : 1 + d], sums[:, 1 + d :].reshape(roots.shape)
+
+
+def mixture_shares(X, means, roots, constants, *, threads=None):
+    """Return the log densities of rows, shape (n,), and the shares of the components, shape (n, k)."""
+    cdef int n_threads = _threads(threads)
+    means, roots, constants = _components(X, means, roots, constants)
+    cdef Mixture of = _mixture(X, None, means, roots, constants)
+    densities, shares = np.empty(len(X)), np.empty((len(X), len(means)))
+    cdef double* first = <double*>_address(densities)
+    cdef double* second = <double*>_address(shares)
+    with nogil:
+        c_mixture_shares(of, first, second, n_threads)
+    return densities, shares

@@ -42,3 +42,16 @@ class Clusters:
     def shape(self) -> tuple[int, int]: ...
     @property
     def nbytes(self) -> int: ...
+
+def mixture_step(
+    X: npt.NDArray[Any],
+    weights: _F64 | None,
+    means: _F64,
+    roots: _F64,
+    constants: _F64,
+    *,
+    threads: int | None = None,
+) -> tuple[float, _F64, _F64, _F64]: ...
+def mixture_shares(
+    X: npt.NDArray[Any], means: _F64, roots: _F64, constants: _F64, *, threads: int | None = None
+) -> tuple[_F64, _F64]: ...

@@ -15,13 +15,10 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, DataError, ParameterError
-from bmrm.io.csr import Csr
+from bmrm.io.csr import Csr, check_layout
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.resident import validate_matrix
 from bmrm.reductions._reductions import dense_values
-
-STATUSES = ("converged", "precision", "max_iter", "max_time", "interrupted")
-"""Why a fit ends: it has converged, rounding hides further progress, a limit, or Ctrl-C."""
 
 MAX_ABSOLUTE_VALUE = 1e150
 """Values of float64 whose squares are far from overflow."""
@@ -67,10 +64,11 @@ class Estimator:
             estimator_type=self._estimator_type,
             target_tags=TargetTags(required=False),
             transformer_tags=TransformerTags(),
-            input_tags=InputTags(sparse=True),
+            input_tags=InputTags(sparse=self._reads_sparse),
         )
 
     _estimator_type: str | None = None
+    _reads_sparse = True
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
@@ -97,6 +95,10 @@ def read_matrix(X: Any) -> Csr | NDArray[Any]:
             found.indices, np.int32 if found.indices.dtype == np.int32 else np.int64
         )
         data = None if found.data is None else np.ascontiguousarray(found.data)
+        try:  # compiled loops trust the indices
+            check_layout(found.indptr, indices, indices if data is None else data, found.shape)
+        except DataError as error:
+            raise DataError(f"X: {error}") from None
         found = Csr(np.ascontiguousarray(found.indptr, np.int64), indices, data, found.shape)
         values = data
     else:

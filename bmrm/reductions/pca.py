@@ -217,7 +217,7 @@ class PCA(_Decomposition):
         Parameters
         ----------
         X : ndarray, SciPy sparse matrix, Csr or Dataset, shape (n, d)
-            Of a `bmrm.Dataset` its weights count, unless others are given.
+            Of a `bmrm.Dataset` its weights count, unless others are given; on a GPU it must be float64.
         y : ignored
         sample_weight : array_like, shape (n,), optional
             At least 0. A row of weight 2 counts like two rows.
@@ -383,6 +383,10 @@ class _Rows:
         if isinstance(X, Dataset):
             if X.group is not None:
                 raise DataError("X: found rows on several ranks, expected a Dataset of all rows")
+            if X.device != "cpu" and X.stored == "float32":
+                raise DataError(
+                    "X: found float32 rows on a GPU, which sums them in float32; expected float64"
+                )
             self._matrix: Any = X.matrix
             given = X.weights if sample_weight is None else sample_weight
         else:

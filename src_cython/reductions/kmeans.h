@@ -249,14 +249,15 @@ class DenseClusters {
     /// only candidate.
     void potentials(const i64* candidates, i64 count, const double* weights, float* closest, bool take,
                     double* potentials) const {
-        const i64 panels = (n_ + kPanelRows - 1) / kPanelRows,
-                  tiles = (count + kTileCenters - 1) / kTileCenters;
-        Buffer<float> points(tiles * kTileCenters * d_);
-        for (i64 c = 0; c < tiles * kTileCenters; ++c) {
-            const i64 i = candidates[std::min(c, count - 1)];
+        // Kernels exist for 1, 2 and 4 points: a last tile of 3 repeats a point.
+        const i64 panels = (n_ + kPanelRows - 1) / kPanelRows, padded = count + count % kTileCenters / 3;
+        Buffer<float> points(padded * d_);
+        for (i64 c = 0; c < padded; ++c) {
+            const i64 i = candidates[std::min(c, count - 1)], first = c / kTileCenters * kTileCenters,
+                      width = std::min<i64>(kTileCenters, padded - first);
             const float* row = panels_.get() + i / kPanelRows * kPanelRows * d_ + i % kPanelRows;
-            float* point = points.get() + c / kTileCenters * kTileCenters * d_ + c % kTileCenters;
-            for (i64 f = 0; f < d_; ++f) point[f * kTileCenters] = row[f * kPanelRows];
+            float* point = points.get() + first * d_ + c - first;
+            for (i64 f = 0; f < d_; ++f) point[f * width] = row[f * kPanelRows];
         }
         const Parts parts(n_, 1);
         with_nearest_kernels([&](auto kernels) {
@@ -271,11 +272,24 @@ class DenseClusters {
                     std::fill_n(row_weights, kPanelRows, 1.0);
                     std::copy_n(closest + base, rows, before);
                     if (weights) std::copy_n(weights + base, rows, row_weights);
-                    for (i64 t = 0; t < tiles; ++t) {
-                        Kernels::closer(panels_.get() + base * d_, d_, points.get() + t * kTileCenters * d_,
-                                        before, row_weights, least, sums);
-                        for (i64 c = t * kTileCenters; c < std::min(count, (t + 1) * kTileCenters); ++c)
-                            potentials[c * panels + base / kPanelRows] = sums[c - t * kTileCenters];
+                    for (i64 first = 0; first < count; first += kTileCenters) {
+                        const auto measure = [&](auto width) {
+                            Kernels::template closer<width()>(panels_.get() + base * d_, d_,
+                                                              points.get() + first * d_, before, row_weights,
+                                                              least, sums);
+                        };
+                        switch (padded - first) {
+                            case 1:
+                                measure(std::integral_constant<int, 1>{});
+                                break;
+                            case 2:
+                                measure(std::integral_constant<int, 2>{});
+                                break;
+                            default:
+                                measure(std::integral_constant<int, kTileCenters>{});
+                        }
+                        for (i64 c = first; c < std::min<i64>(count, first + kTileCenters); ++c)
+                            potentials[c * panels + base / kPanelRows] = sums[c - first];
                     }
                     if (take) std::copy_n(least, rows, closest + base);
                 }

@@ -55,24 +55,26 @@ struct NearestKernels {
         }
     }
 
-    /// For kTileCenters points: the squared distances from the rows of a panel, or `closest` where these are
-    /// smaller, and their sum with weights. Distances come from differences: 0 for equal points.
+    /// For some points, feature by feature: the squared distances from the rows of a panel, or `closest`
+    /// where these are smaller, and their sum with weights. Distances come from differences: 0 for equal
+    /// points.
+    template <int kPoints>
     BMRM_TARGET static void closer(const float* panel, i64 d, const float* tile, const float* closest,
                                    const double* weights, float* out, double* sums) {
         for (i64 first = 0; first < kPanelRows; first += kGroupRows) {
-            Floats sum[kTileCenters][BMRM_GROUP] = {};
+            Floats sum[kPoints][BMRM_GROUP] = {};
             const float *y = panel + first, *point = tile;
-            for (i64 f = 0; f < d; ++f, y += kPanelRows, point += kTileCenters) {
+            for (i64 f = 0; f < d; ++f, y += kPanelRows, point += kPoints) {
                 Floats rows[BMRM_GROUP];
                 for (int v = 0; v < BMRM_GROUP; ++v)
                     rows[v] = *reinterpret_cast<const Floats*>(y + v * BMRM_FLOATS);
-                for (int j = 0; j < kTileCenters; ++j)
+                for (int j = 0; j < kPoints; ++j)
                     for (int v = 0; v < BMRM_GROUP; ++v) {
                         const Floats e = rows[v] - point[j];
                         sum[j][v] += e * e;
                     }
             }
-            for (int j = 0; j < kTileCenters; ++j)
+            for (int j = 0; j < kPoints; ++j)
                 for (int v = 0; v < BMRM_GROUP; ++v) {
                     const i64 l = first + v * BMRM_FLOATS;
                     const Floats before = *reinterpret_cast<const Floats*>(closest + l);
@@ -81,7 +83,7 @@ struct NearestKernels {
                 }
         }
         constexpr int kLanes = 8;
-        for (int j = 0; j < kTileCenters; ++j) {
+        for (int j = 0; j < kPoints; ++j) {
             double lane[kLanes] = {};
             for (i64 first = 0; first < kPanelRows; first += kLanes)
                 for (int l = 0; l < kLanes; ++l)

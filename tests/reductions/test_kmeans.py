@@ -352,6 +352,9 @@ def test_bad_options_and_weights(options, weights, error, text):
         (np.array([[1.0], [1e200]]), "at most 1e\\+150"),
         (np.array([[1.0], [1j]]), "X"),
         (sp.csr_array(np.array([[1.0], [np.nan]])), "finite"),
+        (Csr(np.array([0, 1]), np.array([7], np.int32), np.array([1.0]), (1, 2)), "found the column 7"),
+        (Csr(np.array([0, 3]), np.array([0], np.int32), None, (1, 2)), "row pointers"),
+        (Csr(np.array([0, 1]), np.array([0], np.int32), np.array([np.inf]), (1, 2)), "row 1 has inf"),
     ],
 )
 def test_bad_rows(X, text):

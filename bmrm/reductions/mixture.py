@@ -1,0 +1,415 @@
+"""Mixtures of normal distributions by expectation and maximisation."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base import arguments
+from bmrm.base.interrupts import hold_signals, interruptible, requested
+from bmrm.base.vectors import Vector
+from bmrm.errors import DataError, ParameterError
+from bmrm.io.csr import Csr
+from bmrm.reductions._reductions import mixture_shares, mixture_step
+from bmrm.reductions.estimator import (
+    Estimator,
+    nonnegative_number,
+    positive_integer,
+    random_generator,
+    read_rows,
+    time_limit,
+)
+from bmrm.reductions.kmeans import KMeans
+from bmrm.reductions.passes import FLOAT64_UNIT, HostPasses
+from bmrm.reductions.scatter import scatter_matrix
+from bmrm.reductions.seeding import choose_plus_plus, choose_random
+
+COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
+STARTS = ("kmeans", "k-means++", "random_from_data")
+
+COLLAPSED_RATIO = 1.01
+"""A component has collapsed if its least variance is at most this multiple of ``reg_covar``."""
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    """Weights, means and covariances; full covariances, or diagonals, one per component."""
+
+    weights: Vector
+    means: Vector
+    covariances: Vector
+
+    @property
+    def full(self) -> bool:
+        return self.covariances.ndim == 3
+
+    def roots(self) -> tuple[Vector, Vector]:
+        """Return L^-1 for each covariance L L', and the constants of the log densities.
+
+        Raise `DataError` if a covariance is singular.
+        """
+        k, d = self.means.shape
+        if self.full:
+            roots = np.empty((k, d, d))
+            for j, covariance in enumerate(self.covariances):
+                try:
+                    roots[j] = np.tril(np.linalg.inv(np.linalg.cholesky(covariance)))
+                except np.linalg.LinAlgError:
+                    raise _singular(j) from None
+            logs = np.log(np.einsum("jff->jf", roots)).sum(axis=1)
+        else:
+            if not (self.covariances > 0.0).all():
+                raise _singular(int(np.argmin(self.covariances.min(axis=1))))
+            roots = 1.0 / np.sqrt(self.covariances)
+            logs = np.log(roots).sum(axis=1)
+        with np.errstate(divide="ignore"):  # a component of weight 0 has the log density -inf
+            constants = np.log(self.weights) + logs - 0.5 * d * math.log(2.0 * math.pi)
+        if not (np.isfinite(roots).all() and np.isfinite(logs).all()):
+            raise _singular(int(np.argmin(np.isfinite(logs))))
+        return roots, np.maximum(constants, -1e300)
+
+
+def _singular(component: int) -> DataError:
+    return DataError(
+        f"component {component}: found a singular covariance, expected a larger reg_covar or fewer components"
+    )
+
+
+class GaussianMixture(Estimator):
+    """A mixture of normal distributions, fitted by EM.
+
+    A step reads the rows once and stores no shares. All sums are in float64, of moments about the present
+    means, and have the same bits for any number of threads. Parameters, methods and attributes have
+    scikit-learn's names.
+
+    Parameters
+    ----------
+    n_components : int, default 1
+    covariance_type : {"full", "tied", "diag", "spherical"}, default "full"
+        A covariance per component; one of all; a variance per component and column; one per component.
+    tol : float, default 1e-3
+        EM has converged if the mean log likelihood of a row rises by less than this.
+    reg_covar : float, default 1e-6
+        Added to all variances.
+    max_iter : int, default 100
+    n_init : int, default 1
+        Number of starts, of which the one with the largest likelihood is kept.
+    init_params : {"kmeans", "k-means++", "random_from_data"}, default "kmeans"
+        First components: the clusters of `KMeans`; or rows as means, chosen by k-means++ or at random, with
+        the covariance of all rows and equal weights.
+    max_time : float, optional
+        Limit in seconds; the state reached by then is kept.
+    random_state : int, Generator or RandomState, optional
+    threads : int, optional
+        Maximum number of threads; default: the cores that this process may use.
+
+    Attributes
+    ----------
+    weights_ : ndarray, shape (n_components,)
+    means_ : ndarray, shape (n_components, d)
+    covariances_ : ndarray
+        Of shape (n_components, d, d), (d, d), (n_components, d) or (n_components,) for the four types.
+    precisions_ : ndarray
+        Inverse covariances, of the same shape.
+    lower_bound_ : float
+        Mean log likelihood of a row for the returned parameters.
+    log_likelihood_ : float
+        Weighted sum over the rows.
+    lower_bounds_ : list of float
+        Mean log likelihood at each step; it rises.
+    collapsed_ : list of int
+        Components whose least variance is ``reg_covar``, practically: their likelihood says nothing.
+    status_ : {"converged", "precision", "max_iter", "max_time", "interrupted"}
+        "precision": the likelihood no longer rises, because of rounding or of ``reg_covar``; the best
+        parameters are returned.
+    converged_ : bool
+    n_iter_, n_features_in_ : int
+
+    References
+    ----------
+    A. P. Dempster, N. M. Laird and D. B. Rubin, Maximum likelihood from incomplete data via the EM algorithm,
+    J. Royal Statistical Society B 39 (1977).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bmrm.reductions import GaussianMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (300, 1)), rng.normal(10, 2, (100, 1))])
+    >>> found = GaussianMixture(2, random_state=0).fit(X)
+    >>> np.sort(found.weights_).round(2), found.status_
+    (array([0.25, 0.75]), 'converged')
+    """
+
+    _estimator_type = "density_estimator"
+    _reads_sparse = False
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: str = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str = "kmeans",
+        max_time: float | None = None,
+        random_state: Any = None,
+        threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.max_time = max_time
+        self.random_state = random_state
+        self.threads = threads
+
+    @interruptible
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the components.
+
+        Parameters
+        ----------
+        X : ndarray or dense Dataset on the CPU, shape (n, d)
+        y : ignored
+        sample_weight : array_like, shape (n,), optional
+            At least 0. A row of weight 2 counts like two rows.
+
+        Returns
+        -------
+        GaussianMixture
+            The estimator itself.
+
+        Raises
+        ------
+        DataError
+            If X is not a dense matrix of finite numbers, has fewer rows of positive weight than components,
+            the weights do not fit, or a covariance is singular.
+        ParameterError
+            For a parameter out of range.
+        Interrupted
+            After Ctrl-C; its ``result`` is this estimator with the parameters so far.
+        """
+        with hold_signals():
+            started = time.monotonic()
+            self._check_parameters()
+            rows, weights = _dense_rows(X, sample_weight)
+            counted = len(rows) if weights is None else int(np.count_nonzero(weights))
+            if self.n_components > counted:
+                raise DataError(
+                    f"n_components: found {self.n_components}, expected at most {counted}, "
+                    "the number of rows of positive weight"
+                )
+            rng = random_generator(self.random_state)
+            deadline = started + time_limit(self.max_time)
+            best: tuple[_Parameters, list[float], str, int] | None = None
+            for _ in range(self.n_init):
+                run = self._run(rows, weights, self._first(rows, weights, rng), deadline)
+                if best is None or max(run[1]) > max(best[1]):
+                    best = run
+                if run[2] in ("max_time", "interrupted"):
+                    break
+            assert best is not None
+            self._keep(rows, weights, *best)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the component of largest share for each row."""
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int64]:
+        """Find the components and return that of each row."""
+        return self.fit(X, sample_weight=sample_weight).predict(X)
+
+    def predict_proba(self, X: Any) -> Vector:
+        """Return the shares of the components in each row, shape (n, n_components)."""
+        return self._densities(X)[1]
+
+    def score_samples(self, X: Any) -> Vector:
+        """Return the logarithm of the density at each row."""
+        return self._densities(X)[0]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean logarithm of the density."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1) -> tuple[Vector, NDArray[np.int64]]:
+        """Return random rows of the mixture, and their components, in the order of the components."""
+        self._check_fitted()
+        rng = random_generator(self.random_state)
+        shares = self.weights_ / self.weights_.sum()
+        counts = rng.multinomial(positive_integer("n_samples", n_samples), shares)
+        parameters = self._parameters()
+        parts = []
+        for j, count in enumerate(counts.tolist()):
+            normal = rng.standard_normal((count, self.n_features_in_))
+            spread = parameters.covariances[j]
+            turned = normal @ np.linalg.cholesky(spread).T if parameters.full else normal * np.sqrt(spread)
+            parts.append(self.means_[j] + turned)
+        return np.concatenate(parts), np.repeat(np.arange(len(counts)), counts)
+
+    def bic(self, X: Any) -> float:
+        """Return the Bayesian information criterion of rows; smaller is better."""
+        densities = self.score_samples(X)
+        return float(-2.0 * densities.sum() + self._n_parameters() * math.log(len(densities)))
+
+    def aic(self, X: Any) -> float:
+        """Return Akaike's information criterion of rows; smaller is better."""
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_parameters())
+
+    def _check_parameters(self) -> None:
+        positive_integer("n_components", self.n_components)
+        positive_integer("max_iter", self.max_iter)
+        positive_integer("n_init", self.n_init)
+        nonnegative_number("tol", self.tol)
+        nonnegative_number("reg_covar", self.reg_covar)
+        time_limit(self.max_time)
+        for name, known in (("covariance_type", COVARIANCE_TYPES), ("init_params", STARTS)):
+            found = getattr(self, name)
+            if found not in known:
+                raise ParameterError(f"{name}: found {found!r}, expected one of {', '.join(known)}")
+
+    def _first(self, rows: NDArray[Any], weights: Vector | None, rng: np.random.Generator) -> _Parameters:
+        k, d = self.n_components, rows.shape[1]
+        full = self.covariance_type in ("full", "tied")
+        scatter = scatter_matrix(rows, weights, center=True, threads=self.threads)
+        covariance = scatter.matrix / scatter.weight
+        spread = covariance if full else np.diag(covariance).copy()
+        if self.init_params != "kmeans":
+            passes = HostPasses(rows, weights, self.threads)
+            choose = choose_plus_plus if self.init_params == "k-means++" else choose_random
+            means = passes.take(choose(passes, k, rng))
+            return self._regularised(np.full(k, 1.0 / k), means, np.stack([spread] * k))
+        clusters = KMeans(k, random_state=rng, threads=self.threads, max_time=self.max_time)
+        clusters.fit(rows, sample_weight=weights)
+        means, sizes = clusters.cluster_centers_, clusters.cluster_weights_
+        second = np.zeros((k, d, d) if full else (k, d))
+        for j in range(k):
+            mine = np.flatnonzero(clusters.labels_ == j)
+            if sizes[j] > 0.0:
+                of = None if weights is None else weights[mine]
+                found = scatter_matrix(rows[mine], of, center=True, threads=self.threads)
+                second[j] = found.matrix if full else np.diag(found.matrix)
+        return self._maximised(sizes, means, np.zeros((k, d)), second)
+
+    def _maximised(self, weights: Vector, means: Vector, first: Vector, second: Vector) -> _Parameters:
+        """Return the parameters of an M step from moments about ``means``."""
+        safe = np.where(weights > 0.0, weights, 1.0)
+        move = first / safe[:, None]
+        if second.ndim == 3:
+            second = np.tril(second)
+            second = second + np.swapaxes(np.tril(second, -1), 1, 2)
+            scatter = second - weights[:, None, None] * move[:, :, None] * move[:, None, :]
+            if self.covariance_type == "tied":
+                covariances = np.stack([scatter.sum(axis=0) / weights.sum()] * len(weights))
+            else:
+                covariances = scatter / safe[:, None, None]
+        else:
+            covariances = np.maximum(second - weights[:, None] * move**2, 0.0) / safe[:, None]
+            if self.covariance_type == "spherical":
+                covariances = np.broadcast_to(covariances.mean(axis=1)[:, None], covariances.shape)
+        return self._regularised(weights / weights.sum(), means + move, covariances)
+
+    def _regularised(self, weights: Vector, means: Vector, covariances: Vector) -> _Parameters:
+        added = self.reg_covar * (np.eye(means.shape[1]) if covariances.ndim == 3 else 1.0)
+        return _Parameters(weights, means, covariances + added)
+
+    def _run(
+        self, rows: NDArray[Any], weights: Vector | None, start: _Parameters, deadline: float
+    ) -> tuple[_Parameters, list[float], str, int]:
+        """Run EM; return the best parameters, the likelihoods, the status and the number of M steps."""
+        total = float(len(rows)) if weights is None else float(weights.sum())
+        present = kept = start
+        history: list[float] = []
+        n_iter = 0
+        while True:
+            roots, constants = present.roots()
+            likelihood, sizes, first, second = mixture_step(
+                rows, weights, present.means, roots, constants, threads=self.threads
+            )
+            value = likelihood / total
+            if history and value <= history[-1]:
+                return kept, history, "converged" if value > history[-1] - self.tol else "precision", n_iter
+            history.append(value)
+            kept = present
+            if len(history) > 1 and value - history[-2] < self.tol:
+                return kept, history, "converged", n_iter
+            if requested():
+                return kept, history, "interrupted", n_iter
+            if time.monotonic() >= deadline:
+                return kept, history, "max_time", n_iter
+            if n_iter == self.max_iter:
+                return kept, history, "max_iter", n_iter
+            present = self._maximised(sizes, present.means, first, second)
+            n_iter += 1
+
+    def _keep(
+        self,
+        rows: NDArray[Any],
+        weights: Vector | None,
+        found: _Parameters,
+        history: list[float],
+        status: str,
+        n_iter: int,
+    ) -> None:
+        self.weights_, self.means_ = found.weights, found.means
+        covariances = np.array(found.covariances)
+        least = np.linalg.eigvalsh(covariances)[:, 0] if found.full else covariances.min(axis=1)
+        floor = COLLAPSED_RATIO * self.reg_covar + 4.0 * FLOAT64_UNIT * float(np.abs(covariances).max())
+        self.collapsed_: list[int] = np.flatnonzero(least <= floor).tolist()
+        inverse = np.linalg.inv(covariances) if found.full else 1.0 / covariances
+        if self.covariance_type == "tied":
+            covariances, inverse = covariances[0], inverse[0]
+        elif self.covariance_type == "spherical":
+            covariances, inverse = covariances[:, 0], inverse[:, 0]
+        self.covariances_, self.precisions_ = covariances, inverse
+        self.lower_bounds_ = history
+        self.lower_bound_ = history[-1]
+        total = float(len(rows)) if weights is None else float(weights.sum())
+        self.log_likelihood_ = self.lower_bound_ * total
+        self.status_ = status
+        self.converged_ = status == "converged"
+        self.n_iter_ = n_iter
+        self.n_features_in_ = rows.shape[1]
+
+    def _parameters(self) -> _Parameters:
+        """Return the fitted parameters with a covariance or a diagonal per component."""
+        k, d = self.means_.shape
+        given = self.covariances_
+        if self.covariance_type == "tied":
+            given = np.broadcast_to(given, (k, d, d))
+        elif self.covariance_type == "spherical":
+            given = np.broadcast_to(given[:, None], (k, d))
+        return _Parameters(self.weights_, self.means_, np.ascontiguousarray(given))
+
+    def _densities(self, X: Any) -> tuple[Vector, Vector]:
+        self._check_fitted()
+        rows, _ = _dense_rows(X, None)
+        if rows.shape[1] != self.n_features_in_:
+            raise DataError(f"X: found {rows.shape[1]} columns, expected {self.n_features_in_} as in fit")
+        parameters = self._parameters()
+        return mixture_shares(rows, parameters.means, *parameters.roots(), threads=self.threads)
+
+    def _n_parameters(self) -> int:
+        k, d = self.means_.shape
+        triangle = d * (d + 1) // 2
+        free = {"full": k * triangle, "tied": triangle, "diag": k * d, "spherical": k}
+        return int(free[self.covariance_type] + k * d + k - 1)
+
+
+def _dense_rows(X: Any, sample_weight: Any) -> tuple[NDArray[Any], Vector | None]:
+    if arguments.is_sparse(X) or isinstance(X, Csr):
+        raise DataError("X: found sparse rows, expected a dense matrix: covariances of sparse rows are dense")
+    rows, weights = read_rows(X, sample_weight)
+    assert not isinstance(rows, Csr)
+    return rows, weights

@@ -1,0 +1,163 @@
+// An EM step of a mixture of normal distributions in one pass, without a matrix of n x k shares.
+//
+// Rows are processed in panels, one row per lane. For each row the shares of the components are computed from
+// logarithms, less the largest; then sums of w r, w r (x - m) and w r (x - m)(x - m)' are added per
+// component, r being the share and m the mean that the step started from. Moments about m keep their digits
+// if the data are far from 0; about 0 they would cancel. All is in float64. Rows are split into parts by
+// their number alone, and the parts' sums are added in order: the same bits for any number of threads.
+//
+// A. P. Dempster, N. M. Laird and D. B. Rubin, Maximum likelihood from incomplete data via the EM algorithm,
+// J. Royal Statistical Society B 39 (1977).
+#pragma once
+
+#include <cmath>
+
+#include "reductions/kmeans.h"
+
+namespace bmrm {
+
+/// Rows of a panel.
+constexpr i64 kMixtureRows = 64;
+
+/// Exponents below this give 0.
+constexpr double kLeastExponent = -600.0;
+
+/// A component: log density at x is constant - |root (x - mean)|^2 / 2. `root` is lower triangular (d x d) or
+/// a diagonal (d).
+struct MixtureComponent {
+    const double* mean;
+    const double* root;
+    double constant;
+    bool full;
+};
+
+}  // namespace bmrm
+
+#define BMRM_ISA baseline
+#define BMRM_TARGET
+#define BMRM_DOUBLES 2
+#include "reductions/mixture_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+#undef BMRM_DOUBLES
+
+#if defined(__x86_64__)
+#define BMRM_ISA avx2
+#define BMRM_TARGET __attribute__((target("avx2,fma,bmi2")))
+#define BMRM_DOUBLES 4
+#include "reductions/mixture_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+#undef BMRM_DOUBLES
+
+#define BMRM_ISA avx512
+#define BMRM_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")))
+#define BMRM_DOUBLES 8
+#include "reductions/mixture_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+#undef BMRM_DOUBLES
+#endif
+
+namespace bmrm {
+
+template <class Use>
+void with_mixture_kernels(const Use& use) {
+#if defined(__x86_64__)
+    if (isa() == Isa::avx512) return use(avx512::MixtureKernels{});
+    if (isa() == Isa::avx2) return use(avx2::MixtureKernels{});
+#endif
+    use(baseline::MixtureKernels{});
+}
+
+/// A mixture and its rows.
+struct Mixture {
+    const void* X;
+    int value_bytes;
+    const double* weights;  // of rows, or null
+    i64 n, d, k;
+    const double *means, *roots, *constants;
+    bool full;
+
+    i64 root_size() const { return full ? d * d : d; }
+    MixtureComponent component(i64 j) const {
+        return {means + j * d, roots + j * root_size(), constants[j], full};
+    }
+    /// Numbers of a component's sums: the weight, d first moments and the second moments.
+    i64 moments() const { return 1 + d + root_size(); }
+    void pack(i64 base, double* x) const {
+        const i64 rows = std::min(kMixtureRows, n - base);
+        for (i64 l = 0; l < kMixtureRows; ++l) {
+            const i64 i = base + std::min(l, rows - 1);
+            if (value_bytes == 4)
+                for (i64 f = 0; f < d; ++f)
+                    x[f * kMixtureRows + l] = static_cast<double>(static_cast<const float*>(X)[i * d + f]);
+            else
+                for (i64 f = 0; f < d; ++f)
+                    x[f * kMixtureRows + l] = static_cast<const double*>(X)[i * d + f];
+        }
+    }
+};
+
+/// Calls use(kernels, first row, rows, packed rows, shares, log sums, scratch) for each panel of a part of
+/// the rows.
+template <class Use>
+void for_mixture_panels(const Mixture& m, const Parts& parts, int threads, const Use& use) {
+    with_mixture_kernels([&](auto kernels) {
+        using Kernels = decltype(kernels);
+        for_each_task(parts.count, threads_for(m.n * m.k * m.root_size(), threads), [&](i64 p) {
+            Buffer<double> x(m.d * kMixtureRows), e(m.d * kMixtureRows), q(m.k * kMixtureRows);
+            double log_sum[kMixtureRows];
+            for (i64 base = parts.begin(p); base < parts.end(p); base += kMixtureRows) {
+                m.pack(base, x.get());
+                for (i64 j = 0; j < m.k; ++j)
+                    Kernels::log_density(x.get(), m.d, m.component(j), e.get(), q.get() + j * kMixtureRows);
+                Kernels::shares(q.get(), m.k, log_sum);
+                use(kernels, p, base, std::min(kMixtureRows, m.n - base), x.get(), q.get(), log_sum, e.get());
+            }
+        });
+    });
+}
+
+/// Sums of all components, k x moments, and the weighted sum of the rows' log likelihoods.
+inline double mixture_step(const Mixture& m, double* sums, int threads) {
+    const i64 size = m.k * m.moments() + 1;
+    const Parts parts(m.n, size);
+    Buffer<double> all(parts.count * size), total(size);
+    std::fill_n(all.get(), parts.count * size, 0.0);
+    for_mixture_panels(m, parts, threads,
+                       [&](auto kernels, i64 p, i64 base, i64 rows, const double* x, double* q,
+                           const double* log_sum, double* e) {
+                           using Kernels = decltype(kernels);
+                           double* part = all.get() + p * size;
+                           double row_weights[kMixtureRows] = {};
+                           double likelihood = 0.0;
+                           for (i64 l = 0; l < rows; ++l) {
+                               row_weights[l] = m.weights ? m.weights[base + l] : 1.0;
+                               likelihood += row_weights[l] * log_sum[l];
+                           }
+                           part[size - 1] += likelihood;
+                           for (i64 j = 0; j < m.k; ++j) {
+                               double* share = q + j * kMixtureRows;
+                               for (i64 l = 0; l < kMixtureRows; ++l) share[l] *= row_weights[l];
+                               Kernels::add_moments(x, m.d, m.component(j), share, e, part + j * m.moments());
+                           }
+                       });
+    add_parts(all, parts.count, size, total.get(), threads);
+    std::copy_n(total.get(), size - 1, sums);
+    return total[size - 1];
+}
+
+/// For each row the logarithm of its density and the shares of the components, n x k.
+inline void mixture_shares(const Mixture& m, double* log_densities, double* shares, int threads) {
+    for_mixture_panels(
+        m, Parts(m.n, 1), threads,
+        [&](auto, i64, i64 base, i64 rows, const double*, double* q, const double* log_sum, double*) {
+            for (i64 l = 0; l < rows; ++l) {
+                log_densities[base + l] = log_sum[l];
+                for (i64 j = 0; j < m.k; ++j) shares[(base + l) * m.k + j] = q[j * kMixtureRows + l];
+            }
+        });
+}
+
+}  // namespace bmrm
