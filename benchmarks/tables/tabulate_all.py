@@ -77,15 +77,22 @@ def graphs() -> str:
                 f"{name}, {row['nodes']} / {row['edges']}",
                 f"{1e3 * found['seconds']['bmrm']:.1f}",
                 *(times(over.get(peer)) for peer in ("igraph", "scipy", "graphblas")),
-                *(times(found.get("over_at_1e-12")), times(nx.get("over_first")), times(nx.get("over_cached"))),
+                times(found.get("over_at_1e-12")),
+                times(nx.get("over_first")),
+                times(nx.get("over_cached")),
                 f"{count['default']} / {count['power']}",
                 f"{count['top 10']}",
             ]
         )
         others.append(
-            [name, f"{1e3 * row['hits']['seconds']['bmrm']:.1f}", times(row["hits"].get("over_igraph"))]
-            + [f"{1e3 * walks['seconds']['one']:.1f}", times(walks["query_over_one"])]
-            + [times(walks["query_over_scipy"])]
+            [
+                name,
+                f"{1e3 * row['hits']['seconds']['bmrm']:.1f}",
+                times(row["hits"].get("over_igraph")),
+                f"{1e3 * walks['seconds']['one']:.1f}",
+                times(walks["query_over_one"]),
+                times(walks["query_over_scipy"]),
+            ]
         )
     columns = ["graph, nodes / edges", "PageRank to 1e-8, ms", "over igraph", "over SciPy", "over GraphBLAS"]
     columns += ["over igraph at 1e-12", "over NetworkX, first", "cached", "products / of power", "to top 10"]
