@@ -64,7 +64,9 @@ def train(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
         ranks.check(options, group)
     elif options.weights != "auto":
         raise ParameterError("--weights: only with MPI; start the command with mpiexec")
-    interrupts.importing("bmrm.cli.fitting", "bmrm.matrix.dataset", "bmrm.matrix.upload", "bmrm.io.formats")
+    interrupts.importing(
+        "bmrm.cli.fitting", "bmrm.matrix.dataset", "bmrm.matrix.upload", "bmrm.io.formats", "bmrm.io.cache"
+    )
     if not (options.dry_run or options.validates or options.has_grid):
         return _train(options, interrupts, group)
     interrupts.importing("bmrm.linear.solve")

@@ -99,7 +99,7 @@ class _Decomposition(Estimator):
     def _keep(self, rows: _Rows, found: Spectrum, wanted: int | float) -> None:
         """Set what both have; ``wanted`` below 1 is a share of the trace."""
         if isinstance(wanted, int):
-            p = wanted
+            p = min(wanted, len(found.values))  # an interrupted process may have found fewer
         else:
             shares = np.cumsum(found.values) / rows.trace if rows.trace > 0.0 else np.ones(len(found.values))
             p = min(int(np.searchsorted(shares, wanted, "right")) + 1, len(shares), rows.rank)
