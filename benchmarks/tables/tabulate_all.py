@@ -106,7 +106,8 @@ def graphs() -> str:
     ]
     build = results["graphs"]["rmat"]["build"]["seconds"]
     note = (
-        "\nProcessor time of one thread, the least of the rounds. PageRank's error is proven to be 1e-8 at most; "
+        "\nProcessor time of one thread, the least of the rounds. "
+        "PageRank's error is proven to be 1e-8 at most; "
         "igraph iterates to 1e-10, the others to the same residual. "
         f"The R-MAT graph is built from its edges in {build:.2f} s.\n"
     )
