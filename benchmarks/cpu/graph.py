@@ -14,7 +14,7 @@ networkx   `networkx.pagerank` with the tolerance that gives the same residual; 
            the conversion of the graph ("first") and without ("cached")
 products   products of the matrix and a vector: of power iteration, by default, until the first ten are proven
 hits       to a residual of 1e-8, against igraph's authorities
-queries    random walk with restart: 16 queries at once, per query, against one, and against a SciPy loop
+queries    random walk with restart: 16 queries in one call, per query, against one, and against a SciPy loop
 build      from arrays of node numbers to the graph
 """
 

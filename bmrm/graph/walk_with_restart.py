@@ -25,8 +25,9 @@ from bmrm.graph.results import Walks, proven_ranks
 MAX_BATCH = 32
 """Columns of one read of the matrix."""
 
-DEFAULT_BATCH = 16
-"""32 columns of float64 leave the cache: on an R-MAT graph of scale 20 a column costs 11 ms, 6 of 16."""
+DEFAULT_BATCH = 8
+"""A query costs 35 ms of 8, 40 of 16, 46 of 4 and 56 alone on slashdot's graph; 144, 255, 196 and 259 on an
+R-MAT graph of scale 20, where the vectors of 16 walks take 1 GB."""
 
 
 @interruptible
@@ -65,7 +66,7 @@ def random_walk(
     undirected : bool, default False
         Walk along edges in both directions.
     batch : int, optional
-        Number of queries per read of the matrix, 1 to 32. Default: up to 16.
+        Number of queries per read of the matrix, 1 to 32. Default: up to 8.
     dangling : dict or array_like, optional
         Where dangling nodes send their share. Default: back to the query.
     weighted, tol, missing, max_iter, max_time, method, callback
