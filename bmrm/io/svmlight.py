@@ -26,7 +26,6 @@ from bmrm.io.text import CHUNK_BYTES, Grammar, Parser, ZeroBased, file_text, lin
 ParsedRows = tuple[Csr, Labels, Indices | None]
 
 
-@interruptible
 @overload
 def load_svmlight(
     path: str | os.PathLike[str],
@@ -53,6 +52,7 @@ def load_svmlight(
 ) -> tuple[Any, Any, Indices]: ...
 
 
+@interruptible
 def load_svmlight(
     path: str | os.PathLike[str],
     *,

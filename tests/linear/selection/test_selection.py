@@ -233,7 +233,8 @@ def test_the_choice_is_brute_forces(engine, metric):
 
 def scored(scores, lams, metric="accuracy", rule="best"):
     folds = deal(None, 10, len(scores[0]), 0)
-    return Selection(np.array(lams), [], np.array(scores), metric, rule, folds, np.ones(10), np.ones(10))
+    ones = np.ones(10)
+    return Selection(np.array(lams), [], np.array(scores), metric, rule, folds, ones, ones, None)
 
 
 def test_of_equals_the_strongest_wins():
