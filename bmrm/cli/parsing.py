@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import math
 import os
 import sys
@@ -131,6 +130,8 @@ def _nearest(name: str, names: Iterable[str]) -> str:
     >>> _nearest("elasticnet", ["l1", "l2", "elastic_net"])
     'elastic_net'
     """
+    import difflib  # only in errors
+
     known = [other for other in names if len(other) > 2 or not other.startswith("-")]
     begun = [other for other in known if len(name.strip("-")) > 1 and other.startswith(name)]
     return " or ".join(sorted(begun)[:3] or difflib.get_close_matches(name, known, n=2, cutoff=0.7))

@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from bmrm.base.atomic import atomic_write
+from bmrm.base.figures import new_figure
 from bmrm.base.vectors import Vector
 from bmrm.errors import ParameterError
 from bmrm.graph.graph import Graph
@@ -16,14 +17,6 @@ FIGURE_SIZE_INCHES = (9.0, 4.0)
 
 MAX_POINTS = 20_000
 """Nodes that are drawn against their degree: those with the largest scores."""
-
-
-def require_matplotlib() -> None:
-    """Raise `ParameterError` if matplotlib is missing."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise ParameterError("a plot needs matplotlib: pip install 'bmrm[plot]'") from None
 
 
 def save_degree_rank(path: str | os.PathLike[str], graph: Graph, scores: Vector, name: str) -> None:
@@ -38,10 +31,7 @@ def save_degree_rank(path: str | os.PathLike[str], graph: Graph, scores: Vector,
     name : str
         What the scores are.
     """
-    require_matplotlib()
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=FIGURE_SIZE_INCHES, layout="constrained")
+    figure = new_figure(FIGURE_SIZE_INCHES)
     by_rank, by_degree = figure.subplots(1, 2)
     order = np.argsort(-scores, kind="stable")
     by_rank.loglog(np.arange(1, len(scores) + 1), scores[order], linewidth=1.5)

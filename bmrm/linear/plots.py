@@ -9,34 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bmrm.base.atomic import atomic_write
+from bmrm.base.figures import new_figure
 from bmrm.errors import ParameterError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FIGURE_SIZE_INCHES = (7.0, 4.5)
 """Width and height of new figures."""
 
 
-def require_matplotlib() -> None:
-    """Raise `ParameterError` if matplotlib is missing."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise ParameterError("a plot needs matplotlib: pip install 'bmrm[plot]'") from None
-
-
-def _figure() -> Figure:
-    """Make a figure without pyplot, so that no window system is needed."""
-    require_matplotlib()
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=FIGURE_SIZE_INCHES, layout="constrained")
-
-
 def _axes(given: Axes | None) -> Axes:
-    return _figure().subplots() if given is None else given
+    return new_figure(FIGURE_SIZE_INCHES).subplots() if given is None else given
 
 
 def plot_selection(selection: Any, ax: Axes | None = None) -> Axes:
@@ -147,7 +131,7 @@ def save(drawn: Any, path: str | os.PathLike[str]) -> None:
 
 def check_suffix(path: str | os.PathLike[str]) -> str:
     """Return the format of a file's suffix; raise `ParameterError` if there is none."""
-    figure = _figure()
+    figure = new_figure(FIGURE_SIZE_INCHES)
     kind = os.path.splitext(os.fspath(path))[1].lstrip(".").lower()
     known = figure.canvas.get_supported_filetypes()
     if kind not in known:
