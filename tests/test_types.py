@@ -33,8 +33,11 @@ def program(page: Path) -> str:
 
 
 def check(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return what mypy says of the files of a folder."""
-    monkeypatch.setenv("MYPYPATH", str(ROOT))
+    """Return what mypy says of the files of a folder that use the installed package.
+
+    A checkout on MYPYPATH would be checked itself, without the settings of this project.
+    """
+    monkeypatch.delenv("MYPYPATH", raising=False)
     config = folder / "empty.ini"
     config.write_text("[mypy]\n")
     words = [*OPTIONS, "--config-file", str(config), "--cache-dir", str(folder / "cache")]
