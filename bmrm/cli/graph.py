@@ -154,9 +154,9 @@ def _check(options: argparse.Namespace) -> None:
             raise ParameterError(f"-o {options.output}: expected a file *.tsv, *.npz or *.parquet")
         check_apart(options.output, {"EDGES": options.edges})
     if options.plot is not None:
-        from bmrm.base.figures import require_matplotlib
+        from bmrm.base.figures import check_suffix
 
-        require_matplotlib()
+        check_suffix(options.plot)
         check_apart(options.plot, {"EDGES": options.edges})
 
 
