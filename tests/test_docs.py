@@ -163,7 +163,7 @@ def test_the_samples_of_the_commands_are_what_they_print(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "scripts")
     samples = importlib.import_module("command_samples")
     text = samples.PAGE.read_text()
-    assert len(samples.BLOCK.findall(text)) == 3
+    assert len(samples.BLOCK.findall(text)) == 4
     assert without_machine(text) == without_machine(samples.page(text))
 
 

@@ -19,13 +19,15 @@ from bmrm.errors import DataError, ParameterError, escape_unprintable
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.distributed import Group
-    from bmrm.io import Data
+    from bmrm.io import Data, Labels
     from bmrm.io._svmlight import Land
+    from bmrm.io.text import LabelKind
     from bmrm.linear.models.checkpoint import Checkpoint
     from bmrm.linear.models.model import Model
     from bmrm.matrix.dataset import Dataset
 
 ZERO_BASED: dict[str, bool | Literal["auto"]] = {"auto": "auto", "yes": True, "no": False}
+LABEL_SET_TASKS = ("multilabel", "label_ranking")  # their rows may have several labels or none
 _MAX_COST_LINE_BYTES = 1 << 20  # a line of a cost matrix
 _MAX_NUMBER_LINE_BYTES = 4096  # a line with one number, of an untrusted file
 
@@ -48,8 +50,29 @@ def read(options: TrainOptions, land: Land | None = None) -> Data:
             cache=options.cache,
             query_id=losses.LOSSES[options.loss].needs_groups,
             land=land,
+            labels=label_kind(options.text_labels),
         )
-    return with_labels(data, options.labels)
+    data = with_labels(data, options.labels, text=options.text_labels)
+    if losses.LOSSES[options.loss].task in LABEL_SET_TASKS:
+        data.y = split_texts(data.y)
+    return data
+
+
+def label_kind(text: bool) -> LabelKind:
+    """Return how `bmrm.io` is to read labels."""
+    return "text" if text else "numbers"
+
+
+def split_texts(y: Labels | None) -> Any:
+    """Split texts that list several labels of a row, joined by commas; return other labels as they are."""
+    if not isinstance(y, np.ndarray) or y.dtype.kind != "U":
+        return y
+    rows = [tuple(text.split(",")) for text in y.tolist()]
+    for row, labels in enumerate(rows):
+        if not all(labels):
+            found = escape_unprintable(",".join(labels))
+            raise DataError(f"labels: row {row + 1} has {found!r}, expected labels joined by commas")
+    return rows
 
 
 def reading_step(path: str, verb: Callable[[], str] = lambda: "reading") -> Callable[[], Step]:
@@ -86,14 +109,35 @@ def read_shown(options: TrainOptions) -> Data:
         return read(options)
 
 
-def with_labels(data: Data, path: str | None) -> Data:
-    """Add the labels of a file, one number per line, to data that have none."""
+def with_labels(data: Data, path: str | None, *, text: bool) -> Data:
+    """Add the labels of a file, one number or ``text`` per line, to data that have none."""
     if path is None:
         return data
     if data.y is not None:
         raise DataError("--labels: found labels in DATA too, expected none there")
-    data.y = numbers(path, data.X.shape[0], "label", "rows", low=-np.inf)
+    rows = data.X.shape[0]
+    data.y = _texts(path, rows) if text else numbers(path, rows, "label", "rows", low=-np.inf)
     return data
+
+
+def _texts(path: str, rows: int) -> npt.NDArray[np.str_]:
+    """Read labels that are text, one per line."""
+    found = []
+    for number, line in _lines(path, _MAX_NUMBER_LINE_BYTES):
+        try:
+            found.append(line.decode().strip())
+        except UnicodeDecodeError:
+            raise DataError(
+                f"{escape_unprintable(path)}:{number}: found bytes that are not UTF-8, expected a label"
+            ) from None
+        if not found[-1] or "\0" in found[-1]:
+            what = "a null character" if found[-1] else "an empty line"
+            raise DataError(f"{escape_unprintable(path)}:{number}: found {what}, expected a label")
+    if len(found) != rows:
+        raise DataError(
+            f"{escape_unprintable(path)}: found {len(found)} labels, expected one for each of the {rows} rows"
+        )
+    return np.array(found, dtype=str)
 
 
 def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Dataset]:
@@ -131,9 +175,26 @@ def placement(options: TrainOptions, data: Data) -> dict[str, Any]:
     return {"sample_weight": weights, **_besides_weights(options, data)}
 
 
+def class_weights(options: TrainOptions, y: Labels | None) -> dict[Any, float] | str | None:
+    """Return the weights of classes by labels of the type of ``y``."""
+    given = options.class_weight
+    if not isinstance(given, dict) or (isinstance(y, np.ndarray) and y.dtype.kind == "U"):
+        return given
+    weights = {}
+    for label, weight in given.items():
+        number = _number(label.encode())
+        if np.isnan(number):
+            raise ParameterError(
+                f"--class-weight: found label {escape_unprintable(label)}, expected a number like the labels "
+                "of DATA (--text-labels reads words as labels)"
+            )
+        weights[number] = weight
+    return weights
+
+
 def _besides_weights(options: TrainOptions, data: Data) -> dict[str, Any]:
     return {
-        "class_weight": options.class_weight,
+        "class_weight": class_weights(options, data.y),
         "groups": data.qid,
         "device": options.device,
         "threads": options.threads,
@@ -155,7 +216,10 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
             dtype=options.dtype,
             threads=options.threads,
             query_id=losses.LOSSES[options.loss].needs_groups,
+            labels=label_kind(options.text_labels),
         )
+    if losses.LOSSES[options.loss].task in LABEL_SET_TASKS:
+        data.y = split_texts(data.y)
     began = time.perf_counter()
     columns = data.X.shape[1]
     with group.together():

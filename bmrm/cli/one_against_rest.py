@@ -22,7 +22,7 @@ from bmrm.base.progress import ProgressLine, Step, logarithmic_share, print_log,
 from bmrm.base.tables import format_table
 from bmrm.base.units import finite_or_none, number_text, time_text
 from bmrm.cli.fitting import solver_arguments, start_of
-from bmrm.cli.loading import model_of, numbers
+from bmrm.cli.loading import class_weights, model_of, numbers
 from bmrm.cli.observer import words_of
 from bmrm.cli.options import DEFAULT_FOLDS
 from bmrm.cli.outcome import exit_code
@@ -76,6 +76,11 @@ class Classes:
         self.codes, labels = encode(dataset.y, rows, losses.get("multiclass"), dataset.weights)
         assert labels is not None
         self.labels = labels
+        if labels.dtype.kind == "U":
+            raise DataError("-s: found text as labels, expected 32-bit integers for LIBLINEAR's model")
+        own = class_weights(options, labels) or {}
+        assert isinstance(own, dict)
+        self._own_weights = own
         given = numbers(options.sample_weight, rows, "weight", "rows")
         self.weights = np.ones(rows) if given is None else given
         for label in labels.tolist():
@@ -83,8 +88,7 @@ class Classes:
                 raise DataError(f"-s: found label {label:g}, expected a 32-bit integer for LIBLINEAR's model")
 
     def __iter__(self) -> Iterator[Dataset]:
-        own = self.options.class_weight or {}
-        assert isinstance(own, dict)
+        own = self._own_weights
         for code, label in enumerate(self.labels.tolist()):
             part, mine = copy.copy(self._dataset), self.codes == code
             part.y = np.where(mine, 1.0, -1.0)
