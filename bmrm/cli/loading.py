@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from bmrm.base.columns import check_names
 from bmrm.base.progress import ProgressLine, Step, print_log
 from bmrm.cli.exits import reading
 from bmrm.errors import DataError, ParameterError, escape_unprintable
@@ -55,7 +56,17 @@ def read(options: TrainOptions, land: Land | None = None) -> Data:
     data = with_labels(data, options.labels, text=options.text_labels)
     if losses.LOSSES[options.loss].task in LABEL_SET_TASKS:
         data.y = split_texts(data.y)
+    _check_columns(options, data)
     return data
+
+
+def _check_columns(options: TrainOptions, data: Data) -> None:
+    """Raise if a model that the options name was trained on columns with other names than the data's."""
+    if data.feature_names is not None:
+        for option, path in (("--warm-start", options.warm_start), ("--prior", options.prior)):
+            model = model_of(path)
+            if model is not None:
+                check_names(option, model.feature_names, data.feature_names)
 
 
 def label_kind(text: bool) -> LabelKind:
@@ -164,7 +175,7 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
             dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data))
             if landing.used and (options.checkpoint or options.resume):
                 dataset.take_checksum(data.X)
-    dataset.zero_based = data.zero_based
+    dataset.zero_based, dataset.feature_names = data.zero_based, data.feature_names
     data.seconds["resident"] = time.perf_counter() - began
     return data, dataset
 
@@ -186,7 +197,7 @@ def class_weights(options: TrainOptions, y: Labels | None) -> dict[Any, float] |
         if np.isnan(number):
             raise ParameterError(
                 f"--class-weight: found label {escape_unprintable(label)}, expected a number like the labels "
-                "of DATA (--text-labels reads words as labels)"
+                "of DATA (--text-labels reads words)"
             )
         weights[number] = weight
     return weights

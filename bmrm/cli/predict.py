@@ -251,6 +251,7 @@ def _chunks(
             threads=options.threads,
             labels=label_kind(text),
         )
+    _check_columns(model, data, options.data)
     data = with_labels(data, options.labels, text=text)
     base.numbered(data.zero_based)
     labels = _labels(data, model)
@@ -260,6 +261,21 @@ def _chunks(
     for start in range(0, data.X.shape[0], _CHUNK_ROWS):
         rows = slice(start, start + _CHUNK_ROWS)
         yield data.X[rows], None if labels is None else labels[rows]
+
+
+def _check_columns(model: Model, data: Data, path: str) -> None:
+    """Raise for a table whose columns are not those of training, in their order."""
+    from bmrm.base.columns import check_names
+
+    name = escape_unprintable(path)
+    known = None if model.feature_names is None else set(model.feature_names)
+    for column in data.feature_names or ():
+        if known is not None and column not in known:
+            raise DataError(
+                f"{name}: found the column {column!r}, expected those of training "
+                "(--label or --drop excludes it)"
+            )
+    check_names(name, model.feature_names, data.feature_names)
 
 
 def _read_ranking(options: argparse.Namespace, model: Model) -> Data:

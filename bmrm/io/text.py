@@ -238,7 +238,7 @@ def _describe_expected(fault: str, grammar: Grammar, rest: bytes) -> str:
     if grammar.text_labels and fault in ("pair", "index"):
         return "index:value (a label has no blanks in it)"
     if fault == "label" and _WORD.match(rest):
-        return 'a label: a finite number (labels="text" or --text-labels reads words)'
+        return 'a label: a finite number (labels="text" or bmrm-train --text-labels reads words)'
     if fault == "label" and b":" not in line and (b"," in line or b";" in line):
         return f"a label and {PAIRS}, not a table (CSV is read if label= or --label names a column)"
     return {
