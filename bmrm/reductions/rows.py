@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,22 +26,53 @@ MAX_CONSTANT_WIDTH = 128
 
 
 @dataclass(frozen=True)
-class DenseRows:
+class Ranks:
+    """The ranks that share rows.
+
+    Attributes
+    ----------
+    group : bmrm.distributed.group.Group
+    bounds : tuple of int
+        Rank r has the rows ``bounds[r]`` to before ``bounds[r + 1]``.
+    """
+
+    group: Any
+    bounds: tuple[int, ...]
+
+
+class _OfRanks:
+    """What dense and sparse rows share: where they stand among the rows of all ranks."""
+
+    ranks: Ranks | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        raise NotImplementedError
+
+    @property
+    def first_row(self) -> int:
+        """Number of row 0 among the rows of all ranks."""
+        return self.ranks.bounds[self.ranks.group.rank] if self.ranks else 0
+
+    @property
+    def total(self) -> int:
+        """Number of rows of all ranks."""
+        return self.ranks.bounds[-1] if self.ranks else self.shape[0]
+
+
+@dataclass(frozen=True)
+class DenseRows(_OfRanks):
     """Rows of a dense array, which may be a mapped file.
 
     Attributes
     ----------
     array : ndarray, shape (rows, columns)
         Of any layout; of a type that compiled code reads.
-    first_row : int
-        Number of row 0 among the rows of all ranks.
-    group : bmrm.distributed.group.Group or None
-        The ranks that share the rows.
+    ranks : Ranks or None
     """
 
     array: NDArray[Any]
-    first_row: int = 0
-    group: Any = None
+    ranks: Ranks | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -70,26 +102,19 @@ class DenseRows:
         contiguous = self.array.strides[1] == dtype.itemsize or self.shape[1] == 1
         return Rows(_ITEMS[f"{dtype.kind}{dtype.itemsize}"], dtype.kind == "u", "", width, contiguous)
 
-    def take(self, first: int, last: int) -> DenseRows:
-        return DenseRows(self.array[first:last])
-
 
 @dataclass(frozen=True)
-class SparseRows:
+class SparseRows(_OfRanks):
     """Compressed sparse rows with ascending columns.
 
     Attributes
     ----------
     csr : Csr
-    first_row : int
-        Number of row 0 among the rows of all ranks.
-    group : bmrm.distributed.group.Group or None
-        The ranks that share the rows.
+    ranks : Ranks or None
     """
 
     csr: Csr
-    first_row: int = 0
-    group: Any = None
+    ranks: Ranks | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -119,10 +144,6 @@ class SparseRows:
         data = self.csr.data
         item = "" if data is None else _ITEMS[f"f{data.dtype.itemsize}"]
         return Rows(item, False, f"i{8 * self.csr.indices.dtype.itemsize}")
-
-    def take(self, first: int, last: int) -> SparseRows:
-        starts = self.csr.indptr[first : last + 1]
-        return SparseRows(self.csr._replace(indptr=starts, shape=(last - first, self.csr.shape[1])))
 
 
 HostRows = DenseRows | SparseRows
@@ -173,8 +194,9 @@ def _from_dataset(data: Dataset) -> HostRows:
         if not isinstance(data.matrix, Matrix):
             raise DataError(f"rows: found a data set on {data.device}, expected one on the CPU")
         found = data.matrix.rows()
+        ranks = _ranks_of(data)
         if isinstance(found, np.ndarray):
-            _datasets[data] = DenseRows(found, data.first_row, data.group)
+            _datasets[data] = DenseRows(found, ranks)
         else:
             starts, columns, values = found
             if data.columns is not None:  # those that the rows of this rank touch
@@ -182,8 +204,19 @@ def _from_dataset(data: Dataset) -> HostRows:
             values = np.ones(len(columns)) if values is None else values
             shape = (len(starts) - 1, data.shape[1])
             csr = build_canonical(starts, columns, values, shape, sum_duplicates=False)
-            _datasets[data] = SparseRows(csr, data.first_row, data.group)
+            if csr.data is None and data.stored == "float32":  # as on another rank, where not all are 1
+                csr = csr._replace(data=np.ones(csr.nnz, np.float32))
+            _datasets[data] = SparseRows(csr, ranks)
     return _datasets[data]
+
+
+def _ranks_of(data: Dataset) -> Ranks | None:
+    if data.group is None:
+        return None
+    from bmrm.distributed.shard import Shard
+
+    assert isinstance(data, Shard)
+    return Ranks(data.group, (0, *itertools.accumulate(data.rows)))
 
 
 def _is_read(dtype: np.dtype[Any]) -> bool:
