@@ -29,6 +29,7 @@ from bmrm.reductions.host import (
     is_exact,
     part_bounds,
     part_rows,
+    reads_too_much,
     result_bytes,
 )
 
@@ -109,6 +110,11 @@ def explain_call(source: Source, call: Call) -> str:
         f"{parts_} parts of {each} rows, each with results of its own, {size_text(result_bytes(call))}; "
         "they are combined in the order of the rows",
         _bits_text(call, each),
+        *(
+            ["rows in a mapped file: its pages are given back after each part"]
+            if reads_too_much(rows)
+            else []
+        ),
         f"predicted: {1e3 * predict_seconds(call, 1):.3g} ms on one thread, "
         f"{1e3 * predict_seconds(call, threads):.3g} ms on {threads}",
     ]

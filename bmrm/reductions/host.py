@@ -16,11 +16,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.host_memory import MIN_CHECKED_BYTES, available_bytes
 from bmrm.base.threads import requested_threads
 from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, ReductionError
@@ -47,6 +48,9 @@ STAGED_BYTES = 1 << 17
 
 VECTORS_PER_LANES = 4
 """Vector registers that one local number takes: several, so that sums of one row need not wait."""
+
+MAX_MAPPED_SHARE = 0.5
+"""Maximum share of the free memory for pages of a mapped file; else they are given back after each part."""
 
 MIN_THREADED_SECONDS = 2e-3
 """Predicted time below which one thread is used."""
@@ -283,6 +287,7 @@ class HostPasses:
         results = Results(call, threads if order == "any" else parts)
         outputs = make_outputs(call)
         errors = np.zeros((parts, 3), np.int64)
+        mapped = call.rows if reads_too_much(call.rows) else None
         queue = itertools.count()
         stop = threading.Event()
 
@@ -293,7 +298,10 @@ class HostPasses:
                     return
                 at = worker if order == "any" else part
                 table.point(results, at, errors[part])
-                function(table.rows(bounds[part], bounds[part + 1]))
+                for entries in table.passes(bounds[part], bounds[part + 1]):
+                    function(entries)
+                if mapped is not None:
+                    mapped.give_back(bounds[part], bounds[part + 1])
                 if errors[part, 0]:
                     stop.set()
 
@@ -302,6 +310,17 @@ class HostPasses:
         if len(failed):
             raise_failure(self.source, call, code.layout, errors[failed[0]])
         return results, outputs
+
+
+def reads_too_much(rows: HostRows) -> TypeGuard[DenseRows]:
+    """Return whether rows are in a mapped file that would fill much of the free memory.
+
+    The system drops pages of files when memory is short, but others' pages too.
+    """
+    if not isinstance(rows, DenseRows) or rows.nbytes < MIN_CHECKED_BYTES or rows.mapped is None:
+        return False
+    free = available_bytes()
+    return free is not None and rows.nbytes > MAX_MAPPED_SHARE * free
 
 
 def default_threads(call: Call) -> int:
@@ -372,7 +391,7 @@ class _Table:
     """The table of addresses and numbers that a worker passes to compiled code."""
 
     def __init__(self, call: Call, code: Code, outputs: dict[str, NDArray[Any]]) -> None:
-        self.slots = code.layout.slots
+        self.call, self.slots = call, code.layout.slots
         self.table = np.zeros(len(self.slots), np.int64)
         self.kept: list[NDArray[Any]] = []
         self._aggregates = [a.name for a in call.program.results() if a.role != "output"]
@@ -390,11 +409,11 @@ class _Table:
             self.set(f"array {name}", self.room(lanes * bytes_))
         rows = call.rows
         self.set("number", rows.first_row)
-        if isinstance(rows, DenseRows):
+        if isinstance(rows, DenseRows) and not rows.converted_rows:
             self.set("rows", rows.array.ctypes.data)
             self.set("row_step", rows.array.strides[0])
             self.set("column_step", rows.array.strides[1])
-        else:
+        elif not isinstance(rows, DenseRows):
             self.set("starts", rows.csr.indptr.ctypes.data)
             self.set("columns", rows.csr.indices.ctypes.data)
             if rows.csr.data is not None:
@@ -416,10 +435,20 @@ class _Table:
             self.set(f"rows {name}", array[at : at + 1].ctypes.data)
         self.set("error", error.ctypes.data)
 
-    def rows(self, first: int, last: int) -> int:
-        self.set("first", first)
-        self.set("last", last)
-        return int(self.table.ctypes.data)
+    def passes(self, first: int, last: int) -> Iterator[int]:
+        """Yield the address of the table for each call that the rows of a part need: mostly one."""
+        rows = self.call.rows
+        each = rows.converted_rows if isinstance(rows, DenseRows) else 0
+        for start in range(first, last, each) if each else (first,):
+            stop = min(last, start + each) if each else last
+            if each and isinstance(rows, DenseRows):
+                block = rows.converted(start, stop)
+                self.set("rows", block.ctypes.data - start * block.strides[0])
+                self.set("row_step", block.strides[0])
+                self.set("column_step", block.strides[1])
+            self.set("first", start)
+            self.set("last", stop)
+            yield int(self.table.ctypes.data)
 
 
 def raise_failure(source: Source, call: Call, layout: Layout, error: NDArray[np.int64]) -> None:
