@@ -109,7 +109,7 @@ cdef extern from "svmlight/checksum.h" namespace "svmlight" nogil:
 
 
 MAX_INDEX = kMaxIndex
-FAULTS = ("", "label", "no_label", "pair", "index", "value", "range", "repeated", "query", "changed")
+cdef tuple FAULTS = ("", "label", "no_label", "pair", "index", "value", "range", "repeated", "query", "changed")
 
 
 class Parsed:
