@@ -69,7 +69,7 @@ cdef extern from "edges/reader.h" namespace "edges" nogil:
 
 
 MAX_NODES = kMaxNodes
-FAULTS = (
+cdef tuple FAULTS = (
     "", "integer", "large", "name", "encoding", "target", "weight", "no_weight", "extra", "nodes", "changed"
 )
 

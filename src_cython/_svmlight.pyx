@@ -119,7 +119,9 @@ cdef extern from "svmlight/checksum.h" namespace "svmlight" nogil:
 
 
 MAX_INDEX = kMaxIndex
-FAULTS = ("", "label", "text", "no_label", "pair", "index", "value", "range", "repeated", "query", "changed")
+cdef tuple FAULTS = (
+    "", "label", "text", "no_label", "pair", "index", "value", "range", "repeated", "query", "changed"
+)
 
 
 class Parsed:

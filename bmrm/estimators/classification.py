@@ -40,6 +40,9 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
     class_weight: Mapping[Any, float] | str | None
     costs: Any
 
+    classes_: Any
+    intercept_: Vector
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self.loss in JOINT_LOSSES or self.multi_class == "ovr"
