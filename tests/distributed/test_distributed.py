@@ -700,9 +700,8 @@ def test_ranks_read_a_set_of_files(tmp_path):
 
 def test_byte_ranges_give_every_line_to_one_rank(tmp_path):
     """For every split: lines of one byte, a last line without an end, blank lines."""
-    from bmrm.io.text import line_start
     from bmrm.io.sources import open_source
-    from bmrm.io.text import file_text
+    from bmrm.io.text import file_text, line_start
 
     path = tmp_path / "text"
     path.write_text("1\n\n2 1:1\n3 5:2\n4")
