@@ -11,6 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.exits import GRAPH_MEANINGS, Exit, check_apart, epilog, reading, run, run_command
+from bmrm.cli.launch import launched
+from bmrm.cli.ranks import fail_together, is_first
 from bmrm.errors import Interrupted, ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from bmrm.base.progress import ProgressLine
     from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
+    from bmrm.distributed import Group
     from bmrm.graph.fixed_point import Progress
     from bmrm.graph.graph import Graph
 
@@ -41,6 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit code; ``bmrm-graph --help`` lists them.
     """
+    if launched():
+        from bmrm.cli.ranks import run_on_ranks
+
+        return run_command(partial(run_on_ranks, PROGRAM, graph), argv)
     return run_command(partial(run, PROGRAM, graph), argv)
 
 
@@ -111,10 +118,13 @@ def build_parser() -> CommandParser:
     return parser
 
 
-def graph(argv: Sequence[str], interrupts: Interrupts) -> int:
-    """Run the command and return the exit code."""
+def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = None) -> int:
+    """Run the command, on the ranks of a group if there is one, and return the exit code."""
     options = build_parser().parse_words(argv)
-    _check(options)
+    if group is not None:
+        _check_alike(options, group)
+    with fail_together(group):
+        _check(options)
     interrupts.importing(
         "bmrm.graph.page_rank",
         "bmrm.graph.walk_with_restart",
@@ -131,8 +141,25 @@ def graph(argv: Sequence[str], interrupts: Interrupts) -> int:
             weights=options.weighted,
             labels=options.labels,
             threads=options.threads,
+            comm=group,
         )
-    return _TASKS[options.task](options, found)
+    return _TASKS[options.task](options, found, group)
+
+
+def _check_alike(options: argparse.Namespace, group: Group) -> None:
+    """Raise for options that differ between ranks."""
+    from bmrm.distributed.options import check_alike
+
+    may_differ = ("threads", "json", "quiet", "verbose")
+    shared = {name: value for name, value in vars(options).items() if name not in may_differ}
+    check_alike(group, {name.replace("_", "-"): value for name, value in shared.items()}, "--")
+
+
+def _write(group: Group | None, write: Callable[[], None]) -> None:
+    """Write a file, on several ranks on the first of them."""
+    with fail_together(group):
+        if is_first(group):
+            write()
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -190,16 +217,15 @@ def _limits(options: argparse.Namespace) -> dict[str, Any]:
     return found if options.max_iter is None else found | {"max_iter": options.max_iter}
 
 
-def _rank(options: argparse.Namespace, found: Graph) -> int:
+def _rank(options: argparse.Namespace, found: Graph, group: Group | None) -> int:
     """Print PageRank."""
     from bmrm.graph import pagerank
 
     line, show = _progress(options)
-    seeds = (
-        None
-        if options.seeds is None
-        else dict.fromkeys(_nodes(options, "--seeds", options.seeds, found), 1.0)
-    )
+    seeds = None
+    if options.seeds is not None:
+        with fail_together(group):
+            seeds = dict.fromkeys(_nodes("--seeds", options.seeds, found), 1.0)
     ranking = _best(
         lambda: pagerank(
             found,
@@ -212,9 +238,9 @@ def _rank(options: argparse.Namespace, found: Graph) -> int:
     )
     line.clear()
     if options.output is not None:
-        ranking.save(options.output)
+        _write(group, lambda: ranking.save(options.output))
     if options.plot is not None:
-        _plot(options, found, ranking.scores, "PageRank")
+        _plot(options, found, group, ranking.scores, "PageRank")
     if options.json:
         _print_json(
             {
@@ -235,12 +261,13 @@ def _rank(options: argparse.Namespace, found: Graph) -> int:
     return _EXITS.get(ranking.status, Exit.LIMIT)
 
 
-def _walk(options: argparse.Namespace, found: Graph) -> int:
+def _walk(options: argparse.Namespace, found: Graph, group: Group | None) -> int:
     """Print random walks with restart."""
     from bmrm.graph import random_walk
 
     line, show = _progress(options)
-    queries = _nodes(options, "--queries", options.queries, found)
+    with fail_together(group):
+        queries = _nodes("--queries", options.queries, found)
     walks = _best(
         lambda: random_walk(
             found,
@@ -255,7 +282,7 @@ def _walk(options: argparse.Namespace, found: Graph) -> int:
     line.clear()
     lists = [walks.top(number) for number in range(len(walks.queries))]
     if options.output is not None:
-        walks.save(options.output)
+        _write(group, lambda: walks.save(options.output))
     if options.json:
         columns = zip(walks.queries, walks.status, walks.error_bound, walks.proven, lists, strict=True)
         each = [
@@ -271,7 +298,7 @@ def _walk(options: argparse.Namespace, found: Graph) -> int:
     return max(worst, default=Exit.OK)
 
 
-def _hits(options: argparse.Namespace, found: Graph) -> int:
+def _hits(options: argparse.Namespace, found: Graph, group: Group | None) -> int:
     """Print hubs and authorities."""
     from bmrm.base.tables import format_table
     from bmrm.graph import hits
@@ -279,9 +306,9 @@ def _hits(options: argparse.Namespace, found: Graph) -> int:
     with _showing(options, "hubs and authorities"):
         scores = _best(lambda: hits(found, **_limits(options)))
     if options.output is not None:
-        scores.save(options.output)
+        _write(group, lambda: scores.save(options.output))
     if options.plot is not None:
-        _plot(options, found, scores.authorities, "authority")
+        _plot(options, found, group, scores.authorities, "authority")
     sides = [scores.top(options.top, what) for what in ("authorities", "hubs")]
     if options.json:
         names = "singular_value", "gap", "residual", "error_estimate", "unique", "n_iter", "status", "seconds"
@@ -302,7 +329,7 @@ def _hits(options: argparse.Namespace, found: Graph) -> int:
     return _EXITS.get(scores.status, Exit.LIMIT)
 
 
-def _info(options: argparse.Namespace, found: Graph) -> int:
+def _info(options: argparse.Namespace, found: Graph, group: Group | None) -> int:
     """Print figures of the graph."""
     report = found.report()
     if options.json:
@@ -314,7 +341,7 @@ def _info(options: argparse.Namespace, found: Graph) -> int:
     return Exit.OK
 
 
-_TASKS: dict[str, Callable[[argparse.Namespace, Graph], int]] = {
+_TASKS: dict[str, Callable[[argparse.Namespace, Graph, Group | None], int]] = {
     "pagerank": _rank,
     "rwr": _walk,
     "hits": _hits,
@@ -332,7 +359,7 @@ def _best(solve: Callable[[], Any]) -> Any:
         return stop.result
 
 
-def _nodes(options: argparse.Namespace, what: str, given: str, found: Graph) -> list[Any]:
+def _nodes(what: str, given: str, found: Graph) -> list[Any]:
     """Return the nodes that an option names: the lines of a file, or words with commas between them."""
     if os.path.isfile(given):
         with reading(given), open(given, encoding="utf-8", errors="surrogateescape") as file:
@@ -353,10 +380,11 @@ def _integer(word: str) -> int | None:
         return None
 
 
-def _plot(options: argparse.Namespace, found: Graph, scores: Any, name: str) -> None:
+def _plot(options: argparse.Namespace, found: Graph, group: Group | None, scores: Any, name: str) -> None:
     from bmrm.graph.plots import save_degree_rank
 
-    save_degree_rank(options.plot, found, scores, name)
+    in_degree = found.in_degree
+    _write(group, lambda: save_degree_rank(options.plot, in_degree, scores, name))
 
 
 def _facts(result: Any, *names: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from bmrm.io.data import Data
 from bmrm.io.formats import detect_format, read_matrix_file
 from bmrm.io.sources import open_source
 from bmrm.io.svmlight import join_parts, read_text, resolve_thread_count
-from bmrm.io.text import BLOCK_BYTES, Grammar, Parser, ZeroBased, file_text
+from bmrm.io.text import BLOCK_BYTES, Grammar, Parser, ZeroBased, file_text, line_start
 
 
 class RankData(NamedTuple):
@@ -197,18 +197,10 @@ def _parse(parser: Parser, name: str, first: int, last: int, *, numbered: bool) 
         return _parse_nothing(parser)
     with open_source(name) as source:
         text = file_text(source)
-        start, stop = (_line_start(text, at, source.size) for at in (first, last))
+        start, stop = (line_start(text, at, source.size) for at in (first, last))
         if numbered:
             parser.lines = _svmlight.line_count(text, start, threads=parser.threads, block_bytes=BLOCK_BYTES)
         return parser.parse(text, start, max(start, stop))
-
-
-def _line_start(text: Any, at: int, size: int) -> int:
-    """Return the start of the first line that starts at ``at`` or later."""
-    if at == 0 or at >= size:
-        return min(at, size)
-    end = _text.whole_lines(text, at - 1, 1, size)
-    return size if end < 0 else end
 
 
 def _parse_nothing(parser: Parser) -> _svmlight.Parsed:

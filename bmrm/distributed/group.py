@@ -216,21 +216,27 @@ class Group:
         for part, (first, last) in zip(parts, reach, strict=True):
             out[first:last] += part[: (last - first) * columns].reshape(last - first, columns)[:, own]
 
-    def exchanged(self, numbers: Vector, counts: list[int], incoming: list[int]) -> Vector:
+    def exchanged(
+        self, numbers: NDArray[Any], counts: list[int], incoming: list[int] | None = None
+    ) -> NDArray[Any]:
         """Send ``counts[r]`` numbers to each rank r; return what all ranks send, in rank order."""
-        found = np.empty(sum(incoming))
+        if incoming is None:
+            incoming = [theirs[self.rank] for theirs in self.everyones(counts)]
+        found = np.empty(sum(incoming), numbers.dtype)
         self._wait(self.comm.Ialltoallv((np.ascontiguousarray(numbers), counts), (found, incoming)))
         return found
 
-    def gathered(self, piece: Vector, bounds: Indices) -> Vector:
-        """Join the pieces of a vector on every rank."""
+    def gathered(self, piece: Vector, bounds: Indices, out: Vector | None = None) -> Vector:
+        """Join the pieces of a vector on every rank, in ``out`` if it is given."""
         widths = np.diff(bounds).tolist()
+        whole = np.empty(int(bounds[-1])) if out is None else out
         if self.area is not None and max(widths) <= MAX_SHARED_DOUBLES:
             parts = self.area.places(max(widths))
             parts[self.rank][: piece.size] = piece
             self.meet()
-            return np.concatenate([part[:width] for part, width in zip(parts, widths, strict=True)])
-        whole = np.empty(int(bounds[-1]))
+            return np.concatenate(
+                [part[:width] for part, width in zip(parts, widths, strict=True)], out=whole
+            )
         self._wait(self.comm.Iallgatherv(np.ascontiguousarray(piece), (whole, widths)))
         return whole
 

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from bmrm.graph.results import Hits as Hits
     from bmrm.graph.results import Ranking as Ranking
     from bmrm.graph.results import Walks as Walks
+    from bmrm.graph.shard import GraphShard as GraphShard
     from bmrm.graph.walk_with_restart import random_walk as random_walk
 
 _MODULES = {
     "Graph": "graph",
+    "GraphShard": "shard",
     "Hits": "results",
     "Ranking": "results",
     "Walks": "results",

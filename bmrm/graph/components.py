@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
 from bmrm.graph.graph import Graph
+from bmrm.graph.peers import Peers
 
 SAME_VALUE = 1e-9
 """Relative distance below which two computed singular values count as equal."""
@@ -34,53 +35,54 @@ def has_unique_leader(graph: Graph, weighted: bool, authorities: Vector, largest
     """
     from scipy.sparse import csr_array
 
-    starts, sources, weights = graph.edges_by_target
-    n = graph.n_nodes
-    targets = np.repeat(np.arange(n), np.diff(starts))
+    _, sources, weights = graph.edges_by_target
+    n, peers, targets = graph.n_nodes, graph.peers, graph.targets()
     values = np.ones(len(sources)) if weights is None or not weighted else weights
     present = values > 0
     sources, targets, values = sources[present], targets[present], values[present]
-    owner = _components(sources, targets, n)
-    leader = owner[graph.in_memory_order(np.arange(n) == int(np.argmax(authorities))).argmax()]
-    edge_owner = owner[targets]
-    rivals = _possible_rivals(edge_owner, sources, targets, values, n, leader, largest)
+    owner = _components(sources, targets, n, peers)
+    bound = _bounds(owner, sources, targets, values, peers)
+    bound[owner[graph.to_places(np.argmax(authorities))]] = 0.0  # the leader
+    rivals = np.flatnonzero(bound >= largest * (1.0 - SAME_VALUE))
     if not len(rivals):
         return True
-    kept = np.isin(edge_owner, rivals)
-    scale = float(values.max())
-    A = csr_array((values[kept] / scale, (targets[kept], sources[kept])), shape=(n, n))
+    kept = np.isin(owner[targets], rivals)
+    ends = [peers.joined(part[kept]) for part in (targets, sources)]
+    scale = float(peers.largest(np.array([values.max(initial=0.0)]))[0])
+    A = csr_array((peers.joined(values[kept]) / scale, (ends[0], ends[1])), shape=(n, n))
     return bool(_largest_values(A, owner, rivals).max() * scale < largest * (1.0 - SAME_VALUE))
 
 
-def _components(sources: NDArray[Any], targets: NDArray[Any], n: int) -> NDArray[np.int32]:
-    """Return the component of each node as an authority."""
+def _components(sources: NDArray[Any], targets: NDArray[Any], n: int, peers: Peers) -> NDArray[np.int32]:
+    """Return the component of each node as an authority, given the edges of this process."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    ends = targets.astype(np.int64), sources.astype(np.int64) + n
-    joined = coo_array((np.ones(len(sources), np.int8), ends), shape=(2 * n, 2 * n))
-    owner: NDArray[np.int32] = connected_components(joined, directed=False)[1][:n]
-    return owner
+    def find(ends: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[np.int32]:
+        joined = coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(2 * n, 2 * n))
+        found: NDArray[np.int32] = connected_components(joined, directed=False)[1]
+        return found
+
+    owner = find((targets.astype(np.int64), sources.astype(np.int64) + n))
+    if peers.size > 1:  # an edge from each node to the first of its component stands for all edges
+        _, first = np.unique(owner, return_index=True)
+        nodes = np.flatnonzero(first[owner] != np.arange(2 * n))
+        owner = find((peers.joined(nodes), peers.joined(first[owner[nodes]])))
+    return owner[:n]
 
 
-def _possible_rivals(
-    edge_owner: NDArray[Any],
-    sources: NDArray[Any],
-    targets: NDArray[Any],
-    values: Vector,
-    n: int,
-    leader: int,
-    largest: float,
-) -> NDArray[Any]:
-    """Return the components, except the leader, whose bound reaches the largest value."""
-    count = int(edge_owner.max()) + 1
-    out, into = (np.bincount(ends, values, minlength=n) for ends in (sources, targets))
-    widest = np.zeros((2, count))
+def _bounds(
+    owner: NDArray[Any], sources: NDArray[Any], targets: NDArray[Any], values: Vector, peers: Peers
+) -> Vector:
+    """Return the bound of the largest singular value of each component."""
+    n, edge_owner = len(owner), owner[targets]
+    sums = [np.bincount(ends, values, minlength=n).astype(np.float64) for ends in (sources, targets)]
+    out, into = map(peers.total, sums)
+    widest = np.zeros((2, int(owner.max()) + 1))
     np.maximum.at(widest[0], edge_owner, out[sources])
     np.maximum.at(widest[1], edge_owner, into[targets])
-    bound = np.sqrt(widest[0]) * np.sqrt(widest[1])
-    bound[leader] = 0.0
-    return np.flatnonzero(bound >= largest * (1.0 - SAME_VALUE))
+    widest = np.sqrt(peers.largest(widest))
+    return np.asarray(widest[0] * widest[1])
 
 
 def _largest_values(A: Any, owner: NDArray[Any], rivals: NDArray[Any]) -> Vector:

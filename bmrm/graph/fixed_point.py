@@ -149,9 +149,7 @@ class FixedPoint:
 
     def run(self) -> list[Outcome]:
         """Iterate until every walk has ended; return their outcomes in the order of the columns."""
-        interrupts.set_signal_mode(
-            interrupts.AWAITED
-        )  # the loop ends after the step that a signal arrives in
+        interrupts.set_signal_mode(self.walk.signal_mode)  # the loop ends after the step that one arrives in
         self._began = time.perf_counter()
         slots, factors = [self._newest], None
         self.walk.place(self._newest, self.start)
@@ -227,7 +225,10 @@ class FixedPoint:
         return bool(self._gap[column] > bound * UPWARD)
 
     def _limit(self, residual: Vector, bound: Vector) -> str | None:
-        """Return the status if all walks have to end here."""
+        """Return the status if all walks have to end here, on any process."""
+        return self.walk.agree(self._own_limit(residual, bound))
+
+    def _own_limit(self, residual: Vector, bound: Vector) -> str | None:
         elapsed = time.perf_counter() - self._began
         goal = self.goal
         if goal.callback is not None:

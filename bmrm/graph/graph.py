@@ -12,7 +12,8 @@ from bmrm.base.vectors import Indices, Vector, read_only_view
 from bmrm.errors import DataError, ParameterError
 from bmrm.graph import _graph
 from bmrm.graph.edges import EdgeList, edges_of
-from bmrm.graph.labels import narrow, quote
+from bmrm.graph.labels import NodeLabels, narrow, quote
+from bmrm.graph.peers import ALONE, Peers, total_of
 from bmrm.matrix.resident import default_threads
 
 DUPLICATES = ("auto", "drop", "sum", "error")
@@ -102,48 +103,49 @@ class Graph:
         weight: str = "weight",
         threads: int | None = None,
     ) -> None:
-        _check_choice("duplicates", duplicates, DUPLICATES)
-        _check_choice("self_loops", self_loops, ("keep", "drop"))
-        _check_choice("order", order, ORDERS)
-        if n_nodes is not None and arguments.integer("n_nodes", n_nodes) < 0:
-            raise ParameterError(f"n_nodes: found {n_nodes}, expected at least 0")
-        if threads is not None and arguments.integer("threads", threads) < 1:
-            raise ParameterError(f"threads: found {threads}, expected at least 1")
+        check_options(n_nodes, duplicates, self_loops, order, threads)
         found = edges_of(edges, n_nodes, labels, weight)
         if not arguments.flag("weights", weights):
             found.weight = None
         self.directed = (
             found.directed is not False if directed is None else arguments.flag("directed", directed)
         )
-        self.labels = found.labels
+        self.labels: NodeLabels = found.labels
         self.n_nodes = len(found.labels)
-        _check_weights(found)
-        both_ways = found.both_ways
-        if not self.directed and not both_ways:
-            found = _in_both_directions(found)
+        self.peers: Peers = ALONE
+        self._first = 0
+        check_weights(found)
+        if not self.directed and not found.both_ways:
+            found = in_both_directions(found)
         self._build(found, duplicates, self_loops == "drop", order)
-        self.n_edges = int(self._starts[-1])
+        self._finish(threads)
+
+    def _finish(self, threads: int | None) -> None:
+        """Set what follows from the edges."""
+        self.n_edges = int(total_of(self.peers, self._starts[-1]))
         self.weighted = self._weights is not None
-        self.threads = default_threads(self.n_edges) if threads is None else threads
+        self.threads = default_threads(int(self._starts[-1])) if threads is None else threads
         self._resident: dict[Any, Any] = {}
 
     def _build(self, edges: EdgeList, duplicates: str, drop_loops: bool, order: str) -> None:
         n, weight = self.n_nodes, edges.weight
-        rule = ("drop" if weight is None else "sum") if duplicates == "auto" else duplicates
-        self._order = _choose_order(edges, n, order)
-        rank = None
-        if self._order is not None:
-            rank = np.empty(n, edges.source.dtype)
-            rank[self._order] = np.arange(n, dtype=edges.source.dtype)
-        self._rank = rank
+        rule = resolve_rule(duplicates, weight)
+        self._set_order(_choose_order(edges, n, order))
         kept = "keep" if rule == "error" else rule
         self._starts, self._sources, self._weights = _graph.sort_edges_by_target(
-            edges.source, edges.target, weight, rank, n, kept, drop_loops
+            edges.source, edges.target, weight, self._rank, n, kept, drop_loops
         )
         if rule == "error":
             self._check_different()
         if self._weights is not None and (self._weights == 1).all():
             self._weights = None
+
+    def _set_order(self, order: NDArray[Any] | None) -> None:
+        """Set the order of the nodes in memory; None is that of the labels."""
+        self._order, self._rank = order, None
+        if order is not None:
+            self._rank = np.empty(len(order), np.int32)
+            self._rank[order] = np.arange(len(order), dtype=np.int32)
 
     def _check_different(self) -> None:
         """Raise for an edge that is listed twice."""
@@ -151,9 +153,14 @@ class Graph:
         same[self._starts[1:-1][(self._starts[1:-1] > 0) & (self._starts[1:-1] <= len(same))] - 1] = False
         if same.any():
             place = int(np.argmax(same))
-            target = int(np.searchsorted(self._starts, place, "right")) - 1
+            target = self._first + int(np.searchsorted(self._starts, place, "right")) - 1
             names = [quote(self.labels[int(self.to_given([i])[0])]) for i in (self._sources[place], target)]
             raise DataError(f"edges: found the edge from {names[0]} to {names[1]} twice, expected it once")
+
+    @property
+    def own(self) -> slice:
+        """The places in memory of the nodes whose edges are in this process: all, but on several ranks."""
+        return slice(self._first, self._first + len(self._starts) - 1)
 
     @property
     def in_degree(self) -> Indices:
@@ -163,35 +170,41 @@ class Graph:
     @property
     def out_degree(self) -> Indices:
         """Number of edges that start in each node, in the order of the labels."""
-        return self.in_given_order(self._out_degree())
+        return self.to_label_order(self.count_out_edges())
 
     @property
     def dangling(self) -> NDArray[np.intp]:
         """Numbers of the nodes whose edges to other nodes weigh nothing, in the order of the labels."""
-        return np.flatnonzero(self.in_given_order(self.out_strength() == 0))
+        return np.flatnonzero(self.to_label_order(self.out_strength() == 0))
 
-    def _out_degree(self) -> Indices:
-        return _graph.count_nodes(self._sources, self.n_nodes)
+    def count_out_edges(self) -> Indices:
+        """Return the number of edges that start in each node, of all processes, in the order in memory."""
+        counts = _graph.count_nodes(np.ascontiguousarray(self._sources), self.n_nodes)
+        return self.peers.total(counts.astype(np.float64)).astype(np.int64)
 
     def out_strength(self) -> Vector:
-        """Return the sum of the weights of each node's edges, in the order in memory."""
+        """Return the sum of the weights of each node's edges, of all processes, in the order in memory."""
         if self._weights is None:
-            return self._out_degree().astype(np.float64)
-        return _graph.sum_weights_by_source(self._sources, self._weights, self.n_nodes)
+            return self.count_out_edges().astype(np.float64)
+        return self.peers.total(_graph.sum_weights_by_source(self._sources, self._weights, self.n_nodes))
 
     @property
     def is_reordered(self) -> bool:
         """Whether the order in memory is another than that of the labels."""
         return self._order is not None
 
-    def in_given_order(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values per node, in the order in memory, in the order of the labels."""
+    def to_label_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values of all nodes, in the order in memory, in the order of the labels."""
         found: NDArray[Any] = values if self._rank is None else values[self._rank]
         return found
 
+    def in_given_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values of the own nodes, in the order in memory, of all nodes in the order of the labels."""
+        return self.to_label_order(self.peers.joined(values))
+
     def in_memory_order(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values per node, in the order of the labels, in the order in memory."""
-        found: NDArray[Any] = values if self._order is None else values[self._order]
+        """Return values of all nodes, in the order of the labels, of the own ones in the order in memory."""
+        found: NDArray[Any] = values[self.own] if self._order is None else values[self._order[self.own]]
         return found
 
     def to_given(self, places: Any) -> NDArray[Any]:
@@ -207,6 +220,15 @@ class Graph:
         """Row pointers, sources and weights of the edges by target, in the order in memory; read-only."""
         weights = None if self._weights is None else read_only_view(self._weights)
         return read_only_view(self._starts), read_only_view(self._sources), weights
+
+    def targets(self) -> Indices:
+        """Return the targets of the edges in this process, in the order in memory."""
+        return np.repeat(np.arange(self.own.start, self.own.stop), np.diff(self._starts))
+
+    def edges_by_source(self, weights: Vector | None) -> tuple[Indices, NDArray[np.int32], Vector | None]:
+        """Return row pointers, targets and weights of the edges by source, given weights by target."""
+        targets = self.targets().astype(np.int32)
+        return _graph.sort_edges_by_target(targets, self._sources, weights, None, self.n_nodes, "keep", False)
 
     def resident(self, key: Any, build: Any) -> Any:
         """Return what ``build()`` makes, and remember it under ``key``."""
@@ -225,9 +247,8 @@ class Graph:
         """
         from scipy.sparse import csr_array
 
-        target = np.repeat(np.arange(self.n_nodes), np.diff(self._starts))
-        values = np.ones(self.n_edges) if self._weights is None else self._weights
-        ends = self.to_given(self._sources), self.to_given(target)
+        values = np.ones(len(self._sources)) if self._weights is None else self._weights
+        ends = self.to_given(self._sources), self.to_given(self.targets())
         return csr_array((values, ends), shape=(self.n_nodes, self.n_nodes))
 
     def undirected(self) -> Graph:
@@ -239,31 +260,38 @@ class Graph:
             return self
 
         def build() -> Graph:
-            target = np.repeat(np.arange(self.n_nodes), np.diff(self._starts))
-            ends = self.to_given(self._sources), self.to_given(target)
-            parts = ends if self._weights is None else (*ends, self._weights)
-            found = Graph(parts, n_nodes=self.n_nodes, directed=False, threads=self.threads)
+            ends = self.to_given(self._sources), self.to_given(self.targets())
+            found = self._both_ways(ends if self._weights is None else (*ends, self._weights))
             found.labels = self.labels
             return found
 
         found: Graph = self.resident("undirected", build)
         return found
 
+    def _both_ways(self, edges: tuple[Any, ...]) -> Graph:
+        """Return the undirected graph of edges between the same nodes."""
+        return Graph(edges, n_nodes=self.n_nodes, directed=False, threads=self.threads)
+
     def report(self) -> dict[str, Any]:
         """Return figures of the graph, for people and for JSON."""
-        strength, into, out = self.out_strength(), np.diff(self._starts), self._out_degree()
-        loops = int((self._sources == np.repeat(np.arange(self.n_nodes), into)).sum())
+        into = np.diff(self._starts)
+        strength, out = self.out_strength()[self.own], self.count_out_edges()[self.own]
+        counted = [strength == 0, into == 0, (into == 0) & (out == 0), self._sources == self.targets()]
+        dangling, unreached, isolated, loops = self.peers.total(
+            np.array([np.count_nonzero(each) for each in counted], np.float64)
+        )
+        most = self.peers.largest(np.array([into.max(initial=0), out.max(initial=0)], np.float64))
         return {
             "nodes": self.n_nodes,
             "edges": self.n_edges,
             "directed": self.directed,
             "weighted": self.weighted,
-            "dangling": int((strength == 0).sum()),
-            "without_in_links": int((into == 0).sum()),
-            "isolated": int(((into == 0) & (out == 0)).sum()),
-            "self_loops": loops,
-            "max_in_degree": int(into.max(initial=0)),
-            "max_out_degree": int(out.max(initial=0)),
+            "dangling": int(dangling),
+            "without_in_links": int(unreached),
+            "isolated": int(isolated),
+            "self_loops": int(loops),
+            "max_in_degree": int(most[0]),
+            "max_out_degree": int(most[1]),
             "order": "given" if self._order is None else "degree",
             "bytes": sum(part.nbytes for part in self.edges_by_target if part is not None),
         }
@@ -273,13 +301,34 @@ class Graph:
         return f"<Graph: {self.n_nodes} nodes, {self.n_edges} edges, {kind}>"
 
 
+def check_options(
+    n_nodes: int | None, duplicates: str, self_loops: str, order: str, threads: int | None
+) -> None:
+    """Raise for an option of `Graph` that is out of range."""
+    _check_choice("duplicates", duplicates, DUPLICATES)
+    _check_choice("self_loops", self_loops, ("keep", "drop"))
+    _check_choice("order", order, ORDERS)
+    if n_nodes is not None and arguments.integer("n_nodes", n_nodes) < 0:
+        raise ParameterError(f"n_nodes: found {n_nodes}, expected at least 0")
+    if threads is not None and arguments.integer("threads", threads) < 1:
+        raise ParameterError(f"threads: found {threads}, expected at least 1")
+
+
+def resolve_rule(duplicates: str, weight: Vector | None) -> str:
+    """Return what becomes of an edge that is listed several times: drop, sum or error."""
+    return ("drop" if weight is None else "sum") if duplicates == "auto" else duplicates
+
+
 def _check_choice(what: str, given: Any, choices: tuple[str, ...]) -> None:
     if given not in choices:
         raise ParameterError(f"{what}: found {given!r}, expected one of {', '.join(choices)}")
 
 
-def _check_weights(edges: EdgeList) -> None:
-    """Raise for the first weight that is negative or not finite, and for sums that overflow."""
+def check_weights(edges: EdgeList, first: int = 0) -> None:
+    """Raise for the first weight that is negative or not finite, and for sums that overflow.
+
+    ``first`` is the number of edges before these, for the message.
+    """
     weight = edges.weight
     if weight is None:
         return
@@ -291,13 +340,13 @@ def _check_weights(edges: EdgeList) -> None:
             edge = int(np.argmax(wrong))
             names = [quote(edges.labels[int(end[edge])]) for end in (edges.source, edges.target)]
             raise DataError(
-                f"weight: edge {edge + 1} from {names[0]} to {names[1]} has {weight[edge]}, expected "
+                f"weight: edge {first + edge + 1} from {names[0]} to {names[1]} has {weight[edge]}, expected "
                 "a finite number of at least 0"
             )
         raise DataError("weight: found weights whose sum is infinite, expected a finite sum")
 
 
-def _in_both_directions(edges: EdgeList) -> EdgeList:
+def in_both_directions(edges: EdgeList) -> EdgeList:
     """Return each edge in both directions, a loop once; equal edges stay next to each other."""
     other = edges.source != edges.target
     weight = None if edges.weight is None else np.concatenate([edges.weight, edges.weight[other]])
@@ -312,9 +361,15 @@ def _choose_order(edges: EdgeList, n: int, order: str) -> NDArray[Any] | None:
     if order == "given" or n == 0 or len(edges.source) == 0:
         return None
     if order == "auto":
-        step = max(1, len(edges.source) // LOCALITY_SAMPLES)
-        near = np.abs(edges.source[::step].astype(np.int64) - edges.target[::step]) < NEAR_NODES
-        if near.mean() >= MIN_NEAR_SHARE:
+        near, looked_at = count_near(edges)
+        if near >= MIN_NEAR_SHARE * looked_at:
             return None
     degree = _graph.count_nodes(edges.target, n)
     return narrow(np.argsort(-degree, kind="stable"), n)
+
+
+def count_near(edges: EdgeList) -> tuple[int, int]:
+    """Return how many edges of a sample join nodes that are near, and the size of the sample."""
+    step = max(1, len(edges.source) // LOCALITY_SAMPLES)
+    distance = np.abs(edges.source[::step].astype(np.int64) - edges.target[::step])
+    return int((distance < NEAR_NODES).sum()), len(distance)

@@ -30,6 +30,7 @@ from bmrm.graph.backends.choose import pair_of
 from bmrm.graph.components import has_unique_leader
 from bmrm.graph.graph import Graph
 from bmrm.graph.page_rank import uses_weights
+from bmrm.graph.peers import total_of
 from bmrm.graph.results import Hits
 
 MAX_BASIS = 40
@@ -88,21 +89,20 @@ def hits(
     """
     began = time.perf_counter()
     graph = graph if isinstance(graph, Graph) else Graph(graph)
-    if not 0 <= arguments.number("tol", tol) < math.inf:
-        raise ParameterError(f"tol: found {tol}, expected a finite number of at least 0")
-    if arguments.integer("max_iter", max_iter) < 1:
-        raise ParameterError(f"max_iter: found {max_iter}, expected at least 1")
-    if not arguments.number("max_time", max_time) > 0:
-        raise ParameterError(f"max_time: found {max_time}, expected a positive number of seconds")
-    weighs = uses_weights(weighted, graph)
-    if not has_edges(graph, weighs):
-        even = np.full(graph.n_nodes, 1.0 / max(graph.n_nodes, 1))
-        alone = graph.n_nodes <= 1
-        return Hits(even, even, graph.labels, 0.0, 0.0, 0.0, 0.0, "converged", 0, 0, 0.0, lambda: alone)
-    pair = pair_of(graph, weighs)
-    found = golub_kahan(pair, tol, max_iter, began + max_time)
-    hubs, authorities = (_positive(pair.to_host(vector)) for vector in (found.hubs, found.authorities))
-    residual = _residual(pair, found)
+    peers = graph.peers
+    with peers.guarded():
+        with peers.together():
+            _check_limits(tol, max_iter, max_time)
+            weighs = uses_weights(weighted, graph)
+        peers.check_alike({"weighted": weighs, "tol": tol, "max_iter": max_iter})
+        if not has_edges(graph, weighs):
+            even = np.full(graph.n_nodes, 1.0 / max(graph.n_nodes, 1))
+            alone = graph.n_nodes <= 1
+            return Hits(even, even, graph.labels, 0.0, 0.0, 0.0, 0.0, "converged", 0, 0, 0.0, lambda: alone)
+        pair = pair_of(graph, weighs)
+        found = golub_kahan(pair, tol, max_iter, began + max_time)
+        hubs, authorities = (_positive(pair.to_host(vector)) for vector in (found.hubs, found.authorities))
+        residual = _residual(pair, found)
     gap = 1.0 - found.second / found.first
     value = math.ldexp(found.first, pair.exponent)
     return Hits(
@@ -121,10 +121,21 @@ def hits(
     )
 
 
+def _check_limits(tol: float, max_iter: int, max_time: float) -> None:
+    if not 0 <= arguments.number("tol", tol) < math.inf:
+        raise ParameterError(f"tol: found {tol}, expected a finite number of at least 0")
+    if arguments.integer("max_iter", max_iter) < 1:
+        raise ParameterError(f"max_iter: found {max_iter}, expected at least 1")
+    if not arguments.number("max_time", max_time) > 0:
+        raise ParameterError(f"max_time: found {max_time}, expected a positive number of seconds")
+
+
 def has_edges(graph: Graph, weighted: bool) -> bool:
     """Return whether any edge counts."""
     weights = graph.edges_by_target[2]
-    return graph.n_edges > 0 and not (weighted and weights is not None and not weights.any())
+    if weights is None or not weighted:
+        return graph.n_edges > 0
+    return total_of(graph.peers, int(np.count_nonzero(weights))) > 0
 
 
 class Triplet(NamedTuple):
@@ -144,7 +155,7 @@ def golub_kahan(pair: Pair, tol: float, max_iter: int, deadline: float) -> Tripl
     With B the bidiagonal matrix of the process, A V = U B and A' U = V B' + b v e', e the last unit vector.
     So for a triplet (s, p, q) of B the pair h = U p, a = V q has the residuals 0 and b |p_last|.
     """
-    interrupts.set_signal_mode(interrupts.AWAITED)  # the process ends after the step that a signal arrives in
+    interrupts.set_signal_mode(pair.signal_mode)  # the process ends after the step that a signal arrives in
     V, U = [pair.start()], list[Any]()
     B = np.zeros((MAX_BASIS, MAX_BASIS))
     second, n_iter = 0.0, 0
@@ -158,7 +169,7 @@ def golub_kahan(pair: Pair, tol: float, max_iter: int, deadline: float) -> Tripl
         left, values, right = np.linalg.svd(B[: k + 1, : k + 1])
         residual, first = beta * abs(left[k, 0]), float(values[0])
         second = max(second, float(values[1])) if k else second
-        status = _status(residual, first, tol, n_iter, max_iter, deadline)
+        status = pair.agree(_status(residual, first, tol, n_iter, max_iter, deadline))
         if status is None and k + 1 < MAX_BASIS:
             V.append(w)
             B[k, k + 1] = beta

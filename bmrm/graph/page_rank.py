@@ -97,16 +97,34 @@ def pagerank(
     """
     began = time.perf_counter()
     graph = graph if isinstance(graph, Graph) else Graph(graph)
-    goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
-    v = restart_vector("personalization", personalization, graph, missing)
-    u = restart_vector("dangling", dangling, graph, missing)
-    first = restart_vector("start", start, graph, missing)
-    if graph.n_nodes == 0:
-        return Ranking(np.zeros(0), graph.labels, 0.0, 0.0, "converged", 0, 0, 0.0, 0.0)
-    transitions = transitions_of(graph, uses_weights(weighted, graph))
-    walk = transitions.walk(damping, Restarts(vector=v, dangling=u, relative_error=SHARE_ERROR))
-    run = FixedPoint(walk, damping, goal, lambda at, slot, column: at.scores(slot, column), first)
-    found = run.run()[0]
+    peers = graph.peers
+    with peers.guarded():
+        with peers.together():
+            goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
+            v = restart_vector("personalization", personalization, graph, missing)
+            u = restart_vector("dangling", dangling, graph, missing)
+            first = restart_vector("start", start, graph, missing)
+            weighs = uses_weights(weighted, graph)
+        peers.check_alike(
+            {
+                "damping": damping,
+                "personalization": v,
+                "dangling": u,
+                "weighted": weighs,
+                "tol": tol,
+                "top": top,
+                "start": first,
+                "max_iter": max_iter,
+                "method": method,
+            }
+        )
+        if graph.n_nodes == 0:
+            return Ranking(np.zeros(0), graph.labels, 0.0, 0.0, "converged", 0, 0, 0.0, 0.0)
+        walk = transitions_of(graph, weighs).walk(
+            damping, Restarts(vector=v, dangling=u, relative_error=SHARE_ERROR)
+        )
+        run = FixedPoint(walk, damping, goal, lambda at, slot, column: at.scores(slot, column), first)
+        found = run.run()[0]
     seconds = time.perf_counter() - began
     return Ranking(
         found.value,

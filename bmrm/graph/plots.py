@@ -7,8 +7,7 @@ import os
 import numpy as np
 
 from bmrm.base.figures import new_figure, save_figure
-from bmrm.base.vectors import Vector
-from bmrm.graph.graph import Graph
+from bmrm.base.vectors import Indices, Vector
 
 FIGURE_SIZE_INCHES = (9.0, 4.0)
 """Width and height."""
@@ -17,15 +16,14 @@ MAX_POINTS = 20_000
 """Nodes that are drawn against their degree: those with the largest scores."""
 
 
-def save_degree_rank(path: str | os.PathLike[str], graph: Graph, scores: Vector, name: str) -> None:
+def save_degree_rank(path: str | os.PathLike[str], in_degree: Indices, scores: Vector, name: str) -> None:
     """Draw scores by rank, and by in-degree, both with logarithmic axes; the suffix chooses the format.
 
     Parameters
     ----------
     path : str or path-like
-    graph : Graph
+    in_degree : ndarray of int64, shape (n,)
     scores : ndarray of float64, shape (n,)
-        In the order of the labels.
     name : str
         What the scores are.
 
@@ -42,6 +40,6 @@ def save_degree_rank(path: str | os.PathLike[str], graph: Graph, scores: Vector,
     by_rank.loglog(np.arange(1, len(scores) + 1), scores[order], linewidth=1.5)
     by_rank.set(xlabel="rank", ylabel=name)
     shown = order[:MAX_POINTS]
-    by_degree.loglog(graph.in_degree[shown] + 1, scores[shown], ".", markersize=2)
+    by_degree.loglog(in_degree[shown] + 1, scores[shown], ".", markersize=2)
     by_degree.set(xlabel="in-degree + 1", ylabel=name)
     save_figure(figure, path)

@@ -12,7 +12,8 @@ from bmrm.graph.edges import EdgeList, from_arrow, from_matrix, import_pyarrow
 from bmrm.graph.graph import Graph
 from bmrm.graph.labels import NodeLabels
 from bmrm.io.csr import Csr
-from bmrm.io.edges import LabelKind, read_edges
+from bmrm.io.edges import Edges, LabelKind, check_edge_options, read_edges
+from bmrm.io.formats import detect_format
 from bmrm.io.sources import open_source
 
 FORMATS = ("auto", "edges", "mtx", "npz", "npy", "metis", "parquet", "arrow")
@@ -38,6 +39,7 @@ def read_graph(
     self_loops: str = "keep",
     order: str = "auto",
     threads: int | None = None,
+    comm: Any = None,
 ) -> Graph:
     r"""Read a graph.
 
@@ -60,10 +62,14 @@ def read_graph(
         What ids of edge text are; "auto" decides by the first edge.
     duplicates, self_loops, order, threads
         As for `Graph`.
+    comm : mpi4py.MPI.Comm or PETSc.Comm, optional
+        Ranks over which the graph is distributed. Each parses its part of plain edge text. Other files are
+        read by rank 0, which then needs memory for all edges, and sends them to the others.
 
     Returns
     -------
     Graph
+        A `GraphShard` with ``comm``.
 
     Raises
     ------
@@ -83,17 +89,54 @@ def read_graph(
     >>> read_graph(path)
     <Graph: 3 nodes, 2 edges, directed>
     """
-    kind = _detect(path, format)
-    edges = _read_edges(path, kind, weights, labels, threads)
-    return Graph(
-        edges,
-        directed=directed,
-        weights=weights,
-        duplicates=duplicates,
-        self_loops=self_loops,
-        order=order,
-        threads=threads,
-    )
+    options: dict[str, Any] = {
+        "directed": directed,
+        "weights": weights,
+        "duplicates": duplicates,
+        "self_loops": self_loops,
+        "order": order,
+        "threads": threads,
+    }
+    if comm is not None:
+        return _read_on_ranks(path, format, labels, comm, options)
+    return Graph(_read_edges(path, _detect(path, format), weights, labels, threads), **options)
+
+
+def _read_on_ranks(
+    path: str | os.PathLike[str], format: str, labels: LabelKind, comm: Any, options: dict[str, Any]
+) -> Graph:
+    """Read a graph over the ranks: each its part of a plain text, or rank 0 all of any other file."""
+    from bmrm.distributed.edge_files import read_edge_range
+    from bmrm.distributed.group import Group
+    from bmrm.distributed.options import check_alike
+    from bmrm.graph.shard import GraphShard
+
+    group = comm if isinstance(comm, Group) else Group(comm)
+    weights, threads = options["weights"], options["threads"]
+    with group.guarded():
+        check_alike(group, {"format": format, "labels": labels, **options})
+        with group.together():
+            check_edge_options(weights, labels)
+            kind = _detect(path, format)
+            is_plain = kind == "edges" and _is_plain(path)
+        edges: EdgeList | tuple[Any, ...] | None = None
+        if all(group.everyones(is_plain)):
+            with open_source(path) as source:
+                text = read_edge_range(source, group, weights=weights, labels=labels, threads=threads)
+                edges = _from_text(text)
+        else:
+            with group.together():
+                if group.rank == 0:
+                    edges = _read_edges(path, kind, weights, labels, threads)
+    return GraphShard(edges, comm=group, **options)
+
+
+def _is_plain(path: str | os.PathLike[str]) -> bool:
+    """Return whether each rank can read its own part of a text."""
+    if os.fspath(path) == "-":
+        return False
+    with open_source(path) as source:
+        return source.is_plain and detect_format(source) == "svmlight"
 
 
 def _detect(path: str | os.PathLike[str], wanted: str) -> str:
@@ -115,13 +158,7 @@ def _read_edges(
     path: str | os.PathLike[str], kind: str, weights: bool, labels: LabelKind, threads: int | None
 ) -> EdgeList | tuple[Any, ...]:
     if kind == "edges":
-        text = read_edges(path, weights=weights, labels=labels, threads=threads)
-        found = text.labels
-        if found is None:
-            names = NodeLabels(range(text.n_nodes))
-        else:
-            names = NodeLabels(found.tolist() if found.dtype.hasobject else found)
-        return EdgeList(text.sources, text.targets, text.weights, names)
+        return _from_text(read_edges(path, weights=weights, labels=labels, threads=threads))
     if kind in ("mtx", "npz"):
         from bmrm.io import read_data
 
@@ -139,6 +176,15 @@ def _read_edges(
     if kind == "npy":
         return _read_npy(path)
     return _read_table(path, kind)
+
+
+def _from_text(text: Edges) -> EdgeList:
+    found = text.labels
+    if found is None:
+        names = NodeLabels(range(text.n_nodes))
+    else:
+        names = NodeLabels(found.tolist() if found.dtype.hasobject else found)
+    return EdgeList(text.sources, text.targets, text.weights, names)
 
 
 def _read_npy(path: str | os.PathLike[str]) -> tuple[Any, Any]:

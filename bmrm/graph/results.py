@@ -247,7 +247,8 @@ class Hits:
     def unique(self) -> bool:
         """Whether one component alone has the largest singular value; if not, other vectors are answers too.
 
-        Found when it is asked for, by comparing components, which takes about as long as `hits` itself.
+        Found when it is asked for, by comparing components, which takes about as long as `hits` itself. All
+        ranks of a graph on several must ask.
         """
         return self.find_unique()
 

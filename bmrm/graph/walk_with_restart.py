@@ -16,7 +16,7 @@ from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import ParameterError
 from bmrm.graph.backends.base import Restarts, Transitions, Walk
 from bmrm.graph.backends.choose import transitions_of
-from bmrm.graph.fixed_point import Callback, Collect, FixedPoint, Outcome
+from bmrm.graph.fixed_point import Callback, Collect, FixedPoint, Goal, Outcome
 from bmrm.graph.graph import Graph
 from bmrm.graph.page_rank import make_goal, uses_weights
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
@@ -98,29 +98,60 @@ def random_walk(
     """
     began = time.perf_counter()
     graph = graph if isinstance(graph, Graph) else Graph(graph)
-    goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
-    graph = graph.undirected() if arguments.flag("undirected", undirected) else graph
-    wanted = as_queries(queries)
-    size = DEFAULT_BATCH if batch is None else arguments.integer("batch", batch)
-    if not 1 <= size <= MAX_BATCH:
-        raise ParameterError(f"batch: found {batch}, expected 1 to {MAX_BATCH}")
-    starts = [_restart_of(query, graph, missing) for query in wanted]
-    u = restart_vector("dangling", dangling, graph, missing)
+    peers, wanted = graph.peers, as_queries(queries)
+    with peers.guarded():
+        with peers.together():
+            goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
+            both_ways = arguments.flag("undirected", undirected)
+            size = DEFAULT_BATCH if batch is None else arguments.integer("batch", batch)
+            if not 1 <= size <= MAX_BATCH:
+                raise ParameterError(f"batch: found {batch}, expected 1 to {MAX_BATCH}")
+            starts = [_restart_of(query, graph, missing) for query in wanted]
+            u = restart_vector("dangling", dangling, graph, missing)
+            weighs = uses_weights(weighted, graph)
+        peers.check_alike(
+            {
+                "queries": wanted,
+                "damping": damping,
+                "top": top,
+                "undirected": undirected,
+                "batch": size,
+                "dangling": u,
+                "weighted": weighs,
+                "tol": tol,
+                "max_iter": max_iter,
+                "method": method,
+            }
+        )
+        graph = graph.undirected() if both_ways else graph
+        outcomes, n_products = _run_in_batches(
+            transitions_of(graph, weighs and graph.weighted), starts, u, size, damping, goal, began + max_time
+        )
+    return _gather(outcomes, wanted, graph, top, n_products, time.perf_counter() - began)
+
+
+def _run_in_batches(
+    transitions: Transitions,
+    starts: list[tuple[Indices, Vector]],
+    u: Vector | None,
+    size: int,
+    damping: float,
+    goal: Goal,
+    deadline: float,
+) -> tuple[list[Outcome], int]:
+    """Return the ends of the walks that were begun, and the number of products."""
     outcomes: list[Outcome] = []
     n_products = 0
-    if starts:
-        transitions = transitions_of(graph, uses_weights(weighted, graph))
-        for first in range(0, len(starts), size):
-            left = max(goal.max_time - (time.perf_counter() - began), 0.0)
-            some = starts[first : first + size]
-            run = FixedPoint(
-                _walk(transitions, damping, some, u), damping, replace(goal, max_time=left), _collect(top)
-            )
-            outcomes += run.run()
-            n_products += run.n_products
-            if interrupts.requested() or outcomes[-1].status == "interrupted":
-                break
-    return _gather(outcomes, wanted, graph, top, n_products, time.perf_counter() - began)
+    for first in range(0, len(starts), size):
+        left = max(deadline - time.perf_counter(), 0.0)
+        walk = _walk(transitions, damping, starts[first : first + size], u)
+        run = FixedPoint(walk, damping, replace(goal, max_time=left), _collect(goal.top))
+        outcomes += run.run()
+        n_products += run.n_products
+        stops = interrupts.requested() or outcomes[-1].status == "interrupted"
+        if walk.agree("interrupted" if stops else None):
+            break
+    return outcomes, n_products
 
 
 def as_queries(queries: Any) -> list[Any]:

@@ -18,7 +18,7 @@ from bmrm.base.arguments import flag
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import interruptible
 from bmrm.errors import DataError, ParameterError
-from bmrm.io import _edges, _text
+from bmrm.io import _edges, _svmlight, _text
 from bmrm.io.formats import detect_format
 from bmrm.io.regular import UNCHANGED_FILE
 from bmrm.io.sources import Source, open_source
@@ -27,6 +27,7 @@ from bmrm.io.text import (
     BLOCK_BYTES,
     CHUNK_BYTES,
     file_text,
+    line_start,
     line_windows,
     long_line_error,
     peek,
@@ -138,9 +139,7 @@ def read_edges(
     (array([0, 2], dtype=int32), array([2, 1], dtype=int32), array([10, 20, 30]))
     """
     began = time.perf_counter()
-    if labels not in LABEL_KINDS:
-        raise ParameterError(f"labels: found {labels!r}, expected one of {', '.join(LABEL_KINDS)}")
-    flag("weights", weights)
+    check_edge_options(weights, labels)
     count = resolve_thread_count(threads)
     with open_source(path) as source:
         kind = detect_format(source)
@@ -155,6 +154,13 @@ def read_edges(
     edges = parser.finish()
     edges.seconds["parse"] = time.perf_counter() - began
     return edges
+
+
+def check_edge_options(weights: bool, labels: str) -> None:
+    """Raise for an option of `read_edges` that is out of range."""
+    if labels not in LABEL_KINDS:
+        raise ParameterError(f"labels: found {labels!r}, expected one of {', '.join(LABEL_KINDS)}")
+    flag("weights", weights)
 
 
 class EdgeParser:
@@ -185,15 +191,26 @@ class EdgeParser:
         self._is_decided = labels == "string"
         self._parts: list[_edges.Parsed] = []
 
-    def parse_file(self, source: Source) -> None:
-        """Parse a plain file: integers at once, names in windows, since those of a window are held twice."""
+    def parse_file(
+        self, source: Source, first: int = 0, last: int | None = None, *, numbered: bool = True
+    ) -> None:
+        """Parse the lines of a plain file that start in a range of its bytes.
+
+        Integers are parsed at once, names in windows, since those of a window are held twice. Messages have
+        the numbers of lines if those before the range are counted (``numbered``).
+        """
         text, length = file_text(source), source.size
         start = self._open(text, 0, length)
+        start, stop = max(start, line_start(text, first, length)), length
+        if last is not None:
+            stop = max(start, line_start(text, last, length))
+        if first > 0 and numbered:
+            self.lines = _svmlight.line_count(text, start, threads=self.threads, block_bytes=self.block_bytes)
         if self._names is None:
-            self._parse(text, start, length)
+            self._parse(text, start, stop)
             return
-        for first, last in line_windows(text, length, CHUNK_BYTES, start):
-            self._parse(text, first, last)
+        for begin, end in line_windows(text, stop, CHUNK_BYTES, start):
+            self._parse(text, begin, end)
 
     def parse(self, text: Any, start: int, stop: int) -> None:
         """Parse the whole lines ``text[start:stop]``, which follow those already parsed."""

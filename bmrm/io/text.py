@@ -306,6 +306,14 @@ def line_windows(text: Any, length: int, size: int, start: int = 0) -> Iterator[
         start = stop
 
 
+def line_start(text: Any, at: int, size: int) -> int:
+    """Return the start of the first line of a text of ``size`` bytes that starts at ``at`` or later."""
+    if at == 0 or at >= size:
+        return min(at, size)
+    end = _text.whole_lines(text, at - 1, 1, size)
+    return size if end < 0 else end
+
+
 def read_chunks(
     file: BinaryIO, name: str, size: int = CHUNK_BYTES
 ) -> Iterator[tuple[NDArray[np.uint8], int]]:

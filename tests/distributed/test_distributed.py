@@ -707,9 +707,8 @@ def test_ranks_read_a_set_of_files(tmp_path):
 
 def test_byte_ranges_give_every_line_to_one_rank(tmp_path):
     """For every split: lines of one byte, a last line without an end, blank lines."""
-    from bmrm.distributed.files import _line_start
     from bmrm.io.sources import open_source
-    from bmrm.io.text import file_text
+    from bmrm.io.text import file_text, line_start
 
     path = tmp_path / "text"
     path.write_text("1\n\n2 1:1\n3 5:2\n4")
@@ -717,7 +716,7 @@ def test_byte_ranges_give_every_line_to_one_rank(tmp_path):
         text, size = file_text(source), source.size
         starts = {0, 2, 3, 9, 15, size}
         for at in range(size + 1):
-            found = _line_start(text, at, size)
+            found = line_start(text, at, size)
             assert found == min(start for start in starts if start >= at)
 
 

@@ -61,6 +61,13 @@ class Walk(Protocol):
     norm_error: float
     """Bound of the relative error of the norm of a residual."""
 
+    @property
+    def signal_mode(self) -> str:
+        """What a signal does during a run; see `bmrm.base.interrupts`."""
+
+    def agree(self, status: str | None) -> str | None:
+        """Return why all walks end now, if any process of several has a reason."""
+
     def place(self, slot: int, start: Vector | None = None) -> None:
         """Put the restart vectors into a slot, or for one walk a start in the order of the labels."""
 
@@ -120,6 +127,13 @@ class Pair(Protocol):
 
     exponent: int
     """The backend's A is that of the graph times ``2**-exponent``."""
+
+    @property
+    def signal_mode(self) -> str:
+        """See `Walk.signal_mode`."""
+
+    def agree(self, status: str | None) -> str | None:
+        """See `Walk.agree`."""
 
     def start(self) -> Any:
         """Return the vector of ones over sqrt(n)."""

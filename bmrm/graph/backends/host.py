@@ -28,6 +28,7 @@ from bmrm.base.vectors import Indices, Vector, dot, norm
 from bmrm.graph import _graph
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.graph import Graph
+from bmrm.graph.peers import total_of
 from bmrm.matrix import _cpu
 
 UNIT = 2.0**-53
@@ -95,14 +96,14 @@ class HostTransitions:
         self.entries = np.diff(starts)
         if weighted and weights is not None:
             sums = graph.out_strength()
-            self.scale = (sums > 0).astype(np.float64)
+            self.scale = (sums[graph.own] > 0).astype(np.float64)
             with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
                 shares = weights / sums[sources]
             values: Vector | None = np.where(sums[sources] > 0, shares, 0.0)
         else:
-            values, degree = None, _graph.count_nodes(np.ascontiguousarray(sources), self.n)
-            self.scale = np.divide(1.0, degree, out=np.zeros(self.n), where=degree > 0)
-        shape = (self.n, self.n)
+            values, degree = None, graph.count_out_edges()[graph.own]
+            self.scale = np.divide(1.0, degree, out=np.zeros(len(degree)), where=degree > 0)
+        shape = (len(self.entries), self.n)
         by_popularity = False if graph.is_reordered else None
         self.matrix = _cpu.Matrix(
             starts,
@@ -119,12 +120,12 @@ class HostTransitions:
         return HostWalk(self, damping, restarts)
 
     def take_array(self, columns: int) -> Vector:
-        """Return an array of shape (n, columns) with any content, if possible one that a walk gave back."""
+        """Return an array of shape (own nodes, columns) with any content, if possible one given back."""
         for place, array in enumerate(self._spare):
             if array.shape[1] == columns:
                 with contextlib.suppress(IndexError):  # another thread took it
                     return self._spare.pop(place)
-        return np.empty((self.n, columns))
+        return np.empty((len(self.entries), columns))
 
     def give_back(self, arrays: Iterable[Vector]) -> None:
         """Keep arrays for the next walk, up to `MAX_SPARE_BYTES`."""
@@ -134,10 +135,14 @@ class HostTransitions:
 
 
 class HostWalk:
-    """Walks in main memory; vectors have the order in memory and shape (n, columns)."""
+    """Walks in main memory; vectors have the order in memory and shape (own nodes, columns).
+
+    Only the product needs the messages of all nodes, which `Peers.whole` returns.
+    """
 
     def __init__(self, transitions: HostTransitions, damping: float, restarts: Restarts) -> None:
         self._transitions, self._graph = transitions, transitions.graph
+        self._peers = self._graph.peers
         self._damping, self._restarts = damping, restarts
         self.columns = restarts.n_columns
         self._uniform = restarts.vector is None and restarts.nodes is None
@@ -154,7 +159,7 @@ class HostWalk:
         """Make the arrays and the passes for the present number of walks."""
         self._passes = _graph.Passes(self._transitions.scale, self.columns, self._graph.threads)
         self._additions = count_row_additions(self._transitions.entries, self.columns)
-        self._longest = self._additions.max(initial=0.0)
+        self._longest = float(self._peers.largest(np.array([self._additions.max(initial=0.0)]))[0])
         self._point, self._messages = (self._transitions.take_array(self.columns) for _ in range(2))
         self._by_columns: tuple[int, Vector] | None = None  # a slot and its images, by walk
         self._sent: int | None = None  # slot of the image whose messages are there, with their sums
@@ -164,15 +169,17 @@ class HostWalk:
             return None
         assert restarts.columns is not None
         assert restarts.shares is not None
-        places = self._graph.to_places(restarts.nodes).astype(np.int64)
-        order = np.lexsort((restarts.columns, places))
-        return places[order], restarts.columns[order].astype(np.int64), restarts.shares[order]
+        own = self._graph.own
+        rows = self._graph.to_places(restarts.nodes).astype(np.int64) - own.start
+        order = np.lexsort((restarts.columns, rows))
+        order = order[(rows[order] >= 0) & (rows[order] < own.stop - own.start)]
+        return rows[order], restarts.columns[order].astype(np.int64), restarts.shares[order]
 
     def _make_restart_dense(self) -> None:
         """Replace the entries of the only walk by a vector, which is what passes of one column read."""
         if self._entries is not None:
             rows, _, shares = self._entries
-            self._v, self._entries = np.zeros(self._transitions.n), None
+            self._v, self._entries = np.zeros(len(self._transitions.entries)), None
             self._v[rows] = shares
 
     def place(self, slot: int, start: Vector | None = None) -> None:
@@ -194,18 +201,20 @@ class HostWalk:
         self._by_columns = None
         images = [self._images[slot] for slot in slots]
         if factors is not None or self._sent != slots[0]:
-            self._sums = self._passes.messages(images, factors, self._point, self._messages)
+            sums = self._passes.messages(images, factors, self._point, self._messages)
+            self._sums = self._peers.total(sums)
         point = self._point if factors is not None else images[0]
         image = self._array(self._images, into)
+        messages = self._peers.whole(self._messages)
         if self.columns == 1:
-            self._transitions.matrix.matvec(self._messages[:, 0], image[:, 0])
+            self._transitions.matrix.matvec(messages[:, 0], image[:, 0])
         else:
-            self._transitions.matrix.matmat(self._messages, image)
+            self._transitions.matrix.matmat(messages, image)
         d, (self._mass, lost) = self._damping, self._sums
         direct = self._u is None
         self._restart_mass = (1.0 - d) + d * lost if direct else np.full(self.columns, 1.0 - d)
         self._dangling_mass = np.zeros(self.columns) if direct else d * lost
-        found = self._passes.update(
+        sums = self._passes.update(
             d,
             self._restart_mass,
             self._v,
@@ -219,15 +228,17 @@ class HostWalk:
             self._array(self._residuals, into) if keep_residual else None,
             self._messages,
         )
+        found = self._peers.total(sums)
         self._sent, self._sums = into, found[1:]
         return np.asarray(found[0])
 
     def products(self, slots: Sequence[int]) -> Vector:
-        return self._passes.products([self._residuals[slot] for slot in slots])
+        return self._peers.total(self._passes.products([self._residuals[slot] for slot in slots]))
 
     def rounding(self) -> Vector:
         assert self._sent is not None
-        return self._bound(self._passes.weighted_sums(self._additions, self._images[self._sent]))
+        sums = self._passes.weighted_sums(self._additions, self._images[self._sent])
+        return self._bound(self._peers.total(sums))
 
     def rounding_at_most(self) -> Vector:
         return self._bound(
@@ -236,25 +247,36 @@ class HostWalk:
 
     def _bound(self, additions: Vector) -> Vector:
         """Bound the rounding, given the image weighted by the additions of its rows."""
-        restarts = self._restarts.relative_error / UNIT + RESTART_ROUNDINGS
-        restarts += _graph.count_additions(self._transitions.n, self.columns)
-        others = PRODUCT_ROUNDINGS * self._damping * self._mass
+        restarts = self._restarts.relative_error / UNIT + RESTART_ROUNDINGS + self._additions_per_sum()
+        # Besides, each process has its own sum of the weights of a node's edges.
+        others = (PRODUCT_ROUNDINGS + self._peers.size - 1) * self._damping * self._mass
         others += restarts * (self._restart_mass + self._dangling_mass)
         return np.asarray(HIGHER_ORDER * UNIT * (additions + others) + TINY)
 
     @property
     def norm_error(self) -> float:
-        return HIGHER_ORDER * UNIT * (1 + _graph.count_additions(self._transitions.n, self.columns))
+        return HIGHER_ORDER * UNIT * (1 + self._additions_per_sum())
+
+    def _additions_per_sum(self) -> int:
+        """Bound the additions that a term of a sum over all nodes goes through, over processes too."""
+        return _graph.count_additions(self._transitions.n, self.columns) + self._peers.size - 1
+
+    @property
+    def signal_mode(self) -> str:
+        return self._peers.signal_mode
+
+    def agree(self, status: str | None) -> str | None:
+        return self._peers.agree(status)
 
     def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
         scores = self._images[slot][:, column]
-        count = min(count, len(scores))
-        if count < len(scores):
+        if 0 < count < len(scores):
             threshold = np.partition(scores, len(scores) - count)[len(scores) - count]
             places = np.flatnonzero(scores >= threshold)
         else:
             places = np.arange(len(scores))
-        nodes, found = self._graph.to_given(places), scores[places]
+        nodes = self._peers.joined(self._graph.to_given(self._graph.own.start + places))
+        found = self._peers.joined(scores[places])
         order = np.lexsort((nodes, -found))[:count]
         return nodes[order].astype(np.int64), found[order]
 
@@ -293,20 +315,20 @@ class HostPair:
 
     def __init__(self, graph: Graph, weighted: bool) -> None:
         starts, sources, weights = graph.edges_by_target
-        self._graph, self.n = graph, graph.n_nodes
+        self._graph, self.n, self._peers = graph, graph.n_nodes, graph.peers
         values = None
         if weighted and weights is not None:
             # By a power of two, so that squares neither overflow nor underflow and A stays what it is.
-            self.exponent = int(np.frexp(weights.max(initial=0.0))[1])
+            largest = self._peers.largest(np.array([weights.max(initial=0.0)]))[0]
+            self.exponent = int(np.frexp(largest)[1])
             values = np.ldexp(weights, -self.exponent)
         else:
             self.exponent = 0
-        targets = np.repeat(np.arange(self.n, dtype=np.int32), np.diff(starts))
-        by_source = _graph.sort_edges_by_target(targets, sources, values, None, self.n, "keep", False)
+        by_source = graph.edges_by_source(values)
         by_popularity = False if graph.is_reordered else None
 
         def place(rows: tuple[Indices, NDArray[np.int32], Vector | None]) -> _cpu.Matrix:
-            shape = (self.n, self.n)
+            shape = (len(starts) - 1, self.n)
             return _cpu.Matrix(
                 *rows, shape=shape, threads=graph.threads, transpose=False, by_popularity=by_popularity
             )
@@ -314,22 +336,23 @@ class HostPair:
         self._by_target, self._by_source = place((starts, sources, values)), place(by_source)
 
     def start(self) -> Vector:
-        return np.full(self.n, 1.0 / np.sqrt(self.n))
+        own = self._graph.own
+        return np.full(own.stop - own.start, 1.0 / np.sqrt(self.n))
 
     def authorities(self, hubs: Vector) -> Vector:
-        return self._by_target.matvec(hubs)
+        return self._by_target.matvec(self._peers.whole(hubs))
 
     def hubs(self, authorities: Vector) -> Vector:
-        return self._by_source.matvec(authorities)
+        return self._by_source.matvec(self._peers.whole(authorities))
 
     def orthogonalise(self, vector: Vector, basis: Sequence[Vector]) -> tuple[Vector, float]:
-        found, term = vector.copy(), np.empty(self.n)
-        before = math.sqrt(dot(found, found))  # unit vectors times a matrix scaled to 1 do not overflow
+        found, term = vector.copy(), np.empty_like(vector)
+        before = math.sqrt(self._dot(found, found))  # unit vectors times a matrix scaled to 1: no overflow
         for _ in range(2):
             for each in basis:
-                np.multiply(each, -dot(each, found), out=term)
+                np.multiply(each, -self._dot(each, found), out=term)
                 found += term
-            length = math.sqrt(dot(found, found))
+            length = math.sqrt(self._dot(found, found))
             if length > ENOUGH_LEFT * before:  # else cancellation has let the basis in again
                 break
             before = length
@@ -337,14 +360,24 @@ class HostPair:
             found /= length
         return found, length
 
+    def _dot(self, one: Vector, other: Vector) -> float:
+        return total_of(self._peers, dot(one, other))
+
     def combine(self, basis: Sequence[Vector], factors: Vector) -> Vector:
-        found = np.zeros(self.n)
+        found = np.zeros_like(basis[0])
         for each, factor in zip(basis, factors, strict=True):
             found += factor * each
         return found
 
     def distance(self, vector: Vector, factor: float, other: Vector) -> float:
-        return norm(vector - factor * other)
+        return norm(self._peers.joined(np.array([norm(vector - factor * other)])))
 
     def to_host(self, vector: Vector) -> Vector:
         return np.ascontiguousarray(self._graph.in_given_order(vector))
+
+    @property
+    def signal_mode(self) -> str:
+        return self._peers.signal_mode
+
+    def agree(self, status: str | None) -> str | None:
+        return self._peers.agree(status)

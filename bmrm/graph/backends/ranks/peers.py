@@ -1,0 +1,66 @@
+"""The ranks of a graph: sums in rank order, one exchange of vectors, endings that all share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, cast
+
+import numpy as np
+
+from bmrm.base import interrupts
+from bmrm.base.vectors import Indices, Vector
+from bmrm.distributed.group import Group
+from bmrm.distributed.options import check_alike
+from bmrm.graph.peers import Numbers
+
+ENDINGS = (None, "max_iter", "max_time", "interrupted", "precision", "converged")
+"""Reasons to end a run, in ascending order of precedence."""
+
+
+class Ranks:
+    """The ranks of a group, of which each owns a run of places.
+
+    Parameters
+    ----------
+    group : Group
+    bounds : ndarray of int64, shape (size + 1,)
+        Rank r owns the places ``bounds[r]`` to ``bounds[r + 1]``.
+    """
+
+    signal_mode = interrupts.HELD  # an exception would leave the other ranks waiting
+
+    def __init__(self, group: Group, bounds: Indices) -> None:
+        self.group, self.bounds, self.size = group, bounds, group.size
+        self._whole: Vector | None = None
+
+    def total(self, part: Vector) -> Vector:
+        return self.group.total(part)
+
+    def largest(self, part: Vector) -> Vector:
+        flat = np.ascontiguousarray(part, np.float64).reshape(-1)
+        return np.asarray(self.group.parts(flat).max(axis=0).reshape(part.shape))
+
+    def joined(self, part: Numbers) -> Numbers:
+        return cast("Numbers", np.concatenate(self.group.everyones(part)))
+
+    def whole(self, rows: Vector) -> Vector:
+        columns = rows.shape[1] if rows.ndim == 2 else 1
+        shape = (int(self.bounds[-1]), *rows.shape[1:])
+        if self._whole is None or self._whole.size != shape[0] * columns:
+            self._whole = np.empty(shape[0] * columns)
+        self.group.gathered(rows.reshape(-1), self.bounds * columns, self._whole)
+        return self._whole.reshape(shape)
+
+    def agree(self, status: str | None) -> str | None:
+        wishes = self.group.parts(np.array([float(ENDINGS.index(status))]))
+        return ENDINGS[int(wishes.max())]
+
+    def together(self) -> AbstractContextManager[None]:
+        return self.group.together()
+
+    def guarded(self) -> AbstractContextManager[None]:
+        return self.group.guarded()
+
+    def check_alike(self, options: Mapping[str, Any]) -> None:
+        check_alike(self.group, options)

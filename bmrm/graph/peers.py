@@ -1,0 +1,99 @@
+"""The processes that hold a graph together: what an algorithm asks of them, and the answers of one alone.
+
+Each process has some of the nodes: a run of places in memory, with the edges that end there. Sums and joined
+arrays are the same, to the bit, on every process. Everything that decides how a run goes on comes from them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base import interrupts
+from bmrm.base.vectors import Vector
+
+Numbers = TypeVar("Numbers", bound=NDArray[Any])
+
+
+class Peers(Protocol):
+    """Processes that work on one graph; all must call each method, in the same order."""
+
+    size: int
+    """Number of processes."""
+
+    signal_mode: str
+    """What a signal does during a run; see `bmrm.base.interrupts`."""
+
+    def total(self, part: Vector) -> Vector:
+        """Return the sum of arrays of one shape, in the order of the processes."""
+
+    def largest(self, part: Vector) -> Vector:
+        """Return the largest numbers of arrays of one shape."""
+
+    def joined(self, part: Numbers) -> Numbers:
+        """Return the arrays of all processes one after another."""
+
+    def whole(self, rows: Vector) -> Vector:
+        """Return the rows of all nodes, given one per own node; valid until the next call."""
+
+    def agree(self, status: str | None) -> str | None:
+        """Return why a run ends now, if any process has a reason."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Raise on all processes what the block, which calls no method, raises on any."""
+
+    def guarded(self) -> AbstractContextManager[None]:
+        """End the job if the block fails on this process and not on all: the others would wait for it."""
+
+    def check_alike(self, options: Mapping[str, Any]) -> None:
+        """Raise `ParameterError` if some process was given other options."""
+
+
+class Alone:
+    """The only process of a graph.
+
+    Examples
+    --------
+    >>> Alone().total(np.ones(2)), Alone().agree("max_time")
+    (array([1., 1.]), 'max_time')
+    """
+
+    size = 1
+    signal_mode = interrupts.AWAITED
+
+    def total(self, part: Vector) -> Vector:
+        return part
+
+    def largest(self, part: Vector) -> Vector:
+        return part
+
+    def joined(self, part: Numbers) -> Numbers:
+        return part
+
+    def whole(self, rows: Vector) -> Vector:
+        return rows
+
+    def agree(self, status: str | None) -> str | None:
+        return status
+
+    def together(self) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def guarded(self) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def check_alike(self, options: Mapping[str, Any]) -> None:
+        pass
+
+
+ALONE = Alone()
+
+
+def total_of(peers: Peers, number: float) -> float:
+    """Return the sum of one number per process."""
+    return float(peers.total(np.array([number]))[0])
