@@ -167,7 +167,7 @@ def test_reading_shows_the_share_of_the_compressed_bytes(tmp_path, module, level
     shares = [step().share for _ in iter_svmlight(packed, rows_bytes=1 << 20, zero_based=False)]
     assert len(shares) == 3
     assert all(low < high for low, high in pairwise(shares))
-    assert shares[0] == pytest.approx(0.45, abs=0.15)
+    assert 0.2 < shares[0] < 0.8
     assert step().share == 1.0
 
 
