@@ -89,28 +89,28 @@ def split_texts(y: Labels | None) -> Any:
 def reading_step(path: str, verb: Callable[[], str] = lambda: "reading") -> Callable[[], Step]:
     """Return a function that makes the progress line of reading a file, from now on.
 
-    The share of bytes parsed is known for plain text; compressed text and pipes have no known length.
+    The share is that of the bytes parsed, or of the compressed bytes; pipes have no known length.
     """
-    from bmrm.io._svmlight import parsed_bytes
-
-    before, size, name = parsed_bytes(), _plain_size(path), escape_unprintable(path)
+    count, size = _count_and_size(path)
+    before, name = count(), escape_unprintable(path)
 
     def step() -> Step:
-        done = parsed_bytes() - before
+        done = count() - before
         return Step((f"{verb()} {name}",), min(1.0, done / size) if size and done else None)
 
     return step
 
 
-def _plain_size(path: str) -> int:
-    """Return the size of a regular file that is not compressed; 0 for anything else."""
-    from bmrm.io.sources import open_source
+def _count_and_size(path: str) -> tuple[Callable[[], int], int]:
+    """Return a count of bytes that rises while a regular file is read, and its size; 0 for anything else."""
+    from bmrm.io._svmlight import parsed_bytes
+    from bmrm.io.sources import open_source, unpacked_bytes
 
     with contextlib.suppress(OSError, DataError):
         if path != "-" and os.path.isfile(path):
             with open_source(path) as source:
-                return source.size if source.is_plain else 0
-    return 0
+                return unpacked_bytes if source.compressed else parsed_bytes, source.size
+    return parsed_bytes, 0
 
 
 def read_shown(options: TrainOptions) -> Data:
