@@ -97,6 +97,8 @@ class Reduction:
             If arguments do not fit the row function, or an index in it is outside of its array.
         DataError
             If the rows are not a matrix of real numbers.
+        HostMemoryError
+            If the results do not fit into main memory.
         BmrmError
             If llvmlite is not installed, and the plain Python loop would take longer than 10 s.
         """

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.host_memory import MIN_CHECKED_BYTES, available_bytes
+from bmrm.base.host_memory import MIN_CHECKED_BYTES, available_bytes, require_memory
 from bmrm.base.threads import requested_threads
 from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, ReductionError
@@ -93,6 +93,17 @@ def falls_whole(call: Call) -> bool:
     """Return whether every part is on one rank."""
     each, ranks = part_rows(call.rows.total, result_bytes(call)), call.rows.ranks
     return ranks is None or all(b % each == 0 or b == ranks.bounds[-1] for b in ranks.bounds)
+
+
+def require_room(source: Source, call: Call, parts: int, workers: int) -> None:
+    """Raise `HostMemoryError` if the results and local arrays of a pass do not fit into main memory."""
+    outputs = 8 * call.rows.shape[0] * sum(a.role == "output" for a in call.program.results())
+    lanes = choose_lanes(call) if native.can_compile() else 1
+    arrays = workers * lanes * sum(_array_bytes(call))
+    advice = "smaller sizes or order='any' need less" if parts > workers else "smaller sizes need less"
+    require_memory(
+        parts * result_bytes(call) + outputs + arrays, f"the results of {source.name} and its arrays", advice
+    )
 
 
 def result_bytes(call: Call) -> int:
@@ -284,6 +295,7 @@ class HostPasses:
         if threads is None:
             threads = default_threads(call)
         threads = min(threads, parts)
+        require_room(self.source, call, threads if order == "any" else parts, threads)
         results = Results(call, threads if order == "any" else parts)
         outputs = make_outputs(call)
         errors = np.zeros((parts, 3), np.int64)
@@ -485,7 +497,9 @@ def run_plain(source: Source, call: Call, *, limit: float | None = None) -> dict
 def _run_plain_here(source: Source, call: Call, limit: float | None) -> Pass:
     program = call.program
     function = make_plain(source, program, call.sizes, call.real)
-    bounds, outputs = part_bounds(call), make_outputs(call)
+    bounds = part_bounds(call)
+    require_room(source, call, len(bounds) - 1, 1)
+    outputs = make_outputs(call)
     results, part, arrays = Results(call, len(bounds) - 1), -1, {}
     numbers = [a for a in program.results() if not a.dims]
     rows, started = call.rows.shape[0], time.perf_counter()

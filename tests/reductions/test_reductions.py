@@ -13,9 +13,9 @@ from programs import CASES, covariance, em_step, histogram, item_sets, kmeans_st
 
 import bmrm
 from bmrm import io
-from bmrm.errors import BmrmError, DataError, ParameterError, ReductionError
+from bmrm.errors import BmrmError, DataError, HostMemoryError, ParameterError, ReductionError
 from bmrm.formulas import native
-from bmrm.reductions import inf, reduction
+from bmrm.reductions import inf, local, reduction
 from bmrm.reductions import rows as reduction_rows
 
 needs_compiler = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
@@ -327,6 +327,30 @@ def test_a_wrong_option_is_named(options, text):
 def test_rows_that_are_no_matrix(given):
     with pytest.raises(DataError):
         covariance(given, shift=np.ones(2))
+
+
+@reduction
+def pairs(x, out: ("m", "m"), other: ()):
+    q = local("m")
+    out[0, 0] += x[0]
+    other += q[0]
+
+
+@pytest.mark.parametrize("run", [pairs, pairs.python])
+@pytest.mark.parametrize("m", [2**20, 2**31 - 1])
+def test_results_that_do_not_fit_into_memory(run, m):
+    with pytest.raises(
+        HostMemoryError, match=r"GB for the results of pairs and its arrays, .* smaller sizes"
+    ):
+        run(np.ones((5, 3)), m=m)
+
+
+def test_a_result_is_a_parameter_of_the_next_call():
+    assert bmrm.reduction is reduction
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    first = covariance(X, shift=np.zeros(3), keep=True)
+    again = covariance(X, shift=first.total, keep=True)
+    assert again.total.tobytes() == covariance(X, shift=np.asarray(first.total)).total.tobytes()
 
 
 def test_dense_code_refuses_sparse_rows_with_the_line():
