@@ -61,7 +61,9 @@ class Edges:
     has_header : bool
         Whether the first line was skipped, since it names the columns.
     seconds : dict
-        Seconds spent on ``"parse"``, which includes the numbering of the nodes.
+        Seconds spent on ``"parse"``, which includes the numbering of the nodes, and on the ``"cache"``.
+    from_cache : bool
+        Whether the cache was read instead of the text.
     """
 
     sources: NDArray[np.int32]
@@ -71,6 +73,7 @@ class Edges:
     n_nodes: int
     has_header: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
+    from_cache: bool = False
 
     @property
     def n_edges(self) -> int:
@@ -85,6 +88,7 @@ def read_edges(
     weights: bool = False,
     labels: LabelKind = "auto",
     threads: int | None = None,
+    cache: bool = False,
 ) -> Edges:
     r"""Read a graph from edge text.
 
@@ -104,6 +108,8 @@ def read_edges(
         Otherwise they are strings: UTF-8 without blanks, commas and control characters.
     threads : int, optional
         Default: one per core that the process may use. The result does not depend on it.
+    cache : bool, default False
+        Use a binary cache next to a plain text, ``path`` + ``.bmrmcache``, and write it if needed.
 
     Returns
     -------
@@ -114,7 +120,7 @@ def read_edges(
     DataError
         The first fault of the text, as ``FILE:LINE:COLUMN: found ..., expected ...``.
     OSError
-        The file is missing or cannot be read.
+        The file is missing or cannot be read. A cache that cannot be written causes only a warning.
     ParameterError
         An argument is out of range.
     HostMemoryError
@@ -138,19 +144,35 @@ def read_edges(
     >>> edges.sources, edges.targets, edges.labels
     (array([0, 2], dtype=int32), array([2, 1], dtype=int32), array([10, 20, 30]))
     """
-    began = time.perf_counter()
     check_edge_options(weights, labels)
     count = resolve_thread_count(threads)
     with open_source(path) as source:
         kind = detect_format(source)
         if kind != "svmlight":
             raise DataError(f"{source.name}: found a file of the format {kind}, expected two ids per line")
-        parser = EdgeParser(source.name, labels, count, weights=bool(weights))
-        if source.is_plain:
-            parser.parse_file(source)
-        else:
-            for text, length in read_chunks(source.file, source.name):
-                parser.parse(text, 0, length)
+        if not flag("cache", cache) or not source.is_plain:
+            return _read_text(source, labels, count, weights=bool(weights))
+        from bmrm.io import edge_cache
+        from bmrm.io.cache import describe_source
+
+        assert source.path is not None
+        key, options = describe_source(source), {"weights": bool(weights), "labels": labels}
+        edges = edge_cache.load(source.path, key, options, count)
+        if edges is None:
+            edges = _read_text(source, labels, count, weights=bool(weights))
+            if describe_source(source) == key:  # the file has not changed meanwhile
+                edge_cache.store(source, edges, key, options, count)
+        return edges
+
+
+def _read_text(source: Source, labels: LabelKind, threads: int, *, weights: bool) -> Edges:
+    began = time.perf_counter()
+    parser = EdgeParser(source.name, labels, threads, weights=weights)
+    if source.is_plain:
+        parser.parse_file(source)
+    else:
+        for text, length in read_chunks(source.file, source.name):
+            parser.parse(text, 0, length)
     edges = parser.finish()
     edges.seconds["parse"] = time.perf_counter() - began
     return edges

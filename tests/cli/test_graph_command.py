@@ -87,6 +87,14 @@ def test_scores_and_a_picture_are_written(edges, tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_cache_is_kept_next_to_the_text(edges, capsys):
+    plain = run(capsys, "hits", edges, "--json")[1]
+    for _ in range(2):
+        report = json.loads(run(capsys, "hits", edges, "--json", "--cache")[1])
+        assert report["authorities"] == json.loads(plain)["authorities"]
+        assert os.path.exists(f"{edges}.bmrmcache")
+
+
 def test_a_limit_has_its_exit_code(edges, capsys):
     code, out, _ = run(capsys, "pagerank", edges, "--max-iter", "1")
     assert code == 4
