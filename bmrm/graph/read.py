@@ -13,7 +13,8 @@ from bmrm.graph.edges import EdgeList, from_arrow, from_matrix, import_pyarrow
 from bmrm.graph.graph import Graph
 from bmrm.graph.labels import NodeLabels
 from bmrm.io.csr import Csr
-from bmrm.io.edges import Edges, LabelKind, check_edge_options, read_edges
+from bmrm.io.edge_data import Edges
+from bmrm.io.edges import LabelKind, check_edge_options, read_edges
 from bmrm.io.formats import detect_format
 from bmrm.io.sources import open_source
 

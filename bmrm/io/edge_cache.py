@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bmrm.io import _edges, _text
 from bmrm.io.array_file import FAULTS, UnusableError, read_arrays, require_size
 from bmrm.io.cache import SUFFIX, store_arrays
-from bmrm.io.edges import Edges
+from bmrm.io.edge_data import Edges
 from bmrm.io.regular import open_own_file
 from bmrm.io.sources import Source
 
