@@ -52,6 +52,7 @@ import bmrm
 from bmrm.cli import loading
 from bmrm.cli.options import parse as parse_options
 from bmrm.errors import BmrmError, DataError
+from bmrm.graph import Graph
 from bmrm.io import Csr, _svmlight, iter_svmlight, read_data
 from bmrm.io.cache import SUFFIX
 from bmrm.io.edges import EdgeParser, read_edges
@@ -232,6 +233,12 @@ class Corpus:
         self.text.write_bytes(TEXT)
         self.expected = read_data(self.text, cache=True, dtype="float64")
         self.cache = Path(f"{self.text}{SUFFIX}").read_bytes()
+        self.edges, self.edge_caches = folder / "edges", []
+        for text, weights in ((EDGES[0], False), (EDGES[1], True), (EDGES[2], True)):
+            self.edges.write_bytes(text)
+            os.utime(self.edges, ns=(0, 0))
+            read_edges(self.edges, cache=True, weights=weights)
+            self.edge_caches.append((text, Path(f"{self.edges}{SUFFIX}").read_bytes(), weights))
 
         y = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
         dense_X = rng.standard_normal((6, 5))
@@ -366,9 +373,8 @@ def packed_case(rng: random.Random, corpus: Corpus) -> None:
     read_any(corpus.write(gzip.compress(content) if rng.random() < 0.1 else content))
 
 
-def cache_case(rng: random.Random, corpus: Corpus) -> None:
-    """Read a text with a mutated cache, whose header may still match its checksum."""
-    content = corpus.cache
+def damaged_cache(rng: random.Random, content: bytes) -> bytes:
+    """Damage a cache: its bytes, or its header, which may still match its checksum."""
     if rng.random() < 0.5:
         length = int.from_bytes(content[8:16], "little")
         text = (
@@ -376,14 +382,34 @@ def cache_case(rng: random.Random, corpus: Corpus) -> None:
         )
         checksum = _svmlight.checksum(text).to_bytes(8, "little")
         content = content[:8] + len(text).to_bytes(8, "little") + checksum + text + content[24 + length :]
-    if rng.random() < 0.6:
-        content = mutated(rng, content, BYTES)
+    return mutated(rng, content, BYTES) if rng.random() < 0.6 else content
+
+
+def cache_case(rng: random.Random, corpus: Corpus) -> None:
+    """Read a text with a mutated cache."""
+    content = damaged_cache(rng, corpus.cache)
     Path(f"{corpus.text}{SUFFIX}").write_bytes(content)
     shutil.copy(f"{corpus.text}{SUFFIX}", corpus.path)
     data, expected = read_data(corpus.text, cache=True, dtype="float64"), corpus.expected
     if not data.from_cache or content == corpus.cache:
         assert data.X.shape == expected.X.shape
         assert all((mine == other).all() for mine, other in zip(data.X[:3], expected.X[:3], strict=True))
+
+
+def edge_cache_case(rng: random.Random, corpus: Corpus) -> None:
+    """Read edge text with a mutated cache."""
+    path, (text, good, weights) = corpus.edges, rng.choice(corpus.edge_caches)
+    path.write_bytes(text)
+    os.utime(path, ns=(0, 0))
+    content = damaged_cache(rng, good)
+    Path(f"{path}{SUFFIX}").write_bytes(content)
+    shutil.copy(f"{path}{SUFFIX}", corpus.path)
+    found, expected = (read_edges(path, cache=cache, weights=weights) for cache in (True, False))
+    assert found.from_cache or content != good
+    if not found.from_cache or content == good:
+        for name in ("sources", "targets", "weights", "labels"):
+            assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+    Graph((found.sources, found.targets), n_nodes=found.n_nodes)
 
 
 def damaged_tensors(rng: random.Random, good: bytes) -> bytes:
@@ -462,6 +488,8 @@ CASES = (
         packed_case,
         cache_case,
         cache_case,
+        edge_cache_case,
+        edge_cache_case,
         model_case,
         model_case,
         checkpoint_case,

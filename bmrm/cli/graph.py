@@ -53,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> CommandParser:
     """Build the parser."""
+    import argparse
+
     from bmrm.cli.parsing import CommandParser, integer, positive, real
 
     parser = CommandParser(
@@ -84,6 +86,7 @@ def build_parser() -> CommandParser:
         output=None,
         plot=None,
         threads=None,
+        cache=False,
         json=False,
         quiet=False,
         verbose=False,
@@ -105,6 +108,9 @@ def build_parser() -> CommandParser:
         "--format",
         choices=["auto", "edges", "mtx", "npz", "npy", "metis", "parquet", "arrow"],
         help="format of EDGES (default: auto)",
+    )
+    parser.add_argument(
+        "--cache", action=argparse.BooleanOptionalAction, help="keep a binary copy next to edge text"
     )
     parser.add_argument("--max-iter", type=integer(1), metavar="N", help="limit on iterations")
     parser.add_argument("--max-time", type=positive, metavar="S", help="limit on seconds")
@@ -141,15 +147,18 @@ def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
             weights=options.weighted,
             labels=options.labels,
             threads=options.threads,
+            cache=options.cache,
             comm=group,
         )
     return _TASKS[options.task](options, found, group)
 
 
 def _check_alike(options: argparse.Namespace, group: Group) -> None:
-    """Raise for options that differ between ranks."""
+    """Raise for options that have no meaning on several ranks, or that differ between ranks."""
     from bmrm.distributed.options import check_alike
 
+    if options.cache:
+        raise ParameterError("--cache: only without MPI; start the command without mpiexec")
     may_differ = ("threads", "json", "quiet", "verbose")
     shared = {name: value for name, value in vars(options).items() if name not in may_differ}
     check_alike(group, {name.replace("_", "-"): value for name, value in shared.items()}, "--")

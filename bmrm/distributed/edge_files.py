@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bmrm.distributed.group import Group
 from bmrm.errors import DataError
-from bmrm.io.edges import EdgeParser, Edges, LabelKind
+from bmrm.io.edge_data import Edges
+from bmrm.io.edges import EdgeParser, LabelKind
 from bmrm.io.sources import Source
 from bmrm.io.svmlight import resolve_thread_count
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from bmrm.base.arguments import flag
 from bmrm.errors import DataError, ParameterError
 from bmrm.graph.edges import EdgeList, from_arrow, from_matrix, import_pyarrow
 from bmrm.graph.graph import Graph
 from bmrm.graph.labels import NodeLabels
 from bmrm.io.csr import Csr
-from bmrm.io.edges import Edges, LabelKind, check_edge_options, read_edges
+from bmrm.io.edge_data import Edges
+from bmrm.io.edges import LabelKind, check_edge_options, read_edges
 from bmrm.io.formats import detect_format
 from bmrm.io.sources import open_source
 
@@ -39,6 +41,7 @@ def read_graph(
     self_loops: str = "keep",
     order: str = "auto",
     threads: int | None = None,
+    cache: bool = False,
     comm: Any = None,
 ) -> Graph:
     r"""Read a graph.
@@ -62,6 +65,9 @@ def read_graph(
         What ids of edge text are; "auto" decides by the first edge.
     duplicates, self_loops, order, threads
         As for `Graph`.
+    cache : bool, default False
+        Use a binary cache next to plain edge text, ``path`` + ``.bmrmcache``, and write it if needed. Other
+        files are read without one. Not with ``comm``.
     comm : mpi4py.MPI.Comm or PETSc.Comm, optional
         Ranks over which the graph is distributed. Each parses its part of plain edge text. Other files are
         read by rank 0, which then needs memory for all edges, and sends them to the others.
@@ -98,8 +104,11 @@ def read_graph(
         "threads": threads,
     }
     if comm is not None:
+        if flag("cache", cache):
+            raise ParameterError("cache: found with comm, expected it without ranks only")
         return _read_on_ranks(path, format, labels, comm, options)
-    return Graph(_read_edges(path, _detect(path, format), weights, labels, threads), **options)
+    kind = _detect(path, format)
+    return Graph(_read_edges(path, kind, weights, labels, threads, cache=cache), **options)
 
 
 def _read_on_ranks(
@@ -155,10 +164,16 @@ def _detect(path: str | os.PathLike[str], wanted: str) -> str:
 
 
 def _read_edges(
-    path: str | os.PathLike[str], kind: str, weights: bool, labels: LabelKind, threads: int | None
+    path: str | os.PathLike[str],
+    kind: str,
+    weights: bool,
+    labels: LabelKind,
+    threads: int | None,
+    *,
+    cache: bool = False,
 ) -> EdgeList | tuple[Any, ...]:
     if kind == "edges":
-        return _from_text(read_edges(path, weights=weights, labels=labels, threads=threads))
+        return _from_text(read_edges(path, weights=weights, labels=labels, threads=threads, cache=cache))
     if kind in ("mtx", "npz"):
         from bmrm.io import read_data
 

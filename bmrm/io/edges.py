@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import interruptible
 from bmrm.errors import DataError, ParameterError
 from bmrm.io import _edges, _svmlight, _text
+from bmrm.io.edge_data import Edges, NodeLabels
 from bmrm.io.formats import detect_format
 from bmrm.io.regular import UNCHANGED_FILE
 from bmrm.io.sources import Source, open_source
@@ -36,46 +36,10 @@ from bmrm.io.text import (
 )
 
 LabelKind = Literal["auto", "integer", "string"]
-NodeLabels = NDArray[np.int64] | NDArray[np.object_]
 LABEL_KINDS = ("auto", "integer", "string")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8; some programs put it at the start of a text
 
 _Part = tuple[Any, int, int]  # a text, and the range of it that holds whole lines
-
-
-@dataclass
-class Edges:
-    """The edges of a graph, in the order of the text.
-
-    Attributes
-    ----------
-    sources, targets : ndarray of int32, shape (edges,)
-        Numbers of the nodes, from 0 to ``n_nodes - 1``.
-    weights : ndarray of float64, shape (edges,), or None
-        Finite numbers of any sign; None unless they were asked for.
-    labels : ndarray of int64 or of str (dtype object), shape (n_nodes,), or None
-        The ids of the nodes: integers ascend, strings are in the order of their first appearance, the source
-        of an edge before its target. None if node i has the id i.
-    n_nodes : int
-        Number of distinct ids.
-    has_header : bool
-        Whether the first line was skipped, since it names the columns.
-    seconds : dict
-        Seconds spent on ``"parse"``, which includes the numbering of the nodes.
-    """
-
-    sources: NDArray[np.int32]
-    targets: NDArray[np.int32]
-    weights: NDArray[np.float64] | None
-    labels: NodeLabels | None
-    n_nodes: int
-    has_header: bool = False
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def n_edges(self) -> int:
-        """Number of edges; repeated ones and loops count."""
-        return len(self.sources)
 
 
 @interruptible
@@ -85,6 +49,7 @@ def read_edges(
     weights: bool = False,
     labels: LabelKind = "auto",
     threads: int | None = None,
+    cache: bool = False,
 ) -> Edges:
     r"""Read a graph from edge text.
 
@@ -104,6 +69,8 @@ def read_edges(
         Otherwise they are strings: UTF-8 without blanks, commas and control characters.
     threads : int, optional
         Default: one per core that the process may use. The result does not depend on it.
+    cache : bool, default False
+        Use a binary cache next to a plain text, ``path`` + ``.bmrmcache``, and write it if needed.
 
     Returns
     -------
@@ -114,7 +81,7 @@ def read_edges(
     DataError
         The first fault of the text, as ``FILE:LINE:COLUMN: found ..., expected ...``.
     OSError
-        The file is missing or cannot be read.
+        The file is missing or cannot be read. A cache that cannot be written causes only a warning.
     ParameterError
         An argument is out of range.
     HostMemoryError
@@ -138,19 +105,35 @@ def read_edges(
     >>> edges.sources, edges.targets, edges.labels
     (array([0, 2], dtype=int32), array([2, 1], dtype=int32), array([10, 20, 30]))
     """
-    began = time.perf_counter()
     check_edge_options(weights, labels)
     count = resolve_thread_count(threads)
     with open_source(path) as source:
         kind = detect_format(source)
         if kind != "svmlight":
             raise DataError(f"{source.name}: found a file of the format {kind}, expected two ids per line")
-        parser = EdgeParser(source.name, labels, count, weights=bool(weights))
-        if source.is_plain:
-            parser.parse_file(source)
-        else:
-            for text, length in read_chunks(source.file, source.name):
-                parser.parse(text, 0, length)
+        if not flag("cache", cache) or not source.is_plain:
+            return _read_text(source, labels, count, weights=bool(weights))
+        from bmrm.io import edge_cache
+        from bmrm.io.cache import describe_source
+
+        assert source.path is not None
+        key, options = describe_source(source), {"weights": bool(weights), "labels": labels}
+        edges = edge_cache.load(source.path, key, options, count)
+        if edges is None:
+            edges = _read_text(source, labels, count, weights=bool(weights))
+            if describe_source(source) == key:  # the file has not changed meanwhile
+                edge_cache.store(source, edges, key, options, count)
+        return edges
+
+
+def _read_text(source: Source, labels: LabelKind, threads: int, *, weights: bool) -> Edges:
+    began = time.perf_counter()
+    parser = EdgeParser(source.name, labels, threads, weights=weights)
+    if source.is_plain:
+        parser.parse_file(source)
+    else:
+        for text, length in read_chunks(source.file, source.name):
+            parser.parse(text, 0, length)
     edges = parser.finish()
     edges.seconds["parse"] = time.perf_counter() - began
     return edges

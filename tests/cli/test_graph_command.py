@@ -95,6 +95,14 @@ def test_a_picture_of_no_known_format_is_refused_before_the_work(name, tmp_path,
     assert f"{name}: found suffix {'txt' if '.' in name else ''!r}, expected one of" in err
 
 
+def test_a_cache_is_kept_next_to_the_text(edges, capsys):
+    plain = run(capsys, "hits", edges, "--json")[1]
+    for _ in range(2):
+        report = json.loads(run(capsys, "hits", edges, "--json", "--cache")[1])
+        assert report["authorities"] == json.loads(plain)["authorities"]
+        assert os.path.exists(f"{edges}.bmrmcache")
+
+
 def test_a_limit_has_its_exit_code(edges, capsys):
     code, out, _ = run(capsys, "pagerank", edges, "--max-iter", "1")
     assert code == 4

@@ -79,13 +79,14 @@ def test_the_command_on_ranks_walks_and_counts(folder):
         ("1 2 1\n" * 40 + "3 4 -1\n", ["--weighted"], "edge 41 from 3 to 4 has -1.0"),
         ("1 2\n" * 9, ["--seeds", "5"], "--seeds: found 5"),
         (None, [], "faulty: No such file"),
+        ("1 2\n", ["--cache"], "--cache: only without MPI"),
     ],
 )
 def test_a_fault_ends_all_ranks_with_one_message(folder, text, words, message):
     if text is not None:
         Path("faulty").write_text(text)
     done = mpi.run(3, "-c", COMMAND, "pagerank", "faulty", *words)
-    assert done.returncode == (2 if "--seeds" in words else 3)
+    assert done.returncode == (2 if {"--seeds", "--cache"} & {*words} else 3)
     assert done.stderr.count("\n") == 1
     assert message in done.stderr
     assert done.stdout == ""

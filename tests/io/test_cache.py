@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bmrm.errors import DataError
-from bmrm.io import _svmlight, _text, cache, read_data
+from bmrm.io import _svmlight, _text, array_file, cache, read_data
 
 TEXT = b"1 qid:1 1:0.5 3:1.5\n-1 qid:2 2:2\n1 qid:2\n"
 
@@ -181,7 +181,7 @@ def test_unwritable_folder_gives_one_warning(path, monkeypatch, caplog):
     def refuse(path, **how):
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr(cache, "atomic_write", refuse)
+    monkeypatch.setattr(array_file, "atomic_write", refuse)
     plain = read_data(path)
     with caplog.at_level(logging.WARNING):
         assert_same(read_data(path, cache=True), plain)
