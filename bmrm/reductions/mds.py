@@ -79,7 +79,7 @@ class MDS(Estimator):
     max_time : float, optional
         Limit in seconds; the state reached by then is kept.
     random_state : int, Generator or RandomState, optional
-        Equal numbers give equal results.
+        For landmarks and random starts; equal numbers give equal results. A classical start needs none.
     metric : str or callable, default "euclidean"
         What makes dissimilarities of the rows of X: "precomputed" if X has them already; "euclidean"; or a
         metric of `scipy.spatial.distance.pdist`.
@@ -477,7 +477,7 @@ class MDS(Estimator):
             data = Dissimilarities(given=disparities.as_given(), threads=self.threads)
         if self.init == "landmark":
             return landmark_start(data, self.n_components, rng)
-        return classical_start(data, self.n_components, rng, deadline)
+        return classical_start(data, self.n_components, deadline)
 
     def _show(self, line: ProgressLine, number: int, run: ScalingRun) -> None:
         line.update(lambda: self._progress(run, number))

@@ -290,11 +290,12 @@ def test_disparities_are_the_isotonic_regression(kind, weighted):
 def test_ordinal_scaling_sees_the_order_only():
     rng = np.random.default_rng(6)
     D = with_gaps(noisy(rng, 45), rng, 0.1)
-    words = dict(metric_mds=False, metric="precomputed", eps=1e-9, random_state=0)
+    words = dict(metric_mds=False, metric="precomputed", eps=1e-9)
     for start in ("classical_mds", "landmark", "random"):
-        plain = MDS(2, init=start, **words).fit(D)
+        seed = None if start == "classical_mds" else 0
+        plain = MDS(2, init=start, random_state=seed, **words).fit(D)
         for changed in (D**3, np.expm1(D), 1e30 * D):
-            other = MDS(2, init=start, **words).fit(changed)
+            other = MDS(2, init=start, random_state=seed, **words).fit(changed)
             assert other.embedding_.tobytes() == plain.embedding_.tobytes()
             assert other.stress_ == plain.stress_
 
