@@ -134,6 +134,16 @@ def test_select_lam_certifies_all_folds_and_draws(tmp_path):
     assert (tmp_path / "select_lam.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
+def test_city_map_is_near_the_true_one(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
+    out = run("city_map.py", tmp_path)
+    assert number(r"from distances: normalized stress (\S+)", out) < 0.002
+    assert number(r"from distances: .* (\d+) km from", out) < 10
+    assert number(r"from their order: .* (\d+) km from", out) < 50
+    assert out.count("minimum") == 2
+    assert (tmp_path / "city_map.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
 def test_demo_checks_both_of_its_certificates(tmp_path):
     """It runs the installed commands, so it needs them next to this Python."""
     pytest.importorskip("sklearn", reason="scikit-learn is not installed; the extra `sklearn` installs it")
