@@ -149,7 +149,7 @@ def _read_label_names(stored: NDArray[np.uint8]) -> NDArray[np.str_]:
 def _check_codes(labels: NDArray[np.float64]) -> NDArray[np.intp]:
     """Convert the numbers of label names to indices; `IndexError` for one beyond the last name is caught."""
     if not (labels >= 0).all() or not np.isfinite(labels).all():
-        raise _UnusableError
+        raise UnusableError
     return labels.astype(np.intp)
 
 
