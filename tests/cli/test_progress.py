@@ -166,7 +166,7 @@ def test_reading_shows_the_share_of_the_compressed_bytes(tmp_path, module, level
     shares = [step().share for _ in iter_svmlight(packed, rows_bytes=1 << 20, zero_based=False)]
     assert len(shares) == 3
     assert shares == sorted(shares)
-    assert 0.2 < shares[0] < 0.8
+    assert 0.2 < shares[0] < 0.9  # a block of bzip2 is nearly a chunk
     assert step().share == 1.0
 
 
