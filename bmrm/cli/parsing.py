@@ -15,6 +15,9 @@ from bmrm.errors import ParameterError
 SHELLS = ("bash", "zsh", "tcsh")
 """The shells for which ``--print-completion`` prints a script."""
 
+FILE_METAVARS = ("DATA", "MODEL", "OUT", "EDGES", "FILE", "FILE|A,B", "TOML")
+"""What the help calls values that are names of files."""
+
 FEW_CHOICES = 8
 """Maximum number of choices that a message lists if none of them is similar to what was found."""
 
@@ -144,13 +147,23 @@ class _PrintCompletion(argparse.Action):
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, shell: Any, *_: object
     ) -> None:
         try:
-            import shtab
+            print(completion_script(parser, shell), end="")
         except ImportError:
             raise ParameterError(
                 "--print-completion: needs the package shtab (pip install bmrm[cli])"
             ) from None
-        print(shtab.complete(parser, shell))
         parser.exit()
+
+
+def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
+    """Return the script with which a shell completes options, choices and names of files."""
+    import shtab
+
+    for action in parser._actions:
+        if action.metavar in FILE_METAVARS:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    script: str = shtab.complete(parser, shell)
+    return script.rstrip("\n") + "\n"
 
 
 def is_number(word: str) -> bool:
