@@ -16,7 +16,7 @@ from bmrm.cli.options import build_parser
 from bmrm.cli.parsing import CommandParser, completion_script
 
 SHARE = Path(__file__).parents[1] / "docs" / "share"
-COMMANDS = ("train", "predict", "info", "bench", "graph")
+COMMANDS = ("train", "predict", "info", "bench", "graph", "cluster")
 SHTAB = "1.13"
 """Version of shtab that wrote the scripts."""
 

@@ -16,7 +16,7 @@ import pytest
 
 import bmrm
 from bmrm import losses
-from bmrm.cli import graph, predict, train
+from bmrm.cli import cluster, graph, predict, train
 from bmrm.linear import plan
 from bmrm.linear.backends.host import ascent as host_ascent
 from bmrm.linear.backends.host import row_space
@@ -41,7 +41,12 @@ from bmrm.losses import _losses
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMANDS = {"bmrm-train": train.main, "bmrm-predict": predict.main, "bmrm-graph": graph.main}
+COMMANDS = {
+    "bmrm-train": train.main,
+    "bmrm-predict": predict.main,
+    "bmrm-graph": graph.main,
+    "bmrm-cluster": cluster.main,
+}
 LINK = re.compile(r"\]\(([^)#]+)")
 
 

@@ -52,7 +52,7 @@ TABLE = {
     # Faces
     "petsc": f"{DATA} distributed losses linear",
     "estimators": f"{BASE} losses linear",
-    "cli": f"{DATA} distributed losses linear graph petsc",
+    "cli": f"{DATA} distributed losses linear graph petsc reductions",
     "__main__": "cli",
 }
 """Each package, or module of `bmrm.linear`, and what it may import, besides `errors`."""

@@ -136,7 +136,7 @@ def _iter_row_chunks(source: Source, header: NpyHeader, rows: int) -> Iterator[N
 
 
 def _read_npz(source: Source, grammar: Grammar) -> tuple[Csr, NDArray[Any] | None]:
-    arrays = _load_archive(source)
+    arrays = read_npz_arrays(source, ("format", "shape", "indptr", "indices", "data", "y"))
     layout = arrays.get("format")
     if layout is None or layout.shape != () or layout.item() not in (b"csr", "csr"):
         raise DataError("found no matrix that scipy.sparse.save_npz wrote in CSR layout, expected one")
@@ -154,9 +154,9 @@ def _read_npz(source: Source, grammar: Grammar) -> tuple[Csr, NDArray[Any] | Non
     return X, _validate_labels(arrays, rows)
 
 
-def _load_archive(source: Source) -> dict[str, NDArray[Any]]:
+def read_npz_arrays(source: Source, wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Read those of the wanted arrays of an npz file that it has; raise `DataError` if it is damaged."""
     file: Any = source.file if source.is_plain else io.BytesIO(source.file.read())
-    wanted = ("format", "shape", "indptr", "indices", "data", "y")
     with _wrap_library_errors("npz"), np.load(file, allow_pickle=False) as archive:
         names = [name for name in wanted if name in archive.files]
         require_memory(sum(_max_unpacked_bytes(archive, name) for name in names), "its arrays")

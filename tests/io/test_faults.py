@@ -9,7 +9,7 @@ from bmrm.io import iter_svmlight, load_svmlight, read_data
 INDEX = "expected index:value with an index that is an integer and not negative"
 VALUE = "expected index:value with a finite number"
 LABEL = "expected a label: a finite number, or several joined by commas"
-ONE_LABEL = "expected a label: a finite number (labels=\"text\" or bmrm-train --text-labels reads words)"
+ONE_LABEL = 'expected a label: a finite number (labels="text" or bmrm-train --text-labels reads words)'
 FAULTS = [
     (b"1 1:2\n1 -1:3\n", f'2:3: found "-1:3", {INDEX}'),
     (b"1 1099511627776:1\n", '1:3: found "1099511627776:1", expected an index from 0 to 2147483646'),
