@@ -142,7 +142,7 @@ def device_number(device: str) -> int:
 
 def validate_matrix(X: Any) -> HostMatrix:
     """Convert X to compressed sparse rows or a dense array of real numbers."""
-    if not isinstance(X, Csr) and hasattr(X, "tocsr"):
+    if not isinstance(X, Csr) and arguments.is_sparse(X):
         X = Csr.from_scipy(X)
     if isinstance(X, Csr):
         check_shape(X.shape)

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmrm import losses
-from bmrm.base.arguments import flag, matrix, numbers
+from bmrm.base.arguments import flag, is_sparse, matrix, numbers
 from bmrm.base.columns import find_names
 from bmrm.base.groups import number_groups
 from bmrm.base.interrupts import HELD, check_signals, interruptible, set_signal_mode
+from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.tables import format_table
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import fill_idle_labels
@@ -418,9 +419,9 @@ def _resident(
     given = {name: options.pop(name) for name in _DATA if name in options}
     zero_based, names = find_numbering(X), find_names(X)
     tol = {"tol": options["tol"]} if "tol" in options else {}
-    sparse = hasattr(X, "tocsr") and not isinstance(X, Csr)
-    if not (sparse or isinstance(X, Csr)):
-        X = matrix("X", X)
+    sparse = is_sparse(X) and not isinstance(X, Csr)
+    if not isinstance(X, Csr):
+        X = as_scipy("X", X) if sparse else matrix("X", X)
     rows = X.shape[0] if len(X.shape) else 0
     weights = row_weights(y, rows, given.pop("sample_weight", None), given.pop("class_weight", None))
     labels = encode(y, rows, loss, weights)[0]
