@@ -97,7 +97,7 @@ def place_matrix(
     >>> place_matrix(np.eye(3)).device
     'cpu'
     """
-    if device not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
+    if str(device) not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
         raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
     if threads is not None and arguments.integer("threads", threads) < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
