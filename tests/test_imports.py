@@ -43,8 +43,8 @@ TABLE = {
     "linear.stored_rounding": f"{BASE} io losses linear.regularizers",
     "linear.plots": BASE,
     "linear.path": f"{DATA} linear.inputs linear.result linear.plots linear.solve",
-    "linear.selection": f"{DATA} losses {METHOD} linear.models linear.intercept linear.plan linear.backends "
-    "linear.result linear.plots linear.solve",
+    "linear.selection": f"{DATA} losses {METHOD} linear.models linear.intercept linear.inputs linear.plan "
+    "linear.backends linear.result linear.plots linear.solve",
     # Other wings
     "graph": f"{DATA} distributed",
     "formulas": f"{DATA} distributed",

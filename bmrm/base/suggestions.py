@@ -10,6 +10,8 @@ SYNONYMS = {
     "n_jobs": "threads",
     "num_threads": "threads",
     "penalty": "reg",
+    "regularization": "reg",
+    "regularizer": "reg",
     "max_passes": "max_iter",
     "sample_weights": "sample_weight",
     "init": "warm_start",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.sparse_tensors import as_scipy
 from bmrm.errors import DataError
 from bmrm.formulas.llvm_text import Rows
 from bmrm.io.csr import Csr, build_canonical, check_layout
@@ -215,7 +216,7 @@ def read_rows(data: Any) -> HostRows:
         return _from_dataset(data)
     if isinstance(data, Csr):
         return SparseRows(data.on_host())
-    if hasattr(data, "tocsr"):
+    if arguments.is_sparse(data):
         return SparseRows(_from_scipy(data))
     if (type(data) is np.ndarray or isinstance(data, np.memmap)) and data.ndim == 2:
         if data.dtype == bool:
@@ -266,7 +267,7 @@ def _is_read(dtype: np.dtype[Any]) -> bool:
 
 def _from_scipy(X: Any) -> Csr:
     """Convert without looking at the values, of which some may not be finite."""
-    X = X.tocsr()
+    X = as_scipy("rows", X).tocsr()
     if X.ndim != 2:
         raise DataError(f"rows: found a sparse array of {X.ndim} dimensions, expected 2")
     if not X.has_canonical_format:
