@@ -66,7 +66,7 @@ def build_parser() -> CommandParser:
         "labels.",
         epilog=epilog(PREDICT_MEANINGS),
     )
-    parser.add_argument("data", metavar="DATA", help="as for bmrm-train; the label column is required")
+    parser.add_argument("data", metavar="DATA", help="as for bmrm-train; lines of SVMlight text need a label")
     parser.add_argument("model", metavar="MODEL", help="file written by bmrm-train")
     parser.add_argument("out", metavar="OUT", help="file to write; - is stdout")
     parser.set_defaults(decision_values=False, probability=False, estimates=0)

@@ -128,7 +128,8 @@ def _numbers(table: pyarrow.Table, name: str) -> NDArray[np.float64]:
     if not any(is_kind(column.type) for is_kind in kinds):
         example = _quoted(str(column[0].as_py())) if len(column) else "nothing"
         raise DataError(
-            f"column {_quoted(name)}: found {column.type} ({example}), expected numbers (drop leaves it out)"
+            f"column {_quoted(name)}: found {column.type} ({example}), expected numbers "
+            "(drop= or --drop leaves it out)"
         )
     return np.asarray(column.to_numpy()).astype(np.float64)
 

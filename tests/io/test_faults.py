@@ -38,7 +38,7 @@ FAULTS = [
         b"1 qid:99999999999999999999 1:1",
         '1:3: found "qid:99999999999999999999", expected qid: and an integer',
     ),
-    (b"spam 1:1\n", f'1:1: found "spam", {LABEL}'),
+    (b"spam 1:1\n", '1:1: found "spam", expected a label: a finite number (labels="text" or bmrm-train --te'),
     (b"nan 1:1\n", f'1:1: found "nan", {LABEL}'),
     (b"1e999 1:1\n", f'1:1: found "1e999", {LABEL}'),
     (b"1, 1:1\n", f'1:1: found "1,", {LABEL}'),
