@@ -270,6 +270,7 @@ def text_case(rng: random.Random, corpus: Corpus) -> None:
         "n_features": rng.choice([None, None, 12, 13]),
         "duplicates": rng.choice(["error", "sum"]),
         "query_id": rng.random() < 0.2,
+        "labels": rng.choice(["numbers", "numbers", "text"]),
     }
     how = {"threads": rng.choice([1, 2, 3, 7]), "block_bytes": rng.choice([1, 3, 64, 1 << 20])}
     for _ in range(10):
@@ -280,6 +281,7 @@ def file_case(rng: random.Random, corpus: Corpus) -> None:
     """Read a mutated text as a file, in blocks and parts of odd sizes."""
     path = corpus.write(mutated(rng, TEXT * rng.choice([1, 1, 30]), TOKENS))
     options = {"threads": rng.choice([1, 3]), "dtype": rng.choice(["float32", "float64"])}
+    options["labels"] = rng.choice(["numbers", "text"])
     with suppress(DataError):
         whole = read_data(path, **options).X
         parts = list(

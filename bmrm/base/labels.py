@@ -26,6 +26,7 @@ from bmrm.base.arguments import (
     numbers,
     short_repr,
 )
+from bmrm.base.host_memory import require_memory
 from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataConversionWarning, DataError
@@ -129,6 +130,23 @@ def take_column(what: str, found: NDArray[Any]) -> NDArray[Any]:
     text = f"{what}: found shape {found.shape}, expected ({len(found)},); the column is taken as a vector"
     warnings.warn(text, DataConversionWarning, stacklevel=2)
     return found[:, 0]
+
+
+def spread_texts(names: Sequence[str], codes: NDArray[Any], whose: str) -> NDArray[np.str_]:
+    """Return the name of each code; every element takes the memory of the longest name.
+
+    - ``whose``: what the labels belong to, for messages
+
+    Raise `HostMemoryError` before memory runs out.
+
+    Examples
+    --------
+    >>> spread_texts(["spam", "ham"], np.array([1, 0, 1]), "data.svm")
+    array(['ham', 'spam', 'ham'], dtype='<U4')
+    """
+    known = np.array(names, dtype=str)
+    require_memory(known.dtype.itemsize * len(codes), f"{len(codes)} labels of {whose}")
+    return known[codes.astype(np.intp)]
 
 
 def label_text(label: Any) -> str:

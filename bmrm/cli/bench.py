@@ -81,7 +81,10 @@ def _matrix(options: argparse.Namespace) -> _cuda.Matrix:
     from bmrm.io import Csr, read_data
     from bmrm.matrix.gpu.devices import import_cuda
 
-    cuda = import_cuda()
+    try:
+        cuda = import_cuda()
+    except BmrmError:
+        raise BmrmError("found a build without CUDA support, expected one that can use a GPU") from None
     count = cuda.device_count()
     if options.device >= count:  # before a large file is read
         raise BmrmError(

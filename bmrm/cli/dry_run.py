@@ -13,11 +13,11 @@ from bmrm import losses
 from bmrm.base.progress import print_notice
 from bmrm.base.units import size_text
 from bmrm.cli.exits import Exit, reading
-from bmrm.cli.loading import ZERO_BASED
+from bmrm.cli.loading import LABEL_SET_TASKS, ZERO_BASED, label_kind, read, split_texts
 from bmrm.cli.storing import AUTO, DOUBLE, SINGLE, first_type
 from bmrm.distributed.weight_layout import why_not_owned
 from bmrm.errors import ParameterError
-from bmrm.io import Csr, Labels, is_text, iter_svmlight, read_data
+from bmrm.io import Csr, Labels, is_text, iter_svmlight
 from bmrm.linear import regularizers
 from bmrm.linear.intercept import intercept_of, operator_of
 from bmrm.linear.memory import ON_GPU, STREAMED, GpuMemory, MatrixSize
@@ -166,15 +166,11 @@ def measure(options: TrainOptions) -> Size:
     """Count rows, columns and nonzeros; text is read in chunks and forgotten."""
     zero_based, auto = ZERO_BASED[options.zero_based], options.dtype == AUTO
     dtype = np.dtype(first_type(options) if auto else options.dtype)
-    several = losses.LOSSES[options.loss].several
-    labels: set[float] = set()
-    if not is_text(options.data):
-        data = read_data(
-            options.data,
-            n_features=options.n_features,
-            dtype=DOUBLE if auto else dtype,
-            threads=options.threads,
-        )
+    loss = losses.LOSSES[options.loss]
+    several = loss.several
+    labels: set[Any] = set()
+    if not _is_text(options):
+        data = read(replace(options, dtype=DOUBLE if auto else dtype.name, cache=False))
         if several and data.y is not None:
             labels |= _labels(data.y)
         X, columns = data.X, len(labels) or 1
@@ -195,6 +191,7 @@ def measure(options: TrainOptions) -> Size:
         zero_based=zero_based,
         dtype=DOUBLE if auto else dtype,
         threads=options.threads,
+        labels=label_kind(options.text_labels),
     ):
         rows += X.shape[0]
         features = max(features, X.shape[1])
@@ -203,7 +200,7 @@ def measure(options: TrainOptions) -> Size:
         change = max(change, _change(X.data))
         gram_work, squares = gram_work + _gram_work(X), squares + _squares(X.data, X.nnz)
         if several:
-            labels |= _labels(y)
+            labels |= _labels(split_texts(y) if loss.task in LABEL_SET_TASKS else y)
     found = Size(rows, features, nnz, value_bytes, False, len(labels) or 1)
     return _settled(found._replace(gram_work=gram_work, squares=squares), options, change)
 
@@ -240,14 +237,20 @@ def _settled(size: Size, options: TrainOptions, change: int) -> Size:
     return _in_full(size) if change > 1 or (change and plain_folds) else size
 
 
-def _labels(y: Labels) -> set[float]:
+def _labels(y: Labels) -> set[Any]:
     return set(np.unique(y).tolist()) if isinstance(y, np.ndarray) else {label for row in y for label in row}
+
+
+def _is_text(options: TrainOptions) -> bool:
+    """Return whether the data are SVMlight text."""
+    table = options.label is not None or options.drop or options.format not in ("auto", "svmlight")
+    return not table and is_text(options.data)
 
 
 def plan_of(size: Size, options: TrainOptions) -> Plan:
     """Return the plan of training in one process; its bundle may grow up to what the plan says."""
     # A text goes to the GPU before its columns are known.
-    landed = is_text(options.data) and options.gpu_mem is None
+    landed = _is_text(options) and options.gpu_mem is None
     if not wants_gpu(options.device, size.nnz, None if landed else size.n_features):
         return make_plan(_facts(size, options), _plan_options(options))
     facts = _facts(size._replace(gram_work=np.inf), options)  # the host forms none

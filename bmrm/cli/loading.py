@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bmrm.base.columns import check_names
+from bmrm.base.labels import spread_texts
 from bmrm.base.progress import ProgressLine, Step, print_log
 from bmrm.cli.exits import reading
 from bmrm.errors import DataError, ParameterError, escape_unprintable
@@ -148,7 +149,8 @@ def _texts(path: str, rows: int) -> npt.NDArray[np.str_]:
         raise DataError(
             f"{escape_unprintable(path)}: found {len(found)} labels, expected one for each of the {rows} rows"
         )
-    return np.array(found, dtype=str)
+    names, codes = np.unique(np.array(found, dtype=object), return_inverse=True)
+    return spread_texts(names.tolist(), codes, escape_unprintable(path))
 
 
 def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Dataset]:

@@ -141,6 +141,8 @@ def parse(argv: Sequence[str]) -> TrainOptions:
             if any(name in given for name in pair):
                 for name in pair:
                     filed.pop(name, None)
+        if "loss" in given:  # parameters in the file may be those of another loss
+            filed["loss_params"] = _parameters_of(given["loss"], filed["loss_params"])
         filed["loss_params"].update(given["loss_params"])
         given = {**filed, **given, "loss_params": filed["loss_params"]}
     given = translate(given)
@@ -150,6 +152,13 @@ def parse(argv: Sequence[str]) -> TrainOptions:
     options = TrainOptions(**given)
     _check_validation(options, given)
     return options
+
+
+def _parameters_of(loss: str, given: dict[str, float]) -> dict[str, float]:
+    """Return the parameters that a loss takes."""
+    from bmrm.losses import PARAMETERS
+
+    return {name: value for name, value in given.items() if loss in PARAMETERS[name].losses}
 
 
 def _check_validation(options: TrainOptions, given: Container[str]) -> None:
@@ -205,7 +214,7 @@ _BRIEF = f"""\
   --json              print one JSON object on stdout
 
 examples:
-  bmrm-train --loss logistic --intercept train.svm train.model
+  bmrm-train --loss logistic --label class train.csv train.model
   bmrm-train -C --metric auc train.svm.gz
   mpiexec -n 4 bmrm-train --lambda 1e-5 'part-*.svm' train.model
 
@@ -246,7 +255,8 @@ def build_parser() -> CommandParser:
     parser.add_argument(
         "data",
         metavar="DATA",
-        help="SVMlight text (or .gz .bz2 .xz .zst) or .npz; - is stdin; with mpiexec also a pattern",
+        help="SVMlight text, CSV, Parquet, .mtx, .npz or .npy, also compressed; - is stdin; with mpiexec "
+        "also a pattern",
     )
     parser.add_argument(
         "model", metavar="MODEL", nargs="?", help="file to write (default: DATA.model in the current folder)"

@@ -6,6 +6,7 @@ Rankings are the exception: all rows are read at once, because the rows of a que
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     Dense = npt.NDArray[np.floating[Any]]
 
 PROGRAM = "bmrm-predict"
+
+_NO_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Control characters, ends of lines, and halves of characters, none of which a line of text can hold."""
+
 _CHUNK_ROWS = 1 << 16  # rows of a dense array that are read at a time, and lines that are formatted at a time
 
 
@@ -66,7 +71,7 @@ def build_parser() -> CommandParser:
         "labels.",
         epilog=epilog(PREDICT_MEANINGS),
     )
-    parser.add_argument("data", metavar="DATA", help="as for bmrm-train; the label column is required")
+    parser.add_argument("data", metavar="DATA", help="as for bmrm-train; lines of SVMlight text need a label")
     parser.add_argument("model", metavar="MODEL", help="file written by bmrm-train")
     parser.add_argument("out", metavar="OUT", help="file to write; - is stdout")
     parser.set_defaults(decision_values=False, probability=False, estimates=0)
@@ -128,6 +133,8 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
             f"{'--probability' if options.probability else '-b 1'}: found a model with the loss {model.loss} "
             "and no calibration, expected one trained with --calibrate, or with the loss logistic or softmax"
         )
+    if options.estimates == 1 and model.label_type == "str":
+        _check_words(model)
     ranking = _read_ranking(options, model) if model.task == "ranking" else None
     groups = None if ranking is None else ranking.qid
     scores = metrics.for_task(
@@ -171,6 +178,15 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
     base.report()
     _report(options, model, found, ignored, time.perf_counter() - started)
     return Exit.OK
+
+
+def _check_words(model: Model) -> None:
+    """Raise for labels that would be several words of a line."""
+    for label in map(str, model.classes or ()):
+        if len(label.split()) != 1:
+            raise ParameterError(
+                f"-b 1: found label '{escape_unprintable(label)}', expected labels without blanks"
+            )
 
 
 class _Base:
@@ -364,8 +380,11 @@ def _write(out: BinaryIO, model: Model, values: Vector, options: argparse.Namesp
 
 
 def _label_text(label: Any) -> str:
-    """Return a label, or a predicted number, as written to a file: text without line breaks as it is."""
-    return number_text(label) if isinstance(label, float) else escape_unprintable(str(label))
+    """Return a label, or a predicted number, as written; text is as it is unless no line can hold it."""
+    if isinstance(label, float):
+        return number_text(label)
+    text = str(label)
+    return escape_unprintable(text) if _NO_LINE.search(text) else text
 
 
 def _report(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.host_memory import require_memory
+from bmrm.base.labels import spread_texts
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.sources import Source
 
@@ -101,10 +102,8 @@ def _labels(table: pyarrow.Table, name: str, *, as_text: bool) -> NDArray[np.flo
             row = column.to_pylist().index(text) + 1
             found = repr(text[:_MAX_TEXT_SHOWN]) if text else "no value"
             raise DataError(f"column {_quoted(name)}: found {found} in row {row}, expected a label")
-    names = np.array(texts, dtype=str)
-    require_memory(names.dtype.itemsize * len(column), "its labels")
     codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
-    return names[np.concatenate(codes).astype(np.intp)] if codes else names
+    return spread_texts(texts, np.concatenate(codes) if codes else np.empty(0), f"column {_quoted(name)}")
 
 
 def _plain_column(table: pyarrow.Table, name: str, expected: str) -> pyarrow.ChunkedArray:
@@ -128,7 +127,8 @@ def _numbers(table: pyarrow.Table, name: str) -> NDArray[np.float64]:
     if not any(is_kind(column.type) for is_kind in kinds):
         example = _quoted(str(column[0].as_py())) if len(column) else "nothing"
         raise DataError(
-            f"column {_quoted(name)}: found {column.type} ({example}), expected numbers (drop leaves it out)"
+            f"column {_quoted(name)}: found {column.type} ({example}), expected numbers "
+            "(drop= or --drop leaves it out)"
         )
     return np.asarray(column.to_numpy()).astype(np.float64)
 

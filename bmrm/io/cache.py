@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.labels import spread_texts
 from bmrm.errors import escape_unprintable
 from bmrm.io import _svmlight, _text
 from bmrm.io.array_file import (
@@ -121,7 +122,9 @@ def _assemble(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header: 
         raise UnusableError
     y: Labels = labels
     if header["options"]["text_labels"]:
-        y = _read_label_names(arrays["label_names"])[_check_codes(labels)]
+        if not ((labels >= 0) & np.isfinite(labels)).all():
+            raise UnusableError
+        y = spread_texts(arrays["label_names"].tobytes().decode().split("\n"), labels, "the cache")
     elif starts is not None:
         _check_starts(starts, rows, len(labels))
         flat = labels.tolist()
@@ -140,17 +143,6 @@ def _assemble(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header: 
         from_cache=True,
         rounded=header["rounded"],
     )
-
-
-def _read_label_names(stored: NDArray[np.uint8]) -> NDArray[np.str_]:
-    return np.array(stored.tobytes().decode().split("\n"))
-
-
-def _check_codes(labels: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Convert the numbers of label names to indices; `IndexError` for one beyond the last name is caught."""
-    if not (labels >= 0).all() or not np.isfinite(labels).all():
-        raise UnusableError
-    return labels.astype(np.intp)
 
 
 def _check_starts(starts: NDArray[Any], rows: int, count: int) -> None:

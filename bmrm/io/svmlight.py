@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from bmrm.base.arguments import integer
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import interruptible
+from bmrm.base.labels import spread_texts
 from bmrm.base.threads import MAX_THREADS, usable_cores
 from bmrm.base.vectors import Indices
 from bmrm.errors import DataError, ParameterError
@@ -277,7 +278,7 @@ def join_parts(parts: list[_svmlight.Parsed], parser: Parser) -> ParsedRows:
                 part.indices += 1
     y: Labels
     if parser.grammar.text_labels:
-        y = _concatenate([_label_texts(part, parser.name) for part in parts])
+        y = _join_texts(parts, parser.name)
     elif parser.gives_tuples:
         y = [labels for part in parts for labels in _label_tuples(part)]
     else:
@@ -310,11 +311,14 @@ def _concatenate(arrays: list[Any]) -> Any:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _label_texts(part: _svmlight.Parsed, name: str) -> NDArray[np.str_]:
-    """Return the labels of the rows of a part with text as labels."""
-    rows, names = len(part.labels), np.array(part.label_names, dtype=str)
-    require_memory(names.dtype.itemsize * rows, f"{rows} labels of {name}")
-    return names[part.labels.astype(np.intp)]
+def _join_texts(parts: list[_svmlight.Parsed], name: str) -> NDArray[np.str_]:
+    """Return the labels, which are text, of the rows of all parts."""
+    names: list[str] = []
+    codes = []
+    for part in parts:
+        codes.append(part.labels + len(names))
+        names += part.label_names or []
+    return spread_texts(names, _concatenate(codes), name)
 
 
 def _label_tuples(part: _svmlight.Parsed) -> Iterator[tuple[float, ...]]:

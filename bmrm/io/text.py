@@ -38,7 +38,7 @@ NO_PAIRS = (
     "if label= or --label names its column of labels"
 )
 _MAX_FAULT_BYTES = 1 << 12  # of text from a fault on, from which the message is made
-_WORD = re.compile(rb"[^\W\d][^\s:,;]*(\s|$)")  # what is likely to be a label
+_WORD = re.compile(rb"(?!(nan|na|inf|null|none)\b)[^\W\d][^\s:,;]*(\s|$)", re.IGNORECASE)  # maybe a label
 _DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -235,11 +235,12 @@ def _describe_expected(fault: str, grammar: Grammar, rest: bytes) -> str:
     if fault == "value":
         return f"index:value with a finite number{_explain_value(rest, grammar)}"
     line = rest.split(b"\n", 1)[0]
-    if grammar.text_labels and fault in ("pair", "index"):
+    is_table = b":" not in line and (b"," in line or b";" in line)
+    if grammar.text_labels and fault in ("pair", "index") and not is_table:
         return "index:value (a label has no blanks in it)"
     if fault == "label" and _WORD.match(rest):
         return 'a label: a finite number (labels="text" or bmrm-train --text-labels reads words)'
-    if fault == "label" and b":" not in line and (b"," in line or b";" in line):
+    if is_table and (fault == "label" or grammar.text_labels):
         return f"a label and {PAIRS}, not a table (CSV is read if label= or --label names a column)"
     return {
         "label": "a label: a finite number, or several joined by commas",

@@ -132,7 +132,7 @@ def _two_classes(labels: Labels, loss: Loss, among: str) -> Labels:
         other = labels[(labels != low) & (labels != high)][0]
         raise DataError(
             f"loss {loss.name}: found labels {label_text(low)}, {label_text(other)} and {label_text(high)}, "
-            "expected two classes"
+            "expected two classes (the losses multiclass and softmax take more)"
         )
     return found
 

@@ -98,7 +98,7 @@ def test_a_build_without_cuda_says_so(data, monkeypatch, bmrm_bench):
     monkeypatch.setattr(device, "import_cuda", none)
     code, _, err = bmrm_bench("spmv", data)
     assert code == 1
-    assert err == "bmrm-bench: device='cuda': this build has no CUDA support; use device='cpu'\n"
+    assert err == "bmrm-bench: found a build without CUDA support, expected one that can use a GPU\n"
 
 
 @pytest.mark.parametrize("words", [[], ["spmm", "file"], ["spmv"], ["spmv", "file", "--device", "-1"]])

@@ -61,6 +61,14 @@ def test_sizes_of_memory(tmp_path, size, count):
     assert parse(["--config", str(path), "d"]).gpu_mem == count
 
 
+def test_a_loss_on_the_command_line_ignores_parameters_of_the_files(config):
+    path = config('loss = "quantile"\ntau = 0.9\nh = 0.5\n')
+    assert parse(["--config", path, "d"]).loss_params == {"tau": 0.9, "h": 0.5}
+    assert parse(["--config", path, "--loss", "huber_hinge", "d"]).loss_params == {"h": 0.5}
+    assert parse(["--config", path, "--loss", "hinge", "d"]).loss_params == {}
+    assert parse(["--config", path, "--loss", "hinge", "--tau", "0.1", "d"]).loss_params == {"tau": 0.1}
+
+
 @pytest.mark.parametrize("name", list(PARAMETERS))
 def test_every_loss_parameter_is_an_option(name):
     options = parse([f"--{name.replace('_', '-')}", "0.25", "d"])

@@ -130,3 +130,13 @@ def test_names_do_not_hinder_a_start_from_the_same_columns(tables, folder, data,
         assert bmrm_train("-q", option, "m", *words, "d.csv", "m2").code == 0
         assert bmrm_train("-q", option, "m", data, "m2").code == 0
     assert bmrm_predict("-q", data, "m", "o").code == 0
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.parquet", "d.npy", "words"])
+def test_a_dry_run_reads_what_training_reads(name, tables, folder, bmrm_train):
+    (folder / "words").write_text("a 1:1\nb 2:1\nc 1:2\n")
+    words = tables.get(name, ["--text-labels", "--loss", "multiclass"])
+    outcome = bmrm_train("--dry-run", *words, name)
+    assert (outcome.code, outcome.err) == (0, "")
+    expected = "3 rows, 2 features, 3 nonzeros" if name == "words" else "60 rows, 5 features, 300 nonzeros"
+    assert outcome.out.splitlines()[0] == expected

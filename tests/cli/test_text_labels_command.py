@@ -171,3 +171,31 @@ def test_words_from_stdin(words, folder, bmrm_train):
         process = start("train", "-q", "--text-labels", "-", "m2", stdin=text)
         assert process.communicate() == ("", "")
     assert (Model.load("m1").w == Model.load("m2").w).all()
+
+
+def test_predicted_words_are_those_of_the_file(folder, bmrm_train, bmrm_predict):
+    labels = ["\U0001f469\u200d\U0001f52c", "caf\u00e9\u00a0noir", "\u202eabc"]
+    (folder / "d").write_text("".join(f"{label} {i + 1}:1\n" for i, label in enumerate(labels)), "utf-8")
+    assert bmrm_train("-q", "--text-labels", "--loss", "multiclass", "d", "m").code == 0
+    assert bmrm_predict("-q", "d", "m", "o").code == 0
+    assert (folder / "o").read_text("utf-8").splitlines() == labels
+
+
+def test_labels_of_a_table_may_have_any_characters(folder, bmrm_train, bmrm_predict):
+    pytest.importorskip("pyarrow")
+    (folder / "d.csv").write_text('x,y\n1,"New York"\n-1,"a\nb\x1b"\n')
+    assert bmrm_train("-q", "--loss", "logistic", "--label", "y", "d.csv", "m").code == 0
+    assert bmrm_predict("-q", "--label", "y", "d.csv", "m", "o").code == 0
+    assert (folder / "o").read_text().splitlines() == ["New York", r"a\nb\x1b"]
+    outcome = bmrm_predict("-b", "1", "--label", "y", "d.csv", "m", "o2")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == "bmrm-predict: -b 1: found label 'New York', expected labels without blanks\n"
+    assert not (folder / "o2").exists()
+
+
+def test_too_long_labels_are_refused_before_memory_runs_out(folder, bmrm_train):
+    (folder / "d").write_text("x" * 1_000_000 + " 1:1\n" + "y 1:1\n" * 200_000)
+    outcome = bmrm_train("--text-labels", "d", "m")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert "200001 labels of d" in outcome.err
+    assert not (folder / "m").exists()

@@ -34,23 +34,34 @@ class Expected:
 
 
 def reference(
-    text, *, zero_based="auto", n_features=None, dtype="float64", query_id=False, duplicates="error"
+    text,
+    *,
+    zero_based="auto",
+    n_features=None,
+    dtype="float64",
+    query_id=False,
+    duplicates="error",
+    labels="numbers",
 ):
     """Parse a text, or raise `FaultError` with the line of the first fault."""
     largest = MAX_INDEX if n_features is None else n_features - (zero_based is True)
-    labels, query, rows, unlabelled, at_limit = [], [], [], [], []
+    as_text, labels, query, rows, unlabelled, at_limit = labels == "text", [], [], [], [], []
     for number, line in enumerate(text.split(b"\n"), 1):
         tokens = line.split(b"#")[0].split()
         if not tokens:
             continue
-        if LABELS.fullmatch(tokens[0]):
+        if as_text:
+            if UNLABELLED.match(tokens[0]) or not _is_text(tokens[0]):
+                raise FaultError(number)
+            labels.append((tokens.pop(0).decode(),))
+        elif LABELS.fullmatch(tokens[0]):
             labels.append(tuple(map(float, tokens.pop(0).split(b","))))
         elif UNLABELLED.match(tokens[0]):
             labels.append(())
             unlabelled.append(number)
         else:
             raise _first(number, unlabelled, labels)
-        row, fine = [], all(map(np.isfinite, labels[-1]))
+        row, fine = [], as_text or all(map(np.isfinite, labels[-1]))
         if tokens and tokens[0].startswith(b"qid:"):
             match = QUERY.fullmatch(tokens.pop(0))
             fine &= match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
@@ -79,6 +90,16 @@ def reference(
         raise FaultError(at_limit[0])
     shifted = [[(index - (not is_zero_based), value) for index, value in row] for row in rows]
     return Expected(labels, query, shifted, is_zero_based)
+
+
+def _is_text(token):
+    if token.startswith((b"qid:", b"\xef\xbb\xbf")) or re.search(rb"[\x00-\x1f\x7f]", token):
+        return False
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _first(number, unlabelled, labels):

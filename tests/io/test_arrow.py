@@ -54,7 +54,7 @@ def test_parquet_is_detected(tmp_path, compression):
     [
         (CSV, {"label": "z"}, "found no column 'z', expected one of 'a', 'id', 'b', 'y'"),
         (CSV, {"drop": ["ids"]}, "found no column 'ids', expected one of"),
-        (CSV.replace("1e-3", "cat"), {}, "column 'b': found string ('0.5'), expected numbers (drop leaves"),
+        (CSV.replace("1e-3", "cat"), {}, "column 'b': found string ('0.5'), expected numbers (drop= or --d"),
         (CSV.replace("1e-3", ""), {}, "column 'b': found no value in row 2, expected a number"),
         (CSV.replace("1e-3", "inf"), {}, "found inf at position (1, 2), expected a finite number"),
         (CSV.replace(",0\n", ",inf\n"), {}, "found inf at position (1,), expected a finite number"),

@@ -27,6 +27,7 @@ OPTIONS = st.fixed_dictionaries(
         "n_features": st.sampled_from([None, None, 12, 1000]),
         "duplicates": st.sampled_from(["error", "sum"]),
         "query_id": st.booleans(),
+        "labels": st.sampled_from(["numbers", "numbers", "text"]),
     }
 )
 HOW = st.fixed_dictionaries(
@@ -37,7 +38,7 @@ HOW = st.fixed_dictionaries(
 @st.composite
 def lines(draw):
     """A line that is mostly valid."""
-    label = draw(st.sampled_from([b"1", b"-1", b"+1", b"0.5", b"1,3,5", b"2e-1", b""]))
+    label = draw(st.sampled_from([b"1", b"-1", b"+1", b"0.5", b"1,3,5", b"2e-1", b"", b"spam", b"1:"]))
     tokens = [label, *draw(st.sampled_from([[], [], [b"qid:7"], [b"qid:-3"]]))]
     indices = draw(st.lists(st.integers(0, 12), max_size=6))
     if draw(st.booleans()):
