@@ -429,7 +429,9 @@ class _Rows:
         if self._weights is not None:
             U *= self._weights[:, None]
         found = np.asarray(self._matrix.rmatmat(U))
-        return found - np.outer(self.mean, U.sum(axis=0)) if self._center else found
+        if self._center:
+            found -= np.outer(self.mean, np.ones(len(U)) @ U)  # a product adds columns faster than a sum
+        return found
 
     def _sum_of_squares(self) -> float:
         """Return the sum of w |x|^2."""

@@ -283,3 +283,27 @@ def test_scikit_learns_tools_accept_the_estimators():
     X = table(np.random.default_rng(0), 60, 5)
     model = make_pipeline(base.clone(PCA(3)), TruncatedSVD(2)).fit(X)
     assert model.transform(X).shape == (60, 2)
+
+
+@pytest.mark.parametrize(("equal", "p"), [(15, 12), (15, 20), (9, 9), (40, 5)])
+def test_more_equal_eigenvalues_than_a_block_has_vectors(equal, p):
+    rng = np.random.default_rng(0)
+    true = np.r_[np.full(equal, 10.0), np.linspace(5.0, 0.1, 300 - equal)]
+    Q = np.linalg.qr(rng.normal(size=(300, 300)))[0]
+    G = Q * true @ Q.T
+    found = some_eigenvalues(
+        lambda V: G @ V,
+        300,
+        p,
+        trace=1.0001 * true.sum(),
+        rounding=1e-13,
+        tol=1e-10,
+        max_iter=1000,
+        deadline=np.inf,
+        rng=rng,
+    )
+    assert found.status == "converged"
+    np.testing.assert_allclose(found.values, true[:p], rtol=1e-13)
+    assert (found.bounds[:, 0] <= true[:p]).all()
+    assert (true[:p] <= found.bounds[:, 1]).all()
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(p), atol=1e-13)
