@@ -83,7 +83,9 @@ def owned() -> str:
 
 
 def graph_ranks() -> str:
-    """Return the section on graphs over several ranks."""
+    """Return the section on graphs over several ranks, or nothing without results."""
+    if not (report.RESULTS / "scaling_graph.json").exists():
+        return ""
     results = load("scaling_graph")
     rows = []
     for name, each in results["graphs"].items():
@@ -114,8 +116,8 @@ def graph_ranks() -> str:
     return (
         heading("Graphs over several ranks", results)
         + f"\nPageRank to 1e-8, {results['queries']} random walks in one read and HITS, one core per rank: "
-        f"the least of {results['rounds']} times per run, and the median over the runs. The control is the same "
-        "computation by independent processes at the same time, R times one over them: what the machine "
+        f"the least of {results['rounds']} times per run, and the median over the runs. The control is the "
+        "same computation by independent processes at the same time, R times one over them: what the machine "
         "allows. MB are what a rank sends per product.\n"
         + table(columns, rows)
         + f"\nThe largest share of a rank over the mean: {'; '.join(shares)}.\n"

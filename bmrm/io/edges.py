@@ -250,7 +250,7 @@ class EdgeParser:
     def _reserve(self, edges: int) -> None:
         """Raise if there is no memory for so many more edges."""
         ids = 8 if self._names is not None else 24  # both ids as they are parsed, and their numbers
-        require_memory((ids + 8 * self.weights) * edges, f"{edges} edges of {self.name}")
+        require_memory((ids + 8 * self.weights) * edges, f"{edges} edges of {self.name}", "bmrm-graph")
 
     def _describe_expected(self, fault: str) -> str:
         as_strings = ' (labels="string" reads any id)'
