@@ -111,6 +111,7 @@ def graph_ranks() -> str:
         f"{row['seconds']['read']:.2f} s"
         for name, each in results["graphs"].items()
         for row in each
+        if row["ranks"] > 1
     ]
     columns = ["graph", "task", "ranks", "ms", "all runs", "faster", "control", "products", "MB sent"]
     return (
