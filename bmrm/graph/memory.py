@@ -133,7 +133,7 @@ def predict_bytes(size: GraphSize, task: str, columns: int = 1, ranks: int = 1) 
     Examples
     --------
     >>> predict_bytes(GraphSize(1000, 20_000), "pagerank")["peak"]
-    592000
+    608000
     """
     parts = {
         "reading": reading_bytes(size, ranks),
