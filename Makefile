@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm src_common src_
 CXX_SOURCES := $(shell find src_common src_cython src_cuda benchmarks tests -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .NOTPARALLEL:
-.PHONY: help demo test versions lint format typecheck ext bench certify kill-runs fuzz fuzz-reductions gpu-check gpu-sanitize clean
+.PHONY: help demo test versions lint format typecheck stubs ext bench certify kill-runs fuzz fuzz-reductions gpu-check gpu-sanitize clean
 
 help:
 	@echo "make demo       train, predict and check the certificate on two small data sets"
@@ -20,6 +20,7 @@ help:
 	@echo "make lint       ruff and clang-format, changing nothing"
 	@echo "make format     ruff and clang-format, in place"
 	@echo "make typecheck  mypy --strict on bmrm/"
+	@echo "make stubs      compare the stubs of the compiled modules with the modules"
 	@echo "make ext        compile the extensions into bmrm/, to import from the checkout"
 	@echo "make bench      list the benchmarks and what each measures"
 	@echo "make certify    compare 100,000 random solves with exact arithmetic, with a new seed (about an hour)"
@@ -35,7 +36,7 @@ demo: $(firstword $(wildcard $(VENV)/test.stamp) $(VENV)/demo.stamp)
 	$(BIN)/python examples/demo.py
 
 # Runs in the folder of the tests, so that they import the installed package.
-test: $(VENV)/test.stamp lint typecheck
+test: $(VENV)/test.stamp lint typecheck stubs
 	cd tests && BMRM_REQUIRE_PETSC=1 $(abspath $(BIN))/python -m pytest -n 2 $(PYTEST_ARGS)
 	$(MAKE) versions
 
@@ -56,6 +57,10 @@ format: $(BIN)/ruff
 
 typecheck: $(BIN)/mypy
 	$(BIN)/mypy
+
+# Imports the compiled modules, so these must be current; `typecheck` builds nothing.
+stubs: $(VENV)/dev.stamp
+	$(BIN)/python scripts/check_stubs.py
 
 ext: $(BIN)/cython
 	$(BIN)/python setup.py -q build_ext --inplace

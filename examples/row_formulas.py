@@ -1,14 +1,15 @@
-"""Formulas of one row, compiled into passes over all rows: k-means, a histogram and a covariance.
+"""Formulas of one row, compiled into passes over all rows: k-means, EM, a histogram and a covariance.
 
 Each function below is plain Python for one row. What it only reads is a parameter, what it writes is a
-result. The program runs Lloyd's k-means with the first, and compares all three with NumPy.
+result. The program runs Lloyd's k-means with the first and fits a mixture with the second, and compares all
+with NumPy.
 """
 
 # ruff: noqa: F821, F841 (names in annotations are sizes; results are not read)
 
 import numpy as np
 
-from bmrm.reductions import inf, reduction
+from bmrm.reductions import exp, inf, local, log, reduction
 
 CLUSTERS = 4
 
@@ -27,6 +28,31 @@ def kmeans_step(x, w, centers: ("k", "d"), sums: ("k", "d"), counts: "k", inerti
     counts[at] += w
     inertia += w * best
     label = at
+
+
+@reduction
+def em_step(
+    x, mean: ("k", "d"), prec: ("k", "d"), const: "k", weight: "k", s1: ("k", "d"), s2: ("k", "d"), loglik: ()
+):
+    q = local("k")
+    top = -inf
+    for j in range(len(mean)):
+        q[j] = const[j]
+        for f in range(len(x)):
+            q[j] -= 0.5 * prec[j, f] * (x[f] - mean[j, f]) ** 2
+        top = max(top, q[j])
+    total = 0.0
+    for j in range(len(mean)):
+        q[j] = exp(q[j] - top)
+        total += q[j]
+    loglik += top + log(total)
+    for j in range(len(mean)):
+        r = q[j] / total
+        weight[j] += r
+        for f in range(len(x)):
+            e = x[f] - mean[j, f]
+            s1[j, f] += r * e
+            s2[j, f] += r * e * e
 
 
 @reduction
@@ -66,6 +92,19 @@ def main() -> None:
     distances = ((X[:, None] - centers) ** 2).sum(axis=2)
     right = (distances.argmin(axis=1) == out.label).mean()
     print(f"k-means: inertia {out.inertia:.3f} after {steps} steps, {right:.2%} of the labels as NumPy's")
+
+    share, mean, variance, trace = out.counts / weights.sum(), centers, np.ones((CLUSTERS, 3)), []
+    for _ in range(10):
+        const = np.log(share) - 0.5 * np.log(2 * np.pi * variance).sum(axis=1)
+        out = em_step(X, mean=mean, prec=1 / variance, const=const)
+        trace.append(out.loglik)
+        terms = const - 0.5 * ((X[:, None] - mean) ** 2 / variance).sum(axis=2)
+        share, shift = out.weight / len(X), out.s1 / out.weight[:, None]
+        mean, variance = mean + shift, out.s2 / out.weight[:, None] - shift**2
+    by_numpy = np.logaddexp.reduce(terms, axis=1).sum()
+    falls = (np.diff(trace) < 0).sum()
+    error = abs(trace[-1] - by_numpy)
+    print(f"EM: {trace[-1]:.3f} after {len(trace)} steps, {falls} falls, {error:.1e} from NumPy's")
 
     low, high = X.min(axis=0), X.max(axis=0)
     bins = histogram(X, low=low, scale=20 / (high - low), bins=20)

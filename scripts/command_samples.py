@@ -20,20 +20,30 @@ import numpy as np
 from bmrm.cli import info, predict, train
 
 PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"
-COMMANDS = {"bmrm-train": train.main, "bmrm-predict": predict.main, "bmrm-info": info.main}
 BLOCK = re.compile(r"(<!-- sample -->\n\n)(.*?)(\n<!-- end -->\n)", re.DOTALL)
 ROWS, FEATURES, SEED = 2000, 50, 0
 
 
-def write_data(path: Path) -> None:
+def write_data(path: Path, labels: tuple[str, str]) -> None:
     """Write two classes that overlap, with sparse features."""
     rng = np.random.default_rng(SEED)
     X = (rng.random((ROWS, FEATURES)) < 0.2) * rng.integers(1, 4, (ROWS, FEATURES))
     score = X @ rng.standard_normal(FEATURES)
-    y = np.where(score + 2.0 * rng.standard_normal(ROWS) > np.median(score), 1, -1)
+    y = (score + 2.0 * rng.standard_normal(ROWS) > np.median(score)).astype(int)
     with path.open("w") as file:
         for label, row in zip(y, X, strict=True):
-            file.write(f"{label:+d} " + " ".join(f"{j + 1}:{row[j]}" for j in np.flatnonzero(row)) + "\n")
+            pairs = " ".join(f"{j + 1}:{row[j]}" for j in np.flatnonzero(row))
+            file.write(f"{labels[label]} {pairs}\n")
+
+
+def head(words: list[str]) -> int:
+    """Print the first lines of a file, as ``head -n LINES FILE``."""
+    _, count, path = words
+    print("".join(Path(path).read_text().splitlines(keepends=True)[: int(count)]), end="")
+    return 0
+
+
+COMMANDS = {"bmrm-train": train.main, "bmrm-predict": predict.main, "bmrm-info": info.main, "head": head}
 
 
 def run(line: str) -> str:
@@ -59,7 +69,8 @@ def page(text: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
-            write_data(Path("train.svm"))
+            write_data(Path("train.svm"), ("-1", "+1"))
+            write_data(Path("mail.svm"), ("ham", "spam"))
             return BLOCK.sub(sample, text)
         finally:
             os.chdir(before)

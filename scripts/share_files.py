@@ -13,10 +13,10 @@ from importlib import import_module
 from pathlib import Path
 
 from bmrm.cli.options import build_parser
-from bmrm.cli.parsing import CommandParser
+from bmrm.cli.parsing import CommandParser, completion_script
 
 SHARE = Path(__file__).parents[1] / "docs" / "share"
-COMMANDS = ("train", "predict", "info", "bench", "graph")
+COMMANDS = ("train", "predict", "info", "bench", "graph", "cluster")
 SHTAB = "1.13"
 """Version of shtab that wrote the scripts."""
 
@@ -85,14 +85,6 @@ def _escaped(text: str) -> str:
     return f"\\&{text}" if text.startswith(".") else text
 
 
-def completion(parser: CommandParser, shell: str) -> str:
-    """Return a completion script."""
-    import shtab
-
-    script: str = shtab.complete(parser, shell)
-    return script.rstrip("\n") + "\n"
-
-
 def files() -> dict[str, str]:
     """Return the content of each file, by its path under docs/share."""
     found = {}
@@ -100,7 +92,7 @@ def files() -> dict[str, str]:
         parser = parser_of(command)
         found[f"man/man1/{parser.prog}.1"] = man_page(parser)
         for shell, path in COMPLETIONS.items():
-            found[path.format(parser.prog)] = completion(parser, shell)
+            found[path.format(parser.prog)] = completion_script(parser, shell)
     return found
 
 

@@ -12,15 +12,15 @@ import numpy as np
 include "text/reading.pxi"
 
 
-cdef extern from "edges/names.h" namespace "edges" nogil:
-    const int64_t kMaxNodes
-
-    cdef cppclass CNames "edges::Names":
+cdef extern from "text/names.h" namespace "text" nogil:
+    cdef cppclass CNames "text::Names":
         CNames() except +
         int64_t size()
         void gather(const char** bytes, int64_t* sizes)
 
 cdef extern from "edges/integers.h" namespace "edges" nogil:
+    const int64_t kMaxNodes
+
     cdef cppclass CNumbering "edges::Numbering":
         CNumbering(int64_t low, int64_t high, int64_t count, int threads, Poll poll) except +
         cbool add(const int64_t* ids, int64_t count) except +
@@ -69,7 +69,7 @@ cdef extern from "edges/reader.h" namespace "edges" nogil:
 
 
 MAX_NODES = kMaxNodes
-FAULTS = (
+cdef tuple FAULTS = (
     "", "integer", "large", "name", "encoding", "target", "weight", "no_weight", "extra", "nodes", "changed"
 )
 

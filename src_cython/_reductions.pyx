@@ -1,6 +1,7 @@
 """Passes over the rows for the estimators of `bmrm.reductions` (C++ in ``reductions/``)."""
 
 from libc.stdint cimport int32_t, int64_t
+from libcpp cimport bool as c_bool
 from libcpp.memory cimport unique_ptr
 
 from bmrm.matrix._cpu cimport Matrix
@@ -318,3 +319,6 @@ def mixture_shares(X, means, roots, constants, *, threads=None):
     with nogil:
         c_mixture_shares(of, first, second, n_threads)
     return densities, shares
+
+
+include "reductions/scaling.pxi"

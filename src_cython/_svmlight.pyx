@@ -1,8 +1,10 @@
 """Binding of the SVMlight reader, from a text in memory or a file to CSR arrays, and of the checksum of the cache."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
+from libcpp.vector cimport vector
 
 from bmrm.io._text cimport Bytes, Text, kPadding
 from svmlight.block_consumer cimport *
@@ -22,6 +24,7 @@ cdef extern from "svmlight/block.h" namespace "svmlight" nogil:
         int64_t smallest
         int64_t largest
         int32_t base
+        cbool text_labels
         cbool query_id
         cbool sum_duplicates
 
@@ -39,6 +42,12 @@ cdef extern from "text/blocks.h" namespace "text" nogil:
     Counter c_parsed_bytes "text::parsed_bytes"
 
 
+cdef extern from "text/names.h" namespace "text" nogil:
+    cdef cppclass Names:
+        int64_t size()
+        void gather(const char** bytes, int64_t* sizes)
+
+
 cdef extern from "svmlight/reader.h" namespace "svmlight" nogil:
     cdef cppclass Reader:
         Reader(
@@ -49,6 +58,7 @@ cdef extern from "svmlight/reader.h" namespace "svmlight" nogil:
             const Options& options, const Arrays[Value]& arrays, const svmlight_block_consumer* consumer
         ) except +raise_python
         cbool find_zero() except +raise_python
+        Names names
         int64_t label_count()
         void gather_labels(const double* single, double* labels, int64_t* starts)
         int64_t rows
@@ -109,15 +119,17 @@ cdef extern from "svmlight/checksum.h" namespace "svmlight" nogil:
 
 
 MAX_INDEX = kMaxIndex
-FAULTS = ("", "label", "no_label", "pair", "index", "value", "range", "repeated", "query", "changed")
+cdef tuple FAULTS = (
+    "", "label", "text", "no_label", "pair", "index", "value", "range", "repeated", "query", "changed"
+)
 
 
 class Parsed:
     """The result of `parse`; see the stub for the fields."""
 
     __slots__ = (
-        "has_lists", "has_zero", "indices", "indptr", "labels", "label_starts", "lines", "largest_at",
-        "max_index", "negative", "no_label_at", "query", "rounded", "values",
+        "has_lists", "has_zero", "indices", "indptr", "labels", "label_names", "label_starts", "lines",
+        "largest_at", "max_index", "negative", "no_label_at", "query", "rounded", "values",
     )
 
 
@@ -129,6 +141,7 @@ def parse(
     zero_based,
     int64_t largest,
     dtype,
+    bint text_labels,
     bint query_id,
     bint sum_duplicates,
     int threads,
@@ -145,6 +158,7 @@ def parse(
     options.smallest = 1 if zero_based is False else 0
     options.largest = largest
     options.base = 0 if zero_based is True else 1
+    options.text_labels = text_labels
     options.query_id = query_id
     options.sum_duplicates = sum_duplicates
 
@@ -213,6 +227,7 @@ cdef fill(Reader* reader, Options& options, bint single, sink):
         parsed.values = None if reader.ones else values
     parsed.labels = shrunk(labels, reader.rows)
     parsed.label_starts = None
+    parsed.label_names = gathered(reader.names) if options.text_labels else None
     if reader.has_lists:
         single_labels = parsed.labels
         parsed.labels = np.empty(reader.label_count(), np.float64)
@@ -232,6 +247,16 @@ cdef fill(Reader* reader, Options& options, bint single, sink):
     parsed.no_label_at = no_label
     parsed.largest_at = fault("range", reader.largest_at)
     return parsed
+
+
+cdef gathered(Names& names):
+    """Return the names as strings, by their numbers."""
+    cdef vector[const char*] bytes
+    cdef vector[int64_t] sizes
+    bytes.resize(names.size())
+    sizes.resize(names.size())
+    names.gather(bytes.data(), sizes.data())
+    return [PyUnicode_DecodeUTF8(bytes[i], sizes[i], NULL) for i in range(<Py_ssize_t>names.size())]
 
 
 def read_entries(

@@ -16,7 +16,7 @@ import pytest
 
 import bmrm
 from bmrm import losses
-from bmrm.cli import graph, predict, train
+from bmrm.cli import cluster, graph, predict, train
 from bmrm.linear import plan
 from bmrm.linear.backends.host import ascent as host_ascent
 from bmrm.linear.backends.host import row_space
@@ -41,7 +41,12 @@ from bmrm.losses import _losses
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMANDS = {"bmrm-train": train.main, "bmrm-predict": predict.main, "bmrm-graph": graph.main}
+COMMANDS = {
+    "bmrm-train": train.main,
+    "bmrm-predict": predict.main,
+    "bmrm-graph": graph.main,
+    "bmrm-cluster": cluster.main,
+}
 LINK = re.compile(r"\]\(([^)#]+)")
 
 
@@ -163,7 +168,7 @@ def test_the_samples_of_the_commands_are_what_they_print(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "scripts")
     samples = importlib.import_module("command_samples")
     text = samples.PAGE.read_text()
-    assert len(samples.BLOCK.findall(text)) == 3
+    assert len(samples.BLOCK.findall(text)) == 4
     assert without_machine(text) == without_machine(samples.page(text))
 
 

@@ -57,8 +57,22 @@ def test_row_formulas_agree_with_numpy(tmp_path):
     out = run("row_formulas.py", tmp_path)
     assert "inertia  result, sum" in out
     assert number(r"steps, (\S+)% of the labels", out) > 99.5
+    assert (number(r"(\d+) falls", out), number(r"falls, (\S+) from", out) < 1e-7) == (0, True)
     assert number(r"histogram: (\d+) of 12000", out) < 12
     assert number(r"at most (\S+) from", out) < 1e-12
+
+
+def test_learning_formulas_agree_with_numpy(tmp_path):
+    out = run("learning_formulas.py", tmp_path)
+    first, last = number(r"(\S+) at 0", out), number(r"(\S+) at last", out)
+    assert last < 0.8 * first
+    assert number(r"gradient (\S+) from", out) < 1e-12
+    assert number(r"vote: (\S+)% right", out) > 90
+    assert "stump: column 1, threshold 0.35" in out
+    assert number(r"below it (\S+) from", out) < 1e-10
+    assert "item sets of 3: 1 counted, [(2, 5, 7)]" in out
+    assert "above 2: 0111" in out
+    assert re.findall(r"(\d+) other than", out) == ["0"] * 6
 
 
 def test_train_and_certify_needs_no_scikit_learn(tmp_path, monkeypatch, capsys):
@@ -118,6 +132,16 @@ def test_select_lam_certifies_all_folds_and_draws(tmp_path):
     )
     assert abs(number(r"accuracy (\S+) held out", out) - number(r"held out, (\S+) on new rows", out)) < 0.02
     assert (tmp_path / "select_lam.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_city_map_is_near_the_true_one(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
+    out = run("city_map.py", tmp_path)
+    assert number(r"from distances: normalized stress (\S+)", out) < 0.002
+    assert number(r"from distances: .* (\d+) km from", out) < 10
+    assert number(r"from their order: .* (\d+) km from", out) < 50
+    assert out.count("minimum") == 2
+    assert (tmp_path / "city_map.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
 def test_demo_checks_both_of_its_certificates(tmp_path):

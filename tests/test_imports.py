@@ -43,8 +43,8 @@ TABLE = {
     "linear.stored_rounding": f"{BASE} io losses linear.regularizers",
     "linear.plots": BASE,
     "linear.path": f"{DATA} linear.inputs linear.result linear.plots linear.solve",
-    "linear.selection": f"{DATA} losses {METHOD} linear.models linear.intercept linear.plan linear.backends "
-    "linear.result linear.plots linear.solve",
+    "linear.selection": f"{DATA} losses {METHOD} linear.models linear.intercept linear.inputs linear.plan "
+    "linear.backends linear.result linear.plots linear.solve",
     # Other wings
     "graph": f"{DATA} distributed",
     "formulas": f"{DATA} distributed",
@@ -52,7 +52,7 @@ TABLE = {
     # Faces
     "petsc": f"{DATA} distributed losses linear",
     "estimators": f"{BASE} losses linear",
-    "cli": f"{DATA} distributed losses linear graph petsc",
+    "cli": f"{DATA} distributed losses linear graph petsc reductions",
     "__main__": "cli",
 }
 """Each package, or module of `bmrm.linear`, and what it may import, besides `errors`."""

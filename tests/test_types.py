@@ -1,11 +1,13 @@
-"""The Python blocks of the documentation pass a strict type checker, as users' programs should."""
+"""The Python blocks of the documentation pass strict type checkers, as users' programs should."""
 
+import json
 import re
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-api = pytest.importorskip("mypy.api")
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -17,39 +19,7 @@ PAGES = [
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
     if BLOCK.search(page.read_text()) and page.name not in LANGUAGE_OF_ITS_OWN
 ]
-# The readers' own functions need no annotations, and other packages may have no types.
-OPTIONS = ("--strict", "--allow-untyped-defs", "--allow-untyped-calls", "--ignore-missing-imports")
-
-
-def program(page: Path) -> str:
-    """Return the blocks of a page at their lines, so that a message names the line of the page."""
-    text = page.read_text()
-    lines = [""] * (text.count("\n") + 1)
-    for block in BLOCK.finditer(text):
-        first = text.count("\n", 0, block.start(1))
-        for number, line in enumerate(block[1].splitlines(), first):
-            lines[number] = line
-    return "\n".join(lines)
-
-
-def check(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return what mypy says of the files of a folder that use the installed package.
-
-    A checkout on MYPYPATH would be checked itself, without the settings of this project.
-    """
-    monkeypatch.delenv("MYPYPATH", raising=False)
-    config = folder / "empty.ini"
-    config.write_text("[mypy]\n")
-    words = [*OPTIONS, "--config-file", str(config), "--cache-dir", str(folder / "cache")]
-    return api.run([*words, *map(str, sorted(folder.glob("*.py")))])[0]
-
-
-def test_blocks_pass_mypy(tmp_path, monkeypatch):
-    assert len(PAGES) > 5
-    for page in PAGES:
-        (tmp_path / f"{page.stem.replace('-', '_').lower()}_page.py").write_text(program(page))
-    (tmp_path / "wrong_page.py").write_text(
-        """import bmrm
+WRONG = """import bmrm
 import numpy as np
 from typing_extensions import assert_type
 from bmrm import Result
@@ -66,8 +36,57 @@ bmrm.solve(X, y, tol_kind="relative")  # line 14
 bmrm.solve(X, y, device="cuda:1")
 bmrm.select(X, y, refit=False).result.lam  # line 16
 """
-    )
-    found = [line for line in check(tmp_path, monkeypatch).splitlines() if ": error:" in line]
-    wrong = {int(line.split(":")[1]) for line in found if "wrong_page" in line}
-    assert wrong == {11, 12, 13, 14, 16}
-    assert [line for line in found if "wrong_page" not in line] == []
+"""A program with an error in each of the lines `WRONG_LINES`."""
+
+WRONG_LINES = {11, 12, 13, 14, 16}
+
+# The readers' own functions need no annotations, and other packages may have no types.
+OPTIONS = ("--strict", "--allow-untyped-defs", "--allow-untyped-calls", "--ignore-missing-imports")
+
+
+def program(page: Path) -> str:
+    """Return the blocks of a page at their lines, so that a message names the line of the page."""
+    text = page.read_text()
+    lines = [""] * (text.count("\n") + 1)
+    for block in BLOCK.finditer(text):
+        first = text.count("\n", 0, block.start(1))
+        for number, line in enumerate(block[1].splitlines(), first):
+            lines[number] = line
+    return "\n".join(lines)
+
+
+def write_programs(folder: Path) -> None:
+    """Write a program for each page, and one that is wrong."""
+    assert len(PAGES) > 5
+    for page in PAGES:
+        (folder / f"{page.stem.replace('-', '_').lower()}_page.py").write_text(program(page))
+    (folder / "wrong_page.py").write_text(WRONG)
+
+
+def assert_only_wrong(found: list[tuple[str, int, str]]) -> None:
+    """Assert that errors, with their files and lines, are those of the wrong program."""
+    assert [error for error in found if "wrong_page" not in error[0]] == []
+    assert {line for _, line, _ in found} == WRONG_LINES
+
+
+def test_blocks_pass_mypy(tmp_path, monkeypatch):
+    api = pytest.importorskip("mypy.api")
+    write_programs(tmp_path)
+    # A checkout on MYPYPATH would be checked itself, without the settings of this project.
+    monkeypatch.delenv("MYPYPATH", raising=False)
+    config = tmp_path / "empty.ini"
+    config.write_text("[mypy]\n")
+    words = [*OPTIONS, "--config-file", str(config), "--cache-dir", str(tmp_path / "cache")]
+    report = api.run([*words, *map(str, sorted(tmp_path.glob("*.py")))])[0]
+    errors = re.findall(r"^(.*):(\d+): error: (.*)$", report, re.MULTILINE)
+    assert_only_wrong([(file, int(line), text) for file, line, text in errors])
+
+
+@pytest.mark.skipif(find_spec("pyright") is None, reason="pyright is not installed")
+def test_blocks_pass_pyright(tmp_path):
+    write_programs(tmp_path)
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    errors = [(each["file"], each["range"]["start"]["line"] + 1, each["message"]) for each in found]
+    assert_only_wrong(errors)

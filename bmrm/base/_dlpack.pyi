@@ -1,3 +1,5 @@
+from typing import Self
+
 from numpy.typing import DTypeLike
 
 CPU: int
@@ -6,7 +8,7 @@ CUDA: int
 def lend(owner: object, address: int, size: int, dtype: DTypeLike, device: tuple[int, int]) -> object: ...
 
 class Borrowed:
-    def __init__(self, capsule: object) -> None: ...
+    def __new__(cls, capsule: object) -> Self: ...
     @property
     def address(self) -> int: ...
     @property

@@ -28,13 +28,16 @@ MAX_EXACT_INTEGER = 2**53
 
 _REAL_KINDS = "fiub"  # dtype kinds of real numbers
 _MAX_SHOWN_CHARS = 40  # of a value that a message quotes
+_HOST_DEVICES = (1, 3, 11, 13)  # DLPack's numbers of memory that the CPU reads: its own, pinned, managed
 
 
 def array(what: str, given: Any, error: ErrorType = DataError, expected: str = "an array") -> NDArray[Any]:
     """Convert to an array of any shape and type.
 
+    An array of another library shares its memory, through ``__array__`` or ``__dlpack__``.
+
     Raise ``error`` for masked values; for a container without order or one that can be read only once (a set,
-    a dict, a generator); for a sparse matrix; and for rows of different lengths.
+    a dict, a generator); for a sparse matrix; for an array on a device; and for rows of different lengths.
 
     Examples
     --------
@@ -52,6 +55,11 @@ def array(what: str, given: Any, error: ErrorType = DataError, expected: str = "
         raise error(f"{what}: found a sparse matrix, expected {expected}")
     if isinstance(given, (Set, Mapping, MappingView, Iterator)):
         raise error(f"{what}: found a {type(given).__name__}, expected {expected}")
+    if is_on_device(given):
+        raise error(
+            f"{what}: found an array on a GPU or another device, expected {expected} in main memory "
+            "(PyTorch's `cpu()` and CuPy's `get()` copy it)"
+        )
     try:
         only_dlpack = hasattr(given, "__dlpack__") and not hasattr(given, "__array__")
         found = np.from_dlpack(given) if only_dlpack else np.asarray(given)
@@ -279,8 +287,38 @@ def sequence(what: str, given: Any, error: ErrorType = DataError) -> Sequence[An
 
 
 def is_sparse(given: Any) -> bool:
-    """Return whether the object looks like a sparse matrix; scipy is not imported to find out."""
-    return hasattr(given, "tocsr")
+    """Return whether the object looks like a sparse matrix; no library is imported to find out."""
+    return hasattr(given, "tocsr") or is_sparse_tensor(given)
+
+
+def is_sparse_tensor(given: Any) -> bool:
+    """Return whether the object is a sparse tensor of PyTorch, see `bmrm.base.sparse_tensors`."""
+    return str(getattr(given, "layout", "")).startswith("torch.sparse_")
+
+
+def is_on_device(given: Any) -> bool:
+    """Return whether the object is an array whose memory the CPU cannot read."""
+    if not hasattr(given, "__dlpack_device__"):
+        return hasattr(given, "__cuda_array_interface__")
+    try:
+        return int(given.__dlpack_device__()[0]) not in _HOST_DEVICES
+    except (TypeError, ValueError):  # a device that DLPack does not know, such as PyTorch's "meta"
+        return True
+
+
+def read_foreign(what: str, given: Any) -> Any:
+    """Return a dense array of another library, with ``__dlpack__``, as NumPy's; return all else unchanged.
+
+    The libraries' own arrays have other methods and other rules for indices.
+
+    Examples
+    --------
+    >>> read_foreign("labels", [1, 2])
+    [1, 2]
+    """
+    if isinstance(given, np.ndarray) or not hasattr(given, "__dlpack__") or is_sparse(given):
+        return given
+    return given if hasattr(given, "null_count") else array(what, given)  # Arrow's may have missing values
 
 
 def has_masked(given: Any) -> bool:

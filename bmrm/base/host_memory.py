@@ -30,10 +30,12 @@ def available_bytes() -> int | None:
     return min(_free_bytes(), default=None)
 
 
-def require_memory(needed: int, what: str, command: str = "bmrm-train") -> None:
+def require_memory(
+    needed: int, what: str, advice: str = "bmrm-train --dry-run predicts what data will need"
+) -> None:
     """Raise `HostMemoryError` if ``what`` needs more bytes than are free; ``needed`` are those at least.
 
-    The message names the command that predicts memory.
+    The message ends with the advice.
 
     Examples
     --------
@@ -47,7 +49,7 @@ def require_memory(needed: int, what: str, command: str = "bmrm-train") -> None:
     if free is not None and needed > free:
         raise HostMemoryError(
             f"out of memory: needs {needed / 1e9:.4g} GB for {what}, {max(free, 0) / 1e9:.4g} GB are free; "
-            f"{command} --dry-run predicts what data will need"
+            + advice
         )
 
 

@@ -26,6 +26,7 @@ from bmrm.base.arguments import (
     numbers,
     short_repr,
 )
+from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataConversionWarning, DataError
 
@@ -207,7 +208,7 @@ def label_sets(y: Any) -> Vector | list[tuple[Any, ...]]:
            [0., 1., 1.]])
     """
     if is_sparse(y):
-        y = y.toarray()
+        y = as_scipy("labels", y).toarray()
     if not isinstance(y, (list, tuple)):
         y = array("labels", y)
         if y.ndim > 1:

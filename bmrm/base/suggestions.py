@@ -1,4 +1,4 @@
-"""Suggestions for names that do not exist."""
+"""Suggestions for names and values that do not exist."""
 
 from __future__ import annotations
 
@@ -10,24 +10,64 @@ SYNONYMS = {
     "n_jobs": "threads",
     "num_threads": "threads",
     "penalty": "reg",
+    "regularization": "reg",
+    "regularizer": "reg",
     "max_passes": "max_iter",
     "sample_weights": "sample_weight",
     "init": "warm_start",
+    "gpu": "cuda",
+    "svm": "hinge",
+    "log": "logistic",
+    "logloss": "logistic",
+    "mse": "squared",
+    "mae": "absolute",
+    "lasso": "l1",
+    "ridge": "l2",
 }
-"""Names that other libraries give to arguments; no letters of theirs suggest ours."""
+"""Arguments and values of other libraries, and what they are called here: similar letters find none."""
+
+_MAX_BEGUN = 3  # names that a message lists because what was found is their beginning
+_MAX_CLOSE = 2  # names that a message lists because they are spelt alike
+_MIN_SIMILARITY = 0.7  # of `difflib`, from which names are spelt alike
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that may be meant: a synonym, else names that begin so, else similar ones.
+
+    Examples
+    --------
+    >>> nearest("--lambd", ["--lambda", "--lambdas", "--loss"])
+    ['--lambda', '--lambdas']
+    >>> nearest("elasticnet", ["l1", "l2", "elastic_net"]), nearest("lasso", ["l1", "l2", "elastic_net"])
+    (['elastic_net'], ['l1'])
+    """
+    import difflib  # only in errors
+
+    names = list(known)
+    if SYNONYMS.get(name) in names:
+        return [SYNONYMS[name]]
+    begun = [other for other in names if len(name.strip("-")) > 1 and other.startswith(name)]
+    return sorted(begun)[:_MAX_BEGUN] or difflib.get_close_matches(name, names, _MAX_CLOSE, _MIN_SIMILARITY)
+
+
+def did_you_mean(names: Iterable[str]) -> str:
+    """Return the end of a message that suggests names; "" if there are none.
+
+    Examples
+    --------
+    >>> did_you_mean(["--lambda", "--lambdas"]), did_you_mean([])
+    ('; did you mean --lambda or --lambdas?', '')
+    """
+    listed = " or ".join(names)
+    return f"; did you mean {listed}?" if listed else ""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message that suggests the known name that is meant; "" if none is near.
+    """Return the end of a message that suggests the known Python names that may be meant.
 
     Examples
     --------
     >>> suggest("max_itr", ["tol", "max_iter"]), suggest("n_jobs", ["threads"]), suggest("xyz", ["tol"])
     ("; did you mean 'max_iter'?", "; did you mean 'threads'?", '')
     """
-    import difflib  # only in errors
-
-    names = list(known)
-    meant = SYNONYMS.get(name)
-    close = [meant] if meant in names else difflib.get_close_matches(name, names, 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return did_you_mean(map(repr, nearest(name, known)))

@@ -12,6 +12,7 @@ import numpy as np
 
 from bmrm.base import arguments
 from bmrm.base.labels import Labels, comparable, label_vector
+from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
 
@@ -116,8 +117,7 @@ def fill_idle_labels(y: Any, n_samples: int, weights: Vector | None) -> Any:
     rows = np.where(weights > 0.0, np.arange(n_samples), np.argmax(weights > 0.0))
     if isinstance(y, (list, tuple)):
         return y if len(y) != n_samples else [y[i] for i in rows.tolist()]
-    if arguments.is_sparse(y):
-        y = y.tocsr()
+    y = as_scipy("labels", y).tocsr() if arguments.is_sparse(y) else arguments.read_foreign("labels", y)
     if not hasattr(y, "shape") or y.shape[:1] != (n_samples,):
         return y  # a later check reports the wrong shape
     return y.iloc[rows] if hasattr(y, "iloc") else y[rows]

@@ -67,6 +67,12 @@ GRAPH_MEANINGS = {
     Exit.LIMIT: "a limit was hit before convergence (iterations, time, precision); the scores are written",
     Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); the scores so far are written",
 }
+CLUSTER_MEANINGS = {
+    Exit.OK: "success: converged, or labels by given centres",
+    **COMMON_MEANINGS,
+    Exit.LIMIT: "a limit was hit before convergence (iterations, time, precision); results are written",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); the best clusters so far are written",
+}
 BENCH_MEANINGS = {
     Exit.OK: "success",
     **COMMON_MEANINGS,

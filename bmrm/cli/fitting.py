@@ -62,7 +62,7 @@ def penalty_arguments(options: TrainOptions, n_features: int, zero_based: bool |
     if prior is not None:
         check_numbering("--prior", prior.zero_based, zero_based)
         w = _widened("--prior", prior, n_features)
-        prior = dataclasses.replace(prior, w=w, feature_names=None)  # text has no names
+        prior = dataclasses.replace(prior, w=w, feature_names=None)  # the reader has compared them
     return {
         "l1_ratio": options.l1_ratio,
         "positive": options.positive,
@@ -188,6 +188,7 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
                 tol_kind=options.tol_kind,
             ),
             zero_based=data.zero_based,
+            feature_names=data.feature_names,
             training=TrainingData(*dataset.shape, dataset.nnz, data.checksum),
             thresholds=None if thresholds is None else tuple(map(float, thresholds)),
         )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.exits import GRAPH_MEANINGS, Exit, check_apart, epilog, reading, run, run_command
 from bmrm.cli.launch import launched
 from bmrm.cli.ranks import fail_together, is_first
-from bmrm.errors import Interrupted, ParameterError, escape_unprintable
+from bmrm.cli.results import best_so_far, print_json, showing
+from bmrm.errors import ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
     import argparse
@@ -146,7 +146,7 @@ def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
         return _dry_run(options, interrupts, group)
     from bmrm.graph import read_graph
 
-    with interrupts.opened(), _showing(options, f"reading {options.edges}"), reading(options.edges):
+    with interrupts.opened(), showing(options, f"reading {options.edges}"), reading(options.edges):
         found = read_graph(
             options.edges,
             format=options.format,
@@ -237,20 +237,10 @@ def _check(options: argparse.Namespace) -> None:
             raise ParameterError(f"-o {options.output}: expected a file *.tsv, *.npz or *.parquet")
         check_apart(options.output, {"EDGES": options.edges})
     if options.plot is not None:
-        from bmrm.base.figures import require_matplotlib
+        from bmrm.base.figures import check_suffix
 
-        require_matplotlib()
+        check_suffix(options.plot)
         check_apart(options.plot, {"EDGES": options.edges})
-
-
-@contextlib.contextmanager
-def _showing(options: argparse.Namespace, what: str) -> Iterator[None]:
-    """Show on the terminal what takes long."""
-    from bmrm.base.progress import ProgressLine, Step
-
-    line = ProgressLine(sys.stderr, every_step=False, quiet=options.quiet or options.json)
-    with line.show_during(lambda: Step((what,))):
-        yield
 
 
 def _progress(options: argparse.Namespace) -> tuple[ProgressLine, Callable[[Progress], object]]:
@@ -282,7 +272,7 @@ def _rank(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     if options.seeds is not None:
         with fail_together(group):
             seeds = dict.fromkeys(_nodes("--seeds", options.seeds, found), 1.0)
-    ranking = _best(
+    ranking = best_so_far(
         lambda: pagerank(
             found,
             0.85 if options.damping is None else options.damping,
@@ -298,7 +288,7 @@ def _rank(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     if options.plot is not None:
         _plot(options, found, group, ranking.scores, "PageRank")
     if options.json:
-        _print_json(
+        print_json(
             {
                 **_facts(
                     ranking, "error_bound", "residual", "proven", "n_iter", "n_products", "status", "seconds"
@@ -324,7 +314,7 @@ def _walk(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     line, show = _progress(options)
     with fail_together(group):
         queries = _nodes("--queries", options.queries, found)
-    walks = _best(
+    walks = best_so_far(
         lambda: random_walk(
             found,
             queries,
@@ -345,7 +335,7 @@ def _walk(options: argparse.Namespace, found: Graph, group: Group | None) -> int
             {"query": query, "status": status, "error_bound": float(bound), "proven": int(proven), "top": top}
             for query, status, bound, proven, top in columns
         ]
-        _print_json({"queries": each, "n_products": walks.n_products, "seconds": walks.seconds})
+        print_json({"queries": each, "n_products": walks.n_products, "seconds": walks.seconds})
     else:
         for number, query in enumerate(walks.queries):
             print(f"from {escape_unprintable(str(query))}: {walks.status[number]}")
@@ -359,8 +349,8 @@ def _hits(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     from bmrm.base.tables import format_table
     from bmrm.graph import hits
 
-    with _showing(options, "hubs and authorities"):
-        scores = _best(lambda: hits(found, **_limits(options)))
+    with showing(options, "hubs and authorities"):
+        scores = best_so_far(lambda: hits(found, **_limits(options)))
     if options.output is not None:
         _write(group, lambda: scores.save(options.output))
     if options.plot is not None:
@@ -368,7 +358,7 @@ def _hits(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     sides = [scores.top(options.top, what) for what in ("authorities", "hubs")]
     if options.json:
         names = "singular_value", "gap", "residual", "error_estimate", "unique", "n_iter", "status", "seconds"
-        _print_json({**_facts(scores, *names), "authorities": sides[0], "hubs": sides[1]})
+        print_json({**_facts(scores, *names), "authorities": sides[0], "hubs": sides[1]})
     else:
         rows = [
             [str(rank), _text(one[0]), f"{one[1]:.6g}", _text(other[0]), f"{other[1]:.6g}"]
@@ -389,7 +379,7 @@ def _info(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     """Print figures of the graph."""
     report = found.report()
     if options.json:
-        _print_json(report)
+        print_json(report)
     else:
         width = max(map(len, report))
         for name, value in report.items():
@@ -403,16 +393,6 @@ _TASKS: dict[str, Callable[[argparse.Namespace, Graph, Group | None], int]] = {
     "hits": _hits,
     "info": _info,
 }
-
-
-def _best(solve: Callable[[], Any]) -> Any:
-    """Return a result, the best so far after an interrupt."""
-    try:
-        return solve()
-    except Interrupted as stop:
-        if stop.result is None:
-            raise
-        return stop.result
 
 
 def _nodes(what: str, given: str, found: Graph) -> list[Any]:
@@ -450,12 +430,6 @@ def _facts(result: Any, *names: str) -> dict[str, Any]:
     return {
         key: finite_or_none(value) if isinstance(value, float) else value for key, value in values.items()
     }
-
-
-def _print_json(report: dict[str, Any]) -> None:
-    import json
-
-    print(json.dumps(report, allow_nan=False))
 
 
 def _print_table(top: list[tuple[Any, float]], bound: float, proven: int) -> None:

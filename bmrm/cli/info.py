@@ -89,7 +89,7 @@ def _facts(path: str, top: int) -> dict[str, Any]:
         "format": _format(metadata),
         "library_version": model.library_version or None,
         "checksum": checksum,
-        "data": _data(metadata),
+        "data": _data(metadata, model),
         "task": model.task,
         "loss": {"name": model.loss, **model.loss_params},
         "reg": {"name": model.reg, **model.reg_params},
@@ -123,9 +123,15 @@ def _format(metadata: Mapping[str, str]) -> str:
     return "checkpoint" if "bmrm_checkpoint" in metadata else "bmrm"
 
 
-def _data(metadata: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return what a checkpoint says of its data; None if the file does not say."""
+def _data(metadata: Mapping[str, str], model: Model) -> dict[str, Any] | None:
+    """Return what the file says of the data, a checkpoint with its checksums; None if it says nothing."""
     import json
+
+    trained = model.training
+    if "bmrm_checkpoint" not in metadata:
+        if trained is None:
+            return None
+        return {"rows": trained.rows, "nnz": trained.values, "text_checksum": trained.text_checksum}
 
     try:
         problem = json.loads(metadata["bmrm_checkpoint"])
@@ -135,7 +141,7 @@ def _data(metadata: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 def _top(model: Model, number: int) -> list[dict[str, Any]]:
-    """Return the largest weights by size, with the number of the feature in the text and its class."""
+    """Return the largest weights by size, each with the number and name of its feature, and its class."""
     import numpy as np
 
     sizes = abs(model.w).ravel()
@@ -145,7 +151,10 @@ def _top(model: Model, number: int) -> list[dict[str, Any]]:
     first = 0 if model.zero_based else 1
     found = []
     for place in order.tolist():
-        weight: dict[str, Any] = {"feature": place // columns + first}
+        feature = place // columns
+        weight: dict[str, Any] = {"feature": feature + first}
+        if model.feature_names is not None:
+            weight["name"] = model.feature_names[feature]
         if model.w.ndim == 2 and model.classes is not None:
             weight["class"] = model.classes[place % columns]
         found.append({**weight, "weight": float(model.w.ravel()[place])})
@@ -154,8 +163,9 @@ def _top(model: Model, number: int) -> list[dict[str, Any]]:
 
 def _label_text(label: Any) -> str:
     from bmrm.base.units import number_text
+    from bmrm.errors import escape_unprintable
 
-    return number_text(label) if isinstance(label, float) else str(label)
+    return number_text(label) if isinstance(label, float) else escape_unprintable(str(label))
 
 
 def _text(found: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from bmrm.base.columns import check_names
 from bmrm.base.progress import ProgressLine, Step, print_log
 from bmrm.cli.exits import reading
 from bmrm.errors import DataError, ParameterError, escape_unprintable
@@ -19,13 +20,15 @@ from bmrm.errors import DataError, ParameterError, escape_unprintable
 if TYPE_CHECKING:
     from bmrm.cli.options import TrainOptions
     from bmrm.distributed import Group
-    from bmrm.io import Data
+    from bmrm.io import Data, Labels
     from bmrm.io._svmlight import Land
+    from bmrm.io.text import LabelKind
     from bmrm.linear.models.checkpoint import Checkpoint
     from bmrm.linear.models.model import Model
     from bmrm.matrix.dataset import Dataset
 
 ZERO_BASED: dict[str, bool | Literal["auto"]] = {"auto": "auto", "yes": True, "no": False}
+LABEL_SET_TASKS = ("multilabel", "label_ranking")  # their rows may have several labels or none
 _MAX_COST_LINE_BYTES = 1 << 20  # a line of a cost matrix
 _MAX_NUMBER_LINE_BYTES = 4096  # a line with one number, of an untrusted file
 
@@ -48,35 +51,66 @@ def read(options: TrainOptions, land: Land | None = None) -> Data:
             cache=options.cache,
             query_id=losses.LOSSES[options.loss].needs_groups,
             land=land,
+            labels=label_kind(options.text_labels),
         )
-    return with_labels(data, options.labels)
+    data = with_labels(data, options.labels, text=options.text_labels)
+    if losses.LOSSES[options.loss].task in LABEL_SET_TASKS:
+        data.y = split_texts(data.y)
+    _check_columns(options, data)
+    return data
+
+
+def _check_columns(options: TrainOptions, data: Data) -> None:
+    """Raise if a model that the options name was trained on columns with other names than the data's."""
+    if data.feature_names is not None:
+        for option, path in (("--warm-start", options.warm_start), ("--prior", options.prior)):
+            model = model_of(path)
+            if model is not None:
+                check_names(option, model.feature_names, data.feature_names)
+
+
+def label_kind(text: bool) -> LabelKind:
+    """Return how `bmrm.io` is to read labels."""
+    return "text" if text else "numbers"
+
+
+def split_texts(y: Labels | None) -> Any:
+    """Split texts that list several labels of a row, joined by commas; return other labels as they are."""
+    if not isinstance(y, np.ndarray) or y.dtype.kind != "U":
+        return y
+    rows = [tuple(text.split(",")) for text in y.tolist()]
+    for row, labels in enumerate(rows):
+        if not all(labels):
+            found = escape_unprintable(",".join(labels))
+            raise DataError(f"labels: row {row + 1} has {found!r}, expected labels joined by commas")
+    return rows
 
 
 def reading_step(path: str, verb: Callable[[], str] = lambda: "reading") -> Callable[[], Step]:
     """Return a function that makes the progress line of reading a file, from now on.
 
-    The share of bytes parsed is known for plain text; compressed text and pipes have no known length.
+    The share is that of the bytes parsed, or of the compressed bytes; pipes have no known length.
     """
-    from bmrm.io._svmlight import parsed_bytes
-
-    before, size, name = parsed_bytes(), _plain_size(path), escape_unprintable(path)
+    count, size = _count_and_size(path)
+    before, name = count(), escape_unprintable(path)
 
     def step() -> Step:
-        done = parsed_bytes() - before
+        done = count() - before
         return Step((f"{verb()} {name}",), min(1.0, done / size) if size and done else None)
 
     return step
 
 
-def _plain_size(path: str) -> int:
-    """Return the size of a regular file that is not compressed; 0 for anything else."""
-    from bmrm.io.sources import open_source
+def _count_and_size(path: str) -> tuple[Callable[[], int], int]:
+    """Return a count of bytes that rises while a regular file is read, and its size; 0 for anything else."""
+    from bmrm.io._svmlight import parsed_bytes
+    from bmrm.io.sources import open_source, unpacked_bytes
 
     with contextlib.suppress(OSError, DataError):
         if path != "-" and os.path.isfile(path):
             with open_source(path) as source:
-                return source.size if source.is_plain else 0
-    return 0
+                return unpacked_bytes if source.compressed else parsed_bytes, source.size
+    return parsed_bytes, 0
 
 
 def read_shown(options: TrainOptions) -> Data:
@@ -86,14 +120,35 @@ def read_shown(options: TrainOptions) -> Data:
         return read(options)
 
 
-def with_labels(data: Data, path: str | None) -> Data:
-    """Add the labels of a file, one number per line, to data that have none."""
+def with_labels(data: Data, path: str | None, *, text: bool) -> Data:
+    """Add the labels of a file, one number or ``text`` per line, to data that have none."""
     if path is None:
         return data
     if data.y is not None:
         raise DataError("--labels: found labels in DATA too, expected none there")
-    data.y = numbers(path, data.X.shape[0], "label", "rows", low=-np.inf)
+    rows = data.X.shape[0]
+    data.y = _texts(path, rows) if text else numbers(path, rows, "label", "rows", low=-np.inf)
     return data
+
+
+def _texts(path: str, rows: int) -> npt.NDArray[np.str_]:
+    """Read labels that are text, one per line."""
+    found = []
+    for number, line in _lines(path, _MAX_NUMBER_LINE_BYTES):
+        try:
+            found.append(line.decode().strip())
+        except UnicodeDecodeError:
+            raise DataError(
+                f"{escape_unprintable(path)}:{number}: found bytes that are not UTF-8, expected a label"
+            ) from None
+        if not found[-1] or "\0" in found[-1]:
+            what = "a null character" if found[-1] else "an empty line"
+            raise DataError(f"{escape_unprintable(path)}:{number}: found {what}, expected a label")
+    if len(found) != rows:
+        raise DataError(
+            f"{escape_unprintable(path)}: found {len(found)} labels, expected one for each of the {rows} rows"
+        )
+    return np.array(found, dtype=str)
 
 
 def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Dataset]:
@@ -120,7 +175,7 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
             dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data))
             if landing.used and (options.checkpoint or options.resume):
                 dataset.take_checksum(data.X)
-    dataset.zero_based = data.zero_based
+    dataset.zero_based, dataset.feature_names = data.zero_based, data.feature_names
     data.seconds["resident"] = time.perf_counter() - began
     return data, dataset
 
@@ -131,9 +186,26 @@ def placement(options: TrainOptions, data: Data) -> dict[str, Any]:
     return {"sample_weight": weights, **_besides_weights(options, data)}
 
 
+def class_weights(options: TrainOptions, y: Labels | None) -> dict[Any, float] | str | None:
+    """Return the weights of classes by labels of the type of ``y``."""
+    given = options.class_weight
+    if not isinstance(given, dict) or (isinstance(y, np.ndarray) and y.dtype.kind == "U"):
+        return given
+    weights = {}
+    for label, weight in given.items():
+        number = _number(label.encode())
+        if np.isnan(number):
+            raise ParameterError(
+                f"--class-weight: found label {escape_unprintable(label)}, expected a number like the labels "
+                "of DATA (--text-labels reads words)"
+            )
+        weights[number] = weight
+    return weights
+
+
 def _besides_weights(options: TrainOptions, data: Data) -> dict[str, Any]:
     return {
-        "class_weight": options.class_weight,
+        "class_weight": class_weights(options, data.y),
         "groups": data.qid,
         "device": options.device,
         "threads": options.threads,
@@ -155,7 +227,10 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
             dtype=options.dtype,
             threads=options.threads,
             query_id=losses.LOSSES[options.loss].needs_groups,
+            labels=label_kind(options.text_labels),
         )
+    if losses.LOSSES[options.loss].task in LABEL_SET_TASKS:
+        data.y = split_texts(data.y)
     began = time.perf_counter()
     columns = data.X.shape[1]
     with group.together():

@@ -1,7 +1,6 @@
 """``bmrm-train -s`` on more than two classes: LIBLINEAR trains one class after another against the rest.
 
-All problems share one resident matrix; only labels and weights differ. As in LIBLINEAR the weight of a class
-(``-wi``) counts in its own problem, and the rest has weight 1 there. Each problem has its own certificate.
+As in LIBLINEAR the weight of a class (``-wi``) counts in its own problem, and the rest has weight 1 there.
 The model is written in LIBLINEAR's text, with one column per class.
 """
 
@@ -22,7 +21,7 @@ from bmrm.base.progress import ProgressLine, Step, logarithmic_share, print_log,
 from bmrm.base.tables import format_table
 from bmrm.base.units import finite_or_none, number_text, time_text
 from bmrm.cli.fitting import solver_arguments, start_of
-from bmrm.cli.loading import model_of, numbers
+from bmrm.cli.loading import class_weights, model_of, numbers
 from bmrm.cli.observer import words_of
 from bmrm.cli.options import DEFAULT_FOLDS
 from bmrm.cli.outcome import exit_code
@@ -32,6 +31,7 @@ from bmrm.cli.storing import DOUBLE, Stored
 from bmrm.errors import DataError, Interrupted, ParameterError, escape_unprintable
 from bmrm.linear.models import metrics
 from bmrm.linear.models.model import Model
+from bmrm.linear.selection.one_against_rest import class_problems, solve_each
 from bmrm.linear.selection.select import LAMS
 from bmrm.losses.labels import encode
 from bmrm.matrix.row_weights import lam_from_c
@@ -72,25 +72,25 @@ class Classes:
         if options.class_weight == "balanced":
             raise ParameterError("--class-weight: found balanced, expected weights of classes with -s")
         rows = dataset.shape[0]
-        self.options, self._dataset = options, dataset
+        self.options = options
         self.codes, labels = encode(dataset.y, rows, losses.get("multiclass"), dataset.weights)
         assert labels is not None
         self.labels = labels
+        if labels.dtype.kind == "U":
+            raise DataError("-s: found text as labels, expected 32-bit integers for LIBLINEAR's model")
+        own = class_weights(options, labels) or {}
+        assert isinstance(own, dict)
+        self._factors = [own.get(label, 1.0) for label in labels.tolist()]
         given = numbers(options.sample_weight, rows, "weight", "rows")
         self.weights = np.ones(rows) if given is None else given
+        self._dataset = copy.copy(dataset)
+        self._dataset.weights = self.weights
         for label in labels.tolist():
             if not float(label).is_integer() or abs(label) >= 2**31:
                 raise DataError(f"-s: found label {label:g}, expected a 32-bit integer for LIBLINEAR's model")
 
     def __iter__(self) -> Iterator[Dataset]:
-        own = self.options.class_weight or {}
-        assert isinstance(own, dict)
-        for code, label in enumerate(self.labels.tolist()):
-            part, mine = copy.copy(self._dataset), self.codes == code
-            part.y = np.where(mine, 1.0, -1.0)
-            part.coded = part.y, np.array([-1.0, 1.0])
-            part.weights = np.where(mine, own.get(label, 1.0) * self.weights, self.weights)
-            yield part
+        return class_problems(self._dataset, self.codes, len(self), factors=self._factors)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -113,14 +113,7 @@ def train(stored: Stored, path: str, interrupts: Interrupts, started: float, **m
         if stored.zero_based:
             raise ParameterError("-s: found features numbered from 0, expected them from 1 as in LIBLINEAR")
     loaded = time.perf_counter()
-    results: list[Result] = []
-    line = ProgressLine(sys.stderr, every_step=options.verbose > 0, quiet=options.quiet)
-    try:
-        with print_log(options.verbose):
-            for part, start in zip(classes, warm, strict=True):
-                results.append(_solve(options, part, start, line, len(results), classes, loaded))
-    finally:
-        line.clear()
+    results = _solve(classes, warm, dataset)
     trained = time.perf_counter()
     Model(
         w=np.column_stack([result.w for result in results]),
@@ -147,32 +140,26 @@ def _starts(options: TrainOptions, classes: Classes, dataset: Dataset) -> list[A
     return [np.ascontiguousarray(column) for column in start.T]
 
 
-def _solve(
-    options: TrainOptions,
-    part: Dataset,
-    start: Any,
-    line: ProgressLine,
-    number: int,
-    classes: Classes,
-    began: float,
-) -> Result:
-    from bmrm.linear.solve import solve
+def _solve(classes: Classes, starts: list[Any], dataset: Dataset) -> list[Result]:
+    """Solve the problems of all classes, and show progress."""
+    options, count = classes.options, len(classes)
+    first_gaps: dict[int, float] = {}
+    line = ProgressLine(sys.stderr, every_step=options.verbose > 0, quiet=options.quiet)
+    labels = [number_text(label) for label in classes.labels]
 
-    arguments = solver_arguments(options, part.shape[1], part.zero_based)
-    arguments["max_time"] = max(arguments["max_time"] - (time.perf_counter() - began), 1e-9)
-    label, count, first_gap = number_text(classes.labels[number]), len(classes), math.inf
-
-    def show(state: Progress) -> None:
-        nonlocal first_gap
-        first_gap = first_gap if math.isfinite(first_gap) else state.gap
-        words = (f"class {label} ({number + 1} of {count})", *words_of(state))
-        share = logarithmic_share(first_gap, state.gap, state.tol) or 0.0
+    def show(number: int, state: Progress) -> None:
+        if math.isfinite(state.gap):
+            first_gaps.setdefault(number, state.gap)
+        words = (f"class {labels[number]} ({number + 1} of {count})", *words_of(state))
+        share = logarithmic_share(first_gaps.get(number, math.inf), state.gap, state.tol) or 0.0
         line.update(lambda: Step(words, (number + share) / count))
 
+    arguments = solver_arguments(options, dataset.shape[1], dataset.zero_based)
     try:
-        return solve(part, warm_start=start, callback=show, **arguments)
-    except Interrupted:
-        raise Interrupted from None
+        with print_log(options.verbose):
+            return solve_each(classes, starts, callback=show, **arguments)
+    finally:
+        line.clear()
 
 
 def cross_validate(options: TrainOptions, dataset: Dataset, dtype: str) -> Exit:

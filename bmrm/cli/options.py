@@ -12,9 +12,9 @@ import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
-from bmrm.base.units import number_text
+from bmrm.base.suggestions import did_you_mean, nearest
 from bmrm.cli.exits import TRAIN_MEANINGS, epilog
-from bmrm.cli.parsing import CommandParser, integer, positive, real
+from bmrm.cli.parsing import CommandParser, integer, is_number, positive, real
 from bmrm.cli.solver_types import SOLVER_TYPES, translate
 from bmrm.errors import ParameterError
 
@@ -44,7 +44,7 @@ class TrainOptions:
     bias: float = -1.0
     intercept: bool = False
     costs: str | None = None
-    class_weight: dict[float, float] | str | None = None
+    class_weight: dict[str, float] | str | None = None
     sample_weight: str | None = None
     solver: str = "ocas"
     tol: float = 1e-3
@@ -64,6 +64,7 @@ class TrainOptions:
     format: str = "auto"
     label: str | None = None
     labels: str | None = None
+    text_labels: bool = False
     drop: tuple[str, ...] = ()
     n_features: int | None = None
     zero_based: str = "auto"
@@ -105,10 +106,6 @@ class TrainOptions:
         options["lambda"] = options.pop("lam")
         options["drop"] = list(self.drop)
         options["verbose"] = self.verbose if self.verbose > 1 else self.verbose == 1
-        if isinstance(self.class_weight, dict):
-            options["class_weight"] = {
-                number_text(label): weight for label, weight in self.class_weight.items()
-            }
         return {name.replace("_", "-"): value for name, value in options.items()}
 
 
@@ -131,7 +128,7 @@ def parse(argv: Sequence[str]) -> TrainOptions:
     --------
     >>> options = parse(["-c", "2", "-w-1", "0.5", "--loss", "logistic", "a9a"])
     >>> options.cost, options.class_weight, options.loss, options.data
-    (2.0, {-1.0: 0.5}, 'logistic', 'a9a')
+    (2.0, {'-1': 0.5}, 'logistic', 'a9a')
     """
     parser = build_parser()
     given = _namespace(parser, argv)
@@ -395,6 +392,12 @@ def build_parser() -> CommandParser:
 
     data = parser.add_argument_group("data and machine")
     add_format(data)
+    _add(
+        data,
+        "--text-labels",
+        action="store_true",
+        help="labels are text: the first word of a line (CSV and Parquet: automatic if some are no numbers)",
+    )
     _add(data, "--n-features", type=integer(1), metavar="N", help="number of features (default: as found)")
     _add(data, "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0")
     _add(data, "--cache", action=argparse.BooleanOptionalAction, help="keep a binary copy next to the text")
@@ -466,7 +469,7 @@ def add_format(group: Any) -> None:
         help="columns of CSV or Parquet that are no features",
     )
     group.add_argument(
-        "--labels", metavar="FILE", help="labels of data without, as .mtx and .npy: one number per line"
+        "--labels", metavar="FILE", help="labels of data without, as .mtx and .npy: one per line"
     )
 
 
@@ -505,8 +508,9 @@ _DEVICES = ("auto", "cpu", "cuda")
 
 def _device(text: str) -> str:
     if text not in _DEVICES and not re.fullmatch(r"cuda:[0-9]+", text):
-        meant = "; did you mean cuda?" if text == "gpu" else f", expected {', '.join(_DEVICES)} or cuda:N"
-        raise argparse.ArgumentTypeError(f"found {text}{meant}")
+        near = [] if text.startswith("cuda:") else nearest(text, _DEVICES)
+        hint = did_you_mean(near) or f", expected {', '.join(_DEVICES)} or cuda:N"
+        raise argparse.ArgumentTypeError(f"found {text}{hint}")
     return text
 
 
@@ -534,17 +538,25 @@ _MAX_LAMBDAS = 1000
 
 
 def _spell_out_class_weights(argv: Iterable[str]) -> Iterator[str]:
-    """Replace LIBLINEAR's ``-wLABEL WEIGHT`` by ``--class-weight=LABEL=WEIGHT``."""
+    """Replace LIBLINEAR's ``-wLABEL WEIGHT`` by ``--class-weight=LABEL=WEIGHT``.
+
+    A label that is no number needs a number after it: without one, the word may be a misspelt option.
+    """
     words = iter(argv)
     for word in words:
         if word == "--":
             yield word
             yield from words
-        elif re.fullmatch(r"-w[+-]?[0-9.].*", word):
-            weight = next(words, None)
-            if weight is None:
+        elif word.startswith("-w") and word != "-w":
+            weight, is_numeric = next(words, None), re.fullmatch(r"-w[+-]?[0-9.].*", word)
+            if weight is not None and (is_numeric or is_number(weight)):
+                yield f"--class-weight={word[2:]}={weight}"
+            elif is_numeric:
                 raise ParameterError(f"{word}: expected a weight after it")
-            yield f"--class-weight={word[2:]}={weight}"
+            else:
+                yield word
+                if weight is not None:
+                    yield from _spell_out_class_weights([weight, *words])
         else:
             yield word
 
@@ -577,21 +589,23 @@ def _spell_out_levels(argv: Iterable[str]) -> Iterator[str]:
             yield word
 
 
-def _class_weights(entries: Sequence[str]) -> dict[float, float] | str:
+def _class_weights(entries: Sequence[str]) -> dict[str, float] | str:
     if "balanced" in entries:
         if len(entries) > 1:
             raise ParameterError("--class-weight: found balanced with other weights, expected it alone")
         return "balanced"
     weights = {}
     for entry in entries:
-        label, _, weight = entry.partition("=")
+        label, _, weight = entry.rpartition("=")
         try:
-            key, value = float(label), float(weight)
+            value = float(weight)
         except ValueError:
             raise ParameterError(
                 f"--class-weight: found {entry}, expected LABEL=WEIGHT or balanced"
             ) from None
+        if not label:
+            raise ParameterError(f"--class-weight: found {entry}, expected LABEL=WEIGHT or balanced")
         if not 0 < value < float("inf"):
             raise ParameterError(f"--class-weight: found weight {weight}, expected a positive number")
-        weights[key] = value
+        weights[label] = value
     return weights

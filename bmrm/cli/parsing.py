@@ -9,25 +9,17 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from bmrm.base.suggestions import did_you_mean, nearest
 from bmrm.errors import ParameterError
 
 SHELLS = ("bash", "zsh", "tcsh")
 """The shells for which ``--print-completion`` prints a script."""
 
+FILE_METAVARS = ("DATA", "MODEL", "OUT", "EDGES", "FILE", "FILE|A,B", "TOML")
+"""What the help calls values that are names of files."""
+
 FEW_CHOICES = 8
 """Maximum number of choices that a message lists if none of them is similar to what was found."""
-
-VALUE_SYNONYMS = {
-    "gpu": "cuda",
-    "svm": "hinge",
-    "log": "logistic",
-    "logloss": "logistic",
-    "mse": "squared",
-    "mae": "absolute",
-    "lasso": "l1",
-    "ridge": "l2",
-}
-"""Values of other programs, and what they are called here."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -94,13 +86,14 @@ class CommandParser(argparse.ArgumentParser):
     def _check_option(self, word: str) -> None:
         """Raise for an unknown option; argparse would blame the files after it."""
         name = word.partition("=")[0]
-        if not name.startswith("-") or name == "-" or " " in word or _is_number(word):
+        if not name.startswith("-") or name == "-" or " " in word or is_number(word):
             return
         known = self._option_string_actions
         if name in known or (not name.startswith("--") and name[:2] in known):
             return
-        near = self.synonyms.get(name) or _nearest(name, known)
-        self.error(f"{name}: found no such option" + (f"; did you mean {near}?" if near else ""))
+        long = [option for option in known if option.startswith("--")]
+        near = [self.synonyms[name]] if name in self.synonyms else nearest(name, long)
+        self.error(f"{name}: found no such option{did_you_mean(near)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise for a value that is not among the choices, and name the most similar ones."""
@@ -108,33 +101,16 @@ class CommandParser(argparse.ArgumentParser):
         if choices is None or value in choices:
             return
         names = [str(choice) for choice in choices]
-        synonym = VALUE_SYNONYMS.get(str(value))
-        near = synonym if synonym in names else _nearest(str(value), names)
-        if near or len(names) > FEW_CHOICES:
-            expected = f"did you mean {near}?" if near else f"{self.prog} --help-all lists them"
-            raise argparse.ArgumentError(action, f"found {value}; {expected}")
-        raise argparse.ArgumentError(action, f"found {value}, expected one of {', '.join(names)}")
+        hint = did_you_mean(nearest(str(value), names))
+        if not hint and len(names) > FEW_CHOICES:
+            option = "--help-all" if "--help-all" in self._option_string_actions else "--help"
+            hint = f"; {self.prog} {option} lists them"
+        hint = hint or f", expected one of {', '.join(names)}"
+        raise argparse.ArgumentError(action, f"found {value}{hint}")
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage, so that an error stays one line."""
         raise ParameterError(f"{message} (see {self.prog} --help)")
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    """Return the most similar names for a message: those that the name begins, else those spelt alike.
-
-    Examples
-    --------
-    >>> _nearest("--lambd", ["--lambda", "--lambdas", "--loss"])
-    '--lambda or --lambdas'
-    >>> _nearest("elasticnet", ["l1", "l2", "elastic_net"])
-    'elastic_net'
-    """
-    import difflib  # only in errors
-
-    known = [other for other in names if len(other) > 2 or not other.startswith("-")]
-    begun = [other for other in known if len(name.strip("-")) > 1 and other.startswith(name)]
-    return " or ".join(sorted(begun)[:3] or difflib.get_close_matches(name, known, n=2, cutoff=0.7))
 
 
 def _help_formatter() -> type[argparse.HelpFormatter]:
@@ -171,16 +147,27 @@ class _PrintCompletion(argparse.Action):
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, shell: Any, *_: object
     ) -> None:
         try:
-            import shtab
+            print(completion_script(parser, shell), end="")
         except ImportError:
             raise ParameterError(
                 "--print-completion: needs the package shtab (pip install bmrm[cli])"
             ) from None
-        print(shtab.complete(parser, shell))
         parser.exit()
 
 
-def _is_number(word: str) -> bool:
+def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
+    """Return the script with which a shell completes options, choices and names of files."""
+    import shtab
+
+    for action in parser._actions:
+        if action.metavar in FILE_METAVARS:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    script: str = shtab.complete(parser, shell)
+    return script.rstrip("\n") + "\n"
+
+
+def is_number(word: str) -> bool:
+    """Return whether a word is a number, as Python reads it."""
     try:
         float(word)
     except ValueError:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     Dense = npt.NDArray[np.floating[Any]]
 
 PROGRAM = "bmrm-predict"
-_LABEL_SET_TASKS = ("multilabel", "label_ranking")  # their rows may have several labels or none
 _CHUNK_ROWS = 1 << 16  # rows of a dense array that are read at a time, and lines that are formatted at a time
 
 
@@ -162,7 +161,7 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
             values = model.decision_function(X, threads=options.threads)
             for start in range(0, len(values), _CHUNK_ROWS):
                 _write(out, model, values[start : start + _CHUNK_ROWS], options)
-            if y is not None and model.label_type != "str":
+            if y is not None:
                 scores.update(metrics.scored(model, values), y)
                 if fit is not None and not isinstance(y, list):
                     fit.update(model.probabilities(values), y)
@@ -214,12 +213,12 @@ def _chunks(
     options: argparse.Namespace, model: Model, base: _Base
 ) -> Iterator[tuple[Csr | Dense, Labels | None]]:
     """Read the rows in chunks; a format other than text and row-major dense arrays is read at once."""
-    from bmrm.cli.loading import with_labels
+    from bmrm.cli.loading import LABEL_SET_TASKS, label_kind, with_labels
     from bmrm.io import Csr, is_text, iter_svmlight, read_data
     from bmrm.io.formats import iter_dense_rows
     from bmrm.io.sources import open_source
 
-    zero_based = _zero_based(options, model)
+    zero_based, text = _zero_based(options, model), model.label_type == "str"
     named = options.label is not None or bool(options.drop)
     chunks: Iterator[Dense] | None = None
     with reading(options.data):
@@ -229,7 +228,8 @@ def _chunks(
                 zero_based=zero_based,
                 dtype="float64",
                 threads=options.threads,
-                one_label=model.task not in _LABEL_SET_TASKS,
+                labels=label_kind(text),
+                one_label=model.task not in LABEL_SET_TASKS,
                 numbered=base.numbered,
             ):
                 yield X, _checked(y, model, X)
@@ -249,8 +249,10 @@ def _chunks(
             zero_based=zero_based,
             dtype=None,
             threads=options.threads,
+            labels=label_kind(text),
         )
-    data = with_labels(data, options.labels)
+    _check_columns(model, data, options.data)
+    data = with_labels(data, options.labels, text=text)
     base.numbered(data.zero_based)
     labels = _labels(data, model)
     if isinstance(data.X, Csr):
@@ -259,6 +261,21 @@ def _chunks(
     for start in range(0, data.X.shape[0], _CHUNK_ROWS):
         rows = slice(start, start + _CHUNK_ROWS)
         yield data.X[rows], None if labels is None else labels[rows]
+
+
+def _check_columns(model: Model, data: Data, path: str) -> None:
+    """Raise for a table whose columns are not those of training, in their order."""
+    from bmrm.base.columns import check_names
+
+    name = escape_unprintable(path)
+    known = None if model.feature_names is None else set(model.feature_names)
+    for column in data.feature_names or ():
+        if known is not None and column not in known:
+            raise DataError(
+                f"{name}: found the column {column!r}, expected those of training "
+                "(--label or --drop excludes it)"
+            )
+    check_names(name, model.feature_names, data.feature_names)
 
 
 def _read_ranking(options: argparse.Namespace, model: Model) -> Data:
@@ -287,7 +304,12 @@ def _labels(data: Data, model: Model) -> Labels | None:
 
 
 def _checked(y: Labels, model: Model, X: Csr | Dense) -> Labels:
-    if isinstance(y, list) and model.task not in _LABEL_SET_TASKS:
+    from bmrm.cli.loading import LABEL_SET_TASKS, split_texts
+
+    if model.task in LABEL_SET_TASKS:
+        sets: Labels = split_texts(y)
+        return sets
+    if isinstance(y, list):
         from bmrm.io.csr import Csr
         from bmrm.io.text import NO_PAIRS
 

@@ -50,7 +50,7 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
         if options.calibrate is not None and make_loss(options).task != "binary":
             raise ParameterError(f"--calibrate: found loss {options.loss}, expected one for two classes")
         if options.plot is not None:
-            from bmrm.linear.plots import check_suffix
+            from bmrm.base.figures import check_suffix
 
             check_suffix(options.plot)
         data, dtype = loaded(read_shown, options, first_type(options))

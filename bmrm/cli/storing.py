@@ -159,6 +159,7 @@ class Stored:
     ) -> None:
         self.options, self.data, self.dataset, self.dtype, self.group = options, data, dataset, dtype, group
         self.zero_based, self.checksum = data.zero_based, data.checksum
+        self.feature_names = data.feature_names
         self.files: list[tuple[int, int]] = []
         self._penalty: Regularizer | None = None
 
@@ -251,7 +252,9 @@ class Trained(NamedTuple):
             rounding=self.rounding,
         )
         training = dataclasses.replace(model.training, text_checksum=self.stored.checksum)
-        return dataclasses.replace(model, certificate=noted, training=training)
+        return dataclasses.replace(
+            model, certificate=noted, training=training, feature_names=self.stored.feature_names
+        )
 
 
 def _certified(options: TrainOptions, result: Result, bounds: Bounds) -> Result:

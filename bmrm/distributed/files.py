@@ -57,6 +57,7 @@ def read_rows(
     dtype: DTypeLike = "float32",
     threads: int | None = None,
     query_id: bool = False,
+    labels: str = "numbers",
 ) -> RankData:
     r"""Read this rank's part of a data file or of a set of files.
 
@@ -66,7 +67,7 @@ def read_rows(
         A file that every rank can read, of any format that `bmrm.io.read_data` knows; or a pattern such as
         ``"part-*.svm"`` of SVMlight texts, which are joined in the order of their names.
     comm : mpi4py.MPI.Comm or PETSc.Comm
-    n_features, zero_based, dtype, query_id
+    n_features, zero_based, dtype, query_id, labels
         As for `bmrm.io.read_data`.
     threads : int, optional
         Default: the cores that this rank does not share with other ranks.
@@ -94,10 +95,9 @@ def read_rows(
            [0. , 0.5]], dtype=float32)
     """
     group = comm if isinstance(comm, Group) else Group(comm)
-    check_alike(
-        group, {"n_features": n_features, "zero_based": zero_based, "dtype": dtype, "query_id": query_id}
-    )
-    grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, "error")
+    given = {"n_features": n_features, "zero_based": zero_based, "dtype": dtype, "query_id": query_id}
+    check_alike(group, given | {"labels": labels})
+    grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, "error", labels)
     threads = group.cores if threads is None else resolve_thread_count(threads)
     began = time.perf_counter()
     with group.together():

@@ -136,6 +136,22 @@ class Group:
         self._wait(self.comm.Iallgather(part, found))
         return found
 
+    def in_turn(self, length: int, step: Callable[[Vector | None], Vector]) -> Vector:
+        """Let each rank in turn make a vector of that of the rank before; return the last one on all.
+
+        ``step`` gets None on the first rank. It must not fail, since the ranks after this one wait for it.
+        """
+        before: Vector | None = None
+        if self.rank > 0:
+            before = np.empty(length)
+            self._wait(self.comm.Irecv(before, self.rank - 1))
+        found = np.ascontiguousarray(step(before), np.float64)
+        if self.rank < self.size - 1:
+            self._wait(self.comm.Isend(found, self.rank + 1))
+            found = np.empty(length)
+        self._wait(self.comm.Ibcast(found, self.size - 1))
+        return found
+
     def add_up(self, numbers: NDArray[Any]) -> None:
         """Replace a vector of float32 or float64 by its sum over the ranks, computed in float64."""
         if self.size == 1:

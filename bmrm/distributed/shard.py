@@ -151,6 +151,7 @@ class Shard(Dataset):
             max(of) for of in zip(*group.everyones((self.resolution, self.longest)), strict=True)
         )
         self._nnz: int = sum(group.everyones(self.matrix.nnz))
+        self._stored: str = min(group.everyones(super().stored))
         self.groups = freeze(self._group_numbers(groups))
         self.weights = freeze(self._weights(sample_weight, class_weight))
         own = float(self.rows[group.rank]) if self.weights is None else float(self.weights.sum())
@@ -299,7 +300,7 @@ class Shard(Dataset):
     @property
     def stored(self) -> str:
         """Type of the stored values: "float32" if it is that on any rank."""
-        return str(min(self.group.everyones(super().stored)))
+        return self._stored
 
     @property
     def first_row(self) -> int:

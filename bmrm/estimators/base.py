@@ -58,7 +58,16 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
     device: str
     gpu_mem: int | str | None
     n_jobs: int | None
-    model_: Any
+
+    model_: Any  # bmrm.Model, or a list of them, one for each class
+    coef_: Vector
+    objective_: Any  # float, or an array with one for each class; so are the next two
+    lower_bound_: Any
+    dual_gap_: Any
+    n_iter_: int
+    status_: str
+    n_features_in_: int
+    feature_names_in_: Any
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

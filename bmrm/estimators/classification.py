@@ -20,6 +20,7 @@ from bmrm.estimators.base import MATRIX, LinearEstimator
 from bmrm.estimators.progress import Report, with_callbacks
 from bmrm.estimators.selection import SelectionMixin
 from bmrm.linear.models.model import Model
+from bmrm.linear.selection.one_against_rest import class_problems, solve_each
 from bmrm.linear.selection.select import LAMS
 from bmrm.losses import Loss
 
@@ -38,6 +39,9 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
     multi_class: str = "joint"
     class_weight: Mapping[Any, float] | str | None
     costs: Any
+
+    classes_: Any
+    intercept_: Vector
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -339,10 +343,15 @@ class BMRMClassifier(_LinearClassifier):
         """Train a model for each class against the rest."""
         number = len(self.classes_)
         starts = earlier if isinstance(earlier, list) and len(earlier) == number else [None] * number
-        callback, results = report.on_pass(None), []
-        for code, start in enumerate(starts):
-            labels = np.where(codes == code, 1.0, -1.0)
-            results.append(self._solve(X, labels, loss, callback, sample_weight=weights, warm_start=start))
+        options, report_pass = self._options(loss), report.on_pass(None)
+        of_data = {name: options.pop(name) for name in ("device", "gpu_mem", "threads")}
+        results = solve_each(
+            class_problems(X, codes, number, sample_weight=weights, tol=self.tol, **of_data),
+            starts,
+            callback=None if report_pass is None else lambda _, state: report_pass(state),
+            **options,
+            **self._strength(),
+        )
         self._take(results)
         self._end(report, [result.status for result in results])
 

@@ -54,6 +54,7 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
     """
 
     tasks = ("novelty",)
+    intercept_: Vector
     offset_: Vector
     loss = "novelty"
 

@@ -21,6 +21,7 @@ class _LinearRegressor(RegressorMixin, LinearEstimator):
     """What regressors share: targets and predictions."""
 
     tasks = ("regression", "count")
+    intercept_: float
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

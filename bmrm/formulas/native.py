@@ -1,7 +1,7 @@
 """LLVM text to machine code, by llvmlite: the library that Numba compiles with.
 
 llvmlite is optional (the extra ``reductions``). Machine code is kept for the life of the process, since a
-function of it may be running in a thread.
+function of it may be running in a thread, and on disk for other processes (``object_cache.py``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 from typing import Any
 
 from bmrm.errors import BmrmError
+from bmrm.formulas import object_cache
 from bmrm.formulas.lanes import LIBRARY, NAME
 
 SPEED_LEVEL = 2
@@ -61,7 +62,12 @@ def vector_bytes() -> int:
 
 
 def compile_text(text: str) -> Any:
-    """Compile LLVM text; return the function as one of ctypes, which releases the interpreter's lock.
+    """Compile LLVM text, or find its machine code on disk.
+
+    Returns
+    -------
+    callable
+        The function as one of ctypes, which releases the interpreter's lock.
 
     Raises
     ------
@@ -72,17 +78,30 @@ def compile_text(text: str) -> Any:
 
     with _lock:
         machine = _machine()
-        try:
-            module = llvm.parse_assembly(text)
-            module.verify()
-        except RuntimeError as error:
-            raise BmrmError(f"LLVM: found {str(error).strip()}, expected valid text") from None
-        module.triple = llvm.get_default_triple()
-        module.data_layout = str(machine.target_data)
-        options = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
-        passes = llvm.create_pass_builder(machine, options)
-        passes.getModulePassManager().run(module, passes)
-        engine = llvm.create_mcjit_compiler(module, machine)
+        processor = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+        versions = f"LLVM {llvm.llvm_version_info}, level {SPEED_LEVEL}"
+        code = object_cache.load_or_make(
+            f"{versions}\n{processor}\n{text}", lambda: _make_object(text, machine)
+        )
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         _engines.append(engine)
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address(NAME))
+
+
+def _make_object(text: str, machine: Any) -> bytes:
+    """Compile LLVM text to the bytes of an object file."""
+    import llvmlite.binding as llvm
+
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise BmrmError(f"LLVM: found {str(error).strip()}, expected valid text") from None
+    module.triple = llvm.get_default_triple()
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    return bytes(machine.emit_object(module))

@@ -25,6 +25,7 @@ from bmrm.graph.memory import (
     vectors_bytes,
 )
 from bmrm.graph.peers import ALONE, Peers, total_of
+from bmrm.io.edges import ADVICE
 from bmrm.matrix.resident import default_threads
 
 DUPLICATES = ("auto", "drop", "sum", "error")
@@ -360,7 +361,7 @@ def check_options(
 def require_sort_memory(edges: int, *, weighted: bool) -> None:
     """Raise `HostMemoryError` if a graph with these edges does not fit into main memory."""
     each = SORTED_EDGE + GRAPH_EDGE + (3 * WEIGHT if weighted else 0)
-    require_memory(each * edges, f"a graph of {edges} edges", "bmrm-graph")
+    require_memory(each * edges, f"a graph of {edges} edges", ADVICE)
 
 
 def resolve_rule(duplicates: str, weight: Vector | None) -> str:

@@ -18,6 +18,7 @@ from bmrm.graph.fixed_point import Callback, FixedPoint, Goal
 from bmrm.graph.graph import Graph
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import Ranking
+from bmrm.io.edges import ADVICE
 
 METHODS = ("auto", "power", "anderson")
 
@@ -151,7 +152,7 @@ def require_room(graph: Graph, task: str, columns: int = 1) -> None:
     """
     own = graph.own.stop - graph.own.start
     with graph.peers.together():
-        require_memory(LEAST_VECTORS * 8 * own * columns, f"the vectors of {task}", "bmrm-graph")
+        require_memory(LEAST_VECTORS * 8 * own * columns, f"the vectors of {task}", ADVICE)
 
 
 def uses_weights(weighted: bool | None, graph: Graph) -> bool:

@@ -6,10 +6,8 @@ import os
 
 import numpy as np
 
-from bmrm.base.atomic import atomic_write
-from bmrm.base.figures import new_figure
+from bmrm.base.figures import new_figure, save_figure
 from bmrm.base.vectors import Indices, Vector
-from bmrm.errors import ParameterError
 
 FIGURE_SIZE_INCHES = (9.0, 4.0)
 """Width and height."""
@@ -28,6 +26,13 @@ def save_degree_rank(path: str | os.PathLike[str], in_degree: Indices, scores: V
     scores : ndarray of float64, shape (n,)
     name : str
         What the scores are.
+
+    Raises
+    ------
+    ParameterError
+        If matplotlib has no format for the suffix.
+    OSError
+        If the folder cannot be written or the disk is full.
     """
     figure = new_figure(FIGURE_SIZE_INCHES)
     by_rank, by_degree = figure.subplots(1, 2)
@@ -37,8 +42,4 @@ def save_degree_rank(path: str | os.PathLike[str], in_degree: Indices, scores: V
     shown = order[:MAX_POINTS]
     by_degree.loglog(in_degree[shown] + 1, scores[shown], ".", markersize=2)
     by_degree.set(xlabel="in-degree + 1", ylabel=name)
-    kind = os.path.splitext(os.fspath(path))[1].removeprefix(".") or "png"
-    if kind not in figure.canvas.get_supported_filetypes():
-        raise ParameterError(f"{os.fspath(path)}: found the format {kind!r}, which matplotlib cannot write")
-    with atomic_write(path) as file:
-        figure.savefig(file, format=kind)
+    save_figure(figure, path)

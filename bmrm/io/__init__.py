@@ -35,6 +35,7 @@ def read_data(
     land: Land | None = None,
     label: str | None = None,
     drop: Sequence[str] = (),
+    labels: str = "numbers",
 ) -> Data:
     r"""Read a data file of any format.
 
@@ -69,6 +70,9 @@ def read_data(
         Name of the column of labels in a table.
     drop : sequence of str, default ()
         Names of columns of a table that are no features.
+    labels : "numbers" or "text", default "numbers"
+        With ``"text"``, labels are read as text: the first word of each line of SVMlight text, or the column
+        ``label`` of a table, which is text anyway if some cell is no number.
 
     Returns
     -------
@@ -95,7 +99,7 @@ def read_data(
     """
     from bmrm.io.formats import detect_format, read_matrix_file
 
-    grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, duplicates)
+    grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, duplicates, labels)
     count = resolve_thread_count(threads)
     with open_source(path) as source:
         kind = detect_format(source, format, named=label is not None or bool(drop))

@@ -38,7 +38,10 @@ class Parsed:
     values: NDArray[np.float32] | NDArray[np.float64] | None
     """None if every value is 1."""
     labels: NDArray[np.float64]
-    """One per row, NaN for a row without a label; or those of all rows if ``label_starts`` is set."""
+    """One per row, NaN for a row without a label; or those of all rows if ``label_starts`` is set; or indices
+    of ``label_names``."""
+    label_names: list[str] | None
+    """The distinct labels in the order in which they first appear, if labels are text."""
     label_starts: NDArray[np.int64] | None
     """Row i has ``labels[label_starts[i]:label_starts[i + 1]]``; None if no row has several labels."""
     query: NDArray[np.int64] | None
@@ -64,6 +67,7 @@ def parse(
     zero_based: bool | Literal["auto"],
     largest: int,
     dtype: DTypeLike,
+    text_labels: bool,
     query_id: bool,
     sum_duplicates: bool,
     threads: int,

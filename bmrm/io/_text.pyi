@@ -1,5 +1,7 @@
 """Types of the compiled texts, which the readers parse."""
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer
@@ -11,10 +13,13 @@ PADDING: int
 LONGEST_LINE: int
 """Maximum number of bytes of a line."""
 
-class FileText:
+class Text:
+    """A text: that of a buffer, or of a file."""
+
+class FileText(Text):
     """The first ``size`` bytes of a file: a text that is read in pieces, never as a whole."""
 
-    def __init__(self, descriptor: int, size: int) -> None: ...
+    def __new__(cls, descriptor: int, size: int) -> Self: ...
     def __len__(self) -> int: ...
     def read(self, start: int, stop: int) -> bytes:
         """Return the bytes ``[start, stop)``."""
@@ -32,6 +37,7 @@ class TextError(Exception):
     line: int
     column: int
     offset: int
+    def __init__(self, name: str, line: int, column: int, offset: int) -> None: ...
 
 def read_into(descriptor: int, to: NDArray[np.uint8], offset: int) -> None:
     """Fill an array from a file, starting at an offset; raise `ChangedError` if the file is too short."""

@@ -25,13 +25,14 @@ _MAX_TEXT_SHOWN = 40
 
 
 def read_table(
-    source: Source, kind: str, label: str | None, drop: Sequence[str]
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, tuple[str, ...]]:
+    source: Source, kind: str, label: str | None, drop: Sequence[str], *, text_labels: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | NDArray[np.str_] | None, tuple[str, ...]]:
     """Read features, labels (None without ``label``) and the names of the features.
 
     - ``kind``: ``csv`` or ``parquet``
     - ``label``: name of the column of labels
     - ``drop``: names of columns that are not features
+    - ``text_labels``: whether labels are text even if they look like numbers
 
     Raise `DataError` for a missing or repeated column, values that are missing or not numbers, or a first
     line without names.
@@ -41,7 +42,7 @@ def read_table(
     except ImportError:
         raise ParameterError(f"{kind}: needs the package pyarrow (pip install bmrm[arrow])") from None
     try:
-        table = _read_csv(source) if kind == "csv" else _read_parquet(source)
+        table = _read_csv(source, label if text_labels else None) if kind == "csv" else _read_parquet(source)
     except pyarrow.ArrowException as error:
         text = " ".join(str(error).split())[:200]
         raise DataError(f"found a damaged {kind} file ({text})") from None
@@ -56,14 +57,17 @@ def read_table(
     X = np.empty((table.num_rows, len(features)))
     for j, name in enumerate(features):
         X[:, j] = _numbers(table, name)
-    y = None if label is None else _numbers(table, label)
+    y = None if label is None else _labels(table, label, as_text=text_labels)
     return X, y, tuple(features)
 
 
-def _read_csv(source: Source) -> pyarrow.Table:
+def _read_csv(source: Source, text: str | None) -> pyarrow.Table:
+    """Read a CSV; the column ``text`` is not taken for numbers."""
+    import pyarrow
     from pyarrow import csv
 
-    table = csv.read_csv(source.file)
+    types = {} if text is None else {text: pyarrow.string()}
+    table = csv.read_csv(source.file, convert_options=csv.ConvertOptions(column_types=types))
     if table.column_names and all(map(_is_number, table.column_names)):
         raise DataError(f"found the first line {_listed(table.column_names)}, expected names of columns")
     return table
@@ -78,7 +82,33 @@ def _read_parquet(source: Source) -> pyarrow.Table:
     return file.read()
 
 
-def _numbers(table: pyarrow.Table, name: str) -> NDArray[np.float64]:
+def _labels(table: pyarrow.Table, name: str, *, as_text: bool) -> NDArray[np.float64] | NDArray[np.str_]:
+    """Return the column of labels: text if its cells are, or if labels ``as_text`` are wanted."""
+    import pyarrow.types
+
+    column = _plain_column(table, name, "a label")
+    kinds = (pyarrow.types.is_string, pyarrow.types.is_large_string)
+    if as_text and (pyarrow.types.is_integer(column.type) or pyarrow.types.is_boolean(column.type)):
+        column = column.cast(pyarrow.string())
+    if not any(is_kind(column.type) for is_kind in kinds):
+        if as_text:
+            raise DataError(f"column {_quoted(name)}: found {column.type}, expected text or integers")
+        return _numbers(table, name)
+    encoded = column.dictionary_encode().unify_dictionaries()
+    texts = encoded.chunk(0).dictionary.to_pylist() if len(encoded) else []
+    for text in texts:
+        if not text or "\0" in text:
+            row = column.to_pylist().index(text) + 1
+            found = repr(text[:_MAX_TEXT_SHOWN]) if text else "no value"
+            raise DataError(f"column {_quoted(name)}: found {found} in row {row}, expected a label")
+    names = np.array(texts, dtype=str)
+    require_memory(names.dtype.itemsize * len(column), "its labels")
+    codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    return names[np.concatenate(codes).astype(np.intp)] if codes else names
+
+
+def _plain_column(table: pyarrow.Table, name: str, expected: str) -> pyarrow.ChunkedArray:
+    """Return a column without codes for its values; raise if a value is missing."""
     import pyarrow.types
 
     column = table.column(name)
@@ -86,7 +116,14 @@ def _numbers(table: pyarrow.Table, name: str) -> NDArray[np.float64]:
         column = column.cast(column.type.value_type)
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy()))
-        raise DataError(f"column {_quoted(name)}: found no value in row {row + 1}, expected a number")
+        raise DataError(f"column {_quoted(name)}: found no value in row {row + 1}, expected {expected}")
+    return column
+
+
+def _numbers(table: pyarrow.Table, name: str) -> NDArray[np.float64]:
+    import pyarrow.types
+
+    column = _plain_column(table, name, "a number")
     kinds = (pyarrow.types.is_integer, pyarrow.types.is_floating, pyarrow.types.is_boolean)
     if not any(is_kind(column.type) for is_kind in kinds):
         example = _quoted(str(column[0].as_py())) if len(column) else "nothing"

@@ -44,6 +44,7 @@ _ARRAY_DTYPES = {
     "values": ("<f4", "<f8"),
     "labels": ("<f8",),
     "label_starts": ("<i8",),
+    "label_names": ("|u1",),  # UTF-8, one per line, which the labels number
     "query": ("<i8",),
 }
 
@@ -70,6 +71,7 @@ def describe_options(grammar: Grammar) -> dict[str, Any]:
         "n_features": grammar.n_features,
         "zero_based": grammar.zero_based,
         "dtype": grammar.dtype.str,
+        "text_labels": grammar.text_labels,
         "query_id": grammar.query_id,
         "sum_duplicates": grammar.sum_duplicates,
     }
@@ -118,7 +120,9 @@ def _assemble(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header: 
     if values is not None and len(values) != len(indices):
         raise UnusableError
     y: Labels = labels
-    if starts is not None:
+    if header["options"]["text_labels"]:
+        y = _read_label_names(arrays["label_names"])[_check_codes(labels)]
+    elif starts is not None:
         _check_starts(starts, rows, len(labels))
         flat = labels.tolist()
         y = [tuple(flat[a:b]) for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)]
@@ -136,6 +140,17 @@ def _assemble(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header: 
         from_cache=True,
         rounded=header["rounded"],
     )
+
+
+def _read_label_names(stored: NDArray[np.uint8]) -> NDArray[np.str_]:
+    return np.array(stored.tobytes().decode().split("\n"))
+
+
+def _check_codes(labels: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Convert the numbers of label names to indices; `IndexError` for one beyond the last name is caught."""
+    if not (labels >= 0).all() or not np.isfinite(labels).all():
+        raise UnusableError
+    return labels.astype(np.intp)
 
 
 def _check_starts(starts: NDArray[Any], rows: int, count: int) -> None:
@@ -178,7 +193,11 @@ def _collect_arrays(data: Data) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {"indptr": X.indptr, "indices": X.indices}
     if X.data is not None:
         arrays["values"] = X.data
-    if isinstance(y, list):
+    if isinstance(y, np.ndarray) and y.dtype.kind == "U":
+        names, codes = np.unique(y, return_inverse=True)
+        arrays["labels"] = codes.astype(np.float64)
+        arrays["label_names"] = np.frombuffer("\n".join(names.tolist()).encode(), np.uint8)
+    elif isinstance(y, list):
         arrays["labels"] = np.array([label for labels in y for label in labels], np.float64)
         arrays["label_starts"] = np.cumsum([0, *map(len, y)], dtype=np.int64)
     else:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bmrm.base.arguments import array
+from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.threads import usable_cores
 from bmrm.base.vectors import Indices
 from bmrm.errors import DataError
@@ -100,23 +102,25 @@ class Csr(NamedTuple):
 
     @classmethod
     def from_scipy(cls, X: Any, rows: NDArray[np.intp] | None = None) -> Csr:
-        """Convert a scipy sparse matrix or array of any layout.
+        """Convert a sparse matrix or array of scipy, or a sparse tensor of PyTorch, of any layout.
 
         Values become float32 or float64, or None if all are 1; indices are sorted, and repeated entries are
         summed, which is what they mean in scipy.
 
         Parameters
         ----------
-        X : scipy sparse matrix or array, shape (rows, columns)
+        X : sparse matrix, array or tensor of shape (rows, columns)
+            In compressed rows, its values and indices are shared if their types allow.
         rows : ndarray of intp, optional
             Rows to take, in this order; default: all.
 
         Raises
         ------
         DataError
-            If values are complex or not finite, or the arrays are inconsistent.
+            If values are complex, not finite or on a GPU, or the arrays are inconsistent.
         """
-        X = X.tocsr()
+        X = as_scipy("X", X).tocsr()
+        array("X", X.data)
         try:
             if X.ndim != 2:
                 raise DataError(f"found a sparse array of {X.ndim} dimensions, expected 2")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bmrm.io.csr import Csr
 
-Labels = NDArray[np.float64] | list[tuple[float, ...]]
+Labels = NDArray[np.float64] | NDArray[np.str_] | list[tuple[float, ...]]
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Data:
     ----------
     X : Csr or ndarray, shape (rows, columns)
         Features: sparse, or a dense array if the file holds one.
-    y : ndarray of float64, shape (rows,), or list of tuples of float, or None
+    y : ndarray of float64 or str, shape (rows,), or list of tuples of float, or None
         Labels; tuples if some row has several; None if the format has no labels.
     qid : ndarray of int64, shape (rows,), or None
         Query of each row, if requested.

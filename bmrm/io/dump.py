@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmrm.base import arguments
 from bmrm.base.atomic import atomic_write
+from bmrm.base.labels import label_array
 from bmrm.errors import DataError
 from bmrm.io.csr import Csr, check_finite, find_numbering
+
+_WORD = re.compile(r"[^\x00-\x20\x7f#\ud800-\udfff]+")
+"""Text without blanks, comments, control characters and halves of characters."""
 
 _BLOCK_ROWS = 1 << 12
 """Rows formatted at a time, so that the text in memory stays small."""
@@ -20,7 +25,7 @@ _BLOCK_ROWS = 1 << 12
 
 def dump_svmlight(
     X: Any,
-    y: ArrayLike | list[tuple[float, ...]],
+    y: ArrayLike | Sequence[str] | list[tuple[float, ...]],
     path: str | os.PathLike[str],
     *,
     query_id: ArrayLike | None = None,
@@ -37,8 +42,10 @@ def dump_svmlight(
     X : array_like or scipy sparse matrix, shape (rows, columns)
         Finite real values. All stored values of a sparse matrix are written, or all of a dense array that are
         not 0.
-    y : array_like of float, shape (rows,), or list of tuples of float
-        Labels; a tuple has the labels of one row of multilabel data.
+    y : array_like of float or str, shape (rows,), or list of tuples of float
+        Labels; a tuple has the labels of one row of multilabel data. Text must have no blanks and no ``#``,
+        and must not begin with ``qid:`` or with a number and a colon; `load_svmlight` reads it with
+        ``labels="text"``.
     path : str or path-like
         The file to write.
     query_id : array_like of int64, shape (rows,), optional
@@ -122,10 +129,35 @@ def _label_texts(y: Any, rows: int) -> list[str]:
         if len(y) != rows:
             raise DataError(f"y: found {len(y)} rows, expected {rows}, as in X")
         return [",".join(_text(label) for label in _finite("y", labels).tolist()) for labels in y]
-    labels = _finite("y", y)
+    labels = label_array("y", y)
     if labels.shape != (rows,):
         raise DataError(f"y: found shape {labels.shape}, expected ({rows},), one label per row of X")
-    return [_text(label) for label in labels.tolist()]
+    if labels.dtype.kind != "U":
+        return [_text(label) for label in _finite("y", labels).tolist()]
+    texts: list[str] = labels.tolist()
+    wrong = {text for text in set(texts) if not _is_word(text)}
+    if wrong:
+        row = next(row for row, text in enumerate(texts) if text in wrong)
+        raise DataError(
+            f"y: row {row + 1} has {arguments.short_repr(texts[row])}, expected a label without blanks, #, "
+            "control characters and a number and a colon at its start"
+        )
+    return texts
+
+
+def _is_word(text: str) -> bool:
+    """Return whether the reader takes text for one label, and returns it as it is."""
+    if not _WORD.fullmatch(text) or text.startswith(("qid:", "\ufeff")):
+        return False
+    return not (":" in text and _is_number(text.partition(":")[0]))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _finite(what: str, given: Any) -> NDArray[np.float64]:

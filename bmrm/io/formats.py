@@ -52,7 +52,7 @@ def read_matrix_file(
     if grammar.query_id:
         raise DataError(f"{source.name}: found a {kind} file, which has no query ids, expected SVMlight text")
     X: Csr | NDArray[Any]
-    y: NDArray[np.float64] | None = None
+    y: NDArray[Any] | None = None
     names: tuple[str, ...] | None = None
     if (label is not None or drop) and kind not in TABLES:
         raise DataError(f"{source.name}: found a {kind} file, whose columns have no names, expected a table")
@@ -64,11 +64,13 @@ def read_matrix_file(
         elif kind in TABLES:
             from bmrm.io.arrow import read_table
 
-            X, y, names = read_table(source, kind, label, drop)
+            X, y, names = read_table(source, kind, label, drop, text_labels=grammar.text_labels)
         else:
             X = read_matrix_market(source, grammar)
         X, rounded = _convert_matrix(X, grammar)
-        if y is not None:
+        if y is not None and y.dtype.kind != "U":
+            if grammar.text_labels:
+                raise DataError(f"found a {kind} file whose labels are numbers, expected text as labels")
             check_finite(y)
         data = Data(X, y, rounded=rounded, feature_names=names)
     data.seconds["parse"] = time.perf_counter() - began
@@ -133,8 +135,8 @@ def _iter_row_chunks(source: Source, header: NpyHeader, rows: int) -> Iterator[N
         yield X
 
 
-def _read_npz(source: Source, grammar: Grammar) -> tuple[Csr, NDArray[np.float64] | None]:
-    arrays = _load_archive(source)
+def _read_npz(source: Source, grammar: Grammar) -> tuple[Csr, NDArray[Any] | None]:
+    arrays = read_npz_arrays(source, ("format", "shape", "indptr", "indices", "data", "y"))
     layout = arrays.get("format")
     if layout is None or layout.shape != () or layout.item() not in (b"csr", "csr"):
         raise DataError("found no matrix that scipy.sparse.save_npz wrote in CSR layout, expected one")
@@ -152,9 +154,9 @@ def _read_npz(source: Source, grammar: Grammar) -> tuple[Csr, NDArray[np.float64
     return X, _validate_labels(arrays, rows)
 
 
-def _load_archive(source: Source) -> dict[str, NDArray[Any]]:
+def read_npz_arrays(source: Source, wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Read those of the wanted arrays of an npz file that it has; raise `DataError` if it is damaged."""
     file: Any = source.file if source.is_plain else io.BytesIO(source.file.read())
-    wanted = ("format", "shape", "indptr", "indices", "data", "y")
     with _wrap_library_errors("npz"), np.load(file, allow_pickle=False) as archive:
         names = [name for name in wanted if name in archive.files]
         require_memory(sum(_max_unpacked_bytes(archive, name) for name in names), "its arrays")
@@ -172,13 +174,14 @@ def _max_unpacked_bytes(archive: Any, name: str) -> int:
     return min(int(info.file_size), _MAX_DEFLATE_RATIO * int(info.compress_size))
 
 
-def _validate_labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[np.float64] | None:
+def _validate_labels(arrays: dict[str, NDArray[Any]], rows: int) -> NDArray[Any] | None:
     if "y" not in arrays:
         return None
-    y = as_floats(arrays["y"]).astype(np.float64, copy=False)
+    y = arrays["y"]
+    if y.dtype.kind != "U":
+        y = as_floats(y).astype(np.float64, copy=False)
     if y.shape != (rows,):
         raise DataError(f"found labels of shape {y.shape}, expected ({rows},)")
-    check_finite(y)
     return y
 
 

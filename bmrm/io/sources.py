@@ -73,7 +73,8 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
         if opener is None:
             yield Source(name, raw, head, status, False, regular_path)
             return
-        file = io.BufferedReader(_Decompressor(opener(raw, name), name), 1 << 20)
+        counted = None if status is None else raw
+        file = io.BufferedReader(_Decompressor(opener(raw, name), name, counted), 1 << 20)
         yield Source(name, cast(BinaryIO, file), _peek(file), status, True, regular_path)
 
 
@@ -82,11 +83,22 @@ def _peek(file: Any) -> bytes:
     return bytes(file.peek(HEAD_BYTES)[:HEAD_BYTES])
 
 
-class _Decompressor(io.RawIOBase):
-    """A file made of decompressed pieces; turns the errors of all decompressors into `DataError`."""
+def unpacked_bytes() -> int:
+    """Return the number of bytes of compressed regular files that this process has decompressed so far."""
+    return _Decompressor.total
 
-    def __init__(self, pieces: Iterator[bytes], name: str):
+
+class _Decompressor(io.RawIOBase):
+    """A file made of decompressed pieces; turns the errors of all decompressors into `DataError`.
+
+    - ``counted``: the compressed file, whose position says how much of it is done; None if it has none
+    """
+
+    total = 0  # of all files; only the thread that reads adds to it
+
+    def __init__(self, pieces: Iterator[bytes], name: str, counted: BinaryIO | None):
         self._pieces = pieces
+        self._counted, self._position = counted, 0
         self._piece = memoryview(b"")
         self._name = name
 
@@ -97,6 +109,7 @@ class _Decompressor(io.RawIOBase):
         try:
             while not self._piece:
                 piece = next(self._pieces, None)
+                self._count()
                 if piece is None:
                     return 0
                 self._piece = memoryview(piece)
@@ -113,6 +126,12 @@ class _Decompressor(io.RawIOBase):
         buffer[:count] = self._piece[:count]
         self._piece = self._piece[count:]
         return count
+
+    def _count(self) -> None:
+        """Add the compressed bytes since the last call to the total."""
+        if self._counted is not None:
+            before, self._position = self._position, self._counted.tell()
+            _Decompressor.total += self._position - before
 
     def _damaged(self, error: Exception) -> DataError:
         text = " ".join(str(error).split()) or type(error).__name__

@@ -21,7 +21,16 @@ from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
 from bmrm.io.sources import Source, open_source
-from bmrm.io.text import CHUNK_BYTES, Grammar, Parser, ZeroBased, file_text, line_windows, read_chunks
+from bmrm.io.text import (
+    CHUNK_BYTES,
+    Grammar,
+    LabelKind,
+    Parser,
+    ZeroBased,
+    file_text,
+    line_windows,
+    read_chunks,
+)
 
 ParsedRows = tuple[Csr, Labels, Indices | None]
 
@@ -36,6 +45,7 @@ def load_svmlight(
     query_id: Literal[False] = ...,
     threads: int | None = ...,
     duplicates: Literal["error", "sum"] = ...,
+    labels: LabelKind = ...,
 ) -> tuple[Any, Any]: ...
 
 
@@ -49,6 +59,7 @@ def load_svmlight(
     query_id: Literal[True],
     threads: int | None = ...,
     duplicates: Literal["error", "sum"] = ...,
+    labels: LabelKind = ...,
 ) -> tuple[Any, Any, Indices]: ...
 
 
@@ -62,6 +73,7 @@ def load_svmlight(
     query_id: bool = False,
     threads: int | None = None,
     duplicates: str = "error",
+    labels: str = "numbers",
 ) -> tuple[Any, Any] | tuple[Any, Any, Indices]:
     r"""Load an SVMlight (LIBSVM) file into a scipy CSR matrix, as scikit-learn's loader does.
 
@@ -82,6 +94,8 @@ def load_svmlight(
         Default: one per core that the process may use. The result does not depend on it.
     duplicates : "error" or "sum", default "error"
         What to do if an index occurs twice in one row.
+    labels : "numbers" or "text", default "numbers"
+        With ``"text"``, the label of a row is the first word of its line, whatever it is.
 
     Returns
     -------
@@ -89,8 +103,8 @@ def load_svmlight(
         Rows without features are kept; indices are sorted within each row. Its attribute ``zero_based`` says
         whether column 0 was written as 0; a solve passes it on to the model. SciPy's copies and slices of the
         matrix lose it.
-    y : ndarray of float64, shape (rows,), or list of tuples of float
-        Labels; tuples if some row of the file has several labels or none.
+    y : ndarray of float64 or str, shape (rows,), or list of tuples of float
+        Labels; tuples if some row of the file has several numbers or none as labels.
     qid : ndarray of int64, shape (rows,)
         Only with ``query_id``.
 
@@ -122,8 +136,13 @@ def load_svmlight(
            [0. , 1. , 0. ]])
     >>> y
     array([ 1., -1.])
+
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("spam 1:0.5\nham 2:1\n")
+    >>> load_svmlight(path, labels="text")[1]
+    array(['spam', 'ham'], dtype='<U4')
     """
-    grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, duplicates)
+    grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, duplicates, labels)
     with open_source(path) as source:
         parser = Parser(source.name, grammar, resolve_thread_count(threads))
         X, y, query = _read(source, parser)
@@ -141,6 +160,7 @@ def iter_svmlight(
     dtype: DTypeLike = "float32",
     threads: int | None = None,
     duplicates: str = "error",
+    labels: str = "numbers",
     one_label: bool = False,
     numbered: Callable[[bool], object] | None = None,
 ) -> Iterator[tuple[Csr, Labels]]:
@@ -154,7 +174,7 @@ def iter_svmlight(
         Bytes of text per chunk, give or take a line.
     n_features : int, optional
         Number of columns of every chunk; default: as many as the rows read so far need.
-    zero_based, dtype, threads, duplicates
+    zero_based, dtype, threads, duplicates, labels
         As for `load_svmlight`. With ``"auto"``, a file is searched for an index 0 beforehand. A pipe or a
         compressed file cannot be searched; there, an index 0 after the first chunk is an error.
     one_label : bool, default False
@@ -166,8 +186,8 @@ def iter_svmlight(
     Yields
     ------
     X : Csr, shape (rows of the chunk, columns)
-    y : ndarray of float64 or list of tuples of float
-        Tuples as soon as some row has several labels or none.
+    y : ndarray of float64 or str, or list of tuples of float
+        Tuples as soon as some row has several numbers or none as labels.
 
     Raises
     ------
@@ -185,7 +205,7 @@ def iter_svmlight(
     """
     if integer("rows_bytes", rows_bytes) < 1:
         raise ParameterError(f"rows_bytes: found {rows_bytes}, expected at least 1")
-    grammar = Grammar.from_arguments(n_features, zero_based, dtype, False, duplicates)
+    grammar = Grammar.from_arguments(n_features, zero_based, dtype, False, duplicates, labels)
     with open_source(path) as source:
         parser = Parser(source.name, grammar, resolve_thread_count(threads))
         parts = _parse_file if source.is_plain else _parse_stream
@@ -256,7 +276,9 @@ def join_parts(parts: list[_svmlight.Parsed], parser: Parser) -> ParsedRows:
             if not part.has_zero:
                 part.indices += 1
     y: Labels
-    if parser.gives_tuples:
+    if parser.grammar.text_labels:
+        y = _concatenate([_label_texts(part, parser.name) for part in parts])
+    elif parser.gives_tuples:
         y = [labels for part in parts for labels in _label_tuples(part)]
     else:
         y = _concatenate([part.labels for part in parts])
@@ -286,6 +308,13 @@ def join_parts(parts: list[_svmlight.Parsed], parser: Parser) -> ParsedRows:
 
 def _concatenate(arrays: list[Any]) -> Any:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _label_texts(part: _svmlight.Parsed, name: str) -> NDArray[np.str_]:
+    """Return the labels of the rows of a part with text as labels."""
+    rows, names = len(part.labels), np.array(part.label_names, dtype=str)
+    require_memory(names.dtype.itemsize * rows, f"{rows} labels of {name}")
+    return names[part.labels.astype(np.intp)]
 
 
 def _label_tuples(part: _svmlight.Parsed) -> Iterator[tuple[float, ...]]:

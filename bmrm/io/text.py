@@ -23,6 +23,10 @@ from bmrm.io.regular import UNCHANGED_FILE
 from bmrm.io.sources import Source
 
 ZeroBased = bool | Literal["auto"]
+LabelKind = Literal["numbers", "text"]
+
+LABEL_KINDS = ("numbers", "text")
+"""How labels may be written: as numbers, or as any text."""
 
 BLOCK_BYTES = 1 << 20  # text that a thread parses at a time: a few milliseconds of work
 CHUNK_BYTES = 64 << 20  # text of a pipe or decompressor that is held at a time
@@ -34,6 +38,7 @@ NO_PAIRS = (
     "if label= or --label names its column of labels"
 )
 _MAX_FAULT_BYTES = 1 << 12  # of text from a fault on, from which the message is made
+_WORD = re.compile(rb"[^\W\d][^\s:,;]*(\s|$)")  # what is likely to be a label
 _DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -44,12 +49,19 @@ class Grammar(NamedTuple):
     zero_based: ZeroBased
     dtype: np.dtype[Any]  # float32 or float64
     as_stored: bool  # whether values that a file stores in one of these types keep it
+    text_labels: bool  # whether a label is any word, else one or several numbers
     query_id: bool  # whether every row must have a ``qid:``, which is returned
     sum_duplicates: bool  # whether to sum the values of an index that a row repeats; otherwise it is a fault
 
     @classmethod
     def from_arguments(
-        cls, n_features: int | None, zero_based: ZeroBased, dtype: Any, query_id: bool, duplicates: str
+        cls,
+        n_features: int | None,
+        zero_based: ZeroBased,
+        dtype: Any,
+        query_id: bool,
+        duplicates: str,
+        labels: str = "numbers",
     ) -> Grammar:
         """Build from the arguments of the public functions; raise `ParameterError` if one is invalid."""
         if n_features is not None and not 1 <= integer("n_features", n_features) <= _svmlight.MAX_INDEX + 1:
@@ -60,9 +72,19 @@ class Grammar(NamedTuple):
             flag("zero_based", zero_based, "True, False or 'auto'")
         if duplicates not in ("error", "sum"):
             raise ParameterError(f"duplicates: found {duplicates!r}, expected 'error' or 'sum'")
+        if labels not in LABEL_KINDS:
+            raise ParameterError(f"labels: found {labels!r}, expected 'numbers' or 'text'")
         base: ZeroBased = "auto" if zero_based == "auto" else bool(zero_based)
         kind = value_type("float64" if dtype is None else dtype)
-        return cls(n_features, base, kind, dtype is None, bool(query_id), duplicates == "sum")
+        return cls(
+            n_features,
+            base,
+            kind,
+            as_stored=dtype is None,
+            text_labels=labels == "text",
+            query_id=bool(query_id),
+            sum_duplicates=duplicates == "sum",
+        )
 
     @property
     def largest(self) -> int:
@@ -114,6 +136,7 @@ class Parser:
                 zero_based=grammar.zero_based,
                 largest=grammar.largest,
                 dtype=grammar.dtype,
+                text_labels=grammar.text_labels,
                 query_id=grammar.query_id,
                 sum_duplicates=grammar.sum_duplicates,
                 threads=self.threads,
@@ -189,7 +212,7 @@ class Parser:
         if not self.rows:
             what = "no rows" if self.lines else "an empty file"
             raise DataError(f"{self.name}: found {what}, expected a label and {PAIRS} on each line")
-        if self.has_lists and self.max_index < 0:
+        if (self.has_lists or self.grammar.text_labels) and self.max_index < 0:
             raise DataError(f"{self.name}: {NO_PAIRS}")
 
     def _error(self, fault: _text.TextError, text: Any, stop: int, grammar: Grammar) -> DataError:
@@ -212,10 +235,15 @@ def _describe_expected(fault: str, grammar: Grammar, rest: bytes) -> str:
     if fault == "value":
         return f"index:value with a finite number{_explain_value(rest, grammar)}"
     line = rest.split(b"\n", 1)[0]
+    if grammar.text_labels and fault in ("pair", "index"):
+        return "index:value (a label has no blanks in it)"
+    if fault == "label" and _WORD.match(rest):
+        return 'a label: a finite number (labels="text" or bmrm-train --text-labels reads words)'
     if fault == "label" and b":" not in line and (b"," in line or b";" in line):
         return f"a label and {PAIRS}, not a table (CSV is read if label= or --label names a column)"
     return {
         "label": "a label: a finite number, or several joined by commas",
+        "text": "a label: text in UTF-8 without control characters",
         "no_label": "a label before the first index:value",
         "pair": "index:value",
         "index": "index:value with an index that is an integer and not negative",

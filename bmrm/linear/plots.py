@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmrm.base.atomic import atomic_write
-from bmrm.base.figures import new_figure
-from bmrm.errors import ParameterError
+from bmrm.base.figures import new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,18 +122,4 @@ def save(drawn: Any, path: str | os.PathLike[str]) -> None:
     OSError
         If the folder cannot be written or the disk is full.
     """
-    kind = check_suffix(path)
-    with atomic_write(path) as file:
-        drawn.figure.savefig(file, format=kind, dpi=120)
-
-
-def check_suffix(path: str | os.PathLike[str]) -> str:
-    """Return the format of a file's suffix; raise `ParameterError` if there is none."""
-    figure = new_figure(FIGURE_SIZE_INCHES)
-    kind = os.path.splitext(os.fspath(path))[1].lstrip(".").lower()
-    known = figure.canvas.get_supported_filetypes()
-    if kind not in known:
-        raise ParameterError(
-            f"{os.fspath(path)}: found suffix {kind!r}, expected one of {', '.join(sorted(known))}"
-        )
-    return kind
+    save_figure(drawn.figure, path)

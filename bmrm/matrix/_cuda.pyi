@@ -1,5 +1,5 @@
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -9,11 +9,11 @@ from bmrm.matrix._cpu import _ResidentMatrix
 _F64 = npt.NDArray[np.float64]
 _Operator = Literal["normal", "transposed"]
 
-class _DeviceArray(Protocol):
+class _CudaArray(Protocol):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
-_Array = npt.ArrayLike | _DeviceArray
+_Array = npt.ArrayLike | _CudaArray
 
 KERNELS: tuple[str, ...]
 CODINGS: tuple[str, ...]
@@ -89,8 +89,8 @@ class Matrix(_ResidentMatrix):
     def weighted_gram_bytes(self) -> int: ...
     @property
     def last_times(self) -> dict[str, float]: ...
-    def apply(self, op: _Operator, x: _DeviceArray, y: _DeviceArray, columns: int = 1) -> None: ...
-    def apply_wide(self, op: _Operator, x: _DeviceArray, y: _DeviceArray) -> None: ...
+    def apply(self, op: _Operator, x: _CudaArray, y: _CudaArray, columns: int = 1) -> None: ...
+    def apply_wide(self, op: _Operator, x: _CudaArray, y: _CudaArray) -> None: ...
     def synchronize(self) -> None: ...
     @property
     def stream(self) -> int: ...
@@ -116,13 +116,13 @@ class Matrix(_ResidentMatrix):
 class Landing:
     capsule: object
     failure: BaseException | None
-    def __init__(
-        self, nonzeros: int, dtype: npt.DTypeLike, slots: int, each: int, *, device: int = 0
-    ) -> None: ...
+    def __new__(
+        cls, nonzeros: int, dtype: npt.DTypeLike, slots: int, each: int, *, device: int = 0
+    ) -> Self: ...
     def release(self) -> None: ...
     @staticmethod
     def predict_bytes(rows: int, nonzeros: int, dtype: npt.DTypeLike) -> int: ...
-    def settle(self, count: int, shift: int, /) -> tuple[LandedArray, LandedArray]: ...
+    def settle(self, count: int, shift: int) -> tuple[LandedArray, LandedArray]: ...
 
 class LandedArray:
     shape: tuple[int]
@@ -146,26 +146,26 @@ def load_nccl(library: str) -> None: ...
 def nccl_id() -> bytes: ...
 
 class Nccl:
-    def __init__(self, device: int, name: bytes, rank: int, size: int) -> None: ...
+    def __new__(cls, device: int, name: bytes, rank: int, size: int) -> Self: ...
 
 class Ranks:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         rank: int,
         size: int,
         dtype: npt.DTypeLike,
         total: Callable[[_F64], object],
         add_up: Callable[[npt.NDArray[Any]], object],
         nccl: Nccl | None = None,
-    ) -> None: ...
+    ) -> Self: ...
 
 class Problem:
     matrix: Matrix
     width: int
     length: int
     constant: float
-    def __init__(
-        self,
+    def __new__(
+        cls,
         matrix: Matrix,
         loss: int,
         parameter: float,
@@ -174,7 +174,7 @@ class Problem:
         scale: float,
         constant: float,
         in_rows: bool,
-    ) -> None: ...
+    ) -> Self: ...
     def share(self, ranks: Ranks) -> None: ...
     def origin(self) -> Vector: ...
     def weights(self, array: _F64) -> Vector: ...
@@ -288,8 +288,8 @@ class OwnLoss:
 
 class Joint:
     problem: Problem
-    def __init__(
-        self,
+    def __new__(
+        cls,
         problem: Problem,
         *,
         kind: int,
@@ -302,7 +302,7 @@ class Joint:
         share: _F64,
         k: int,
         beta: float,
-    ) -> None: ...
+    ) -> Self: ...
     def evaluate(
         self, z: Vector, dz: Vector | None, t: float, b: float, *, keep: int = -1, move: bool = False
     ) -> tuple[float, float, float, Vector | None]: ...

@@ -11,9 +11,11 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bmrm.base.arguments import read_foreign
 from bmrm.base.columns import find_names
 from bmrm.base.groups import number_groups
 from bmrm.base.labels import Labels
+from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.vectors import Vector, freeze
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.io.csr import Csr, find_numbering
@@ -235,6 +237,7 @@ def copy_labels(y: Any) -> Any:
     >>> labels
     [[1, 2], [3]]
     """
+    y = as_scipy("labels", read_foreign("labels", y))
     if isinstance(y, np.ndarray):
         return freeze(y.copy())
     if isinstance(y, (list, tuple)):

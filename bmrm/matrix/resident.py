@@ -97,7 +97,7 @@ def place_matrix(
     >>> place_matrix(np.eye(3)).device
     'cpu'
     """
-    if device not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
+    if str(device) not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
         raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
     if threads is not None and arguments.integer("threads", threads) < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
@@ -142,7 +142,7 @@ def device_number(device: str) -> int:
 
 def validate_matrix(X: Any) -> HostMatrix:
     """Convert X to compressed sparse rows or a dense array of real numbers."""
-    if not isinstance(X, Csr) and hasattr(X, "tocsr"):
+    if not isinstance(X, Csr) and arguments.is_sparse(X):
         X = Csr.from_scipy(X)
     if isinstance(X, Csr):
         check_shape(X.shape)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bmrm.reductions.facility import Reduction as Reduction
     from bmrm.reductions.facility import reduction as reduction
     from bmrm.reductions.kmeans import KMeans as KMeans
+    from bmrm.reductions.mds import MDS as MDS
     from bmrm.reductions.mixture import GaussianMixture as GaussianMixture
     from bmrm.reductions.pca import PCA as PCA
     from bmrm.reductions.pca import TruncatedSVD as TruncatedSVD
@@ -40,6 +41,7 @@ _MODULES = {
     **dict.fromkeys(("reduction", "Reduction"), "bmrm.reductions.facility"),
     "GaussianMixture": "bmrm.reductions.mixture",
     "KMeans": "bmrm.reductions.kmeans",
+    "MDS": "bmrm.reductions.mds",
     **dict.fromkeys(("PCA", "TruncatedSVD"), "bmrm.reductions.pca"),
     **dict.fromkeys(_FUNCTIONS, "bmrm.formulas.functions"),
 }

@@ -22,7 +22,16 @@ from bmrm.formulas.tree import (
 )
 from bmrm.reductions.binding import Call
 from bmrm.reductions.cost import count_work, predict_seconds
-from bmrm.reductions.host import choose_lanes, default_threads, part_rows, result_bytes
+from bmrm.reductions.host import (
+    choose_lanes,
+    default_threads,
+    falls_whole,
+    is_exact,
+    part_bounds,
+    part_rows,
+    reads_too_much,
+    result_bytes,
+)
 
 _ROLES = {
     "parameter": "parameter, the same for all rows",
@@ -90,8 +99,8 @@ def explain_call(source: Source, call: Call) -> str:
             [*lines, "plain Python loop: llvmlite is not installed (pip install bmrm[reductions])"]
         )
     operations, calls, updates = count_work(program, call.sizes, rows.stored)
-    each = part_rows(count, result_bytes(call))
-    parts_ = max(1, -(-count // each))
+    each = part_rows(rows.total, result_bytes(call))
+    parts_ = len(part_bounds(call)) - 1
     threads = min(default_threads(call), parts_)
     lanes = choose_lanes(call)
     side = f"{lanes} rows side by side, one in each lane" if lanes > 1 else "one row after the other"
@@ -99,11 +108,32 @@ def explain_call(source: Source, call: Call) -> str:
         f"CPU: {side}; vectors of {native.vector_bytes()} bytes",
         f"per row: {operations:.0f} operations, {calls:.0f} calls of functions, {updates:.0f} updates",
         f"{parts_} parts of {each} rows, each with results of its own, {size_text(result_bytes(call))}; "
-        "they are combined in the order of the rows: the same bits for any number of threads",
+        "they are combined in the order of the rows",
+        _bits_text(call, each),
+        *(
+            ["rows in a mapped file: its pages are given back after each part"]
+            if reads_too_much(rows)
+            else []
+        ),
         f"predicted: {1e3 * predict_seconds(call, 1):.3g} ms on one thread, "
         f"{1e3 * predict_seconds(call, threads):.3g} ms on {threads}",
     ]
     return "\n".join(lines)
+
+
+def _bits_text(call: Call, each: int) -> str:
+    """Return the sentence on what results do not depend on."""
+    ranks = call.rows.ranks
+    if is_exact(call):
+        return "the same bits for any number of threads and ranks: no result is a sum of real numbers"
+    if ranks is None:
+        return f"the same bits for any number of threads, and of ranks that begin at multiples of {each} rows"
+    if falls_whole(call):
+        return "the same bits for any number of threads, and as without ranks: every part is on one rank"
+    return (
+        f"the same bits for any number of threads on {ranks.group.size} ranks with these rows; "
+        f"as without ranks if each began at a multiple of {each} rows"
+    )
 
 
 def _role_text(program: Program, argument: Argument) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import namedtuple
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from bmrm.base import arguments
@@ -76,8 +77,8 @@ class Reduction:
         threads : int, optional
             Default: the cores that this process may use, or one if the pass is short.
         order : {"fixed", "any"}, default "fixed"
-            "fixed" gives the same bits for any number of threads. "any" may save time and memory if results
-            are large.
+            "fixed" gives the same bits for any number of threads, and of ranks whose rows fall whole into
+            parts: `explain` says whether they do. "any" may save time and memory if results are large.
         keep : bool, default False
             Whether results stay on the device as parameters of the next call. On the CPU they always do.
         **words
@@ -96,11 +97,15 @@ class Reduction:
             If arguments do not fit the row function, or an index in it is outside of its array.
         DataError
             If the rows are not a matrix of real numbers.
+        HostMemoryError
+            If the results do not fit into main memory.
         BmrmError
             If llvmlite is not installed, and the plain Python loop would take longer than 10 s.
         """
         _check_options(device, threads, order, keep)
-        call = self._binder.bind(read_rows(data), words)
+        rows = read_rows(data)
+        with rows.ranks.group.together() if rows.ranks else nullcontext():
+            call = self._binder.bind(rows, words)
         if native.can_compile():
             found = self._host.run(call, threads, order)
         else:

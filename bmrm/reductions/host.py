@@ -3,6 +3,9 @@
 The rows of a part depend on the number of all rows and on the size of the results alone, each part has
 results of its own, and these are combined in the order of the parts: the same bits for any number of
 threads. With ``order="any"`` each thread has results of its own, and takes whichever part is next.
+
+Several ranks have the parts that one would have, and fold them in turn, each rank from where the one before
+ended. If the rows of a rank end inside a part, there are two parts of it, and sums are rounded otherwise.
 """
 
 from __future__ import annotations
@@ -13,12 +16,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.host_memory import MIN_CHECKED_BYTES, available_bytes, require_memory
 from bmrm.base.threads import requested_threads
+from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, ReductionError
 from bmrm.formulas import native
 from bmrm.formulas.lanes import NO_ROW, Code, print_lanes
@@ -30,7 +35,7 @@ from bmrm.reductions.binding import Call
 from bmrm.reductions.rows import DenseRows, HostRows
 
 PART_ROWS = 4096
-"""Minimum number of rows of a part, so that starting one costs little."""
+"""Minimum number of rows of a part, so that starting one costs little; a multiple of any number of lanes."""
 
 MAX_PARTS = 256
 """Maximum number of parts: enough for the cores of a large machine to finish together."""
@@ -38,14 +43,14 @@ MAX_PARTS = 256
 MAX_RESULT_BYTES = 1 << 28
 """Maximum size of the results of all parts, before they are combined."""
 
-ROW_MULTIPLE = 64
-"""Rows of a part are a multiple of this, and so whole blocks for any number of lanes."""
-
 STAGED_BYTES = 1 << 17
 """Maximum size of the staged rows and local arrays of a block: a part of the second cache."""
 
 VECTORS_PER_LANES = 4
 """Vector registers that one local number takes: several, so that sums of one row need not wait."""
+
+MAX_MAPPED_SHARE = 0.5
+"""Maximum share of the free memory for pages of a mapped file; else they are given back after each part."""
 
 MIN_THREADED_SECONDS = 2e-3
 """Predicted time below which one thread is used."""
@@ -58,18 +63,47 @@ PLAIN_TRIAL_SECONDS = 0.2
 
 
 def part_rows(rows: int, result_bytes: int) -> int:
-    """Return the number of rows of a part.
+    """Return the number of rows of a part: a power of two, so that ranks that keep to a large one fit all.
 
     Examples
     --------
     >>> part_rows(1000, 8), part_rows(10_000_000, 8), part_rows(10_000_000, 1 << 28)
-    (4096, 39104, 10000000)
+    (4096, 65536, 16777216)
     """
     parts = max(1, min(MAX_PARTS, MAX_RESULT_BYTES // max(1, result_bytes)))
-    if parts == 1:
-        return max(rows, PART_ROWS)
-    each = max(PART_ROWS, -(-rows // parts))
-    return -(-each // ROW_MULTIPLE) * ROW_MULTIPLE
+    each = PART_ROWS
+    while each * parts < rows:
+        each *= 2
+    return each
+
+
+def part_bounds(call: Call) -> list[int]:
+    """Return the first row of each part of the rows here, and the end of the last part."""
+    rows, first = call.rows.shape[0], call.rows.first_row
+    each = part_rows(call.rows.total, result_bytes(call))
+    return [0, *range(each - first % each, rows, each), rows]
+
+
+def is_exact(call: Call) -> bool:
+    """Return whether results do not depend on where parts end: none is a sum of real numbers."""
+    return not any(a.role == "sum" and a.type == "real" for a in call.program.results())
+
+
+def falls_whole(call: Call) -> bool:
+    """Return whether every part is on one rank."""
+    each, ranks = part_rows(call.rows.total, result_bytes(call)), call.rows.ranks
+    return ranks is None or all(b % each == 0 or b == ranks.bounds[-1] for b in ranks.bounds)
+
+
+def require_room(source: Source, call: Call, parts: int, workers: int) -> None:
+    """Raise `HostMemoryError` if the results and local arrays of a pass do not fit into main memory."""
+    outputs = 8 * call.rows.shape[0] * sum(a.role == "output" for a in call.program.results())
+    lanes = choose_lanes(call) if native.can_compile() else 1
+    arrays = workers * lanes * sum(_array_bytes(call))
+    advice = "smaller sizes or order='any' need less" if parts > workers else "smaller sizes need less"
+    require_memory(
+        parts * result_bytes(call) + outputs + arrays, f"the results of {source.name} and its arrays", advice
+    )
 
 
 def result_bytes(call: Call) -> int:
@@ -95,21 +129,40 @@ class Results:
         }
         """Number of the row of each extremum: of equal values the earliest row counts."""
 
-    def combined(self) -> Results:
-        """Combine the parts in their order."""
-        found = Results(self.call, 1)
-        for mine, theirs in ((found.arrays, self.arrays), (found.best_rows, self.best_rows)):
-            for name, array in mine.items():
-                array[0] = theirs[name][0]
+    def combined(self, before: Results | None = None) -> Results:
+        """Combine the parts in their order, after the combined parts before them."""
+        found = Results(self.call, 1) if before is None else before
+        if before is None:
+            for mine, theirs in zip(found.all(), self.all(), strict=True):
+                mine[0] = theirs[0]
         for name, argument in self.call.program.arguments.items():
             if name in self.arrays and argument.role != "other":
-                for part in range(1, len(self.arrays[name])):
+                for part in range(1 if before is None else 0, len(self.arrays[name])):
                     found.take(argument, self, part)
         return found
 
-    def one(self) -> dict[str, NDArray[Any]]:
-        """Return the results of the first part."""
-        return {name: array[0, ...] for name, array in self.arrays.items()}
+    def all(self) -> list[NDArray[Any]]:
+        """Return all arrays."""
+        return [*self.arrays.values(), *self.best_rows.values()]
+
+    def packed(self) -> Vector:
+        """Return the bits of the first part as one vector."""
+        return np.concatenate(
+            [array[0].reshape(-1).view(np.float64) for array in self.all()] or [np.empty(0)]
+        )
+
+    def unpack(self, bits: Vector) -> Results:
+        """Set the first part from a vector; return these results."""
+        start = 0
+        for array in self.all():
+            size = array[0].size
+            array[0] = bits[start : start + size].view(array.dtype).reshape(array.shape[1:])
+            start += size
+        return self
+
+    def one(self, part: int = 0) -> dict[str, NDArray[Any]]:
+        """Return the results of one part."""
+        return {name: array[part, ...] for name, array in self.arrays.items()}
 
     def take(self, argument: Argument, others: Results, part: int) -> None:
         """Combine a result of another part into the first part here."""
@@ -172,30 +225,23 @@ def make_outputs(call: Call) -> dict[str, NDArray[Any]]:
 
 
 Pass: TypeAlias = tuple[Results, dict[str, NDArray[Any]]]
-"""What a pass over the rows of one rank gives: results, and values of its rows."""
+"""What a pass over the rows of one rank gives: results of parts, and values of its rows."""
 
 
 def over_ranks(call: Call, run: Callable[[], Pass]) -> dict[str, Any]:
-    """Run a pass over the rows here, and combine the results of all ranks; an error of one ends all."""
-    group = call.rows.group
-    if group is None or group.size == 1:
-        return finished(call, *run())
-    with group.together():
+    """Run a pass over the rows here, and combine the parts of all ranks; an error of one ends all."""
+    ranks = call.rows.ranks
+    if ranks is None or ranks.group.size == 1:
         results, outputs = run()
-    return finished(call, combine_ranks(call, results, group), outputs)
+        return finished(call, results.combined(), outputs)
+    with ranks.group.together():
+        results, outputs = run()
 
+    def fold(before: Vector | None) -> Vector:
+        return results.combined(None if before is None else Results(call, 1).unpack(before)).packed()
 
-def combine_ranks(call: Call, results: Results, group: Any) -> Results:
-    """Combine the results of all ranks in their order; each rank gets the same."""
-    mine = [*results.arrays.values(), *results.best_rows.values()]
-    bits = np.concatenate([array.reshape(-1).view(np.float64) for array in mine] or [np.empty(0)])
-    gathered, found = group.parts(bits), Results(call, group.size)
-    start = 0
-    for array in (*found.arrays.values(), *found.best_rows.values()):
-        size = array[0, ...].size
-        array[...] = gathered[:, start : start + size].copy().view(array.dtype).reshape(array.shape)
-        start += size
-    return found.combined()
+    length = sum(array[0].size for array in results.all())
+    return finished(call, Results(call, 1).unpack(ranks.group.in_turn(length, fold)), outputs)
 
 
 def finished(call: Call, results: Results, outputs: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -244,15 +290,16 @@ class HostPasses:
     def _run_here(self, call: Call, threads: int | None, order: str, contract: bool) -> Pass:
         """Run a pass over the rows of this rank."""
         code, function = self.compiled(call, contract)
-        rows = call.rows.shape[0]
-        each = part_rows(rows, result_bytes(call))
-        parts = max(1, -(-rows // each))
+        bounds = part_bounds(call)
+        parts = len(bounds) - 1
         if threads is None:
             threads = default_threads(call)
         threads = min(threads, parts)
+        require_room(self.source, call, threads if order == "any" else parts, threads)
         results = Results(call, threads if order == "any" else parts)
         outputs = make_outputs(call)
         errors = np.zeros((parts, 3), np.int64)
+        mapped = call.rows if reads_too_much(call.rows) else None
         queue = itertools.count()
         stop = threading.Event()
 
@@ -263,7 +310,10 @@ class HostPasses:
                     return
                 at = worker if order == "any" else part
                 table.point(results, at, errors[part])
-                function(table.rows(part * each, min(rows, (part + 1) * each)))
+                for entries in table.passes(bounds[part], bounds[part + 1]):
+                    function(entries)
+                if mapped is not None:
+                    mapped.give_back(bounds[part], bounds[part + 1])
                 if errors[part, 0]:
                     stop.set()
 
@@ -271,7 +321,18 @@ class HostPasses:
         failed = np.flatnonzero(errors[:, 0])
         if len(failed):
             raise_failure(self.source, call, code.layout, errors[failed[0]])
-        return results.combined(), outputs
+        return results, outputs
+
+
+def reads_too_much(rows: HostRows) -> TypeGuard[DenseRows]:
+    """Return whether rows are in a mapped file that would fill much of the free memory.
+
+    The system drops pages of files when memory is short, but others' pages too.
+    """
+    if not isinstance(rows, DenseRows) or rows.nbytes < MIN_CHECKED_BYTES or rows.mapped is None:
+        return False
+    free = available_bytes()
+    return free is not None and rows.nbytes > MAX_MAPPED_SHARE * free
 
 
 def default_threads(call: Call) -> int:
@@ -342,7 +403,7 @@ class _Table:
     """The table of addresses and numbers that a worker passes to compiled code."""
 
     def __init__(self, call: Call, code: Code, outputs: dict[str, NDArray[Any]]) -> None:
-        self.slots = code.layout.slots
+        self.call, self.slots = call, code.layout.slots
         self.table = np.zeros(len(self.slots), np.int64)
         self.kept: list[NDArray[Any]] = []
         self._aggregates = [a.name for a in call.program.results() if a.role != "output"]
@@ -360,11 +421,11 @@ class _Table:
             self.set(f"array {name}", self.room(lanes * bytes_))
         rows = call.rows
         self.set("number", rows.first_row)
-        if isinstance(rows, DenseRows):
+        if isinstance(rows, DenseRows) and not rows.converted_rows:
             self.set("rows", rows.array.ctypes.data)
             self.set("row_step", rows.array.strides[0])
             self.set("column_step", rows.array.strides[1])
-        else:
+        elif not isinstance(rows, DenseRows):
             self.set("starts", rows.csr.indptr.ctypes.data)
             self.set("columns", rows.csr.indices.ctypes.data)
             if rows.csr.data is not None:
@@ -386,10 +447,20 @@ class _Table:
             self.set(f"rows {name}", array[at : at + 1].ctypes.data)
         self.set("error", error.ctypes.data)
 
-    def rows(self, first: int, last: int) -> int:
-        self.set("first", first)
-        self.set("last", last)
-        return int(self.table.ctypes.data)
+    def passes(self, first: int, last: int) -> Iterator[int]:
+        """Yield the address of the table for each call that the rows of a part need: mostly one."""
+        rows = self.call.rows
+        each = rows.converted_rows if isinstance(rows, DenseRows) else 0
+        for start in range(first, last, each) if each else (first,):
+            stop = min(last, start + each) if each else last
+            if each and isinstance(rows, DenseRows):
+                block = rows.converted(start, stop)
+                self.set("rows", block.ctypes.data - start * block.strides[0])
+                self.set("row_step", block.strides[0])
+                self.set("column_step", block.strides[1])
+            self.set("first", start)
+            self.set("last", stop)
+            yield int(self.table.ctypes.data)
 
 
 def raise_failure(source: Source, call: Call, layout: Layout, error: NDArray[np.int64]) -> None:
@@ -426,14 +497,19 @@ def run_plain(source: Source, call: Call, *, limit: float | None = None) -> dict
 def _run_plain_here(source: Source, call: Call, limit: float | None) -> Pass:
     program = call.program
     function = make_plain(source, program, call.sizes, call.real)
-    results, outputs = Results(call, 1), make_outputs(call)
-    arrays = results.one()
+    bounds = part_bounds(call)
+    require_room(source, call, len(bounds) - 1, 1)
+    outputs = make_outputs(call)
+    results, part, arrays = Results(call, len(bounds) - 1), -1, {}
     numbers = [a for a in program.results() if not a.dims]
     rows, started = call.rows.shape[0], time.perf_counter()
     with np.errstate(all="ignore"):
         for number in range(rows):
             if limit is not None and number:
                 _check_limit(source, number, rows, time.perf_counter() - started, limit)
+            if number == bounds[part + 1]:
+                part += 1
+                arrays = results.one(part)
             words = [_plain_argument(call, a, arrays, number) for a in program.arguments.values()]
             try:
                 back = function(_plain_row(call.rows, call.real, number), *words)

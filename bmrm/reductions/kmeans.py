@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -33,6 +34,30 @@ RANDOM_STARTS = 10
 """Starts of ``n_init="auto"`` from random rows; one is enough for k-means++."""
 
 DEVICES = ("auto", "cpu")
+
+
+@dataclass(frozen=True)
+class KMeansProgress:
+    """What a callback gets after each pass.
+
+    Attributes
+    ----------
+    start : int
+        Number of the start, from 0.
+    iteration : int
+        Moves of the centres so far.
+    inertia : float
+    changed : int
+        Labels that changed in the pass.
+    seconds : float
+        Since the call of fit.
+    """
+
+    start: int
+    iteration: int
+    inertia: float
+    changed: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -91,6 +116,8 @@ class KMeans(Estimator):
     device : {"auto", "cpu"}, default "auto"
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
+    callback : callable, optional
+        Called with a `KMeansProgress` after each pass.
 
     Attributes
     ----------
@@ -145,6 +172,7 @@ class KMeans(Estimator):
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
+        callback: Callable[[KMeansProgress], object] | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -155,6 +183,41 @@ class KMeans(Estimator):
         self.random_state = random_state
         self.device = device
         self.threads = threads
+        self.callback = callback
+
+    @classmethod
+    def of_centers(cls, centers: Any, **parameters: Any) -> Self:
+        """Return a model that labels rows by given centres, as if fitted.
+
+        Parameters
+        ----------
+        centers : array_like, shape (k, d)
+        **parameters
+            Of the constructor.
+
+        Returns
+        -------
+        KMeans
+            It has no attributes of a fit except ``cluster_centers_`` and ``n_features_in_``.
+
+        Raises
+        ------
+        ParameterError
+            If the centres are not a finite matrix.
+
+        Examples
+        --------
+        >>> KMeans.of_centers([[0.0, 0.0], [9.0, 9.0]]).predict([[1.0, 2.0], [8.0, 7.0]])
+        array([0, 1], dtype=int32)
+        """
+        found = arguments.numbers("centers", centers, ParameterError)
+        if found.ndim != 2 or not found.size:
+            raise ParameterError(f"centers: found shape {found.shape}, expected a matrix")
+        arguments.check_finite("centers", found, ParameterError)
+        model = cls(len(found), **parameters)
+        model.cluster_centers_ = np.array(found)
+        model.n_features_in_ = found.shape[1]
+        return model
 
     @interruptible
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -196,14 +259,22 @@ class KMeans(Estimator):
             deadline = started + time_limit(self.max_time)
             best: Clustering | None = None
             rechecked = labelled = 0
-            for _ in range(self._starts(given)):
+            for start in range(self._starts(given)):
                 try:
                     centers = self._first_centers(passes, rows, given, rng)
                 except KeyboardInterrupt:
                     if best is None:
                         raise
                     break
-                run = run_lloyd(passes, centers, max_iter=self.max_iter, tol=tol, deadline=deadline)
+                after_pass = self._after_pass(start, started)
+                run = run_lloyd(
+                    passes,
+                    centers,
+                    max_iter=self.max_iter,
+                    tol=tol,
+                    deadline=deadline,
+                    after_pass=after_pass,
+                )
                 rechecked += run.rechecked
                 labelled += len(run.history) * rows.shape[0]
                 if best is None or run.inertia < best.inertia:
@@ -342,8 +413,19 @@ class KMeans(Estimator):
             raise ParameterError(
                 f"init: found {self.init!r}, expected k-means++, random, centres or a callable"
             )
+        if self.callback is not None and not callable(self.callback):
+            raise ParameterError(f"callback: found {self.callback!r}, expected a callable")
         if self.device not in DEVICES:
             raise ParameterError(f"device: found {self.device!r}, expected one of {', '.join(DEVICES)}")
+
+    def _after_pass(self, start: int, began: float) -> Callable[[int, float, int], object]:
+        """Return the function that reports each pass of a start to the callback."""
+        call = self.callback
+        if call is None:
+            return lambda *_: None
+        return lambda iteration, inertia, changed: call(
+            KMeansProgress(start, iteration, inertia, changed, time.monotonic() - began)
+        )
 
     def _check_count(self, rows: int, weights: Vector | None) -> None:
         counted = rows if weights is None else int(np.count_nonzero(weights))

@@ -12,6 +12,7 @@ their centres already, centres without rows stay where they are.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +38,13 @@ class Clustering:
 
 
 def run_lloyd(
-    passes: ClusterPasses, centers: Vector, *, max_iter: int, tol: float, deadline: float
+    passes: ClusterPasses,
+    centers: Vector,
+    *,
+    max_iter: int,
+    tol: float,
+    deadline: float,
+    after_pass: Callable[[int, float, int], object] = lambda iteration, inertia, changed: None,
 ) -> Clustering:
     """Run from given centres; ``tol`` bounds the squared length of the last move of all centres."""
     labels = np.full(passes.shape[0], -1, np.int32)
@@ -47,6 +54,7 @@ def run_lloyd(
         found = passes.assign(centers, labels)
         history.append(found.inertia)
         rechecked += found.rechecked
+        after_pass(n_iter, found.inertia, found.changed)
         if found.changed == 0:
             status = "converged"
         elif not status and len(history) > 1 and found.inertia >= history[-2]:

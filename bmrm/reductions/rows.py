@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import mmap
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.sparse_tensors import as_scipy
 from bmrm.errors import DataError
 from bmrm.formulas.llvm_text import Rows
 from bmrm.io.csr import Csr, build_canonical, check_layout
@@ -20,27 +24,61 @@ from bmrm.matrix.dataset import Dataset
 _ITEMS = {"f4": "float", "f8": "double", **{f"{k}{n}": f"i{8 * n}" for k in "iu" for n in (1, 2, 4, 8)}}
 """LLVM's types of the values that compiled code reads as they are."""
 
+MAX_CONVERTED_BYTES = 1 << 22
+"""Maximum size of rows that are converted at a time, if compiled code cannot read their type."""
+
 MAX_CONSTANT_WIDTH = 128
 """Maximum number of columns that is a constant of compiled code; above, a loop's counter costs nothing."""
 
 
 @dataclass(frozen=True)
-class DenseRows:
+class Ranks:
+    """The ranks that share rows.
+
+    Attributes
+    ----------
+    group : bmrm.distributed.group.Group
+    bounds : tuple of int
+        Rank r has the rows ``bounds[r]`` to before ``bounds[r + 1]``.
+    """
+
+    group: Any
+    bounds: tuple[int, ...]
+
+
+class _OfRanks:
+    """What dense and sparse rows share: where they stand among the rows of all ranks."""
+
+    ranks: Ranks | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        raise NotImplementedError
+
+    @property
+    def first_row(self) -> int:
+        """Number of row 0 among the rows of all ranks."""
+        return self.ranks.bounds[self.ranks.group.rank] if self.ranks else 0
+
+    @property
+    def total(self) -> int:
+        """Number of rows of all ranks."""
+        return self.ranks.bounds[-1] if self.ranks else self.shape[0]
+
+
+@dataclass(frozen=True)
+class DenseRows(_OfRanks):
     """Rows of a dense array, which may be a mapped file.
 
     Attributes
     ----------
     array : ndarray, shape (rows, columns)
-        Of any layout; of a type that compiled code reads.
-    first_row : int
-        Number of row 0 among the rows of all ranks.
-    group : bmrm.distributed.group.Group or None
-        The ranks that share the rows.
+        Of any layout and real type. If compiled code cannot read the type, some rows at a time are converted.
+    ranks : Ranks or None
     """
 
     array: NDArray[Any]
-    first_row: int = 0
-    group: Any = None
+    ranks: Ranks | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -53,11 +91,44 @@ class DenseRows:
     @property
     def real(self) -> type[np.floating[Any]]:
         """Type of real numbers: float32 if the values are, else float64."""
-        return np.float32 if self.array.dtype == np.float32 else np.float64
+        return np.float32 if self.array.dtype.newbyteorder("=") == np.float32 else np.float64
 
     @property
     def nbytes(self) -> int:
         return self.array.nbytes
+
+    @property
+    def converted_rows(self) -> int:
+        """Number of rows, a power of two, to convert at a time; 0 if compiled code reads them as they are."""
+        if _is_read(self.array.dtype):
+            return 0
+        row_bytes = self.shape[1] * np.dtype(self.real).itemsize
+        return 1 << max(6, (MAX_CONVERTED_BYTES // max(1, row_bytes)).bit_length() - 1)
+
+    def converted(self, first: int, last: int) -> NDArray[Any]:
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(self.array[first:last], self.real)
+
+    @functools.cached_property
+    def mapped(self) -> mmap.mmap | None:
+        """The mapped file that the rows are in one after the other; None also if pages may be private."""
+        array: Any = self.array
+        rows_apart = array.strides[0] >= array.strides[1] * array.shape[1] > 0
+        while rows_apart and isinstance(array, np.ndarray):
+            if isinstance(array, np.memmap) and array.mode == "c":
+                return None
+            array = array.base
+        return array if rows_apart and isinstance(array, mmap.mmap) else None
+
+    def give_back(self, first: int, last: int) -> None:
+        """Give the pages of some rows of a mapped file back to the system; they can be read again."""
+        assert self.mapped is not None
+        start = self.array.ctypes.data - np.frombuffer(self.mapped, np.uint8).ctypes.data
+        page, step = mmap.PAGESIZE, self.array.strides[0]
+        begin = -(-(start + first * step) // page) * page
+        end = (start + last * step) // page * page
+        if end > begin:
+            self.mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
     @property
     def stored(self) -> float:
@@ -67,29 +138,24 @@ class DenseRows:
     def kind(self) -> Rows:
         dtype = self.array.dtype
         width = self.shape[1] if self.shape[1] <= MAX_CONSTANT_WIDTH else 0
+        if self.converted_rows:
+            return Rows("float" if self.real is np.float32 else "double", False, "", width, True)
         contiguous = self.array.strides[1] == dtype.itemsize or self.shape[1] == 1
         return Rows(_ITEMS[f"{dtype.kind}{dtype.itemsize}"], dtype.kind == "u", "", width, contiguous)
 
-    def take(self, first: int, last: int) -> DenseRows:
-        return DenseRows(self.array[first:last])
-
 
 @dataclass(frozen=True)
-class SparseRows:
+class SparseRows(_OfRanks):
     """Compressed sparse rows with ascending columns.
 
     Attributes
     ----------
     csr : Csr
-    first_row : int
-        Number of row 0 among the rows of all ranks.
-    group : bmrm.distributed.group.Group or None
-        The ranks that share the rows.
+    ranks : Ranks or None
     """
 
     csr: Csr
-    first_row: int = 0
-    group: Any = None
+    ranks: Ranks | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -120,10 +186,6 @@ class SparseRows:
         item = "" if data is None else _ITEMS[f"f{data.dtype.itemsize}"]
         return Rows(item, False, f"i{8 * self.csr.indices.dtype.itemsize}")
 
-    def take(self, first: int, last: int) -> SparseRows:
-        starts = self.csr.indptr[first : last + 1]
-        return SparseRows(self.csr._replace(indptr=starts, shape=(last - first, self.csr.shape[1])))
-
 
 HostRows = DenseRows | SparseRows
 
@@ -133,8 +195,8 @@ def read_rows(data: Any) -> HostRows:
 
     Parameters
     ----------
-    data : ndarray, memmap, SciPy sparse matrix, Csr, Data or Dataset
-        A table of numbers; NaN and infinities are allowed.
+    data : ndarray, memmap, DLPack, DataFrame, SciPy sparse matrix, Csr, Data or Dataset
+        A table of numbers; NaN and infinities are allowed. Mapped files are never copied as a whole.
 
     Raises
     ------
@@ -154,12 +216,13 @@ def read_rows(data: Any) -> HostRows:
         return _from_dataset(data)
     if isinstance(data, Csr):
         return SparseRows(data.on_host())
-    if hasattr(data, "tocsr"):
+    if arguments.is_sparse(data):
         return SparseRows(_from_scipy(data))
-    if isinstance(data, np.ndarray) and data.ndim == 2 and _is_read(data.dtype):
-        return DenseRows(np.asarray(data))
-    if isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype == bool:
-        return DenseRows(data.view(np.uint8))
+    if (type(data) is np.ndarray or isinstance(data, np.memmap)) and data.ndim == 2:
+        if data.dtype == bool:
+            data = data.view(np.uint8)
+        if data.dtype.kind in "fiu":
+            return DenseRows(np.asarray(data))
     found = arguments.matrix("rows", data)
     return DenseRows(np.asarray(found))
 
@@ -173,8 +236,9 @@ def _from_dataset(data: Dataset) -> HostRows:
         if not isinstance(data.matrix, Matrix):
             raise DataError(f"rows: found a data set on {data.device}, expected one on the CPU")
         found = data.matrix.rows()
+        ranks = _ranks_of(data)
         if isinstance(found, np.ndarray):
-            _datasets[data] = DenseRows(found, data.first_row, data.group)
+            _datasets[data] = DenseRows(found, ranks)
         else:
             starts, columns, values = found
             if data.columns is not None:  # those that the rows of this rank touch
@@ -182,8 +246,19 @@ def _from_dataset(data: Dataset) -> HostRows:
             values = np.ones(len(columns)) if values is None else values
             shape = (len(starts) - 1, data.shape[1])
             csr = build_canonical(starts, columns, values, shape, sum_duplicates=False)
-            _datasets[data] = SparseRows(csr, data.first_row, data.group)
+            if csr.data is None and data.stored == "float32":  # as on another rank, where not all are 1
+                csr = csr._replace(data=np.ones(csr.nnz, np.float32))
+            _datasets[data] = SparseRows(csr, ranks)
     return _datasets[data]
+
+
+def _ranks_of(data: Dataset) -> Ranks | None:
+    if data.group is None:
+        return None
+    from bmrm.distributed.shard import Shard
+
+    assert isinstance(data, Shard)
+    return Ranks(data.group, (0, *itertools.accumulate(data.rows)))
 
 
 def _is_read(dtype: np.dtype[Any]) -> bool:
@@ -192,7 +267,7 @@ def _is_read(dtype: np.dtype[Any]) -> bool:
 
 def _from_scipy(X: Any) -> Csr:
     """Convert without looking at the values, of which some may not be finite."""
-    X = X.tocsr()
+    X = as_scipy("rows", X).tocsr()
     if X.ndim != 2:
         raise DataError(f"rows: found a sparse array of {X.ndim} dimensions, expected 2")
     if not X.has_canonical_format:

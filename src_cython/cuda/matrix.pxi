@@ -1,6 +1,6 @@
 """The matrix on a GPU: its construction, the upload, and the blocks of rows."""
 
-TUNINGS = {"predict": BB_TUNE_PREDICT, "best": BB_TUNE_BEST, "all": BB_TUNE_ALL}
+cdef dict TUNINGS = {"predict": BB_TUNE_PREDICT, "best": BB_TUNE_BEST, "all": BB_TUNE_ALL}
 cdef int64_t CHUNK = 1 << 24  # number of nonzeros uploaded at a time; they are converted chunk by chunk
 
 

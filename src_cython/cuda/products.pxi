@@ -1,6 +1,6 @@
 """Products of a matrix on a GPU, with vectors on the host and on the device."""
 
-OPERATORS = {"normal": BB_NORMAL, "transposed": BB_TRANSPOSED}
+cdef dict OPERATORS = {"normal": BB_NORMAL, "transposed": BB_TRANSPOSED}
 cdef int MAX_COLUMNS = 32  # of one product with several columns
 
 

@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "common/hash.h"
-#include "edges/names.h"
+#include "text/names.h"
 #include "text/parallel.h"
 
 namespace edges {
+
+// Maximum number of nodes: their numbers are of type int32_t.
+constexpr int64_t kMaxNodes = text::kMaxNames;
 
 // Possible ids per id, up to which they are in the table of bits: it then takes at most 12 bytes per id.
 constexpr uint64_t kSparsity = 64;
@@ -192,7 +195,7 @@ class Numbering {
     const int64_t low_;
     const int threads_;
     const text::Poll poll_;
-    const uint64_t seed_ = random_seed();
+    const uint64_t seed_ = text::random_seed();
     bool is_dense_ = false;
     int64_t size_ = 0;
     std::vector<uint64_t> words_;   // a bit for each possible id

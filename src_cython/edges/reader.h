@@ -2,7 +2,7 @@
 //
 // The first pass counts line ends, which bound the edges of each block. Comments and blank lines make the
 // bounds loose; the gaps are closed at the end. Names are numbered within their blocks while they are
-// parsed, since a block is gone afterwards, and then over all blocks (edges/names.h).
+// parsed, since a block is gone afterwards, and then over all blocks (text/names.h).
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "edges/block.h"
-#include "edges/names.h"
 #include "text/blocks.h"
 #include "text/bytes.h"
 
@@ -92,7 +91,7 @@ class Reader {
         for (Block& block : blocks_) lists.push_back(&block.names);
         std::vector<std::vector<int32_t>> numbers;
         if (!names.merge(lists, numbers, threads_, poll_)) return false;
-        if (names.size() > kMaxNodes) {
+        if (names.size() > kMaxNames) {
             fault = Fault::kNodes;
             return true;
         }

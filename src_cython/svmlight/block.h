@@ -4,6 +4,8 @@
 // whole row (order, range, repeats) are checked on its indices after its last pair, so that the loop over
 // pairs has no branch that depends on its data. A file may be written to by others between the passes, so no
 // bound from the first pass is trusted.
+//
+// Labels that are text are numbered within the block (text/names.h), by the order in which they first appear.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +16,9 @@
 #include "svmlight/pair.h"
 #include "text/blocks.h"
 #include "text/characters.h"
+#include "text/names.h"
 #include "text/number.h"
+#include "text/utf8.h"
 
 namespace svmlight {
 
@@ -26,6 +30,7 @@ constexpr int64_t kMaxIndex = 2147483646;
 enum class Fault : int {
     kNone,
     kLabel,
+    kText,  // a label that is not text: a control character, or not UTF-8
     kNoLabel,
     kPair,
     kIndex,
@@ -40,6 +45,7 @@ struct Options {
     int64_t smallest;     // smallest index as written: 1 if the file is known to be one-based, else 0
     int64_t largest;      // largest index as written
     int32_t base;         // subtracted from every index
+    bool text_labels;     // a label is any token, else one or several numbers
     bool query_id;        // keep qid:N, one per row
     bool sum_duplicates;  // add up the values of an index that a row repeats; else that is a fault
 };
@@ -50,7 +56,7 @@ struct Arrays {
     int64_t* row_ends;
     int32_t* indices;
     Value* values;
-    double* labels;
+    double* labels;  // or the numbers of text
     int64_t* queries;
 };
 
@@ -74,6 +80,7 @@ struct Block : Span {
     bool negative = false;   // some value is below 0
     std::vector<LabelList> lists;
     std::vector<double> list_labels;
+    NameList names;  // labels that are text
 
     Fault fault = Fault::kNone;
     Place fault_at = {0, 0, 0};
@@ -84,12 +91,14 @@ struct Block : Span {
 template <class Value>
 class BlockParser {
   public:
-    BlockParser(const Options& options, const Arrays<Value>& arrays, Block& block)
+    // `seed` is that of hashes of names.
+    BlockParser(const Options& options, const Arrays<Value>& arrays, Block& block, uint64_t seed)
         : options_(options),
           arrays_(arrays),
           block_(block),
           k_(block.first_nonzero),
-          k_end_(block.first_nonzero + block.pairs) {}
+          k_end_(block.first_nonzero + block.pairs),
+          seed_(seed) {}
 
     void run() {
         for (const char* p = block_.begin; p < block_.end;) {
@@ -107,7 +116,7 @@ class BlockParser {
         p = skip_blanks(p);
         if (is_line_end(p)) return next_line(p);
         if (block_.rows == block_.lines) return fail(Fault::kChanged, p);
-        p = read_label(p);
+        p = options_.text_labels ? read_text_label(p) : read_label(p);
         if (p != nullptr) p = read_query(p);
         if (p == nullptr) return nullptr;
         const char* const pairs = p;
@@ -146,6 +155,23 @@ class BlockParser {
         const char* q = read_number(p, &label);
         if (q != nullptr && std::isfinite(label) && is_token_end(q)) return q;
         return read_label_list(p);
+    }
+
+    // Reads a label that is any token except one that can be a pair or a query.
+    const char* read_text_label(const char* const token) {
+        double number;
+        const char* const q = read_number(token, &number);
+        if ((q != nullptr && *q == ':') || std::memcmp(token, "qid:", 4) == 0)
+            return fail(Fault::kNoLabel, token);
+        const char* p = token;
+        bool printable = true;
+        for (; !is_token_end(p); ++p) printable &= static_cast<unsigned char>(*p) >= ' ' && *p != '\x7f';
+        const size_t size = static_cast<size_t>(p - token);
+        if (!printable || !is_utf8(token, size) || std::memcmp(token, "\xef\xbb\xbf", 3) == 0)
+            return fail(Fault::kText, token);
+        const uint32_t place = block_.names.find_or_add(token, size, hash_of(token, size, seed_));
+        arrays_.labels[block_.first_row + block_.rows] = place;
+        return p;
     }
 
     // Reads what is not a single number: several ones joined by commas, or none if the line begins with a
@@ -337,6 +363,7 @@ class BlockParser {
     int64_t line_ = 0;
     int64_t k_;  // the next nonzero
     const int64_t k_end_;
+    const uint64_t seed_;
     bool ordered_ = true;
     std::vector<Entry> scratch_;
 };

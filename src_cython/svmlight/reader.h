@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "svmlight/ordered_blocks.h"
 #include "text/blocks.h"
 #include "text/bytes.h"
+#include "text/names.h"
 #include "text/parallel.h"
 
 namespace svmlight {
@@ -90,7 +92,7 @@ class Reader {
             Bytes::Loan buffer(text_);
             block.begin = text_.piece(block.first, block.last, *buffer);
             block.end = block.begin + (block.last - block.first);
-            BlockParser<Value>(options, place, block).run();
+            BlockParser<Value>(options, place, block, names.seed()).run();
             parsed_bytes += static_cast<int64_t>(block.last - block.first);
             blocks_[b] = std::move(block);
             if (blocks_[b].fault == Fault::kNone) {
@@ -116,6 +118,7 @@ class Reader {
         summarise();
         index_shift = options.smallest == 0 && options.base == 1 && has_zero ? 1 : 0;
         close_gaps(arrays);
+        if (options.text_labels && !number_labels(arrays.labels)) return false;
         if (consumer) return true;
         return for_each(blocks_.size(), threads_, poll_, [&](size_t b) {
             const Block& block = blocks_[b];
@@ -154,6 +157,7 @@ class Reader {
         starts[rows] = at;
     }
 
+    Names names;  // the distinct labels that are text
     int64_t lines = 0, rows = 0, nonzeros = 0;
     int64_t most_pairs = 0;   // maximum over the blocks
     int64_t max_index = -1;   // as written
@@ -231,6 +235,20 @@ class Reader {
             rows += block.rows;
             nonzeros += block.nonzeros;
         }
+    }
+
+    // Makes the labels, numbered within each block, those of `names`. Returns false if it was interrupted.
+    bool number_labels(double* labels) {
+        std::vector<NameList*> lists;
+        for (Block& block : blocks_) lists.push_back(&block.names);
+        std::vector<std::vector<int32_t>> numbers;
+        if (!names.merge(lists, numbers, threads_, poll_)) return false;
+        if (names.size() > kMaxNames) throw std::bad_alloc();
+        return for_each(blocks_.size(), threads_, poll_, [&](size_t b) {
+            double* const first = labels + blocks_[b].first_row;
+            for (int64_t row = 0; row < blocks_[b].rows; ++row)
+                first[row] = numbers[b][static_cast<size_t>(first[row])];
+        });
     }
 
     const Bytes& text_;

@@ -39,7 +39,7 @@ cdef void* address(array):
     return NULL if array is None else <void*><size_t>array.ctypes.data
 
 
-def shrunk(array, Py_ssize_t size):
+cdef shrunk(array, Py_ssize_t size):
     """Return the array with the memory after the first ``size`` elements released."""
     if array.size != size:
         array.resize(size, refcheck=False)

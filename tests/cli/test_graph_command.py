@@ -87,6 +87,14 @@ def test_scores_and_a_picture_are_written(edges, tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("name", ["picture", "picture.txt"])
+def test_a_picture_of_no_known_format_is_refused_before_the_work(name, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    code, out, err = run(capsys, "pagerank", str(tmp_path / "missing"), "--plot", str(tmp_path / name))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"{name}: found suffix {'txt' if '.' in name else ''!r}, expected one of" in err
+
+
 def test_a_cache_is_kept_next_to_the_text(edges, capsys):
     plain = run(capsys, "hits", edges, "--json")[1]
     for _ in range(2):

@@ -32,7 +32,7 @@ def test_a_model_is_described(data, bmrm_train, bmrm_info):
     weights = {each["feature"] - 1: each["weight"] for each in found["top_weights"]}
     assert weights == dict(enumerate(model.w.tolist()))
     assert list(map(abs, weights.values())) == sorted(map(abs, model.w.tolist()), reverse=True)
-    assert found["data"] is None
+    assert found["data"] == {"rows": 60, "nnz": 300, "text_checksum": model.training.text_checksum}
     assert len(facts(bmrm_info, "--top", "2", "m")["top_weights"]) == 2
 
 
@@ -65,6 +65,19 @@ def test_classes_and_features_from_zero(folder, bmrm_info):
     ]
     assert found["certificate"] is None
     assert bmrm_info("m").out.splitlines()[-1].split() == ["0", "4", "1"]
+
+
+def test_features_with_names(folder, bmrm_info):
+    names = ("age", "size\x1b[31m", "height")
+    Model(np.array([0.0, 1.0, -3.0]), 0.0, "squared", "regression", None, lam=1.0, feature_names=names).save(
+        "m"
+    )
+    assert facts(bmrm_info, "m")["top_weights"] == [
+        {"feature": 3, "name": "height", "weight": -3.0},
+        {"feature": 2, "name": names[1], "weight": 1.0},
+    ]
+    lines = [line.split() for line in bmrm_info("m").out.splitlines()[-3:]]
+    assert lines == [["feature", "name", "weight"], ["3", "height", "-3"], ["2", "size\\x1b[31m", "1"]]
 
 
 def test_liblinears_text(folder, bmrm_info):

@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import gzip
 import os
 import pty
 import re
@@ -13,6 +12,7 @@ import sys
 import termios
 import time
 
+import numpy as np
 import pytest
 from commands import start_python, two_classes, write_svmlight
 
@@ -144,11 +144,30 @@ def test_reading_shows_its_share_of_the_bytes(tmp_path):
         assert step().share is None
         read_data(path)
         assert step() == ((f"reading {path}",), 1.0)
-    packed = tmp_path / "packed"
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    step = reading_step(str(packed))
-    read_data(packed)
+    step = reading_step("-")
+    read_data(path)
     assert step().share is None
+
+
+@pytest.mark.parametrize(
+    ("module", "level"),
+    [("gzip", {"compresslevel": 1}), ("bz2", {}), ("lzma", {"preset": 0}), ("zstandard", {})],
+)
+def test_reading_shows_the_share_of_the_compressed_bytes(tmp_path, module, level):
+    from bmrm.cli.loading import reading_step
+    from bmrm.io import iter_svmlight
+
+    rng = np.random.default_rng(0)
+    text = "".join(f"1 1:{number}\n" for number in rng.standard_normal(100_000))
+    packed = tmp_path / "packed"
+    packed.write_bytes(pytest.importorskip(module).compress(text.encode(), **level))
+    step = reading_step(str(packed))
+    assert step().share is None
+    shares = [step().share for _ in iter_svmlight(packed, rows_bytes=1 << 20, zero_based=False)]
+    assert len(shares) == 3
+    assert shares == sorted(shares)
+    assert 0.2 < shares[0] < 0.9  # a block of bzip2 is nearly a chunk
+    assert step().share == 1.0
 
 
 def test_a_selection_shows_that_it_reads(data, tmp_path):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from commands import two_classes
 
+from bmrm.linear.models.model import Model
+
 pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import csv, parquet  # noqa: E402
 
@@ -76,3 +78,55 @@ def test_bad_input(words, code, message, tables, folder, bmrm_train):
     assert message in outcome.err
     assert len(outcome.err.splitlines()) == 1
     assert not (folder / "m").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--calibrate", "platt"], ["-C", "--lambdas", "0.1,0.01"], ["--checkpoint", "k"]]
+)
+def test_a_model_keeps_the_names_of_the_columns(words, tables, folder, bmrm_train, bmrm_info):
+    for name in ("d.csv", "d.parquet"):
+        assert bmrm_train("-q", *words, *tables[name], name, "m").code == 0
+        assert Model.load("m").feature_names == ("x0", "x1", "x2", "x3", "x4")
+    if "k" in words:
+        assert Model.load("k").feature_names == ("x0", "x1", "x2", "x3", "x4")
+    assert bmrm_info("--top", "1", "m").out.splitlines()[-1].split()[1].startswith("x")
+
+
+def test_labels_without_a_table_have_no_names(tables, folder, bmrm_train):
+    assert bmrm_train("-q", *tables["d.npy"], "d.npy", "m").code == 0
+    assert Model.load("m").feature_names is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["x1", "x0", "x2", "x3", "x4", "class"], "t.csv: found 'x1' as column 1, expected 'x0' as in tr"),
+        (["x0", "x1", "x2", "x3", "class"], "t.csv: found no column 'x4', expected the columns of training"),
+        (
+            ["id", "x0", "x1", "x2", "x3", "x4", "class"],
+            "t.csv: found the column 'id', expected those of training (--label or --drop excludes it)",
+        ),
+    ],
+)
+def test_other_columns_are_refused(columns, message, tables, folder, bmrm_train, bmrm_predict):
+    table = csv.read_csv("d.csv").append_column("id", pyarrow.array(range(60)))
+    csv.write_csv(table.select(columns), "t.csv")
+    assert bmrm_train("-q", *tables["d.csv"], "d.csv", "m").code == 0
+    outcome = bmrm_predict("--label", "class", "t.csv", "m", "o")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (3, "", 1)
+    assert message in outcome.err
+    assert not (folder / "o").exists()
+    for option in ("--warm-start", "--prior"):
+        outcome = bmrm_train(option, "m", "--label", "class", "t.csv", "m2")
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (3, "", 1)
+        assert f"bmrm-train: {option}: found" in outcome.err
+        assert not (folder / "m2").exists()
+
+
+def test_names_do_not_hinder_a_start_from_the_same_columns(tables, folder, data, bmrm_train, bmrm_predict):
+    words = tables["d.csv"]
+    assert bmrm_train("-q", *words, "d.csv", "m").code == 0
+    for option in ("--warm-start", "--prior"):
+        assert bmrm_train("-q", option, "m", *words, "d.csv", "m2").code == 0
+        assert bmrm_train("-q", option, "m", data, "m2").code == 0
+    assert bmrm_predict("-q", data, "m", "o").code == 0

@@ -654,11 +654,12 @@ from bmrm.io import read_data
 
 world = MPI.COMM_WORLD
 pattern, *whole = sys.argv[1:]
-found = read_rows(pattern, world, dtype="float64")
+kind = "text" if "words" in pattern else "numbers"
+found = read_rows(pattern, world, dtype="float64", labels=kind)
 data = found.data
 assert found.first == sum(world.allgather(data.X.shape[0])[: world.Get_rank()])
 rows = world.allgather((data.X.to_scipy().toarray(), data.y))
-parts = [read_data(name, dtype="float64", zero_based=data.zero_based or "auto") for name in whole]
+parts = [read_data(n, dtype="float64", zero_based=data.zero_based or "auto", labels=kind) for n in whole]
 columns = max(part.X.shape[1] for part in parts)
 dense = [np.pad(p.X.to_scipy().toarray(), ((0, 0), (0, columns - p.X.shape[1]))) for p in parts]
 np.testing.assert_array_equal(np.vstack([X for X, _ in rows]), np.vstack(dense))
@@ -683,6 +684,12 @@ def write_rows(path, rows, rng, *, lowest=1, longest=12):
 def test_ranks_read_a_text_in_parts(tmp_path, ranks, lowest):
     path = write_rows(tmp_path / "whole.svm", 50, np.random.default_rng(2), lowest=lowest)
     mpi.succeed(ranks, mpi.script(tmp_path, READ), path, path)
+
+
+def test_ranks_read_labels_that_are_words(tmp_path):
+    path = tmp_path / "words.svm"
+    path.write_text("".join(f"{'ham' if i % 3 else 'spam' * (1 + i)} {1 + i % 7}:2\n" for i in range(40)))
+    mpi.succeed(2, mpi.script(tmp_path, READ), path, path)
 
 
 def test_an_index_zero_on_one_rank_shifts_those_of_all(tmp_path):

@@ -73,7 +73,7 @@ def test_no_rows_are_an_empty_file(tmp_path):
         (np.array([[np.nan]]), [1], None, "X: .*nan"),
         (np.array([[np.inf]]), [1], None, "X: .*inf"),
         (np.eye(2), [1, np.nan], None, "y: row 2 has nan, expected a finite number"),
-        (np.eye(2), ["a", "b"], None, "y: found text, expected numbers"),
+        (np.eye(2), [1, "b"], None, "y: row 1 has 1, expected text like the others"),
         (np.eye(2), [1, 2], [1], r"query_id: found shape \(1,\), expected \(2,\), one per row of X"),
         (np.eye(2), [1, 2], [1.5, 2], "query_id: found float64 values, expected 64-bit integers"),
         (np.eye(2), [1, 2], np.array([2**63, 1], np.uint64), "query_id: found uint64 values"),

@@ -9,6 +9,7 @@ from bmrm.io import iter_svmlight, load_svmlight, read_data
 INDEX = "expected index:value with an index that is an integer and not negative"
 VALUE = "expected index:value with a finite number"
 LABEL = "expected a label: a finite number, or several joined by commas"
+ONE_LABEL = 'expected a label: a finite number (labels="text" or bmrm-train --text-labels reads words)'
 FAULTS = [
     (b"1 1:2\n1 -1:3\n", f'2:3: found "-1:3", {INDEX}'),
     (b"1 1099511627776:1\n", '1:3: found "1099511627776:1", expected an index from 0 to 2147483646'),
@@ -38,8 +39,8 @@ FAULTS = [
         b"1 qid:99999999999999999999 1:1",
         '1:3: found "qid:99999999999999999999", expected qid: and an integer',
     ),
-    (b"spam 1:1\n", f'1:1: found "spam", {LABEL}'),
-    (b"nan 1:1\n", f'1:1: found "nan", {LABEL}'),
+    (b"spam 1:1\n", f'1:1: found "spam", {ONE_LABEL}'),
+    (b"nan 1:1\n", f'1:1: found "nan", {ONE_LABEL}'),
     (b"1e999 1:1\n", f'1:1: found "1e999", {LABEL}'),
     (b"1, 1:1\n", f'1:1: found "1,", {LABEL}'),
     (b"1,,2 1:1\n", f'1:1: found "1,,2", {LABEL}'),

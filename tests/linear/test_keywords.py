@@ -25,6 +25,7 @@ LAYOUTS = "expected one of auto, replicated, owned; did you mean 'sample_weight'
         ({"lambda_": 2}, f"lambda_: {UNKNOWN}; did you mean 'lam'?"),
         ({"epsilom": 0.1}, f"epsilom: {UNKNOWN}; did you mean 'epsilon'?"),
         ({"xyz": 2}, f"xyz: {UNKNOWN}"),
+        ({"regularizer": "l1"}, f"regularizer: {UNKNOWN}; did you mean 'reg'?"),
         ({"tau": 0.5}, "loss hinge: unknown parameter 'tau'"),
         ({"lam": 1.0, "C": 1.0}, "lam, C: found both, expected one of them"),
         ({"lam": "1e-3"}, "lam: found '1e-3', expected a number"),
@@ -52,11 +53,43 @@ def test_loss_names_are_suggested():
 def test_keywords_of_a_cross_validation():
     with pytest.raises(ParameterError, match=r"max_itr: no option of a cross validation; .* 'max_iter'"):
         bmrm.cross_validate(DATA, 3, max_itr=3)
-    with pytest.raises(ParameterError, match="n_jobs: no option of a cross validation"):
+    with pytest.raises(ParameterError, match=r"n_jobs: no option of a cross validation; .* 'threads'"):
         bmrm.select(X, Y, [0.1], 3, n_jobs=3)
+    with pytest.raises(ParameterError, match=r"sampel_weight: no option .* 'sample_weight'"):
+        bmrm.select(X, Y, [0.1], 3, sampel_weight=np.ones(12))
+    for name in ("sample_weight", "groups", "threads"):
+        with pytest.raises(
+            ParameterError, match=f"{name}: give it to the Dataset, not to a cross validation"
+        ):
+            bmrm.cross_validate(DATA, 3, **{name: np.ones(12)})
+    with pytest.raises(ParameterError, match=r"data: found an array of shape \(12, 3\), expected a Dataset"):
+        bmrm.cross_validate(X, 3)
     with pytest.raises(ParameterError, match="lam, C: found both"):
         bmrm.cross_validate(DATA, 3, lam=0.1, C=1.0)
     assert {bmrm.cross_validate(DATA, 3, lam=lam).results[0].lam for lam in (None, 1e-4)} == {1e-4}
+
+
+def test_a_device_is_text():
+    with pytest.raises(
+        ParameterError, match=r"device: found array.*, expected one of auto, cpu, cuda, cuda:N"
+    ):
+        bmrm.solve(X, Y, device=np.ones(3))
+
+
+def test_a_column_of_labels_is_a_vector():
+    """For every task with one number per row, with a warning."""
+    wide = {
+        "pairwise": {"groups": np.arange(12) // 4},
+        "poisson": {},
+        "squared": {},
+        "hinge": {},
+        "softmax": {},
+    }
+    for loss, options in wide.items():
+        column = np.abs(X[:, :1]) if loss == "poisson" else Y[:, None]
+        with pytest.warns(bmrm.errors.DataConversionWarning, match=r"found shape \(12, 1\)"):
+            found = bmrm.solve(X, column, loss, lam=0.1, **options)
+        assert found.objective == bmrm.solve(X, column[:, 0], loss, lam=0.1, **options).objective
 
 
 def test_the_default_of_lam():

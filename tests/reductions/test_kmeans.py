@@ -464,3 +464,31 @@ def test_weights_count_in_single_moves():
     moves, gain = HostPasses(X, weights, 1).single_moves(centers, labels, np.bincount(labels, weights))
     assert moves == (np.array(gains) > 1e-12).sum()
     np.testing.assert_allclose(gain, max(gains))
+
+
+def test_a_callback_sees_each_pass():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    seen = []
+    model = KMeans(5, init="random", n_init=2, random_state=0, tol=0, callback=seen.append).fit(X)
+    assert {state.start for state in seen} == {0, 1}
+    for start in (0, 1):
+        states = [state for state in seen if state.start == start]
+        assert [state.iteration for state in states] == list(range(len(states)))
+        assert states[0].changed == 300
+    history = min(([s.inertia for s in seen if s.start == start] for start in (0, 1)), key=lambda h: h[-1])
+    assert history == model.history_
+    assert sorted(state.seconds for state in seen) == [state.seconds for state in seen]
+    with pytest.raises(ParameterError, match="callback: found 3, expected a callable"):
+        KMeans(5, callback=3).fit(X)
+
+
+def test_a_model_of_given_centres_labels_rows():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    fitted = KMeans(5, random_state=0).fit(X)
+    model = KMeans.of_centers(fitted.cluster_centers_.tolist(), threads=1)
+    assert (model.predict(X) == fitted.labels_).all()
+    assert -model.score(X) == fitted.inertia_
+    assert (model.n_clusters, model.threads, model.n_features_in_) == (5, 1, 3)
+    for centers in ([1.0, 2.0], [[]], [[np.nan]], "centres"):
+        with pytest.raises(ParameterError, match="centers: "):
+            KMeans.of_centers(centers)

@@ -2,6 +2,8 @@
 """Reductions against NumPy in float64, and compiled code against the plain loop."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,10 @@ from programs import CASES, covariance, em_step, histogram, item_sets, kmeans_st
 
 import bmrm
 from bmrm import io
-from bmrm.errors import BmrmError, DataError, ParameterError, ReductionError
+from bmrm.errors import BmrmError, DataError, HostMemoryError, ParameterError, ReductionError
 from bmrm.formulas import native
-from bmrm.reductions import inf, reduction
+from bmrm.reductions import inf, local, reduction
+from bmrm.reductions import rows as reduction_rows
 
 needs_compiler = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
 SIZES = [(0, 3), (1, 1), (65, 3), (300, 3), (64, 17), (130, 130)]
@@ -91,13 +94,33 @@ def test_stored_values_that_are_all_1(tmp_path):
     check(case.reduction.python(csr, **words), expected, 1e-12)
 
 
-@pytest.mark.parametrize(
-    "kind", ["F", "strided", "reversed", "int8", "uint16", "bool", "int64", "list", "mapped"]
-)
+class OnlyDlpack:
+    """An array of another library that has nothing but the protocol."""
+
+    def __init__(self, array):
+        self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+
+
+LAYOUTS = [
+    "F",
+    "strided",
+    "reversed",
+    "list",
+    "mapped",
+    "mapped F",
+    "mapped >f4",
+    "mapped bool",
+    "dlpack",
+    "frame",
+]
+TYPES = ["int8", "uint16", "uint64", "bool", "int64", "float16", ">f4", ">f8", ">i4", "longdouble"]
+
+
+@pytest.mark.parametrize("kind", LAYOUTS + TYPES)
 def test_rows_of_any_layout_and_type(kind, tmp_path):
     rng = np.random.default_rng(2)
-    X = rng.integers(0, 2, (150, 6)).astype(float) if kind == "bool" else rows(rng, (150, 6), float)
-    if "int" in kind:
+    X = rng.integers(0, 2, (150, 6)).astype(float) if "bool" in kind else rows(rng, (150, 6), float)
+    if "int" in kind or "i" in kind:
         X = np.trunc(8 * np.abs(X))
     if kind == "F":
         given = np.asfortranarray(X)
@@ -107,13 +130,59 @@ def test_rows_of_any_layout_and_type(kind, tmp_path):
         given = X[::-1, ::-1].copy()[::-1, ::-1]
     elif kind == "list":
         given = X.tolist()
-    elif kind == "mapped":
-        np.save(tmp_path / "X.npy", X)
+    elif kind.startswith("mapped"):
+        layout = kind.partition(" ")[2] or "f8"
+        np.save(tmp_path / "X.npy", np.asfortranarray(X) if layout == "F" else X.astype(layout))
         given = np.load(tmp_path / "X.npy", mmap_mode="r")
+    elif kind == "dlpack":
+        given = OnlyDlpack(X)
+    elif kind == "frame":
+        given = pytest.importorskip("pandas").DataFrame(X)
     else:
         given = X.astype(kind)
     words = {"shift": rng.normal(size=6)}
-    check(covariance(given, **words), CASES["covariance"].expected(X, words), 1e-12)
+    tolerance = 1e-5 if kind.endswith(">f4") else 1e-12
+    check(covariance(given, **words), CASES["covariance"].expected(X, words), tolerance)
+    check(covariance.python(given, **words), CASES["covariance"].expected(X, words), tolerance)
+
+
+@needs_compiler
+def test_rows_that_are_converted_in_blocks_keep_their_numbers(monkeypatch):
+    monkeypatch.setattr(reduction_rows, "MAX_CONVERTED_BYTES", 1)
+    X = rows(np.random.default_rng(0), (9000, 3), float)
+    words = {"w": np.arange(9000.0), "centers": X[:5]}
+    found = kmeans_step(X.astype(">f8"), **words)
+    check(found, CASES["k-means"].expected(X, words), 1e-12)
+    again = kmeans_step(X.astype(">f8"), threads=3, **words)
+    assert found.sums.tobytes() == again.sums.tobytes()
+
+
+def test_sparse_rows_in_mapped_files(tmp_path):
+    X = scipy.sparse.random_array((200, 20), density=0.1, format="csr", rng=np.random.default_rng(0))
+    for name in ("data", "indices", "indptr"):
+        np.save(tmp_path / name, getattr(X, name))
+    parts = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("data", "indices", "indptr")]
+    mapped = scipy.sparse.csr_array(tuple(parts), shape=X.shape)
+    assert np.shares_memory(reduction_rows.read_rows(mapped).csr.data, parts[0])
+    words = {"y": np.ones(200), "weights": np.linspace(-1, 1, 20)}
+    expected = CASES["logistic gradient"].expected(X.toarray(), words)
+    check(CASES["logistic gradient"].reduction(mapped, **words), expected, 1e-12)
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", ["<f4", ">f4"])
+def test_a_mapped_file_larger_than_the_memory_streams_through(kind, tmp_path):
+    """256 MB of a file with holes, in a process that may allocate 96 MiB; its pages are given back."""
+    file = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", kind, (1 << 20, 64))
+    file[::4096, 0] = 1.0
+    file.flush()
+    program = Path(__file__).with_name("mapped_program.py")
+    done = subprocess.run(
+        [sys.executable, program, tmp_path / "X.npy"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    total, megabytes = done.stdout.split()
+    assert (float(total), float(megabytes) < 64) == (256.0, True), done.stdout
 
 
 def test_rows_from_a_reader(tmp_path):
@@ -241,10 +310,47 @@ def test_a_wrong_option_is_named(options, text):
         covariance(np.ones((5, 3)), shift=np.ones(3), **options)
 
 
-@pytest.mark.parametrize("given", [np.ones(3), np.ones((2, 2, 2)), [["a"]], np.ones((2, 2), complex), None])
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.ones(3),
+        np.ones((2, 2, 2)),
+        [["a"]],
+        np.ones((2, 2), complex),
+        None,
+        np.ma.masked_array(np.ones((2, 2)), [[0, 0], [0, 1]]),
+        np.array([["a", "b"]], object),
+        np.zeros((2, 2), "datetime64[s]"),
+        iter([[1.0, 2.0]]),
+    ],
+)
 def test_rows_that_are_no_matrix(given):
     with pytest.raises(DataError):
         covariance(given, shift=np.ones(2))
+
+
+@reduction
+def pairs(x, out: ("m", "m"), other: ()):
+    q = local("m")
+    out[0, 0] += x[0]
+    other += q[0]
+
+
+@pytest.mark.parametrize("run", [pairs, pairs.python])
+@pytest.mark.parametrize("m", [2**20, 2**31 - 1])
+def test_results_that_do_not_fit_into_memory(run, m):
+    with pytest.raises(
+        HostMemoryError, match=r"GB for the results of pairs and its arrays, .* smaller sizes"
+    ):
+        run(np.ones((5, 3)), m=m)
+
+
+def test_a_result_is_a_parameter_of_the_next_call():
+    assert bmrm.reduction is reduction
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    first = covariance(X, shift=np.zeros(3), keep=True)
+    again = covariance(X, shift=first.total, keep=True)
+    assert again.total.tobytes() == covariance(X, shift=np.asarray(first.total)).total.tobytes()
 
 
 def test_dense_code_refuses_sparse_rows_with_the_line():

@@ -1,3 +1,5 @@
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -33,8 +35,8 @@ def solve(
 ) -> tuple[float, float, int]: ...
 
 class Table:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         gram: NDArray[np.float64],
         offset: NDArray[np.float64],
         alpha: NDArray[np.float64],
@@ -42,7 +44,7 @@ class Table:
         idle: NDArray[np.int32],
         serial: NDArray[np.int64],
         blur: NDArray[np.float64],
-    ) -> None: ...
+    ) -> Self: ...
     def append(self, products: NDArray[np.float64], offsets: NDArray[np.float64], serial: int) -> bool: ...
     def maximise(
         self,

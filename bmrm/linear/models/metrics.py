@@ -447,7 +447,7 @@ class ProbabilityMetrics:
         self._classes = known_classes(classes, 2)
         self._weight = self._logarithms = self._squares = 0.0
 
-    def update(self, probability: Vector, y: Vector, weights: ArrayLike | None = None) -> None:
+    def update(self, probability: Vector, y: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Add rows: probabilities, labels and weights, each of shape (m,)."""
         probability, y, s = drop_idle_rows(probability, y, weights, classes=self._classes)
         if not ((probability >= 0.0) & (probability <= 1.0)).all():

@@ -374,7 +374,8 @@ class Model:
         check_numbering("model", self.zero_based, find_numbering(X))
         check_names("X", self.feature_names, find_names(X))
         if not isinstance(X, Csr):
-            X = Csr.from_scipy(X) if hasattr(X, "tocsr") else np.ascontiguousarray(arguments.matrix("X", X))
+            sparse = arguments.is_sparse(X)
+            X = Csr.from_scipy(X) if sparse else np.ascontiguousarray(arguments.matrix("X", X))
         if X.shape[1] != self.n_features:
             raise DataError(f"data: found {X.shape[1]} features, expected the model's {self.n_features}")
         from bmrm.matrix._cpu import Matrix

@@ -36,6 +36,7 @@ from bmrm.base.weighting import fill_idle_labels, scale_weights
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
 from bmrm.linear.backends.choose import backend_of
 from bmrm.linear.backends.facts import facts_of
+from bmrm.linear.inputs import OF_DATA
 from bmrm.linear.intercept import intercept_of, operator_of
 from bmrm.linear.models import metrics
 from bmrm.linear.models.model import Model
@@ -77,8 +78,7 @@ MAX_COPIED_BYTES = 1 << 30
 MAX_LOCKSTEP_FOLDS = 8
 """Maximum number of folds in lockstep: a product reads this number of columns from one cache line."""
 
-_SET_HERE = {"X", "y", "loss", "sample_weight", "class_weight", "device", "dtype", "threads", "gpu_mem"}
-_SET_HERE |= {"warm_start", "verbose", "loss_params"}
+_SET_HERE = {"X", "y", "loss", *OF_DATA, "comm", "warm_start", "verbose", "loss_params"}
 _DEFAULTS: dict[str, Any] = {
     name: parameter.default
     for name, parameter in inspect.signature(solve).parameters.items()
@@ -196,6 +196,8 @@ def cross_validate(
     >>> cross_validate(Dataset(X, [1, 1, 1, 0, 0, 0]), 3, lam=0.1).metrics["accuracy"]
     1.0
     """
+    if not isinstance(data, Dataset):
+        refuse("data", data, "a Dataset")
     problem = FoldProblem(data, folds, loss, seed, options)
     try:
         return problem.validate(problem.options["lam"])
@@ -384,14 +386,18 @@ def _targets(y: Any, labels: Vector, classes: Labels | None, loss: Loss) -> Any:
 
 def _with_defaults(options: dict[str, Any]) -> dict[str, Any]:
     """Complete the options of `bmrm.solve` that a cross validation takes."""
-    for name in options:
-        if name not in _DEFAULTS:
-            hint = suggest(name, [*_DEFAULTS, *losses.PARAMETERS])
+    for name, value in options.items():
+        if name in ("y", "comm", *OF_DATA):
+            if value is not None:
+                raise ParameterError(f"{name}: give it to the Dataset, not to a cross validation")
+        elif name not in _DEFAULTS:
+            hint = suggest(name, [*_DEFAULTS, *OF_DATA, *losses.PARAMETERS])
             raise ParameterError(f"{name}: no option of a cross validation{hint}")
     if options.get("lam") is not None and options.get("C") is not None:
         raise ParameterError("lam, C: found both, expected one of them")
     lam = options.get("lam")
-    return {**_DEFAULTS, **options, "lam": DEFAULT_LAM if lam is None else lam}
+    taken = {name: value for name, value in options.items() if name in _DEFAULTS}
+    return {**_DEFAULTS, **taken, "lam": DEFAULT_LAM if lam is None else lam}
 
 
 Solved = tuple[Result, Vector]

@@ -13,15 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bmrm import losses
-from bmrm.base.arguments import flag, matrix, numbers
+from bmrm.base.arguments import flag, is_sparse, matrix, numbers
 from bmrm.base.columns import find_names
 from bmrm.base.groups import number_groups
 from bmrm.base.interrupts import HELD, check_signals, interruptible, set_signal_mode
+from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.tables import format_table
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import fill_idle_labels
 from bmrm.errors import DataError, Interrupted, ParameterError
 from bmrm.io.csr import Csr, find_numbering
+from bmrm.linear.inputs import OF_DATA
 from bmrm.linear.models.calibration import Calibration, calibrate
 from bmrm.linear.plan import shared_cuts_pay
 from bmrm.linear.result import Result
@@ -64,8 +66,6 @@ DEFAULTS = {"quantile": "loss", "roc_area": "auc", "prbep": "auc"}
 """Default metrics of losses that do not estimate a mean, or whose values have no threshold at 0."""
 
 HIGHER_IS_BETTER = ("accuracy", "auc", "micro_f1", "macro_f1", "average_precision", "ndcg", "mrr")
-
-_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
 
 
 R_co = TypeVar("R_co", bound="Result | None", covariant=True)
@@ -409,18 +409,18 @@ def _resident(
     If folds share their cuts, rows are sorted by fold before they become resident.
     """
     if isinstance(X, Dataset):
-        for name in ("y", *_DATA):
+        for name in ("y", *OF_DATA):
             if (y if name == "y" else options.get(name)) is not None:
                 raise ParameterError(f"{name}: give it to the Dataset, not to select")
         labels = encode(X.y, X.shape[0], loss, X.weights)[0]
         dealt = deal_for(loss, labels, X.groups, X.weights, X.shape[0], folds, seed)
         return X, dealt, dealt
-    given = {name: options.pop(name) for name in _DATA if name in options}
+    given = {name: options.pop(name) for name in OF_DATA if name in options}
     zero_based, names = find_numbering(X), find_names(X)
     tol = {"tol": options["tol"]} if "tol" in options else {}
-    sparse = hasattr(X, "tocsr") and not isinstance(X, Csr)
-    if not (sparse or isinstance(X, Csr)):
-        X = matrix("X", X)
+    sparse = is_sparse(X) and not isinstance(X, Csr)
+    if not isinstance(X, Csr):
+        X = as_scipy("X", X) if sparse else matrix("X", X)
     rows = X.shape[0] if len(X.shape) else 0
     weights = row_weights(y, rows, given.pop("sample_weight", None), given.pop("class_weight", None))
     labels = encode(y, rows, loss, weights)[0]

@@ -8,16 +8,15 @@ the file, such as the ranks of a job, take turns through a lock on a file next t
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeAlias
 
 from bmrm.base.atomic import atomic_write
+from bmrm.base.caches import cache_folder, lock_file
 from bmrm.base.version import __version__
 from bmrm.io.regular import open_own_file
 
@@ -92,9 +91,8 @@ def save_plans(device: str, matrix: str, plans: Plans, before: Plans | None = No
 
 def record_path(device: str) -> str:
     """Return the path of the file of a kind of GPU, which need not exist."""
-    folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     slug = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
-    return os.path.join(folder, "bmrm", f"{slug}-{__version__}.json")
+    return os.path.join(cache_folder(), f"{slug}-{__version__}.json")
 
 
 def _add_plans(plans: dict[str, Plans], matrix: str, picked: Plans) -> dict[str, Plans]:
@@ -125,16 +123,9 @@ def _is_plan(found: Any) -> bool:
     )
 
 
-@contextlib.contextmanager
-def _lock_record(device: str) -> Iterator[None]:
+def _lock_record(device: str) -> AbstractContextManager[None]:
     """Keep other processes from changing the file during the block, if it can be written at all."""
-    name = record_path(device) + ".lock"
-    with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError):
-            os.makedirs(os.path.dirname(name), exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            fcntl.flock(held.enter_context(os.fdopen(os.open(name, flags, 0o666), "wb")), fcntl.LOCK_EX)
-        yield
+    return lock_file(record_path(device) + ".lock")
 
 
 def _write_record(device: str, record: DeviceRecord) -> None:

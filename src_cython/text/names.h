@@ -1,6 +1,6 @@
 // Numbers names by first appearance, on several threads.
 //
-// A block keeps each of its names once, in the order of first appearance, and numbers its edges by that list.
+// A block keeps each of its names once, in the order of first appearance, and numbers its lines by that list.
 // Then the lists are merged: the names are dealt by their hashes to parts, and a part takes its names from
 // one block after the other, so that it knows which block had a name first. The number of a name is the
 // number of first appearances before it, in the order of blocks and of each list. So it does not depend on
@@ -22,10 +22,10 @@
 #include "common/hash.h"
 #include "text/parallel.h"
 
-namespace edges {
+namespace text {
 
-// Maximum number of nodes: their numbers are of type int32_t.
-constexpr int64_t kMaxNodes = std::numeric_limits<int32_t>::max();
+// Maximum number of names: their numbers are of type int32_t.
+constexpr int64_t kMaxNames = std::numeric_limits<int32_t>::max();
 
 inline uint64_t random_seed() {
     std::random_device device;
@@ -124,17 +124,17 @@ class Names {
     int64_t size() const { return size_; }
 
     // Takes over the names of blocks that follow those already merged. `numbers[b][i]` becomes the number of
-    // name i of block b. Returns false if it was interrupted; a number beyond `kMaxNodes` shows in `size`.
+    // name i of block b. Returns false if it was interrupted; a number beyond `kMaxNames` shows in `size`.
     bool merge(std::vector<NameList*>& blocks, std::vector<std::vector<int32_t>>& numbers, int threads,
-               text::Poll poll) {
+               Poll poll) {
         std::vector<Dealt> dealt(blocks.size());
         numbers.resize(blocks.size());
-        bool complete = text::for_each(blocks.size(), threads, poll, [&](size_t b) {
+        bool complete = for_each(blocks.size(), threads, poll, [&](size_t b) {
             dealt[b] = deal(*blocks[b]);
             numbers[b].resize(blocks[b]->size());
         });
         if (!complete) return false;
-        complete = text::for_each(kParts, threads, poll, [&](size_t p) {
+        complete = for_each(kParts, threads, poll, [&](size_t p) {
             NameList& part = parts_[p].names;
             for (size_t b = 0; b < blocks.size(); ++b) {
                 const NameList& block = *blocks[b];
@@ -154,17 +154,17 @@ class Names {
             starts.push_back(size_);
             size_ += std::count(block.is_first.begin(), block.is_first.end(), char{1});
         }
-        if (size_ > kMaxNodes) return true;
+        if (size_ > kMaxNames) return true;
         const auto number = [this](uint64_t hash, uint32_t place) -> int32_t& {
             return parts_[part_of(hash)].numbers[place];
         };
-        complete = text::for_each(blocks.size(), threads, poll, [&](size_t b) {
+        complete = for_each(blocks.size(), threads, poll, [&](size_t b) {
             int64_t next = starts[b];
             for (size_t i = 0; i < blocks[b]->size(); ++i)
                 if (dealt[b].is_first[i])
                     number((*blocks[b])[i].hash, dealt[b].place[i]) = static_cast<int32_t>(next++);
         });
-        return complete && text::for_each(blocks.size(), threads, poll, [&](size_t b) {
+        return complete && for_each(blocks.size(), threads, poll, [&](size_t b) {
                    for (size_t i = 0; i < blocks[b]->size(); ++i)
                        numbers[b][i] = number((*blocks[b])[i].hash, dealt[b].place[i]);
                });
@@ -225,4 +225,4 @@ class Names {
     int64_t size_ = 0;
 };
 
-}  // namespace edges
+}  // namespace text

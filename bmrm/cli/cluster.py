@@ -1,0 +1,344 @@
+"""``bmrm-cluster``: k-means of the rows of a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bmrm.cli.exits import CLUSTER_MEANINGS, Exit, check_apart, epilog, reading, run, run_command
+from bmrm.cli.results import best_so_far, print_json, showing
+from bmrm.errors import DataError, HostMemoryError, ParameterError, escape_unprintable
+
+if TYPE_CHECKING:
+    import argparse
+
+    from bmrm.base.progress import ProgressLine
+    from bmrm.base.vectors import Vector
+    from bmrm.cli.parsing import CommandParser
+    from bmrm.cli.signals import Interrupts
+    from bmrm.reductions.kmeans import KMeans, KMeansProgress
+
+PROGRAM = "bmrm-cluster"
+MAX_CLUSTERS_SHOWN = 20
+_CENTER_FILES = (".npz", ".safetensors")
+_EXITS = {"converged": Exit.OK, "labelled": Exit.OK, "interrupted": Exit.INTERRUPTED}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    argv : sequence of str, or None
+        Without the program's name; None takes ``sys.argv``.
+
+    Returns
+    -------
+    int
+        The exit code; ``bmrm-cluster --help`` lists them.
+    """
+    return run_command(partial(run, PROGRAM, cluster), argv)
+
+
+def build_parser() -> CommandParser:
+    """Build the parser."""
+    from bmrm.cli.parsing import CommandParser, integer, positive, real
+    from bmrm.io.formats import FORMATS
+
+    parser = CommandParser(
+        PROGRAM,
+        usage=f"{PROGRAM} [options] DATA",
+        description="Cluster the rows of DATA by k-means, with labels that are exact in float64. Labels of\n"
+        "DATA are ignored.",
+        epilog=epilog(CLUSTER_MEANINGS),
+    )
+    parser.add_argument(
+        "data", metavar="DATA", help="SVMlight, npz, npy, Matrix Market, CSV, Parquet; - is standard input"
+    )
+    parser.set_defaults(
+        clusters=8, init="k-means++", n_init=None, max_iter=300, max_time=None, tol=1e-4, seed=0,
+        output=None, centers=None, apply=None, sample_weight=None, certificate=False,
+        format="auto", label=None, drop=(), zero_based="auto", threads=None,
+        json=False, quiet=False, verbose=False,
+    )  # fmt: skip
+    parser.add_argument("-k", "--clusters", type=integer(1), metavar="K", help="clusters (default: 8)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write labels: .npy, else one line per row")
+    parser.add_argument("--centers", metavar="FILE", help="write centres: .npz or .safetensors")
+    parser.add_argument(
+        "--apply", metavar="FILE", help="label rows by the centres in a file of --centers, which stay"
+    )
+    parser.add_argument("--init", choices=["k-means++", "random"], help="first centres (default: k-means++)")
+    parser.add_argument(
+        "--n-init", type=integer(1), metavar="N", help="starts (default: 1, or 10 from random rows)"
+    )
+    parser.add_argument("--max-iter", type=integer(1), metavar="N", help="limit on moves (default: 300)")
+    parser.add_argument("--max-time", type=positive, metavar="S", help="limit on seconds")
+    tol = real("a number of at least 0", lambda value: value >= 0)
+    parser.add_argument(
+        "--tol", type=tol, metavar="E", help="last move, relative to the variance (default: 1e-4)"
+    )
+    parser.add_argument("--seed", type=integer(0), metavar="N", help="of random numbers (default: 0)")
+    parser.add_argument("--sample-weight", metavar="FILE", help="weights of the rows, one number per line")
+    parser.add_argument(
+        "--certificate", action="store_true", help="bound the inertia of any K centres from below"
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, metavar="NAME", help="%(choices)s (default: by the first bytes)"
+    )
+    parser.add_argument("--label", metavar="COLUMN", help="column of labels in CSV or Parquet")
+    parser.add_argument(
+        "--drop",
+        metavar="COLUMN,...",
+        type=lambda text: tuple(text.split(",")),
+        help="columns of CSV or Parquet that are no features",
+    )
+    parser.add_argument(
+        "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0"
+    )
+    parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
+    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+    return parser
+
+
+def cluster(argv: Sequence[str], interrupts: Interrupts) -> int:
+    """Run the command and return the exit code."""
+    options = build_parser().parse_words(argv)
+    _check(options)
+    interrupts.importing("bmrm.io", "bmrm.cli.loading", "bmrm.reductions.kmeans")
+    began = time.perf_counter()
+    with interrupts.opened():
+        centers = None if options.apply is None else _read_centers(options.apply)
+        X, weights = _read(options, None if centers is None else centers.shape[1])
+    found = _fit(options, X, weights) if centers is None else _label(options, centers, X, weights)
+    if options.output is not None:
+        _write_labels(options.output, found["labels"])
+    if options.centers is not None:
+        _write_centers(options.centers, found)
+    found["seconds"] = time.perf_counter() - began
+    _report(options, found)
+    return _EXITS.get(found["status"], Exit.LIMIT)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise for options that do not fit each other, before anything is read."""
+    if options.output == "-" and options.json:
+        raise ParameterError("--json: -o is stdout already, expected a file")
+    if options.centers is not None and os.path.splitext(options.centers)[1] not in _CENTER_FILES:
+        raise ParameterError(f"--centers {options.centers}: expected a file *.npz or *.safetensors")
+    if options.apply is not None and options.centers is not None:
+        raise ParameterError("--apply: found with --centers, expected one of them: the centres stay")
+    inputs = {"DATA": options.data, "--apply": options.apply, "--sample-weight": options.sample_weight}
+    if options.output not in (None, "-"):
+        check_apart(options.output, {**inputs, "--centers": options.centers})
+    if options.centers is not None:
+        check_apart(options.centers, inputs)
+
+
+def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector | None]:
+    """Read the rows and their weights."""
+    from bmrm.base.progress import ProgressLine
+    from bmrm.cli.loading import ZERO_BASED, numbers, reading_step
+    from bmrm.io import read_data
+
+    line = ProgressLine(sys.stderr, every_step=False, quiet=options.quiet or options.json)
+    with line.show_during(reading_step(options.data)), reading(options.data):
+        data = read_data(
+            options.data,
+            format=options.format,
+            label=options.label,
+            drop=options.drop,
+            n_features=columns,
+            zero_based=ZERO_BASED[options.zero_based],
+            dtype=None,
+            threads=options.threads,
+        )
+    return data.X, numbers(options.sample_weight, data.X.shape[0], "weight", "rows")
+
+
+def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> dict[str, Any]:
+    """Find centres; return what is written and reported."""
+    from bmrm.base.units import finite_or_none
+    from bmrm.reductions.kmeans import KMeans
+
+    line, show = _progress(options)
+    model = KMeans(
+        options.clusters,
+        init=options.init,
+        n_init="auto" if options.n_init is None else options.n_init,
+        max_iter=options.max_iter,
+        tol=options.tol,
+        max_time=options.max_time,
+        random_state=options.seed,
+        threads=options.threads,
+        callback=show,
+    )
+    model = best_so_far(lambda: model.fit(X, sample_weight=weights))
+    line.clear()
+    found = _facts(model, X.shape, model.labels_, model.inertia_, model.cluster_weights_)
+    found |= {"status": model.status_, "n_iter": model.n_iter_, "inertia_error": model.inertia_error_}
+    found |= {"rechecked": model.rechecked_, "seed": options.seed}
+    if options.certificate and model.status_ != "interrupted":
+        with showing(options, "bounding the inertia"):
+            proof = model.certificate(X, weights)
+        found["certificate"] = {
+            "lower_bound": proof.lower_bound,
+            "confidence": proof.confidence,
+            "ratio": finite_or_none(proof.ratio),
+            "moves_left": proof.moves_left,
+            "largest_gain": proof.largest_gain,
+        }
+    return found
+
+
+def _label(options: argparse.Namespace, centers: Vector, X: Any, weights: Vector | None) -> dict[str, Any]:
+    """Label the rows by given centres."""
+    import numpy as np
+
+    from bmrm.reductions.kmeans import KMeans
+
+    if X.shape[1] != centers.shape[1]:
+        raise DataError(f"DATA: found {X.shape[1]} columns, expected {centers.shape[1]} as in --apply")
+    model = KMeans.of_centers(centers, threads=options.threads)
+    labels = model.predict(X)
+    inertia = -model.score(X, sample_weight=weights)
+    found = _facts(model, X.shape, labels, inertia, np.bincount(labels, weights, len(centers)).astype(float))
+    return found | {"status": "labelled"}
+
+
+def _facts(
+    model: KMeans, shape: tuple[int, int], labels: Any, inertia: float, weights: Vector
+) -> dict[str, Any]:
+    return {
+        "rows": shape[0],
+        "columns": shape[1],
+        "clusters": len(model.cluster_centers_),
+        "inertia": inertia,
+        "cluster_weights": weights,
+        "centers": model.cluster_centers_,
+        "labels": labels,
+    }
+
+
+def _progress(options: argparse.Namespace) -> tuple[ProgressLine, Callable[[KMeansProgress], object]]:
+    from bmrm.base.progress import ProgressLine, Step
+
+    line = ProgressLine(sys.stderr, every_step=False, quiet=options.quiet or options.json)
+
+    def show(state: KMeansProgress) -> None:
+        words = (f"move {state.iteration}", f"inertia {state.inertia:.6g}", f"{state.changed} labels changed")
+        line.update(lambda: Step(words if state.start == 0 else (f"start {state.start + 1}", *words)))
+
+    return line, show
+
+
+def _read_centers(path: str) -> Vector:
+    """Read the centres that an earlier run has written."""
+    import numpy as np
+
+    from bmrm.io.formats import detect_format, read_npz_arrays
+    from bmrm.io.sources import open_source
+    from bmrm.io.tensors import open_tensors
+
+    with reading(path):
+        try:
+            if os.path.splitext(path)[1] == ".safetensors":
+                with open_tensors(path) as file:
+                    found = file.read("centers", "F64", 2)
+            else:
+                with open_source(path) as source:
+                    kind = detect_format(source)
+                    if kind != "npz":
+                        raise DataError(f"found {kind}, expected npz or safetensors")
+                    found = read_npz_arrays(source, ("centers",)).get("centers", np.empty(0))
+        except (DataError, HostMemoryError) as error:
+            raise type(error)(f"{escape_unprintable(path)}: {error}") from None
+    if found.ndim != 2 or found.dtype != np.float64 or not found.size or not np.isfinite(found).all():
+        what = f"shape {found.shape} of {found.dtype}" if np.isfinite(found).all() else "infinite numbers"
+        raise DataError(
+            f"{escape_unprintable(path)}: found {what}, expected a finite matrix 'centers' of float64"
+        )
+    return found
+
+
+def _write_labels(path: str, labels: Any) -> None:
+    import numpy as np
+
+    from bmrm.base.atomic import atomic_write
+
+    text = "".join(f"{label}\n" for label in labels.tolist())
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    with atomic_write(path) as file:
+        if os.path.splitext(path)[1] == ".npy":
+            np.save(file, labels, allow_pickle=False)
+        else:
+            file.write(text.encode())
+
+
+def _write_centers(path: str, found: dict[str, Any]) -> None:
+    import numpy as np
+
+    from bmrm.base.atomic import atomic_write
+
+    arrays = {"centers": found["centers"], "cluster_weights": found["cluster_weights"]}
+    with atomic_write(path) as file:
+        if os.path.splitext(path)[1] == ".npz":
+            np.savez(file, allow_pickle=False, **arrays)
+        else:
+            from safetensors.numpy import save
+
+            file.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+
+
+def _report(options: argparse.Namespace, found: dict[str, Any]) -> None:
+    """Print what was found; not among labels on stdout."""
+    weights = found["cluster_weights"]
+    if options.json:
+        hidden = ("centers", "labels")
+        report = {key: value for key, value in found.items() if key not in hidden}
+        print_json({**report, "cluster_weights": weights.tolist()})
+        return
+    if options.output == "-":
+        return
+    from bmrm.base.tables import format_table
+
+    total = weights.sum()
+    largest = (-weights).argsort(kind="stable")
+    rows = [
+        [str(j), f"{weights[j]:.9g}", f"{weights[j] / total:.2%}"]
+        for j in largest[:MAX_CLUSTERS_SHOWN].tolist()
+    ]
+    print(format_table(["cluster", "weight", "share"], rows))
+    if len(largest) > MAX_CLUSTERS_SHOWN:
+        print(f"... and {len(largest) - MAX_CLUSTERS_SHOWN} smaller clusters")
+    inertia = f"inertia {found['inertia']:.9g}"
+    if "n_iter" in found:
+        print(
+            f"{found['status']}: {inertia}, within {found['inertia_error']:.1e}; {found['n_iter']} moves, "
+            f"{found['rechecked']:.2%} of the labels decided in float64, {found['seconds']:.3f} s"
+        )
+    else:
+        print(f"{found['status']}: {inertia}; {found['seconds']:.3f} s")
+    if "certificate" in found:
+        print(_proof_text(found["certificate"]))
+
+
+def _proof_text(proof: dict[str, Any]) -> str:
+    moves = f"{proof['moves_left']} rows would lower the inertia if they alone moved"
+    if proof["ratio"] is None:
+        return f"no lower bound above 0 was found; {moves}"
+    return (
+        f"at most {proof['ratio']:.4g} times the least inertia of as many centres (lower bound "
+        f"{proof['lower_bound']:.9g}, confidence {proof['confidence']:.4g}); {moves}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,560 @@
+"""Multidimensional scaling: points whose distances are near given dissimilarities."""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base import arguments
+from bmrm.base.host_memory import available_bytes
+from bmrm.base.interrupts import hold_signals, interruptible, requested
+from bmrm.base.progress import ProgressLine, Step, logarithmic_share
+from bmrm.base.vectors import Vector
+from bmrm.errors import DataError, HostMemoryError, ParameterError
+from bmrm.io.csr import Csr
+from bmrm.reductions._reductions import Pairs
+from bmrm.reductions.dissimilarities import Dissimilarities, PairArray, read_pairs
+from bmrm.reductions.estimator import (
+    Estimator,
+    nonnegative_number,
+    positive_integer,
+    random_generator,
+    read_matrix,
+    time_limit,
+)
+from bmrm.reductions.majorization import DEPTH, ScalingRun, Stress, run_smacof
+from bmrm.reductions.minimum import MinimumTest, check_minimum, gradient_norm
+from bmrm.reductions.ordinal import Disparities
+from bmrm.reductions.scaling_starts import classical_start, landmark_start, random_start
+
+STARTS = ("classical_mds", "landmark", "random")
+STORES = ("auto", "half", "features")
+
+STORED_SHARE = 0.25
+"""Share of the free memory up to which distances of features are stored."""
+
+MAX_RECOMPUTED_FEATURES = 8
+"""Features up to which computing a distance takes no longer than reading it."""
+
+BLOCK_VALUES = 1 << 22
+"""Dissimilarities of new points that `transform` has in memory at once: 32 MiB."""
+
+PLACE_ITERATIONS = 1000
+"""Maximum number of steps of a new point."""
+
+ORDINAL_BYTES = 56
+"""Bytes per pair of ordinal scaling at its peak: values, ranks, distances, order, blocks."""
+
+
+class MDS(Estimator):
+    """Multidimensional scaling by SMACOF: points whose distances are near given dissimilarities.
+
+    Minimises the stress sum w (delta - d)^2 over all pairs, delta being their dissimilarities and d the
+    distances of the points. All arithmetic is in float64, each pair is visited once per pass, and results
+    have the same bits for any number of threads. Parameters, methods and attributes have scikit-learn's
+    names.
+
+    Parameters
+    ----------
+    n_components : int, default 2
+        Dimensions of the configuration.
+    metric_mds : bool, default True
+        False: ordinal scaling, in which only the order of the dissimilarities counts.
+    n_init : int, default 1
+        Number of starts, of which the one with the least stress is kept: the first by ``init``, the others
+        random.
+    init : {"classical_mds", "landmark", "random"}, default "classical_mds"
+        First configuration: by classical scaling (of features: the principal components); by classical
+        scaling of some far points, which reads O(n) pairs; random. `fit` takes a configuration instead.
+    max_iter : int, default 300
+        Maximum number of passes over the pairs after the first.
+    eps : float, default 1e-6
+        A run ends if a step lowers the stress by less than ``eps`` times the sum of w d^2; if steps are
+        accelerated, two in a row. With 0 it ends when the stress falls no more.
+    max_time : float, optional
+        Limit in seconds; the state reached by then is kept.
+    random_state : int, Generator or RandomState, optional
+        For landmarks and random starts; equal numbers give equal results. A classical start needs none.
+    metric : str or callable, default "euclidean"
+        What makes dissimilarities of the rows of X: "precomputed" if X has them already; "euclidean"; or a
+        metric of `scipy.spatial.distance.pdist`.
+    normalized_stress : bool or "auto", default "auto"
+        Whether ``stress_`` is ``normalized_stress_``; "auto": for ordinal scaling.
+    relax : bool, default True
+        Whether steps are accelerated. The stress falls in each step either way.
+    store : {"auto", "half", "features"}, default "auto"
+        Where distances of features are: "half" computes one number per pair once, "features" computes them
+        in every pass, with memory of O(n). "auto" is the latter for up to 8 features or if the former takes
+        more than a quarter of the free memory.
+    verbose : int, default 0
+        1 shows a progress line on a terminal, 2 a line per step.
+    threads : int, optional
+        Maximum number of threads; default: the cores that this process may use.
+
+    Attributes
+    ----------
+    embedding_ : ndarray, shape (n, n_components)
+    stress_ : float
+        ``raw_stress_`` or ``normalized_stress_``.
+    raw_stress_ : float
+        Sum of w (delta - d)^2 over the pairs. For ordinal scaling delta are the disparities.
+    normalized_stress_ : float
+        Root of the raw stress over the sum of w d^2.
+    disparities_ : ndarray, shape (n (n - 1) / 2,)
+        Only for ordinal scaling: fitted numbers of the pairs, row by row, with sum w dhat^2 = sum w.
+    gradient_norm_, gradient_error_ : float
+        Norm of the gradient of the raw stress, and a proven bound on its rounding error.
+    stationarity_ : float
+        The same without unit: the norm over 2 D times that of the centred configuration, D being the largest
+        sum of weights of a point. About the relative length of one more plain step.
+    n_iter_ : int
+        Passes over the pairs after the first, of the best start.
+    history_ : list of float
+        Raw stress of each accepted configuration of the best start. It falls.
+    status_ : {"converged", "precision", "max_iter", "max_time", "interrupted"}
+        "precision": the stress should fall further, but rounding hides whether it does.
+    n_features_in_ : int
+
+    See Also
+    --------
+    bmrm.reductions.PCA : a linear map, with intervals.
+
+    References
+    ----------
+    J. de Leeuw and P. Mair, Multidimensional scaling using majorization: SMACOF in R, J. Stat. Software 31
+    (2009).
+    I. Borg and P. Groenen, Modern Multidimensional Scaling, Springer 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bmrm.reductions import MDS
+    >>> X = np.array([[0.0, 0], [3, 0], [0, 4], [3, 4]])
+    >>> D = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
+    >>> found = MDS(2, metric="precomputed").fit(D)
+    >>> places = found.embedding_
+    >>> round(float(np.linalg.norm(places[0] - places[3])), 9), found.normalized_stress_ < 1e-9
+    (5.0, True)
+    """
+
+    _reads_sparse = False
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        metric_mds: bool = True,
+        n_init: int = 1,
+        init: str = "classical_mds",
+        max_iter: int = 300,
+        eps: float = 1e-6,
+        max_time: float | None = None,
+        random_state: Any = None,
+        metric: Any = "euclidean",
+        normalized_stress: bool | str = "auto",
+        relax: bool = True,
+        store: str = "auto",
+        verbose: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.metric_mds = metric_mds
+        self.n_init = n_init
+        self.init = init
+        self.max_iter = max_iter
+        self.eps = eps
+        self.max_time = max_time
+        self.random_state = random_state
+        self.metric = metric
+        self.normalized_stress = normalized_stress
+        self.relax = relax
+        self.store = store
+        self.verbose = verbose
+        self.threads = threads
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.metric == "precomputed"
+        return tags
+
+    @interruptible
+    def fit(self, X: Any, y: Any = None, init: Any = None, weights: Any = None) -> Self:
+        """Find a configuration.
+
+        Parameters
+        ----------
+        X : array_like
+            Features, shape (n, m); or for "precomputed" dissimilarities, a symmetric matrix of shape (n, n)
+            or its upper triangle row by row, as `scipy.spatial.distance.pdist` returns it. float32 and
+            float64 are used as they are, other numbers become float64. NaN means that a dissimilarity is
+            unknown.
+        y : ignored
+        init : array_like, shape (n, n_components), optional
+            First configuration of the first start.
+        weights : array_like, shape (n, n) or (n (n - 1) / 2,), optional
+            Of the pairs, at least 0. A diagonal does not count.
+
+        Returns
+        -------
+        MDS
+            The estimator itself.
+
+        Raises
+        ------
+        DataError
+            If dissimilarities or weights are not symmetric, negative, or infinite; if the diagonal is not 0;
+            if the known pairs fall apart into groups; if there are fewer points than components.
+        ParameterError
+            For a parameter out of range.
+        HostMemoryError
+            If the memory that `memory` predicts is not free.
+        Interrupted
+            After Ctrl-C; its ``result`` is this estimator with the best configuration so far.
+        """
+        with hold_signals():
+            deadline = time.monotonic() + time_limit(self.max_time)
+            self._check_parameters()
+            rows, data = self._read(X, weights)
+            if self.n_components > data.n:
+                raise DataError(
+                    f"n_components: found {self.n_components}, expected at most {data.n}, "
+                    "the number of points"
+                )
+            given = self._given_start(init, data)
+            disparities = None if self.metric_mds else Disparities(data)
+            stress = Stress(data, disparities)
+            rng = random_generator(self.random_state)
+            line = ProgressLine(sys.stderr, every_step=self.verbose > 1, quiet=not self.verbose)
+            best: ScalingRun | None = None
+            for number in range(self.n_init):
+                start = given if number == 0 else random_start(data.n, self.n_components, rng)
+                if start is None:
+                    start = self._first(data, disparities, rng, deadline)
+                if disparities is not None:
+                    disparities.forget()
+                run = run_smacof(
+                    stress,
+                    start,
+                    max_iter=self.max_iter,
+                    eps=self.eps,
+                    deadline=deadline,
+                    relax=self.relax,
+                    report=partial(self._show, line, number),
+                )
+                if best is None or run.found.stress < best.found.stress:
+                    best = run
+                if run.status in ("max_time", "interrupted"):
+                    break
+            line.clear()
+            assert best is not None
+            self._keep(stress, best, rows)
+            if requested():
+                self.status_ = "interrupted"
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, init: Any = None, weights: Any = None) -> Vector:
+        """Find a configuration and return it; see `fit`."""
+        return self.fit(X, init=init, weights=weights).embedding_
+
+    def transform(self, X: Any) -> Vector:
+        """Place new rows among the points of the configuration, which stay where they are.
+
+        Each new point goes to a minimum of its own stress, the better one of two starts: Gower's point and
+        the nearest point. A row with a dissimilarity of 0 to some point gets the place of the first of these.
+
+        Parameters
+        ----------
+        X : array_like
+            Features of new rows, shape (k, m); for "precomputed" their dissimilarities to the n points, shape
+            (k, n), NaN for unknown ones.
+
+        Returns
+        -------
+        ndarray, shape (k, n_components)
+        """
+        self._check_fitted()
+        if self.metric == "precomputed":
+            found = self._check_new(arguments.matrix("X", X))
+            if not (found >= 0.0).all(where=~np.isnan(found)) or np.isinf(found).any():
+                raise DataError("X: found negative or infinite numbers, expected dissimilarities or NaN")
+        else:
+            rows = self._read_new(X)
+            if isinstance(rows, Csr):
+                raise DataError("X: found sparse rows, expected a dense matrix")
+            found = rows
+        places = np.empty((len(found), self.embedding_.shape[1]))
+        size = max(1, BLOCK_VALUES // len(self.embedding_))
+        for first in range(0, len(found), size):
+            part = slice(first, first + size)
+            places[part] = self._place(self._dissimilarities_to(found[part]))
+        return places
+
+    def check_minimum(
+        self,
+        X: Any,
+        weights: Any = None,
+        *,
+        stationarity: float = 1e-3,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        max_time: float | None = None,
+    ) -> MinimumTest:
+        """Test whether the configuration is a local minimum, by the least eigenvalue of the Hessian.
+
+        For ordinal scaling the disparities are held at their present values.
+
+        Parameters
+        ----------
+        X, weights : as for `fit`
+            The data of the fit.
+        stationarity : float, default 1e-3
+            Maximum of `MinimumTest.stationarity` for a verdict. A run with a smaller ``eps`` reaches less.
+        tol : float, default 1e-6
+            Residual of the eigenvector, relative to the largest curvature.
+        max_iter : int, default 100
+            Maximum number of products with the Hessian, each with 8 directions.
+        max_time : float, optional
+            Limit in seconds.
+
+        Returns
+        -------
+        MinimumTest
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bmrm.reductions import MDS
+        >>> X = np.random.default_rng(0).normal(size=(40, 5))
+        >>> MDS(2, eps=1e-12, max_iter=2000).fit(X).check_minimum(X).verdict
+        'minimum'
+        """
+        self._check_fitted()
+        deadline = time.monotonic() + time_limit(max_time)
+        _, data = self._read(X, weights)
+        places = self.embedding_ * data.scale if self.metric_mds else self.embedding_
+        if data.n != len(places):
+            raise DataError(f"X: found {data.n} points, expected {len(places)} as in fit")
+        disparities = None if self.metric_mds else Disparities(data)
+        stress = Stress(data, disparities)
+        found = stress.evaluate(places)
+        return check_minimum(
+            data,
+            data.pairs if disparities is None else disparities.pairs,
+            found,
+            gradient_norm(data, found, self._delta_squares(stress)),
+            stationarity=nonnegative_number("stationarity", stationarity),
+            tol=nonnegative_number("tol", tol),
+            max_iter=positive_integer("max_iter", max_iter),
+            deadline=deadline,
+            rng=random_generator(self.random_state),
+        )
+
+    def memory(self, n: int, m: int | None = None) -> dict[str, int]:
+        """Predict the bytes that `fit` allocates for n points, besides X and the weights, by part.
+
+        Parameters
+        ----------
+        n : int
+        m : int, optional
+            Number of features; None if dissimilarities are given.
+
+        Returns
+        -------
+        dict of str to int
+
+        Examples
+        --------
+        >>> from bmrm.reductions import MDS
+        >>> MDS(2, store="features").memory(100_000, 50)["pairs"]
+        0
+        """
+        pairs = n * (n - 1) // 2
+        stored = m is not None and self._store(n, m) == "half"
+        parts = 64 * n * max(8, self.n_components) * 8  # sums of the parts of a pass
+        return {
+            "pairs": 8 * pairs if stored else 0,
+            "features": 8 * n * m if m is not None and not stored else 0,
+            "disparities": 0 if self.metric_mds else ORDINAL_BYTES * pairs,
+            "configurations": 8 * n * self.n_components * (3 * DEPTH + 10),
+            "sums": min(parts, 8 << 24),
+        }
+
+    def _check_parameters(self) -> None:
+        positive_integer("n_components", self.n_components)
+        positive_integer("n_init", self.n_init)
+        positive_integer("max_iter", self.max_iter)
+        nonnegative_number("eps", self.eps)
+        arguments.flag("metric_mds", self.metric_mds)
+        arguments.flag("relax", self.relax)
+        if arguments.integer("verbose", self.verbose) < 0:
+            raise ParameterError(f"verbose: found {self.verbose}, expected at least 0")
+        if self.normalized_stress != "auto":
+            arguments.flag("normalized_stress", self.normalized_stress, "True, False or auto")
+        for name, known in (("init", STARTS), ("store", STORES)):
+            found = getattr(self, name)
+            if not isinstance(found, str) or found not in known:
+                raise ParameterError(f"{name}: found {found!r}, expected one of {', '.join(known)}")
+        if not isinstance(self.metric, str) and not callable(self.metric):
+            raise ParameterError(f"metric: found {self.metric!r}, expected a name or a callable")
+        if self.store == "features" and (self.metric != "euclidean" or not self.metric_mds):
+            raise ParameterError(
+                "store: found 'features', expected auto or half: only Euclidean metric scaling keeps no pairs"
+            )
+
+    def _read(self, X: Any, weights: Any) -> tuple[NDArray[Any] | None, Dissimilarities]:
+        """Return the features, None for given dissimilarities, and the dissimilarities."""
+        threads = self.threads
+        if self.metric == "precomputed":
+            given = read_pairs("X", X, nan_allowed=True, diagonal=True, threads=threads)
+            self._require_memory(given.n, None)
+            return None, Dissimilarities(given=given, weights=self._read_weights(weights), threads=threads)
+        rows = read_matrix(X)
+        if isinstance(rows, Csr):
+            raise DataError("X: found sparse rows, expected a dense matrix, or dissimilarities of the rows")
+        n, m = rows.shape
+        self._require_memory(n, m)
+        w = self._read_weights(weights)
+        if self._store(n, m) == "features":
+            return rows, Dissimilarities(features=rows, weights=w, threads=threads)
+        if self.metric == "euclidean":
+            delta = Pairs.of_features(rows, threads=threads).distances(np.asarray(rows, np.float64))
+        else:
+            from scipy.spatial.distance import pdist
+
+            try:
+                delta = np.asarray(pdist(rows, self.metric), np.float64)
+            except ValueError as error:
+                raise ParameterError(f"metric: {error}") from None
+        given = read_pairs("X", delta, nan_allowed=False, diagonal=True, threads=threads)
+        return rows, Dissimilarities(given=given, weights=w, threads=threads)
+
+    def _read_weights(self, weights: Any) -> PairArray | None:
+        if weights is None:
+            return None
+        return read_pairs("weights", weights, nan_allowed=False, diagonal=False, threads=self.threads)
+
+    def _store(self, n: int, m: int) -> str:
+        if self.metric != "euclidean" or not self.metric_mds:
+            return "half"
+        if self.store != "auto":
+            return self.store
+        free = available_bytes()
+        too_large = free is not None and 4 * n * (n - 1) > STORED_SHARE * free
+        return "features" if m <= MAX_RECOMPUTED_FEATURES or too_large else "half"
+
+    def _require_memory(self, n: int, m: int | None) -> None:
+        needed, free = sum(self.memory(n, m).values()), available_bytes()
+        if free is not None and needed > free:
+            raise HostMemoryError(
+                f"out of memory: {n} points need {needed / 1e9:.4g} GB, {max(free, 0) / 1e9:.4g} GB are free"
+            )
+
+    def _given_start(self, init: Any, data: Dissimilarities) -> Vector | None:
+        if init is None:
+            return None
+        found = arguments.numbers("init", init)
+        shape = (data.n, self.n_components)
+        if found.shape != shape:
+            raise DataError(f"init: found shape {found.shape}, expected {shape}")
+        arguments.check_finite("init", found)
+        return found * data.scale if self.metric_mds else np.array(found)
+
+    def _first(
+        self,
+        data: Dissimilarities,
+        disparities: Disparities | None,
+        rng: np.random.Generator,
+        deadline: float,
+    ) -> Vector:
+        if self.init == "random":
+            return random_start(data.n, self.n_components, rng)
+        if disparities is not None:  # only the order counts
+            data = Dissimilarities(given=disparities.as_given(), threads=self.threads)
+        if self.init == "landmark":
+            return landmark_start(data, self.n_components, rng)
+        return classical_start(data, self.n_components, deadline)
+
+    def _show(self, line: ProgressLine, number: int, run: ScalingRun) -> None:
+        line.update(lambda: self._progress(run, number))
+
+    def _progress(self, run: ScalingRun, number: int) -> Step:
+        found = run.found
+        words = [f"stress {np.sqrt(found.stress / found.squares) if found.squares > 0.0 else 0.0:.6f}"]
+        if self.n_init > 1:
+            words.append(f"start {number + 1} of {self.n_init}")
+        words.append(f"pass {run.n_iter}")
+        share = run.n_iter / self.max_iter
+        if len(run.history) > 1 and found.squares > 0.0:
+            fall = (run.history[-2] - run.history[-1]) / found.squares
+            first = (run.history[0] - run.history[1]) / found.squares
+            share = max(share, logarithmic_share(first, fall, self.eps) or 0.0)
+        return Step(tuple(words), share)
+
+    @staticmethod
+    def _delta_squares(stress: Stress) -> float:
+        """Return the sum of w delta^2, or of w dhat^2."""
+        return stress.data.weighted_squares if stress.disparities is None else stress.disparities.total
+
+    def _keep(self, stress: Stress, run: ScalingRun, rows: NDArray[Any] | None) -> None:
+        data, found, disparities = stress.data, run.found, stress.disparities
+        unit = data.scale if disparities is None else 1.0
+        if disparities is not None:
+            found = stress.evaluate(found.X)  # the last pass may have been elsewhere
+            self.disparities_ = disparities.values.copy()
+            self._knots = disparities.knots()
+        self.embedding_ = found.X / unit
+        with np.errstate(over="ignore"):
+            self.raw_stress_ = float(np.float64(found.stress) / unit / unit)
+            self.history_ = [float(np.float64(value) / unit / unit) for value in run.history]
+        self.normalized_stress_ = float(np.sqrt(found.stress / found.squares)) if found.squares > 0.0 else 0.0
+        wanted = self.normalized_stress
+        normalized = not self.metric_mds if wanted == "auto" else bool(wanted)
+        self.stress_ = self.normalized_stress_ if normalized else self.raw_stress_
+        gradient = gradient_norm(data, found, self._delta_squares(stress))
+        self.gradient_norm_ = gradient.norm / unit
+        self.gradient_error_ = gradient.error / unit
+        self.stationarity_ = gradient.stationarity
+        self.n_iter_ = run.n_iter
+        self.status_ = run.status
+        self._rows = rows
+        self.n_features_in_ = data.n if rows is None else rows.shape[1]
+
+    def _check_new(self, found: NDArray[Any]) -> NDArray[Any]:
+        if found.shape[1] != self.n_features_in_:
+            raise DataError(f"X: found {found.shape[1]} columns, expected {self.n_features_in_} as in fit")
+        return found
+
+    def _dissimilarities_to(self, rows: NDArray[Any]) -> Vector:
+        """Return the dissimilarities of new rows to the points."""
+        if self.metric == "precomputed":
+            return rows.astype(np.float64)
+        from scipy.spatial.distance import cdist
+
+        assert self._rows is not None
+        return np.asarray(cdist(rows, self._rows, self.metric), np.float64)
+
+    def _place(self, delta: Vector) -> Vector:
+        equal = delta == 0.0
+        if not self.metric_mds:
+            delta = np.where(np.isnan(delta), np.nan, np.interp(delta, *self._knots))
+        X = self.embedding_ - self.embedding_.mean(axis=0)
+        known = ~np.isnan(delta)
+        if not known.any(axis=1).all():
+            raise DataError("X: found a row without any known dissimilarity, expected one at least")
+        squares = np.einsum("ik,ik->i", X, X)
+        gaps = np.where(known, squares - np.where(known, delta, 0.0) ** 2, 0.0)
+        gower = 0.5 * gaps @ np.linalg.pinv(X).T
+        nearest = X[np.argmin(np.where(known, delta, np.inf), axis=1)]
+        pairs = Pairs.of_features(X, threads=self.threads)
+        places, stress = pairs.place(X, delta, gower, PLACE_ITERATIONS)
+        others, other_stress = pairs.place(X, delta, nearest, PLACE_ITERATIONS)
+        places = np.where((other_stress < stress)[:, None], others, places)
+        places += self.embedding_.mean(axis=0)
+        same = equal.any(axis=1)
+        places[same] = self.embedding_[equal[same].argmax(axis=1)]
+        return places

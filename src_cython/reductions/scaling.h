@@ -1,0 +1,664 @@
+// Passes over the pairs of points for multidimensional scaling, each pair once.
+//
+// The half descent direction of the stress sum w (delta - d)^2 at row i is the sum over j of
+// w (delta / d - 1) (x_i - x_j). A pair adds it to both its rows, so a pass reads the upper triangle only,
+// and takes one root per pair. Dissimilarities are a square matrix, its upper triangle row by row, or the
+// Euclidean distances of rows of features, which each pass computes again, so that nothing of size n^2 is
+// stored. All arithmetic is in float64.
+//
+// Two points at one place have no direction. Any unit vector z is a subgradient of their distance there, so
+// that w delta z may stand for w delta (x_i - x_j) / d, and the stress cannot rise (De Leeuw 1977). z is an
+// axis that follows from the numbers of the rows, so that several such points part in several directions.
+//
+// Rows are split into parts that depend on n and the size of the sums only, and the sums of the parts are
+// added in their order: the same bits for any number of threads.
+//
+// J. de Leeuw, Applications of convex analysis to multidimensional scaling, in Recent Developments in
+// Statistics (1977). I. Borg and P. Groenen, Modern Multidimensional Scaling (2005), chapter 8.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <vector>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "reductions/kmeans.h"
+
+namespace bmrm {
+
+/// Columns of features that are packed together.
+constexpr i64 kScalingPanel = 64;
+/// Columns of a segment: dissimilarities of two rows stay in the first cache.
+constexpr i64 kSegment = 512;
+/// Rows that are processed together.
+constexpr int kPairRows = 2;
+/// Minimum number of pairs of a part, so that adding up the parts costs little.
+constexpr i64 kMinPartPairs = i64{1} << 16;
+/// Squared distances below this count as 0: their roots and reciprocals would lose digits.
+constexpr double kLeastSquare = 1e-280;
+/// Numbers after the end of a planar axis that registers may touch.
+constexpr i64 kScalingPad = 16;
+
+}  // namespace bmrm
+
+#define BMRM_ISA baseline
+#define BMRM_TARGET
+#define BMRM_DOUBLES 2
+#include "reductions/scaling_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+#undef BMRM_DOUBLES
+
+#if defined(__x86_64__)
+#define BMRM_ISA avx2
+#define BMRM_TARGET __attribute__((target("avx2,fma,bmi2")))
+#define BMRM_DOUBLES 4
+#include "reductions/scaling_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+#undef BMRM_DOUBLES
+
+#define BMRM_ISA avx512
+#define BMRM_TARGET \
+    __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2,prefer-vector-width=512")))
+#define BMRM_DOUBLES 8
+#include "reductions/scaling_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+#undef BMRM_DOUBLES
+#endif
+
+namespace bmrm {
+
+template <class Use>
+void with_scaling_kernels(const Use& use) {
+#if defined(__x86_64__)
+    if (isa() == Isa::avx512) return use(avx512::ScalingKernels{});
+    if (isa() == Isa::avx2) return use(avx2::ScalingKernels{});
+#endif
+    use(baseline::ScalingKernels{});
+}
+
+/// Calls use(type) with float or double by the number of bytes of a value.
+template <class Use>
+void with_value_type(int bytes, const Use& use) {
+    if (bytes == 4)
+        use(float{});
+    else
+        use(double{});
+}
+
+/// One number per pair: a square matrix, of which the upper triangle counts, or that triangle row by row.
+struct PairValues {
+    const void* values;
+    int bytes;  // 4 or 8
+    bool square;
+
+    /// The place of pair (i, i + 1); those of the other columns follow.
+    i64 begin(i64 i, i64 n) const { return square ? i * n + i + 1 : i * (2 * n - i - 1) / 2; }
+};
+
+/// Rows split by their number alone into parts of about the same number of pairs; each begins at a multiple
+/// of kPairRows.
+struct PairParts {
+    std::vector<i64> ends;
+
+    PairParts(i64 n, i64 sums) {
+        const i64 pairs = n * (n - 1) / 2;
+        const i64 count = std::max<i64>(
+            1, std::min({pairs / kMinPartPairs, kMaxParts, kMaxPartSums / std::max<i64>(1, sums)}));
+        i64 done = 0, row = 0;
+        for (i64 p = 1; p <= count; ++p) {
+            while (row < n && (p == count || done < pairs / count * p)) {
+                for (int r = 0; r < kPairRows && row < n; ++r, ++row) done += n - 1 - row;
+            }
+            ends.push_back(row);
+        }
+    }
+    i64 count() const { return static_cast<i64>(ends.size()); }
+    i64 begin(i64 p) const { return p ? ends[p - 1] : 0; }
+    i64 end(i64 p) const { return ends[p]; }
+};
+
+/// What a pass found besides the direction.
+struct PairCounts {
+    double stress;   // sum of w (delta - d)^2
+    double squares;  // sum of w d^2
+    i64 together;    // pairs at one place with w delta > 0
+};
+
+/// What `Pairs::inspect` finds in a square matrix or its triangle.
+struct PairDefect {
+    int kind;  // 0: none; 1: negative; 2: infinite; 3: not symmetric; 4: diagonal; 5: NaN
+    i64 row, column;
+    double value, other;
+};
+
+class Pairs {
+  public:
+    /// Dissimilarities given; weights may have null values: all are 1.
+    Pairs(i64 n, const PairValues& delta, const PairValues& weights, bool missing, int threads)
+        : n_(n),
+          delta_(delta),
+          weights_(weights),
+          missing_(missing),
+          weighted_(weights.values || missing),
+          threads_(threads) {}
+
+    /// Dissimilarities are the distances of n rows of m features.
+    Pairs(i64 n, const void* features, int bytes, i64 m, const PairValues& weights, int threads)
+        : n_(n),
+          m_(m),
+          delta_{nullptr, 8, true},
+          weights_(weights),
+          missing_(false),
+          weighted_(weights.values != nullptr),
+          threads_(threads),
+          panels_((n + kScalingPanel - 1) / kScalingPanel * kScalingPanel * m) {
+        const i64 panels = (n + kScalingPanel - 1) / kScalingPanel;
+        with_value_type(bytes, [&](auto type) {
+            const auto* values = static_cast<const decltype(type)*>(features);
+            for_each_task(panels, threads_for(n * m, threads_), [&](i64 panel) {
+                double* to = panels_.get() + panel * kScalingPanel * m_;
+                for (i64 l = 0; l < kScalingPanel; ++l) {
+                    const i64 i = std::min(panel * kScalingPanel + l, n_ - 1);
+                    for (i64 f = 0; f < m_; ++f)
+                        to[f * kScalingPanel + l] = static_cast<double>(values[i * m_ + f]);
+                }
+            });
+        });
+    }
+
+    i64 rows() const { return n_; }
+    i64 bytes() const { return panels_.bytes(); }
+
+    /// The half descent direction of the stress at X (n x p), added up in H (n x p).
+    PairCounts descent(const double* X, i64 p, double* H) const {
+        switch (p) {
+            case 1:
+                return descent_of<1>(X, p, H);
+            case 2:
+                return descent_of<2>(X, p, H);
+            case 3:
+                return descent_of<3>(X, p, H);
+            default:
+                return descent_of<0>(X, p, H);
+        }
+    }
+
+    /// V Y for the Laplacian V of the weights and Y (n x T).
+    void laplacian(const double* Y, i64 T, double* out) const {
+        single_rows(
+            Y, T, T, out,
+            [&](auto kernels, const Row& row, const double* Y_planar, double* H, double* row_sums, double*) {
+                decltype(kernels)::differences(row.own, Y_planar + row.j, stride(), T, row.count, row.weights,
+                                               H + row.j, row_sums);
+            });
+    }
+
+    /// Sums of w delta / d per row at X (n x p).
+    void pulls(const double* X, i64 p, double* out) const {
+        single_rows(X, p, 1, out,
+                    [&](auto, const Row& row, const double* places, double* H, double* row_sums, double*) {
+                        for (i64 l = 0; l < row.valid; ++l) {
+                            double square = 0.0;
+                            for (i64 k = 0; k < p; ++k) {
+                                const double u = row.own[k] - places[k * stride() + row.j + l];
+                                square += u * u;
+                            }
+                            if (square < kLeastSquare) continue;
+                            const double pull = row.weights[l] * row.delta[l] / std::sqrt(square);
+                            row_sums[0] += pull;
+                            H[row.j + l] += pull;
+                        }
+                    });
+    }
+
+    /// The matrix of squared dissimilarities times Y (n x T). Unknown ones are replaced by `unknown`.
+    void squared(const double* Y, i64 T, double unknown, double* out) const {
+        single_rows(
+            Y, T, T, out,
+            [&](auto kernels, const Row& row, const double* Y_planar, double* H, double* row_sums, double*) {
+                alignas(64) double filled[kSegment];
+                const double* delta = row.delta;
+                if (missing_) {
+                    for (i64 l = 0; l < row.count; ++l)
+                        filled[l] = row.weights[l] == 0.0 && l < row.valid ? unknown : row.delta[l];
+                    delta = filled;
+                }
+                decltype(kernels)::squared(row.own, Y_planar + row.j, stride(), T, row.count, delta,
+                                           H + row.j, row_sums);
+            });
+    }
+
+    /// Half the Hessian of the stress at X (n x p) times T directions Y (T x n x p).
+    void curvature(const double* X, i64 p, const double* Y, i64 T, double* out) const {
+        const Buffer<double> places = planar(X, p);
+        Buffer<double> joined(n_ * T * p);
+        for (i64 t = 0; t < T; ++t)
+            for (i64 i = 0; i < n_; ++i) std::copy_n(Y + (t * n_ + i) * p, p, joined.get() + (i * T + t) * p);
+        Buffer<double> found(n_ * T * p);
+        single_rows(joined.get(), T * p, T * p, found.get(),
+                    [&](auto kernels, const Row& row, const double* Y_planar, double* H, double* row_sums,
+                        double* scratch) {
+                        decltype(kernels)::curvature(X + row.i * p, places.get() + row.j, stride(), p,
+                                                     row.own, Y_planar + row.j, T, row.count, row.delta,
+                                                     row.weights, H + row.j, row_sums, scratch);
+                    });
+        for (i64 t = 0; t < T; ++t)
+            for (i64 i = 0; i < n_; ++i)
+                std::copy_n(found.get() + (i * T + t) * p, p, out + (t * n_ + i) * p);
+    }
+
+    /// Sums of weights per row (n); returns the sums of w delta^2 and of delta^2 over known pairs and their
+    /// number.
+    void summary(double* degrees, double* weighted_squares, double* squares, i64* known) const {
+        const i64 size = n_ + 3;
+        const PairParts parts(n_, size);
+        Buffer<double> all(parts.count() * size), total(size);
+        std::fill_n(all.get(), parts.count() * size, 0.0);
+        with_scaling_kernels([&](auto kernels) {
+            using Kernels = decltype(kernels);
+            for_each_task(parts.count(), threads_for(n_ * n_ / 2, threads_), [&](i64 t) {
+                double* sums = all.get() + t * size;
+                for_rows<Kernels, 1>(parts.begin(t), parts.end(t), [&](auto, auto, const Block& b) {
+                    for (i64 l = 0; l < b.valid; ++l) {
+                        const double w = b.weights[0] ? b.weights[0][l] : 1.0, value = b.delta[0][l];
+                        sums[b.i] += w;
+                        sums[b.j + l] += w;
+                        sums[n_] += w * value * value;
+                        const bool counts = !missing_ || w > 0.0 || value > 0.0;
+                        sums[n_ + 1] += value * value;
+                        sums[n_ + 2] += counts ? 1.0 : 0.0;
+                    }
+                });
+            });
+        });
+        add_parts(all, parts.count(), size, total.get(), threads_);
+        std::copy_n(total.get(), n_, degrees);
+        *weighted_squares = total[n_];
+        *squares = total[n_ + 1];
+        *known = static_cast<i64>(total[n_ + 2]);
+    }
+
+    /// Distances of all pairs of X (n x p), row by row.
+    void distances(const double* X, i64 p, double* out) const {
+        const Buffer<double> places = planar(X, p);
+        const PairParts parts(n_, 1);
+        with_scaling_kernels([&](auto kernels) {
+            using Kernels = decltype(kernels);
+            for_each_task(parts.count(), threads_for(n_ * n_ / 2 * p, threads_), [&](i64 t) {
+                alignas(64) double rest[Kernels::kLanes];
+                for (i64 i = parts.begin(t); i < parts.end(t); ++i) {
+                    const i64 count = n_ - 1 - i, whole = count / Kernels::kLanes * Kernels::kLanes;
+                    double* to = out + PairValues{nullptr, 8, false}.begin(i, n_);
+                    const double* from = places.get() + i + 1;
+                    Kernels::distances(X + i * p, from, stride(), p, whole, to);
+                    if (whole < count) {
+                        Kernels::distances(X + i * p, from + whole, stride(), p, Kernels::kLanes, rest);
+                        std::copy_n(rest, count - whole, to + whole);
+                    }
+                }
+            });
+        });
+    }
+
+    /// Looks for what makes dissimilarities or weights invalid; `tolerance` bounds |a_ij - a_ji|, and
+    /// `diagonal` says whether numbers on the diagonal must be 0. Writes the largest value, and whether some
+    /// are NaN.
+    static PairDefect inspect(i64 n, const PairValues& given, bool nan_allowed, bool diagonal,
+                              double tolerance, int threads, double* largest, bool* missing) {
+        constexpr i64 kTile = 64;
+        const i64 tiles = (n + kTile - 1) / kTile;
+        std::vector<PairDefect> found(tiles);
+        std::vector<double> most(tiles);
+        std::vector<char> nan(tiles);
+        with_value_type(given.bytes, [&](auto type) {
+            const auto* values = static_cast<const decltype(type)*>(given.values);
+            for_each_task(tiles, threads_for(n * n, threads), [&](i64 t) {
+                PairDefect defect{};
+                const auto note = [&](int kind, i64 i, i64 j, double a, double b) {
+                    if (!defect.kind || i < defect.row || (i == defect.row && j < defect.column))
+                        defect = {kind, i, j, a, b};
+                };
+                const i64 end = std::min(n, (t + 1) * kTile);
+                for (i64 base = t * kTile; base < n; base += kTile)
+                    for (i64 i = t * kTile; i < end; ++i) {
+                        const i64 first = std::max(i + 1, base), last = std::min(n, base + kTile);
+                        const i64 at = given.begin(i, n) - i - 1;
+                        for (i64 j = first; j < last; ++j) {
+                            const double a = static_cast<double>(values[at + j]);
+                            most[t] = a > most[t] ? a : most[t];
+                            if (a < 0.0) note(1, i, j, a, a);
+                            if (a == std::numeric_limits<double>::infinity()) note(2, i, j, a, a);
+                            if (a != a) {
+                                nan[t] = 1;
+                                if (!nan_allowed) note(5, i, j, a, a);
+                            }
+                            if (given.square) {
+                                const double b = static_cast<double>(values[j * n + i]);
+                                const bool same = a == b || (a != a && b != b);
+                                if (!same && !(std::fabs(a - b) <= tolerance)) note(3, i, j, a, b);
+                            }
+                        }
+                    }
+                if (given.square && diagonal)
+                    for (i64 i = t * kTile; i < end; ++i) {
+                        const double a = static_cast<double>(values[i * n + i]);
+                        if (a != 0.0) note(4, i, i, a, a);
+                    }
+                found[t] = defect;
+            });
+        });
+        *largest = 0.0;
+        *missing = false;
+        PairDefect first{};
+        for (i64 t = 0; t < tiles; ++t) {
+            *largest = std::max(*largest, most[t]);
+            *missing |= nan[t] != 0;
+            if (!first.kind) first = found[t];
+        }
+        return first;
+    }
+
+    /// Moves each of `count` new points Z (count x p) to where its own stress with the points X has a
+    /// minimum; `delta` is count x n, NaN for unknown. Writes its stress.
+    void place(const double* X, i64 p, const double* delta, i64 count, double* Z, double* stress,
+               i64 max_iter) const {
+        switch (p) {
+            case 1:
+                return place_of<1>(X, p, delta, count, Z, stress, max_iter);
+            case 2:
+                return place_of<2>(X, p, delta, count, Z, stress, max_iter);
+            case 3:
+                return place_of<3>(X, p, delta, count, Z, stress, max_iter);
+            default:
+                return place_of<0>(X, p, delta, count, Z, stress, max_iter);
+        }
+    }
+
+  private:
+    /// Some rows from i on against columns from j on: `count` of them, a multiple of the lanes, of which
+    /// `valid` exist. The others have weight 0.
+    struct Block {
+        i64 i, j, count, valid;
+        const double *delta[kPairRows], *weights[kPairRows];
+    };
+
+    /// A row against such columns, with its numbers.
+    struct Row {
+        i64 i, j, count, valid;
+        const double *delta, *weights, *own;
+    };
+
+    i64 stride() const { return n_ + kScalingPad; }
+
+    Buffer<double> planar(const double* X, i64 p) const {
+        Buffer<double> out(stride() * p);
+        for (i64 k = 0; k < p; ++k) {
+            for (i64 i = 0; i < n_; ++i) out[k * stride() + i] = X[i * p + k];
+            std::fill_n(out.get() + k * stride() + n_, kScalingPad, 0.0);
+        }
+        return out;
+    }
+
+    /// Buffers of a thread.
+    struct Staging {
+        alignas(64) double delta[kPairRows][kSegment], weights[kPairRows][kSegment];
+        alignas(64) double rest[kPairRows][kScalingPad], rest_weights[kPairRows][kScalingPad];
+        Buffer<double> features;
+    };
+
+    /// Points at the dissimilarities and weights of R rows from i on, columns j to end, all of one segment.
+    template <class Kernels, int R>
+    void fetch(i64 i, i64 j, i64 end, Staging& staging, const double** delta, const double** weights) const {
+        const i64 count = end - j, base = j / kSegment * kSegment;
+        if (m_ >= 0) {
+            double* out[R];
+            for (i64 from = j / kScalingPanel * kScalingPanel; from < end; from += kScalingPanel) {
+                for (int r = 0; r < R; ++r) out[r] = staging.delta[r] + (from - base);
+                Kernels::template panel_distances<R>(staging.features.get(), panels_.get() + from * m_, m_,
+                                                     out);
+            }
+            for (int r = 0; r < R; ++r) delta[r] = staging.delta[r] + (j - base);
+        }
+        for (int r = 0; r < R; ++r) {
+            const i64 at = delta_.begin(i + r, n_) + j - (i + r) - 1;
+            const i64 at_weight = weights_.begin(i + r, n_) + j - (i + r) - 1;
+            weights[r] = nullptr;
+            if (m_ < 0 && !missing_) {
+                with_value_type(delta_.bytes, [&](auto type) {
+                    const auto* from = static_cast<const decltype(type)*>(delta_.values) + at;
+                    if constexpr (std::is_same_v<decltype(type), double>) {
+                        delta[r] = from;
+                    } else {
+                        Kernels::widen(from, count, staging.delta[r]);
+                        delta[r] = staging.delta[r];
+                    }
+                });
+            }
+            if (!weighted_) continue;
+            weights[r] = staging.weights[r];
+            if (!missing_) {
+                with_value_type(weights_.bytes, [&](auto type) {
+                    Kernels::widen(static_cast<const decltype(type)*>(weights_.values) + at_weight, count,
+                                   staging.weights[r]);
+                });
+                continue;
+            }
+            delta[r] = staging.delta[r];
+            with_value_type(delta_.bytes, [&](auto type) {
+                with_value_type(weights_.bytes, [&](auto weight) {
+                    const auto* w = static_cast<const decltype(weight)*>(weights_.values);
+                    Kernels::clean(static_cast<const decltype(type)*>(delta_.values) + at,
+                                   w ? w + at_weight : nullptr, count, staging.delta[r], staging.weights[r]);
+                });
+            });
+        }
+    }
+
+    void take_features(i64 i, int rows, Staging& staging) const {
+        if (m_ < 0) return;
+        for (int r = 0; r < rows; ++r) {
+            const double* from =
+                panels_.get() + (i + r) / kScalingPanel * kScalingPanel * m_ + (i + r) % kScalingPanel;
+            for (i64 f = 0; f < m_; ++f) staging.features[r * m_ + f] = from[f * kScalingPanel];
+        }
+    }
+
+    /// Calls use(number of rows, whether weights count, block) for all pairs of rows begin to end with later
+    /// rows. The order is fixed.
+    template <class Kernels, int R, class Use>
+    void for_rows(i64 begin, i64 end, const Use& use) const {
+        Staging staging;
+        if (m_ >= 0) staging.features = Buffer<double>(std::max<i64>(1, kPairRows * m_));
+        const auto columns = [&](auto rows, i64 i, i64 from, i64 to) {
+            constexpr int kRows = decltype(rows)::value;
+            take_features(i, kRows, staging);
+            for (i64 j = from; j < to;) {
+                const i64 last = std::min(to, (j / kSegment + 1) * kSegment), count = last - j;
+                const i64 whole = count / Kernels::kLanes * Kernels::kLanes;
+                Block block{i, j, whole, whole, {}, {}};
+                fetch<Kernels, kRows>(i, j, last, staging, block.delta, block.weights);
+                if (whole && weighted_) use(rows, std::true_type{}, block);
+                if (whole && !weighted_) use(rows, std::false_type{}, block);
+                if (whole < count) {
+                    Block tail{i, j + whole, Kernels::kLanes, count - whole, {}, {}};
+                    for (int r = 0; r < kRows; ++r) {
+                        for (i64 l = 0; l < Kernels::kLanes; ++l) {
+                            const bool valid = whole + l < count;
+                            staging.rest[r][l] = valid ? block.delta[r][whole + l] : 0.0;
+                            staging.rest_weights[r][l] = !valid      ? 0.0
+                                                         : weighted_ ? block.weights[r][whole + l]
+                                                                     : 1.0;
+                        }
+                        tail.delta[r] = staging.rest[r];
+                        tail.weights[r] = staging.rest_weights[r];
+                    }
+                    use(rows, std::true_type{}, tail);
+                }
+                j = last;
+            }
+        };
+        constexpr std::integral_constant<int, 1> kOne{};
+        i64 i = begin;
+        if constexpr (R == 2) {
+            for (; i + 1 < end; i += 2) {
+                columns(kOne, i, i + 1, i + 2);
+                columns(std::integral_constant<int, 2>{}, i, i + 2, n_);
+            }
+        }
+        for (; i < end; ++i) columns(kOne, i, i + 1, n_);
+    }
+
+    template <int P>
+    PairCounts descent_of(const double* X, i64 p, double* H) const {
+        const Buffer<double> places = planar(X, p);
+        const i64 size = stride() * p;
+        const PairParts parts(n_, size);
+        Buffer<double> all(parts.count() * size), total(size);
+        std::vector<PairCounts> counts(parts.count());
+        with_scaling_kernels([&](auto kernels) {
+            using Kernels = decltype(kernels);
+            for_each_task(parts.count(), threads_for(n_ * n_ * p, threads_), [&](i64 t) {
+                double* sums = all.get() + t * size;
+                std::fill_n(sums, size, 0.0);
+                Buffer<double> scratch(kPairRows * p * Kernels::kLanes), row_sums(kPairRows * p);
+                PairCounts found{};
+                for_rows<Kernels, kPairRows>(
+                    parts.begin(t), parts.end(t), [&](auto rows, auto weighted, const Block& b) {
+                        constexpr int kRows = decltype(rows)::value;
+                        std::fill_n(row_sums.get(), kRows * p, 0.0);
+                        const bool together =
+                            Kernels::template descent<kRows, P, decltype(weighted)::value, true>(
+                                X + b.i * p, places.get() + b.j, stride(), p, b.count, b.delta, b.weights,
+                                sums + b.j, row_sums.get(), scratch.get(), &found.stress, &found.squares);
+                        for (int r = 0; r < kRows; ++r)
+                            for (i64 k = 0; k < p; ++k) sums[k * stride() + b.i + r] += row_sums[r * p + k];
+                        if (together)
+                            for (int r = 0; r < kRows; ++r) part_points(X, p, b, r, sums, found);
+                    });
+                counts[t] = found;
+            });
+        });
+        add_parts(all, parts.count(), size, total.get(), threads_);
+        for (i64 i = 0; i < n_; ++i)
+            for (i64 k = 0; k < p; ++k) H[i * p + k] = total[k * stride() + i];
+        PairCounts found{};
+        for (const PairCounts& one : counts) {
+            found.stress += one.stress;
+            found.squares += one.squares;
+            found.together += one.together;
+        }
+        return found;
+    }
+
+    /// The axis along which two points at one place part.
+    static i64 axis_of(i64 i, i64 j, i64 p) {
+        return static_cast<i64>((static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15u +
+                                 static_cast<std::uint64_t>(j) * 0xc2b2ae3d27d4eb4fu) >>
+                                33) %
+               p;
+    }
+
+    static bool at_one_place(const double* a, const double* b, i64 p) {
+        double square = 0.0;
+        for (i64 k = 0; k < p; ++k) square += (a[k] - b[k]) * (a[k] - b[k]);
+        return square < kLeastSquare;
+    }
+
+    /// Adds the pairs of a block at one place.
+    void part_points(const double* X, i64 p, const Block& b, int r, double* sums, PairCounts& found) const {
+        const i64 i = b.i + r;
+        for (i64 l = 0; l < b.valid; ++l) {
+            const double pull = (b.weights[r] ? b.weights[r][l] : 1.0) * b.delta[r][l];
+            if (!(pull > 0.0) || !at_one_place(X + i * p, X + (b.j + l) * p, p)) continue;
+            ++found.together;
+            const i64 axis = axis_of(i, b.j + l, p);
+            sums[axis * stride() + i] += pull;
+            sums[axis * stride() + b.j + l] -= pull;
+        }
+    }
+
+    /// Runs use(kernels, row, planar Y, sums, sums of the row, scratch) over all pairs, for T numbers per
+    /// point given and added.
+    template <class Use>
+    void single_rows(const double* Y, i64 T, i64 added, double* out, const Use& use) const {
+        const Buffer<double> numbers = planar(Y, T);
+        const i64 size = stride() * added;
+        const PairParts parts(n_, size);
+        Buffer<double> all(parts.count() * size), total(size);
+        const std::vector<double> ones(kSegment, 1.0);
+        with_scaling_kernels([&](auto kernels) {
+            using Kernels = decltype(kernels);
+            for_each_task(parts.count(), threads_for(n_ * n_ / 2 * T, threads_), [&](i64 t) {
+                double* sums = all.get() + t * size;
+                std::fill_n(sums, size, 0.0);
+                Buffer<double> scratch(added * Kernels::kLanes), row_sums(added);
+                for_rows<Kernels, 1>(parts.begin(t), parts.end(t), [&](auto, auto, const Block& b) {
+                    std::fill_n(row_sums.get(), added, 0.0);
+                    const Row row{b.i,        b.j,        b.count,
+                                  b.valid,    b.delta[0], b.weights[0] ? b.weights[0] : ones.data(),
+                                  Y + b.i * T};
+                    use(kernels, row, numbers.get(), sums, row_sums.get(), scratch.get());
+                    for (i64 k = 0; k < added; ++k) sums[k * stride() + b.i] += row_sums[k];
+                });
+            });
+        });
+        add_parts(all, parts.count(), size, total.get(), threads_);
+        for (i64 i = 0; i < n_; ++i)
+            for (i64 k = 0; k < added; ++k) out[i * added + k] = total[k * stride() + i];
+    }
+
+    template <int P>
+    void place_of(const double* X, i64 p, const double* delta, i64 count, double* Z, double* stress,
+                  i64 max_iter) const {
+        constexpr double kRelaxed = 1.5;      // of a step, at most 2 (Borg and Groenen, section 8.2)
+        constexpr double kLeastMove = 1e-12;  // relative to the distances
+        const Buffer<double> places = planar(X, p);
+        const i64 padded = (n_ + 7) / 8 * 8;
+        with_scaling_kernels([&](auto kernels) {
+            using Kernels = decltype(kernels);
+            for_each_task(count, threads_for(count * n_ * p * 20, threads_), [&](i64 q) {
+                Buffer<double> known(padded), weights(padded), scratch(p * Kernels::kLanes), h(p);
+                std::fill_n(known.get() + n_, padded - n_, 0.0);
+                std::fill_n(weights.get() + n_, padded - n_, 0.0);
+                Kernels::clean(delta + q * n_, static_cast<const double*>(nullptr), n_, known.get(),
+                               weights.get());
+                double weight = 0.0;
+                for (i64 j = 0; j < n_; ++j) weight += weights[j];
+                double* z = Z + q * p;
+                const double *own_delta = known.get(), *own_weights = weights.get();
+                double squares = 0.0;
+                for (i64 step = 0; step <= max_iter; ++step) {
+                    stress[q] = squares = 0.0;
+                    std::fill_n(h.get(), p, 0.0);
+                    const bool together = Kernels::template descent<1, P, true, false>(
+                        z, places.get(), stride(), p, padded, &own_delta, &own_weights, nullptr, h.get(),
+                        scratch.get(), &stress[q], &squares);
+                    if (together)
+                        for (i64 j = 0; j < n_; ++j)
+                            if (known[j] > 0.0 && at_one_place(z, X + j * p, p))
+                                h[axis_of(q, j, p)] += known[j];
+                    double move = 0.0;
+                    for (i64 k = 0; k < p; ++k) move += h[k] * h[k];
+                    if (step == max_iter || weight == 0.0 ||
+                        std::sqrt(move) <= kLeastMove * std::sqrt(weight * squares))
+                        break;
+                    for (i64 k = 0; k < p; ++k) z[k] += kRelaxed * h[k] / weight;
+                }
+            });
+        });
+    }
+
+    i64 n_, m_ = -1;
+    PairValues delta_, weights_;
+    bool missing_, weighted_;
+    int threads_;
+    Buffer<double> panels_;
+};
+
+}  // namespace bmrm

@@ -1,0 +1,208 @@
+"""The command bmrm-cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import bmrm
+from bmrm.cli.cluster import main
+from bmrm.reductions import KMeans
+
+K = 4
+
+
+@pytest.fixture(scope="module")
+def X():  # noqa: N802
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(600, 3)) + 20 * np.arange(K).repeat(150)[:, None]
+
+
+@pytest.fixture
+def path(X, tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    return str(tmp_path / "X.npy")
+
+
+def run(capsys, *words):
+    code = main([str(word) for word in words])
+    streams = capsys.readouterr()
+    return code, streams.out, streams.err
+
+
+def write(X, kind, folder):
+    """Write rows in a format."""
+    path = folder / f"X.{kind}"
+    sparse = scipy.sparse.csr_matrix(X)
+    if kind == "npy":
+        np.save(path, X)
+    elif kind == "npz":
+        scipy.sparse.save_npz(path, sparse)
+    elif kind == "csv":
+        lines = (",".join(map(repr, row)) for row in X.tolist())
+        path.write_text("\n".join(["a,b,c", *lines]) + "\n")
+    else:
+        pairs = (" ".join(f"{f + 1}:{v!r}" for f, v in enumerate(row)) for row in X.tolist())
+        path.write_text("".join(f"1 {pair}\n" for pair in pairs))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "svm", "csv"])
+def test_labels_and_centres_are_those_of_the_class(kind, X, tmp_path, capsys):
+    if kind == "csv":
+        pytest.importorskip("pyarrow")
+    data, labels, centers = write(X, kind, tmp_path), tmp_path / "labels", tmp_path / "centers.npz"
+    words = ["-k", K, "-o", labels, "--centers", centers, "--seed", 3, "--json"]
+    code, out, err = run(capsys, data, *words, *(["--format", "csv"] if kind == "csv" else []))
+    report, model = json.loads(out), KMeans(K, random_state=3).fit(X)
+    assert (code, err, report["status"]) == (0, "", "converged")
+    assert np.loadtxt(labels, dtype=int).tolist() == model.labels_.tolist()
+    with np.load(centers) as arrays:
+        np.testing.assert_allclose(arrays["centers"], model.cluster_centers_, atol=1e-13)
+        assert arrays["cluster_weights"].tolist() == report["cluster_weights"] == [150.0] * K
+    assert report["inertia"] == pytest.approx(model.inertia_, rel=1e-11)
+    assert (report["rows"], report["columns"], report["clusters"]) == (600, 3, K)
+
+
+@pytest.mark.parametrize("kind", ["npz", "safetensors"])
+def test_centres_are_applied_to_other_rows(kind, X, path, tmp_path, capsys):
+    centers, labels = tmp_path / f"centers.{kind}", tmp_path / "labels.npy"
+    assert run(capsys, path, "-k", K, "--centers", centers, "-o", labels)[0] == 0
+    first = np.load(labels)
+    other = write(X[::-1], "svm", tmp_path)
+    code, out, _ = run(capsys, other, "--apply", centers, "-o", labels, "--json")
+    assert (code, json.loads(out)["status"]) == (0, "labelled")
+    assert (np.load(labels) == first[::-1]).all()
+    code, out, _ = run(capsys, other, "--apply", centers)
+    assert out.splitlines()[-1].startswith("labelled: inertia ")
+
+
+def test_labels_on_stdout_are_alone(path, capsys):
+    code, out, err = run(capsys, path, "-k", K, "-o", "-")
+    assert (code, err, len(out.split())) == (0, "", 600)
+    assert set(out.split()) == set("0123")
+
+
+def test_the_report_has_the_largest_clusters_and_the_certificate(path, capsys):
+    code, out, _ = run(capsys, path, "-k", K, "--certificate")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].split() == ["cluster", "weight", "share"]
+    assert [line.split()[1:] for line in lines[1:5]] == [["150", "25.00%"]] * K
+    assert lines[5].startswith("converged: inertia ")
+    assert lines[6].startswith("at most ")
+    assert lines[6].endswith("0 rows would lower the inertia if they alone moved")
+    proof = json.loads(run(capsys, path, "-k", K, "--certificate", "--json")[1])["certificate"]
+    assert 1.0 <= proof["ratio"] < 4.0
+    out = run(capsys, path, "-k", "25", "--init", "random", "--n-init", "2")[1]
+    assert "... and 5 smaller clusters" in out
+
+
+@pytest.mark.filterwarnings("default")
+def test_weights_and_equal_rows(tmp_path, capsys):
+    np.save(tmp_path / "X.npy", np.array([[0.0], [1.0], [9.0], [9.0]]))
+    (tmp_path / "weights").write_text("1\n3\n0\n2\n")
+    code, out, _ = run(
+        capsys, tmp_path / "X.npy", "-k", "2", "--sample-weight", tmp_path / "weights", "--json"
+    )
+    report = json.loads(out)
+    assert (code, sorted(report["cluster_weights"])) == (0, [2.0, 4.0])
+    assert report["inertia"] == pytest.approx(0.75)
+    np.save(tmp_path / "X.npy", np.ones((5, 2)))
+    code, out, err = run(capsys, tmp_path / "X.npy", "-k", "2", "--certificate")
+    assert (code, err) == (
+        0,
+        "bmrm-cluster: warning: KMeans: 1 of 2 clusters are empty: all rows are at the others\n",
+    )
+    assert "at most 1 times" in out or "no lower bound above 0" in out
+
+
+def test_limits_have_their_exit_code(X, path, tmp_path, capsys):
+    code, out, _ = run(capsys, path, "-k", "9", "--max-iter", "1", "--tol", "0", "-o", tmp_path / "labels")
+    assert (code, out.splitlines()[-1].partition(":")[0]) == (4, "max_iter")
+    assert len((tmp_path / "labels").read_text().split()) == 600
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["DATA", "-k", "0"], 2, "found 0, expected an integer of at least 1"),
+        (["DATA", "-k", "601"], 3, "n_clusters: found 601, expected at most 600, the number of rows"),
+        (["DATA", "--centers", "centers.txt"], 2, "expected a file *.npz or *.safetensors"),
+        (["DATA", "-o", "-", "--json"], 2, "-o is stdout already"),
+        (["DATA", "-o", "DATA"], 2, "is DATA itself"),
+        (["DATA", "--apply", "c.npz", "--centers", "d.npz"], 2, "--apply: found with --centers"),
+        (["DATA", "--apply", "missing.npz"], 3, "missing.npz: No such file"),
+        (["DATA", "--apply", "DATA"], 3, "X.npy: found npy, expected npz or safetensors"),
+        (["DATA", "--sample-weight", "missing"], 3, "missing: No such file"),
+        (["DATA", "--sample-weight", "ZEROS"], 3, "found only zeros, expected some positive weight"),
+        (["DATA", "--sample-weight", "SHORT"], 3, "found 1 weights, expected one for each of the 600 rows"),
+        (["DATA", "--tol", "-1"], 2, "expected a number of at least 0"),
+        (["missing.npy"], 3, "missing.npy: No such file"),
+        (["NAN"], 3, "nan.npy: found nan at position (1, 0), expected a finite number"),
+        (["DATA", "--init", "some"], 2, "expected one of k-means++, random"),
+    ],
+)
+def test_errors_are_one_line(path, tmp_path, capsys, monkeypatch, words, code, message):
+    monkeypatch.chdir(tmp_path)
+    np.save("nan.npy", np.array([[1.0, 2.0], [np.nan, 1.0]]))
+    Path("zeros").write_text("0\n" * 600)
+    Path("short").write_text("1\n")
+    places = {"DATA": path, "NAN": "nan.npy", "ZEROS": "zeros", "SHORT": "short"}
+    found, out, err = run(capsys, *[places.get(word, word) for word in words])
+    assert (found, out) == (code, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"other": np.ones((2, 3))},
+        {"centers": np.ones(3)},
+        {"centers": np.ones((2, 3), int)},
+        {"centers": np.array([[1.0, np.inf, 1.0]])},
+        {"centers": np.ones((2, 4))},
+    ],
+)
+def test_centres_that_are_none(arrays, path, tmp_path, capsys):
+    np.savez(tmp_path / "centers.npz", **arrays)
+    code, out, err = run(capsys, path, "--apply", tmp_path / "centers.npz")
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    content = (tmp_path / "centers.npz").read_bytes()
+    for damaged in (content[:-40], b"", b"nothing"):
+        for kind in ("npz", "safetensors"):
+            file = tmp_path / f"damaged.{kind}"
+            file.write_bytes(damaged)
+            code, out, err = run(capsys, path, "--apply", file)
+            assert (code, out, err.count("\n")) == (3, "", 1), err
+
+
+def test_ctrl_c_writes_what_was_found(tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "X.npy", rng.random((200_000, 8)))
+    path = os.pathsep.join(filter(None, (str(Path(bmrm.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
+    words = ["-k", "400", "--tol", "0", "--max-iter", "100000", "--threads", "1", "-o", "labels"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bmrm.cli.cluster", "X.npy", *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    time.sleep(2.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    assert out.splitlines()[-1].startswith("interrupted: inertia ")
+    assert len((tmp_path / "labels").read_text().split()) == 200_000
