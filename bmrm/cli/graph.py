@@ -167,7 +167,7 @@ def _dry_run(options: argparse.Namespace, interrupts: Interrupts, group: Group |
     from bmrm.graph.walk_with_restart import DEFAULT_BATCH
 
     found: list[GraphSize] = []
-    with fail_together(group), interrupts.opened(), _showing(options, f"reading {options.edges}"):
+    with fail_together(group), interrupts.opened(), showing(options, f"reading {options.edges}"):
         if is_first(group):
             with reading(options.edges):
                 found.append(_measure(options))
@@ -176,7 +176,7 @@ def _dry_run(options: argparse.Namespace, interrupts: Interrupts, group: Group |
     size, ranks = found[0], 1 if group is None else group.size
     parts = predict_bytes(size, options.task, DEFAULT_BATCH if options.task == "rwr" else 1, ranks)
     if options.json:
-        _print_json({"nodes": size.n_nodes, "edges": size.n_edges, "ranks": ranks, "bytes": parts})
+        print_json({"nodes": size.n_nodes, "edges": size.n_edges, "ranks": ranks, "bytes": parts})
         return Exit.OK
     each = f"; at most, on each of {ranks} ranks" if ranks > 1 else "; at most"
     print(f"{size.n_nodes} nodes, {size.n_edges} edges in the file{each}")
