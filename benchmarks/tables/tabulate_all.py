@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.common import gpu_figures, report
 from benchmarks.tables.pages import command, heading, load, table, verdicts
 from benchmarks.tables.tabulate_dense import full_rows
-from benchmarks.tables.tabulate_ranks import gpus, owned, ranks
+from benchmarks.tables.tabulate_ranks import gpus, graph_ranks, owned, ranks
 from benchmarks.tables.tabulate_solves import gpu_solves
 from benchmarks.tables.tabulate_wide import wide_rows
 
@@ -739,6 +739,7 @@ def page() -> str:
         + joint_losses()
         + ranks()
         + owned()
+        + graph_ranks()
         + gpus()
         + tao()
         + bridge()

@@ -82,6 +82,49 @@ def owned() -> str:
     )
 
 
+def graph_ranks() -> str:
+    """Return the section on graphs over several ranks, or nothing without results."""
+    if not (report.RESULTS / "scaling_graph.json").exists():
+        return ""
+    results = load("scaling_graph")
+    rows = []
+    for name, each in results["graphs"].items():
+        for row in each:
+            for task, found in row["tasks"].items():
+                times = [1e3 * seconds for seconds in row["all_seconds"][task]]
+                rows.append(
+                    [
+                        name,
+                        task,
+                        str(row["ranks"]),
+                        f"{1e3 * row['seconds'][task]:.1f}",
+                        f"{min(times):.1f} to {max(times):.1f}",
+                        f"{row['faster'][task]:.2f}",
+                        f"{row['control_faster'][task]:.2f}",
+                        str(found["products"]),
+                        f"{found['sent'] / 1e6:.2f}",
+                    ]
+                )
+    shares = [
+        f"{name} on {row['ranks']} ranks: nodes {max(row['nodes']) * row['ranks'] / sum(row['nodes']):.3f}, "
+        f"edges {max(row['edges']) * row['ranks'] / sum(row['edges']):.3f}, read in "
+        f"{row['seconds']['read']:.2f} s"
+        for name, each in results["graphs"].items()
+        for row in each
+        if row["ranks"] > 1
+    ]
+    columns = ["graph", "task", "ranks", "ms", "all runs", "faster", "control", "products", "MB sent"]
+    return (
+        heading("Graphs over several ranks", results)
+        + f"\nPageRank to 1e-8, {results['queries']} random walks in one read and HITS, one core per rank: "
+        f"the least of {results['rounds']} times per run, and the median over the runs. The control is the "
+        "same computation by independent processes at the same time, R times one over them: what the machine "
+        "allows. MB are what a rank sends per product.\n"
+        + table(columns, rows)
+        + f"\nThe largest share of a rank over the mean: {'; '.join(shares)}.\n"
+    )
+
+
 def gpus() -> str:
     """Return the section on several GPUs, or nothing without results."""
     if not (report.RESULTS / "scaling_gpu.json").exists():

@@ -35,6 +35,8 @@ def require_memory(
 ) -> None:
     """Raise `HostMemoryError` if ``what`` needs more bytes than are free; ``needed`` are those at least.
 
+    The message ends with the advice.
+
     Examples
     --------
     >>> require_memory(1 << 62, "the matrix")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bmrm.distributed import Group
     from bmrm.graph.fixed_point import Progress
     from bmrm.graph.graph import Graph
+    from bmrm.graph.memory import GraphSize
 
 PROGRAM = "bmrm-graph"
 TASKS = ("pagerank", "rwr", "hits", "info")
@@ -87,6 +88,7 @@ def build_parser() -> CommandParser:
         plot=None,
         threads=None,
         cache=False,
+        dry_run=False,
         json=False,
         quiet=False,
         verbose=False,
@@ -118,6 +120,9 @@ def build_parser() -> CommandParser:
     parser.add_argument("-o", "--output", metavar="FILE", help="write all scores: .tsv, .npz or .parquet")
     parser.add_argument("--plot", metavar="FILE", help="pagerank, hits: draw scores by rank and by in-degree")
     parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="predict the memory that the task takes, and end"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
     parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
@@ -137,6 +142,8 @@ def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
         "bmrm.graph.hubs_authorities",
         "bmrm.graph.read",
     )
+    if options.dry_run:
+        return _dry_run(options, interrupts, group)
     from bmrm.graph import read_graph
 
     with interrupts.opened(), showing(options, f"reading {options.edges}"), reading(options.edges):
@@ -151,6 +158,46 @@ def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
             comm=group,
         )
     return _TASKS[options.task](options, found, group)
+
+
+def _dry_run(options: argparse.Namespace, interrupts: Interrupts, group: Group | None) -> int:
+    """Print the bytes of each part of the task, on several ranks of each rank."""
+    from bmrm.base.units import size_text
+    from bmrm.graph.memory import predict_bytes
+    from bmrm.graph.walk_with_restart import DEFAULT_BATCH
+
+    found: list[GraphSize] = []
+    with fail_together(group), interrupts.opened(), showing(options, f"reading {options.edges}"):
+        if is_first(group):
+            with reading(options.edges):
+                found.append(_measure(options))
+    if not found:
+        return Exit.OK
+    size, ranks = found[0], 1 if group is None else group.size
+    parts = predict_bytes(size, options.task, DEFAULT_BATCH if options.task == "rwr" else 1, ranks)
+    if options.json:
+        print_json({"nodes": size.n_nodes, "edges": size.n_edges, "ranks": ranks, "bytes": parts})
+        return Exit.OK
+    each = f"; at most, on each of {ranks} ranks" if ranks > 1 else "; at most"
+    print(f"{size.n_nodes} nodes, {size.n_edges} edges in the file{each}")
+    width = max(map(len, parts))
+    for part, count in parts.items():
+        print(f"{part:{width}}  {size_text(count)}")
+    return Exit.OK
+
+
+def _measure(options: argparse.Namespace) -> GraphSize:
+    """Count nodes and edges: of text in chunks, of other files by reading them."""
+    from bmrm.graph.read import measure_graph
+
+    return measure_graph(
+        options.edges,
+        format=options.format,
+        directed=False if options.undirected else None,
+        weights=options.weighted,
+        labels=options.labels,
+        threads=options.threads,
+    )
 
 
 def _check_alike(options: argparse.Namespace, group: Group) -> None:

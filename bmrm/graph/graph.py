@@ -8,12 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Indices, Vector, read_only_view
 from bmrm.errors import DataError, ParameterError
 from bmrm.graph import _graph
 from bmrm.graph.edges import EdgeList, edges_of
 from bmrm.graph.labels import NodeLabels, narrow, quote
+from bmrm.graph.memory import (
+    GRAPH_EDGE,
+    SORTED_EDGE,
+    TASKS,
+    WEIGHT,
+    GraphSize,
+    graph_bytes,
+    matrix_bytes,
+    vectors_bytes,
+)
 from bmrm.graph.peers import ALONE, Peers, total_of
+from bmrm.io.edges import ADVICE
 from bmrm.matrix.resident import default_threads
 
 DUPLICATES = ("auto", "drop", "sum", "error")
@@ -129,6 +141,7 @@ class Graph:
 
     def _build(self, edges: EdgeList, duplicates: str, drop_loops: bool, order: str) -> None:
         n, weight = self.n_nodes, edges.weight
+        require_sort_memory(len(edges.source), weighted=weight is not None)
         rule = resolve_rule(duplicates, weight)
         self._set_order(_choose_order(edges, n, order))
         kept = "keep" if rule == "error" else rule
@@ -272,6 +285,37 @@ class Graph:
         """Return the undirected graph of edges between the same nodes."""
         return Graph(edges, n_nodes=self.n_nodes, directed=False, threads=self.threads)
 
+    def predict_bytes(self, task: str, columns: int = 1) -> dict[str, int]:
+        """Return the bytes that a task needs at most, in this process.
+
+        Parameters
+        ----------
+        task : {"pagerank", "rwr", "hits"}
+        columns : int, default 1
+            Number of random walks in one read of the matrix.
+
+        Returns
+        -------
+        dict of int
+            By part: ``graph``, ``matrix``, ``vectors``, and their sum as ``total``.
+
+        Examples
+        --------
+        >>> Graph(([0, 1], [1, 0])).predict_bytes("pagerank")["graph"]
+        40
+        """
+        _check_choice("task", task, TASKS)
+        if arguments.integer("columns", columns) < 1:
+            raise ParameterError(f"columns: found {columns}, expected at least 1")
+        size = GraphSize(self.n_nodes, self.n_edges, weighted=self.weighted)
+        ranks = self.peers.size
+        parts = {
+            "graph": graph_bytes(size, ranks),
+            "matrix": matrix_bytes(size, task, ranks),
+            "vectors": vectors_bytes(size, task, columns, ranks),
+        }
+        return {**parts, "total": sum(parts.values())}
+
     def report(self) -> dict[str, Any]:
         """Return figures of the graph, for people and for JSON."""
         into = np.diff(self._starts)
@@ -312,6 +356,12 @@ def check_options(
         raise ParameterError(f"n_nodes: found {n_nodes}, expected at least 0")
     if threads is not None and arguments.integer("threads", threads) < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
+
+
+def require_sort_memory(edges: int, *, weighted: bool) -> None:
+    """Raise `HostMemoryError` if a graph with these edges does not fit into main memory."""
+    each = SORTED_EDGE + GRAPH_EDGE + (3 * WEIGHT if weighted else 0)
+    require_memory(each * edges, f"a graph of {edges} edges", ADVICE)
 
 
 def resolve_rule(duplicates: str, weight: Vector | None) -> str:

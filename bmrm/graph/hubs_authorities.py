@@ -29,7 +29,7 @@ from bmrm.graph.backends.base import Pair
 from bmrm.graph.backends.choose import pair_of
 from bmrm.graph.components import has_unique_leader
 from bmrm.graph.graph import Graph
-from bmrm.graph.page_rank import uses_weights
+from bmrm.graph.page_rank import require_room, uses_weights
 from bmrm.graph.peers import total_of
 from bmrm.graph.results import Hits
 
@@ -99,6 +99,7 @@ def hits(
             even = np.full(graph.n_nodes, 1.0 / max(graph.n_nodes, 1))
             alone = graph.n_nodes <= 1
             return Hits(even, even, graph.labels, 0.0, 0.0, 0.0, 0.0, "converged", 0, 0, 0.0, lambda: alone)
+        require_room(graph, "HITS")
         pair = pair_of(graph, weighs)
         found = golub_kahan(pair, tol, max_iter, began + max_time)
         hubs, authorities = (_positive(pair.to_host(vector)) for vector in (found.hubs, found.authorities))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bmrm.base import arguments
+from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import interruptible
 from bmrm.errors import ParameterError
 from bmrm.graph.backends.base import Restarts
@@ -17,8 +18,12 @@ from bmrm.graph.fixed_point import Callback, FixedPoint, Goal
 from bmrm.graph.graph import Graph
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import Ranking
+from bmrm.io.edges import ADVICE
 
 METHODS = ("auto", "power", "anderson")
+
+LEAST_VECTORS = 4
+"""Vectors of a run that needs no history: two images, the messages and the point."""
 
 
 @interruptible
@@ -120,6 +125,7 @@ def pagerank(
         )
         if graph.n_nodes == 0:
             return Ranking(np.zeros(0), graph.labels, 0.0, 0.0, "converged", 0, 0, 0.0, 0.0)
+        require_room(graph, "pagerank")
         walk = transitions_of(graph, weighs).walk(
             damping, Restarts(vector=v, dangling=u, relative_error=SHARE_ERROR)
         )
@@ -137,6 +143,16 @@ def pagerank(
         seconds,
         run.n_products * graph.n_edges / seconds,
     )
+
+
+def require_room(graph: Graph, task: str, columns: int = 1) -> None:
+    """Raise `HostMemoryError` on all processes if the least vectors of a task do not fit into one.
+
+    Only what every run needs counts: `Graph.predict_bytes` is an upper bound, which would refuse too much.
+    """
+    own = graph.own.stop - graph.own.start
+    with graph.peers.together():
+        require_memory(LEAST_VECTORS * 8 * own * columns, f"the vectors of {task}", ADVICE)
 
 
 def uses_weights(weighted: bool | None, graph: Graph) -> bool:

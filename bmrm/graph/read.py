@@ -12,7 +12,9 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.graph.edges import EdgeList, from_arrow, from_matrix, import_pyarrow
 from bmrm.graph.graph import Graph
 from bmrm.graph.labels import NodeLabels
+from bmrm.graph.memory import GraphSize
 from bmrm.io.csr import Csr
+from bmrm.io.edge_counts import count_edges
 from bmrm.io.edge_data import Edges
 from bmrm.io.edges import LabelKind, check_edge_options, read_edges
 from bmrm.io.formats import detect_format
@@ -138,6 +140,39 @@ def _read_on_ranks(
                 if group.rank == 0:
                     edges = _read_edges(path, kind, weights, labels, threads)
     return GraphShard(edges, comm=group, **options)
+
+
+def measure_graph(
+    path: str | os.PathLike[str],
+    *,
+    format: str = "auto",
+    directed: bool | None = None,
+    weights: bool = False,
+    labels: LabelKind = "auto",
+    threads: int | None = None,
+) -> GraphSize:
+    r"""Return the size of a graph in a file: text is counted in chunks, other files are read.
+
+    The arguments are those of `read_graph`.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "tiny.txt")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("0 1\n1 2\n")
+    >>> measure_graph(path).n_nodes
+    3
+    """
+    kind = _detect(path, format)
+    if kind == "edges":
+        found = count_edges(path, weights=weights, labels=labels, threads=threads)
+        return GraphSize(
+            found.n_nodes, found.n_edges, found.label_bytes, weights, found.named, directed is False
+        )
+    graph = Graph(_read_edges(path, kind, weights, labels, threads), directed=directed, weights=weights)
+    listed = graph.n_edges if graph.directed else graph.n_edges // 2
+    return GraphSize(graph.n_nodes, listed, weighted=graph.weighted, undirected=not graph.directed)
 
 
 def _is_plain(path: str | os.PathLike[str]) -> bool:

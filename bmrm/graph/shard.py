@@ -25,6 +25,7 @@ from bmrm.graph.graph import (
     check_weights,
     count_near,
     in_both_directions,
+    require_sort_memory,
     resolve_rule,
 )
 from bmrm.graph.labels import NodeLabels, narrow
@@ -175,6 +176,8 @@ class GraphShard(Graph):
     ) -> tuple[Indices, NDArray[np.int32], Vector | None]:
         """Build compressed rows of edges whose near ends are places of this rank."""
         bounds = self._ranks.bounds
+        with self.group.together():
+            require_sort_memory(len(near), weighted=weight is not None)
         starts, found, weights = _graph.sort_edges_by_target(
             far, near - np.int32(self._first), weight, None, self.n_nodes, duplicates, False
         )

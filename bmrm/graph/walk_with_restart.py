@@ -18,7 +18,7 @@ from bmrm.graph.backends.base import Restarts, Transitions, Walk
 from bmrm.graph.backends.choose import transitions_of
 from bmrm.graph.fixed_point import Callback, Collect, FixedPoint, Goal, Outcome
 from bmrm.graph.graph import Graph
-from bmrm.graph.page_rank import make_goal, uses_weights
+from bmrm.graph.page_rank import make_goal, require_room, uses_weights
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import Walks, proven_ranks
 
@@ -124,6 +124,7 @@ def random_walk(
             }
         )
         graph = graph.undirected() if both_ways else graph
+        require_room(graph, "random walks", min(size, len(starts)))
         outcomes, n_products = _run_in_batches(
             transitions_of(graph, weighs and graph.weighted), starts, u, size, damping, goal, began + max_time
         )

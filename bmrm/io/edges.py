@@ -37,6 +37,7 @@ from bmrm.io.text import (
 
 LabelKind = Literal["auto", "integer", "string"]
 LABEL_KINDS = ("auto", "integer", "string")
+ADVICE = "bmrm-graph --dry-run predicts what a graph will need"  # if memory is short
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8; some programs put it at the start of a text
 
 _Part = tuple[Any, int, int]  # a text, and the range of it that holds whole lines
@@ -250,7 +251,7 @@ class EdgeParser:
     def _reserve(self, edges: int) -> None:
         """Raise if there is no memory for so many more edges."""
         ids = 8 if self._names is not None else 24  # both ids as they are parsed, and their numbers
-        require_memory((ids + 8 * self.weights) * edges, f"{edges} edges of {self.name}")
+        require_memory((ids + 8 * self.weights) * edges, f"{edges} edges of {self.name}", ADVICE)
 
     def _describe_expected(self, fault: str) -> str:
         as_strings = ' (labels="string" reads any id)'

@@ -140,13 +140,15 @@ def test_a_signal_to_one_rank_ends_all_with_the_best_ranking(folder):
     code = """
 import os, signal, sys
 from bmrm.cli import graph
-from bmrm.graph.fixed_point import FixedPoint
-judge = FixedPoint._judge
-def press(self, residual):
-    if os.environ["PMI_RANK"] == "1" and self._n_iter == 3:
-        os.kill(os.getpid(), signal.SIGINT)
-    return judge(self, residual)
-FixedPoint._judge = press
+make = graph._progress
+def pressing(options):
+    line, show = make(options)
+    def press(state):
+        if os.environ["PMI_RANK"] == "1" and state.iteration == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return show(state)
+    return line, press
+graph._progress = pressing
 sys.exit(graph.main(sys.argv[1:]))
 """
     done = mpi.run(2, "-c", code, "pagerank", "integers", "--tol", "1e-300", "--json")
