@@ -10,15 +10,15 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from bmrm import losses
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import balance_factors
 from bmrm.errors import ParameterError
-from bmrm.estimators.base import MATRIX, LinearEstimator
+from bmrm.estimators.base import LinearEstimator
 from bmrm.estimators.progress import Report, with_callbacks
 from bmrm.estimators.selection import SelectionMixin
+from bmrm.estimators.spaces import Space, fits_in_space, to_numpy
 from bmrm.linear.models.model import Model
 from bmrm.linear.selection.select import LAMS
 from bmrm.losses import Loss
@@ -57,7 +57,7 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def _labelled(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> tuple[Any, Any, Vector | None]:
         """Validate the training data; return X, the labels for the core, and the weights of the rows."""
-        X, y = validate_data(self, X, y, **MATRIX, **checks)
+        X, y = self._validated(X, y, **checks)
         check_classification_targets(y)
         weights = self._weights(sample_weight, X)
         # A row of weight 0 may have another label.
@@ -118,7 +118,7 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
         """
-        return self._values(X)
+        return Space.of(X).give(self._values(X, "decision_function"))
 
     def predict(self, X: Any) -> Any:
         """Return the class of each row.
@@ -131,8 +131,9 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         ndarray of shape (n_samples,), of the type of ``classes_``
         """
-        values = self.decision_function(X)
-        return self.classes_[values.argmax(axis=1) if values.ndim > 1 else (values > 0.0).astype(np.intp)]
+        values = self._values(X, "predict")
+        codes = values.argmax(axis=1) if values.ndim > 1 else (values > 0.0).astype(np.intp)
+        return Space.of(X).give(to_numpy(self.classes_)[codes])
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Vector:
@@ -147,7 +148,10 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         ndarray of shape (n_samples, n_classes)
             Of one model per class, each row is scaled to the sum 1.
         """
-        values = self.decision_function(X)
+        return Space.of(X).give(self._probabilities(X, "predict_proba"))
+
+    def _probabilities(self, X: Any, method: str) -> Vector:
+        values = self._values(X, method)
         if isinstance(self.model_, list):
             pairs = zip(self.model_, values.T, strict=True)
             found = np.column_stack([model.probabilities(column) for model, column in pairs])
@@ -168,7 +172,7 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         ndarray of shape (n_samples, n_classes)
         """
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
+            return Space.of(X).give(np.log(self._probabilities(X, "predict_log_proba")))
 
 
 class BMRMClassifier(_LinearClassifier):
@@ -293,6 +297,7 @@ class BMRMClassifier(_LinearClassifier):
         self.costs = costs
 
     @with_callbacks
+    @fits_in_space
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train.
 
@@ -452,6 +457,7 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
         self.costs = costs
 
     @with_callbacks
+    @fits_in_space
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose lam, and train with it on all rows.
 
