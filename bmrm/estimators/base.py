@@ -18,14 +18,12 @@ from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Vector
 from bmrm.errors import Interrupted, ParameterError
 from bmrm.estimators.progress import CallbackSupportMixin, Report
+from bmrm.estimators.spaces import Space, check_same_space, to_numpy
 from bmrm.linear.models.model import Model
 from bmrm.linear.result import Result
 from bmrm.linear.solve import solve
 from bmrm.linear.solvers.progress import Progress
 from bmrm.losses import Loss
-
-MATRIX = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-"""What scikit-learn's validation makes of X: the core stores float32 as it is."""
 
 CERTIFICATE = {"objective_": "objective", "lower_bound_": "lower_bound", "dual_gap_": "gap"}
 """Fitted attributes, and the field of a result that each of them is."""
@@ -72,6 +70,7 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = True
         return tags
 
     # ---- what the core gets
@@ -135,8 +134,15 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
         """Return the number of threads; None lets the core choose."""
         return None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
 
+    def _validated(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
+        """Validate X, and y if it is given, with scikit-learn's rules; return NumPy's arrays."""
+        dtypes = Space.of(X).float_dtypes  # the core stores float32 as it is
+        found = validate_data(self, X, y, accept_sparse="csr", dtype=dtypes, **checks)
+        return tuple(map(to_numpy, found)) if isinstance(found, tuple) else to_numpy(found)
+
     def _weights(self, sample_weight: Any, X: Any) -> Vector | None:
         """Validate the weights of the rows."""
+        sample_weight = to_numpy(sample_weight)
         if sample_weight is None:
             return None
         found = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -209,10 +215,14 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
 
     # ---- prediction
 
-    def _values(self, X: Any) -> Vector:
-        """Return the decision values of new rows by the core's model, or by that of each class."""
+    def _values(self, X: Any, method: str) -> Vector:
+        """Return the decision values of new rows by the core's model, or by that of each class.
+
+        ``method`` is what the user called, for messages.
+        """
         check_is_fitted(self, "model_")
-        X = validate_data(self, X, reset=False, **MATRIX)
+        check_same_space(self, X, method)
+        X = self._validated(X, reset=False)
         if isinstance(self.model_, list):  # one for each class
             return np.column_stack([m.decision_function(X, threads=self._threads()) for m in self.model_])
         return np.asarray(self.model_.decision_function(X, threads=self._threads()))

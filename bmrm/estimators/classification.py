@@ -10,15 +10,15 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from bmrm import losses
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import balance_factors
 from bmrm.errors import ParameterError
-from bmrm.estimators.base import MATRIX, LinearEstimator
+from bmrm.estimators.base import LinearEstimator
 from bmrm.estimators.progress import Report, with_callbacks
 from bmrm.estimators.selection import SelectionMixin
+from bmrm.estimators.spaces import Space, fits_in_space, to_numpy
 from bmrm.linear.models.model import Model
 from bmrm.linear.selection.one_against_rest import class_problems, solve_each
 from bmrm.linear.selection.select import LAMS
@@ -57,25 +57,27 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         return super()._loss()
 
     def _labelled(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> tuple[Any, Any, Vector | None]:
-        """Validate the training data; return X, the index of the class of each row, and the weights."""
-        X, y = validate_data(self, X, y, **MATRIX, **checks)
+        """Validate the training data; return X, the labels for the core, and the weights of the rows."""
+        X, y = self._validated(X, y, **checks)
         check_classification_targets(y)
         weights = self._weights(sample_weight, X)
+        # A row of weight 0 may have another label.
         self.classes_ = np.unique(y if weights is None else y[weights > 0.0])
         if len(self.classes_) < 2:
             raise ValueError(f"y: found one class, {self.classes_[0]!r}, expected two or more classes")
-        # A row of weight 0 may have another label; it gets any.
-        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
         if self.class_weight is not None:
             weights = np.ones(len(y)) if weights is None else weights
-            weights = weights * self._class_factors(codes, weights, y)[codes]
-        return X, codes, weights
+            weights = weights * self._class_factors(y, weights)
+        return X, self._core_labels(y), weights
 
-    def _class_factors(self, codes: Any, weights: Vector, y: Any) -> Vector:
-        """Return a factor for the weights of the rows of each class."""
+    def _class_factors(self, y: Any, weights: Vector) -> Vector:
+        """Return a factor for the weight of each row, that of its class."""
+        rows = [y == label for label in self.classes_]
         if self.class_weight == "balanced":
-            return balance_factors(np.bincount(codes, weights).astype(np.float64))
-        return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y))
+            each = balance_factors(np.array([weights[of_class].sum() for of_class in rows]))
+        else:
+            each = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        return np.select(rows, list(each), 1.0)
 
     def _joint_loss(self, loss: Loss) -> Loss:
         """Return the loss for the classes, all of them at once."""
@@ -91,15 +93,12 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         costs = {"costs": self.costs} if loss.name == "hinge" and self.costs is not None else {}
         return losses.get(JOINT_LOSSES[loss.name], **costs)
 
-    def _model_labels(self) -> Any:
-        """Return the labels of the classes in the core's models, which are indices if it has no such type."""
-        labels = self.classes_
-        if all(isinstance(label, str) for label in labels.tolist()):
-            return labels.astype(np.str_)
-        return labels if labels.dtype.kind in "biuf" else np.arange(len(labels))
+    def _core_labels(self, labels: Any) -> Any:
+        """Return labels for the core: the same, but of dates, which it does not have, indices in classes_."""
+        return np.searchsorted(self.classes_, labels) if self.classes_.dtype.kind in "mM" else labels
 
     def _model_classes(self) -> tuple[Any, ...]:
-        return tuple(self._model_labels().tolist())
+        return tuple(self._core_labels(self.classes_).tolist())
 
     def _attributes(self, models: Sequence[Model]) -> dict[str, Any]:
         w = np.stack([model.w for model in models], axis=1) if len(models) > 1 else models[0].w
@@ -120,7 +119,7 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
         """
-        return self._values(X)
+        return Space.of(X).give(self._values(X, "decision_function"))
 
     def predict(self, X: Any) -> Any:
         """Return the class of each row.
@@ -133,8 +132,9 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         -------
         ndarray of shape (n_samples,), of the type of ``classes_``
         """
-        values = self.decision_function(X)
-        return self.classes_[values.argmax(axis=1) if values.ndim > 1 else (values > 0.0).astype(np.intp)]
+        values = self._values(X, "predict")
+        codes = values.argmax(axis=1) if values.ndim > 1 else (values > 0.0).astype(np.intp)
+        return Space.of(X).give(to_numpy(self.classes_)[codes])
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Vector:
@@ -149,7 +149,10 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         ndarray of shape (n_samples, n_classes)
             Of one model per class, each row is scaled to the sum 1.
         """
-        values = self.decision_function(X)
+        return Space.of(X).give(self._probabilities(X, "predict_proba"))
+
+    def _probabilities(self, X: Any, method: str) -> Vector:
+        values = self._values(X, method)
         if isinstance(self.model_, list):
             pairs = zip(self.model_, values.T, strict=True)
             found = np.column_stack([model.probabilities(column) for model, column in pairs])
@@ -170,7 +173,7 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         ndarray of shape (n_samples, n_classes)
         """
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
+            return Space.of(X).give(np.log(self._probabilities(X, "predict_log_proba")))
 
 
 class BMRMClassifier(_LinearClassifier):
@@ -295,6 +298,7 @@ class BMRMClassifier(_LinearClassifier):
         self.costs = costs
 
     @with_callbacks
+    @fits_in_space
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train.
 
@@ -326,23 +330,23 @@ class BMRMClassifier(_LinearClassifier):
         loss = self._loss()
         if self.multi_class not in ("joint", "ovr"):
             raise ParameterError(f"multi_class: found {self.multi_class!r}, expected 'joint' or 'ovr'")
-        X, codes, weights = self._labelled(X, y, sample_weight)
+        X, y, weights = self._labelled(X, y, sample_weight)
         report = Report(self, X, y)
         earlier = getattr(self, "model_", None) if self.warm_start else None
         if self.multi_class == "ovr" and len(self.classes_) > 2:
-            self._train_each(X, codes, loss, report, weights, earlier)
+            self._train_each(X, y, loss, report, weights, earlier)
         else:
             start = earlier if isinstance(earlier, Model) else None
-            labels = self._model_labels()[codes]
-            self._train(X, labels, self._joint_loss(loss), report, sample_weight=weights, warm_start=start)
+            self._train(X, y, self._joint_loss(loss), report, sample_weight=weights, warm_start=start)
         return self
 
     def _train_each(
-        self, X: Any, codes: Any, loss: Loss, report: Report, weights: Vector | None, earlier: Any
+        self, X: Any, y: Any, loss: Loss, report: Report, weights: Vector | None, earlier: Any
     ) -> None:
         """Train a model for each class against the rest."""
         number = len(self.classes_)
         starts = earlier if isinstance(earlier, list) and len(earlier) == number else [None] * number
+        codes = np.searchsorted(self._core_labels(self.classes_), y)
         options, report_pass = self._options(loss), report.on_pass(None)
         of_data = {name: options.pop(name) for name in ("device", "gpu_mem", "threads")}
         results = solve_each(
@@ -460,6 +464,7 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
         self.costs = costs
 
     @with_callbacks
+    @fits_in_space
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose lam, and train with it on all rows.
 
@@ -490,7 +495,7 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
             If a solve has not converged.
         """
         loss = self._loss()
-        X, codes, weights = self._labelled(X, y, sample_weight, ensure_min_samples=2)
+        X, y, weights = self._labelled(X, y, sample_weight, ensure_min_samples=2)
         report = Report(self, X, y)
-        self._choose(X, self._model_labels()[codes], self._joint_loss(loss), report, weights, groups)
+        self._choose(X, y, self._joint_loss(loss), report, weights, groups)
         return self

@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import validate_data
 
 from bmrm.base.vectors import Vector
-from bmrm.estimators.base import MATRIX, LinearEstimator
+from bmrm.estimators.base import LinearEstimator
 from bmrm.estimators.progress import Report, with_callbacks
+from bmrm.estimators.spaces import Space, fits_in_space, to_numpy
 from bmrm.linear.models.model import Model
 from bmrm.losses import Loss
 
@@ -96,6 +96,7 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
         return {**found, "offset_": -intercept}
 
     @with_callbacks
+    @fits_in_space
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train.
 
@@ -124,7 +125,7 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
         ConvergenceWarning
             If ``status_`` is not "converged".
         """
-        X = validate_data(self, X, **MATRIX)
+        X = self._validated(X)
         weights = self._weights(sample_weight, X)
         earlier = getattr(self, "model_", None) if self.warm_start else None
         report = Report(self, X, None)
@@ -142,7 +143,7 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self._values(X)
+        return Space.of(X).give(self._values(X, "decision_function"))
 
     def score_samples(self, X: Any) -> Vector:
         """Return ``x . coef_``: the smaller, the more novel is the row.
@@ -155,7 +156,7 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self.decision_function(X) + self.offset_
+        return Space.of(X).give(self._values(X, "score_samples") + to_numpy(self.offset_))
 
     def predict(self, X: Any) -> Any:
         """Return 1 for a usual row, -1 for a novel one.
@@ -168,4 +169,4 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
         -------
         ndarray of int, shape (n_samples,)
         """
-        return np.where(self.decision_function(X) >= 0.0, 1, -1)
+        return Space.of(X).give(np.where(self._values(X, "predict") >= 0.0, 1, -1))

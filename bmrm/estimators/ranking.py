@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import check_consistent_length
 
 from bmrm.base.vectors import Vector
-from bmrm.estimators.base import MATRIX, LinearEstimator
+from bmrm.estimators.base import LinearEstimator
 from bmrm.estimators.progress import Report, with_callbacks
+from bmrm.estimators.spaces import Space, fits_in_space, to_numpy
 from bmrm.linear.models.metrics import RankingMetrics
 from bmrm.losses import Loss
 
@@ -92,6 +93,7 @@ class BMRMRanker(LinearEstimator):
         return {}  # a constant changes no order
 
     @with_callbacks
+    @fits_in_space
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Train.
 
@@ -123,7 +125,7 @@ class BMRMRanker(LinearEstimator):
         ConvergenceWarning
             If ``status_`` is not "converged".
         """
-        X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=2, **MATRIX)
+        X, y = self._validated(X, y, y_numeric=True, ensure_min_samples=2)
         weights = self._weights(sample_weight, X)
         earlier = getattr(self, "model_", None) if self.warm_start else None
         options = {"sample_weight": weights, "groups": _groups(groups, y), "warm_start": earlier}
@@ -141,7 +143,7 @@ class BMRMRanker(LinearEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self._values(X)
+        return Space.of(X).give(self._values(X, "predict"))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
         """Return the mean NDCG at k of the groups.
@@ -159,7 +161,7 @@ class BMRMRanker(LinearEstimator):
         float
             NaN if no group has a relevance above 0.
         """
-        values = self.predict(X)
+        values, y, sample_weight = self._values(X, "score"), to_numpy(y), to_numpy(sample_weight)
         check_consistent_length(values, y)
         metrics = RankingMetrics(_groups(groups, y), k=max(1, int(self.k)))
         metrics.update(values, np.asarray(y, np.float64), sample_weight)
@@ -169,4 +171,4 @@ class BMRMRanker(LinearEstimator):
 
 def _groups(groups: Any, y: Any) -> Any:
     """Return the group of each row: one for all by default."""
-    return np.zeros(len(y), np.int64) if groups is None else groups
+    return np.zeros(len(y), np.int64) if groups is None else to_numpy(groups)

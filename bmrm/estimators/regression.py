@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
 from bmrm.base.vectors import Vector
-from bmrm.estimators.base import MATRIX, LinearEstimator
+from bmrm.estimators.base import LinearEstimator
 from bmrm.estimators.progress import Report, with_callbacks
 from bmrm.estimators.selection import SelectionMixin
+from bmrm.estimators.spaces import Space, fits_in_space
 from bmrm.linear.selection.select import LAMS
 from bmrm.losses import Loss
 
@@ -30,7 +30,7 @@ class _LinearRegressor(RegressorMixin, LinearEstimator):
 
     def _targets(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> tuple[Any, Any, Vector | None]:
         """Validate the training data; return X, the targets, and the weights of the rows."""
-        X, y = validate_data(self, X, y, y_numeric=True, **MATRIX, **checks)
+        X, y = self._validated(X, y, y_numeric=True, **checks)
         return X, y, self._weights(sample_weight, X)
 
     def predict(self, X: Any) -> Vector:
@@ -44,8 +44,8 @@ class _LinearRegressor(RegressorMixin, LinearEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        values = self._values(X)
-        return np.asarray(self.model_.predictions(values))
+        values = self._values(X, "predict")
+        return Space.of(X).give(np.asarray(self.model_.predictions(values)))
 
 
 class BMRMRegressor(_LinearRegressor):
@@ -128,6 +128,7 @@ class BMRMRegressor(_LinearRegressor):
         self.n_jobs = n_jobs
 
     @with_callbacks
+    @fits_in_space
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train.
 
@@ -246,6 +247,7 @@ class BMRMRegressorCV(SelectionMixin, _LinearRegressor):
         self.n_jobs = n_jobs
 
     @with_callbacks
+    @fits_in_space
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose lam, and train with it on all rows.
 

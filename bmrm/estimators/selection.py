@@ -14,6 +14,7 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import Interrupted, ParameterError
 from bmrm.estimators.base import LinearEstimator
 from bmrm.estimators.progress import Report
+from bmrm.estimators.spaces import to_numpy
 from bmrm.linear.models.model import Model
 from bmrm.linear.selection.select import Selection, select
 from bmrm.linear.solve import solve
@@ -46,7 +47,7 @@ class SelectionMixin(LinearEstimator):
         self, X: Any, y: Vector, loss: Loss, report: Report, weights: Vector | None, groups: Any
     ) -> None:
         """Choose lam, and train with it on all rows."""
-        folds, groups, splits = self._folds(X, y, groups)
+        folds, groups, splits = self._folds(X, y, to_numpy(groups))
         options = {**self._options(loss), "sample_weight": weights}
         try:
             found = select(

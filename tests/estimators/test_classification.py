@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 pytest.importorskip("sklearn", minversion="1.6")
 
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import bmrm
@@ -256,3 +257,27 @@ def test_an_estimator_that_is_not_fitted():
         with pytest.raises(NotFittedError):
             getattr(BMRMClassifier("logistic"), name)(*arguments)
     assert not hasattr(BMRMClassifier("hinge"), "predict_proba")
+
+
+@pytest.mark.parametrize("multi_class", ["joint", "ovr"])
+@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("dtype", ["datetime64[D]", object, bool, np.int8, np.float32])
+def test_labels_keep_their_type(dtype, number, multi_class):
+    X, codes = problem(number)
+    if dtype is bool and number > 2:
+        pytest.skip("there are two truth values")
+    names = np.array(["x", "y", "z"] if dtype is object else np.arange(3))[:number].astype(dtype)
+    weights = np.ones(len(X))
+    weights[:5] = 0.0
+    plain = BMRMClassifier("logistic", multi_class=multi_class, class_weight="balanced")
+    wanted = clone(plain).fit(X, codes, weights)
+    found = plain.fit(X, names[codes], weights)
+    assert found.classes_.dtype == names.dtype
+    np.testing.assert_array_equal(found.coef_, wanted.coef_)
+    np.testing.assert_array_equal(found.predict(X), names[wanted.predict(X)])
+    factors = dict(zip(names.tolist(), [0.5, 2.0, 3.0], strict=False))
+    if dtype != "datetime64[D]":
+        given, coded = factors, dict(enumerate(factors.values()))
+        pair = [clone(plain).set_params(class_weight=f) for f in (given, coded)]
+        one, two = pair[0].fit(X, names[codes], weights), pair[1].fit(X, codes, weights)
+        np.testing.assert_array_equal(one.coef_, two.coef_)
