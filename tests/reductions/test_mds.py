@@ -283,8 +283,10 @@ def test_disparities_are_the_isotonic_regression(kind, weighted):
         order = np.argsort(delta, kind="stable").astype(kind)
         bounds = np.flatnonzero(np.diff(delta[order], prepend=np.nan, append=np.nan) != 0.0)
         out = np.empty(n)
-        fit_disparities(order, bounds[:-1], bounds[1:], d, w if weighted else None, out)
-        np.testing.assert_allclose(out, plain_disparities(delta, d, w), rtol=1e-12)
+        fit_disparities(order, bounds[:-1], bounds[1:], d, w if weighted else None, 3.0, out)
+        expected = plain_disparities(delta, d, w)
+        expected *= np.sqrt(3.0 / (w * expected**2).sum())
+        np.testing.assert_allclose(out, expected, rtol=1e-12)
 
 
 def test_ordinal_scaling_sees_the_order_only():
