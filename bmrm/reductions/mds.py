@@ -55,8 +55,11 @@ BLOCK_VALUES = 1 << 22
 PLACE_ITERATIONS = 1000
 """Maximum number of steps of a new point."""
 
-ORDINAL_BYTES = 56
-"""Bytes per pair of ordinal scaling at its peak: values, ranks, distances, order, blocks."""
+ORDINAL_BYTES = 72
+"""Maximum bytes per pair of ordinal scaling: values, ranks, distances, order, and blocks of three numbers."""
+
+START_VECTORS = 140
+"""Vectors of n numbers that the Lanczos method of a classical start has at once."""
 
 
 class MDS(Estimator):
@@ -391,7 +394,7 @@ class MDS(Estimator):
             "pairs": 8 * pairs if stored else 0,
             "features": 8 * n * m if m is not None and not stored else 0,
             "disparities": 0 if self.metric_mds else ORDINAL_BYTES * pairs,
-            "configurations": 8 * n * self.n_components * (3 * DEPTH + 10),
+            "configurations": 8 * n * (self.n_components * (3 * DEPTH + 10) + START_VECTORS),
             "sums": min(parts, 8 << 24),
         }
 

@@ -567,6 +567,23 @@ def test_an_interrupt_returns_the_state_so_far(metric_mds):
     assert 0.0 < result.normalized_stress_ < 1.0
 
 
+def test_an_interrupt_of_the_start_returns_it(monkeypatch):
+    from bmrm.reductions import PCA
+
+    fit = PCA.fit
+
+    def interrupted_fit(self, X):
+        signal.raise_signal(signal.SIGINT)
+        return fit(self, X)
+
+    monkeypatch.setattr(PCA, "fit", interrupted_fit)
+    with pytest.raises(Interrupted) as caught:
+        MDS(2).fit(np.random.default_rng(1).normal(size=(50, 3)))
+    result = caught.value.result
+    assert isinstance(result, MDS)
+    assert (result.status_, result.n_iter_) == ("interrupted", 0)
+
+
 def test_progress_is_shown(capsys):
     MDS(2, metric="precomputed", verbose=2, n_init=2, max_iter=3).fit(noisy(np.random.default_rng(1), 20))
     lines = capsys.readouterr().err.splitlines()
@@ -581,7 +598,7 @@ def test_memory_is_predicted_before_it_is_used(monkeypatch):
         MDS(2).fit(np.eye(50))
     model = MDS(2)
     assert model._store(1000, 3) == model._store(10**6, 500) == "features"
-    assert sum(MDS(2, metric_mds=False).memory(1000, 5).values()) > 56 * 499_500
+    assert sum(MDS(2, metric_mds=False).memory(1000, 5).values()) > 72 * 499_500
 
 
 SQUARE = 1.0 - np.eye(4)
