@@ -333,7 +333,7 @@ def test_ordinal_scaling_recovers_a_configuration_from_ranks():
 @pytest.mark.parametrize("form", ["square", "condensed", "features", "weights", "gaps", "ordinal"])
 def test_results_have_the_same_bits_for_any_number_of_threads(form):
     rng = np.random.default_rng(5)
-    n = 1100  # several parts
+    n = 700  # several parts
     X = rng.normal(size=(n, 9)).astype(np.float32)
     D = distances(X[:, :4].astype(np.float64))
     given = {"square": D, "condensed": squareform(D, checks=False), "weights": D, "ordinal": D.round(2)}.get(
