@@ -12,6 +12,7 @@ from benchmarks.common import gpu_figures, report
 from benchmarks.tables.pages import command, heading, load, table, verdicts
 from benchmarks.tables.tabulate_dense import full_rows
 from benchmarks.tables.tabulate_ranks import gpus, graph_ranks, owned, ranks
+from benchmarks.tables.tabulate_reductions import scaling
 from benchmarks.tables.tabulate_solves import gpu_solves
 from benchmarks.tables.tabulate_wide import wide_rows
 
@@ -725,6 +726,7 @@ def page() -> str:
         + loading()
         + loading_edges()
         + graphs()
+        + scaling()
         + products()
         + gpu_products()
         + gpu_bounds()

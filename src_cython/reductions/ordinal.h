@@ -9,45 +9,79 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
+#include <cmath>
 
 #include "common/memory.h"
 
 namespace bmrm {
 
-/// A run of pairs with one disparity.
+/// A run of pairs with one disparity, sum / weight. Means are compared by products: a division per pair would
+/// take longer than all the rest.
 struct PooledBlock {
-    double mean, weight;
+    double sum, weight;
     i64 end;
 };
 
-/// Writes the disparity of each pair to `out`. `order` (count) has the pairs by rising dissimilarity, and is
-/// changed within runs of equal ones, `ties` of them from tie_begins to tie_ends. `weights` may be null.
+/// Pairs that a task copies.
+constexpr i64 kOrdinalChunk = i64{1} << 16;
+
+/// Writes the disparity of each pair to `out`, scaled so that the sum of w dhat^2 is `total`. `order` (count)
+/// has the pairs by rising dissimilarity, and is changed within runs of equal ones, `ties` of them from
+/// tie_begins to tie_ends. `weights` may be null.
 template <class I>
 void disparities(i64 count, I* order, const i64* tie_begins, const i64* tie_ends, i64 ties,
-                 const double* distances, const double* weights, double* out, int threads) {
+                 const double* distances, const double* weights, double total, double* out, int threads) {
     for_each_task(ties, threads_for(count, threads), [&](i64 t) {
         std::sort(order + tie_begins[t], order + tie_ends[t], [&](I a, I b) {
             return distances[a] < distances[b] || (distances[a] == distances[b] && a < b);
         });
     });
-    std::vector<PooledBlock> blocks;
+    // Copies in the order, apart from the pooling, since many misses of the cache then overlap.
+    Buffer<double> sums(count), own_weights(weights ? count : 0);
+    const i64 chunks = (count + kOrdinalChunk - 1) / kOrdinalChunk;
+    for_each_task(chunks, threads_for(count, threads), [&](i64 c) {
+        const i64 end = std::min(count, (c + 1) * kOrdinalChunk);
+        for (i64 s = c * kOrdinalChunk; s < end; ++s) sums[s] = distances[order[s]];
+        if (weights)
+            for (i64 s = c * kOrdinalChunk; s < end; ++s) {
+                own_weights[s] = weights[order[s]];
+                sums[s] *= own_weights[s];
+            }
+    });
+    // The last block is in registers, so that few pairs wait for memory.
+    Buffer<PooledBlock> stack(count + 1);
+    PooledBlock* const first = stack.get();
+    PooledBlock* top = first;  // after the blocks before the last
+    PooledBlock last{0.0, 0.0, 0};
     for (i64 s = 0; s < count; ++s) {
-        PooledBlock block{distances[order[s]], weights ? weights[order[s]] : 1.0, s + 1};
-        while (!blocks.empty() && blocks.back().mean >= block.mean) {
-            const PooledBlock& last = blocks.back();
-            const double weight = last.weight + block.weight;
-            // The smaller weight's share of the difference: the mean stays between the two.
-            if (weight > 0.0) block.mean = last.mean + (block.mean - last.mean) * (block.weight / weight);
-            block.weight = weight;
-            blocks.pop_back();
+        const double sum = sums[s], weight = weights ? own_weights[s] : 1.0;
+        if (s == 0 || last.sum * weight < sum * last.weight) {
+            *top++ = last;  // the first one is empty
+            last = {sum, weight, s + 1};
+            continue;
         }
-        blocks.push_back(block);
+        last = {last.sum + sum, last.weight + weight, s + 1};
+        while (top > first + 1 && top[-1].sum * last.weight >= last.sum * top[-1].weight) {
+            --top;
+            last.sum += top->sum;
+            last.weight += top->weight;
+        }
     }
-    i64 begin = 0;
-    for (const PooledBlock& block : blocks) {
-        for (; begin < block.end; ++begin) out[order[begin]] = block.mean;
-    }
+    *top++ = last;
+    double size = 0.0;
+    for (const PooledBlock* block = first; block < top; ++block)
+        if (block->weight > 0.0) size += block->sum * block->sum / block->weight;
+    const double scale = size > 0.0 ? std::sqrt(total / size) : 1.0;
+    for_each_task(chunks, threads_for(count, threads), [&](i64 c) {
+        const i64 end = std::min(count, (c + 1) * kOrdinalChunk);
+        i64 s = c * kOrdinalChunk;
+        const PooledBlock* block =
+            std::upper_bound(first, top, s, [](i64 at, const PooledBlock& other) { return at < other.end; });
+        for (; s < end; ++block) {
+            const double value = block->weight > 0.0 ? scale * block->sum / block->weight : 0.0;
+            for (; s < std::min(end, block->end); ++s) out[order[s]] = value;
+        }
+    });
 }
 
 }  // namespace bmrm

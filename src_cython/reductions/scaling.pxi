@@ -37,7 +37,7 @@ cdef extern from "reductions/scaling.h" namespace "bmrm" nogil:
 
 cdef extern from "reductions/ordinal.h" namespace "bmrm" nogil:
     void c_disparities "bmrm::disparities"[I](
-        int64_t, I*, const int64_t*, const int64_t*, int64_t, const double*, const double*, double*, int) except +
+        int64_t, I*, const int64_t*, const int64_t*, int64_t, const double*, const double*, double, double*, int) except +
 
 
 DEFECTS = ("", "negative", "infinite", "asymmetric", "diagonal", "missing")
@@ -286,7 +286,7 @@ cdef class Pairs:
         return self.impl.get().bytes()
 
 
-def fit_disparities(order, tie_begins, tie_ends, distances, weights, out, *, threads=None):
+def fit_disparities(order, tie_begins, tie_ends, distances, weights, double total, out, *, threads=None):
     """Fit numbers that do not fall along an order to distances, by weighted least squares.
 
     Parameters
@@ -298,6 +298,8 @@ def fit_disparities(order, tie_begins, tie_ends, distances, weights, out, *, thr
     distances : ndarray
     weights : ndarray or None
         As `distances`.
+    total : float
+        What the sum of w dhat^2 is scaled to.
     out : ndarray
         As `distances`; only places of the order are written.
     threads : int, optional
@@ -319,9 +321,9 @@ def fit_disparities(order, tie_begins, tie_ends, distances, weights, out, *, thr
     cdef void* places = _address(order)
     if order.dtype == np.int32:
         with nogil:
-            c_disparities[int32_t](count, <int32_t*>places, begins, ends, ties, d, w, target, n_threads)
+            c_disparities[int32_t](count, <int32_t*>places, begins, ends, ties, d, w, total, target, n_threads)
     elif order.dtype == np.int64:
         with nogil:
-            c_disparities[int64_t](count, <int64_t*>places, begins, ends, ties, d, w, target, n_threads)
+            c_disparities[int64_t](count, <int64_t*>places, begins, ends, ties, d, w, total, target, n_threads)
     else:
         raise ParameterError(f"order: found {order.dtype}, expected int32 or int64")
