@@ -77,7 +77,10 @@ class Classes:
         assert labels is not None
         self.labels = labels
         if labels.dtype.kind == "U":
-            raise DataError("-s: found text as labels, expected 32-bit integers for LIBLINEAR's model")
+            raise DataError(
+                "-s: found text as labels, expected 32-bit integers for LIBLINEAR's model "
+                "(--loss multiclass takes text)"
+            )
         own = class_weights(options, labels) or {}
         assert isinstance(own, dict)
         self._factors = [own.get(label, 1.0) for label in labels.tolist()]
