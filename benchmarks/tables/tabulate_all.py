@@ -46,6 +46,51 @@ def loading() -> str:
     return heading("Loading", results) + table(["loader", "seconds", "MB/s"], rows) + ratios
 
 
+def estimators() -> str:
+    """Return the section on k-means, mixtures and principal components."""
+    results = load("estimators")
+    clusters = [
+        [
+            f"{r['rows']} x {r['columns']}, k {r['clusters']}, {r['dtype']}", str(r["threads"]),
+            f"{r['iteration_ms']:.2f}", f"{r['sklearn_iteration_ms']:.2f}", f"{r['iteration_ratio']:.2f}",
+            f"{r['fit_s']:.2f}", f"{r['sklearn_fit_s']:.2f}", f"{r['fit_ratio']:.2f}",
+            f"{100 * r['rechecked']:.2f} %",
+        ]
+        for r in results["kmeans"]
+    ]  # fmt: skip
+    sides = ["scikit-learn", "times"]
+    head = ["k-means", "threads", "iteration, ms", *sides, "fit, s", *sides, "float64"]
+    mixtures = [
+        [
+            r["covariance"],
+            str(r["threads"]),
+            f"{r['step_ms']:.1f}",
+            f"{r['sklearn_step_ms']:.1f}",
+            f"{r['ratio']:.1f}",
+        ]
+        for r in results["mixture"]
+    ]
+    first = results["mixture"][0]
+    of = f"EM, {first['rows']} x {first['columns']}, k {first['components']}"
+    components = [
+        [
+            f"{r['rows']} x {r['columns']}, {r['stored']} stored", str(r["threads"]), f"{r['seconds']:.2f}",
+            f"{r['sklearn_seconds']:.2f}", f"{r['ratio']:.2f}", f"{r['largest_width']:.1e}",
+        ]
+        for r in results["sparse_pca"]
+    ]  # fmt: skip
+    return (
+        heading("k-means, mixtures, principal components", results)
+        + table(head, clusters)
+        + '\n"float64" is the share of labels that the float32 pass could not prove. Times on one thread are '
+        + "processor time.\n"
+        + table([of, "threads", "step, ms", *sides], mixtures)
+        + table(
+            ["PCA, 20 components", "threads", "seconds", "ARPACK", "times", "widest interval"], components
+        )
+    )
+
+
 def loading_edges() -> str:
     """Return the section on loading edge text."""
     results = load("edges")
@@ -725,6 +770,7 @@ def page() -> str:
         INTRO
         + loading()
         + loading_edges()
+        + estimators()
         + graphs()
         + scaling()
         + products()

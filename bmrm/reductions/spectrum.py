@@ -197,8 +197,9 @@ class _Lanczos:
         return True
 
     def ritz_vectors(self) -> tuple[Vector, Vector]:
-        vectors = np.linalg.qr(self._V @ self._turn[:, ::-1][:, : self._p])[0]
-        return self._values[::-1][: self._p], vectors
+        values, turn = np.linalg.eigh(self._H[: self._size, : self._size])  # of the basis after a restart
+        vectors = np.linalg.qr(self._V @ turn[:, ::-1][:, : self._p])[0]
+        return values[::-1][: self._p], vectors
 
 
 def _bounded(

@@ -307,3 +307,13 @@ def test_more_equal_eigenvalues_than_a_block_has_vectors(equal, p):
     assert (found.bounds[:, 0] <= true[:p]).all()
     assert (true[:p] <= found.bounds[:, 1]).all()
     np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(p), atol=1e-13)
+
+
+@pytest.mark.parametrize("max_iter", range(1, 12))
+def test_a_limit_may_come_at_a_restart(max_iter):
+    X = np.random.default_rng(0).normal(size=(120, 90))
+    model = PCA(3, svd_solver="lanczos", max_iter=max_iter, tol=1e-12, random_state=0).fit(X)
+    true = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[:3]
+    assert model.status_ in ("max_iter", "converged")
+    assert (model.singular_value_bounds_[:, 0] <= true).all()
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(3), atol=1e-13)

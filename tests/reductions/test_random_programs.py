@@ -8,7 +8,7 @@ from random_programs import random_arguments, random_reduction
 
 from bmrm.formulas import native
 
-PROGRAMS = int(os.environ.get("BMRM_RANDOM_PROGRAMS", "40"))
+PROGRAMS = int(os.environ.get("BMRM_RANDOM_PROGRAMS", "75"))
 ROWS = (0, 1, 5, 40, 70)
 
 pytestmark = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
