@@ -79,16 +79,16 @@ def measure_iterations(n: int) -> list[dict[str, Any]]:
     D = squareform(upper)
     given = {"metric": "precomputed"}
     kinds: dict[str, tuple[str, Callable[[int], Any]]] = {
-        "metric, float64": ("metric", ours(D, start, **given)),
-        "metric, upper triangle": ("metric", ours(upper, start, **given)),
-        "metric, float32": ("metric", ours(D.astype(np.float32), start, **given)),
-        "metric, from features": ("metric", ours(X, start, store="features")),
-        "weighted": ("metric", ours(D, start, weights=1.0 / (1.0 + D), **given)),
+        "metric, float64": ("smacof", ours(D, start, **given)),
+        "metric, upper triangle": ("smacof", ours(upper, start, **given)),
+        "metric, float32": ("smacof", ours(D.astype(np.float32), start, **given)),
+        "metric, from features": ("smacof", ours(X, start, store="features")),
+        "weighted": ("smacof", ours(D, start, weights=1.0 / (1.0 + D), **given)),
     }
-    peers = {"metric": scikit_learns(D, start)}
+    peers = {"smacof": scikit_learns(D, start)}
     if n in ORDINAL_SIZES:
-        kinds["ordinal"] = ("ordinal", ours(D, start, metric_mds=False, **given))
-        peers["ordinal"] = scikit_learns(D, start, metric=False)
+        kinds["ordinal"] = ("smacof, ordinal", ours(D, start, metric_mds=False, **given))
+        peers["smacof, ordinal"] = scikit_learns(D, start, metric=False)
     found = dict.fromkeys([*kinds, *peers], np.inf)
     for _ in range(REPEATS):
         for name, run in peers.items():

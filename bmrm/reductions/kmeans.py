@@ -472,7 +472,7 @@ class KMeans(Estimator):
         empty = int(np.count_nonzero(run.cluster_weights == 0.0))
         if empty and status == "converged":
             warnings.warn(
-                f"KMeans: {empty} of {self.n_clusters} clusters are empty: all rows are at the others",
+                f"{empty} of {self.n_clusters} clusters are empty: all rows are at the others",
                 stacklevel=4,
             )
 
