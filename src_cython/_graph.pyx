@@ -1,4 +1,4 @@
-"""Graphs on the CPU: compressed rows from edges (``graph/adjacency.h``), the passes of a walk (``graph/passes.h``)."""
+"""Graphs on the CPU: rows of edges (``graph/adjacency.h``), products (``graph/blocks.h``), walks (``graph/walk.h``)."""
 
 from libc.stdint cimport int32_t, int64_t
 from libcpp cimport bool as cbool
@@ -30,43 +30,72 @@ cdef extern from "graph/adjacency.h" namespace "bmrm" nogil:
     void add_weights_by_source(const int32_t*, const double*, int64_t, int64_t, double*) except +
 
 
-cdef extern from "graph/passes.h" namespace "bmrm" nogil:
-    cdef struct GraphMixture:
-        const double* const* vectors
+cdef extern from "graph/blocks.h" namespace "bmrm" nogil:
+    cdef cppclass EdgeBlocks:
+        EdgeBlocks(const int64_t*, const int32_t*, const double*, int64_t, int) except +
+        void multiply[T](const T*, T*) except +
+        const int32_t* additions()
+        int64_t bytes()
+
+
+cdef extern from "graph/walk.h" namespace "bmrm" nogil:
+    cdef struct Mixture:
+        const float* const* vectors
         const double* factors
         int count
 
-    cdef struct GraphRestarts:
-        const int64_t* rows
+    cdef struct Residual:
+        const float* image
+        const float* point
+
+    cdef struct Restarts:
+        const int64_t* nodes
         const int64_t* columns
-        const double* values
+        const double* shares
         int64_t count
 
-    cdef struct GraphTerms:
-        double damping
+    cdef cppclass Terms[T]:
+        T damping
         const double* c
-        const double* v
-        double v0
+        const T* v
+        T v0
         const double* mass
-        const double* u
-        const double* b
-        GraphRestarts restarts
+        const T* u
+        const float* constant
+        Restarts restarts
 
-    const int kGraphColumns
-    const int kGraphHistory
-    int64_t additions_per_sum(int64_t, int64_t)
-    void graph_messages(const GraphMixture&, const double*, int64_t, int64_t, int, double*, double*, double*) except +
-    void graph_update(const GraphTerms&, const double*, const double*, int64_t, int64_t, double*, double*, double*,
-                      int, double*) except +
-    void graph_products(const double* const*, int, int64_t, int64_t, int, double*) except +
-    void graph_weighted_sums(const double*, const double*, int64_t, int64_t, int, double*) except +
+    cdef struct WalkEdges:
+        const EdgeBlocks* blocks
+        const int64_t* ptr
+        const int32_t* idx
+        const double* val
+        int64_t n
+
+    const int kWalkColumns
+    const int kExactColumns
+    const int kWalkHistory
+    int64_t row_additions(int64_t)
+    int64_t additions_per_sum(const WalkEdges&, int64_t)
+    void mix_images(const Mixture&, const float*, int64_t, int64_t, int, float*, float*, double*) except +
+    void light_step(const WalkEdges&, const Terms[float]&, const float*, const float*, const float*, int64_t, int,
+                    float*, float*, double*) except +
+    void inner_products(const Residual*, int, int64_t, int64_t, int, double*) except +
+    void move_base(const float*, const double*, const double*, int64_t, int64_t, int64_t, int, double*, double*,
+                   double*) except +
+    void exact_residual(const WalkEdges&, const Terms[double]&, const int32_t*, const double*, const double*, int64_t,
+                        int64_t, int, double*, float*, double*) except +
+    void collect_columns(const double*, const float*, const int32_t*, int64_t, int64_t, const int64_t*, int64_t, int,
+                         double* const*) except +
 
 
-MAX_COLUMNS = kGraphColumns
-"""Maximum number of columns of a walk."""
+EXACT_COLUMNS = kExactColumns
+"""Maximum number of columns that an exact step computes at once."""
 
-MAX_HISTORY = kGraphHistory
-"""Maximum number of earlier residuals or points that a pass reads."""
+WIDTHS = (1, 4, 8, 16, 32)
+"""Numbers of columns that the passes of a walk are compiled for."""
+
+MAX_HISTORY = kWalkHistory
+"""Maximum number of images or residuals that a pass reads."""
 
 def sort_edges_by_target(
     const int32_t[::1] source, const int32_t[::1] target, weight, rank, int64_t n, str duplicates, bint drop_loops
@@ -152,11 +181,6 @@ def sum_weights_by_source(const int32_t[::1] sources, const double[::1] weights,
     return sums
 
 
-def count_additions(int64_t n, int64_t columns):
-    """Return the maximum number of additions that a term of a sum over ``n`` nodes goes through."""
-    return additions_per_sum(n, columns)
-
-
 cdef inline const double* _numbers_of(array) except? NULL:
     """Return the address of an array of float64, NULL for None."""
     if array is None:
@@ -164,160 +188,386 @@ cdef inline const double* _numbers_of(array) except? NULL:
     return <const double*>_address(array)
 
 
-cdef class Passes:
-    """The passes of a walk over vectors of K columns, arrays of float64 and shape (n, K).
+cdef inline const float* _floats_of(array) except? NULL:
+    if array is None:
+        return NULL
+    return <const float*>_address(array)
+
+
+cdef class Edges:
+    """The edges of a graph by target, laid out for products with one vector and with several.
 
     Parameters
     ----------
-    scale : ndarray of float64, shape (n,)
-        Factor of each node's entry in what it sends; 0 for a dangling node.
-    columns : int
+    starts : ndarray of int64, shape (n + 1,)
+    sources : ndarray of int32, shape (edges,)
+        In ascending order for each target; not checked.
+    weights : ndarray of float64, shape (edges,), or None
     threads : int, optional
+    n_sources : int, optional
+        Number of sources; default: n, since targets and sources are the same nodes.
+
+    Attributes
+    ----------
+    n, n_sources : int
+    nbytes : int
+        Of the layout; the arrays that were given are kept too.
     """
 
-    cdef object scale
-    cdef int64_t n, K
+    cdef object starts, sources, weights, in_rows
+    cdef EdgeBlocks* blocks
+    cdef WalkEdges view
     cdef int threads
+    cdef readonly int64_t n, n_sources
 
-    def __init__(self, scale, int64_t columns, threads=None):
-        if not 1 <= columns <= kGraphColumns:
-            raise ParameterError(f"columns: found {columns}, expected 1 to {kGraphColumns}")
-        self.n, self.K, self.threads = len(scale), columns, _threads(threads)
-        self.scale = _input(scale, (self.n,), "scale")
+    def __cinit__(self, starts, sources, weights=None, threads=None, *, n_sources=None):
+        self.starts = np.require(starts, np.int64, ("C", "A"))
+        self.sources = np.require(sources, np.int32, ("C", "A"))
+        self.weights = None if weights is None else _input(weights, self.sources.shape, "weights")
+        self.n, self.threads = len(self.starts) - 1, _threads(threads)
+        self.n_sources = self.n if n_sources is None else n_sources
+        if self.n < 0 or self.starts[self.n] != len(self.sources):
+            raise ParameterError(f"starts: expected an array that ends with {len(self.sources)}")
+        self.view.ptr = <const int64_t*>_address(self.starts)
+        self.view.idx = <const int32_t*>_address(self.sources)
+        self.view.val = _numbers_of(self.weights)
+        self.view.n = self.n
+        with nogil:
+            self.blocks = new EdgeBlocks(self.view.ptr, self.view.idx, self.view.val, self.n, self.threads)
+        self.view.blocks = self.blocks
 
-    cdef const double* _read(self, array, str name) except? NULL:
-        """Return the address of a vector, which the caller keeps alive."""
-        if array.shape != (self.n, self.K) or array.dtype != np.float64 or not array.flags.c_contiguous:
-            raise ParameterError(f"{name}: expected float64 in C order of shape {(self.n, self.K)}")
-        return _numbers_of(array)
+    def __dealloc__(self):
+        del self.blocks
 
-    cdef double* _write(self, array, str name) except? NULL:
-        if not array.flags.writeable:
-            raise ParameterError(f"{name}: expected a writeable array")
-        return <double*>self._read(array, name)
+    @property
+    def nbytes(self):
+        return self.blocks.bytes()
 
-    def messages(self, vectors, factors, x, z):
-        """Mix vectors to a point and compute what each node sends.
+    def multiply(self, z):
+        """Return the sums over the edges of each target of ``z`` at the source, times the weight.
 
         Parameters
         ----------
-        vectors : sequence of ndarray
-        factors : ndarray of float64, shape (len(vectors), K), or None
-            None: the point is the only vector, and ``x`` is not written.
-        x, z : ndarray
+        z : ndarray of float32 or float64, shape (n_sources,)
+        """
+        given = np.require(z, requirements=("C", "A"))
+        if given.shape != (self.n_sources,) or given.dtype not in (np.float32, np.float64):
+            raise ParameterError(f"z: expected float32 or float64 of shape {(self.n_sources,)}")
+        out = np.empty(self.n, given.dtype)
+        cdef void* source = _address(given)
+        cdef void* target = _address(out)
+        cdef bint single = given.dtype == np.float32
+        with nogil:
+            if single:
+                self.blocks.multiply[float](<const float*>source, <float*>target)
+            else:
+                self.blocks.multiply[double](<const double*>source, <double*>target)
+        return out
+
+    def count_additions(self, int64_t columns):
+        """Return how many additions a term of each target's sum goes through, an upper bound, as int32.
+
+        The sum is that of a product in float64 with this number of columns.
+        """
+        cdef const int32_t* counts = self.blocks.additions()
+        if columns > 1 and self.in_rows is None:
+            self.in_rows = np.array([row_additions(k) for k in range(1024)], np.int32)[
+                np.minimum(np.diff(self.starts), 1023)
+            ]
+            for i in np.flatnonzero(np.diff(self.starts) > 1023):
+                self.in_rows[i] = row_additions(self.starts[i + 1] - self.starts[i])
+        if columns > 1:
+            return self.in_rows
+        found = np.empty(self.n, np.int32)
+        if self.n:
+            found[:] = <int32_t[:self.n]><int32_t*>counts
+        return found
+
+
+cdef class Walks:
+    """The steps of walks over vectors of K columns, arrays of shape (n, K).
+
+    Parameters
+    ----------
+    edges : Edges
+    scale : ndarray of float64, shape (n,)
+        Factor of each node's entry in what it sends; 0 for a dangling node.
+    columns : int
+        K, one of `WIDTHS`.
+    damping : float
+    v, u : ndarray of float64, shape (n,), or None
+        Restart vector of one column, and where dangling nodes send their share. Without ``v``, each of its
+        entries is ``v0``; without ``u``, it is the restart vector.
+    v0 : float
+    restarts : (nodes, columns, shares) or None
+        Entries of the restart vectors of several columns, sorted by node: arrays of int64, int64 and float64.
+
+    Attributes
+    ----------
+    additions : ndarray of int32, shape (n,)
+        Maximum number of additions that a term of each target's sum goes through in an exact step.
+    """
+
+    cdef Edges edges
+    cdef object scale, light_scale, v, light_v, u, light_u, restarts
+    cdef readonly object additions
+    cdef int64_t n, K
+    cdef Terms[float] light
+    cdef Terms[double] exact
+    cdef cbool lost_restarts  # whether the dangling nodes send their share to v, not to u
+    cdef vector[double] factors, mass
+
+    def __init__(self, Edges edges, scale, int64_t columns, double damping, v, double v0, u, restarts):
+        if columns not in WIDTHS:
+            raise ParameterError(f"columns: found {columns}, expected one of {WIDTHS}")
+        if (columns > 1 and v is not None) or (columns == 1 and restarts is not None):
+            raise ParameterError("v, restarts: expected a vector for one column, entries for several")
+        self.edges, self.n, self.K = edges, edges.n, columns
+        self.scale = _input(scale, (self.n,), "scale")
+        self.v = None if v is None else _input(v, (self.n,), "v")
+        self.u = None if u is None else _input(u, (self.n,), "u")
+        self.light_scale, self.light_v, self.light_u = (
+            None if each is None else each.astype(np.float32) for each in (self.scale, self.v, self.u)
+        )
+        self.additions = edges.count_additions(columns)
+        self.factors.resize(columns)
+        self.mass.resize(columns)
+        self.light.damping, self.exact.damping = damping, damping
+        self.light.v0 = self.exact.v0 = v0 if v is None else 0.0
+        self.light.v, self.exact.v = _floats_of(self.light_v), _numbers_of(self.v)
+        self.light.u, self.exact.u = _floats_of(self.light_u), _numbers_of(self.u)
+        self.light.c, self.exact.c = self.factors.data(), self.factors.data()
+        self.light.mass, self.exact.mass = self.mass.data(), self.mass.data()
+        self.exact.constant = NULL
+        self.light.restarts.count = 0
+        if restarts is not None:
+            nodes, owners = (np.require(each, np.int64, ("C", "A")) for each in restarts[:2])
+            shares = _input(restarts[2], (len(nodes),), "restarts")
+            if len(owners) != len(nodes) or (len(nodes) and (
+                    nodes[0] < 0 or nodes[len(nodes) - 1] >= self.n or (np.diff(nodes) < 0).any()
+                    or owners.min() < 0 or owners.max() >= columns)):
+                raise ParameterError("restarts: expected sorted nodes and columns in range")
+            self.restarts = nodes, owners, shares
+            self.light.restarts.nodes = <const int64_t*>_address(nodes)
+            self.light.restarts.columns = <const int64_t*>_address(owners)
+            self.light.restarts.shares = _numbers_of(shares)
+            self.light.restarts.count = len(nodes)
+        self.exact.restarts = self.light.restarts
+        self.lost_restarts = u is None
+
+    cdef void* _vector(self, array, kind, str name, columns=None, rows=None) except? NULL:
+        """Return the address of a vector, which the caller keeps alive."""
+        shape = (self.n if rows is None else rows, self.K if columns is None else columns)
+        if array.shape != shape or array.dtype != kind or not array.flags.c_contiguous or not array.flags.writeable:
+            raise ParameterError(f"{name}: expected a writeable array of {np.dtype(kind)} in C order of shape {shape}")
+        return _address(array)
+
+    def mix(self, images, factors, x, z):
+        """Mix images to a point and compute what each node sends.
+
+        Parameters
+        ----------
+        images : sequence of ndarray of float32
+        factors : ndarray of float64, shape (len(images), K), or None
+            None: the point is the only image, and ``x`` is not written.
+        x, z : ndarray of float32
             Where to write the point and the messages.
 
         Returns
         -------
-        ndarray of float64, shape (2, K)
-            The sum of the point, and its sum over the dangling nodes.
+        ndarray of float64, shape (K,)
+            The sum of the point over the dangling nodes.
         """
-        cdef int count = len(vectors)
-        if not 1 <= count <= kGraphHistory or (factors is None and count != 1):
-            raise ParameterError(f"vectors: found {count}, expected 1 to {kGraphHistory}, or 1 without factors")
-        cdef vector[const double*] addresses
-        for each in vectors:
-            addresses.push_back(self._read(each, "vectors"))
+        cdef int count = len(images)
+        if not 1 <= count <= kWalkHistory or (factors is None and count != 1):
+            raise ParameterError(f"images: found {count}, expected 1 to {kWalkHistory}, or 1 without factors")
+        cdef vector[const float*] addresses
+        for each in images:
+            addresses.push_back(<const float*>self._vector(each, np.float32, "images"))
         mixed = None if factors is None else _input(factors, (count, self.K), "factors")
-        sums = np.empty((2, self.K))
-        cdef GraphMixture mixture
-        mixture.vectors = addresses.data()
-        mixture.factors = _numbers_of(mixed)
-        mixture.count = 0 if mixed is None else count
-        cdef double* point = NULL
-        if mixed is not None:
-            point = self._write(x, "x")
-        cdef double* sent = self._write(z, "z")
-        cdef const double* s = _numbers_of(self.scale)
-        cdef double* out = <double*>_address(sums)
+        lost = np.empty(self.K)
+        cdef Mixture mixture
+        mixture.vectors, mixture.factors, mixture.count = addresses.data(), _numbers_of(mixed), count
+        cdef float* point = <float*>self._vector(x, np.float32, "x")
+        cdef float* sent = <float*>self._vector(z, np.float32, "z")
+        cdef const float* s = _floats_of(self.light_scale)
+        cdef double* out = <double*>_address(lost)
         with nogil:
-            graph_messages(mixture, s, self.n, self.K, self.threads, point, sent, out)
-        return sums
+            mix_images(mixture, s, self.n, self.K, self.edges.threads, point, sent, out)
+        return lost
 
-    def update(self, double damping, c, v, double v0, mass, u, b, restarts, x, g, f, z):
-        """Compute ``g = damping g + mass u + c v + b``, ``f = g - x`` and the messages z of g.
+    @property
+    def additions_per_sum(self):
+        """Maximum number of additions that a term of the sums of an exact step goes through."""
+        return additions_per_sum(self.edges.view, min(self.K, kExactColumns))
+
+    def light_step(self, double restart, constant, const double[::1] lost, x, z, g, sent):
+        """Compute the image g of x in float32, and the messages of g.
 
         Parameters
         ----------
-        damping : float
-        c, mass : ndarray of float64, shape (K,)
-            Factors of ``v`` and ``u``.
-        v, u, b : ndarray of float64, shape (n,), or None
-            Without ``v``, each of its entries is ``v0``. With several columns ``v`` and ``b`` are None.
-        v0 : float
-        restarts : (rows, columns, values) or None
-            Entries of ``v`` for several columns, sorted by row: arrays of int64, int64 and float64.
-        x : ndarray
+        restart : float
+            Factor of the restart vector, besides the share of the dangling nodes.
+        constant : ndarray of float32, or None
+            What is added.
+        lost : ndarray of float64, shape (K,)
+            The sum of x over the dangling nodes.
+        x : ndarray of float32
             The point.
-        g : ndarray
-            The product, in whose place the image is written.
-        f, z : ndarray
-            Where to write residual and messages; ``f`` may be None.
+        z : ndarray of float32, shape (n_sources, K)
+            The messages of all points.
+        g, sent : ndarray of float32
+            Where to write the image and its messages.
 
         Returns
         -------
         ndarray of float64, shape (3, K)
-            The l1 norm of ``g - x``, the sum of g, and its sum over the dangling nodes.
+            The l1 norm of ``g - x``, the sum of g over the dangling nodes, and the sum of g.
         """
-        if self.K > 1 and (v is not None or b is not None):
-            raise ParameterError("v, b: expected None with several columns")
-        if self.K == 1 and restarts is not None:
-            raise ParameterError("restarts: expected None with one column, which has a dense vector")
-        kept = [_input(c, (self.K,), "c"), _input(mass, (self.K,), "mass")]
-        kept += [None if each is None else _input(each, (self.n,), "v, u, b") for each in (v, u, b)]
-        cdef GraphTerms terms
-        terms.damping, terms.v0 = damping, v0
-        terms.c, terms.mass = _numbers_of(kept[0]), _numbers_of(kept[1])
-        terms.v = _numbers_of(kept[2])
-        terms.u = _numbers_of(kept[3])
-        terms.b = _numbers_of(kept[4])
-        terms.restarts.count = 0
-        if restarts is not None:
-            rows, columns, values = restarts
-            rows, columns = np.require(rows, np.int64, ("C", "A")), np.require(columns, np.int64, ("C", "A"))
-            values = _input(values, (len(rows),), "restarts")
-            if len(columns) != len(rows) or (len(rows) and (
-                    rows[0] < 0 or rows[len(rows) - 1] >= self.n or (np.diff(rows) < 0).any()
-                    or columns.min() < 0 or columns.max() >= self.K)):
-                raise ParameterError("restarts: expected sorted rows and columns in range")
-            terms.restarts.rows = <const int64_t*>_address(rows)
-            terms.restarts.columns = <const int64_t*>_address(columns)
-            terms.restarts.values = _numbers_of(values)
-            terms.restarts.count = len(rows)
+        cdef int64_t k
+        if lost.shape[0] != self.K:
+            raise ParameterError(f"lost: found {lost.shape[0]} sums, expected {self.K}")
+        for k in range(self.K):
+            self.factors[k] = restart + (self.light.damping * lost[k] if self.lost_restarts else 0.0)
+            self.mass[k] = 0.0 if self.lost_restarts else self.light.damping * lost[k]
+        self.light.constant = NULL
+        if constant is not None:
+            self.light.constant = <const float*>self._vector(constant, np.float32, "constant")
         sums = np.empty((3, self.K))
-        cdef const double* s = _numbers_of(self.scale)
-        cdef const double* point = self._read(x, "x")
-        cdef double* image = self._write(g, "g")
-        cdef double* sent = self._write(z, "z")
-        cdef double* residual = NULL
-        if f is not None:
-            residual = self._write(f, "f")
+        cdef const float* s = _floats_of(self.light_scale)
+        cdef const float* point = <const float*>self._vector(x, np.float32, "x")
+        cdef float* image = <float*>self._vector(g, np.float32, "g")
+        cdef const float* messages = <const float*>self._vector(z, np.float32, "z", self.K, self.edges.n_sources)
+        cdef float* to = <float*>self._vector(sent, np.float32, "sent")
+        if sent is z:
+            raise ParameterError("sent: expected another array than z, which all nodes read")
         cdef double* out = <double*>_address(sums)
         with nogil:
-            graph_update(terms, s, point, self.n, self.K, image, residual, sent, self.threads, out)
+            light_step(self.edges.view, self.light, s, point, messages, self.K, self.edges.threads, image, to, out)
         return sums
 
-    def products(self, vectors):
-        """Return the inner products of vectors, per column: shape (len(vectors), len(vectors), K)."""
-        cdef int count = len(vectors)
-        if not 1 <= count <= kGraphHistory:
-            raise ParameterError(f"vectors: found {count}, expected 1 to {kGraphHistory}")
-        cdef vector[const double*] addresses
-        for each in vectors:
-            addresses.push_back(self._read(each, "vectors"))
+    def exact_step(self, e, factor, base, residual, z, y, peers=None):
+        """Replace the base by x = (base + e) times factor, or 0 if that is negative; compute ``T(x) - x``.
+
+        Parameters
+        ----------
+        e : ndarray of float32
+        factor : ndarray of float64, shape (K,)
+        base : ndarray of float64
+        residual : ndarray of float32
+            Where to write the residual; may be ``e``.
+        z : ndarray of float64, shape (n, min(K, 8))
+            Room for messages.
+        y : ndarray of float64, shape (n, 1), or None
+            Room for products; with several columns None.
+        peers : Peers, optional
+            The processes that have the other nodes.
+
+        Returns
+        -------
+        ndarray of float64, shape (5, K)
+            The l1 norm of the residual, the sum of T(x), the sum of T(x) times the additions of each node's sum,
+            the sum of x, and that of x over the dangling nodes; over all processes.
+        """
+        width = min(self.K, kExactColumns)
+        sums, times = np.empty((5, self.K)), _input(factor, (self.K,), "factor")
+        for column in range(0, self.K, width):
+            some = slice(column, column + width)
+            moved = self._move(column, e, times, base, z)
+            sums[3:, some] = moved if peers is None else peers.total(moved)
+            messages = z if peers is None else peers.whole(z)
+            found = self._residual(column, sums[4, some], base, residual, messages, y)
+            sums[:3, some] = found if peers is None else peers.total(found)
+        return sums
+
+    cdef _move(self, int64_t column, e, times, base, z):
+        """Move some columns of the base; return the sum of x, and that over the dangling nodes."""
+        width = min(self.K, kExactColumns)
+        sums = np.empty((2, width))
+        cdef const double* by = _numbers_of(times)
+        cdef const double* s = _numbers_of(self.scale)
+        cdef const float* change = <const float*>self._vector(e, np.float32, "e")
+        cdef double* x = <double*>self._vector(base, np.float64, "base")
+        cdef double* sent = <double*>self._vector(z, np.float64, "z", width)
+        cdef double* out = <double*>_address(sums)
+        with nogil:
+            move_base(change, by, s, self.n, self.K, column, self.edges.threads, x, sent, out)
+        return sums
+
+    cdef _residual(self, int64_t column, lost, base, residual, z, y):
+        """Compute the residual of some columns; return its norm, the sum of T(x), and that times additions."""
+        cdef int64_t k
+        width = min(self.K, kExactColumns)
+        for k in range(width):
+            share = self.exact.damping * lost[k]
+            self.factors[column + k] = 1.0 - self.exact.damping + (share if self.lost_restarts else 0.0)
+            self.mass[column + k] = 0.0 if self.lost_restarts else share
+        sums = np.empty((3, width))
+        cdef const int32_t* additions = <const int32_t*>_address(self.additions)
+        cdef const double* x = <const double*>self._vector(base, np.float64, "base")
+        cdef float* to = <float*>self._vector(residual, np.float32, "residual")
+        cdef const double* messages = <const double*>self._vector(z, np.float64, "z", width, self.edges.n_sources)
+        cdef double* room = NULL
+        if self.K == 1:
+            room = <double*>self._vector(y, np.float64, "y", 1)
+        cdef double* out = <double*>_address(sums)
+        with nogil:
+            exact_residual(self.edges.view, self.exact, additions, x, messages, self.K, column, self.edges.threads,
+                           room, to, out)
+        return sums
+
+    def products(self, images, points):
+        """Return the inner products of the residuals, images minus points, shape (images, images, K).
+
+        Parameters
+        ----------
+        images, points : sequence of ndarray of float32
+            A point may be None: then the residual is the image.
+        """
+        cdef int count = len(images)
+        if not 1 <= count <= kWalkHistory or len(points) != count:
+            raise ParameterError(f"images: found {count}, expected 1 to {kWalkHistory} and as many points")
+        cdef vector[Residual] residuals
+        cdef Residual residual
+        for image, point in zip(images, points):
+            residual.image = <const float*>self._vector(image, np.float32, "images")
+            residual.point = NULL
+            if point is not None:
+                residual.point = <const float*>self._vector(point, np.float32, "points")
+            residuals.push_back(residual)
         found = np.empty((count, count, self.K))
         cdef double* out = <double*>_address(found)
         with nogil:
-            graph_products(addresses.data(), count, self.n, self.K, self.threads, out)
+            inner_products(residuals.data(), count, self.n, self.K, self.edges.threads, out)
         return found
 
-    def weighted_sums(self, weights, t):
-        """Return per column the sum of ``weights[i] * t[i]``."""
-        kept = _input(weights, (self.n,), "weights")
-        sums = np.empty(self.K)
-        cdef const double* w = _numbers_of(kept)
-        cdef const double* product = self._read(t, "t")
-        cdef double* out = <double*>_address(sums)
+    def collect(self, base, e, places, columns, out):
+        """Write base + e, or 0 if that is negative, of some columns to vectors of their own.
+
+        Parameters
+        ----------
+        base : ndarray of float64
+        e : ndarray of float32
+        places : ndarray of int32, shape (n,), or None
+            Entry i of the vectors is that of node ``places[i]``; not checked. None: of node i.
+        columns : sequence of int
+        out : sequence of ndarray of float64, shape (n,)
+        """
+        numbers = np.array(columns, np.int64)
+        if len(out) != len(numbers) or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.K):
+            raise ParameterError(f"columns: expected {len(out)} from 0 to {self.K - 1}")
+        cdef vector[double*] targets
+        for each in out:
+            targets.push_back(<double*>_address(_output(each, (self.n,))))
+        cdef const int32_t* p = NULL
+        if places is not None:
+            places = np.require(places, np.int32, ("C", "A"))
+            if places.shape != (self.n,):
+                raise ParameterError(f"places: found shape {places.shape}, expected {(self.n,)}")
+            p = <const int32_t*>_address(places)
+        cdef const double* x = <const double*>self._vector(base, np.float64, "base")
+        cdef const float* change = <const float*>self._vector(e, np.float32, "e")
+        cdef const int64_t* chosen = <const int64_t*>_address(numbers)
+        cdef int64_t count = len(numbers)
         with nogil:
-            graph_weighted_sums(w, product, self.n, self.K, self.threads, out)
-        return sums
+            collect_columns(x, change, p, self.n, self.K, chosen, count, self.edges.threads, targets.data())

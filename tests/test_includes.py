@@ -29,7 +29,8 @@ MAY_INCLUDE = {
     "src_cython/common": "src_common",
     "src_cython/{cpu,text}": "src_cython/common src_common",
     "{src_cython/svmlight,src_cython/edges,bmrm/io}": "src_cython/{text,common} src_common",
-    "src_cython/{losses,joint,graph}": "src_cython/common src_common",
+    "src_cython/{losses,joint}": "src_cython/common src_common",
+    "src_cython/graph": "src_cython/{cpu,common} src_common",
     "{src_cython/dual,src_cython/qp,src_cython/reductions,bmrm/matrix}": "src_cython/{cpu,common} src_common",
     "src_cython/cuda": "src_cuda/{api,choice} src_cython/common",
 }

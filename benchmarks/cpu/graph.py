@@ -15,6 +15,7 @@ networkx   `networkx.pagerank` with the tolerance that gives the same residual; 
 products   products of the matrix and a vector: of power iteration, by default, until the first ten are proven
 hits       to a residual of 1e-8, against igraph's authorities
 queries    random walk with restart: 16 queries in one call, per query, against one, and against a SciPy loop
+matrix     X w of the adjacency matrix in the order of the labels, with implicit ones and with float64 values
 build      from arrays of node numbers to the graph
 """
 
@@ -31,10 +32,12 @@ import numpy as np
 from benchmarks.common import report
 from benchmarks.common.graphs import published, rmat
 from bmrm.graph import Graph, hits, pagerank, random_walk, read_graph
+from bmrm.matrix import _cpu
 
 DAMPING = 0.85
 WALK_DAMPING = 0.9
 QUERIES = 16
+MATRIX_REPEATS = 5  # products per time that is taken
 MAX_NETWORKX_EDGES = 2_000_000  # a graph object of NetworkX takes about 1 kB per edge
 TARGETS = {
     "slashdot": {"igraph": 3.5, "scipy": 2.3, "graphblas": 2, "networkx_first": 8, "networkx_cached": 40},
@@ -206,6 +209,25 @@ def measure_queries(graph: Graph, others: dict[str, Any], rounds: int) -> dict[s
     }
 
 
+def measure_matrix(graph: Graph, rounds: int) -> dict[str, Any]:
+    """Compare products of `bmrm.matrix` with SciPy's."""
+    plain, rng = graph.to_scipy(), np.random.default_rng(4)
+    valued = plain.copy()
+    valued.data = rng.random(plain.nnz)
+    w, out, starts = rng.random(graph.n_nodes), np.empty(graph.n_nodes), plain.indptr.astype(np.int64)
+    works: dict[str, Callable[[], Any]] = {}
+    for kind, matrix, values in (("ones", plain, None), ("float64", valued, valued.data)):
+        held = _cpu.Matrix(starts, plain.indices, values, plain.shape, threads=1, transpose=False)
+        works[kind] = lambda X=held: X.matvec(w, out)
+        works[f"scipy {kind}"] = lambda X=matrix: X @ w
+    repeated = {
+        name: lambda work=work: [work() for _ in range(MATRIX_REPEATS)] for name, work in works.items()
+    }
+    times = {name: spent / MATRIX_REPEATS for name, spent in in_turns(repeated, rounds).items()}
+    over = {f"over_scipy_{kind}": times[f"scipy {kind}"] / times[kind] for kind in ("ones", "float64")}
+    return {"seconds": times, **over}
+
+
 def measure_networkx(graph: Graph, rounds: int) -> dict[str, Any] | None:
     """Compare with NetworkX, by its own function and through the backend's."""
     try:
@@ -250,8 +272,9 @@ def measure(name: str, graph: Graph, rounds: int) -> dict[str, Any]:
         "hits": measure_hits(graph, others, rounds),
         "queries": measure_queries(graph, others, max(1, rounds // 2)),
         "networkx": measure_networkx(graph, rounds),
+        "matrix": measure_matrix(graph, rounds),
     }
-    for key in ("pagerank", "hits", "queries", "networkx"):
+    for key in ("pagerank", "hits", "queries", "networkx", "matrix"):
         print(f"  {key}: {row[key]}")
     return row
 

@@ -226,12 +226,13 @@ class Group:
         self._wait(self.comm.Ialltoallv((np.ascontiguousarray(numbers), counts), (found, incoming)))
         return found
 
-    def gathered(self, piece: Vector, bounds: Indices, out: Vector | None = None) -> Vector:
+    def gathered(self, piece: NDArray[Any], bounds: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Join the pieces of a vector on every rank, in ``out`` if it is given."""
         widths = np.diff(bounds).tolist()
-        whole = np.empty(int(bounds[-1])) if out is None else out
-        if self.area is not None and max(widths) <= MAX_SHARED_DOUBLES:
-            parts = self.area.places(max(widths))
+        whole = np.empty(int(bounds[-1]), piece.dtype) if out is None else out
+        doubles = -(-max(widths) * piece.itemsize // 8)
+        if self.area is not None and doubles <= MAX_SHARED_DOUBLES:
+            parts = [part.view(piece.dtype) for part in self.area.places(doubles)]
             parts[self.rank][: piece.size] = piece
             self.meet()
             return np.concatenate(

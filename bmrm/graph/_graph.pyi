@@ -3,9 +3,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from bmrm.graph.peers import Peers
+
+_F32 = npt.NDArray[np.float32]
 _F64 = npt.NDArray[np.float64]
 
-MAX_COLUMNS: int
+WIDTHS: tuple[int, ...]
+EXACT_COLUMNS: int
 MAX_HISTORY: int
 
 def sort_edges_by_target(
@@ -19,25 +23,57 @@ def sort_edges_by_target(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], _F64 | None]: ...
 def count_nodes(ids: npt.NDArray[np.int32], n: int) -> npt.NDArray[np.int64]: ...
 def sum_weights_by_source(sources: npt.NDArray[np.int32], weights: _F64, n: int) -> _F64: ...
-def count_additions(n: int, columns: int) -> int: ...
 
-class Passes:
-    def __init__(self, scale: _F64, columns: int, threads: int | None = None) -> None: ...
-    def messages(self, vectors: Sequence[_F64], factors: _F64 | None, x: _F64, z: _F64) -> _F64: ...
-    def update(
+class Edges:
+    n: int
+    n_sources: int
+    nbytes: int
+    def __init__(
         self,
+        starts: npt.ArrayLike,
+        sources: npt.ArrayLike,
+        weights: _F64 | None = None,
+        threads: int | None = None,
+        *,
+        n_sources: int | None = None,
+    ) -> None: ...
+    def multiply(self, z: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]: ...
+    def count_additions(self, columns: int) -> npt.NDArray[np.int32]: ...
+
+class Walks:
+    additions: npt.NDArray[np.int32]
+    additions_per_sum: int
+    def __init__(
+        self,
+        edges: Edges,
+        scale: _F64,
+        columns: int,
         damping: float,
-        c: _F64,
         v: _F64 | None,
         v0: float,
-        mass: _F64,
         u: _F64 | None,
-        b: _F64 | None,
-        restarts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], _F64] | None,
-        x: _F64,
-        g: _F64,
-        f: _F64 | None,
-        z: _F64,
+        restarts: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] | None,
+    ) -> None: ...
+    def mix(self, images: Sequence[_F32], factors: _F64 | None, x: _F32, z: _F32) -> _F64: ...
+    def light_step(
+        self, restart: float, constant: _F32 | None, lost: _F64, x: _F32, z: _F32, g: _F32, sent: _F32
     ) -> _F64: ...
-    def products(self, vectors: Sequence[_F64]) -> _F64: ...
-    def weighted_sums(self, weights: _F64, t: _F64) -> _F64: ...
+    def exact_step(
+        self,
+        e: _F32,
+        factor: _F64,
+        base: _F64,
+        residual: _F32,
+        z: _F64,
+        y: _F64 | None,
+        peers: Peers | None = None,
+    ) -> _F64: ...
+    def products(self, images: Sequence[_F32], points: Sequence[_F32 | None]) -> _F64: ...
+    def collect(
+        self,
+        base: _F64,
+        e: _F32,
+        places: npt.NDArray[np.int32] | None,
+        columns: Sequence[int],
+        out: Sequence[_F64],
+    ) -> None: ...

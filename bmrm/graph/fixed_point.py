@@ -13,13 +13,20 @@ Hence
 with the norm of the computed residual, enlarged by its own rounding. This holds for every nonnegative x,
 wherever it comes from. For two nodes i and j the error of the difference of their scores is at most the same
 bound: two scores that are further apart than it are in the right order.
+
+So it does not matter how x is found. Most steps are light: the backend takes them in float32, on a correction
+of a base point in float64. Light steps reduce the residual by a factor of up to `PHASE_REDUCTION`, which
+float32 can follow; then an exact step in float64 makes the point the new base and computes its residual, from
+which the next light steps go on, or a proof. (Iterative refinement: Wilkinson, "Rounding errors in algebraic
+processes", 1963; Langou et al., "Exploiting the performance of 32 bit floating point arithmetic in obtaining
+64 bit accuracy", SC 2006.) An error of 1e-8 takes two exact steps, one of 1e-12 three.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,6 +37,20 @@ from bmrm.base.vectors import Vector
 from bmrm.graph import anderson
 from bmrm.graph.backends.base import Walk
 
+PHASE_REDUCTION = 1e-5
+"""Reduction of the residual by light steps from one exact step to the next. float32 keeps 7 digits of a
+correction, of which rounding in long rows takes one or two."""
+
+STALLED_LIGHT_STEPS = 6
+"""Light steps without a smaller residual after which rounding in float32 is taken to be what remains."""
+
+READY_SHARE = 0.9
+"""Share of the tolerance from which a light residual calls for an exact step that proves it: light norms are
+wrong by far less, and a step more costs less than an exact one in vain."""
+
+WAITING_STEPS = 4
+"""Light steps that at least half of the walks, ready for an exact step, wait for the others."""
+
 SLOW_CONTRACTION = 0.6
 """Anderson's method pays if the residual shrinks by less than this per step: below, a plain walk needs about
 12 steps to 1e-8 and mixing costs as much as it saves."""
@@ -37,8 +58,8 @@ SLOW_CONTRACTION = 0.6
 WATCHED_STEPS = 3
 """Plain steps after which the contraction is judged."""
 
-STALLED_STEPS = 30
-"""Steps without a smaller residual after which rounding is taken to be what remains."""
+STALLED_STEPS = 5
+"""Exact steps without a smaller residual after which rounding is taken to be what remains."""
 
 FEW_COLUMNS = 0.5
 """Finished walks are taken out when the others are at most this share: the copy costs about two steps."""
@@ -58,7 +79,7 @@ class Progress:
     ----------
     iteration : int
     residual, error_bound : float
-        The bound counts rounding roughly until the end.
+        After light steps both are estimates.
     n_products : int
     elapsed : float
         Seconds.
@@ -105,8 +126,8 @@ class Outcome(NamedTuple):
     n_iter: int
 
 
-Collect = Callable[[Walk, int, int], Any]
-"""Takes what is wanted from a slot and a column of a walk."""
+Collect = Callable[[Walk, int, "list[int]", "list[int]"], "Sequence[Any]"]
+"""Takes what is wanted from a slot, of the walks in some columns, whose numbers for the caller come last."""
 
 
 class FixedPoint:
@@ -137,80 +158,150 @@ class FixedPoint:
         self._active = list(range(count))  # the walks that go on, as numbers of the caller
         self._columns = list(range(count))  # their columns
         self._n_iter = 0
+        self._limit: str | None = None  # the limit that was reached
+        self._was_plain = False  # whether the last light step started at the image before
         self._newest = 0  # slot of the newest image
-        self._history: list[int] = []  # slots of images whose residuals are kept, the newest first
+        # Slots of images and of their points (None: the base), the newest first.
+        self._history: list[tuple[int, int | None]] = []
         self._mixing = goal.accelerate == "anderson"
         self._steps_to_mixture = anderson.PERIOD
-        self._residual = np.full(count, np.inf)
-        self._before = np.full(count, np.inf)
+        # Of the phase of light steps since the last exact one:
+        self._goal_of_phase = np.full(count, PHASE_REDUCTION)  # residuals; the first one is about 1
+        self._residual = self._before = np.full(count, 2.0)  # the distance of two distributions at most
         self._best, self._best_at = np.full(count, np.inf), np.zeros(count, int)
         self._best_slot: int | None = None  # of a single walk
+        self._waiting = 0
+        # Of the exact steps:
+        self._rounding = np.zeros(count)
+        self._least, self._n_stalled = np.full(count, np.inf), np.zeros(count, int)
         self._sorted_at, self._gap = np.full(count, np.inf), np.zeros(count)
 
     def run(self) -> list[Outcome]:
         """Iterate until every walk has ended; return their outcomes in the order of the columns."""
         interrupts.set_signal_mode(self.walk.signal_mode)  # the loop ends after the step that one arrives in
         self._began = time.perf_counter()
-        slots, factors = [self._newest], None
         self.walk.place(self._newest, self.start)
         while self._active:
-            into = self._free_slot()
-            residual = self.walk.step(slots, factors, into, keep_residual=self._mixing)
-            self.n_products += len(self._active)
-            self._n_iter += 1
-            self._newest = into
-            self._history = [into, *self._history[: anderson.DIFFERENCES]] if self._mixing else []
-            self._judge(residual)
-            self._drop_finished()
-            self._watch_contraction()
-            slots, factors = self._next_point()
+            if self._limit is not None or self._n_iter + 1 >= self.goal.max_iter or self._is_exact_due():
+                self._take_exact_step()
+            else:
+                self._take_light_step()
         self.walk.close()
         return [self._outcomes[number] for number in sorted(self._outcomes)]
 
-    def _free_slot(self) -> int:
-        """Return a slot that nothing is in that may still be needed."""
-        used = {*self._history, self._best_slot, self._newest}
-        return next(slot for slot in range(len(used) + 1) if slot not in used)
+    def _free_slots(self) -> list[int]:
+        """Return two slots that nothing is in that may still be needed."""
+        used = {slot for pair in self._history for slot in pair} | {self._best_slot, self._newest}
+        return [slot for slot in range(len(used) + 2) if slot not in used][:2]
+
+    def _take_light_step(self) -> None:
+        slots, factors = self._next_point()
+        mixed, into = self._free_slots()
+        residual = self.walk.light_step(slots, factors, mixed, into)
+        self._was_plain = factors is None
+        self._count_step(into, slots[0] if self._was_plain else mixed)
+        self._before, self._residual = self._residual, residual
+        better = residual < self._best
+        self._best_at[better] = self._n_iter
+        self._best = np.minimum(self._best, residual)
+        if self.walk.columns == 1 and better[0]:
+            self._best_slot = into
+        if not self._mixing and self.goal.accelerate == "auto" and self._n_iter >= WATCHED_STEPS:
+            shrinks = residual[self._columns] <= SLOW_CONTRACTION * self._before[self._columns]
+            self._mixing = not bool(shrinks.all())
+        self._watch_limits(self._bound(residual, self._rounding))
+
+    def _count_step(self, into: int, point: int | None) -> None:
+        self.n_products += len(self._active)
+        self._n_iter += 1
+        self._newest = into
+        self._history = [(into, point), *self._history[: anderson.DIFFERENCES]] if self._mixing else []
+
+    def _next_point(self) -> tuple[list[int], Vector | None]:
+        """Return the slots and factors of the next point."""
+        self._steps_to_mixture -= 1
+        if not self._mixing or self._steps_to_mixture > 0 or len(self._history) < 2:
+            return [self._newest], None
+        self._steps_to_mixture = anderson.PERIOD
+        images, points = (list(slots) for slots in zip(*self._history, strict=True))
+        return images, anderson.mixture(self.walk.products(images, points))
+
+    def _is_exact_due(self) -> bool:
+        """Whether light steps have done what they can, for all walks or for most since some steps."""
+        if self._n_iter == 0 and self.start is not None:
+            return True
+        stalled = self._n_iter - self._best_at >= STALLED_LIGHT_STEPS
+        bound = self._bound(self._residual, self._rounding)
+        # The exact step is a plain one: it shrinks the residual by d at least, likely as the last one did.
+        shrinks = np.full(len(stalled), self.damping)
+        if self._was_plain:
+            np.divide(self._residual, self._before, out=shrinks, where=self._before > 0)
+        then = self._bound(np.minimum(shrinks, self.damping) * self._residual, self._rounding)
+        done = (self._residual <= self._goal_of_phase) | stalled | (then <= READY_SHARE * self.goal.tol)
+        ready = sum(
+            bool(done[column]) or self._is_order_proven(column, bound[column]) for column in self._columns
+        )
+        self._waiting = self._waiting + 1 if 2 * ready >= len(self._columns) else 0
+        return ready == len(self._columns) or self._waiting > WAITING_STEPS
+
+    def _take_exact_step(self) -> None:
+        """Prove what there is, and finish the walks that have ended."""
+        from_slot = self._newest if self._best_slot is None else self._best_slot
+        into = self._free_slots()[0]
+        residual = self.walk.exact_step(from_slot, into)
+        if self._limit is None:
+            self._history = []
+            self._count_step(into, None)
+        else:  # the limit was reached before this step, which proves what there is
+            self.n_products += len(self._active)
+            self._newest = into
+        self._residual, self._rounding = residual, self.walk.rounding()
+        bound = self._bound(residual, self._rounding)
+        if self._limit is None:
+            self._watch_limits(bound)
+        ended = {
+            column: (number, status)
+            for column, number in zip(self._columns, self._active, strict=True)
+            if (status := self._status(column, bound[column])) is not None
+        }
+        numbers = [number for number, _ in ended.values()]
+        values = self.collect(self.walk, into, list(ended), numbers) if ended else []
+        for (column, (number, status)), value in zip(ended.items(), values, strict=True):
+            self._outcomes[number] = Outcome(
+                value, float(bound[column]), float(residual[column]), status, self._n_iter
+            )
+        self._columns = [column for column in self._columns if column not in ended]
+        self._active = [number for number in self._active if number not in numbers]
+        self._drop_finished()
+        self._begin_phase()
+
+    def _begin_phase(self) -> None:
+        self._goal_of_phase = PHASE_REDUCTION * self._residual
+        self._best, self._best_at = self._residual.copy(), np.full(len(self._residual), self._n_iter)
+        self._best_slot = self._newest if self.walk.columns == 1 else None
+        self._waiting = 0
 
     def _bound(self, residual: Vector, rounding: Vector) -> Vector:
         """Return the bound of the error of an image, given the norm of its residual."""
         d = self.damping
         return (d * residual * (1.0 + self.walk.norm_error) + rounding) / (1.0 - d) * UPWARD
 
-    def _judge(self, residual: Vector) -> None:
-        """Find the walks that have ended."""
-        self._before, self._residual = self._residual, residual
-        better = residual < self._best
-        self._best_at[better] = self._n_iter
-        self._best = np.minimum(self._best, residual)
-        if self.walk.columns == 1 and better[0]:
-            self._best_slot = self._newest
-        rough = self.walk.rounding_at_most()
-        bound = self._bound(residual, rough)
-        if (self._bound(residual, np.zeros_like(rough))[self._columns] <= self.goal.tol).any() or (
-            self.damping * residual <= rough
-        ).any():
-            rounding = self.walk.rounding()
-            bound = self._bound(residual, rounding)
+    def _status(self, column: int, bound: float) -> str | None:
+        """Return why a walk ends after an exact step; None if it goes on."""
+        if bound <= self.goal.tol or self._is_order_proven(column, bound):
+            return "converged"
+        residual, rounding = self._residual[column], self._rounding[column]
+        if residual < self._least[column]:
+            self._least[column], self._n_stalled[column] = residual, 0
         else:
-            rounding = rough
-        ended = {}
-        for column in self._columns:
-            if bound[column] <= self.goal.tol or self._is_order_proven(column, bound[column]):
-                ended[column] = "converged"
-            elif self._is_at_rounding(column, rounding[column]):
-                ended[column] = "precision"
-        limit = self._limit(residual, bound)
-        for column, number in zip(list(self._columns), list(self._active), strict=True):
-            if (status := ended.get(column, limit)) is not None:
-                self._finish(column, number, status, bound[column], rough[column])
-
-    def _is_at_rounding(self, column: int, rounding: float) -> bool:
-        """Whether the residual is no larger than what rounding may hide, or does not shrink any more."""
-        if self.damping * self._residual[column] <= rounding:
-            return True
-        stalled = self._n_iter - self._best_at[column] >= STALLED_STEPS
-        return bool(stalled and self.damping * self._best[column] <= 2.0 * rounding / (1.0 - self.damping))
+            self._n_stalled[column] += 1
+        # What is left may be rounding, or does not shrink any more.
+        if self.damping * residual <= rounding:
+            return "precision"
+        hidden = self.damping * self._least[column] <= 2.0 * rounding / (1.0 - self.damping)
+        if self._n_stalled[column] >= STALLED_STEPS and hidden:
+            return "precision"
+        return self._limit
 
     def _is_order_proven(self, column: int, bound: float) -> bool:
         """Whether the scores of the ``top`` first nodes are further apart than the bound."""
@@ -224,59 +315,34 @@ class FixedPoint:
         self._gap[column] = np.min(scores[:-1] - scores[1:], initial=np.inf)
         return bool(self._gap[column] > bound * UPWARD)
 
-    def _limit(self, residual: Vector, bound: Vector) -> str | None:
-        """Return the status if all walks have to end here, on any process."""
-        return self.walk.agree(self._own_limit(residual, bound))
+    def _watch_limits(self, bound: Vector) -> None:
+        """Set the status if all walks have to end here, on any process."""
+        self._watch_own_limits(bound)
+        self._limit = self.walk.agree(self._limit)
 
-    def _own_limit(self, residual: Vector, bound: Vector) -> str | None:
+    def _watch_own_limits(self, bound: Vector) -> None:
         elapsed = time.perf_counter() - self._began
         goal = self.goal
         if goal.callback is not None:
             worst = self._columns[int(np.argmax(bound[self._columns]))]
             state = Progress(
-                self._n_iter, float(residual[worst]), float(bound[worst]), self.n_products, elapsed
+                self._n_iter, float(self._residual[worst]), float(bound[worst]), self.n_products, elapsed
             )
             if goal.callback(state):
-                return "interrupted"
+                self._limit = "interrupted"
         if interrupts.requested():
-            return "interrupted"
-        if elapsed >= goal.max_time:
-            return "max_time"
-        return "max_iter" if self._n_iter >= goal.max_iter else None
-
-    def _finish(self, column: int, number: int, status: str, bound: float, rough: float) -> None:
-        slot, residual = self._newest, float(self._residual[column])
-        if self._best_slot is not None and self._best[column] < residual and status != "converged":
-            older = float(self._bound(self._best, np.full_like(self._best, rough))[column])
-            if older < bound:
-                slot, residual, bound = self._best_slot, float(self._best[column]), older
-        value = self.collect(self.walk, slot, column)
-        self._outcomes[number] = Outcome(value, float(bound), residual, status, self._n_iter)
-        self._columns.remove(column)
-        self._active.remove(number)
+            self._limit = "interrupted"
+        elif elapsed >= goal.max_time:
+            self._limit = self._limit or "max_time"
+        elif self._n_iter >= goal.max_iter:
+            self._limit = self._limit or "max_iter"
 
     def _drop_finished(self) -> None:
         """Take finished walks out if that makes steps faster."""
         if not self._columns or len(self._columns) > FEW_COLUMNS * self.walk.columns:
             return
         chosen = list(self._columns)
-        self.walk.keep(chosen, {*self._history, self._newest})
+        self.walk.keep(chosen, self._newest)
         self._columns = list(range(len(chosen)))
-        for name in ("_residual", "_before", "_best", "_best_at", "_sorted_at", "_gap"):
+        for name in ("_residual", "_before", "_rounding", "_least", "_n_stalled", "_sorted_at", "_gap"):
             setattr(self, name, getattr(self, name)[chosen])
-        self._best_slot = None
-
-    def _watch_contraction(self) -> None:
-        """Begin to mix if plain steps are slow."""
-        if self._mixing or self.goal.accelerate != "auto" or self._n_iter < WATCHED_STEPS:
-            return
-        shrinks = self._residual[self._columns] <= SLOW_CONTRACTION * self._before[self._columns]
-        self._mixing = not bool(shrinks.all())
-
-    def _next_point(self) -> tuple[list[int], Vector | None]:
-        """Return the slots and factors of the next point."""
-        self._steps_to_mixture -= 1
-        if not (self._mixing and self._active) or self._steps_to_mixture > 0 or len(self._history) < 2:
-            return [self._newest], None
-        self._steps_to_mixture = anderson.PERIOD
-        return self._history, anderson.mixture(self.walk.products(self._history))

@@ -206,6 +206,11 @@ class Graph:
         """Whether the order in memory is another than that of the labels."""
         return self._order is not None
 
+    @property
+    def places(self) -> NDArray[Any] | None:
+        """Place in memory of each node, in the order of the labels; None if the orders are the same."""
+        return self._rank
+
     def to_label_order(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return values of all nodes, in the order in memory, in the order of the labels."""
         found: NDArray[Any] = values if self._rank is None else values[self._rank]

@@ -129,7 +129,7 @@ def pagerank(
         walk = transitions_of(graph, weighs).walk(
             damping, Restarts(vector=v, dangling=u, relative_error=SHARE_ERROR)
         )
-        run = FixedPoint(walk, damping, goal, lambda at, slot, column: at.scores(slot, column), first)
+        run = FixedPoint(walk, damping, goal, lambda at, slot, columns, _: at.scores(slot, columns), first)
         found = run.run()[0]
     seconds = time.perf_counter() - began
     return Ranking(

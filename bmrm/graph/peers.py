@@ -38,7 +38,7 @@ class Peers(Protocol):
     def joined(self, part: Numbers) -> Numbers:
         """Return the arrays of all processes one after another."""
 
-    def whole(self, rows: Vector) -> Vector:
+    def whole(self, rows: Numbers) -> Numbers:
         """Return the rows of all nodes, given one per own node; valid until the next call."""
 
     def agree(self, status: str | None) -> str | None:
@@ -75,7 +75,7 @@ class Alone:
     def joined(self, part: Numbers) -> Numbers:
         return part
 
-    def whole(self, rows: Vector) -> Vector:
+    def whole(self, rows: Numbers) -> Numbers:
         return rows
 
     def agree(self, status: str | None) -> str | None:

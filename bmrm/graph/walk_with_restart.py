@@ -25,9 +25,9 @@ from bmrm.graph.results import Walks, proven_ranks
 MAX_BATCH = 32
 """Columns of one read of the matrix."""
 
-DEFAULT_BATCH = 8
-"""A query costs 35 ms of 8, 40 of 16, 46 of 4 and 56 alone on slashdot's graph; 144, 255, 196 and 259 on an
-R-MAT graph of scale 20, where the vectors of 16 walks take 1 GB."""
+DEFAULT_BATCH = 16
+"""A query costs 19 ms of 16, 21 of 8 and 30 to 40 alone on slashdot's graph; 85, 87 and 140 on an R-MAT graph
+of scale 20."""
 
 
 @interruptible
@@ -66,7 +66,7 @@ def random_walk(
     undirected : bool, default False
         Walk along edges in both directions.
     batch : int, optional
-        Number of queries per read of the matrix, 1 to 32. Default: up to 8.
+        Number of queries per read of the matrix, 1 to 32. Default: up to 16.
     dangling : dict or array_like, optional
         Where dangling nodes send their share. Default: back to the query.
     weighted, tol, missing, max_iter, max_time, method, callback
@@ -125,10 +125,10 @@ def random_walk(
         )
         graph = graph.undirected() if both_ways else graph
         require_room(graph, "random walks", min(size, len(starts)))
-        outcomes, n_products = _run_in_batches(
+        outcomes, everything, n_products = _run_in_batches(
             transitions_of(graph, weighs and graph.weighted), starts, u, size, damping, goal, began + max_time
         )
-    return _gather(outcomes, wanted, graph, top, n_products, time.perf_counter() - began)
+    return _gather(outcomes, everything, wanted, graph, top, n_products, time.perf_counter() - began)
 
 
 def _run_in_batches(
@@ -139,20 +139,22 @@ def _run_in_batches(
     damping: float,
     goal: Goal,
     deadline: float,
-) -> tuple[list[Outcome], int]:
-    """Return the ends of the walks that were begun, and the number of products."""
+) -> tuple[list[Outcome], Vector, int]:
+    """Return the ends of the walks that were begun, all scores if those are wanted, and the products."""
     outcomes: list[Outcome] = []
+    everything = np.empty((len(starts) if goal.top is None else 0, transitions.n))
     n_products = 0
     for first in range(0, len(starts), size):
         left = max(deadline - time.perf_counter(), 0.0)
         walk = _walk(transitions, damping, starts[first : first + size], u)
-        run = FixedPoint(walk, damping, replace(goal, max_time=left), _collect(goal.top))
+        collect = _collect(goal.top, list(everything[first : first + size]))
+        run = FixedPoint(walk, damping, replace(goal, max_time=left), collect)
         outcomes += run.run()
         n_products += run.n_products
         stops = interrupts.requested() or outcomes[-1].status == "interrupted"
         if walk.agree("interrupted" if stops else None):
             break
-    return outcomes, n_products
+    return outcomes, everything, n_products
 
 
 def as_queries(queries: Any) -> list[Any]:
@@ -188,14 +190,16 @@ def _walk(
     return transitions.walk(damping, restarts)
 
 
-def _collect(top: int | None) -> Collect:
+def _collect(top: int | None, into: list[Vector]) -> Collect:
+    """Return what takes the largest entries of walks, or without ``top`` all, into a vector for each."""
     if top is None:
-        return lambda walk, slot, column: walk.scores(slot, column)
-    return lambda walk, slot, column: walk.top(slot, column, top + 1)
+        return lambda walk, slot, columns, numbers: walk.scores(slot, columns, [into[k] for k in numbers])
+    return lambda walk, slot, columns, _: [walk.top(slot, column, top + 1) for column in columns]
 
 
 def _gather(
     outcomes: list[Outcome],
+    everything: Vector,
     queries: list[Any],
     graph: Graph,
     top: int | None,
@@ -207,7 +211,7 @@ def _gather(
     nodes: Indices | None = None
     proven: Indices | None = None
     if top is None:
-        scores = np.array([found.value for found in outcomes]).reshape(count, graph.n_nodes).T
+        scores = everything[:count].T
     else:
         nodes, scores = np.full((count, top), -1), np.zeros((count, top))
         proven = np.zeros(count, np.int64)

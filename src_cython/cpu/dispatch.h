@@ -88,6 +88,7 @@ template <class I, class V>
 struct SparseKernels {
     using Model = baseline::Sparse<I, V>;
     decltype(&Model::rows) rows;
+    decltype(&Model::rows_by_length) rows_by_length;
     decltype(&Model::span) span;
     decltype(&Model::lone) lone;
     decltype(&Model::add_lone) add_lone;
@@ -104,6 +105,7 @@ struct SparseKernels {
     template <class K>
     static SparseKernels of() {
         return {K::rows,
+                K::rows_by_length,
                 K::span,
                 K::lone,
                 K::add_lone,

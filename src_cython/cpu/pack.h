@@ -71,6 +71,15 @@ struct Pack {
             v[n] += (Register)((Mask)g & (position < load<Mask>(length + n * L)));
         }
     }
+    /// Adds w[from[0][position]], w[from[1][position]], ...
+    template <class I>
+    BMRM_INLINE void add_across(const double* w, const I* const* from, i64 position) {
+        for (int n = 0; n < N; ++n) {
+            Register g;
+            for (int l = 0; l < L; ++l) g[l] = w[from[n * L + l][position]];
+            v[n] += g;
+        }
+    }
     BMRM_INLINE void add(const Pack& a) {
         for (int n = 0; n < N; ++n) v[n] += a.v[n];
     }

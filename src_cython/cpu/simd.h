@@ -49,6 +49,10 @@ constexpr i64 kSumsAhead = 32;
 /// Maximum length of rows that are summed eight at a time, if their lengths are about equal.
 constexpr i64 kShortRow = 32;
 
+/// Groups of eight short rows ahead of which the entries of a group are fetched, if rows are not visited in
+/// the order of memory.
+constexpr i64 kGroupsAhead = 4;
+
 /// Number of valid (zero) entries appended to index arrays: tails read eight entries at once, short rows up
 /// to kShortRow, and places are prefetched kFetchAhead entries early.
 constexpr i64 kIndexPad = kFetchAhead + 64;

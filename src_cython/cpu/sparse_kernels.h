@@ -65,6 +65,38 @@ struct Sparse {
         for (; i < end; ++i) whole_row(ptr + i, idx, val, nnz, w, add, out + i);
     }
 
+    /// The rows begin + order[k], k < count: out[row] = row . w. The lengths of the rows ascend up to
+    /// kShortRow; longer ones come last.
+    BMRM_TARGET static void rows_by_length(const i64* ptr, const I* idx, const V* val, i64 nnz, i64 begin,
+                                           const std::uint16_t* order, i64 count, const double* w,
+                                           double* out) {
+        const auto length_of = [&](i64 k) {
+            const i64 row = begin + order[k];
+            return ptr[row + 1] - ptr[row];
+        };
+        for (i64 k = 0; k < count;) {
+            const i64 length = length_of(k);
+            if (length > kShortRow || k + 8 > count || length_of(k + 7) != length) {
+                const i64 row = begin + order[k++];
+                whole_row(ptr + row, idx, val, nnz, w, false, out + row);
+                continue;
+            }
+            // One row in each lane, which saves the sum over lanes and the mispredicted end of every row.
+            const I* from[8];
+            for (int l = 0; l < 8; ++l) from[l] = idx + ptr[begin + order[k + l]];
+            if (k + kGroupsAhead * 8 + 8 <= count)
+                for (int l = 0; l < 8; ++l)
+                    __builtin_prefetch(idx + ptr[begin + order[k + kGroupsAhead * 8 + l]]);
+            Pack<8> sum;
+            sum.clear();
+            for (i64 n = 0; n < length; ++n) sum.add_across(w, from, n);
+            double sums[8];
+            sum.write(sums);
+            for (int l = 0; l < 8; ++l) out[begin + order[k + l]] = sums[l];
+            k += 8;
+        }
+    }
+
     /// The product of w and part of one row, the entries [lo, hi).
     BMRM_TARGET static double span(const I* idx, const V* val, i64 nnz, i64 lo, i64 hi, const double* w) {
         return dot(idx, val, lo, hi, nnz, w);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/memory.h"
 #include "cpu/simd.h"
 
 namespace bmrm {
@@ -75,6 +76,34 @@ struct RowTiles {
         return i;
     }
 };
+
+/// Maximum share of the groups of eight short rows that may be too unlike in length for one loop. Above it,
+/// each tile is visited by length.
+constexpr double kMaxUnlikeGroups = 0.1;
+
+/// The rows of each tile, counted from its first, by length: those of up to kShortRow entries, then the
+/// others. Empty if the lengths of neighbours are alike.
+inline Buffer<std::uint16_t> order_by_length(const i64* ptr, i64 m, const RowTiles& tiles) {
+    i64 unlike = 0, groups = 0;
+    for (i64 i = 0; i + 8 <= m; i += 8) {
+        i64 longest = 0, total = ptr[i + 8] - ptr[i];
+        for (i64 l = i; l < i + 8; ++l) longest = std::max(longest, ptr[l + 1] - ptr[l]);
+        unlike += total > 0 && longest * 8 > total + total / 4 + 8;
+        ++groups;
+    }
+    if (static_cast<double>(unlike) <= kMaxUnlikeGroups * static_cast<double>(groups)) return {};
+    Buffer<std::uint16_t> order(m);
+    for (const Range tile : tiles.tiles) {
+        if (tile.end - tile.begin > (1 << 16)) return {};
+        const auto class_of = [&](i64 i) { return std::min(ptr[i + 1] - ptr[i], kShortRow + 1); };
+        i64 place[kShortRow + 3] = {};
+        for (i64 i = tile.begin; i < tile.end; ++i) ++place[class_of(i) + 1];
+        for (i64 c = 1; c < kShortRow + 3; ++c) place[c] += place[c - 1];
+        for (i64 i = tile.begin; i < tile.end; ++i)
+            order[tile.begin + place[class_of(i)]++] = static_cast<std::uint16_t>(i - tile.begin);
+    }
+    return order;
+}
 
 /// Minimum number of entries per partial sum, so that adding up the partial sums costs little.
 constexpr i64 kEntriesPerSum = 32;

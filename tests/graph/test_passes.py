@@ -6,118 +6,231 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from bmrm.errors import ParameterError
 from bmrm.graph import _graph
-from bmrm.graph.backends.host import UNIT, count_row_additions
-from bmrm.matrix import _cpu
+from bmrm.graph.backends.host import UNIT
+
+WIDTHS = _graph.WIDTHS
 
 
-@pytest.mark.parametrize("columns", [1, 2, 7, 32])
-@pytest.mark.parametrize("n", [1, 5, 600, 9001])
-@pytest.mark.parametrize("terms", ["plain", "all"])
-def test_a_step_is_its_formula(columns, n, terms):
-    rng = np.random.default_rng(n + columns)
+def random_edges(rng, n, count, weighted=False):
+    """Return row pointers, sources and weights whose rows have any length, some of them none."""
+    source, target = rng.integers(0, n, count), np.minimum(rng.zipf(1.3, count), n) - 1
+    weight = rng.uniform(0, 1, count) if weighted else None
+    return _graph.sort_edges_by_target(
+        source.astype(np.int32),
+        target.astype(np.int32),
+        weight,
+        None,
+        n,
+        "sum" if weighted else "drop",
+        False,
+    )
+
+
+def dense_product(starts, sources, weights, z):
+    """Return the sums of the rows, by SciPy."""
+    n, values = len(starts) - 1, np.ones(len(sources)) if weights is None else weights
+    return csr_array((values, sources, starts), shape=(n, n)) @ z
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n", "count"), [(1, 0), (5, 9), (40_000, 150_000), (70_000, 400_000)])
+def test_products_in_blocks_are_those_of_the_rows(n, count, weighted):
+    rng = np.random.default_rng(n)
+    rows = random_edges(rng, n, count, weighted)
+    z = rng.uniform(0, 1, n)
+    expected = dense_product(*rows, z)
+    found = [_graph.Edges(*rows, threads).multiply(z) for threads in (1, 3)]
+    assert found[0] == pytest.approx(expected, rel=1e-13)
+    assert (found[0] == found[1]).all()
+    light = _graph.Edges(*rows, 2).multiply(z.astype(np.float32))
+    assert light.dtype == np.float32
+    assert light == pytest.approx(expected, rel=1e-4)
+
+
+def walks_of(rng, n, columns, terms, damping=0.85):
+    """Return steps, and what they compute as a function of points in float64."""
+    rows = random_edges(rng, n, 6 * n)
+    edges = _graph.Edges(*rows, 2)
     scale = rng.uniform(0, 1, n) * (rng.random(n) < 0.8)
-    passes = _graph.Passes(scale, columns, threads=2)
-    images = [rng.uniform(-0.1, 1, (n, columns)) for _ in range(3)]
+    u = rng.uniform(0, 1, n) if "u" in terms else None
+    v = rng.uniform(0, 1, n) if "v" in terms and columns == 1 else None
+    restarts, where = None, np.zeros((n, columns))
+    if columns > 1:
+        nodes, owners = np.sort(rng.integers(0, n, columns)), rng.permutation(columns)
+        restarts = nodes, owners, rng.uniform(0, 1, columns)
+        where[nodes, owners] = restarts[2]
+    else:
+        where[:, 0] = 0.25 if v is None else v
+    steps = _graph.Walks(edges, scale, columns, damping, v, 0.25 if columns == 1 else 0.0, u, restarts)
+
+    def image(x, restart):
+        lost = damping * x[scale == 0].sum(0)
+        found = damping * dense_product(*rows, x * scale[:, None])
+        if u is None:
+            return found + (restart + lost) * where
+        return found + restart * where + lost * u[:, None]
+
+    return steps, scale, image
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("n", [1, 5, 600, 9001])
+@pytest.mark.parametrize("terms", ["", "uv"])
+def test_a_light_step_is_its_formula(columns, n, terms):
+    rng = np.random.default_rng(n + columns)
+    steps, scale, image = walks_of(rng, n, columns, terms)
+    images = [rng.uniform(-0.1, 1, (n, columns)).astype(np.float32) for _ in range(3)]
     factors = rng.uniform(-1, 2, (3, columns))
-    x, z = np.empty((2, n, columns))
-    sums = passes.messages(images, factors, x, z)
-    mixed = np.maximum(sum(a * g for a, g in zip(factors, images, strict=True)), 0)
-    assert x == pytest.approx(mixed, abs=1e-14)
-    assert (z == x * scale[:, None]).all()
-    assert sums == pytest.approx(np.array([x.sum(0), x[scale == 0].sum(0)]))
-    t, g, f = rng.uniform(0, 1, (n, columns)), np.empty((n, columns)), np.empty((n, columns))
-    c, mass = rng.uniform(0, 1, (2, columns))
-    v, u, b, restarts, expected = None, None, None, None, 0.85 * t
-    if terms == "all":
-        u = rng.uniform(0, 1, n)
-        expected = expected + mass * u[:, None]
-        if columns == 1:
-            v, b = rng.uniform(0, 1, (2, n))
-            expected = expected + c * v[:, None] + b[:, None]
-        else:
-            rows, owners = np.sort(rng.integers(0, n, columns)), np.arange(columns)
-            restarts = rows, owners, np.full(columns, 0.5)
-            expected[rows, owners] += 0.5 * c
-    elif columns == 1:
-        expected = expected + c * 0.25
-    g[:] = t
-    found = passes.update(0.85, c, v, 0.25, mass, u, b, restarts, x, g, f, z)
-    assert g == pytest.approx(expected, abs=1e-14)
-    assert (f == g - x).all()
-    assert (z == g * scale[:, None]).all()
-    assert found == pytest.approx(np.array([np.abs(f).sum(0), g.sum(0), g[scale == 0].sum(0)]))
-    g[:] = t
-    assert (passes.update(0.85, c, v, 0.25, mass, u, b, restarts, x, g, None, z) == found).all()
-    vectors = [rng.uniform(-1, 1, (n, columns)) for _ in range(4)]
-    inner = [[(one * other).sum(0) for other in vectors] for one in vectors]
-    assert passes.products(vectors) == pytest.approx(np.array(inner), abs=1e-10)
-    weights = rng.uniform(0, 9, n)
-    assert passes.weighted_sums(weights, t) == pytest.approx(weights @ t)
+    x, z, g, sent = (np.empty((n, columns), np.float32) for _ in range(4))
+    lost = steps.mix(images, factors, x, z)
+    mixed = sum(a * g for a, g in zip(factors, images, strict=True))
+    assert x == pytest.approx(mixed, abs=1e-5)
+    assert z == pytest.approx(x * scale[:, None], abs=1e-6)
+    assert lost == pytest.approx(x[scale == 0].sum(0), rel=1e-4, abs=1e-4)
+    for restart, constant in ((0.15, None), (0.0, images[0])):
+        found = steps.light_step(restart, constant, lost, x, z, g, sent)
+        expected = image(x.astype(np.float64), restart) + (0 if constant is None else constant)
+        close = 1e-5 * max(1, np.abs(expected).max())
+        assert g == pytest.approx(expected, rel=1e-4, abs=close)
+        assert sent == pytest.approx(g * scale[:, None], rel=1e-5, abs=1e-6)
+        sums = np.array([np.abs(g - x).sum(0), g[scale == 0].sum(0), g.sum(0, dtype=np.float64)])
+        assert found == pytest.approx(sums, rel=1e-4, abs=close)
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("n", [1, 9, 600, 9001])
+@pytest.mark.parametrize("terms", ["", "uv"])
+def test_an_exact_step_is_its_formula(columns, n, terms):
+    rng = np.random.default_rng(n + columns)
+    steps, scale, image = walks_of(rng, n, columns, terms)
+    base = rng.uniform(0, 1, (n, columns))
+    e = rng.uniform(-0.5, 0.5, (n, columns)).astype(np.float32)
+    factor = rng.uniform(0.9, 1.1, columns)
+    x = np.maximum((base + e) * factor, 0)
+    residual, z = np.empty((n, columns), np.float32), np.empty((n, min(columns, 8)))
+    y = np.empty((n, 1)) if columns == 1 else None
+    found = steps.exact_step(e, factor, base, residual, z, y)
+    expected = image(x, 1 - 0.85)
+    assert base == pytest.approx(x, rel=1e-15)
+    assert residual == pytest.approx(expected - x, rel=1e-6, abs=1e-6)
+    counts = steps.additions @ expected
+    sums = [np.abs(expected - x).sum(0), expected.sum(0), counts, x.sum(0), x[scale == 0].sum(0)]
+    assert found == pytest.approx(np.array(sums), rel=1e-12)
+    some = list(range(columns))[::-2]
+    places, out = rng.permutation(n).astype(np.int32), [np.empty(n) for _ in some]
+    steps.collect(base, residual, places, some, out)
+    for column, vector in zip(some, out, strict=True):
+        assert vector == pytest.approx(
+            np.maximum(base[:, column] + residual[:, column], 0)[places], abs=1e-15
+        )
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_inner_products_are_those_of_the_residuals(columns):
+    rng = np.random.default_rng(columns)
+    n = 5000
+    steps, _, _ = walks_of(rng, n, columns, "")
+    images, points = ([rng.uniform(-1, 1, (n, columns)).astype(np.float32) for _ in range(4)] for _ in "ab")
+    residuals = [image.astype(np.float64) - point for image, point in zip(images, points, strict=True)]
+    residuals[2] = images[2].astype(np.float64)
+    inner = [[(one * other).sum(0) for other in residuals] for one in residuals]
+    found = steps.products(images, [points[0], points[1], None, points[3]])
+    assert found == pytest.approx(np.array(inner), rel=1e-4, abs=0.05)
 
 
 def test_one_image_is_not_copied():
-    passes = _graph.Passes(np.array([0.5, 0.0]), 1)
-    x, z = np.full((2, 1), 7.0), np.empty((2, 1))
-    passes.messages([np.array([[2.0], [3.0]])], None, x, z)
+    steps, scale, _ = walks_of(np.random.default_rng(0), 2, 1, "")
+    x, z = np.full((2, 1), 7, np.float32), np.empty((2, 1), np.float32)
+    steps.mix([np.array([[2], [3]], np.float32)], None, x, z)
     assert x.ravel().tolist() == [7, 7]
-    assert z.ravel().tolist() == [1, 0]
+    assert z.ravel() == pytest.approx([2, 3] * scale)
 
 
 def test_arguments_that_do_not_fit_are_refused():
-    passes = _graph.Passes(np.ones(3), 2)
-    good, bad = np.ones((3, 2)), np.ones((3, 1))
-    with pytest.raises(ParameterError, match="vectors"):
-        passes.messages([bad], None, good, good)
+    edges = _graph.Edges([0, 0, 0, 0], [], None, 1)
+    ones = np.ones(3)
+
+    def steps_of(columns, restarts=None, v=None):
+        return _graph.Walks(edges, ones, columns, 0.5, v, 0.0, None, restarts)
+
+    steps = steps_of(4)
+    good, bad, wide = np.ones((3, 4), np.float32), np.ones((3, 1), np.float32), np.ones((3, 4))
+    with pytest.raises(ParameterError, match="images"):
+        steps.mix([bad], None, good, good)
     with pytest.raises(ParameterError, match="found 0"):
-        passes.messages([], None, good, good)
-    frozen = np.ones((3, 2))
+        steps.mix([], None, good, good)
+    with pytest.raises(ParameterError, match="float32"):
+        steps.mix([wide], None, good, good)
+    frozen = np.ones((3, 4), np.float32)
     frozen.flags.writeable = False
     with pytest.raises(ParameterError, match="writeable"):
-        passes.messages([good], None, good, frozen)
-    two = np.ones(2)
+        steps.mix([good], None, good, frozen)
+    with pytest.raises(ParameterError, match="sent"):
+        steps.light_step(0.5, None, np.zeros(4), good, good, np.empty_like(good), good)
+    with pytest.raises(ParameterError, match="lost"):
+        steps.light_step(0.5, None, np.zeros(3), good, good, np.empty_like(good), np.empty_like(good))
+    with pytest.raises(ParameterError, match="columns"):
+        steps.collect(wide, good, None, [4], [np.empty(3)])
     for restarts in (
         ([3], [0], [1.0]),
         ([1, 0], [0, 0], [1.0, 1.0]),
-        ([0], [2], [1.0]),
+        ([0], [4], [1.0]),
         ([0], [0, 1], [1.0]),
     ):
         with pytest.raises(ParameterError, match="restarts"):
-            passes.update(0.5, two, None, 0.0, two, None, None, restarts, good, good, good, good)
-    one = _graph.Passes(np.ones(3), 1)
+            steps_of(4, restarts)
     with pytest.raises(ParameterError, match="restarts"):
-        one.update(0.5, two[:1], None, 0, two[:1], None, None, ([0], [0], [1.0]), bad, bad, bad, bad)
+        steps_of(1, ([0], [0], [1.0]))
+    with pytest.raises(ParameterError, match="restarts"):
+        steps_of(4, None, ones)
     with pytest.raises(ParameterError, match="columns"):
-        _graph.Passes(np.ones(3), 33)
+        steps_of(33)
+    with pytest.raises(ParameterError, match="starts"):
+        _graph.Edges([0, 1], [], None, 1)
+    with pytest.raises(ParameterError, match="z"):
+        edges.multiply(np.ones(2))
 
 
-@pytest.mark.parametrize("columns", [1, 3, 16])
-@pytest.mark.parametrize("entries", [3, 31, 33, 500, 140_000])
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("entries", [2, 3, 8, 15, 31, 33, 500, 140_000])
 def test_products_round_no_more_than_is_counted(columns, entries):
     # The value 1 and many small ones: each addition that meets the large partial sum rounds.
-    small = 2.0**-53
-    w = np.full((entries, columns), small)
-    w[0] = 1.0
-    X = _cpu.Matrix([0, entries], np.arange(entries), None, (1, entries), transpose=False)
-    found = X.matvec(w[:, 0]) if columns == 1 else X.matmat(w)[0]
+    small, n = 2.0**-53, max(entries, 2)
+    starts = np.full(n + 1, entries)
+    starts[0] = 0  # all edges end in node 0, and T(x) = x / 2 there without restarts
+    edges = _graph.Edges(starts, np.arange(entries, dtype=np.int32), None, 1)
+    nowhere = (np.zeros(0, int), np.zeros(0, int), np.zeros(0))
+    steps = _graph.Walks(edges, np.ones(n), columns, 0.5, None, 0.0, None, nowhere if columns > 1 else None)
+    base, e = np.zeros((n, columns)), np.full((n, columns), small, np.float32)
+    e[0], e[entries:] = 1.0, 0.0
+    z, y = np.empty((n, min(columns, 8))), np.empty((n, 1)) if columns == 1 else None
+    found = steps.exact_step(e, np.ones(columns), base, np.empty_like(e), z, y)
     true = 1 + Fraction(small) * (entries - 1)
-    additions = float(count_row_additions(np.array([entries]), columns)[0])
-    for value in found:
-        assert abs(Fraction(float(value)) - true) <= Fraction(additions * UNIT) * true
+    allowed = Fraction(int(steps.additions[0]) * UNIT) * true
+    assert steps.additions[0] <= entries / 4 + 20
+    for value in found[1]:  # the sum of T(x), whose other terms are 0
+        assert abs(2 * Fraction(float(value)) - true) <= allowed
+    if columns == 1:
+        assert abs(Fraction(float(edges.multiply(base[:, 0])[0])) - true) <= allowed
 
 
-@pytest.mark.parametrize("columns", [1, 4])
+@pytest.mark.parametrize("columns", [1, 4, 8])
 def test_sums_over_nodes_round_no_more_than_is_counted(columns):
     n = 50_000
-    x = np.full((n, columns), 2.0**-53)
-    x[0] = 1.0
-    sums = _graph.Passes(np.zeros(n), columns).messages([x], None, x, np.empty((n, columns)))
+    edges = _graph.Edges(np.zeros(n + 1, int), [], None, 1)
+    steps = _graph.Walks(edges, np.zeros(n), columns, 0.5, None, 0.0, np.zeros(n), None)
+    e = np.full((n, columns), 2.0**-53, np.float32)
+    e[0] = 1.0
+    base, z, y = np.zeros((n, columns)), np.empty((n, columns)), np.empty((n, 1)) if columns == 1 else None
+    lost = steps.exact_step(e, np.ones(columns), base, np.empty_like(e), z, y)[4]
     true = 1 + Fraction(2.0**-53) * (n - 1)
-    assert (
-        abs(Fraction(float(sums[1, 0])) - true) <= Fraction(_graph.count_additions(n, columns) * UNIT) * true
-    )
+    assert steps.additions_per_sum < n / 10
+    for value in lost:
+        assert abs(Fraction(float(value)) - true) <= Fraction(steps.additions_per_sum * UNIT) * true
 
 
 def test_sums_of_weights_are_compensated():

@@ -9,14 +9,15 @@ the dangling nodes, u where they send their share and v where the walk restarts.
 vectors in the order in memory that suits it. It gives numbers to the algorithm: norms, inner products, bounds
 of the rounding, the largest scores. Vectors leave it only as a result.
 
-Points and residuals live in slots with numbers. A step takes a mixture of earlier images T(x), so that
-Anderson's method needs nothing else: it is `Walk.step(slots, factors, ...)`, one chain of two passes and a
-product without a question to the host in between.
+A walk has a base point in float64, and corrections of it in float32 on which most steps are taken (light
+steps). Their images live in slots with numbers. A step takes a mixture of earlier images, so that Anderson's
+method needs nothing else. An exact step moves the base to the point of a slot and computes T there in
+float64; only its norm and rounding count in a proof.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,7 +60,7 @@ class Walk(Protocol):
     columns: int
 
     norm_error: float
-    """Bound of the relative error of the norm of a residual."""
+    """Bound of the relative error of the norm of a residual of an exact step."""
 
     @property
     def signal_mode(self) -> str:
@@ -69,40 +70,52 @@ class Walk(Protocol):
         """Return why all walks end now, if any process of several has a reason."""
 
     def place(self, slot: int, start: Vector | None = None) -> None:
-        """Put the restart vectors into a slot, or for one walk a start in the order of the labels."""
+        """Put the restart vectors into a slot, for light steps from there.
 
-    def step(self, slots: Sequence[int], factors: Vector | None, into: int, *, keep_residual: bool) -> Vector:
-        """Compute T of a mixture x of images; return the l1 norm of ``T(x) - x`` as computed, per walk.
+        A start of one walk, in the order of the labels, becomes the base, for an exact step from the slot.
+        """
+
+    def light_step(self, slots: Sequence[int], factors: Vector | None, mixed: int, into: int) -> Vector:
+        """Compute T of a mixture x of images in float32; return the l1 norm of ``T(x) - x``, per walk.
 
         Parameters
         ----------
         slots : sequence of int
             Where the images are.
         factors : ndarray of float64, shape (len(slots), columns), or None
-            Their factors; negative entries of the mixture become 0. None: x is the only image.
+            Their factors. None: x is the only image.
+        mixed : int
+            Slot for the mixture.
         into : int
             Slot for T(x).
-        keep_residual : bool
-            Whether to keep ``T(x) - x`` in the slot as well, for `products`.
         """
 
-    def products(self, slots: Sequence[int]) -> Vector:
-        """Return the inner products of residuals, shape (len(slots), len(slots), columns)."""
+    def exact_step(self, slot: int, into: int) -> Vector:
+        """Compute T of an image x in float64; return the l1 norm of ``T(x) - x`` as computed, per walk.
+
+        What is negative in x counts as 0. The base moves to x: what is in other slots is lost, and ``into``
+        has T(x).
+        """
+
+    def products(self, images: Sequence[int], points: Sequence[int | None]) -> Vector:
+        """Return the inner products of residuals, shape (len(images), len(images), columns).
+
+        A residual is the image in a slot minus the point in another, or minus the base for None.
+        """
 
     def rounding(self) -> Vector:
-        """Bound the l1 norm of the rounding errors of the last T(x), per walk."""
-
-    def rounding_at_most(self) -> Vector:
-        """Bound what `rounding` will return, without reading vectors."""
+        """Bound the l1 distance from the last exact image, as `scores` returns it, to T(x), per walk."""
 
     def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
         """Return the nodes with the largest entries, and these, in descending order, ties by number."""
 
-    def scores(self, slot: int, column: int) -> Vector:
-        """Return a vector in the order of the labels."""
+    def scores(
+        self, slot: int, columns: Sequence[int], out: Sequence[Vector] | None = None
+    ) -> Sequence[Vector]:
+        """Return the vectors of some walks in the order of the labels, in ``out`` if that is given."""
 
-    def keep(self, columns: Sequence[int], slots: Collection[int]) -> None:
-        """Go on with some of the walks only, and with what is in these slots."""
+    def keep(self, columns: Sequence[int], slot: int) -> None:
+        """Go on with some of the walks only, from the exact image in a slot."""
 
     def close(self) -> None:
         """Give the memory back; the walk is not used any more."""

@@ -1,24 +1,27 @@
-"""Walks on the CPU: products by `bmrm.matrix`, the vector work in the compiled passes of `_graph`.
+"""Walks on the CPU, in the compiled passes of `_graph`.
 
-The bound of the rounding. Let u = 2^-53, x >= 0, and t = P' x. Everything that is added is positive, so each
-computed entry of t has a relative error of at most (a_i + 3) u to first order, where a_i is the number of
-additions that a term of row i goes through: 1 or 2 units are due to the messages x_j / s_j or the rounded
-weights w_ij / s_j, the rest to the sum s_j. Times d and plus the restart terms, T(x)_i has the error
+The bound of the rounding of an exact step. Let u = 2^-53, x >= 0, and t = P' x. Everything that is added is
+positive, so each computed entry of t has a relative error of at most (a_i + 3) u to first order, where a_i
+is the number of additions that a term of row i goes through: 1 or 2 units are due to the messages x_j / s_j
+or the rounded weights w_ij / s_j, the rest to the sum s_j. Times d and plus the restart terms, T(x)_i has
+the error
 
     |error_i| <= u ((a_i + C) d t_i + (b + D) ((1 - d) v_i + d m u_i)) <= u (a_i T(x)_i + C d t_i + (b + D)
     ...),
 
 b the additions of the sum over dangling nodes. The sum over i bounds the l1 norm. It weighs each row's
 additions by the row's score: a hub with 10^6 in-links and 1 % of the mass costs 1 % of 10^6 / 8 units.
-(Higham, "Accuracy and stability of numerical algorithms", 2002, chapters 3 and 4.) A test compares it with
-exact arithmetic.
+(Higham, "Accuracy and stability of numerical algorithms", 2002, chapters 3 and 4.)
+
+The scores are x + r with the residual r = T(x) - x in float32. They differ from T(x) by at most 2^-24 ||r||_1
+and one more unit u. Tests compare all this with exact arithmetic.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,10 +32,15 @@ from bmrm.graph import _graph
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.graph import Graph
 from bmrm.graph.peers import total_of
-from bmrm.matrix import _cpu
 
 UNIT = 2.0**-53
 """Unit roundoff of float64."""
+
+LIGHT_UNIT = 2.0**-24
+"""Unit roundoff of float32, in which a residual is kept."""
+
+LIGHT_TINY = 2.0**-126
+"""More than what an entry of a residual loses if it underflows in float32."""
 
 HIGHER_ORDER = 1.01
 """Factor for terms of higher order, and for the rounding of the bound itself: additions times UNIT stay far
@@ -40,7 +48,11 @@ below 0.01 for every row that fits into memory."""
 
 PRODUCT_ROUNDINGS = 6
 """C: message or weight (2), their product (1), sum of weights (2, compensated), times d (1); the additions of
-the restart terms are in a_i."""
+the restart terms are among `MORE_ADDITIONS`."""
+
+MORE_ADDITIONS = 5
+"""Additions to an entry of T(x) besides those of the product: of v, u, an entry of a restart vector, and the
+residual to x, with one to spare."""
 
 RESTART_ROUNDINGS = 8
 """D: 1 - d, times m, their sum, times v_i, plus the terms of u, plus the product, with two to spare."""
@@ -48,20 +60,8 @@ RESTART_ROUNDINGS = 8
 TINY = 1e-290
 """More than all that underflow can lose: each operation loses at most 2^-1075, times a weight over a sum."""
 
-LANE_ENTRIES = 8
-"""Partial sums of a row in a product with one vector (src_cython/cpu/sparse_kernels.h)."""
-
-COLUMN_SUMS = 2
-"""Minimum number of partial sums of a row in a product with several vectors."""
-
-SHORT_ROW_ENTRIES = 48
-"""Rows up to this length may be summed one entry after the other; the kernels do so up to 32."""
-
-PIECE_ENTRIES = 1 << 17
-"""Longer rows are summed in pieces of this length, which are added in order (src_cython/cpu/split.h)."""
-
-JOIN_ADDITIONS = 8
-"""Additions that join the partial sums of a row, and the restart terms, with some to spare."""
+FAR_TOTAL = 0.1
+"""Distance from 1 at which a sum of scores is no result of rounding."""
 
 MAX_SPARE_BYTES = 1 << 30
 """Arrays that a graph keeps from one run to the next. Fresh memory has to be cleared by the system, which
@@ -70,14 +70,6 @@ costs a tenth of the time of a run with one walk, and a third of one with 16."""
 ENOUGH_LEFT = 0.7
 """Share of the length of a vector that must be left after orthogonalisation, or it is done a second time
 (Daniel, Gragg, Kaufman, Stewart, Math. Comp. 30 (1976) 772)."""
-
-
-def count_row_additions(entries: NDArray[Any], columns: int) -> Vector:
-    """Bound the additions that a term goes through in the product of rows with these numbers of entries."""
-    lanes = LANE_ENTRIES if columns == 1 else COLUMN_SUMS
-    long = entries / lanes + entries / PIECE_ENTRIES + JOIN_ADDITIONS
-    short = np.where(entries <= SHORT_ROW_ENTRIES, entries + JOIN_ADDITIONS, long)
-    return np.maximum(short, long)
 
 
 class HostTransitions:
@@ -92,8 +84,7 @@ class HostTransitions:
 
     def __init__(self, graph: Graph, weighted: bool) -> None:
         starts, sources, weights = graph.edges_by_target
-        self.graph, self.n = graph, graph.n_nodes
-        self.entries = np.diff(starts)
+        self.graph, self.n, self.n_own = graph, graph.n_nodes, len(starts) - 1
         if weighted and weights is not None:
             sums = graph.out_strength()
             self.scale = (sums[graph.own] > 0).astype(np.float64)
@@ -102,32 +93,22 @@ class HostTransitions:
             values: Vector | None = np.where(sums[sources] > 0, shares, 0.0)
         else:
             values, degree = None, graph.count_out_edges()[graph.own]
-            self.scale = np.divide(1.0, degree, out=np.zeros(len(degree)), where=degree > 0)
-        shape = (len(self.entries), self.n)
-        by_popularity = False if graph.is_reordered else None
-        self.matrix = _cpu.Matrix(
-            starts,
-            sources,
-            values,
-            shape,
-            threads=graph.threads,
-            transpose=False,
-            by_popularity=by_popularity,
-        )
-        self._spare: list[Vector] = []
+            self.scale = np.divide(1.0, degree, out=np.zeros(self.n_own), where=degree > 0)
+        self.edges = _graph.Edges(starts, sources, values, graph.threads, n_sources=self.n)
+        self._spare: list[NDArray[Any]] = []
 
     def walk(self, damping: float, restarts: Restarts) -> HostWalk:
         return HostWalk(self, damping, restarts)
 
-    def take_array(self, columns: int) -> Vector:
+    def take_array(self, columns: int, kind: type = np.float32) -> NDArray[Any]:
         """Return an array of shape (own nodes, columns) with any content, if possible one given back."""
         for place, array in enumerate(self._spare):
-            if array.shape[1] == columns:
+            if array.shape[1] == columns and array.dtype == kind:
                 with contextlib.suppress(IndexError):  # another thread took it
                     return self._spare.pop(place)
-        return np.empty((len(self.entries), columns))
+        return np.empty((self.n_own, columns), kind)
 
-    def give_back(self, arrays: Iterable[Vector]) -> None:
+    def give_back(self, arrays: Iterable[NDArray[Any]]) -> None:
         """Keep arrays for the next walk, up to `MAX_SPARE_BYTES`."""
         for array in arrays:
             if sum(kept.nbytes for kept in self._spare) + array.nbytes <= MAX_SPARE_BYTES:
@@ -135,9 +116,9 @@ class HostTransitions:
 
 
 class HostWalk:
-    """Walks in main memory; vectors have the order in memory and shape (own nodes, columns).
+    """Walks in main memory; vectors have the order in memory and shape (own nodes, width).
 
-    Only the product needs the messages of all nodes, which `Peers.whole` returns.
+    Only a product needs the messages of all nodes, which `Peers.whole` returns.
     """
 
     def __init__(self, transitions: HostTransitions, damping: float, restarts: Restarts) -> None:
@@ -145,24 +126,42 @@ class HostWalk:
         self._peers = self._graph.peers
         self._damping, self._restarts = damping, restarts
         self.columns = restarts.n_columns
-        self._uniform = restarts.vector is None and restarts.nodes is None
+        uniform = restarts.vector is None and restarts.nodes is None
+        self._even = 1.0 / transitions.n if uniform and transitions.n else 0.0
         self._v = None if restarts.vector is None else self._graph.in_memory_order(restarts.vector)
         self._u = None if restarts.dangling is None else self._graph.in_memory_order(restarts.dangling)
         self._entries = self._sorted_entries(restarts)
-        if self.columns == 1:
-            self._make_restart_dense()
-        self._images: dict[int, Vector] = {}
-        self._residuals: dict[int, Vector] = {}
         self._begin()
+        self._base = self._take(np.float64)
+        self._base.fill(0.0)
+        self._base_total = np.zeros(self._width)
 
     def _begin(self) -> None:
-        """Make the arrays and the passes for the present number of walks."""
-        self._passes = _graph.Passes(self._transitions.scale, self.columns, self._graph.threads)
-        self._additions = count_row_additions(self._transitions.entries, self.columns)
-        self._longest = float(self._peers.largest(np.array([self._additions.max(initial=0.0)]))[0])
-        self._point, self._messages = (self._transitions.take_array(self.columns) for _ in range(2))
-        self._by_columns: tuple[int, Vector] | None = None  # a slot and its images, by walk
-        self._sent: int | None = None  # slot of the image whose messages are there, with their sums
+        """Make the passes and the arrays for the present number of walks."""
+        self._width = next(width for width in _graph.WIDTHS if width >= self.columns)
+        if self._width == 1:
+            self._make_restart_dense()
+        self._passes = _graph.Walks(
+            self._transitions.edges,
+            self._transitions.scale,
+            self._width,
+            self._damping,
+            self._v,
+            self._even,
+            self._u,
+            self._entries,
+        )
+        additions = np.array([float(self._passes.additions_per_sum)])
+        self._additions_per_sum = float(self._peers.largest(additions)[0]) + self._peers.size - 1
+        self._images: dict[int, NDArray[Any]] = {}  # and mixtures, by slot
+        self._messages, self._sending = self._take(), self._take()
+        self._correction: NDArray[Any] | None = None  # the residual of the base
+        self._sent: int | None = None  # slot of the image whose messages are there
+        self._lost = np.zeros(self._width)  # its sum over the dangling nodes
+        self._totals: dict[int, Vector] = {}  # sums of the images of light steps
+
+    def _take(self, kind: type = np.float32) -> NDArray[Any]:
+        return self._transitions.take_array(self._width, kind)
 
     def _sorted_entries(self, restarts: Restarts) -> tuple[Indices, Indices, Vector] | None:
         if restarts.nodes is None:
@@ -178,98 +177,102 @@ class HostWalk:
     def _make_restart_dense(self) -> None:
         """Replace the entries of the only walk by a vector, which is what passes of one column read."""
         if self._entries is not None:
-            rows, _, shares = self._entries
-            self._v, self._entries = np.zeros(len(self._transitions.entries)), None
-            self._v[rows] = shares
+            nodes, _, shares = self._entries
+            self._v, self._entries = np.zeros(self._transitions.n_own), None
+            self._v[nodes] = shares
 
     def place(self, slot: int, start: Vector | None = None) -> None:
-        image = self._array(self._images, slot)
-        given = self._v if start is None else self._graph.in_memory_order(start)
-        image[:] = (
-            (1.0 / max(self._transitions.n, 1) if self._uniform else 0.0) if given is None else given[:, None]
-        )
+        image = self._writeable(slot)
+        if start is not None:
+            self._base[:, 0] = self._graph.in_memory_order(start)
+        image[:] = 0.0 if start is not None else self._even if self._v is None else self._v[:, None]
         if self._entries is not None:
-            rows, columns, shares = self._entries
-            image[rows, columns] = shares
+            nodes, columns, shares = self._entries
+            image[nodes, columns] = shares
 
-    def _array(self, arrays: dict[int, Vector], slot: int) -> Vector:
-        if slot not in arrays:
-            arrays[slot] = self._transitions.take_array(self.columns)
-        return arrays[slot]
+    def _writeable(self, slot: int) -> NDArray[Any]:
+        """Return the array of a slot, which must not be the residual of the base."""
+        if slot not in self._images or self._images[slot] is self._correction:
+            self._images[slot] = self._take()
+        return self._images[slot]
 
-    def step(self, slots: Sequence[int], factors: Vector | None, into: int, *, keep_residual: bool) -> Vector:
-        self._by_columns = None
+    def light_step(self, slots: Sequence[int], factors: Vector | None, mixed: int, into: int) -> Vector:
         images = [self._images[slot] for slot in slots]
+        point = images[0] if factors is None else self._writeable(mixed)
         if factors is not None or self._sent != slots[0]:
-            sums = self._passes.messages(images, factors, self._point, self._messages)
-            self._sums = self._peers.total(sums)
-        point = self._point if factors is not None else images[0]
-        image = self._array(self._images, into)
-        messages = self._peers.whole(self._messages)
-        if self.columns == 1:
-            self._transitions.matrix.matvec(messages[:, 0], image[:, 0])
-        else:
-            self._transitions.matrix.matmat(messages, image)
-        d, (self._mass, lost) = self._damping, self._sums
-        direct = self._u is None
-        self._restart_mass = (1.0 - d) + d * lost if direct else np.full(self.columns, 1.0 - d)
-        self._dangling_mass = np.zeros(self.columns) if direct else d * lost
-        sums = self._passes.update(
-            d,
-            self._restart_mass,
-            self._v,
-            1.0 / self._transitions.n if self._uniform else 0.0,
-            self._dangling_mass,
-            self._u,
-            None,
-            self._entries,
+            factors = None if factors is None else self._padded(factors)
+            self._lost = self._peers.total(self._passes.mix(images, factors, point, self._messages))
+        sums = self._passes.light_step(
+            1.0 - self._damping if self._correction is None else 0.0,
+            self._correction,
+            self._lost,
             point,
-            image,
-            self._array(self._residuals, into) if keep_residual else None,
-            self._messages,
+            self._peers.whole(self._messages),
+            self._writeable(into),
+            self._sending,
         )
         found = self._peers.total(sums)
-        self._sent, self._sums = into, found[1:]
-        return np.asarray(found[0])
+        self._messages, self._sending = self._sending, self._messages
+        self._sent, self._lost, self._totals[into] = into, found[1], found[2]
+        return np.asarray(found[0, : self.columns])
 
-    def products(self, slots: Sequence[int]) -> Vector:
-        return self._peers.total(self._passes.products([self._residuals[slot] for slot in slots]))
+    def _padded(self, factors: Vector) -> Vector:
+        if factors.shape[1] == self._width:
+            return factors
+        found = np.zeros((len(factors), self._width))
+        found[:, : self.columns] = factors
+        return found
+
+    def exact_step(self, slot: int, into: int) -> Vector:
+        z = self._transitions.take_array(min(self._width, _graph.EXACT_COLUMNS), np.float64)
+        y = self._transitions.take_array(1, np.float64) if self._width == 1 else None
+        residual, image = self._take(), self._images[slot]
+        factor = self._to_distribution(slot)
+        found = self._passes.exact_step(image, factor, self._base, residual, z, y, self._peers)
+        kept = {id(array): array for array in (self._correction, *self._images.values(), y, z)}
+        self._transitions.give_back(array for array in kept.values() if array is not None)
+        self._images = {into: residual}
+        self._correction, self._sent, self._totals = residual, None, {}
+        self._found, self._base_total = found[:, : self.columns], found[3]
+        return np.asarray(self._found[0])
+
+    def _to_distribution(self, slot: int) -> Vector:
+        """Return factors that make the sums of the points 1, as those of the fixed points are.
+
+        Rounding in float32 loses some of the sum, which would come back by a factor of d per step only, where
+        the rest of the residual may shrink by d |lambda_2|.
+        """
+        if slot not in self._totals:
+            return np.ones(self._width)
+        total = self._base_total + self._totals[slot]
+        return np.divide(1.0, total, out=np.ones(self._width), where=np.abs(total - 1.0) < FAR_TOTAL)
+
+    def products(self, images: Sequence[int], points: Sequence[int | None]) -> Vector:
+        sums = self._passes.products(
+            [self._images[slot] for slot in images],
+            [None if slot is None else self._images[slot] for slot in points],
+        )
+        found = self._peers.total(sums)
+        return np.ascontiguousarray(found[:, :, : self.columns])
 
     def rounding(self) -> Vector:
-        assert self._sent is not None
-        sums = self._passes.weighted_sums(self._additions, self._images[self._sent])
-        return self._bound(self._peers.total(sums))
-
-    def rounding_at_most(self) -> Vector:
-        return self._bound(
-            self._longest * (self._damping * self._mass + self._restart_mass + self._dangling_mass)
-        )
-
-    def _bound(self, additions: Vector) -> Vector:
-        """Bound the rounding, given the image weighted by the additions of its rows."""
-        restarts = self._restarts.relative_error / UNIT + RESTART_ROUNDINGS + self._additions_per_sum()
+        residual, total, counted, mass, lost = self._found
+        d = self._damping
+        restarts = self._restarts.relative_error / UNIT + RESTART_ROUNDINGS
+        restarts += self._additions_per_sum
         # Besides, each process has its own sum of the weights of a node's edges.
-        others = (PRODUCT_ROUNDINGS + self._peers.size - 1) * self._damping * self._mass
-        others += restarts * (self._restart_mass + self._dangling_mass)
-        return np.asarray(HIGHER_ORDER * UNIT * (additions + others) + TINY)
+        product = PRODUCT_ROUNDINGS + self._peers.size - 1
+        units = counted + (MORE_ADDITIONS + 1) * total + product * d * mass
+        units += restarts * ((1.0 - d) + d * lost)
+        image = HIGHER_ORDER * UNIT * units + TINY
+        return np.asarray(image + HIGHER_ORDER * LIGHT_UNIT * residual + self._transitions.n * LIGHT_TINY)
 
     @property
     def norm_error(self) -> float:
-        return HIGHER_ORDER * UNIT * (1 + self._additions_per_sum())
-
-    def _additions_per_sum(self) -> int:
-        """Bound the additions that a term of a sum over all nodes goes through, over processes too."""
-        return _graph.count_additions(self._transitions.n, self.columns) + self._peers.size - 1
-
-    @property
-    def signal_mode(self) -> str:
-        return self._peers.signal_mode
-
-    def agree(self, status: str | None) -> str | None:
-        return self._peers.agree(status)
+        return HIGHER_ORDER * UNIT * (1 + self._additions_per_sum)
 
     def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
-        scores = self._images[slot][:, column]
+        (scores,) = self._own_scores(slot, [column])
         if 0 < count < len(scores):
             threshold = np.partition(scores, len(scores) - count)[len(scores) - count]
             places = np.flatnonzero(scores >= threshold)
@@ -280,34 +283,56 @@ class HostWalk:
         order = np.lexsort((nodes, -found))[:count]
         return nodes[order].astype(np.int64), found[order]
 
-    def scores(self, slot: int, column: int) -> Vector:
-        if self._by_columns is None or self._by_columns[0] != slot:
-            self._by_columns = slot, np.ascontiguousarray(self._images[slot].T)  # one pass for all columns
-        return np.array(self._graph.in_given_order(self._by_columns[1][column]))
+    def _own_scores(self, slot: int, columns: Sequence[int]) -> list[Vector]:
+        """Return scores of the own nodes, in the order in memory."""
+        found = [np.empty(self._transitions.n_own) for _ in columns]
+        self._passes.collect(self._base, self._images[slot], None, columns, found)
+        return found
 
-    def keep(self, columns: Sequence[int], slots: Collection[int]) -> None:
-        chosen = list(columns)
-        for arrays in (self._images, self._residuals):
-            for slot in list(arrays):
-                if slot in slots:
-                    arrays[slot] = np.ascontiguousarray(arrays[slot][:, chosen])
-                else:
-                    del arrays[slot]
+    def scores(
+        self, slot: int, columns: Sequence[int], out: Sequence[Vector] | None = None
+    ) -> Sequence[Vector]:
+        if out is None:
+            out = [np.empty(self._transitions.n) for _ in columns]
+        if self._peers.size == 1:
+            self._passes.collect(self._base, self._images[slot], self._graph.places, columns, list(out))
+            return out
+        for found, own in zip(out, self._own_scores(slot, columns), strict=True):
+            found[:] = self._graph.to_label_order(self._peers.whole(own))
+        return out
+
+    def keep(self, columns: Sequence[int], slot: int) -> None:
+        chosen, base, residual = list(columns), self._base, self._images[slot]
+        self._transitions.give_back([self._messages, self._sending])
         if self._entries is not None:
-            rows, owners, shares = self._entries
+            nodes, owners, shares = self._entries
             number = np.full(self.columns, -1)
             number[chosen] = np.arange(len(chosen))
             there = number[owners] >= 0
-            self._entries = rows[there], number[owners[there]], shares[there]
-        self.columns = len(chosen)
-        if self.columns == 1:
-            self._make_restart_dense()
+            self._entries = nodes[there], number[owners[there]], shares[there]
+        self._found, self.columns = self._found[:, chosen], len(chosen)
         self._begin()
+        self._base, self._correction = (self._selected(array, chosen) for array in (base, residual))
+        self._base_total = np.zeros(self._width)
+        self._base_total[: self.columns] = self._found[3]
+        self._images = {slot: self._correction}
+        self._transitions.give_back([base, residual])
+
+    def _selected(self, array: NDArray[Any], columns: list[int]) -> NDArray[Any]:
+        found = np.zeros((self._transitions.n_own, self._width), array.dtype)
+        found[:, : len(columns)] = array[:, columns]
+        return found
 
     def close(self) -> None:
-        self._transitions.give_back(
-            [*self._images.values(), *self._residuals.values(), self._point, self._messages]
-        )
+        arrays = [self._base, self._messages, self._sending, self._correction, *self._images.values()]
+        self._transitions.give_back({id(array): array for array in arrays if array is not None}.values())
+
+    @property
+    def signal_mode(self) -> str:
+        return self._peers.signal_mode
+
+    def agree(self, status: str | None) -> str | None:
+        return self._peers.agree(status)
 
 
 class HostPair:
@@ -325,25 +350,18 @@ class HostPair:
         else:
             self.exponent = 0
         by_source = graph.edges_by_source(values)
-        by_popularity = False if graph.is_reordered else None
-
-        def place(rows: tuple[Indices, NDArray[np.int32], Vector | None]) -> _cpu.Matrix:
-            shape = (len(starts) - 1, self.n)
-            return _cpu.Matrix(
-                *rows, shape=shape, threads=graph.threads, transpose=False, by_popularity=by_popularity
-            )
-
-        self._by_target, self._by_source = place((starts, sources, values)), place(by_source)
+        self._by_target = _graph.Edges(starts, sources, values, graph.threads, n_sources=self.n)
+        self._by_source = _graph.Edges(*by_source, graph.threads, n_sources=self.n)
 
     def start(self) -> Vector:
         own = self._graph.own
         return np.full(own.stop - own.start, 1.0 / np.sqrt(self.n))
 
     def authorities(self, hubs: Vector) -> Vector:
-        return self._by_target.matvec(self._peers.whole(hubs))
+        return np.asarray(self._by_target.multiply(self._peers.whole(hubs)))
 
     def hubs(self, authorities: Vector) -> Vector:
-        return self._by_source.matvec(self._peers.whole(authorities))
+        return np.asarray(self._by_source.multiply(self._peers.whole(authorities)))
 
     def orthogonalise(self, vector: Vector, basis: Sequence[Vector]) -> tuple[Vector, float]:
         found, term = vector.copy(), np.empty_like(vector)

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.base import interrupts
 from bmrm.base.vectors import Indices, Vector
@@ -32,7 +33,7 @@ class Ranks:
 
     def __init__(self, group: Group, bounds: Indices) -> None:
         self.group, self.bounds, self.size = group, bounds, group.size
-        self._whole: Vector | None = None
+        self._wholes: dict[tuple[int, str], NDArray[Any]] = {}  # the last one that was used
 
     def total(self, part: Vector) -> Vector:
         return self.group.total(part)
@@ -44,13 +45,13 @@ class Ranks:
     def joined(self, part: Numbers) -> Numbers:
         return cast("Numbers", np.concatenate(self.group.everyones(part)))
 
-    def whole(self, rows: Vector) -> Vector:
-        columns = rows.shape[1] if rows.ndim == 2 else 1
-        shape = (int(self.bounds[-1]), *rows.shape[1:])
-        if self._whole is None or self._whole.size != shape[0] * columns:
-            self._whole = np.empty(shape[0] * columns)
-        self.group.gathered(rows.reshape(-1), self.bounds * columns, self._whole)
-        return self._whole.reshape(shape)
+    def whole(self, rows: Numbers) -> Numbers:
+        columns = 1 if rows.ndim == 1 else rows.shape[1]
+        key = columns, rows.dtype.str
+        if key not in self._wholes:
+            self._wholes = {key: np.empty(int(self.bounds[-1]) * columns, rows.dtype)}
+        found = self.group.gathered(rows.reshape(-1), self.bounds * columns, self._wholes[key])
+        return cast("Numbers", found.reshape(int(self.bounds[-1]), *rows.shape[1:]))
 
     def agree(self, status: str | None) -> str | None:
         wishes = self.group.parts(np.array([float(ENDINGS.index(status))]))

@@ -1,0 +1,305 @@
+// The vector work of walks on a graph, and their products: light steps in float32, and now and then an exact
+// one in float64 (docs/graph.md says why that is enough, and what is proven).
+//
+// A walk has a base point b in float64 and goes on from there with corrections e in float32: the map
+// x -> T(x) = d (P' x + mass u) + c v is affine, so that for x = b + e and r = T(b) - b
+//
+//     T(x) - x = (r + A e) - e,         A e = d (P' e + mass(e) u) + (d mass(e) v if u is v).
+//
+// A light step computes the image r + A e of a correction e. An exact step moves the base to b + e, and
+// computes r there in float64, with all that a bound of the rounding needs.
+//
+// Vectors have K columns, stored by nodes: 1, 4, 8, 16 or 32. One column has dense restart vectors; several
+// have a few restart entries each, sorted by node. Each pass works on blocks of nodes. Sums are taken in a
+// fixed order within a block, and over the blocks in order: results do not depend on the number of threads,
+// and the number of additions that a term of a float64 sum goes through is known (`additions_per_sum`).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+#include "cpu/dispatch.h"
+#include "graph/blocks.h"
+
+namespace bmrm {
+
+/// Nodes of a block: tasks of one column, and of several.
+constexpr i64 kNodeBlock = 4096;
+constexpr i64 kRowBlock = 512;
+/// Lanes of one column.
+constexpr int kNodeLanes = 16;
+/// Nodes that are summed in float32 before float64 takes over, for one column and for several: their vectors
+/// stay in the first level of cache from one loop to the next.
+constexpr i64 kNodeRun = 512;
+constexpr i64 kRowRun = 64;
+/// Edges ahead of which the rows of several columns are fetched. On an R-MAT graph of 8.2 M edges 16 columns
+/// of float32 take 39 ms without, 33 with 16 edges, 30 with 32 and 31 with 64.
+constexpr i64 kRowsAhead = 32;
+/// Maximum number of columns of an exact step: 8 of float64 fill a line of a cache. Two steps with 8 take 60
+/// ms where one with 16 takes 93.
+constexpr int kExactColumns = 8;
+/// Lanes of an exact step with one column.
+constexpr int kExactLanes = 8;
+/// Nodes ahead of which the places of results are fetched.
+constexpr i64 kNodesAhead = 16;
+/// Maximum number of columns, and of vectors that a mixture or inner products read.
+constexpr int kWalkColumns = 32;
+constexpr int kWalkHistory = 8;
+
+/// The number of partial sums of a row of edges, which hide the latency of an addition as far as there are
+/// registers.
+template <class T, int W>
+constexpr int sum_count() {
+    return sizeof(T) * W <= 64 ? 4 : 2;
+}
+
+/// The maximum number of additions that a term goes through in such a row.
+inline i64 row_additions(i64 entries) {
+    constexpr int sums = 4;
+    return std::min(entries, entries / sums + 2 * sums);
+}
+
+/// A point as a mixture of images: the sum of factors[j * K + k] vectors[j], or vectors[0] without factors.
+struct Mixture {
+    const float* const* vectors;
+    const double* factors;
+    int count;
+};
+
+/// image - point, or the image without a point.
+struct Residual {
+    const float* image;
+    const float* point;
+};
+
+/// Entries of restart vectors, sorted by node.
+struct Restarts {
+    const i64* nodes;
+    const i64* columns;
+    const double* shares;
+    i64 count;
+};
+
+/// The terms of T besides the product: `c` and `mass` have one number per column. `v` may be null: then each
+/// entry is `v0`. `u` and `constant` may be null; `constant` has K columns.
+template <class T>
+struct Terms {
+    T damping;
+    const double* c;
+    const T* v;
+    T v0;
+    const double* mass;
+    const T* u;
+    const float* constant;
+    Restarts restarts;
+};
+
+}  // namespace bmrm
+
+#define BMRM_INLINE BMRM_TARGET __attribute__((always_inline)) inline
+#define BMRM_ISA baseline
+#define BMRM_TARGET
+#include "graph/walk_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+
+#if defined(__x86_64__)
+#define BMRM_ISA avx2
+#define BMRM_TARGET __attribute__((target("avx2,fma,bmi2")))
+#include "graph/walk_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+
+#define BMRM_ISA avx512
+#define BMRM_TARGET \
+    __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2,prefer-vector-width=512")))
+#include "graph/walk_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+#endif
+#undef BMRM_INLINE
+
+namespace bmrm {
+
+/// The kernels of K columns for the instruction set of this processor.
+struct WalkKernels {
+    decltype(&baseline::OneColumn::mix) mix;
+    decltype(&baseline::OneColumn::advance) advance;
+    decltype(&baseline::OneColumn::inner_products) inner_products;
+    decltype(&baseline::EdgeRows<float, 4>::rows) rows;  // null for one column
+    decltype(&baseline::EdgeRows<double, 4>::rows) exact_rows;
+    decltype(&baseline::ExactColumns<1>::move) move;
+    decltype(&baseline::ExactColumns<1>::residual) residual;
+
+    static const WalkKernels& of(i64 K) {
+        static const WalkKernels all[] = {choose<1>(), choose<4>(), choose<8>(), choose<16>(), choose<32>()};
+        return all[K == 1 ? 0 : K == 4 ? 1 : K == 8 ? 2 : K == 16 ? 3 : 4];
+    }
+
+  private:
+    template <class Columns, class Exact>
+    static WalkKernels with(decltype(rows) light, decltype(exact_rows) exact) {
+        return {Columns::mix, Columns::advance, Columns::inner_products, light,
+                exact,        Exact::move,      Exact::residual};
+    }
+
+#define BMRM_CHOOSE(set)                                                                      \
+    if constexpr (K == 1)                                                                     \
+        return with<set::OneColumn, set::ExactColumns<1>>(nullptr, nullptr);                  \
+    else                                                                                      \
+        return with<set::SomeColumns<K>, set::ExactColumns<W>>(set::EdgeRows<float, K>::rows, \
+                                                               set::EdgeRows<double, W>::rows);
+    template <int K>
+    static WalkKernels choose() {
+        constexpr int W = std::min(K, kExactColumns);
+#if defined(__x86_64__)
+        if (isa() == Isa::avx512) {
+            BMRM_CHOOSE(avx512)
+        }
+        if (isa() == Isa::avx2) {
+            BMRM_CHOOSE(avx2)
+        }
+#endif
+        BMRM_CHOOSE(baseline)
+    }
+#undef BMRM_CHOOSE
+};
+
+/// The edges of a graph by target, for products of one vector and of several.
+struct WalkEdges {
+    const EdgeBlocks* blocks;
+    const i64* ptr;
+    const std::int32_t* idx;
+    const double* val;
+    i64 n;
+};
+
+inline i64 nodes_of_block(i64 K) { return K == 1 ? kNodeBlock : kRowBlock; }
+
+/// The maximum number of additions that a term of a sum in float64 goes through.
+inline i64 additions_per_sum(const WalkEdges& edges, i64 K) {
+    const i64 block = nodes_of_block(K), tiles = static_cast<i64>(edges.blocks->tiles().size()),
+              inside = K == 1 ? block / kExactLanes + kExactLanes : block;
+    return std::min(edges.n, inside + edges.n / block + tiles);
+}
+
+/// Calls body(first, last, sums) for blocks of nodes, and adds their sums in order: out[s] for s < count.
+template <class Body>
+void add_over_blocks(i64 n, i64 K, i64 count, int threads, double* out, const Body& body) {
+    const i64 block = nodes_of_block(K), blocks = (n + block - 1) / block;
+    std::vector<double> sums(blocks * count, 0.0);
+    for_each_task(blocks, threads_for(n * K * 4, threads),
+                  [&](i64 t) { body(t * block, std::min(n, (t + 1) * block), sums.data() + t * count); });
+    std::fill_n(out, count, 0.0);
+    for (i64 t = 0; t < blocks; ++t)
+        for (i64 s = 0; s < count; ++s) out[s] += sums[t * count + s];
+}
+
+/// The same after the product of the edges with z, W columns side by side: body(y, first, last, sums) takes
+/// the products of some targets while they are in a near cache. One column is multiplied by whole tiles, into
+/// `whole`; several by blocks.
+template <class T, class Kernel, class Body>
+void multiply_edges(const WalkEdges& edges, Kernel kernel, i64 W, int threads, const T* z, T* whole,
+                    i64 count, double* out, const Body& body) {
+    const auto& tiles = edges.blocks->tiles();
+    const i64 block = nodes_of_block(W), all = edges.ptr[edges.n];
+    std::vector<i64> place{0};  // of the sums of each tile
+    for (const EdgeTile& tile : tiles)
+        place.push_back(place.back() + (tile.end - tile.begin + block - 1) / block);
+    std::vector<double> sums(place.back() * count, 0.0);
+    for_each_task(static_cast<i64>(tiles.size()), threads_for((all + edges.n) * W, threads), [&](i64 t) {
+        alignas(64) T some[kRowBlock * kWalkColumns];
+        if (W == 1) edges.blocks->multiply_tile(t, z, whole);
+        double* sum = sums.data() + place[t] * count;
+        for (i64 first = tiles[t].begin; first < tiles[t].end; first += block, sum += count) {
+            const i64 last = std::min(first + block, tiles[t].end);
+            if (W > 1) kernel(edges.ptr, edges.idx, edges.val, all, first, last, z, some);
+            body(W == 1 ? whole : some, first, last, sum);
+        }
+    });
+    std::fill_n(out, count, 0.0);
+    for (i64 t = 0; t < place.back(); ++t)
+        for (i64 s = 0; s < count; ++s) out[s] += sums[t * count + s];
+}
+
+/// The messages of a point: x = the mixture (if it is one), z = x scale, lost = the sums of x over the nodes
+/// with scale 0.
+inline void mix_images(const Mixture& mixture, const float* scale, i64 n, i64 K, int threads, float* x,
+                       float* z, double* lost) {
+    const auto& kernels = WalkKernels::of(K);
+    add_over_blocks(n, K, K, threads, lost, [&](i64 first, i64 last, double* sums) {
+        kernels.mix(mixture, scale, first, last, x, z, sums);
+    });
+}
+
+/// A light step: g = T(x) and its messages `sent`, from the messages z of x. sums: per column the l1 norm of
+/// g - x, the sum of g over the nodes with scale 0, and the sum of g.
+inline void light_step(const WalkEdges& edges, const Terms<float>& terms, const float* scale, const float* x,
+                       const float* z, i64 K, int threads, float* g, float* sent, double* sums) {
+    const auto& kernels = WalkKernels::of(K);
+    multiply_edges(edges, kernels.rows, K, threads, z, g, 3 * K, sums,
+                   [&](const float* y, i64 first, i64 last, double* some) {
+                       kernels.advance(terms, scale, x, y, first, last, g, sent, some);
+                   });
+}
+
+/// The inner products of `count` residuals: out[(i * count + j) * K + k] for column k of i and j.
+inline void inner_products(const Residual* residuals, int count, i64 n, i64 K, int threads, double* out) {
+    const auto& kernels = WalkKernels::of(K);
+    add_over_blocks(n, K, count * count * K, threads, out, [&](i64 first, i64 last, double* some) {
+        kernels.inner_products(residuals, count, first, last, some);
+    });
+    for (int i = 0; i < count; ++i)
+        for (int j = 0; j < i; ++j) std::copy_n(out + (i * count + j) * K, K, out + (j * count + i) * K);
+}
+
+/// The first half of an exact step, for the W = min(K, kExactColumns) columns from `column` on: the base x of
+/// n own nodes moves by e, times a factor, and z = its messages, of W columns. sums: per column, the sum of x
+/// and that of x over the nodes with scale 0.
+inline void move_base(const float* e, const double* factor, const double* scale, i64 n, i64 K, i64 column,
+                      int threads, double* x, double* z, double* sums) {
+    const i64 W = std::min<i64>(K, kExactColumns);
+    const auto& kernels = WalkKernels::of(K);
+    add_over_blocks(n, W, 2 * W, threads, sums, [&](i64 first, i64 last, double* some) {
+        kernels.move(e, factor, scale, first, last, K, column, x, z, some);
+    });
+}
+
+/// The second half: r = T(x) - x, given the messages z of all nodes. y has one column, and is used for one
+/// column only; `additions` are those of each node's sum, of products with as many columns as z. sums: per
+/// column the l1 norm of r, the sum of T(x), and that of T(x) times the additions.
+inline void exact_residual(const WalkEdges& edges, const Terms<double>& terms, const std::int32_t* additions,
+                           const double* x, const double* z, i64 K, i64 column, int threads, double* y,
+                           float* r, double* sums) {
+    const i64 W = std::min<i64>(K, kExactColumns);
+    const auto& kernels = WalkKernels::of(K);
+    multiply_edges(edges, kernels.exact_rows, W, threads, z, y, 3 * W, sums,
+                   [&](const double* product, i64 first, i64 last, double* some) {
+                       kernels.residual(terms, x, additions, W == 1 ? product + first : product, first, last,
+                                        K, column, r, some);
+                   });
+}
+
+/// The points of some columns as vectors of their own, in another order: out[c][i] = base + e of column
+/// columns[c] at the node place[i] (or i without places), or 0 if that is negative.
+inline void collect_columns(const double* base, const float* e, const std::int32_t* place, i64 n, i64 K,
+                            const i64* columns, i64 count, int threads, double* const* out) {
+    const i64 blocks = (n + kRowBlock - 1) / kRowBlock;
+    for_each_task(blocks, threads_for(n * count, threads), [&](i64 t) {
+        for (i64 i = t * kRowBlock; i < std::min(n, (t + 1) * kRowBlock); ++i) {
+            const i64 row = (place ? place[i] : i) * K;
+            if (place && i + kNodesAhead < n) {
+                __builtin_prefetch(base + place[i + kNodesAhead] * K);
+                __builtin_prefetch(e + place[i + kNodesAhead] * K);
+            }
+            for (i64 c = 0; c < count; ++c) {
+                const double value = base[row + columns[c]] + static_cast<double>(e[row + columns[c]]);
+                out[c][i] = value > 0 ? value : 0.0;
+            }
+        }
+    });
+}
+
+}  // namespace bmrm
