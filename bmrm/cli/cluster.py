@@ -131,6 +131,10 @@ def _check(options: argparse.Namespace) -> None:
         raise ParameterError("--json: -o is stdout already, expected a file")
     if options.centers is not None and os.path.splitext(options.centers)[1] not in _CENTER_FILES:
         raise ParameterError(f"--centers {options.centers}: expected a file *.npz or *.safetensors")
+    if options.output is not None and os.path.splitext(options.output)[1] in _CENTER_FILES:
+        raise ParameterError(
+            f"-o {options.output}: labels are written to *.npy or as text, centres by --centers"
+        )
     if options.apply is not None and options.centers is not None:
         raise ParameterError("--apply: found with --centers, expected one of them: the centres stay")
     inputs = {"DATA": options.data, "--apply": options.apply, "--sample-weight": options.sample_weight}

@@ -137,6 +137,7 @@ def test_limits_have_their_exit_code(X, path, tmp_path, capsys):
         (["DATA", "-k", "0"], 2, "found 0, expected an integer of at least 1"),
         (["DATA", "-k", "601"], 3, "n_clusters: found 601, expected at most 600, the number of rows"),
         (["DATA", "--centers", "centers.txt"], 2, "expected a file *.npz or *.safetensors"),
+        (["DATA", "-o", "labels.npz"], 2, "labels are written to *.npy or as text, centres by --centers"),
         (["DATA", "-o", "-", "--json"], 2, "-o is stdout already"),
         (["DATA", "-o", "DATA"], 2, "is DATA itself"),
         (["DATA", "--apply", "c.npz", "--centers", "d.npz"], 2, "--apply: found with --centers"),
