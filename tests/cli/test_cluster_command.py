@@ -119,7 +119,7 @@ def test_weights_and_equal_rows(tmp_path, capsys):
     code, out, err = run(capsys, tmp_path / "X.npy", "-k", "2", "--certificate")
     assert (code, err) == (
         0,
-        "bmrm-cluster: warning: KMeans: 1 of 2 clusters are empty: all rows are at the others\n",
+        "bmrm-cluster: warning: 1 of 2 clusters are empty: all rows are at the others\n",
     )
     assert "at most 1 times the least inertia of as many centres" in out
     assert out.endswith("0 rows would lower the inertia if they alone moved\n")

@@ -237,7 +237,9 @@ def test_an_interrupt_returns_what_was_found():
     with pytest.raises(Interrupted) as caught:
         PCA(30, svd_solver="lanczos", tol=0.0, max_iter=10_000, random_state=0).fit(X)
     timer.join()
-    assert caught.value.result.components_.shape == (30, 1500)
+    found, columns = caught.value.result.components_.shape
+    assert 1 <= found <= 30  # of a basis that may not have 30 vectors yet
+    assert columns == 1500
     assert caught.value.result.status_ == "interrupted"
 
 
