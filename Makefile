@@ -27,7 +27,7 @@ help:
 	@echo "make kill-runs  kill bmrm-train at 200 random moments, and check what is left of its model"
 	@echo "make fuzz       read randomly damaged files of every kind, with sanitizers, for FUZZ_SECONDS=600"
 	@echo "make fuzz-reductions  compile 3000 random row functions, and compare each with its plain loop"
-	@echo "make gpu-check  on a machine with an NVIDIA GPU: build, GPU tests, products compared with NVIDIA's libraries"
+	@echo "make gpu-check  on a machine with an NVIDIA GPU: build, GPU tests, comparison with NVIDIA's libraries; PART=graph, ..."
 	@echo "make gpu-sanitize  likewise: the GPU tests under compute-sanitizer"
 	@echo "make clean      remove everything that was built, including .venv"
 
@@ -85,7 +85,7 @@ fuzz-reductions: $(VENV)/dev.stamp
 	    $(abspath $(BIN))/python -m pytest -q reductions/test_random_programs.py
 
 gpu-check:
-	scripts/gpu-check.sh
+	PART='$(PART)' scripts/gpu-check.sh
 
 gpu-sanitize:
 	scripts/gpu-sanitize.sh

@@ -1,25 +1,51 @@
 #!/bin/sh
-# On a machine with an NVIDIA GPU and nvcc: builds in place for that GPU, runs the tests that need it, and prints the
-# tables of solves on the thesis's ten data sets and of products compared with NVIDIA's libraries. If PYTHON has the
-# packages, it is used unchanged and nothing is downloaded; otherwise they are installed into the environment VENV.
+# On a machine with an NVIDIA GPU and nvcc: builds in place for that GPU, then does what PART says; all parts without it.
+#   tests     the tests that need a GPU, except those of graphs
+#   solves    kills of a training run, and the table of solves on the thesis's ten data sets
+#   products  the table of products compared with NVIDIA's libraries
+#   graph     the tests of graphs, and their figures compared with cuSPARSE
+# Each part takes less than 8 minutes. If PYTHON has the packages, it is used unchanged and nothing is downloaded;
+# otherwise they are installed into the environment VENV. GRAPH_ARGS are options of benchmarks/gpu/graph_gpu.py.
 set -eu
 cd "$(dirname "$0")/.."
 
 python=${PYTHON:-python3}
 venv=${VENV:-.venv}
+part=${PART:-all}
+
+case $part in
+all | tests | solves | products | graph) ;;
+*)
+    echo "PART: found $part, expected tests, solves, products or graph" >&2
+    exit 2
+    ;;
+esac
 
 if ! "$python" -c 'import Cython, cupy, hypothesis, numpy, pytest, safetensors, scipy, setuptools' 2>/dev/null; then
     scripts/system-packages.sh build
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
     python=$venv/bin/python
     "$python" -m pip --disable-pip-version-check install -q \
-        'Cython>=3.0' 'cupy-cuda13x[ctk]' 'hypothesis>=6' 'numpy>=2.0' 'pytest>=8' safetensors scipy 'setuptools>=77'
+        'Cython>=3.0' 'cupy-cuda13x[ctk]' 'hypothesis>=6' 'networkx>=3.4' 'numpy>=2.0' 'pytest>=8' python-flint safetensors \
+        scipy 'setuptools>=77'
 fi
+
+wants() { [ "$part" = all ] || [ "$part" = "$1" ]; }
 
 export PYTHONPATH="$PWD"
 BMRM_CUDA=on BMRM_CUDA_ARCH=native "$python" setup.py -q build_ext --inplace
 "$python" -c 'from bmrm.matrix import _cuda; print("GPU:", _cuda.device_info()["name"])'
-"$python" -m pytest -q $(cat scripts/gpu-tests.txt)
-"$python" scripts/kill_runs.py
-"$python" -m benchmarks.gpu.thesis_ch5
-exec "$python" -m benchmarks.gpu.spmv_gpu
+if wants tests; then
+    "$python" -m pytest -q $(grep -v '^tests/graph/' scripts/gpu-tests.txt)
+fi
+if wants solves; then
+    "$python" scripts/kill_runs.py
+    "$python" -m benchmarks.gpu.thesis_ch5
+fi
+if wants products; then
+    "$python" -m benchmarks.gpu.spmv_gpu
+fi
+if wants graph; then
+    "$python" -m pytest -q $(grep '^tests/graph/' scripts/gpu-tests.txt)
+    "$python" -m benchmarks.gpu.graph_gpu ${GRAPH_ARGS:-}
+fi

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from cuda.blackbox cimport *
 from cpython.pycapsule cimport PyCapsule_New
+from cuda.graph cimport *
 from cuda.joint cimport *
 from cuda.upload_stream cimport *
 from cuda.python_loss cimport *
 from cuda.ranks cimport *
 from svmlight.block_consumer cimport *
 from cuda.training cimport *
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
 import itertools
@@ -78,3 +79,4 @@ include "cuda/ranks.pxi"
 include "cuda/training.pxi"
 include "cuda/python_loss.pxi"
 include "cuda/joint.pxi"
+include "cuda/graph.pxi"

@@ -1,6 +1,6 @@
 """Quality of the choice of a GPU kernel: the pick's time against the best of all candidates.
 
-    python -m benchmarks.gpu.choice_gpu [--only TEXT] [--out FILE]
+    python -m benchmarks.gpu.choice_gpu [--only TEXT] [--peer] [--out FILE]
     python -m benchmarks.gpu.choice_gpu --refit FILE [--verbose]
 
 Each matrix is prepared once with every candidate timed as the tuner times it. Then each candidate is timed
@@ -8,7 +8,9 @@ again, longer, on its own. The *tuned* pick is that of `tune="best"`: the fastes
 those that it would try. The *predicted* pick has the least predicted time. The loss of a pick is its time
 over the least of all, minus one, by the second times. *Tuning products* are those run for timing, for one of
 the two products; the additional time to build the formats is in seconds. The results hold statistics and
-times, so `--refit` can show how the current model does on them, on a machine without a GPU.
+times, so `--refit` can show how the current model does on them, on a machine without a GPU. With `--peer`,
+each product is timed by cuSPARSE too, on stored values; *over the peer* is the tuned pick's time over that of
+the better of its two algorithms.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.common import report
 from benchmarks.gpu.choice_matrices import FILLS, Case, Rows, cases
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
@@ -36,12 +40,19 @@ REPEATS = 12  # products a time is taken over
 ROUNDS = 3  # times of which the least counts: now and then all of one is late
 TRIAL_PRODUCTS = 7  # kTrialProducts of src_cuda/formats/tuning.h
 AHEAD = 12  # matrices made while one is timed
-LIMITS = {"tuned mean": 0.03, "tuned worst": 0.25, "predicted mean": 0.10, "tuning products": 50}
+LIMITS = {
+    "tuned mean": 0.03,
+    "tuned worst": 0.25,
+    "predicted mean": 0.10,
+    "tuning products": 50,
+    "over the peer, worst": 1.053,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="only matrices whose name has this text")
+    parser.add_argument("--peer", action="store_true", help="time cuSPARSE too; needs CuPy")
     parser.add_argument("--seconds", type=float, default=220, help="start no matrix after this many seconds")
     parser.add_argument("--out", default=str(report.RESULTS / "choice_gpu.json"))
     parser.add_argument("--refit", metavar="FILE", help="predict the results in FILE anew; needs no GPU")
@@ -53,7 +64,7 @@ def main() -> None:
         predict_anew(rows, found["gpu"], found["constants"])
         summarise(rows, verbose=options.verbose)
         return
-    rows = list(measure(made(options.only), options.seconds))
+    rows = list(measure(made(options.only), options.seconds, Peer() if options.peer else None))
     summary = summarise(rows, verbose=options.verbose)
     gpu, constants = _cuda.device_info(), _cuda.constants()
     report.write(options.out, gpu=gpu, constants=constants, **summary, rows=[packed(r) for r in rows])
@@ -72,14 +83,50 @@ def made(only: str) -> Iterator[tuple[Case, Rows]]:
             yield case, future.result()
 
 
-def measure(matrices: Iterable[tuple[Case, Rows]], seconds: float) -> Iterator[dict[str, Any]]:
+def build(case: Case, X: Rows, **options: Any) -> _cuda.Matrix:
+    """Put a matrix on the device."""
+    return _cuda.Matrix(*X, dtype=np.float64 if case.kind == "ones64" else None, **options)
+
+
+class Peer:
+    """cuSPARSE on the same matrices."""
+
+    def __init__(self) -> None:
+        from benchmarks.common import gpu_timing
+        from benchmarks.gpu import nvidia_peers
+
+        self.clock, self.peers = gpu_timing.Clock(calls=REPEATS, replays=ROUNDS), nvidia_peers
+        self.normal = gpu_timing.normal
+        self.cusparse = nvidia_peers.Cusparse(self.clock.stream)
+
+    def seconds(self, case: Case, X: Rows, op: str) -> float:
+        """Return the seconds of a product by the better algorithm."""
+        import cupy as cp
+        import scipy.sparse as sp
+
+        dtype = np.float64 if case.kind in ("float64", "ones64") else np.float32
+        values = np.ones(len(X.indices), dtype) if X.data is None else X.data.astype(dtype)
+        A = sp.csr_array((values, X.indices, X.indptr), X.shape)
+        if op == "transposed":
+            A = A.T.tocsr()
+        arrays = tuple(cp.asarray(part) for part in (A.indptr.astype(np.int32), A.indices, A.data))
+        x, y = self.normal(A.shape[1], A.dtype.name, 1), cp.empty(A.shape[0], A.dtype)
+        products = (
+            self.peers.CsrProduct(self.cusparse, arrays, x, y, name) for name in self.peers.SPMV_ALGORITHMS
+        )
+        return min(self.clock.seconds([product]) for product in products)
+
+
+def measure(
+    matrices: Iterable[tuple[Case, Rows]], seconds: float, peer: Peer | None
+) -> Iterator[dict[str, Any]]:
     """Time the candidates of both products of each matrix."""
     began = time.perf_counter()
     for case, X in matrices:
         if time.perf_counter() - began > seconds:
             print(f"out of time before {case.name}")
             return
-        everything = _cuda.Matrix(*X, tune="all").report()
+        everything = build(case, X, tune="all").report()
         rows = []
         for op in OPERATORS:
             candidates = everything[op]["candidates"]
@@ -93,12 +140,13 @@ def measure(matrices: Iterable[tuple[Case, Rows]], seconds: float) -> Iterator[d
                     "plans": plans,
                     "predicted": [c["predicted"] for c in candidates],
                     "trial": [c["measured"] or None for c in candidates],
-                    "measured": [forced_seconds(X, op, plan) for plan in plans],
+                    "measured": [forced_seconds(case, X, op, plan) for plan in plans],
                     "tried": tried(everything[op]),
+                    "peer": None if peer is None else peer.seconds(case, X, op),
                 }
             )
         # What choosing costs in all, for both products.
-        extra = max(0.0, prepare_seconds(X, "best") - prepare_seconds(X, "predict"))
+        extra = max(0.0, prepare_seconds(case, X, "best") - prepare_seconds(case, X, "predict"))
         for row in rows:
             yield {**row, "tuning_seconds": extra}
         print(f"{time.perf_counter() - began:6.1f} s  {case.name}", flush=True)
@@ -116,21 +164,21 @@ def plan_of(plan: Any) -> _cuda.Plan:
     return _cuda.Plan(**plan) if isinstance(plan, dict) else _cuda.Plan(*plan)
 
 
-def forced_seconds(X: Rows, op: str, plan: _cuda.Plan) -> float | None:
+def forced_seconds(case: Case, X: Rows, op: str, plan: _cuda.Plan) -> float | None:
     """Return the seconds of a product by a plan, or None if the matrix cannot have it."""
     try:
         if op == "normal":
-            matrix = _cuda.Matrix(*X, transpose=False, plan=plan)
+            matrix = build(case, X, transpose=False, plan=plan)
         else:
-            matrix = _cuda.Matrix(*X, plan=("split", plan))
+            matrix = build(case, X, plan=("split", plan))
         return min(matrix.time(op, repeats=REPEATS) for _ in range(ROUNDS))
     except (ParameterError, DataError, DeviceMemoryError):
         return None
 
 
-def prepare_seconds(X: Rows, tune: str) -> float:
+def prepare_seconds(case: Case, X: Rows, tune: str) -> float:
     """Return the seconds of preparing a matrix on the device."""
-    return _cuda.Matrix(*X, tune=tune).report()["prepare_seconds"]
+    return build(case, X, tune=tune).report()["prepare_seconds"]
 
 
 def predict_anew(rows: list[dict[str, Any]], gpu: dict[str, Any], constants: dict[str, float]) -> None:
@@ -191,9 +239,15 @@ def summarise(rows: list[dict[str, Any]], *, verbose: bool) -> dict[str, Any]:
         print(f"{name:9} {statistics.fmean(found):6.1%} {statistics.median(found):7.1%} {max(found):7.1%}")
     figures["tuning products"] = max(tuning_products(row) for row in rows)
     figures |= costs(rows)
+    over = [row["measured"][tuned_pick(row)] / row["peer"] for row in rows if row.get("peer")]
+    if over:
+        figures["over the peer, worst"] = max(over)
+        print(f"tuned pick over cuSPARSE: {statistics.median(over):.2f} (median)")
     for name, limit in LIMITS.items():
+        if name not in figures:
+            continue
         verdict = "pass" if figures[name] <= limit else "FAIL"
-        print(f"{name:16} {figures[name]:8.3f}  at most {limit:<6} {verdict}")
+        print(f"{name:20} {figures[name]:8.3f}  at most {limit:<6} {verdict}")
     kernels, groups = by_kernel(rows), by_group(rows, losses)
     if verbose:
         for name, pick in (("tuned", tuned_pick), ("predicted", predicted_pick)):
@@ -290,7 +344,7 @@ def packed(row: dict[str, Any]) -> dict[str, Any]:
         " ".join([*map(str, plan), *("-" if s is None else f"{s:.4g}" for s in seconds)])
         for plan, *seconds in columns
     ]
-    rest = {k: row[k] for k in ("matrix", "values", "op", "tuning_seconds")}
+    rest = {k: row[k] for k in ("matrix", "values", "op", "tuning_seconds", "peer") if row.get(k) is not None}
     return {**rest, "tried": " ".join(map(str, row["tried"])), "statistics": stats, "candidates": lines}
 
 
@@ -305,6 +359,7 @@ def unpacked(row: dict[str, Any]) -> dict[str, Any]:
                 place, number = pair.split(":")
                 stats[name][int(place)] = int(number)
     out: dict[str, Any] = {k: row[k] for k in ("matrix", "values", "op", "tuning_seconds")}
+    out["peer"] = row.get("peer")
     out.update(statistics=stats, plans=[], predicted=[], trial=[], measured=[])
     out["tried"] = [int(i) for i in row["tried"].split()]
     for line in row["candidates"]:

@@ -25,8 +25,11 @@ PER_ROW = (4, 16, 64, 256)
 FILLS = ("whole", "row", "block", "zipf", "power")
 FILLS_A_SIZE = 4
 MOST_NONZEROS = 8_000_000
-KINDS = ("float32", "float32", "ones", "float32", "float64")
-"""Types of the values, in turn over the matrices."""
+KINDS = ("float32", "float32", "ones", "float32", "float64", "ones64")
+"""Types of the values, in turn over the matrices; vectors are float64 for `ones64`, float32 for `ones`."""
+
+ONE_HOT = (1_000_000, 1_000_000, 39, 1.05)
+"""Rows, columns, features of a row and the exponent of Zipf's law of a large one-hot matrix."""
 
 
 class Case(NamedTuple):
@@ -51,6 +54,10 @@ def cases() -> Iterator[Case]:
     for number, (name, make) in enumerate(itertools.chain(published(), generated())):
         kind = KINDS[number % len(KINDS)]
         yield Case(name, kind, lambda make=make, kind=kind, seed=number: with_values(*make(), kind, seed))
+    rows, cols, per_row, _ = ONE_HOT
+    for kind in ("ones", "ones64", "float64"):
+        name = f"one-hot {rows} x {cols}, {per_row} a row"
+        yield Case(name, kind, lambda kind=kind: with_values(*one_hot(), kind, 0))
 
 
 def with_values(row: np.ndarray, col: np.ndarray, shape: tuple[int, int], kind: str, seed: int) -> Rows:
@@ -59,7 +66,7 @@ def with_values(row: np.ndarray, col: np.ndarray, shape: tuple[int, int], kind: 
     row, col = np.divmod(key, shape[1])
     indptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=shape[0]))))
     data = None
-    if kind != "ones":
+    if not kind.startswith("ones"):
         data = np.random.default_rng(seed).standard_normal(len(key), np.float32).astype(kind)
     return Rows(indptr, col.astype(np.int32), data, shape)
 
@@ -96,6 +103,15 @@ def cells(fill: str, rows: int, cols: int, per_row: int) -> tuple[np.ndarray, np
     else:
         col = (draws * cols).astype(np.int64)
     return np.repeat(np.arange(rows), lengths), col, (rows, cols)
+
+
+def one_hot() -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """Return the cells of `ONE_HOT`."""
+    rows, cols, per_row, exponent = ONE_HOT
+    law = np.cumsum(1.0 / np.arange(1, cols + 1) ** exponent)
+    draws = np.random.default_rng(0).random(rows * per_row)
+    col = np.searchsorted(law / law[-1], draws).clip(0, cols - 1)
+    return np.repeat(np.arange(rows), per_row), col, (rows, cols)
 
 
 def published() -> Iterator[tuple[str, Callable[[], tuple]]]:

@@ -56,7 +56,7 @@ def build_parser() -> CommandParser:
     """Build the parser."""
     import argparse
 
-    from bmrm.cli.parsing import CommandParser, integer, positive, real
+    from bmrm.cli.parsing import CommandParser, device, integer, positive, real
 
     parser = CommandParser(
         PROGRAM,
@@ -84,6 +84,7 @@ def build_parser() -> CommandParser:
         max_iter=None,
         max_time=float("inf"),
         method="auto",
+        device="auto",
         output=None,
         plot=None,
         threads=None,
@@ -117,6 +118,9 @@ def build_parser() -> CommandParser:
     parser.add_argument("--max-iter", type=integer(1), metavar="N", help="limit on iterations")
     parser.add_argument("--max-time", type=positive, metavar="S", help="limit on seconds")
     parser.add_argument("--method", choices=["auto", "power", "anderson"], help="iteration (default: auto)")
+    parser.add_argument(
+        "--device", type=device, metavar="auto|cpu|cuda|cuda:N", help="where to compute (default: auto)"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write all scores: .tsv, .npz or .parquet")
     parser.add_argument("--plot", metavar="FILE", help="pagerank, hits: draw scores by rank and by in-degree")
     parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
@@ -259,7 +263,7 @@ def _progress(options: argparse.Namespace) -> tuple[ProgressLine, Callable[[Prog
 
 
 def _limits(options: argparse.Namespace) -> dict[str, Any]:
-    found = {"tol": options.tol, "max_time": options.max_time}
+    found = {"tol": options.tol, "max_time": options.max_time, "device": options.device}
     return found if options.max_iter is None else found | {"max_iter": options.max_iter}
 
 

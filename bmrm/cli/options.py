@@ -12,9 +12,8 @@ import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
-from bmrm.base.suggestions import did_you_mean, nearest
 from bmrm.cli.exits import TRAIN_MEANINGS, epilog
-from bmrm.cli.parsing import CommandParser, integer, is_number, positive, real
+from bmrm.cli.parsing import CommandParser, device, integer, is_number, positive, real
 from bmrm.cli.solver_types import SOLVER_TYPES, translate
 from bmrm.errors import ParameterError
 
@@ -411,7 +410,7 @@ def build_parser() -> CommandParser:
     _add(data, "--n-features", type=integer(1), metavar="N", help="number of features (default: as found)")
     _add(data, "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0")
     _add(data, "--cache", action=argparse.BooleanOptionalAction, help="keep a binary copy next to the text")
-    _add(data, "--device", type=_device, metavar="auto|cpu|cuda|cuda:N", help="where to train")
+    _add(data, "--device", type=device, metavar="auto|cpu|cuda|cuda:N", help="where to train")
     _add(
         data,
         "--gpu-mem",
@@ -511,17 +510,6 @@ def _gpu_mem(text: str) -> int | None:
         raise argparse.ArgumentTypeError(
             f"found {text}, expected bytes, or a size such as 8G or 500M"
         ) from None
-
-
-_DEVICES = ("auto", "cpu", "cuda")
-
-
-def _device(text: str) -> str:
-    if text not in _DEVICES and not re.fullmatch(r"cuda:[0-9]+", text):
-        near = [] if text.startswith("cuda:") else nearest(text, _DEVICES)
-        hint = did_you_mean(near) or f", expected {', '.join(_DEVICES)} or cuda:N"
-        raise argparse.ArgumentTypeError(f"found {text}{hint}")
-    return text
 
 
 def _cuts(text: str) -> int | str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -206,3 +207,15 @@ def integer(minimum: int) -> Callable[[str], int]:
 
 
 positive = real("a positive number", lambda value: value > 0)
+
+
+_DEVICES = ("auto", "cpu", "cuda")
+
+
+def device(text: str) -> str:
+    """Read the name of a device."""
+    if text not in _DEVICES and not re.fullmatch(r"cuda:[0-9]+", text):
+        near = [] if text.startswith("cuda:") else nearest(text, _DEVICES)
+        hint = did_you_mean(near) or f", expected {', '.join(_DEVICES)} or cuda:N"
+        raise argparse.ArgumentTypeError(f"found {text}{hint}")
+    return text

@@ -197,7 +197,8 @@ class FixedPoint:
     def _take_light_step(self) -> None:
         slots, factors = self._next_point()
         mixed, into = self._free_slots()
-        residual = self.walk.light_step(slots, factors, mixed, into)
+        likely = self._is_plain_likely()
+        residual = self.walk.light_step(slots, factors, mixed, into, plain_next=likely)
         self._was_plain = factors is None
         self._count_step(into, slots[0] if self._was_plain else mixed)
         self._before, self._residual = self._residual, residual
@@ -210,6 +211,17 @@ class FixedPoint:
             shrinks = residual[self._columns] <= SLOW_CONTRACTION * self._before[self._columns]
             self._mixing = not bool(shrinks.all())
         self._watch_limits(self._bound(residual, self._rounding))
+
+    def _is_plain_likely(self) -> bool:
+        """Whether the step after this one will be light and plain if the residual shrinks as before."""
+        if self._mixing and self._steps_to_mixture <= 1:
+            return False
+        shrinks = np.divide(
+            self._residual, self._before, out=np.ones_like(self._residual), where=self._before > 0
+        )
+        expected = self._residual * np.minimum(shrinks, 1.0)
+        due = np.maximum(self._goal_of_phase, READY_SHARE * self.goal.tol * (1.0 - self.damping))
+        return bool((expected > due)[self._columns].any())
 
     def _count_step(self, into: int, point: int | None) -> None:
         self.n_products += len(self._active)

@@ -26,7 +26,7 @@ from bmrm.base.interrupts import interruptible
 from bmrm.base.vectors import Vector
 from bmrm.errors import ParameterError
 from bmrm.graph.backends.base import Pair
-from bmrm.graph.backends.choose import pair_of
+from bmrm.graph.backends.choose import check_device, pair_of
 from bmrm.graph.components import has_unique_leader
 from bmrm.graph.graph import Graph
 from bmrm.graph.page_rank import require_room, uses_weights
@@ -48,6 +48,7 @@ def hits(
     tol: float = 1e-8,
     max_iter: int = 500,
     max_time: float = math.inf,
+    device: str = "auto",
 ) -> Hits:
     """Compute hubs and authorities.
 
@@ -63,6 +64,8 @@ def hits(
         Steps of the Golub-Kahan process; each takes a product with A and one with its transpose.
     max_time : float, default inf
         Seconds.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        As in `pagerank`.
 
     Returns
     -------
@@ -73,6 +76,8 @@ def hits(
     ------
     ParameterError
         If an option is out of range.
+    DeviceMemoryError, BmrmError
+        As in `pagerank`.
     Interrupted
         For Ctrl-C; its ``result`` is what was found so far.
 
@@ -93,6 +98,7 @@ def hits(
     with peers.guarded():
         with peers.together():
             _check_limits(tol, max_iter, max_time)
+            check_device(device, graph)
             weighs = uses_weights(weighted, graph)
         peers.check_alike({"weighted": weighs, "tol": tol, "max_iter": max_iter})
         if not has_edges(graph, weighs):
@@ -100,7 +106,7 @@ def hits(
             alone = graph.n_nodes <= 1
             return Hits(even, even, graph.labels, 0.0, 0.0, 0.0, 0.0, "converged", 0, 0, 0.0, lambda: alone)
         require_room(graph, "HITS")
-        pair = pair_of(graph, weighs)
+        pair = pair_of(graph, weighs, device)
         found = golub_kahan(pair, tol, max_iter, began + max_time)
         hubs, authorities = (_positive(pair.to_host(vector)) for vector in (found.hubs, found.authorities))
         residual = _residual(pair, found)

@@ -13,7 +13,7 @@ from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import interruptible
 from bmrm.errors import ParameterError
 from bmrm.graph.backends.base import Restarts
-from bmrm.graph.backends.choose import transitions_of
+from bmrm.graph.backends.choose import check_device, transitions_of
 from bmrm.graph.fixed_point import Callback, FixedPoint, Goal
 from bmrm.graph.graph import Graph
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
@@ -41,6 +41,7 @@ def pagerank(
     max_iter: int = 1000,
     max_time: float = math.inf,
     method: str = "auto",
+    device: str = "auto",
     callback: Callback | None = None,
 ) -> Ranking:
     """Compute PageRank, ``x = d (P' x + m u) + (1 - d) v``, to an error that is proven.
@@ -74,6 +75,8 @@ def pagerank(
         Seconds.
     method : {"auto", "power", "anderson"}, default "auto"
         Plain steps, Anderson's acceleration, or that as soon as plain steps prove slow.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        "auto" uses a GPU if there is one and the graph is large enough for it.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true return value ends with status "interrupted".
 
@@ -86,6 +89,10 @@ def pagerank(
     ------
     ParameterError
         If an option is out of range or a vector does not fit the graph.
+    DeviceMemoryError
+        If the graph does not fit on the GPU that ``device`` names.
+    BmrmError
+        If there is no such GPU.
     Interrupted
         For Ctrl-C; its ``result`` is the ranking so far.
 
@@ -105,6 +112,7 @@ def pagerank(
     peers = graph.peers
     with peers.guarded():
         with peers.together():
+            check_device(device, graph)
             goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
             v = restart_vector("personalization", personalization, graph, missing)
             u = restart_vector("dangling", dangling, graph, missing)
@@ -126,7 +134,7 @@ def pagerank(
         if graph.n_nodes == 0:
             return Ranking(np.zeros(0), graph.labels, 0.0, 0.0, "converged", 0, 0, 0.0, 0.0)
         require_room(graph, "pagerank")
-        walk = transitions_of(graph, weighs).walk(
+        walk = transitions_of(graph, weighs, device).walk(
             damping, Restarts(vector=v, dangling=u, relative_error=SHARE_ERROR)
         )
         run = FixedPoint(walk, damping, goal, lambda at, slot, columns, _: at.scores(slot, columns), first)

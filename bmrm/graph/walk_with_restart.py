@@ -15,7 +15,7 @@ from bmrm.base.interrupts import interruptible
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import ParameterError
 from bmrm.graph.backends.base import Restarts, Transitions, Walk
-from bmrm.graph.backends.choose import transitions_of
+from bmrm.graph.backends.choose import check_device, transitions_of
 from bmrm.graph.fixed_point import Callback, Collect, FixedPoint, Goal, Outcome
 from bmrm.graph.graph import Graph
 from bmrm.graph.page_rank import make_goal, require_room, uses_weights
@@ -46,6 +46,7 @@ def random_walk(
     max_iter: int = 1000,
     max_time: float = math.inf,
     method: str = "auto",
+    device: str = "auto",
     callback: Callback | None = None,
 ) -> Walks:
     """Compute random walks with restart: the share of its time that a walk from a query spends at each node.
@@ -69,7 +70,7 @@ def random_walk(
         Number of queries per read of the matrix, 1 to 32. Default: up to 16.
     dangling : dict or array_like, optional
         Where dangling nodes send their share. Default: back to the query.
-    weighted, tol, missing, max_iter, max_time, method, callback
+    weighted, tol, missing, max_iter, max_time, method, device, callback
         As in `pagerank`; ``tol`` and ``max_iter`` hold for each query.
 
     Returns
@@ -81,6 +82,8 @@ def random_walk(
     ------
     ParameterError
         If an option is out of range or a query is no node.
+    DeviceMemoryError, BmrmError
+        As in `pagerank`.
     Interrupted
         For Ctrl-C; its ``result`` is what was found so far.
 
@@ -101,6 +104,7 @@ def random_walk(
     peers, wanted = graph.peers, as_queries(queries)
     with peers.guarded():
         with peers.together():
+            check_device(device, graph)
             goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
             both_ways = arguments.flag("undirected", undirected)
             size = DEFAULT_BATCH if batch is None else arguments.integer("batch", batch)
@@ -125,8 +129,9 @@ def random_walk(
         )
         graph = graph.undirected() if both_ways else graph
         require_room(graph, "random walks", min(size, len(starts)))
+        transitions = transitions_of(graph, weighs and graph.weighted, device, min(size, len(starts)))
         outcomes, everything, n_products = _run_in_batches(
-            transitions_of(graph, weighs and graph.weighted), starts, u, size, damping, goal, began + max_time
+            transitions, starts, u, size, damping, goal, began + max_time
         )
     return _gather(outcomes, everything, wanted, graph, top, n_products, time.perf_counter() - began)
 

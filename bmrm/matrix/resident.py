@@ -222,7 +222,7 @@ def _on_gpu(
     options = {"dtype": dtype, "threads": threads, "device": number}
     options |= {"memory_limit": limit, "spare": plan.spare, "finite": True}
     if isinstance(X, Csr):
-        matrix = _build_with_known_plans(cuda, X, dtype, name, options)
+        matrix = build_with_known_plans(cuda, X, dtype, name, options)
     else:
         matrix = cuda.Matrix.from_dense(X, **options)
     return PlacedMatrix(
@@ -230,14 +230,18 @@ def _on_gpu(
     )
 
 
-def _build_with_known_plans(
+def build_with_known_plans(
     cuda: ModuleType, X: Csr, dtype: np.dtype[Any], name: str, options: dict[str, Any]
 ) -> _cuda.Matrix:
     """Build X on a GPU with the kernels that were chosen when the same X was first there, if any.
 
+    ``name`` is that of the GPU, ``options`` are those of `bmrm.matrix._cuda.Matrix`, which have
+    ``memory_limit``.
+
     Kernels sum in different orders, and timings decide between kernels of similar speed. Without remembering
     the choice, results would differ in their last bits from run to run. A memory limit is part of the key,
-    since an X split into blocks of rows gets other kernels than a whole one.
+    since an X split into blocks of rows gets other kernels than a whole one, and so is whether there is a
+    transpose, which has a plan of its own.
     """
 
     def build(**choice: Any) -> _cuda.Matrix:
@@ -247,7 +251,8 @@ def _build_with_known_plans(
     def planned(plans: device_cache.Plans) -> _cuda.Matrix:
         return build(plan=tuple(cuda.Plan(**plan) for plan in plans))
 
-    key = fingerprint(X, dtype, options["memory_limit"])
+    one_way = options.get("transpose") is False
+    key = fingerprint(X, dtype, options["memory_limit"]) + ("-one-way" if one_way else "")
     picked = device_cache.find_plans(name, key)
     if picked is not None:
         try:
@@ -257,7 +262,8 @@ def _build_with_known_plans(
     matrix = build()
     report = matrix.report()
     normal, transposed = (
-        report[op]["candidates"][report[op]["chosen"]]["plan"] for op in ("normal", "transposed")
+        report[op]["candidates"][report[op]["chosen"]]["plan"]
+        for op in ("normal", "normal" if one_way else "transposed")
     )
     saved = device_cache.save_plans(name, key, (normal, transposed), picked)
     if saved != (normal, transposed):  # another process has saved its own choice meanwhile

@@ -108,6 +108,35 @@ class Split : public RowsProduct {
             second(carry<T>, share_row_.data(), shares_, carried, static_cast<T*>(y));
         });
     }
+    bool apply_columns(const void* x, void* y, int columns, Array<unsigned char>& partial) override {
+        const int64_t warps = divided(a_.nnz, kPieceNonzeros), bytes = coding_.vector_bytes();
+        reserve(memory_, partial, 2 * warps * columns * bytes);
+        BB_CHECK(cudaMemsetAsync(y, 0, size_t(a_.rows * columns * bytes), memory_.stream));
+        const NextLaunch launch(unsigned(divided(warps, tuning::kPlainThreads / 32)), tuning::kPlainThreads,
+                                0, memory_.stream, false);
+        with_values(coding_.type, coding_.coding, [&](auto kind) {
+            using T = typename decltype(kind)::T;
+            constexpr int CODING = decltype(kind)::CODING;
+            const auto multiply = [&](auto kernel) {
+                launch(kernel, a_.ptr.data(), a_.col.data(), a_.values.data(), coding_.dictionary.data(),
+                       a_.rows, a_.nnz, share_row_.data(), static_cast<const T*>(x), columns,
+                       static_cast<T*>(y), reinterpret_cast<T*>(partial.data()));
+            };
+            if (columns == 2)
+                multiply(split_columns<T, CODING, 2>);
+            else if (columns <= 4)
+                multiply(split_columns<T, CODING, 4>);
+            else if (columns <= 8)
+                multiply(split_columns<T, CODING, 8>);
+            else if (columns <= 16)
+                multiply(split_columns<T, CODING, 16>);
+            else
+                multiply(split_columns<T, CODING, 32>);
+            launch(add_pieces<T>, a_.ptr.data(), a_.rows, a_.nnz, share_row_.data(),
+                   reinterpret_cast<const T*>(partial.data()), columns, static_cast<T*>(y));
+        });
+        return true;
+    }
 
   private:
     const int64_t shares_;

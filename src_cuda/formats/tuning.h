@@ -16,7 +16,8 @@
     FORMAT(BB_SLICED, sliced)   /* slices of rows of similar length; inputs from global memory */          \
     FORMAT(BB_TILED, tiled)     /* slices within tiles of `tile` columns; inputs in shared memory */       \
     FORMAT(BB_HOT, hot)         /* columns by popularity: `tiles` tiles in shared memory, then the rest */ \
-    FORMAT(BB_BINNED, binned)   /* tiles of `tile` columns, then regions of as many products */
+    FORMAT(BB_BINNED, binned)   /* tiles of `tile` columns, then regions of as many products */            \
+    FORMAT(BB_MIXED, mixed)     /* long rows in tiles of `tile` columns, the others gathered */
 // And those of X as a whole, which serve both operators: matrix/row_block.cu builds them.
 #define BMRM_FORMATS(FORMAT)                    \
     BMRM_OPERATOR_FORMATS(FORMAT)               \
@@ -80,6 +81,9 @@ constexpr int64_t kTileGrain = 32;         // columns of a tile are a multiple o
 constexpr int64_t kBinnedGrain = 512;      // ... in BB_BINNED, where half as many products lie together
 constexpr double kMaxFragments = 0.7;      // fragments per nonzero above which tiles are not tried
 constexpr double kMinHot = 0.1;            // share of the nonzeros that hot tiles must hold
+constexpr int64_t kLongFragment = 8;       // nonzeros per tile of a row in tiles, BB_MIXED
+constexpr double kMinLong = 0.15;          // share of the nonzeros that such rows must hold
+constexpr double kMaxLong = 0.98;          // ... above which BB_TILED does as well
 
 // --- trials.  The unit of the budget is one product of the best predicted plan.
 constexpr double kWorthTiming = 1.8;    // plans predicted slower than this, times the best, are not timed

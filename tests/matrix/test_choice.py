@@ -427,6 +427,30 @@ def recorded(choice_gpu, slower):
     }  # fmt: skip
 
 
+def test_long_rows_are_offered_tiles_of_their_own():
+    """X' r of one-hot features, of which a few are popular and inputs are many."""
+    rng = np.random.default_rng(0)
+    features, examples = 200_000, 400_000
+    lengths = (
+        np.maximum(1, 1.2e6 / np.arange(1, features + 1) ** 1.05).astype(np.int64).clip(1, examples // 2)
+    )
+    indptr = np.concatenate(([0], np.cumsum(lengths)))
+    indices = rng.integers(0, examples, indptr[-1]).astype(np.int32)
+    stats = cuda.statistics(indptr, indices, (features, examples), value_bytes=0, vector_bytes=8)
+    plans = [plan for plan in cuda.candidates(H200, stats) if plan.kernel == "mixed"]
+    assert plans
+    seconds = {plan: cuda.predict(H200, CONSTANTS, stats, plan) for plan in cuda.candidates(H200, stats)}
+    assert all(1e-6 < seconds[plan] < 1e-2 for plan in plans)
+    # What gathers all inputs takes longer.
+    gathered = min(value for plan, value in seconds.items() if plan.kernel in ("sliced", "split", "subwarp"))
+    assert min(seconds[plan] for plan in plans) < gathered
+    alike = cuda.statistics(
+        np.arange(0, 8_000_001, 40), rng.integers(0, examples, 8_000_000).astype(np.int32),
+        (200_000, examples), value_bytes=0, vector_bytes=8,
+    )  # fmt: skip
+    assert not [plan for plan in cuda.candidates(H200, alike) if plan.kernel == "mixed"]
+
+
 def test_the_benchmark_reports_the_loss_of_a_wrong_prediction(choice_gpu, capsys):
     row = recorded(choice_gpu, None)
     best, second = row["tried"][:2]
@@ -465,12 +489,12 @@ def test_results_are_read_back_and_predicted_again(choice_gpu, tmp_path, monkeyp
 class OnNoDevice:
     """A matrix whose products take as long as predicted; it refuses the narrow format."""
 
-    def __init__(self, indptr, indices, data, shape, *, tune="best", plan=None, transpose=True):
+    def __init__(self, indptr, indices, data, shape, *, dtype=None, tune="best", plan=None, transpose=True):
         row = np.repeat(np.arange(shape[0]), np.diff(indptr))
         order = np.argsort(indices, kind="stable")
         ends = np.concatenate(([0], np.cumsum(np.bincount(indices, minlength=shape[1]))))
         value_bytes = 0 if data is None else data.itemsize
-        sizes = {"value_bytes": value_bytes, "vector_bytes": value_bytes or 4}
+        sizes = {"value_bytes": value_bytes, "vector_bytes": value_bytes or np.dtype(dtype or "f4").itemsize}
         self.stats = {
             "normal": cuda.statistics(indptr, indices, shape, **sizes),
             "transposed": cuda.statistics(ends, row[order].astype(np.int32), shape[::-1], **sizes),
@@ -507,15 +531,16 @@ def test_the_benchmark_measures_both_products_of_each_matrix(choice_gpu, monkeyp
     monkeypatch.setattr(choice_gpu, "_cuda", Backend)
     named = importlib.import_module("benchmarks.gpu.choice_matrices").generated()
     wanted = next(name for name, _ in named if name.endswith(" 2000 x 300, 16 a row"))
-    rows = list(choice_gpu.measure(choice_gpu.made(wanted), 60))
+    rows = list(choice_gpu.measure(choice_gpu.made(wanted), 60, None))
     assert [(row["matrix"], row["op"]) for row in rows] == [(wanted, "normal"), (wanted, "transposed")]
     for row in rows:
         kernels = [plan.kernel for plan in row["plans"]]
         assert [m is None for m in row["measured"]] == [kernel == "narrow" for kernel in kernels]
         assert row["tuning_seconds"] == pytest.approx(2e-3)
+        assert row["peer"] is None
     figures = choice_gpu.summarise(rows, verbose=False)["figures"]
     assert figures["predicted worst"] == 0
-    assert list(choice_gpu.measure(choice_gpu.made(wanted), -1)) == []
+    assert list(choice_gpu.measure(choice_gpu.made(wanted), -1, None)) == []
     assert f"out of time before {wanted}" in capsys.readouterr().out
 
 

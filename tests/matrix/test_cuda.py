@@ -172,6 +172,46 @@ def test_values_that_are_not_finite_stay_in_their_places():
         np.testing.assert_array_equal(X.rmatvec(np.ones(4)), [np.nan, np.inf, 5.0])
 
 
+def rows_of_two_kinds(rng, kind, dtype):
+    """Short rows and, among them, some of hundreds and thousands of nonzeros; the last ones are empty."""
+    m, d = 3000, 6000
+    lengths = rng.integers(0, 6, m)
+    lengths[rng.choice(m - 50, 40, replace=False)] = rng.integers(300, 4000, 40)
+    lengths[-20:] = 0
+    indices = np.concatenate([np.sort(rng.choice(d, count, replace=False)) for count in lengths])
+    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    return indptr, indices.astype(np.int32), values(rng, len(indices), kind, dtype), (m, d)
+
+
+@gpu
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tile", [200, 1000])
+def test_long_rows_in_tiles(tile, kind, dtype):
+    rng = np.random.default_rng(tile)
+    arrays = rows_of_two_kinds(rng, kind, dtype)
+    X = Matrix(*arrays, plan=(Plan("mixed", cap=16, tile=tile), Plan("split")))
+    check(X, reference(*arrays), rng)
+    assert X.report()["normal"]["candidates"][0]["plan"]["kernel"] == "mixed"
+
+
+@gpu
+def test_the_mixed_plan_is_refused_if_all_rows_are_alike():
+    arrays = random_csr(np.random.default_rng(1), 500, 5000, 2000)
+    with pytest.raises(ParameterError, match="plan: no rows are long"):
+        Matrix(*arrays, plan=(Plan("mixed", cap=16, tile=1000), Plan("split")))
+
+
+@gpu
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_vectors_whatever_the_rows(kind, dtype):
+    rng = np.random.default_rng(2)
+    arrays = rows_of_two_kinds(rng, kind, dtype)
+    for columns in (2, 3, 8, 9, 32):
+        check(Matrix(*arrays, plan=Plan("split")), reference(*arrays), rng, columns)
+
+
 @gpu
 def test_the_narrow_plan_is_refused_if_it_does_not_apply():
     rng = np.random.default_rng(2)

@@ -1,1 +1,1 @@
-"""Where walks run: the protocol of a backend, and the backend on the CPU."""
+"""Where walks run: the protocol of a backend, and the backends on the CPU and on a GPU."""

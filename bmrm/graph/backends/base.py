@@ -59,8 +59,9 @@ class Walk(Protocol):
 
     columns: int
 
-    norm_error: float
-    """Bound of the relative error of the norm of a residual of an exact step."""
+    @property
+    def norm_error(self) -> float:
+        """Bound of the relative error of the norm of a residual of an exact step."""
 
     @property
     def signal_mode(self) -> str:
@@ -75,7 +76,15 @@ class Walk(Protocol):
         A start of one walk, in the order of the labels, becomes the base, for an exact step from the slot.
         """
 
-    def light_step(self, slots: Sequence[int], factors: Vector | None, mixed: int, into: int) -> Vector:
+    def light_step(
+        self,
+        slots: Sequence[int],
+        factors: Vector | None,
+        mixed: int,
+        into: int,
+        *,
+        plain_next: bool = False,
+    ) -> Vector:
         """Compute T of a mixture x of images in float32; return the l1 norm of ``T(x) - x``, per walk.
 
         Parameters
@@ -88,6 +97,9 @@ class Walk(Protocol):
             Slot for the mixture.
         into : int
             Slot for T(x).
+        plain_next : bool, default False
+            Whether the next step is likely to be a light one from this image alone: a device may begin it
+            before it is asked for.
         """
 
     def exact_step(self, slot: int, into: int) -> Vector:

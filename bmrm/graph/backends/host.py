@@ -72,6 +72,43 @@ ENOUGH_LEFT = 0.7
 (Daniel, Gragg, Kaufman, Stewart, Math. Comp. 30 (1976) 772)."""
 
 
+def transition_values(graph: Graph, weighted: bool) -> tuple[Vector | None, Vector]:
+    """Return the values of P' by target, None if they are 1, and the factors of what nodes send.
+
+    Of a shard these are those of its edges and of its nodes.
+    """
+    starts, sources, weights = graph.edges_by_target
+    if not weighted or weights is None:
+        degree = graph.count_out_edges()[graph.own]
+        return None, np.divide(1.0, degree, out=np.zeros(len(starts) - 1), where=degree > 0)
+    sums = graph.out_strength()
+    with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+        shares = weights / sums[sources]
+    return np.where(sums[sources] > 0, shares, 0.0), (sums[graph.own] > 0).astype(np.float64)
+
+
+def bound_rounding(
+    found: Sequence[Vector],
+    n: int,
+    damping: float,
+    relative_error: float,
+    sum_additions: float,
+    product_roundings: float = PRODUCT_ROUNDINGS,
+) -> Vector:
+    """Bound the rounding of an exact step.
+
+    ``found`` has the sums of the step: the l1 norm of the residual, the sum of T(x), that of T(x) times the
+    additions of each row, the sum of x, and that of x over the dangling nodes. ``relative_error`` is that of
+    the restart vectors, ``sum_additions`` the additions of a sum over the nodes.
+    """
+    residual, total, counted, mass, lost = found
+    restarts = relative_error / UNIT + RESTART_ROUNDINGS + sum_additions
+    units = counted + (MORE_ADDITIONS + 1) * total + product_roundings * damping * mass
+    units += restarts * ((1.0 - damping) + damping * lost)
+    image = HIGHER_ORDER * UNIT * units + TINY
+    return np.asarray(image + HIGHER_ORDER * LIGHT_UNIT * residual + n * LIGHT_TINY)
+
+
 class HostTransitions:
     """P' of a graph in main memory.
 
@@ -83,17 +120,9 @@ class HostTransitions:
     """
 
     def __init__(self, graph: Graph, weighted: bool) -> None:
-        starts, sources, weights = graph.edges_by_target
+        starts, sources, _ = graph.edges_by_target
         self.graph, self.n, self.n_own = graph, graph.n_nodes, len(starts) - 1
-        if weighted and weights is not None:
-            sums = graph.out_strength()
-            self.scale = (sums[graph.own] > 0).astype(np.float64)
-            with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
-                shares = weights / sums[sources]
-            values: Vector | None = np.where(sums[sources] > 0, shares, 0.0)
-        else:
-            values, degree = None, graph.count_out_edges()[graph.own]
-            self.scale = np.divide(1.0, degree, out=np.zeros(self.n_own), where=degree > 0)
+        values, self.scale = transition_values(graph, weighted)
         self.edges = _graph.Edges(starts, sources, values, graph.threads, n_sources=self.n)
         self._spare: list[NDArray[Any]] = []
 
@@ -196,7 +225,15 @@ class HostWalk:
             self._images[slot] = self._take()
         return self._images[slot]
 
-    def light_step(self, slots: Sequence[int], factors: Vector | None, mixed: int, into: int) -> Vector:
+    def light_step(
+        self,
+        slots: Sequence[int],
+        factors: Vector | None,
+        mixed: int,
+        into: int,
+        *,
+        plain_next: bool = False,
+    ) -> Vector:
         images = [self._images[slot] for slot in slots]
         point = images[0] if factors is None else self._writeable(mixed)
         if factors is not None or self._sent != slots[0]:
@@ -256,16 +293,10 @@ class HostWalk:
         return np.ascontiguousarray(found[:, :, : self.columns])
 
     def rounding(self) -> Vector:
-        residual, total, counted, mass, lost = self._found
-        d = self._damping
-        restarts = self._restarts.relative_error / UNIT + RESTART_ROUNDINGS
-        restarts += self._additions_per_sum
         # Besides, each process has its own sum of the weights of a node's edges.
         product = PRODUCT_ROUNDINGS + self._peers.size - 1
-        units = counted + (MORE_ADDITIONS + 1) * total + product * d * mass
-        units += restarts * ((1.0 - d) + d * lost)
-        image = HIGHER_ORDER * UNIT * units + TINY
-        return np.asarray(image + HIGHER_ORDER * LIGHT_UNIT * residual + self._transitions.n * LIGHT_TINY)
+        error, n = self._restarts.relative_error, self._transitions.n
+        return bound_rounding(list(self._found), n, self._damping, error, self._additions_per_sum, product)
 
     @property
     def norm_error(self) -> float:

@@ -2,7 +2,7 @@
 //
 // The inputs of a nonzero are a short row of X, so gathers are whole sectors and shared memory has nothing to
 // gain. On slices, a thread keeps one sum per column; on compressed rows, a thread computes one column of one
-// row.
+// row, or, for the plan `split`, of an equal share of nonzeros whatever the rows.
 #pragma once
 #include "formats/kernels/sliced.cuh"
 
@@ -77,6 +77,112 @@ __global__ void __launch_bounds__(256)
     for (uint32_t k = slot[nth]; k < slot[nth + 1]; k++)
         sum += double(partial[int64_t(k) * columns + i % columns]);
     y[int64_t(row[nth]) * columns + i % columns] = T(sum);
+}
+
+constexpr int kPieceNonzeros = 256;  // of a warp
+
+// Returns the last of the rows from `low` to `high` that begins at or before a nonzero.
+__device__ __forceinline__ int64_t row_of(const int64_t* __restrict__ ptr, int64_t low, int64_t high,
+                                          int64_t nonzero) {
+    while (low < high) {
+        const int64_t middle = (low + high + 1) / 2;
+        if (ptr[middle] <= nonzero)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+// The nonzeros of a warp, and the rows of the share among which theirs are (split_rows in rows.cuh).
+struct Piece {
+    int64_t begin, end, first_row, last_row;
+
+    __device__ __forceinline__ Piece(int64_t warp, int64_t rows, int64_t nnz,
+                                     const int64_t* __restrict__ share_row)
+        : begin(warp * kPieceNonzeros), end(min(begin + kPieceNonzeros, nnz)) {
+        const int64_t share = begin / tuning::kSplitNonzeros;
+        first_row = share_row[share];
+        last_row = min(share_row[share + 1], rows - 1);
+    }
+};
+
+// A warp adds up the rows of its piece: WIDTH threads have the columns of a nonzero, and take turns with
+// those of the next ones.  The sum of a row that is cut goes to `pieces`: two for each warp, that of a row
+// which began before and that of one which goes on.  Rows without nonzeros are left as they are.
+template <class T, int CODING, int WIDTH>
+__global__ void __launch_bounds__(tuning::kPlainThreads)
+    split_columns(const int64_t* __restrict__ ptr, const uint32_t* __restrict__ col,
+                  const void* __restrict__ data, const void* __restrict__ dictionary, int64_t rows,
+                  int64_t nnz, const int64_t* __restrict__ share_row, const T* __restrict__ x, int columns,
+                  T* __restrict__ y, T* __restrict__ pieces) {
+    constexpr int AT_ONCE = 32 / WIDTH;
+    const int lane = int(threadIdx.x) % 32, column = lane % WIDTH, turn = lane / WIDTH;
+    const int64_t warp = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+    if (warp * kPieceNonzeros >= nnz) return;
+    const Piece piece(warp, rows, nnz, share_row);
+    const Elements<T, CODING, uint32_t, ONCE> e(col, data, uint64_t(piece.begin), uint64_t(piece.begin),
+                                                static_cast<const T*>(dictionary));
+    int64_t row = row_of(ptr, piece.first_row, piece.last_row, piece.begin), row_end = ptr[row + 1];
+    T sum = T(0);
+    const auto put = [&] {
+        T total = sum;
+#pragma unroll
+        for (int apart = 16; apart >= WIDTH; apart /= 2) total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
+        sum = T(0);
+        if (turn != 0 || column >= columns) return;
+        const bool began = ptr[row] >= piece.begin;
+        if (began && row_end <= piece.end)
+            y[row * columns + column] = total;
+        else
+            pieces[(2 * warp + (began ? 1 : 0)) * columns + column] = total;
+    };
+    for (int64_t chunk = piece.begin; chunk < piece.end; chunk += 32) {
+        const int64_t stop = min(chunk + 32, piece.end), mine = chunk + lane - piece.begin;
+        uint32_t my_col = 0;
+        T my_value = T(1);
+        if (chunk + lane < stop) {
+            my_col = e.one_index(int(mine));
+            if constexpr (CODING != BB_ONES) my_value = e.value(e.one_value(int(mine)));
+        }
+        for (int64_t at = chunk; at < stop;) {
+            const int64_t until = min(row_end, stop);
+#pragma unroll 4
+            for (int64_t i = at; i < until; i += AT_ONCE) {
+                const int from = int(i - chunk) + turn;
+                const uint32_t c = __shfl_sync(0xFFFFFFFFu, my_col, from & 31);
+                T value = T(1);
+                if constexpr (CODING != BB_ONES) value = __shfl_sync(0xFFFFFFFFu, my_value, from & 31);
+                if (i + turn < until && column < columns)
+                    sum += value * __ldg(x + int64_t(c) * columns + column);
+            }
+            at = until;
+            if (at < row_end) break;
+            put();
+            if (at == piece.end) return;
+            while (row_end == at) row_end = ptr[++row + 1];
+        }
+    }
+    put();
+}
+
+// Adds up the pieces of each row that is cut, in order: the warp in which it begins does.
+template <class T>
+__global__ void __launch_bounds__(tuning::kPlainThreads)
+    add_pieces(const int64_t* __restrict__ ptr, int64_t rows, int64_t nnz,
+               const int64_t* __restrict__ share_row, const T* __restrict__ pieces, int columns,
+               T* __restrict__ y) {
+    const int column = int(threadIdx.x) % 32;
+    const int64_t warp = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+    if (warp * kPieceNonzeros >= nnz) return;
+    const Piece piece(warp, rows, nnz, share_row);
+    const int64_t row = row_of(ptr, piece.first_row, piece.last_row, piece.end - 1);
+    if (ptr[row] < piece.begin || ptr[row + 1] <= piece.end || column >= columns) return;
+    const int64_t last = (ptr[row + 1] - 1) / kPieceNonzeros;
+    double sum = double(pieces[(2 * warp + 1) * columns + column]);
+#pragma unroll 8
+    for (int64_t w = warp + 1; w <= last; w++) sum += double(pieces[2 * w * columns + column]);
+    y[row * columns + column] = T(sum);
 }
 
 template <class T, int CODING>

@@ -1,0 +1,224 @@
+// Vectors of the Golub-Kahan process on the device.  A vector is made orthogonal by classical Gram-Schmidt:
+// all products in one pass, then all multiples in another.  If little is left of it, it is done a second
+// time, which leaves no more than rounding (Giraud, Langou, Rozloznik, van den Eshof, Numer. Math. 101 (2005)
+// 87).
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "api/graph.h"
+#include "graph/kernels/basis.cuh"
+#include "matrix/handle.h"
+#include "runtime/chain.cuh"
+
+using namespace bmrm;
+
+namespace {
+
+// Share of the length that must be left, or it is done a second time (Daniel, Gragg, Kaufman, Stewart, Math.
+// Comp. 30 (1976) 772).
+constexpr double kEnoughLeft = 0.7;
+
+void expect(bool holds, const char* text) {
+    if (!holds) throw Failure(BB_INVALID, text);
+}
+
+// Vectors that are too many repeat the first, from the cache.
+SomeVectors some(const double* const* vectors, int count) {
+    SomeVectors out = {};
+    for (int j = 0; j < kVectorsAtOnce; j++) out.at[j] = vectors[j < count ? j : 0];
+    return out;
+}
+
+template <int VALUE>
+struct Constant {
+    static constexpr int value = VALUE;
+};
+
+// Calls f with the number of vectors that a kernel reads.
+template <class F>
+void with_count(int count, F&& f) {
+    if (count <= 1) return f(Constant<1>());
+    if (count <= 4) return f(Constant<4>());
+    return f(Constant<kVectorsAtOnce>());
+}
+
+}  // namespace
+
+struct bb_basis {
+    explicit bb_basis(bb_matrix* matrix)
+        : matrix(matrix),
+          memory(matrix->memory),
+          n(matrix->rows()),
+          blocks_(pass_blocks(n, 1)),
+          partial_(memory, int64_t(kVectorsAtOnce + 1) * blocks_),
+          factors_(memory, BB_BASIS_VECTORS) {
+        for (Mailbox* box : {&before_, &after_}) box->reserve(kVectorsAtOnce + 1, stream());
+    }
+
+    double* lend() {
+        if (idle_.empty()) {
+            owned_.emplace_back(memory, n);
+            return owned_.back().data();
+        }
+        double* vector = idle_.back();
+        idle_.pop_back();
+        return vector;
+    }
+    void give(double* vector) { idle_.push_back(vector); }
+
+    void fill(double* vector, double value) {
+        const NextLaunch launch(blocks_for(n), 256, 0, stream(), false);
+        launch(fill_vector, vector, value, n);
+    }
+
+    double orthogonalise(const double* from, const double* const* vectors, int count, double* to) {
+        double left = 0;
+        for (int turn = 0; turn < 2; turn++) {
+            const double* source = turn ? to : from;
+            if (count) project_on(source, vectors, count);
+            add_all(source, vectors, count, -1.0, to);
+            left = std::sqrt(after_.wait(stream())[0]);
+            if (!count || left > kEnoughLeft * std::sqrt(before_.wait(stream())[0])) break;
+        }
+        if (left > 0) {
+            const NextLaunch launch(blocks_for(n), 256, 0, stream(), false);
+            launch(divide_vector, to, left, n);
+        }
+        return left;
+    }
+
+    void combine(const double* const* vectors, const double* factors, int count, double* to) {
+        factors_.from_host(factors, count);
+        add_all(nullptr, vectors, count, 1.0, to);
+        BB_CHECK(cudaStreamSynchronize(stream()));  // the caller's factors have been read
+    }
+
+    double distance(const double* vector, double factor, const double* other) {
+        pass()(measure_distance, vector, factor, other, n, partial_.data());
+        finish(1, nullptr, 0, &after_);
+        return std::sqrt(after_.wait(stream())[0]);
+    }
+
+    // Waits for all that was queued: letters may still be on their way.
+    void settle() noexcept { cudaStreamSynchronize(stream()); }
+
+    bb_matrix* const matrix;
+    Memory& memory;
+    const int64_t n;
+
+  private:
+    cudaStream_t stream() const { return memory.stream; }
+    NextLaunch pass() const { return NextLaunch(unsigned(blocks_), kPassThreads, 0, stream(), false); }
+
+    // Adds up the sums of the last pass; as for add_blocks.
+    void finish(int count, double* keep, int keeps, Mailbox* box) {
+        const NextLaunch launch(1u, kFinishThreads, 0, stream(), false);
+        launch(add_blocks, partial_.data(), blocks_, count, keep, keeps, Numbers{},
+               box ? box->next() : Letter{});
+    }
+
+    // Sets the factors to the products with all vectors, and sends the square of `vector`.
+    void project_on(const double* vector, const double* const* vectors, int count) {
+        for (int first = 0; first < count; first += kVectorsAtOnce) {
+            const int used = std::min(count - first, kVectorsAtOnce);
+            with_count(used, [&](auto most) {
+                pass()(project<decltype(most)::value>, some(vectors + first, used), vector, n,
+                       partial_.data());
+            });
+            finish(1 + used, factors_.data() + first, used, first == 0 ? &before_ : nullptr);
+        }
+    }
+
+    // to = from + sign times factors times vectors; sends the square of `to`.
+    void add_all(const double* from, const double* const* vectors, int count, double sign, double* to) {
+        int first = 0;
+        do {
+            const int used = std::min(count - first, kVectorsAtOnce);
+            const SomeVectors group = used ? some(vectors + first, used) : some(&from, 1);
+            const double* source = first ? to : from;
+            with_count(used, [&](auto most) {
+                pass()(add_multiples<decltype(most)::value>, group, factors_.data() + first, used, sign,
+                       source, n, to, partial_.data());
+            });
+            first += kVectorsAtOnce;
+            finish(1, nullptr, 0, first >= count ? &after_ : nullptr);
+        } while (first < count);
+    }
+
+    const int blocks_;
+    Array<double> partial_, factors_;
+    Mailbox before_, after_;
+    std::vector<Array<double>> owned_;
+    std::vector<double*> idle_;
+};
+
+namespace {
+
+template <class Body>
+bb_status on(bb_basis* basis, Body&& body) noexcept {
+    return on_matrix(basis ? basis->matrix : nullptr, [&] { body(*basis); });
+}
+
+}  // namespace
+
+extern "C" {
+
+bb_status bb_basis_create(bb_matrix* matrix, bb_basis** out) {
+    return on_matrix(matrix, [&] {
+        expect(matrix->finished && matrix->rows() == matrix->cols() && matrix->type == BB_FLOAT64,
+               "matrix: expected a square one of float64");
+        *out = new bb_basis(matrix);
+    });
+}
+
+void bb_basis_destroy(bb_basis* basis) {
+    if (!basis) return;
+    on(basis, [&](bb_basis& b) {
+        b.settle();
+        delete &b;
+    });
+}
+
+bb_status bb_basis_lend(bb_basis* basis, double** vector) {
+    return on(basis, [&](bb_basis& b) { *vector = b.lend(); });
+}
+
+void bb_basis_give(bb_basis* basis, double* vector) {
+    on(basis, [&](bb_basis& b) { b.give(vector); });
+}
+
+bb_status bb_basis_fill(bb_basis* basis, double* vector, double value) {
+    return on(basis, [&](bb_basis& b) { b.fill(vector, value); });
+}
+
+bb_status bb_basis_apply(bb_basis* basis, bb_operator op, const double* from, double* to) {
+    return on(basis, [&](bb_basis& b) { b.matrix->apply(op, from, to, 1); });
+}
+
+bb_status bb_basis_orthogonalise(bb_basis* basis, const double* from, const double* const* vectors,
+                                 int32_t count, double* to, double* length) {
+    return on(basis, [&](bb_basis& b) {
+        expect(count >= 0 && count <= BB_BASIS_VECTORS, "vectors: expected at most 64");
+        *length = b.orthogonalise(from, vectors, count, to);
+    });
+}
+
+bb_status bb_basis_combine(bb_basis* basis, const double* const* vectors, const double* factors,
+                           int32_t count, double* to) {
+    return on(basis, [&](bb_basis& b) {
+        expect(count >= 1 && count <= BB_BASIS_VECTORS, "vectors: expected 1 to 64");
+        b.combine(vectors, factors, count, to);
+    });
+}
+
+bb_status bb_basis_distance(bb_basis* basis, const double* vector, double factor, const double* other,
+                            double* length) {
+    return on(basis, [&](bb_basis& b) { *length = b.distance(vector, factor, other); });
+}
+
+bb_status bb_basis_get(bb_basis* basis, const double* vector, double* values) {
+    return on(basis, [&](bb_basis& b) { b.matrix->bridge.fetch(b.memory, BB_FLOAT64, vector, b.n, values); });
+}
+
+}  // extern "C"

@@ -1,0 +1,37 @@
+// What walks on a graph share: the matrix P' in two types, and what is known of each node.
+#pragma once
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "api/graph.h"
+#include "matrix/handle.h"
+#include "runtime/mailbox.h"
+
+namespace bmrm {
+
+// Where walks get their sums: of light steps, in turn, and of all else.
+struct WalkMail {
+    Mailbox steps[2], answers;
+};
+
+}  // namespace bmrm
+
+struct bb_nodes {
+    bb_nodes(bb_matrix* light, bb_matrix* exact, const uint32_t* from_lengths, const double* from_scale,
+             const uint32_t* from_places);
+
+    // Pinned memory is slow to allocate: walks take what others have given back, when nothing is on its way.
+    std::unique_ptr<bmrm::WalkMail> take_mail();
+    void give_mail(std::unique_ptr<bmrm::WalkMail> mail) { idle_mail_.push_back(std::move(mail)); }
+
+    bb_matrix *light, *exact;
+    const int64_t n;
+    bmrm::Array<uint32_t> lengths;
+    bmrm::Array<double> scale;
+    bmrm::Array<float> light_scale;
+    bmrm::Array<uint32_t> places;  // empty if numbers are places
+
+  private:
+    std::vector<std::unique_ptr<bmrm::WalkMail>> idle_mail_;
+};

@@ -1,0 +1,345 @@
+"""Walks on a graph, and the vectors of HITS, on the device: binding of ``src_cuda/api/graph.h``."""
+
+
+def count_walk_additions(int64_t n, int32_t columns):
+    """Return the maximum number of additions that a term of a sum over ``n`` nodes goes through."""
+    return bb_walk_additions(n, columns)
+
+
+def predict_walk_bytes(int64_t n, int32_t columns, int32_t images):
+    """Return the bytes of a walk with at most ``images`` images and points in slots."""
+    return bb_walk_bytes(n, columns, images)
+
+
+cdef class Nodes:
+    """What walks need to know of the nodes of a graph.
+
+    Parameters
+    ----------
+    light, exact : Matrix
+        P' of the graph in float32 and in float64; from now on both work on the stream of ``light``.
+    lengths : ndarray of int, shape (n,)
+        Entries of each row.
+    scale : ndarray of float64, shape (n,)
+        Factor of each node's entry in what it sends; 0 for a dangling node.
+    places : ndarray of int, shape (n,), or None
+        Row of each node; None if they are in the same order.
+    beside : Nodes, optional
+        Others of the same graph, to whose walks those of these may be added; its stream is used.
+    """
+
+    cdef bb_nodes* handle
+    cdef readonly Matrix light, exact
+    cdef readonly int64_t n
+    cdef Nodes beside
+
+    def __cinit__(self, Matrix light, Matrix exact, lengths, scale, places, Nodes beside=None):
+        self.light, self.exact, self.beside, self.n = light, exact, beside, light._m
+        if beside is not None:
+            light.use_stream(beside.light.stream)
+        exact.use_stream(light.stream)
+        lengths = np.require(lengths, np.uint32, ("C", "A"))
+        scale = _input(scale, (self.n,), "scale")
+        if lengths.shape != (self.n,):
+            raise ParameterError(f"lengths: found shape {lengths.shape}, expected {(self.n,)}")
+        cdef const uint32_t* at = NULL
+        if places is not None:
+            places = np.require(places, np.uint32, ("C", "A"))
+            if places.shape != (self.n,) or places.max(initial=0) >= self.n:
+                raise ParameterError(f"places: expected {self.n} rows")
+            at = <const uint32_t*>_address(places)
+        cdef const uint32_t* counts = <const uint32_t*>_address(lengths)
+        cdef const double* factors = <const double*>_address(scale)
+        cdef bb_matrix* X = light._get()
+        cdef bb_matrix* Y = exact._get()
+        with nogil:
+            check(bb_nodes_create(X, Y, counts, factors, at, &self.handle))
+
+    def __dealloc__(self):
+        cdef bb_nodes* handle = self.handle
+        self.handle = NULL
+        if handle != NULL:
+            with nogil:
+                bb_nodes_destroy(handle)
+
+
+cdef class Walk:
+    """Walks on a graph: their base, and images and points in slots.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    columns : int
+        Number of walks, 1 to 32.
+    damping : float
+    v, u : ndarray of float64, shape (n,), or None
+        Restart vector of a single walk, and where dangling nodes send their share, in the order of rows.
+    entries : (rows, owners, shares) or None
+        Restart vectors of several walks, sorted by row and walk. Without them and ``v``, walks restart
+        anywhere.
+    additions : (float, float)
+        A row of L entries of the product in float64 has at most ``min(L, additions[0] + additions[1] * L)``
+        additions.
+
+    Raises
+    ------
+    DeviceMemoryError
+        If there is not enough memory for the vectors.
+    """
+
+    cdef bb_walk* handle
+    cdef readonly Nodes nodes
+    cdef readonly int32_t columns
+
+    def __cinit__(self, Nodes nodes, columns, double damping, v, u, entries, additions):
+        self.nodes, self.columns = nodes, <int32_t>_integer(columns, "columns", 1, BB_WALK_COLUMNS)
+        cdef bb_walk_terms terms
+        memset(&terms, 0, sizeof(terms))
+        terms.damping, terms.v0 = damping, 1.0 / nodes.n
+        terms.most, terms.per_entry = additions
+        if v is not None:
+            v = _input(v, (nodes.n,), "v")
+            terms.v = <const double*>_address(v)
+        if u is not None:
+            u = _input(u, (nodes.n,), "u")
+            terms.u = <const double*>_address(u)
+        if entries is not None:
+            rows, owners, shares = entries
+            rows, owners = np.require(rows, np.int64, ("C", "A")), np.require(owners, np.int32, ("C", "A"))
+            shares = _input(shares, (len(rows),), "shares")
+            if not len(rows) or len(owners) != len(rows):
+                raise ParameterError("entries: expected as many walks as rows, at least one")
+            terms.rows = <const int64_t*>_address(rows)
+            terms.owners = <const int32_t*>_address(owners)
+            terms.shares = <const double*>_address(shares)
+            terms.entries = len(rows)
+        with nogil:
+            check(bb_walk_create(nodes.handle, self.columns, &terms, &self.handle))
+
+    def close(self):
+        """Free the vectors."""
+        cdef bb_walk* handle = self.handle
+        self.handle = NULL
+        if handle != NULL:
+            with nogil:
+                bb_walk_destroy(handle)
+
+    def __dealloc__(self):
+        self.close()
+
+    cdef bb_walk* _get(self) except NULL:
+        if self.handle == NULL:
+            raise ParameterError("walk: it was closed")
+        return self.handle
+
+    def place(self, int32_t slot, start):
+        """Set the image of a slot to the restart vectors, or to 0 and the base to ``start`` in the order of rows."""
+        cdef bb_walk* walk = self._get()
+        cdef const double* source = NULL
+        if start is not None:
+            start = _input(start, (self.nodes.n,), "start")
+            source = <const double*>_address(start)
+        with nogil:
+            check(bb_walk_place(walk, slot, source))
+
+    def light_step(self, slots, factors, int32_t mixed, int32_t into, bint ahead):
+        """Compute T of a mixture of images in float32; return the l1 norms of the residuals.
+
+        Parameters
+        ----------
+        slots : sequence of int
+        factors : ndarray of float64, shape (len(slots), columns), or None
+        mixed, into : int
+            Slots for the mixture and for its image.
+        ahead : bool
+            Queue a plain step from the image before this one has ended.
+
+        Returns
+        -------
+        ndarray of float64, shape (columns,)
+        """
+        cdef bb_walk* walk = self._get()
+        cdef bb_light_step step
+        numbers = np.array(slots, np.int32)
+        shares = None if factors is None else _input(factors, (len(numbers), self.columns), "factors")
+        norms = np.empty(self.columns)
+        step.slots, step.count = <const int32_t*>_address(numbers), len(numbers)
+        step.factors = NULL
+        if shares is not None:
+            step.factors = <const double*>_address(shares)
+        step.mixed, step.into, step.ahead = mixed, into, ahead
+        cdef double* out = <double*>_address(norms)
+        with nogil:
+            check(bb_walk_light(walk, &step, out))
+        return norms
+
+    def exact_step(self, int32_t slot, int32_t into):
+        """Move the base to the point of a slot, and compute its residual in float64, which goes into a slot.
+
+        Returns
+        -------
+        ndarray of float64, shape (5, columns)
+            l1 norms of the residuals, sums of T(x), these with each entry times the additions of its row, sums
+            of x, and these over dangling nodes.
+        """
+        cdef bb_walk* walk = self._get()
+        sums = np.empty((5, self.columns))
+        cdef double* out = <double*>_address(sums)
+        with nogil:
+            check(bb_walk_exact(walk, slot, into, out))
+        return sums
+
+    def products(self, images, points):
+        """Return the inner products of residuals, shape (len(images), len(images), columns).
+
+        A residual is the image in a slot minus the point in another, or minus the base if that is negative.
+        """
+        cdef bb_walk* walk = self._get()
+        there, here = np.array(images, np.int32), np.array(points, np.int32)
+        cdef int32_t count = len(there)
+        if len(here) != count:
+            raise ParameterError(f"points: found {len(here)}, expected {count}")
+        found = np.empty((count, count, self.columns))
+        cdef const int32_t* at = <const int32_t*>_address(there)
+        cdef const int32_t* minus = <const int32_t*>_address(here)
+        cdef double* out = <double*>_address(found)
+        with nogil:
+            check(bb_walk_products(walk, at, minus, count, out))
+        return found
+
+    def top(self, int32_t slot, int32_t column, int64_t count):
+        """Return the nodes with the largest scores, and these, in descending order, ties by number."""
+        cdef bb_walk* walk = self._get()
+        count = min(count, self.nodes.n)
+        numbers, values = np.empty(count, np.int64), np.empty(count)
+        cdef int64_t* nodes = <int64_t*>_address(numbers)
+        cdef double* out = <double*>_address(values)
+        with nogil:
+            check(bb_walk_top(walk, slot, column, count, nodes, out))
+        return numbers, values
+
+    def get(self, int32_t slot, int32_t column, out=None):
+        """Return the scores of a column in the order of the nodes' numbers, in ``out`` if that is given."""
+        cdef bb_walk* walk = self._get()
+        out = _output(out, (self.nodes.n,))
+        cdef double* target = <double*>_address(out)
+        with nogil:
+            check(bb_walk_get(walk, slot, column, target))
+        return out
+
+    def take(self, Walk source, int32_t slot, columns):
+        """Continue with some columns of other walks, after their exact step into a slot."""
+        cdef bb_walk* walk = self._get()
+        cdef bb_walk* other = source._get()
+        chosen = np.array(columns, np.int32)
+        if chosen.shape != (self.columns,):
+            raise ParameterError(f"columns: found {len(chosen)}, expected {self.columns}")
+        cdef const int32_t* at = <const int32_t*>_address(chosen)
+        with nogil:
+            check(bb_walk_take(walk, other, slot, at))
+
+
+cdef class BasisVector:
+    """A vector of a `Basis`; it goes back with the last reference."""
+
+    cdef Basis basis
+    cdef double* address
+
+    def __dealloc__(self):
+        if self.address != NULL and self.basis.handle != NULL:
+            bb_basis_give(self.basis.handle, self.address)
+
+
+cdef class Basis:
+    """Vectors over the nodes of a graph for the Golub-Kahan process of a float64 matrix with its transpose."""
+
+    cdef bb_basis* handle
+    cdef readonly Matrix matrix
+    cdef int64_t n
+
+    def __cinit__(self, Matrix matrix):
+        if not matrix._transpose:
+            raise ParameterError("matrix: built without its transpose")
+        self.matrix, self.n = matrix, matrix._m
+        cdef bb_matrix* X = matrix._get()
+        with nogil:
+            check(bb_basis_create(X, &self.handle))
+
+    def __dealloc__(self):
+        cdef bb_basis* handle = self.handle
+        self.handle = NULL
+        if handle != NULL:
+            with nogil:
+                bb_basis_destroy(handle)
+
+    cdef BasisVector _take(self):
+        cdef BasisVector out = BasisVector.__new__(BasisVector)
+        out.basis = self
+        check(bb_basis_lend(self.handle, &out.address))
+        return out
+
+    cdef double* _of(self, BasisVector vector) except NULL:
+        if vector.basis is not self:
+            raise ParameterError("vector: it belongs elsewhere")
+        return vector.address
+
+    def filled(self, double value):
+        """Return a vector with equal entries."""
+        cdef BasisVector out = self._take()
+        check(bb_basis_fill(self.handle, out.address, value))
+        return out
+
+    def apply(self, op, BasisVector vector):
+        """Return ``X vector`` or ``X^T vector``; op is "normal" or "transposed"."""
+        cdef bb_operator which = <bb_operator>_choice(op, OPERATORS, "op")
+        cdef BasisVector out = self._take()
+        cdef double* source = self._of(vector)
+        with nogil:
+            check(bb_basis_apply(self.handle, which, source, out.address))
+        return out
+
+    def orthogonalise(self, BasisVector vector, vectors):
+        """Return a vector made orthogonal to an orthonormal basis, with length 1, and its old length."""
+        cdef BasisVector out = self._take()
+        cdef double* source = self._of(vector)
+        cdef const double* others[BB_BASIS_VECTORS]
+        cdef int32_t count = self._list(vectors, others)
+        cdef double length
+        with nogil:
+            check(bb_basis_orthogonalise(self.handle, source, others, count, out.address, &length))
+        return out, length
+
+    def combine(self, vectors, factors):
+        """Return the sum of factors times vectors."""
+        cdef BasisVector out = self._take()
+        cdef const double* others[BB_BASIS_VECTORS]
+        cdef int32_t count = self._list(vectors, others)
+        factors = _input(factors, (count,), "factors")
+        cdef const double* shares = <const double*>_address(factors)
+        with nogil:
+            check(bb_basis_combine(self.handle, others, shares, count, out.address))
+        return out
+
+    cdef int32_t _list(self, vectors, const double** addresses) except -1:
+        cdef int32_t count = <int32_t>_integer(len(vectors), "vectors", 0, BB_BASIS_VECTORS), k
+        for k in range(count):
+            addresses[k] = self._of(vectors[k])
+        return count
+
+    def distance(self, BasisVector vector, double factor, BasisVector other):
+        """Return the length of ``vector - factor * other``."""
+        cdef double* a = self._of(vector)
+        cdef double* b = self._of(other)
+        cdef double length
+        with nogil:
+            check(bb_basis_distance(self.handle, a, factor, b, &length))
+        return length
+
+    def get(self, BasisVector vector):
+        """Copy a vector to the host."""
+        cdef double* source = self._of(vector)
+        values = np.empty(self.n)
+        cdef double* out = <double*>_address(values)
+        with nogil:
+            check(bb_basis_get(self.handle, source, out))
+        return values

@@ -1,0 +1,263 @@
+"""`bmrm.matrix._cuda` as far as graphs need it, with the kernels of ``src_cuda/graph`` run on the CPU.
+
+``emulator`` has a CUDA runtime for that: the threads of a block are fibers, and the matrix is one of
+compressed rows. What differs from a GPU is time, and the order in which a product adds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from ctypes import byref, c_double, c_int32, c_int64, c_void_p
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+EMULATOR = "tests/graph/emulator"
+SOURCES = (
+    "src_cuda/graph/walk.cu",
+    "src_cuda/graph/basis.cu",
+    "src_cuda/runtime/mailbox.cu",
+    f"{EMULATOR}/columns.cpp",
+    f"{EMULATOR}/emulator.cpp",
+)
+
+
+class Terms(ctypes.Structure):
+    _fields_ = [
+        ("damping", c_double), ("v", c_void_p), ("v0", c_double), ("u", c_void_p), ("rows", c_void_p),
+        ("owners", c_void_p), ("shares", c_void_p), ("entries", c_int64), ("most", c_double),
+        ("per_entry", c_double),
+    ]  # fmt: skip
+
+
+class Step(ctypes.Structure):
+    _fields_ = [
+        ("slots", c_void_p), ("count", c_int32), ("factors", c_void_p), ("mixed", c_int32), ("into", c_int32),
+        ("ahead", c_int32),
+    ]  # fmt: skip
+
+
+def build(folder: Path) -> ctypes.CDLL:
+    """Compile the kernels and their host code."""
+    library = folder / "emulated_cuda.so"
+    subprocess.run(
+        ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-include", "cuda_runtime.h",
+         *(f"-I{ROOT / path}" for path in (EMULATOR, "src_common", "src_cuda")), "-x", "c++",
+         *(str(ROOT / path) for path in SOURCES), "-o", str(library)],
+        check=True,
+    )  # fmt: skip
+    found = ctypes.CDLL(str(library))
+    found.emulator_failure.restype = ctypes.c_char_p
+    for name in ("emulator_matrix", "bb_walk_additions", "bb_walk_bytes", "emulator_used"):
+        getattr(found, name).restype = c_void_p if name == "emulator_matrix" else c_int64
+    return found
+
+
+def address(array: np.ndarray | None) -> c_void_p:
+    return c_void_p(None if array is None else array.ctypes.data)
+
+
+def given(array: object, dtype: type) -> np.ndarray | None:
+    return None if array is None else np.ascontiguousarray(array, dtype)
+
+
+def multiply(library: ctypes.CDLL, X, x: np.ndarray) -> np.ndarray:
+    """Return the product of a SciPy matrix and several vectors, by the kernels of the plan `split`."""
+    parts = given(X.indptr, np.int64), given(X.indices, np.uint32), given(X.data, np.float64)
+    ones = (X.data == 1).all()
+    y, x = np.zeros((X.shape[0], x.shape[1])), given(x, np.float64)
+    library.emulator_columns(
+        *map(address, (*parts[:2], None if ones else parts[2])), c_int64(X.shape[0]), address(x),
+        c_int32(x.shape[1]), address(y),
+    )  # fmt: skip
+    return y
+
+
+class Module:
+    """What stands for the module; ``plan`` is that of the matrices of one vector."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.library = library
+        self.ahead_steps = 0
+
+        class Bound:
+            module = self
+
+        kinds = (Matrix, Nodes, Walk, Basis)
+        self.Matrix, self.Nodes, self.Walk, self.Basis = (
+            type(kind.__name__, (kind, Bound), {}) for kind in kinds
+        )
+
+    def check(self, status: int) -> None:
+        if status:
+            raise RuntimeError(self.library.emulator_failure().decode())
+
+    def device_info(self, device: int) -> dict[str, object]:
+        return {"name": f"emulated {device}"}
+
+    def count_walk_additions(self, n: int, columns: int) -> int:
+        return self.library.bb_walk_additions(c_int64(n), c_int32(columns))
+
+    def predict_walk_bytes(self, n: int, columns: int, images: int) -> int:
+        return self.library.bb_walk_bytes(c_int64(n), c_int32(columns), c_int32(images))
+
+
+class Matrix:
+    module: Module
+
+    def __init__(self, indptr, indices, data, shape, *, dtype, plan="split", **options):
+        arrays = given(indptr, np.int64), given(indices, np.int32), given(data, np.float64)
+        self.n, self.plan, self.stream = shape[0], plan, 0
+        self.handle = c_void_p(
+            self.module.library.emulator_matrix(
+                c_int64(self.n), *map(address, arrays), c_int32(np.dtype(dtype) == np.float64)
+            )
+        )
+
+    def report(self):
+        return {"blocks": [{"normal": {"kernel": self.plan, "lanes": 4, "cap": 16}}]}
+
+    @property
+    def used(self):
+        return self.module.library.emulator_used(self.handle)
+
+    def __del__(self):
+        self.module.library.emulator_free(self.handle)
+
+
+class Nodes:
+    module: Module
+
+    def __init__(self, light, exact, lengths, scale, places, beside=None):
+        self.light, self.exact, self.n, self.handle = light, exact, light.n, c_void_p()
+        kept = given(lengths, np.uint32), given(scale, np.float64), given(places, np.uint32)
+        self.module.check(
+            self.module.library.bb_nodes_create(
+                light.handle, exact.handle, *map(address, kept), byref(self.handle)
+            )
+        )
+
+    def __del__(self):
+        self.module.library.bb_nodes_destroy(self.handle)
+
+
+class Walk:
+    module: Module
+
+    def __init__(self, nodes, columns, damping, v, u, entries, additions):
+        self.nodes, self.columns, self.handle = nodes, columns, c_void_p()
+        parts = entries or (None, None, None)
+        kinds = (np.int64, np.int32, np.float64)
+        rows, owners, shares = (given(part, kind) for part, kind in zip(parts, kinds, strict=True))
+        v, u = given(v, np.float64), given(u, np.float64)
+        terms = Terms(
+            damping, address(v), 1 / nodes.n, address(u), address(rows), address(owners), address(shares),
+            0 if rows is None else len(rows), *additions,
+        )  # fmt: skip
+        self._call("create", nodes.handle, c_int32(columns), byref(terms), byref(self.handle), of_walk=False)
+
+    def _call(self, name, *arguments, of_walk=True):
+        call = getattr(self.module.library, f"bb_walk_{name}")
+        self.module.check(call(self.handle, *arguments) if of_walk else call(*arguments))
+
+    def close(self):
+        self.module.library.bb_walk_destroy(self.handle)
+        self.handle = c_void_p()
+
+    def __del__(self):
+        self.close()
+
+    def place(self, slot, start):
+        start = given(start, np.float64)
+        self._call("place", c_int32(slot), address(start))
+
+    def light_step(self, slots, factors, mixed, into, ahead):
+        slots, factors, norms = given(slots, np.int32), given(factors, np.float64), np.empty(self.columns)
+        step = Step(address(slots), len(slots), address(factors), mixed, into, ahead)
+        self.module.ahead_steps += ahead
+        self._call("light", byref(step), address(norms))
+        return norms
+
+    def exact_step(self, slot, into):
+        sums = np.empty((5, self.columns))
+        self._call("exact", c_int32(slot), c_int32(into), address(sums))
+        return sums
+
+    def products(self, images, points):
+        images, points, count = given(images, np.int32), given(points, np.int32), len(images)
+        found = np.empty((count, count, self.columns))
+        self._call("products", address(images), address(points), c_int32(count), address(found))
+        return found
+
+    def top(self, slot, column, count):
+        count = min(count, self.nodes.n)
+        numbers, values = np.empty(count, np.int64), np.empty(count)
+        self._call("top", c_int32(slot), c_int32(column), c_int64(count), address(numbers), address(values))
+        return numbers, values
+
+    def get(self, slot, column, out=None):
+        values = np.empty(self.nodes.n) if out is None else out
+        self._call("get", c_int32(slot), c_int32(column), address(values))
+        return values
+
+    def take(self, source, slot, columns):
+        self._call("take", source.handle, c_int32(slot), address(given(columns, np.int32)))
+
+
+class BasisVector:
+    def __init__(self, basis):
+        self.basis, self.pointer = basis, c_void_p()
+        basis._call("lend", byref(self.pointer))
+
+    def __del__(self):
+        self.basis.module.library.bb_basis_give(self.basis.handle, self.pointer)
+
+
+class Basis:
+    module: Module
+
+    def __init__(self, matrix):
+        self.matrix, self.handle = matrix, c_void_p()
+        self.module.check(self.module.library.bb_basis_create(matrix.handle, byref(self.handle)))
+
+    def _call(self, name, *arguments):
+        self.module.check(getattr(self.module.library, f"bb_basis_{name}")(self.handle, *arguments))
+
+    def filled(self, value):
+        out = BasisVector(self)
+        self._call("fill", out.pointer, c_double(value))
+        return out
+
+    def apply(self, op, vector):
+        out = BasisVector(self)
+        self._call("apply", c_int32(op == "transposed"), vector.pointer, out.pointer)
+        return out
+
+    def orthogonalise(self, vector, vectors):
+        out, length = BasisVector(self), c_double()
+        others = (c_void_p * 64)(*(each.pointer.value for each in vectors))
+        count = c_int32(len(vectors))
+        self._call("orthogonalise", vector.pointer, others, count, out.pointer, byref(length))
+        return out, length.value
+
+    def combine(self, vectors, factors):
+        out = BasisVector(self)
+        others = (c_void_p * 64)(*(each.pointer.value for each in vectors))
+        factors = given(factors, np.float64)
+        self._call("combine", others, address(factors), c_int32(len(vectors)), out.pointer)
+        return out
+
+    def distance(self, vector, factor, other):
+        length = c_double()
+        self._call("distance", vector.pointer, c_double(factor), other.pointer, byref(length))
+        return length.value
+
+    def get(self, vector):
+        values = np.empty(self.matrix.n)
+        self._call("get", vector.pointer, address(values))
+        return values
+
+    def __del__(self):
+        self.module.library.bb_basis_destroy(self.handle)

@@ -1,0 +1,203 @@
+"""The walks and vectors of a GPU, with their kernels run on the CPU (emulated_cuda.py)."""
+
+from __future__ import annotations
+
+import shutil
+from fractions import Fraction
+
+import emulated_cuda
+import exact_pagerank as exact
+import graph_cases as cases
+import numpy as np
+import pytest
+
+from bmrm.graph import Graph, hits, pagerank, random_walk
+from bmrm.graph.backends import choose, gpu
+from bmrm.graph.backends.gpu import GpuPair, GpuTransitions
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    return emulated_cuda.build(tmp_path_factory.mktemp("emulated"))
+
+
+@pytest.fixture(autouse=True)
+def module(library, monkeypatch):
+    """Let graphs find the emulated device."""
+    found = emulated_cuda.Module(library)
+    monkeypatch.setattr(gpu, "import_cuda", lambda: found)
+
+    def build(cuda, X, dtype, name, options):
+        return cuda.Matrix(X.indptr, X.indices, X.data, X.shape, **options)
+
+    monkeypatch.setattr(gpu, "build_with_known_plans", build)
+    monkeypatch.setattr(choose, "wants_gpu", lambda device, edges: device != "cpu")
+    return found
+
+
+def random_graph(seed, n=700, per_node=6, weights=False):
+    """A graph with popular nodes, dangling ones and some without edges."""
+    rng = np.random.default_rng(seed)
+    source, target = (
+        rng.integers(0, n * 3 // 4, n * per_node),
+        (n * rng.random(n * per_node) ** 3).astype(int),
+    )
+    arrays = (source, target, rng.uniform(0, 2, n * per_node)) if weights else (source, target)
+    return Graph(arrays, n_nodes=n, duplicates="sum" if weights else "drop")
+
+
+@pytest.mark.parametrize("method", ["power", "anderson", "auto"])
+@pytest.mark.parametrize("weights", [False, True])
+def test_pagerank_is_that_of_the_cpu(module, method, weights):
+    graph = random_graph(1, weights=weights)
+    shares = np.random.default_rng(2).random((3, graph.n_nodes))
+    for options in (
+        {},
+        {"personalization": shares[0], "dangling": shares[1]},
+        {"dangling": shares[1], "start": shares[2]},
+    ):
+        there = pagerank(graph, tol=1e-11, method=method, device="cuda", **options)
+        here = pagerank(graph, tol=1e-11, method=method, device="cpu", **options)
+        assert there.status == here.status == "converged"
+        assert np.abs(there.scores - here.scores).sum() <= there.error_bound + here.error_bound
+        assert there.n_iter <= here.n_iter + 2
+        proven = min(there.proven, here.proven, 20)
+        assert [node for node, _ in there.top(proven)] == [node for node, _ in here.top(proven)]
+    assert module.ahead_steps > 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 20])
+def test_several_walks_are_those_of_the_cpu(count):
+    graph = random_graph(3, n=300)
+    queries = [0, {1: 2.0, 5: 1.0}, *range(7, 5 + count)][:count]
+    for top in (None, 5):
+        there, here = (
+            random_walk(graph, queries, 0.8, top=top, tol=1e-10, batch=count, device=device)
+            for device in ("cuda", "cpu")
+        )
+        assert there.status == here.status
+        bounds = there.error_bound + here.error_bound
+        if top is None:
+            assert (np.abs(there.scores - here.scores).sum(0) <= bounds).all()
+        else:
+            assert (np.abs(there.scores - here.scores).max(1) <= bounds).all()
+
+
+def test_the_bound_holds_in_exact_arithmetic():
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        case = cases.random_case(rng)
+        graph = Graph(case.arrays if case.is_weighted else case.arrays[:2], n_nodes=case.n)
+        tol = float(rng.choice([1e-3, 1e-9, 0.0]))
+        found = pagerank(
+            graph, case.damping, personalization=case.restart, dangling=case.dangling, tol=tol, device="cuda"
+        )
+        true = exact.pagerank(case.edges, case.n, case.damping, case.restart, case.dangling)
+        assert exact.l1_distance(found.scores, true) <= found.error_bound
+        assert found.status == "precision" or found.error_bound <= tol
+
+
+def test_a_step_that_was_foreseen_is_the_same():
+    graph = random_graph(5)
+    found = []
+    for ahead in (False, True):
+        walk = GpuTransitions(graph, False).walk(0.85, gpu.Restarts())
+        walk.place(0)
+        slots, norms = 0, []
+        for _ in range(12):
+            into = 1 - slots
+            norms.append(walk.light_step([slots], None, 9, into, plain_next=ahead)[0])
+            slots = into
+        products = walk.products([0, 1], [1, None])
+        mixed = np.array([[0.75], [0.25]])
+        norms.append(walk.light_step([slots, 1 - slots], mixed, 3, 2, plain_next=ahead)[0])
+        norms.append(walk.light_step([3], None, 9, 4)[0])  # not as it was foreseen
+        norms += walk.exact_step(4, 0).tolist()
+        found.append((norms, products.tolist(), walk.scores(0, [0])[0].tolist(), walk.rounding().tolist()))
+        walk.close()
+    assert found[0] == found[1]
+
+
+def test_the_largest_scores_are_in_order_with_ties_by_number():
+    n = 500
+    graph = Graph((np.arange(n - 1), np.arange(1, n)), n_nodes=n)
+    walk = GpuTransitions(graph, False).walk(0.5, gpu.Restarts())
+    start = np.random.default_rng(6).integers(1, 5, n) / 1000.0
+    start[:3] = [0.0, 1e-300, 0.7]
+    walk.place(0, start)
+    for count in (1, 2, 7, 200, n, n + 5):
+        nodes, values = walk.top(0, 0, count)
+        order = np.lexsort((np.arange(n), -start))[:count]
+        assert nodes.tolist() == order.tolist()
+        assert values.tolist() == start[order].tolist()
+
+
+def test_memory_comes_back(module):
+    graph = random_graph(7)
+    transitions = GpuTransitions(graph, False)
+    light = transitions.resident(1).nodes.light
+    before = light.used
+    walk = transitions.walk(0.85, gpu.Restarts())
+    walk.place(0)
+    predicted = module.predict_walk_bytes(graph.n_nodes, 1, gpu.MAX_IMAGES)
+    for step in range(gpu.MAX_IMAGES - 1):
+        walk.light_step([step], None, 99, step + 1, plain_next=True)
+    walk.products(range(8, 0, -1), range(7, -1, -1))
+    assert light.used - before <= predicted
+    walk.exact_step(8, 0)
+    walk.close()
+    assert light.used == before
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_hits_are_those_of_the_cpu(weights):
+    graph = random_graph(8, weights=weights)
+    there, here = (hits(graph, tol=1e-12, device=device) for device in ("cuda", "cpu"))
+    assert there.status == here.status == "converged"
+    assert there.singular_value == pytest.approx(here.singular_value, rel=1e-12)
+    assert there.hubs == pytest.approx(here.hubs, abs=1e-9)
+    assert there.authorities == pytest.approx(here.authorities, abs=1e-9)
+
+
+def test_a_basis_is_orthonormal_and_its_sums_are_right():
+    graph = random_graph(9)
+    pair = GpuPair(graph, False)
+    basis, arrays = [], []
+    vector = pair.start()
+    for _ in range(19):
+        vector, length = pair.orthogonalise(vector, basis)
+        basis.append(vector)
+        arrays.append(pair.to_host(vector))
+        assert length > 0
+        vector = pair.authorities(pair.hubs(vector))
+    B = np.array(arrays)
+    assert np.abs(B @ B.T - np.eye(19)).max() < 1e-13
+    factors = np.random.default_rng(10).standard_normal(19)
+    assert pair.to_host(pair.combine(basis, factors)) == pytest.approx(factors @ B, abs=1e-13)
+    assert pair.distance(basis[0], 0.5, basis[1]) == pytest.approx(np.sqrt(1.25))
+    inside, length = pair.orthogonalise(basis[3], basis)
+    assert length < 1e-15
+    assert np.isfinite(pair.to_host(inside)).all()
+
+
+def test_sums_have_no_more_additions_than_are_counted(module):
+    for n, columns in ((1, 1), (700, 1), (700, 3), (10**6, 32), (10**8, 1)):
+        counted = module.count_walk_additions(n, columns)
+        assert counted <= n + 100
+        assert Fraction(counted) >= np.log2(n + 1)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 8, 9, 32])
+def test_several_vectors_whatever_the_rows(library, columns):
+    sp = pytest.importorskip("scipy.sparse")
+    rng = np.random.default_rng(columns)
+    longest = [0, 0, 700, 1, 0, 256, 0, 3000, 5, 251, 512, 0, 0, 44, 2304, 1, 0]
+    for lengths in (longest, rng.integers(0, 40, 300), [0, 2048], [2048, 0, 1], [1], [0, 5000]):
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        indices = rng.integers(0, 500, indptr[-1])
+        for data in (np.ones(len(indices)), rng.standard_normal(len(indices))):
+            X = sp.csr_array((data, indices, indptr), (len(lengths), 500))
+            x = rng.standard_normal((500, columns))
+            assert emulated_cuda.multiply(library, X, x) == pytest.approx(X @ x, abs=1e-9)

@@ -1,0 +1,304 @@
+"""Graphs on a GPU against the CPU, exact arithmetic and NetworkX."""
+
+from __future__ import annotations
+
+import graph_cases as cases
+import numpy as np
+import pytest
+
+from bmrm.errors import BmrmError, ParameterError
+from bmrm.graph import Graph, hits, pagerank, random_walk
+from bmrm.graph.backends import choose
+from bmrm.graph.backends.base import Restarts
+from bmrm.graph.backends.gpu import GpuPair, GpuTransitions, additions_of, row_additions, upload
+from bmrm.graph.backends.host import UNIT, HostTransitions, transition_values
+from bmrm.io.csr import Csr
+
+cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
+gpu = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
+
+PLANS = [
+    cuda.Plan("subwarp", lanes=2),
+    cuda.Plan("subwarp", lanes=32),
+    cuda.Plan("split"),
+    cuda.Plan("sliced", cap=8),
+    cuda.Plan("sliced", cap=64),
+    cuda.Plan("tiled", cap=16, tile=300),
+    cuda.Plan("hot", cap=16, tiles=1, tile=1000),
+    cuda.Plan("binned", cap=16, tile=4096),
+    cuda.Plan("mixed", cap=16, tile=1000),
+]
+
+
+def zipf_graph(seed, n=20_000, edges=300_000, *, weights=False, hub=0):
+    """A graph with popular nodes, dangling ones, some without edges, and one with ``hub`` in-links."""
+    rng = np.random.default_rng(seed)
+    source = rng.integers(0, n * 4 // 5, edges)
+    target = (n * rng.random(edges) ** 3).astype(int)
+    source = np.concatenate([source, rng.integers(0, n, hub)])
+    target = np.concatenate([target, np.zeros(hub, int)])
+    arrays = (source, target, rng.uniform(0, 2, len(source))) if weights else (source, target)
+    return Graph(arrays, n_nodes=n, duplicates="sum" if weights else "drop")
+
+
+@gpu
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize("tol", [1e-4, 1e-8, 1e-11])
+def test_pagerank_is_that_of_the_cpu(weights, tol):
+    graph = zipf_graph(1, weights=weights)
+    shares = np.random.default_rng(2).random((3, graph.n_nodes))
+    for options in (
+        {},
+        {"personalization": shares[0], "dangling": shares[1], "damping": 0.97},
+        {"dangling": shares[1], "start": shares[2], "method": "anderson"},
+    ):
+        there = pagerank(graph, tol=tol, device="cuda", **options)
+        here = pagerank(graph, tol=tol, device="cpu", **options)
+        assert there.status == here.status == "converged"
+        assert np.abs(there.scores - here.scores).sum() <= there.error_bound + here.error_bound
+        assert there.error_bound <= tol
+
+
+@gpu
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 20, 32])
+def test_several_walks_are_those_of_the_cpu(count):
+    graph = zipf_graph(3, weights=count == 8, hub=5000)
+    queries = [0, {1: 2.0, 5: 1.0}, *range(7, 5 + count)][:count]
+    for top in (None, 10):
+        there, here = (
+            random_walk(graph, queries, 0.8, top=top, tol=1e-10, batch=count, device=device)
+            for device in ("cuda", "cpu")
+        )
+        assert there.status == here.status
+        bounds = there.error_bound + here.error_bound
+        axis = 0 if top is None else 1
+        apart = np.abs(there.scores - here.scores)
+        assert ((apart.sum(axis) if top is None else apart.max(axis)) <= bounds).all()
+
+
+@gpu
+def test_the_bound_holds_in_exact_arithmetic():
+    pytest.importorskip("flint")
+    import exact_pagerank as exact
+
+    rng = np.random.default_rng(4)
+    for _ in range(60):
+        case = cases.random_case(rng)
+        graph = Graph(case.arrays if case.is_weighted else case.arrays[:2], n_nodes=case.n)
+        tol = float(rng.choice([1e-3, 1e-9, 0.0]))
+        found = pagerank(
+            graph, case.damping, personalization=case.restart, dangling=case.dangling, tol=tol, device="cuda"
+        )
+        true = exact.pagerank(case.edges, case.n, case.damping, case.restart, case.dangling)
+        assert exact.l1_distance(found.scores, true) <= found.error_bound
+        assert found.status == "precision" or found.error_bound <= tol
+
+
+@gpu
+def test_the_bound_holds_for_hubs():
+    pytest.importorskip("flint")
+    import exact_pagerank as exact
+
+    case = cases.hub_case(np.random.default_rng(5), 110_000)
+    n = sum(case.sizes)
+    found = pagerank(
+        Graph((case.source, case.target, case.weight), n_nodes=n), case.damping, tol=1e-9, device="cuda"
+    )
+    true = exact.pagerank_of_classes(case.sizes, case.shares, case.damping)
+    apart = np.abs(found.scores - np.repeat([float(score) for score in true], case.sizes)).sum()
+    assert apart <= found.error_bound * (1 + 1e-9) + 1e-16 * n
+    assert found.status in ("converged", "precision")
+
+
+@gpu
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: "-".join(str(part) for part in plan if part))
+def test_products_round_no_more_than_is_counted(plan):
+    """Every product in float64 is within its additions of one in long double."""
+    graph = zipf_graph(6, weights=True, hub=40_000)
+    starts, sources, _ = graph.edges_by_target
+    values, _ = transition_values(graph, True)
+    n = graph.n_nodes
+    X = Csr(starts, sources, values, (n, n))
+    x = np.random.default_rng(7).random((n, 32))
+    lengths = np.diff(starts)
+    filled = lengths > 0
+    for columns in (1, 2, 5, 32):
+        try:
+            matrix = upload(X, 0, np.float64, 0, plan=plan)
+        except ParameterError:
+            pytest.skip("the plan does not suit the matrix")
+        if columns > 1 and plan.kernel != "split":
+            break
+        y = matrix.matvec(x[:, 0])[:, None] if columns == 1 else matrix.matmat(x[:, :columns].copy())
+        terms = values.astype(np.longdouble)[:, None] * x[sources, :columns].astype(np.longdouble)
+        true = np.add.reduceat(terms, starts[:-1][filled], axis=0)
+        most, per_entry = additions_of(matrix, columns)
+        additions = np.minimum(lengths, most + per_entry * lengths)[filled]
+        wrong = np.abs(y[filled] - true) / true
+        assert (wrong <= 1.01 * UNIT * (additions + 1)[:, None]).all()
+        assert (y[~filled] == 0).all()
+
+
+@gpu
+def test_a_run_has_the_same_bits_again():
+    first, second = (pagerank(zipf_graph(8), tol=1e-11, device="cuda", method="anderson") for _ in range(2))
+    assert first.scores.tobytes() == second.scores.tobytes()
+    assert first.error_bound == second.error_bound
+    walks = [
+        random_walk(zipf_graph(8), list(range(9)), tol=1e-10, batch=9, top=None, device="cuda")
+        for _ in range(2)
+    ]
+    assert walks[0].scores.tobytes() == walks[1].scores.tobytes()
+
+
+@gpu
+def test_a_step_that_was_foreseen_is_the_same():
+    graph, found = zipf_graph(9), []
+    for ahead in (False, True):
+        walk = GpuTransitions(graph, False).walk(0.85, Restarts())
+        walk.place(0)
+        slot, norms = 0, []
+        for _ in range(12):
+            norms.append(walk.light_step([slot], None, 9, 1 - slot, plain_next=ahead)[0])
+            slot = 1 - slot
+        products = walk.products([0, 1], [1, None])
+        mixed = np.array([[0.75], [0.25]])
+        norms.append(walk.light_step([slot, 1 - slot], mixed, 3, 2, plain_next=ahead)[0])
+        norms.append(walk.light_step([3], None, 9, 4)[0])  # not as it was foreseen
+        norms += walk.exact_step(4, 0).tolist()
+        found.append((norms, products.tolist(), walk.scores(0, [0])[0].tolist(), walk.rounding().tolist()))
+        walk.close()
+    assert found[0] == found[1]
+
+
+@gpu
+@pytest.mark.parametrize("columns", [1, 3, 8, 32])
+def test_each_step_is_that_of_the_cpu(columns):
+    graph = zipf_graph(10, weights=columns == 3)
+    nodes = np.arange(columns)
+    restarts = Restarts(nodes=nodes, shares=np.ones(columns), columns=nodes, n_columns=columns)
+    walks = [kind(graph, columns == 3).walk(0.85, restarts) for kind in (GpuTransitions, HostTransitions)]
+    for walk in walks:
+        walk.place(0)
+    for step in range(6):
+        norms = [walk.light_step([step], None, 9, step + 1) for walk in walks]
+        assert norms[0] == pytest.approx(norms[1], rel=1e-4)
+    inner = [walk.products(range(6, 0, -1), range(5, -1, -1)) for walk in walks]
+    assert inner[0] == pytest.approx(inner[1], rel=1e-3, abs=1e-12)
+    norms = [walk.exact_step(6, 0) for walk in walks]
+    assert norms[0] == pytest.approx(norms[1], rel=1e-3, abs=1e-7)
+    for column in range(columns):
+        scores = [walk.scores(0, [column])[0] for walk in walks]
+        assert np.abs(scores[0] - scores[1]).sum() < 1e-5
+        found, values = walks[0].top(0, column, 50)
+        order = np.lexsort((np.arange(graph.n_nodes), -scores[0]))[:50]
+        assert found.tolist() == order.tolist()
+        assert values.tolist() == scores[0][order].tolist()
+
+
+@gpu
+def test_ties_are_in_the_order_of_the_labels():
+    n = 70_000
+    graph = Graph((np.arange(n - 1), np.arange(1, n)), n_nodes=n)
+    walk = GpuTransitions(graph, False).walk(0.5, Restarts())
+    start = np.random.default_rng(11).integers(1, 5, n) / 1000.0
+    start[:3] = [0.0, 1e-300, 0.7]
+    walk.place(0, start)
+    for count in (1, 7, 20_000, n, n + 5):
+        nodes, values = walk.top(0, 0, count)
+        order = np.lexsort((np.arange(n), -start))[:count]
+        assert nodes.tolist() == order.tolist()
+        assert values.tolist() == start[order].tolist()
+
+
+@gpu
+@pytest.mark.parametrize("weights", [False, True])
+def test_hits_are_those_of_the_cpu(weights):
+    graph = zipf_graph(12, weights=weights)
+    there, here = (hits(graph, tol=1e-12, device=device) for device in ("cuda", "cpu"))
+    assert there.status == here.status == "converged"
+    assert there.singular_value == pytest.approx(here.singular_value, rel=1e-12)
+    assert there.hubs == pytest.approx(here.hubs, abs=1e-9)
+    assert there.authorities == pytest.approx(here.authorities, abs=1e-9)
+
+
+@gpu
+def test_a_basis_is_orthonormal():
+    pair = GpuPair(zipf_graph(13), False)
+    basis, arrays = [], []
+    vector = pair.start()
+    for _ in range(19):
+        vector, length = pair.orthogonalise(vector, basis)
+        assert length > 0
+        basis.append(vector)
+        arrays.append(pair.to_host(vector))
+        vector = pair.authorities(pair.hubs(vector))
+    B = np.array(arrays)
+    assert np.abs(B @ B.T - np.eye(19)).max() < 1e-13
+    factors = np.random.default_rng(14).standard_normal(19)
+    assert pair.to_host(pair.combine(basis, factors)) == pytest.approx(factors @ B, abs=1e-13)
+    assert pair.distance(basis[0], 0.5, basis[1]) == pytest.approx(np.sqrt(1.25))
+
+
+@gpu
+def test_small_and_empty_graphs():
+    for edges, n in ((([], []), 1), (([], []), 50), (([0], [0]), 1), (([0, 1], [1, 0]), 2)):
+        graph = Graph(tuple(np.array(end, int) for end in edges), n_nodes=n)
+        found = pagerank(graph, device="cuda")
+        assert found.status == "converged"
+        assert found.scores == pytest.approx(pagerank(graph, device="cpu").scores, abs=1e-12)
+    empty = Graph((np.zeros(0, int), np.zeros(0, int)), n_nodes=0)
+    assert pagerank(empty, device="cuda").scores.shape == (0,)
+
+
+@gpu
+def test_scores_are_those_of_networkx():
+    nx = pytest.importorskip("networkx")
+    known = nx.gnp_random_graph(300, 0.02, seed=1, directed=True)
+    expected = nx.pagerank(known, tol=1e-13 / 300, max_iter=1000)
+    found = pagerank(Graph(known), tol=1e-11, device="cuda").to_dict()
+    assert found == pytest.approx(expected, abs=1e-10)
+
+
+@gpu
+def test_walks_give_their_memory_back():
+    graph = zipf_graph(15)
+    pagerank(graph, device="cuda")
+    light = choose.transitions_of(graph, False, "cuda").resident(1).nodes.light
+    before = light.report()["bytes"]
+    for _ in range(3):
+        pagerank(graph, device="cuda")
+    assert light.report()["bytes"] == before
+
+
+@gpu
+def test_threads_may_share_a_graph():
+    from concurrent.futures import ThreadPoolExecutor
+
+    graph = zipf_graph(16)
+    expected = pagerank(graph, device="cuda").scores
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: pagerank(graph, device="cuda").scores, range(8)))
+    assert all(scores.tobytes() == expected.tobytes() for scores in found)
+
+
+@pytest.mark.skipif(cuda.device_count() > 0, reason="there is a CUDA device")
+def test_without_a_device_the_error_suggests_the_cpu():
+    graph = Graph((np.array([0, 1]), np.array([1, 0])))
+    for run in (pagerank, hits, lambda *a, **k: random_walk(*a, [0], **k)):
+        with pytest.raises(BmrmError, match="device='cpu'"):
+            run(graph, device="cuda")
+
+
+def test_devices_that_do_not_exist_are_refused():
+    graph = Graph((np.array([0, 1]), np.array([1, 0])))
+    for run in (pagerank, hits, lambda *a, **k: random_walk(*a, [0], **k)):
+        with pytest.raises(ParameterError, match="device: found 'gpu'"):
+            run(graph, device="gpu")
+
+
+def test_the_additions_of_a_plan_have_an_entry_for_each_kernel():
+    for kernel in cuda.KERNELS:
+        most, per_entry = row_additions({"kernel": kernel, "lanes": 2, "cap": 16}, 1)
+        assert 0 <= most < 3000
+        assert 0 < per_entry <= 1
