@@ -21,7 +21,8 @@ from bmrm.errors import BmrmError, ParameterError
 from bmrm.io.csr import Csr, find_numbering
 from bmrm.matrix import _cpu
 from bmrm.matrix.checksums import matrix_checksum
-from bmrm.matrix.resident import DEFAULT_TOL, is_uploaded, place_matrix, validate_matrix
+from bmrm.matrix.device_arrays import DeviceArray, read_back
+from bmrm.matrix.resident import DEFAULT_TOL, is_uploaded, place_matrix, read_matrix
 from bmrm.matrix.row_weights import ClassWeight, row_weights
 
 
@@ -30,6 +31,9 @@ class Dataset:
 
     On the CPU the arrays of X are shared with the caller if their type and order allow it. They must not
     change while the data set, or a result trained on it, is in use. Labels, weights and groups are copied.
+
+    X that is on a GPU, an array of CuPy, PyTorch, JAX or Numba or a matrix of CuPy or PyTorch in compressed
+    rows, is read there, and device="auto" is that GPU. Its values must be float32 or float64, by rows.
 
     Parameters
     ----------
@@ -120,7 +124,8 @@ class Dataset:
         gpu_mem: int | str | None = None,
     ) -> None:
         self.zero_based, self.feature_names = find_numbering(X), find_names(X)
-        X = validate_matrix(X)
+        X = read_matrix(X)
+        y, sample_weight, groups = map(read_back, (y, sample_weight, groups))
         placed = place_matrix(X, device=device, dtype=dtype, threads=threads, tol=tol, gpu_mem=gpu_mem)
         self.matrix, self.device, self.resolution, self.longest = placed
         self._entries: int | None = None
@@ -214,11 +219,12 @@ class Dataset:
         return float(self.shape[0]) if self.weights is None else float(self.weights.sum())
 
 
-def _sum_counted_squares(X: Csr | NDArray[Any], weights: Vector | None) -> Vector | None:
+def _sum_counted_squares(X: Csr | NDArray[Any] | DeviceArray, weights: Vector | None) -> Vector | None:
     """Sum the squares of each column over rows of positive weight; None if all count or X is on a GPU."""
     if weights is None or weights.all() or is_uploaded(X):
         return None
     counts = weights > 0.0
+    assert not isinstance(X, DeviceArray)
     if not isinstance(X, Csr):
         return np.asarray(np.einsum("ij,ij->j", X[counts], X[counts], dtype=np.float64))
     entries = np.repeat(counts, np.diff(X.indptr))

@@ -21,6 +21,7 @@ from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.io.text import value_type
 from bmrm.matrix import _cpu
+from bmrm.matrix.device_arrays import DeviceArray, gpu_of, read_device_matrix
 from bmrm.matrix.gpu import cache as device_cache
 from bmrm.matrix.gpu.devices import (
     FLOAT32_RESOLUTION,
@@ -102,7 +103,9 @@ def place_matrix(
     if threads is not None and arguments.integer("threads", threads) < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
     stored, limit = None if dtype is None else value_type(dtype), parse_memory_size(gpu_mem)
-    found = validate_matrix(X)
+    found = read_matrix(X)
+    if is_uploaded(found):
+        device = _choose_where_it_is(found, device)
     size = found.nnz if isinstance(found, Csr) else found.size
     threads = default_threads(size) if threads is None else threads
     if wants_gpu(device, size, found.shape[1]):
@@ -112,6 +115,7 @@ def place_matrix(
             if device != "auto":
                 raise
             warnings.warn(f"device='auto': {error}; training on the CPU", stacklevel=3)
+    assert not isinstance(found, DeviceArray)  # a GPU was chosen for it
     return _on_cpu(found, stored, threads)
 
 
@@ -152,9 +156,31 @@ def validate_matrix(X: Any) -> HostMatrix:
     return dense
 
 
-def is_uploaded(X: HostMatrix) -> bool:
-    """Return whether indices and values are already on a GPU, see `bmrm.matrix.upload`."""
-    return isinstance(X, Csr) and not isinstance(X.indices, np.ndarray)
+def read_matrix(X: Any) -> HostMatrix | DeviceArray:
+    """Convert X as `validate_matrix`, or find it on a GPU."""
+    if isinstance(X, (Csr, DeviceArray)):
+        found: HostMatrix | DeviceArray | None = X
+    else:
+        found = read_device_matrix(X)
+    if found is None:
+        return validate_matrix(X)
+    check_shape(found.shape)
+    return found
+
+
+def _choose_where_it_is(X: HostMatrix | DeviceArray, device: str) -> str:
+    """Return the name of the GPU that has X; raise if another device was asked for."""
+    number = gpu_of(X)
+    if number is None:  # uploaded by `bmrm.matrix.upload`, which knows the device
+        return device
+    if device not in ("auto", "cuda", f"cuda:{number}"):
+        raise ParameterError(f"device: found {device!r}, expected 'cuda:{number}', where X is")
+    return f"cuda:{number}"
+
+
+def is_uploaded(X: HostMatrix | DeviceArray) -> bool:
+    """Return whether X is already on a GPU, see `bmrm.matrix.upload` and `bmrm.matrix.device_arrays`."""
+    return isinstance(X, DeviceArray) or (isinstance(X, Csr) and not isinstance(X.indices, np.ndarray))
 
 
 def check_shape(shape: tuple[int, ...]) -> None:
@@ -198,7 +224,7 @@ def _on_cpu(X: HostMatrix, dtype: np.dtype[Any] | None, threads: int) -> PlacedM
     return PlacedMatrix(matrix, "cpu", 0.0, _find_longest_row(X))
 
 
-def _find_longest_row(X: HostMatrix) -> int:
+def _find_longest_row(X: HostMatrix | DeviceArray) -> int:
     """Return the number of stored values of the fullest row; all columns if row pointers are on a device."""
     if isinstance(X, Csr) and isinstance(X.indptr, np.ndarray):
         return int(np.diff(X.indptr).max(initial=0))
@@ -206,13 +232,21 @@ def _find_longest_row(X: HostMatrix) -> int:
 
 
 def _on_gpu(
-    X: HostMatrix, dtype: np.dtype[Any] | None, threads: int, tol: float, device: str, limit: int | None
+    X: HostMatrix | DeviceArray,
+    dtype: np.dtype[Any] | None,
+    threads: int,
+    tol: float,
+    device: str,
+    limit: int | None,
 ) -> PlacedMatrix:
     cuda, number = import_cuda(), device_number(device)
     name = cuda.device_info(number)["name"]
     values = X.data if isinstance(X, Csr) else X
     if dtype is None:
-        dtype = choose_gpu_dtype(None if values is None else values.dtype, tol)
+        if isinstance(values, DeviceArray):
+            dtype = values.dtype  # values on a GPU are not converted
+        else:
+            dtype = choose_gpu_dtype(None if values is None else values.dtype, tol)
     nnz = X.nnz if isinstance(X, Csr) else None
     plan = plan_memory(X.shape, nnz, 0 if values is None else dtype.itemsize, dtype.itemsize, limit, number)
     log.info("%s: %s", name, plan_text(plan))

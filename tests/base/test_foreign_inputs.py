@@ -246,11 +246,8 @@ def test_a_tensor_with_a_gradient_is_refused(torch):
 
 
 @pytest.mark.parametrize("make", [CudaArray, lambda given: DLPackArray(given, DLPACK_CUDA)])
-def test_arrays_on_a_device_are_refused(make):
+def test_arrays_on_a_device_are_refused_where_main_memory_is_needed(make):
     for call in (
-        lambda: bmrm.solve(make(X), Y),
-        lambda: bmrm.solve(X, make(Y)),
-        lambda: bmrm.solve(X, Y, sample_weight=make(Y)),
         lambda: bmrm.select(make(X), Y),
         lambda: bmrm.solve(X, Y).predict(make(X)),
     ):
@@ -268,11 +265,10 @@ def test_sparse_matrices_on_a_device_are_refused():
         def tocsr(self):
             return self
 
-    for call in (lambda: bmrm.solve(CudaCsr(), Y), lambda: bmrm.solve(X, Y).predict(CudaCsr())):
-        with pytest.raises(DataError, match=ON_DEVICE):
-            call()
+    with pytest.raises(DataError, match=ON_DEVICE):
+        bmrm.solve(X, Y).predict(CudaCsr())
 
 
 def test_a_device_that_dlpack_does_not_know_is_refused(torch):
-    with pytest.raises(DataError, match=ON_DEVICE):
+    with pytest.raises(DataError, match="X: found an array on another device, expected one on a CUDA GPU"):
         bmrm.solve(torch.ones((60, 4), device="meta"), Y)

@@ -1,0 +1,153 @@
+"""X that other libraries have put on a GPU: used in place, without a copy through main memory.
+
+An array shows its memory by ``__cuda_array_interface__`` or, if it does not have that, by DLPack. A matrix of
+CuPy or PyTorch in compressed rows has three of them.
+
+The library may still be computing the array. Reading a part of it back with the means of the library waits
+for that: `get` of CuPy, `cpu` of PyTorch, `copy_to_host` of Numba and the conversion of JAX's arrays wait for
+the stream on which the library works. So a row of each array is read before its address is used.
+
+References
+----------
+Numba's documentation, "CUDA Array Interface (Version 3)". DLPack,
+https://dmlc.github.io/dlpack/latest/python_spec.html.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bmrm.base import _dlpack
+from bmrm.base.arguments import is_on_device, is_sparse_tensor
+from bmrm.base.foreign_arrays import LEGACY_STREAM, detach
+from bmrm.errors import DataError
+from bmrm.io.csr import Csr
+
+_TO_HOST = ("get", "cpu", "copy_to_host")
+"""Methods that copy an array to main memory: of CuPy, PyTorch and Numba."""
+
+
+class DeviceArray:
+    """An array in the memory of a GPU, with what a `_cuda.Matrix` and a fingerprint of X read of it.
+
+    Raise `DataError` for an array of other dimensions, of numbers other than these types, or not in C order.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : dtype
+    device : int
+        The CUDA number of the GPU; 0 if the library does not say.
+    """
+
+    def __init__(self, what: str, owner: Any, ndim: int, types: tuple[DTypeLike, ...]) -> None:
+        self._owner = detach(owner)
+        try:
+            kind = getattr(self._owner, "__dlpack_device__", None)
+            place, self.device = (int(part) for part in kind()) if kind else (_dlpack.CUDA, 0)
+        except (TypeError, ValueError):  # a device that DLPack does not know, such as PyTorch's "meta"
+            place = None
+        if place != _dlpack.CUDA:
+            raise DataError(f"{what}: found an array on another device, expected one on a CUDA GPU")
+        interface = self._read_interface(what)
+        self.shape, self.dtype = tuple(map(int, interface["shape"])), np.dtype(interface["typestr"])
+        if len(self.shape) != ndim:
+            raise DataError(f"{what}: found {len(self.shape)} dimensions, expected {ndim}")
+        if self.dtype not in [np.dtype(each) for each in types]:
+            expected = " or ".join(np.dtype(each).name for each in types)
+            raise DataError(f"{what}: found {self.dtype} on a GPU, expected {expected}")
+        self._check_order(what, interface.get("strides"))
+        self.__cuda_array_interface__ = interface
+        if self.shape and all(self.shape):
+            _copy_to_host(self._owner[:1])  # waits until the library has filled the array
+
+    def _read_interface(self, what: str) -> dict[str, Any]:
+        try:
+            if hasattr(self._owner, "__cuda_array_interface__"):
+                return dict(self._owner.__cuda_array_interface__)
+            lent = self._lent = _dlpack.Borrowed(self._owner.__dlpack__(stream=LEGACY_STREAM))
+            dtype = np.dtype(lent.dtype)
+        except (TypeError, ValueError, RuntimeError, BufferError) as fault:  # for example bfloat16
+            raise DataError(f"{what}: {fault}; expected an array of CUDA") from None
+        return {
+            "shape": lent.shape,
+            "typestr": dtype.str,
+            "data": (lent.address, True),
+            "strides": tuple(step * dtype.itemsize for step in lent.strides),
+            "version": 3,
+        }
+
+    def _check_order(self, what: str, strides: tuple[int, ...] | None) -> None:
+        expected = self.dtype.itemsize
+        for extent, stride in zip(reversed(self.shape), reversed(strides or ()), strict=False):
+            if extent > 1 and stride != expected:
+                raise DataError(f"{what}: found strides {strides}, expected a C-contiguous array on the GPU")
+            expected *= extent
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, part: slice) -> NDArray[Any]:
+        """Copy a slice to main memory."""
+        return _copy_to_host(self._owner[part])
+
+
+def _copy_to_host(array: Any) -> NDArray[Any]:
+    for name in _TO_HOST:
+        if hasattr(array, name):
+            array = getattr(array, name)()
+            break
+    return np.asarray(array)
+
+
+def read_device_matrix(X: Any) -> Csr | DeviceArray | None:
+    """Return X that is on a GPU, in compressed rows or dense; None if it is in main memory.
+
+    Raise `DataError` if X is neither, or has values or indices of types that the GPU does not take.
+    """
+    if is_sparse_tensor(X):
+        if str(X.layout) != "torch.sparse_csr" or not is_on_device(X.values()):
+            return None
+        return _rows("X", X.crow_indices(), X.col_indices(), X.values(), X.shape)
+    if hasattr(X, "tocsr"):
+        if not is_on_device(getattr(X, "data", None)):
+            return None
+        X = X.tocsr()
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        return _rows("X", X.indptr, X.indices, X.data, X.shape)
+    return DeviceArray("X", X, 2, (np.float32, np.float64)) if is_on_device(X) else None
+
+
+def _rows(what: str, indptr: Any, indices: Any, values: Any, shape: Any) -> Csr:
+    pointers = _copy_to_host(detach(indptr)).astype(np.int64)
+    if len(shape) != 2:
+        raise DataError(f"{what}: found {len(shape)} dimensions, expected 2")
+    columns: Any = DeviceArray(f"{what}, indices", indices, 1, (np.int32, np.int64))
+    numbers: Any = DeviceArray(f"{what}, values", values, 1, (np.float32, np.float64))
+    return Csr(pointers, columns, numbers, (int(shape[0]), int(shape[1])))
+
+
+def gpu_of(X: object) -> int | None:
+    """Return the CUDA number of the GPU that has X; None if X does not say."""
+    values = X.data if isinstance(X, Csr) else X
+    return values.device if isinstance(values, DeviceArray) else None
+
+
+def read_back(array: Any) -> Any:
+    """Copy an array on a GPU to main memory: one number per row; return everything else unchanged."""
+    return _copy_to_host(detach(array)) if is_on_device(array) else array
