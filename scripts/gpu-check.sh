@@ -1,11 +1,13 @@
 #!/bin/sh
 # On a machine with an NVIDIA GPU and nvcc: builds in place for that GPU, then does what PART says; all parts without it.
-#   tests     the tests that need a GPU, except those of graphs
-#   solves    kills of a training run, and the table of solves on the thesis's ten data sets
-#   products  the table of products compared with NVIDIA's libraries
-#   graph     the tests of graphs, and their figures compared with cuSPARSE
+#   tests       the tests that need a GPU, except those of graphs and reductions
+#   solves      kills of a training run, and the table of solves on the thesis's ten data sets
+#   products    the table of products compared with NVIDIA's libraries
+#   graph       the tests of graphs, and their figures compared with cuSPARSE
+#   reductions  the tests of reductions, and their figures compared with CuPy and PyTorch
 # Each part takes less than 8 minutes. If PYTHON has the packages, it is used unchanged and nothing is downloaded;
-# otherwise they are installed into the environment VENV. GRAPH_ARGS are options of benchmarks/gpu/graph_gpu.py.
+# otherwise they are installed into the environment VENV. GRAPH_ARGS are options of benchmarks/gpu/graph_gpu.py,
+# REDUCTION_ARGS those of benchmarks/reductions/gpu.py.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -14,9 +16,9 @@ venv=${VENV:-.venv}
 part=${PART:-all}
 
 case $part in
-all | tests | solves | products | graph) ;;
+all | tests | solves | products | graph | reductions) ;;
 *)
-    echo "PART: found $part, expected tests, solves, products or graph" >&2
+    echo "PART: found $part, expected tests, solves, products, graph or reductions" >&2
     exit 2
     ;;
 esac
@@ -33,10 +35,14 @@ fi
 wants() { [ "$part" = all ] || [ "$part" = "$1" ]; }
 
 export PYTHONPATH="$PWD"
-BMRM_CUDA=on BMRM_CUDA_ARCH=native "$python" setup.py -q build_ext --inplace
-"$python" -c 'from bmrm.matrix import _cuda; print("GPU:", _cuda.device_info()["name"])'
+if [ "$part" = reductions ]; then # which NVRTC compiles
+    BMRM_CUDA=off "$python" setup.py -q build_ext --inplace
+else
+    BMRM_CUDA=on BMRM_CUDA_ARCH=native "$python" setup.py -q build_ext --inplace
+    "$python" -c 'from bmrm.matrix import _cuda; print("GPU:", _cuda.device_info()["name"])'
+fi
 if wants tests; then
-    "$python" -m pytest -q $(grep -v '^tests/graph/' scripts/gpu-tests.txt)
+    "$python" -m pytest -q $(grep -v -e '^tests/graph/' -e '^tests/reductions/' scripts/gpu-tests.txt)
 fi
 if wants solves; then
     "$python" scripts/kill_runs.py
@@ -48,4 +54,8 @@ fi
 if wants graph; then
     "$python" -m pytest -q $(grep '^tests/graph/' scripts/gpu-tests.txt)
     "$python" -m benchmarks.gpu.graph_gpu ${GRAPH_ARGS:-}
+fi
+if wants reductions; then
+    "$python" -m pytest -q $(grep '^tests/reductions/' scripts/gpu-tests.txt)
+    "$python" -m benchmarks.reductions.gpu ${REDUCTION_ARGS:-}
 fi

@@ -49,6 +49,7 @@ class Layout:
 
     program: Program
     sparse: bool
+    extra: tuple[str, ...] = ()
     slots: dict[str, int] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
 
@@ -60,6 +61,7 @@ class Layout:
         names += [f"rows {a.name}" for a in program.results() if a.role in ("argmin", "argmax")]
         names += [f"squares {name}" for name in program.squares]
         names += [f"array {name}" for name in program.arrays]
+        names += self.extra
         self.slots = {name: place for place, name in enumerate(names)}
 
     def site(self, site: Site) -> int:

@@ -1,11 +1,12 @@
 """Machine code on disk, so that a machine compiles a row function once.
 
 A file holds the object code of one text. Its name is a checksum of everything that the code depends on: the
-text, the processor, and the versions of LLVM and of this package. Machine code is run without further checks,
-so a file is used only if this user alone could have written it (the folder and the file belong to the user,
-and nobody else has access to the folder) and its own checksum is right. A file that is missing, damaged or
-not to be trusted is compiled again; a folder that cannot be used only costs time. Processes that compile at
-the same time, such as the ranks of a job, take turns, and all but the first find the code of the first.
+text, the processor, and the versions of the compiler and of this package. Machine code is run without
+further checks, so a file is used only if this user alone could have written it (the folder and the file
+belong to the user, and nobody else has access to the folder) and its own checksum is right. A file that is
+missing, damaged or not to be trusted is compiled again; a folder that cannot be used only costs time.
+Processes that compile at the same time, such as the ranks of a job, take turns, and all but the first find
+the code of the first.
 """
 
 from __future__ import annotations

@@ -34,16 +34,30 @@ class DeviceArray:
     """An array in the memory of a GPU, with what a `_cuda.Matrix` and a fingerprint of X read of it.
 
     Raise `DataError` for an array of other dimensions, of numbers other than these types, or not in C order.
+    None allows any dimensions or types, ``any_order`` any order. ``stream`` is the number of the stream on
+    which the array will be used, if it has one: what the library fills on the same stream needs no waiting.
 
     Attributes
     ----------
+    address : int
     shape : tuple of int
+    strides : tuple of int
+        Bytes.
     dtype : dtype
     device : int
         The CUDA number of the GPU; 0 if the library does not say.
     """
 
-    def __init__(self, what: str, owner: Any, ndim: int, types: tuple[DTypeLike, ...]) -> None:
+    def __init__(
+        self,
+        what: str,
+        owner: Any,
+        ndim: int | None,
+        types: tuple[DTypeLike, ...] | None,
+        *,
+        any_order: bool = False,
+        stream: int | None = None,
+    ) -> None:
         self._owner = detach(owner)
         try:
             kind = getattr(self._owner, "__dlpack_device__", None)
@@ -54,14 +68,18 @@ class DeviceArray:
             raise DataError(f"{what}: found an array on another device, expected one on a CUDA GPU")
         interface = self._read_interface(what)
         self.shape, self.dtype = tuple(map(int, interface["shape"])), np.dtype(interface["typestr"])
-        if len(self.shape) != ndim:
+        if ndim is not None and len(self.shape) != ndim:
             raise DataError(f"{what}: found {len(self.shape)} dimensions, expected {ndim}")
-        if self.dtype not in [np.dtype(each) for each in types]:
+        if types is not None and self.dtype not in [np.dtype(each) for each in types]:
             expected = " or ".join(np.dtype(each).name for each in types)
             raise DataError(f"{what}: found {self.dtype} on a GPU, expected {expected}")
-        self._check_order(what, interface.get("strides"))
+        if not any_order:
+            self._check_order(what, interface.get("strides"))
+        self.address = int(interface["data"][0])
+        self.strides = tuple(interface.get("strides") or c_strides(self.shape, self.dtype.itemsize))
         self.__cuda_array_interface__ = interface
-        if self.shape and all(self.shape):
+        is_ordered = stream is not None and interface.get("stream") == stream
+        if self.shape and all(self.shape) and not is_ordered:
             _copy_to_host(self._owner[:1])  # waits until the library has filled the array
 
     def _read_interface(self, what: str) -> dict[str, Any]:
@@ -103,6 +121,24 @@ class DeviceArray:
     def __getitem__(self, part: slice) -> NDArray[Any]:
         """Copy a slice to main memory."""
         return _copy_to_host(self._owner[part])
+
+    def numpy(self) -> NDArray[Any]:
+        """Copy the array to main memory."""
+        return _copy_to_host(self._owner)
+
+
+def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return the strides, in bytes, of an array that is stored by rows.
+
+    Examples
+    --------
+    >>> c_strides((2, 3), 8)
+    (24, 8)
+    """
+    found = [itemsize]
+    for size in shape[:0:-1]:
+        found.insert(0, found[0] * size)
+    return tuple(found[: len(shape)])
 
 
 def _copy_to_host(array: Any) -> NDArray[Any]:

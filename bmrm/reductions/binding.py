@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.foreign_arrays import LEGACY_STREAM
 from bmrm.errors import DataError, ReductionError
+from bmrm.formulas.driver import GpuArray
 from bmrm.formulas.front import Given, read_program
 from bmrm.formulas.layout import sizes_of
 from bmrm.formulas.source import Source
 from bmrm.formulas.tree import Argument, Program
-from bmrm.reductions.rows import HostRows
+from bmrm.matrix.device_arrays import DeviceArray, c_strides
+from bmrm.reductions.rows import AnyRows, DeviceRows, HostRows
 
 MAX_SIZE = 2**31 - 1
 """Maximum of a size; compiled code keeps some whole numbers in 32 bits."""
+
+AnyArray: TypeAlias = NDArray[Any] | GpuArray | DeviceArray
+"""A parameter in main memory, or on a GPU: a result that was kept there, or another library's."""
 
 NUMPY = {"int": np.int64, "bool": np.uint8}
 """Types in which parameters are passed; real numbers have the type of the rows."""
@@ -32,20 +38,26 @@ class Call:
     ----------
     program : Program
         With the types of this call.
-    rows : HostRows
+    rows : AnyRows
     sizes : dict of str to int
-    values : dict of str to ndarray
-        Parameters, contiguous and of the types that compiled code reads.
+    values : dict of str to ndarray, GpuArray or DeviceArray
+        Parameters, stored by rows and of the types that compiled code reads.
     real : type
         NumPy's type of real numbers.
     """
 
     program: Program
-    rows: HostRows
+    rows: AnyRows
     sizes: dict[str, int]
-    values: dict[str, NDArray[Any]]
+    values: dict[str, Any]
     real: type[np.floating[Any]]
     squares: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def host_rows(self) -> HostRows:
+        """Return the rows, which must be in main memory."""
+        if isinstance(self.rows, DeviceRows):
+            raise DataError(f"{self.program.name}: found rows on a GPU, expected them in main memory")
+        return self.rows
 
     def shape(self, argument: Argument) -> tuple[int, ...]:
         """Return the shape of an argument."""
@@ -67,8 +79,8 @@ class Binder:
             self._programs[key] = read_program(self.source, given, sparse=sparse)
         return self._programs[key]
 
-    def bind(self, rows: HostRows, words: Mapping[str, Any]) -> Call:
-        """Bind the arguments of a call.
+    def bind(self, rows: AnyRows, words: Mapping[str, Any], *, gpu: bool = False) -> Call:
+        """Bind the arguments of a call; if it is for a GPU, parameters may be on one.
 
         Raises
         ------
@@ -92,7 +104,7 @@ class Binder:
         missing = [a.name for a in parameters if a.name not in words]
         if missing:
             raise ReductionError(f"{name}: found no {missing[0]!r}, which the row function reads")
-        arrays = {a.name: _as_numbers(f"{name}: {a.name}", words[a.name]) for a in parameters}
+        arrays = {a.name: _as_numbers(f"{name}: {a.name}", words[a.name], gpu) for a in parameters}
         given = {a.name: self._given(a, arrays[a.name], rows.shape[0]) for a in parameters}
         program = self.program(given, rows.sparse)
         sizes = {program.width: rows.shape[1]}
@@ -109,11 +121,11 @@ class Binder:
         values = {a.name: self._convert(program, a.name, arrays[a.name], rows.real) for a in parameters}
         call = Call(program, rows, sizes, values, rows.real)
         for each in program.squares:
-            squares = np.square(values[each], dtype=np.float64).sum(axis=-1)
+            squares = np.square(to_host(values[each]), dtype=np.float64).sum(axis=-1)
             call.squares[each] = np.ascontiguousarray(squares, rows.real)
         return call
 
-    def _given(self, argument: Argument, array: NDArray[Any], rows: int) -> Given:
+    def _given(self, argument: Argument, array: AnyArray, rows: int) -> Given:
         name = f"{self.source.name}: {argument.name}"
         kind = {"f": "real", "b": "bool"}.get(array.dtype.kind, "int")
         said = self.source.types.get(argument.name)
@@ -134,7 +146,7 @@ class Binder:
         return Given(role, said or kind)
 
     def _match(
-        self, argument: Argument, array: NDArray[Any], sizes: dict[str, int], said: dict[str, str]
+        self, argument: Argument, array: AnyArray, sizes: dict[str, int], said: dict[str, str]
     ) -> None:
         for axis, size in enumerate(argument.dims):
             found = array.shape[axis]
@@ -170,16 +182,35 @@ class Binder:
         said.setdefault(size, who)
 
     def _convert(
-        self, program: Program, name: str, array: NDArray[Any], real: type[np.floating[Any]]
-    ) -> NDArray[Any]:
+        self, program: Program, name: str, array: AnyArray, real: type[np.floating[Any]]
+    ) -> AnyArray:
         argument = program.arguments[name]
         kind = NUMPY.get(argument.type, real)
+        if not isinstance(array, np.ndarray) and array.dtype == kind and _is_by_rows(array):
+            return array
         with np.errstate(over="ignore"):
-            return np.asarray(array, kind, order="C")
+            return np.asarray(to_host(array), kind, order="C")
 
 
-def _as_numbers(what: str, value: Any) -> NDArray[Any]:
-    """Convert an argument to an array of real, whole or truth values."""
+def _is_by_rows(array: GpuArray | DeviceArray) -> bool:
+    return isinstance(array, GpuArray) or array.strides == c_strides(array.shape, array.dtype.itemsize)
+
+
+def to_host(array: AnyArray) -> NDArray[Any]:
+    """Copy a parameter to main memory if it is on a GPU."""
+    return array if isinstance(array, np.ndarray) else array.numpy()
+
+
+def _as_numbers(what: str, value: Any, gpu: bool) -> AnyArray:
+    """Convert an argument to an array of real, whole or truth values; if allowed, on a GPU."""
+    if gpu and arguments.is_on_device(value) and not arguments.is_sparse(value):
+        held: GpuArray | DeviceArray
+        if isinstance(value, GpuArray):
+            held = value
+        else:
+            held = DeviceArray(what, value, None, None, any_order=True, stream=LEGACY_STREAM)
+        is_exact = held.dtype.kind in "ib" or held.dtype in (np.float32, np.float64)
+        return held if is_exact else _as_numbers(what, held.numpy(), gpu)
     array = arguments.array(what, value)
     if array.dtype.kind in "ib" or array.dtype in (np.float32, np.float64):
         return array

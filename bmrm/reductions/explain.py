@@ -6,6 +6,7 @@ import numpy as np
 
 from bmrm.base.units import size_text
 from bmrm.formulas import native
+from bmrm.formulas.cuda_text import place
 from bmrm.formulas.llvm_text import varying_names
 from bmrm.formulas.source import Source
 from bmrm.formulas.tree import (
@@ -115,7 +116,8 @@ def explain_call(source: Source, call: Call) -> str:
             if reads_too_much(rows)
             else []
         ),
-        f"predicted: {1e3 * predict_seconds(call, 1):.3g} ms on one thread, "
+        _gpu_text(call),
+        f"predicted on the CPU: {1e3 * predict_seconds(call, 1):.3g} ms on one thread, "
         f"{1e3 * predict_seconds(call, threads):.3g} ms on {threads}",
     ]
     return "\n".join(lines)
@@ -133,6 +135,18 @@ def _bits_text(call: Call, each: int) -> str:
     return (
         f"the same bits for any number of threads on {ranks.group.size} ranks with these rows; "
         f"as without ranks if each began at a multiple of {each} rows"
+    )
+
+
+def _gpu_text(call: Call) -> str:
+    """Return where a GPU would have results and parameters."""
+    found = place(call.program, call.sizes, np.dtype(call.real).itemsize, call.rows.sparse)
+    where = "shared" if found.shared_results else "global"
+    parameters = ", ".join(found.shared_parameters) or "none"
+    row = "in registers" if found.register_row else "read where it is"
+    return (
+        f"GPU: blocks of {found.warps} warps, one row per lane, the row {row}; results of a warp in {where} "
+        f"memory; parameters in shared memory: {parameters}; {size_text(found.shared_bytes)} of it per block"
     )
 
 

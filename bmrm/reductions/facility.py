@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import namedtuple
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -11,15 +12,18 @@ from typing import Any
 from bmrm.base import arguments
 from bmrm.errors import ParameterError
 from bmrm.formulas import native
+from bmrm.formulas.driver import pointer_device
 from bmrm.formulas.source import read_source
+from bmrm.matrix.resident import device_number
 from bmrm.reductions.binding import Binder, Call
 from bmrm.reductions.explain import explain_call, explain_program
+from bmrm.reductions.gpu import GpuPasses
 from bmrm.reductions.host import MAX_PLAIN_SECONDS, HostPasses, run_plain
-from bmrm.reductions.rows import read_rows
+from bmrm.reductions.rows import AnyRows, DeviceRows, read_rows
 
 ORDERS = ("fixed", "any")
-DEVICES = ("auto", "cpu")
-TARGETS = ("cpu",)
+DEVICES = ("auto", "cpu", "cuda")
+TARGETS = ("cpu", "cuda")
 
 
 class Reduction:
@@ -49,6 +53,7 @@ class Reduction:
         self._source = read_source(function)
         self._binder = Binder(self._source)
         self._host = HostPasses(self._source)
+        self._gpu = GpuPasses(self._source)
         self.results: tuple[str, ...] = tuple(a.name for a in self._binder.general.results())
         """Names of the results."""
         self._tuple = namedtuple(function.__name__, self.results)  # type: ignore[misc]
@@ -71,16 +76,21 @@ class Reduction:
 
         Parameters
         ----------
-        data : ndarray, memmap, SciPy sparse matrix, Csr, Data or Dataset, shape (n, d)
+        data : ndarray, memmap, SciPy sparse matrix, Csr, Data, Dataset or array on a GPU, shape (n, d)
             The rows. float32 rows are computed with in float32, all others in float64; sums are in float64.
-        device : {"auto", "cpu"}, default "auto"
+        device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+            "auto" is the GPU that holds the rows, or else the CPU. To a GPU, rows are uploaded in each call
+            unless they are there.
         threads : int, optional
             Default: the cores that this process may use, or one if the pass is short.
         order : {"fixed", "any"}, default "fixed"
             "fixed" gives the same bits for any number of threads, and of ranks whose rows fall whole into
-            parts: `explain` says whether they do. "any" may save time and memory if results are large.
+            parts: `explain` says whether they do. "any" may save time and memory if results are large. On a
+            GPU both give the same bits in each call with the same rows, and on ranks with the same rows each.
         keep : bool, default False
-            Whether results stay on the device as parameters of the next call. On the CPU they always do.
+            Whether results stay on the GPU, as parameters of the next call: arrays with
+            ``__cuda_array_interface__``, which other libraries read too; minima and maxima are float64 there.
+            Not on several ranks. On the CPU they always stay.
         **words
             The parameters of the row function by name, and sizes that no parameter has, as ``bins=32``. A
             parameter that the function reads as one number may be a number, or an array with one per row.
@@ -99,13 +109,19 @@ class Reduction:
             If the rows are not a matrix of real numbers.
         HostMemoryError
             If the results do not fit into main memory.
+        DeviceMemoryError
+            If rows and results do not fit into the memory of a GPU.
         BmrmError
-            If llvmlite is not installed, and the plain Python loop would take longer than 10 s.
+            If llvmlite is not installed, and the plain Python loop would take longer than 10 s; for a GPU, if
+            there is none, or no NVRTC.
         """
         _check_options(device, threads, order, keep)
         rows = read_rows(data)
+        on_gpu = _is_for_gpu(device, rows)
         with rows.ranks.group.together() if rows.ranks else nullcontext():
-            call = self._binder.bind(rows, words)
+            call = self._binder.bind(rows, words, gpu=on_gpu)
+        if on_gpu:
+            return self._tuple(**self._gpu.run(call, _gpu_number(device, rows), keep))
         if native.can_compile():
             found = self._host.run(call, threads, order)
         else:
@@ -150,21 +166,23 @@ class Reduction:
 
         Parameters
         ----------
-        target : {"cpu"}
+        target : {"cpu", "cuda"}
         data, **words
             As in a call: types and sizes are part of the code.
 
         Returns
         -------
         str
-            LLVM's text before optimisation.
+            LLVM's text before optimisation, or CUDA C++.
         """
         if target not in TARGETS:
             raise ParameterError(f"source: found {target!r}, expected {' or '.join(TARGETS)}")
-        return self._host.code_of(self._call(data, words)).text
+        call = self._call(data, words)
+        return (self._host.code_of(call) if target == "cpu" else self._gpu.code_of(call)).text
 
     def _call(self, data: Any, words: dict[str, Any]) -> Call:
-        return self._binder.bind(read_rows(data), words)
+        rows = read_rows(data)
+        return self._binder.bind(rows, words, gpu=isinstance(rows, DeviceRows))
 
 
 def reduction(function: Callable[..., Any]) -> Reduction:
@@ -204,9 +222,25 @@ def reduction(function: Callable[..., Any]) -> Reduction:
     return Reduction(function)
 
 
+def _is_for_gpu(device: str, rows: AnyRows) -> bool:
+    return device.startswith("cuda") or isinstance(rows, DeviceRows)
+
+
+def _gpu_number(device: str, rows: AnyRows) -> int:
+    """Return the number of the GPU of a call: where the rows are, unless they are in main memory."""
+    asked = device_number(device) if ":" in device else None
+    if not isinstance(rows, DeviceRows):
+        return asked or 0
+    array = rows.array
+    there = pointer_device(array.address) if array.address else array.device  # nothing has no address
+    if device == "cpu" or asked not in (None, there):
+        raise ParameterError(f"device: found {device!r} for rows on GPU {there}, expected cuda:{there}")
+    return there
+
+
 def _check_options(device: str, threads: int | None, order: str, keep: bool) -> None:
-    if device not in DEVICES:
-        raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}")
+    if not isinstance(device, str) or (device not in DEVICES and not re.fullmatch(r"cuda:\d+", device)):
+        raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
     if threads is not None and arguments.integer("threads", threads) < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
     if order not in ORDERS:

@@ -31,8 +31,8 @@ from bmrm.formulas.layout import ZERO, Layout
 from bmrm.formulas.plain import Row, make_plain, size_of
 from bmrm.formulas.source import Source
 from bmrm.formulas.tree import Argument
-from bmrm.reductions.binding import Call
-from bmrm.reductions.rows import DenseRows, HostRows
+from bmrm.reductions.binding import Call, to_host
+from bmrm.reductions.rows import AnyRows, DenseRows, HostRows
 
 PART_ROWS = 4096
 """Minimum number of rows of a part, so that starting one costs little; a multiple of any number of lanes."""
@@ -299,7 +299,8 @@ class HostPasses:
         results = Results(call, threads if order == "any" else parts)
         outputs = make_outputs(call)
         errors = np.zeros((parts, 3), np.int64)
-        mapped = call.rows if reads_too_much(call.rows) else None
+        rows = call.host_rows()
+        mapped = rows if reads_too_much(rows) else None
         queue = itertools.count()
         stop = threading.Event()
 
@@ -324,7 +325,7 @@ class HostPasses:
         return results, outputs
 
 
-def reads_too_much(rows: HostRows) -> TypeGuard[DenseRows]:
+def reads_too_much(rows: AnyRows) -> TypeGuard[DenseRows]:
     """Return whether rows are in a mapped file that would fill much of the free memory.
 
     The system drops pages of files when memory is short, but others' pages too.
@@ -419,7 +420,7 @@ class _Table:
         self.set("staged", self.room(lanes * size * (1 if call.rows.sparse else call.rows.shape[1])))
         for (name, _), bytes_ in zip(call.program.arrays.items(), _array_bytes(call), strict=True):
             self.set(f"array {name}", self.room(lanes * bytes_))
-        rows = call.rows
+        rows = call.host_rows()
         self.set("number", rows.first_row)
         if isinstance(rows, DenseRows) and not rows.converted_rows:
             self.set("rows", rows.array.ctypes.data)
@@ -495,6 +496,7 @@ def run_plain(source: Source, call: Call, *, limit: float | None = None) -> dict
 
 
 def _run_plain_here(source: Source, call: Call, limit: float | None) -> Pass:
+    call.host_rows()  # raises if they are on a GPU
     program = call.program
     function = make_plain(source, program, call.sizes, call.real)
     bounds = part_bounds(call)
@@ -510,17 +512,31 @@ def _run_plain_here(source: Source, call: Call, limit: float | None) -> Pass:
             if number == bounds[part + 1]:
                 part += 1
                 arrays = results.one(part)
-            words = [_plain_argument(call, a, arrays, number) for a in program.arguments.values()]
-            try:
-                back = function(_plain_row(call.rows, call.real, number), *words)
-            except (IndexError, ZeroDivisionError, ValueError, OverflowError) as error:
-                raise ReductionError(f"{source.name}: row {number}: {error}") from error
+            back = _call_plain(source, call, function, arrays, number)
             for argument, value in zip(numbers, back, strict=True):
                 if argument.role == "output":
                     outputs[argument.name][number] = value
                 else:
                     arrays[argument.name][...] = value
     return results, outputs
+
+
+def run_plain_row(source: Source, call: Call, number: int) -> None:
+    """Run the plain function on one row, for the error that it raises."""
+    function = make_plain(source, call.program, call.sizes, call.real)
+    with np.errstate(all="ignore"):
+        _call_plain(source, call, function, Results(call, 1).one(), number)
+
+
+def _call_plain(
+    source: Source, call: Call, function: Callable[..., Any], arrays: dict[str, NDArray[Any]], number: int
+) -> Any:
+    """Run the plain function on one row; it changes arrays in place and returns its other results."""
+    words = [_plain_argument(call, a, arrays, number) for a in call.program.arguments.values()]
+    try:
+        return function(_plain_row(call.host_rows(), call.real, number), *words)
+    except (IndexError, ZeroDivisionError, ValueError, OverflowError) as error:
+        raise ReductionError(f"{source.name}: row {number}: {error}") from error
 
 
 def _check_limit(source: Source, done: int, rows: int, spent: float, limit: float) -> None:
@@ -538,7 +554,7 @@ def _check_limit(source: Source, done: int, rows: int, spent: float, limit: floa
 def _plain_argument(call: Call, argument: Argument, arrays: dict[str, NDArray[Any]], row: int) -> Any:
     name = argument.name
     if argument.role in ("parameter", "row value"):
-        array = call.values[name]
+        array = to_host(call.values[name])
         if argument.type == "bool":
             array = array.view(np.bool_)
         if argument.role == "row value" or not argument.dims:

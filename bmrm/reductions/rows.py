@@ -1,4 +1,4 @@
-"""The rows of a reduction: dense or sparse, in main memory or in a mapped file."""
+"""The rows of a reduction: dense or sparse, in main memory, in a mapped file or dense on a GPU."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.foreign_arrays import LEGACY_STREAM
 from bmrm.base.sparse_tensors import as_scipy
 from bmrm.errors import DataError
 from bmrm.formulas.llvm_text import Rows
@@ -20,6 +21,7 @@ from bmrm.io.csr import Csr, build_canonical, check_layout
 from bmrm.io.data import Data
 from bmrm.matrix._cpu import Matrix
 from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.device_arrays import DeviceArray
 
 _ITEMS = {"f4": "float", "f8": "double", **{f"{k}{n}": f"i{8 * n}" for k in "iu" for n in (1, 2, 4, 8)}}
 """LLVM's types of the values that compiled code reads as they are."""
@@ -47,7 +49,7 @@ class Ranks:
 
 
 class _OfRanks:
-    """What dense and sparse rows share: where they stand among the rows of all ranks."""
+    """What all kinds of rows share: where they stand among the rows of all ranks."""
 
     ranks: Ranks | None
 
@@ -187,15 +189,60 @@ class SparseRows(_OfRanks):
         return Rows(item, False, f"i{8 * self.csr.indices.dtype.itemsize}")
 
 
+@dataclass(frozen=True)
+class DeviceRows(_OfRanks):
+    """Rows of a dense array that another library has put on a GPU; no other rank has some of them.
+
+    Attributes
+    ----------
+    array : DeviceArray
+        Of any layout and of a type that compiled code reads.
+    """
+
+    array: DeviceArray
+    ranks: None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.array.shape[0], self.array.shape[1])
+
+    @property
+    def sparse(self) -> bool:
+        return False
+
+    @property
+    def item(self) -> np.dtype[Any]:
+        """Type of the values; truth values are read as bytes."""
+        return np.dtype(np.uint8) if self.array.dtype == bool else self.array.dtype
+
+    @property
+    def real(self) -> type[np.floating[Any]]:
+        """Type of real numbers: float32 if the values are, else float64."""
+        return np.float32 if self.item == np.float32 else np.float64
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.size * self.item.itemsize
+
+    @property
+    def stored(self) -> float:
+        """Number of values of a row."""
+        return float(self.shape[1])
+
+    def kind(self) -> Rows:
+        return Rows(_ITEMS[f"{self.item.kind}{self.item.itemsize}"], self.item.kind == "u")
+
+
 HostRows = DenseRows | SparseRows
+AnyRows = HostRows | DeviceRows
 
 
-def read_rows(data: Any) -> HostRows:
+def read_rows(data: Any) -> AnyRows:
     """Find the rows of whatever a user passes; nothing is copied if its types allow.
 
     Parameters
     ----------
-    data : ndarray, memmap, DLPack, DataFrame, SciPy sparse matrix, Csr, Data or Dataset
+    data : ndarray, memmap, DLPack, DataFrame, SciPy sparse matrix, Csr, Data, Dataset, or array on a GPU
         A table of numbers; NaN and infinities are allowed. Mapped files are never copied as a whole.
 
     Raises
@@ -208,7 +255,7 @@ def read_rows(data: Any) -> HostRows:
     >>> read_rows([[1, 2], [3, 4]]).shape
     (2, 2)
     """
-    if isinstance(data, (DenseRows, SparseRows)):
+    if isinstance(data, (DenseRows, SparseRows, DeviceRows)):
         return data
     if isinstance(data, Data):
         data = data.X
@@ -223,6 +270,8 @@ def read_rows(data: Any) -> HostRows:
             data = data.view(np.uint8)
         if data.dtype.kind in "fiu":
             return DenseRows(np.asarray(data))
+    if arguments.is_on_device(data):
+        return _on_device(data)
     found = arguments.matrix("rows", data)
     return DenseRows(np.asarray(found))
 
@@ -259,6 +308,15 @@ def _ranks_of(data: Dataset) -> Ranks | None:
 
     assert isinstance(data, Shard)
     return Ranks(data.group, (0, *itertools.accumulate(data.rows)))
+
+
+def _on_device(data: Any) -> DeviceRows:
+    array = DeviceArray("rows", data, 2, None, any_order=True, stream=LEGACY_STREAM)
+    if array.dtype != bool and not _is_read(array.dtype):
+        raise DataError(
+            f"rows: found {array.dtype} on a GPU, expected float32, float64, whole numbers or truth values"
+        )
+    return DeviceRows(array)
 
 
 def _is_read(dtype: np.dtype[Any]) -> bool:

@@ -28,7 +28,7 @@ def has_blas() -> bool:
 
 
 def _load_first(load: Callable[[str], None], names: tuple[str, ...]) -> bool:
-    for place in _candidate_paths(names):
+    for place in candidate_paths(names):
         try:
             load(place)
         except BmrmError:
@@ -37,7 +37,7 @@ def _load_first(load: Callable[[str], None], names: tuple[str, ...]) -> bool:
     return False
 
 
-def _candidate_paths(names: tuple[str, ...]) -> Iterator[str]:
+def candidate_paths(names: tuple[str, ...]) -> Iterator[str]:
     """Yield the paths to try: the system's, those of installed wheels, those of the CUDA toolkit."""
     yield from names
     spec = importlib.util.find_spec("nvidia")

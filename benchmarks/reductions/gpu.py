@@ -1,0 +1,175 @@
+"""Reductions on a GPU: seconds of a pass and of compiling, against the usual forms in CuPy and PyTorch.
+
+    python -m benchmarks.reductions.gpu [--out FILE]
+
+Rows are on the GPU before, and results stay there. A time is the least of some calls, each from the call to
+the end of its work. Compiling is the first call on a few rows on a GPU that has been started, with an empty
+cache on disk, less a later one, and then the same in a new process with what the first one cached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from benchmarks.common import report
+from benchmarks.reductions.programs import CASES, normal_rows
+
+REPEATS = 20
+SHAPES = (
+    ("k-means", 1_000_000, 2, 300),
+    ("k-means", 4_000_000, 4, 100),
+    ("k-means", 1_000_000, 16, 64),
+    ("k-means", 10_000_000, 16, 16),
+    ("EM", 1_000_000, 16, 32),
+    ("EM", 1_000_000, 8, 16),
+    ("covariance", 2_000_000, 64, 0),
+    ("histogram", 4_000_000, 16, 32),
+    ("logistic gradient", 4_000_000, 32, 0),
+)
+COMPILED = """
+import time, numpy as np
+from benchmarks.reductions.programs import CASES, normal_rows
+from bmrm.formulas.driver import device
+
+device(0)
+case, X = CASES[{program!r}], normal_rows(10, {columns}, "float32")
+words = case.words(np.random.default_rng(1), X, min({k}, 10))
+times = []
+for _ in range(2):
+    start = time.process_time()
+    case.reduction(X, device="cuda", **words)
+    times.append(time.process_time() - start)
+print(times[0] - times[1])
+"""
+
+
+def kmeans(xp: Any, X: Any, w: float, centers: Any) -> tuple[Any, ...]:
+    """Return a step of k-means, for CuPy and PyTorch."""
+    distances = (X * X).sum(1)[:, None] - 2 * (X @ centers.T) + (centers * centers).sum(1)
+    label = distances.argmin(1)
+    sums = xp.zeros_like(centers)
+    if xp is cp:
+        cp.add.at(sums, label, X)
+        return sums, cp.bincount(label, minlength=len(centers)), distances.min(1).sum(), label
+    sums.index_add_(0, label, X)
+    return sums, xp.bincount(label, minlength=len(centers)), distances.min(1).values.sum(), label
+
+
+def em(xp: Any, X: Any, mean: Any, prec: Any, const: Any) -> tuple[Any, ...]:
+    """Return a step of EM by products, for CuPy and PyTorch."""
+    q = const - 0.5 * ((X * X) @ prec.T - 2 * X @ (prec * mean).T + (prec * mean * mean).sum(1))
+    top = q.max(1)
+    top = top if xp is cp else top.values
+    p = xp.exp(q - top[:, None])
+    total = p.sum(1)
+    r = p / total[:, None]
+    return r.sum(0), r.T @ X, r.T @ (X * X), (top + xp.log(total)).sum()
+
+
+def covariance(xp: Any, X: Any, shift: Any) -> tuple[Any, ...]:
+    """Return the covariance sums, for CuPy and PyTorch."""
+    E = X - shift
+    return E.sum(0), E.T @ E
+
+
+PEERS: dict[str, Callable[..., tuple[Any, ...]]] = {"k-means": kmeans, "EM": em, "covariance": covariance}
+
+
+def least_seconds(call: Callable[[], Any]) -> float:
+    """Return the least time of some calls, each with its work on the GPU."""
+    found = []
+    for _ in range(REPEATS):
+        cp.cuda.runtime.deviceSynchronize()
+        start = time.perf_counter()
+        call()
+        cp.cuda.runtime.deviceSynchronize()
+        found.append(time.perf_counter() - start)
+    return min(found)
+
+
+def compile_seconds(program: str, columns: int, k: int) -> list[float]:
+    """Return processor times of compiling in a new process: without and with the cache on disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {**os.environ, "XDG_CACHE_HOME": folder}
+        text = COMPILED.format(program=program, columns=columns, k=k)
+        runs = [
+            subprocess.run(
+                [sys.executable, "-c", text], env=environ, capture_output=True, text=True, check=True
+            )
+            for _ in range(2)
+        ]
+    return [float(run.stdout) for run in runs]
+
+
+def measure(program: str, rows: int, columns: int, k: int) -> dict[str, Any]:
+    """Measure a program in float32."""
+    case, X = CASES[program], normal_rows(rows, columns, "float32")
+    words = case.words(np.random.default_rng(1), X, k)
+    there = cp.asarray(X)
+    on_gpu = {key: cp.asarray(v) if isinstance(v, np.ndarray) else v for key, v in words.items()}
+    seconds = {"ours": least_seconds(lambda: case.reduction(there, keep=True, **on_gpu))}
+    if program in PEERS:
+        peer = PEERS[program]
+        seconds["cupy"] = least_seconds(lambda: peer(cp, there, **on_gpu))
+        try:
+            import torch
+
+            rows_there = torch.from_dlpack(there)
+            words_there = {key: torch.from_dlpack(v) if hasattr(v, "get") else v for key, v in on_gpu.items()}
+            seconds["torch"] = least_seconds(lambda: peer(torch, rows_there, **words_there))
+        except ImportError:
+            pass
+    ours = case.reduction(there, **on_gpu)
+    again = case.reduction(there, **on_gpu)
+    some = slice(0, 100_000)
+    few = {key: v[some] if np.shape(v)[:1] == (rows,) else v for key, v in words.items()}
+    exact = case.by_numpy(X[some].astype(np.float64), **few)
+    part = case.reduction(X[some], device="cuda", **few)
+    return {
+        "program": program,
+        "rows": rows,
+        "columns": columns,
+        "k": k,
+        "seconds": seconds,
+        "bytes_per_second": X.nbytes / seconds["ours"],
+        "compile_seconds": compile_seconds(program, columns, k),
+        "same_bits": [np.asarray(a).tobytes() for a in ours] == [np.asarray(b).tobytes() for b in again],
+        "largest_relative_error": [
+            float(np.abs(np.asarray(a, float) - b).max() / max(1e-300, np.abs(b).max()))
+            for a, b in zip(part, exact, strict=True)
+        ],
+    }
+
+
+def main() -> None:
+    """Print the measurements and write the results file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", default=report.RESULTS / "reductions_gpu.json")
+    options = parser.parse_args()
+    name = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    found = []
+    for shape in SHAPES:
+        row = measure(*shape)
+        found.append(row)
+        times = "  ".join(f"{who} {1e3 * s:.3f} ms" for who, s in row["seconds"].items())
+        print(f"{row['program']} {row['rows']} x {row['columns']} k={row['k']}: {times}", flush=True)
+        print(
+            f"    {row['bytes_per_second'] / 1e9:.0f} GB/s, compiling {row['compile_seconds']}, "
+            f"same bits {row['same_bits']}, errors {[f'{e:.1e}' for e in row['largest_relative_error']]}",
+            flush=True,
+        )
+    report.write(options.out, gpu=name, rows=found)
+
+
+if __name__ == "__main__":
+    main()

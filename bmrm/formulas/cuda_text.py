@@ -1,0 +1,870 @@
+"""The printer for the GPU: CUDA C++ text of a program, for NVRTC; it includes no header.
+
+A warp has a chunk of rows of its own, one row per lane. Chunks are fixed: they depend on the number of rows
+and the size of the results alone. Each warp has results of its own, in shared memory if those of all warps of
+a block fit, else in the chunk's place in global memory. No result is combined by an atomic operation. Values
+with the same index for all lanes are combined over the warp by halves. Values whose index depends on the row
+are combined by rounds: a round has one lane of each index, the earliest that is left. A second kernel
+combines the chunks in a fixed order. So the bits do not depend on the grid, on the number of multiprocessors
+or on luck.
+
+Branches and loops that depend on the row and hold a combination are masks, so that all lanes of a warp arrive
+there together; others are branches. Results have the first place in shared memory, then parameters in
+ascending order of size: the "write-first" order of Ma and Agrawal (2009, section 4.3.1).
+
+References
+----------
+W. Ma and G. Agrawal, A translation system for enabling data mining applications on GPUs, ICS 2009.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bmrm.formulas.bounds import Bounds
+from bmrm.formulas.lanes import INTRINSIC, LIBRARY
+from bmrm.formulas.layout import OUTSIDE, ZERO, Layout, Site
+from bmrm.formulas.llvm_text import depends_on_row, varying_names
+from bmrm.formulas.tree import (
+    Apply,
+    Argument,
+    Combine,
+    Const,
+    Expr,
+    For,
+    ForStored,
+    If,
+    Load,
+    Program,
+    RowItem,
+    RowNumber,
+    Set,
+    SetItem,
+    Size,
+    SizeOf,
+    Statement,
+    Value,
+    Var,
+    statements,
+)
+
+WARP = 32
+"""Lanes of a warp."""
+
+MAX_REGISTER_COLUMNS = 64
+"""Maximum number of columns of a row that is kept in registers."""
+
+SHARED_BYTES = 96 * 1024
+"""Maximum shared memory of a block: two blocks of this size fit a multiprocessor of an H100."""
+
+MAX_WARPS = 8
+"""Maximum number of warps of a block."""
+
+EXTRA = ("chunks", "chunk_rows")
+"""Entries of the table besides those of the CPU's code: how many chunks there are, and their rows."""
+
+NO_FAILURE = 2**63 - 1
+"""Value of the error word of a pass in which nothing failed."""
+
+C_NAMES = {*LIBRARY, *INTRINSIC} - {"fmod"}
+"""Functions of the C library that CUDA has too."""
+
+SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "bitand": "&", "bitor": "|", "bitxor": "^",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||",
+}  # fmt: skip
+
+HELPERS = r"""
+typedef long long whole;
+typedef unsigned long long bits64;
+#define FULL 0xffffffffu
+#define INF (__longlong_as_double(0x7ff0000000000000LL))
+#define NOT_A_NUMBER (__longlong_as_double(0x7ff8000000000000LL))
+#define LEAST_WHOLE (-9223372036854775807LL - 1)
+#define GREATEST_WHOLE 9223372036854775807LL
+template <class A> __device__ __forceinline__ A least(A a, A b) { return b < a ? b : a; }
+template <class A> __device__ __forceinline__ A greatest(A a, A b) { return b > a ? b : a; }
+template <class A> __device__ __forceinline__ A absolute(A a) { return a < A(0) ? A(0) - a : a; }
+template <> __device__ __forceinline__ float absolute(float a) { return fabsf(a); }
+template <> __device__ __forceinline__ double absolute(double a) { return fabs(a); }
+// Too large numbers become the greatest whole number; NaN becomes the least, an index of nothing.
+__device__ __forceinline__ whole to_whole(double a) {
+  if (!(a < 9223372036854775808.0)) return a != a ? LEAST_WHOLE : GREATEST_WHOLE;
+  return a < -9223372036854775808.0 ? LEAST_WHOLE : whole(a);
+}
+__device__ __forceinline__ whole whole_mod(whole a, whole b) {
+  if (b == -1) return 0;
+  const whole rest = a % b;
+  return rest != 0 && ((rest ^ b) < 0) ? rest + b : rest;
+}
+__device__ __forceinline__ whole whole_div(whole a, whole b) {
+  if (b == -1) return whole(0ULL - bits64(a));
+  const whole quotient = a / b, rest = a - quotient * b;
+  return rest != 0 && ((rest ^ b) < 0) ? quotient - 1 : quotient;
+}
+// Division that rounds down, as Python and NumPy do it: exact where the quotient is a whole number.
+__device__ inline double real_mod(double a, double b) {
+  const double rest = fmod(a, b);
+  if (b == 0.0) return rest;
+  if (rest == 0.0) return copysign(0.0, b);
+  return (b < 0.0) != (rest < 0.0) ? rest + b : rest;
+}
+__device__ inline double real_div(double a, double b) {
+  if (b == 0.0) return a / b;
+  const double rest = fmod(a, b);
+  double quotient = (a - rest) / b;
+  if (rest != 0.0 && (b < 0.0) != (rest < 0.0)) quotient -= 1.0;
+  if (quotient == 0.0) return copysign(0.0, a / b);
+  const double low = floor(quotient);
+  return quotient - low > 0.5 ? low + 1.0 : low;
+}
+template <class A> __device__ __forceinline__ bool is_nan(A a) { return a != a; }
+struct Sum { template <class A> static __device__ A of(A a, A b) { return a + b; } };
+struct Least { template <class A> static __device__ A of(A a, A b) { return b < a ? b : a; } };
+struct Greatest { template <class A> static __device__ A of(A a, A b) { return b > a ? b : a; } };
+struct Or { static __device__ whole of(whole a, whole b) { return a | b; } };
+struct And { static __device__ whole of(whole a, whole b) { return a & b; } };
+template <class Op, class A> __device__ __forceinline__ A over_warp(A a) {
+#pragma unroll
+  for (int step = WARP / 2; step > 0; step /= 2) a = Op::of(a, __shfl_xor_sync(FULL, a, step));
+  return a;
+}
+// The number of earlier lanes that take part and have the same index; -1 for a lane that does not take part.
+__device__ __forceinline__ int rank_of(whole index, bool taking_part, int lane) {
+  const unsigned taking = __ballot_sync(FULL, taking_part);
+  if (!taking_part) return -1;
+  return __popc(__match_any_sync(taking, bits64(index)) & ((1u << lane) - 1u));
+}
+template <class Op, class A>
+__device__ __forceinline__ void combine_same(A* at, A value, int lane) {
+  value = over_warp<Op>(value);
+  if (lane == 0) *at = Op::of(*at, value);
+  __syncwarp();
+}
+template <class Op, class A>
+__device__ __forceinline__ void combine_bins(A* results, whole index, A value, bool taking_part, int lane) {
+  const int rank = rank_of(index, taking_part, lane);
+  for (int round = 0; __any_sync(FULL, rank >= round); round++) {
+    if (rank == round) results[index] = Op::of(results[index], value);
+    __syncwarp();
+  }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where results and parameters are.
+
+    Attributes
+    ----------
+    warps : int
+        Warps of a block.
+    slice_items : int
+        Numbers of 8 bytes of the results of a warp.
+    shared_results : bool
+        Whether results are in shared memory.
+    shared_parameters : tuple of str
+        Parameters that are copied to shared memory.
+    shared_bytes : int
+        Shared memory of a block.
+    register_row : bool
+        Whether a row is kept in registers.
+    """
+
+    warps: int
+    slice_items: int
+    shared_results: bool
+    shared_parameters: tuple[str, ...]
+    shared_bytes: int
+    register_row: bool
+
+
+@dataclass(frozen=True)
+class CudaCode:
+    """Text of the kernels, and what their caller must know."""
+
+    text: str
+    layout: Layout
+    placement: Placement
+
+
+def place(
+    program: Program,
+    sizes: Mapping[str, int],
+    real_bytes: int,
+    sparse: bool,
+    shared_bytes: int = SHARED_BYTES,
+) -> Placement:
+    """Decide where results and parameters are; see the top of this file.
+
+    ``shared_bytes`` limits the shared memory of a block; a GPU may have less than `SHARED_BYTES`.
+    """
+    results = [a for a in program.results() if a.role != "output"]
+    items = sum(
+        _count(a.dims, sizes) * (2 if a.role in ("argmin", "argmax") else 1) for a in results if a.dims
+    )
+    warps = MAX_WARPS
+    while warps > 1 and 8 * items * warps > shared_bytes:
+        warps //= 2
+    shared_results = 8 * items * warps <= shared_bytes
+    if not shared_results:
+        warps = MAX_WARPS
+    used = 8 * items * warps if shared_results else 0
+    parameters = [a for a in program.arguments.values() if a.role == "parameter" and a.dims]
+    chosen = []
+    for argument in sorted(parameters, key=lambda a: _count(a.dims, sizes)):
+        bytes_ = _count(argument.dims, sizes) * {"real": real_bytes, "int": 8, "bool": 1}[argument.type]
+        bytes_ = -(-bytes_ // 8) * 8
+        if used + bytes_ <= shared_bytes:
+            chosen.append(argument.name)
+            used += bytes_
+    register_row = not sparse and sizes[program.width] <= MAX_REGISTER_COLUMNS
+    return Placement(warps, items, shared_results, tuple(chosen), used, register_row)
+
+
+def print_cuda(
+    program: Program,
+    sizes: Mapping[str, int],
+    real: str,
+    item: str,
+    column: str = "",
+    shared_bytes: int = SHARED_BYTES,
+) -> CudaCode:
+    """Print a program as CUDA C++ text.
+
+    Parameters
+    ----------
+    program : Program
+        With all types known.
+    sizes : dict of str to int
+        They become constants of the text.
+    real : {"float", "double"}
+    item : str
+        C++ type of a value of the rows; "" if all stored values are 1.
+    column : str, default ""
+        C++ type of a column of sparse rows; "" for dense rows.
+    shared_bytes : int, optional
+        Maximum shared memory of a block.
+    """
+    where = place(program, sizes, 4 if real == "float" else 8, bool(column), shared_bytes)
+    return _Printer(program, sizes, real, item, column, where).print()
+
+
+def _count(dims: tuple[Size, ...], sizes: Mapping[str, int]) -> int:
+    return math.prod(sizes[size] if isinstance(size, str) else size for size in dims)
+
+
+def has_combination(body: tuple[Statement, ...]) -> bool:
+    """Return whether some statement, or one inside it, combines a result."""
+    return any(isinstance(statement, Combine) for statement in statements(body))
+
+
+class _Printer:
+    def __init__(
+        self,
+        program: Program,
+        sizes: Mapping[str, int],
+        real: str,
+        item: str,
+        column: str,
+        where: Placement,
+    ) -> None:
+        self.program, self.sizes, self.real, self.item, self.column = program, sizes, real, item, column
+        self.layout = Layout(program, bool(column), extra=EXTRA)
+        self.bounds = Bounds(program)
+        self.varying = varying_names(program, bool(column))
+        self.place = where
+        self.lines: list[str] = []
+        self.depth = 0
+        self.names: dict[str, str] = {}
+        self.count = 0
+
+    # --- text
+
+    def put(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    def open(self, text: str) -> None:
+        self.put(text + " {")
+        self.depth += 1
+
+    def close(self) -> None:
+        self.depth -= 1
+        self.put("}")
+
+    def name(self, name: str) -> str:
+        """Return a C++ name for a local: no user's name can clash with one of C++ or of this file."""
+        if name not in self.names:
+            self.names[name] = f"v{len(self.names)}_" + re.sub(r"\W", "_", name, flags=re.ASCII)
+        return self.names[name]
+
+    def fresh(self, hint: str) -> str:
+        self.count += 1
+        return f"{hint}{self.count}"
+
+    def slot(self, name: str) -> str:
+        return f"table.at[{self.layout.slots[name]}]"
+
+    def kind(self, kind: str) -> str:
+        return {"real": "T", "int": "whole", "bool": "bool"}[kind]
+
+    def memory(self, kind: str) -> str:
+        return {"real": "T", "int": "whole", "bool": "unsigned char"}[kind]
+
+    def size(self, size: Size) -> str:
+        return f"{self.sizes[size] if isinstance(size, str) else size}LL"
+
+    def accumulated(self, result: Argument) -> str:
+        return "double" if result.type == "real" else "whole"
+
+    def neutral(self, result: Argument) -> str:
+        real = result.type == "real"
+        match result.role:
+            case "sum" | "or":
+                return "0"
+            case "and":
+                return "-1"
+            case "min" | "argmin":
+                return "INF" if real else "GREATEST_WHOLE"
+            case "max" | "argmax":
+                return "-INF" if real else "LEAST_WHOLE"
+        return "NOT_A_NUMBER" if real else "-1"
+
+    def print(self) -> CudaCode:
+        place_ = self.place
+        self.rows_kernel()
+        self.combine_kernel()
+        head = [
+            f"typedef {self.real} T;",
+            f"#define WARP {WARP}",
+            f"#define WARPS {place_.warps}",
+            HELPERS,
+            f"struct Table {{ whole at[{len(self.layout.slots)}]; }};",
+            "// Keeps the failure of the earliest row.",
+            "__device__ __forceinline__ void fail(const Table& table, whole row, int site) {",
+            f"  atomicMin((whole*){self.slot('error')}, row * {MAX_SITES} + site);",
+            "}",
+            "__device__ __forceinline__ whole inside(whole index, whole size, bool used, const Table& table,",
+            "                                        whole row, int site) {",
+            "  if (bits64(index) < bits64(size)) return index;",
+            "  if (used) fail(table, row, site);",
+            "  return 0;",
+            "}",
+            "__device__ __forceinline__ whole divisor(whole b, bool used, const Table& table, whole row,",
+            "                                         int site) {",
+            "  if (b == 0 && used) fail(table, row, site);",
+            "  return b == 0 ? 1 : b;",
+            "}",
+        ]
+        return CudaCode("\n".join([*head, *self.lines, ""]), self.layout, place_)
+
+    # --- the kernel of the rows
+
+    def array_results(self) -> list[Argument]:
+        return [a for a in self.program.results() if a.role != "output" and a.dims]
+
+    def number_results(self) -> list[Argument]:
+        return [a for a in self.program.results() if a.role != "output" and not a.dims]
+
+    def rows_kernel(self) -> None:
+        self.open(
+            f'extern "C" __global__ void __launch_bounds__({self.place.warps * WARP}) bmrm_rows(Table table)'
+        )
+        self.put("const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;")
+        self.put("extern __shared__ double shared[];")
+        self.parameters()
+        self.put(f"const whole last = {self.slot('last')}, number = {self.slot('number')};")
+        self.put(f"const whole chunks = {self.slot('chunks')}, chunk_rows = {self.slot('chunk_rows')};")
+        self.put("const whole step = gridDim.x * whole(WARPS);")
+        self.open("for (whole chunk = blockIdx.x * whole(WARPS) + warp; chunk < chunks; chunk += step)")
+        self.results()
+        self.put("const whole end = least((chunk + 1) * chunk_rows, last);")
+        self.open("for (whole base = chunk * chunk_rows; base < end; base += WARP)")
+        self.put("const whole row = base + lane;")
+        self.put("const bool here = row < end;")
+        self.put("const whole mine = here ? row : base;")
+        self.row()
+        self.locals()
+        self.block(self.program.body, "here")
+        self.outputs()
+        self.close()
+        self.write_results()
+        self.close()
+        self.close()
+
+    def parameters(self) -> None:
+        """Point to the parameters; copy those that have a place in shared memory."""
+        offset = 8 * self.place.slice_items * self.place.warps if self.place.shared_results else 0
+        for argument in self.program.arguments.values():
+            if argument.role not in ("parameter", "row value"):
+                continue
+            kind = self.memory(argument.type)
+            given = f"((const {kind}*){self.slot(f'argument {argument.name}')})"
+            name = self.name(argument.name)
+            if argument.name in self.place.shared_parameters:
+                count = _count(argument.dims, self.sizes)
+                self.put(f"{kind}* const {name} = ({kind}*)((char*)shared + {offset});")
+                self.put(f"for (int q = threadIdx.x; q < {count}; q += blockDim.x) {name}[q] = {given}[q];")
+                bytes_ = count * {"T": 4 if self.real == "float" else 8, "whole": 8}.get(kind, 1)
+                offset += -(-bytes_ // 8) * 8
+            elif argument.role == "parameter" and not argument.dims:
+                self.put(f"const {self.kind(argument.type)} {name} = {given}[0];")
+            else:
+                self.put(f"const {kind}* __restrict__ const {name} = {given};")
+        for name in self.program.squares:
+            given = f"(const T*){self.slot(f'squares {name}')}"
+            self.put(f"const T* __restrict__ const {self.name(name + '.squares')} = {given};")
+        self.put("__syncthreads();")
+
+    def results(self) -> None:
+        """Point to the results of this chunk, and give them the value of no rows."""
+        offset = 0
+        for result in self.array_results():
+            count, kind, name = (
+                _count(result.dims, self.sizes),
+                self.accumulated(result),
+                self.name(result.name),
+            )
+            arrays = [(name, f"argument {result.name}", kind, self.neutral(result))]
+            if result.role in ("argmin", "argmax"):
+                arrays.append((name + "_row", f"rows {result.name}", "whole", "GREATEST_WHOLE"))
+            for array, slot, type_, neutral in arrays:
+                if self.place.shared_results:
+                    place_ = f"(({type_}*)shared + warp * {self.place.slice_items} + {offset})"
+                else:
+                    place_ = f"(({type_}*){self.slot(slot)} + chunk * {count}LL)"
+                self.put(f"{type_}* const {array} = {place_};")
+                self.put(f"for (int q = lane; q < {count}; q += WARP) {array}[q] = {neutral};")
+                offset += count
+        for result in self.number_results():
+            kind, name = self.accumulated(result), self.name(result.name)
+            self.put(f"{kind} {name} = {self.neutral(result)};")
+            if result.role in ("argmin", "argmax"):
+                self.put(f"whole {name}_row = GREATEST_WHOLE;")
+        self.put("__syncwarp();")
+
+    def write_results(self) -> None:
+        """Write the results of a chunk to its place in global memory."""
+        self.put("__syncwarp();")
+        for result in self.array_results() if self.place.shared_results else []:
+            count, kind, name = (
+                _count(result.dims, self.sizes),
+                self.accumulated(result),
+                self.name(result.name),
+            )
+            arrays = [(name, f"argument {result.name}", kind)]
+            if result.role in ("argmin", "argmax"):
+                arrays.append((name + "_row", f"rows {result.name}", "whole"))
+            for array, slot, type_ in arrays:
+                to = f"(({type_}*){self.slot(slot)})[chunk * {count}LL + q]"
+                self.put(f"for (int q = lane; q < {count}; q += WARP) {to} = {array}[q];")
+        for result in self.number_results():
+            kind, name = self.accumulated(result), self.name(result.name)
+            value = name
+            if result.role in OPERATORS:
+                value = f"over_warp<{OPERATORS[result.role]}>({name})"
+                self.put(f"const {kind} {name}_all = {value};")
+                value = f"{name}_all"
+            self.put(f"if (lane == 0) (({kind}*){self.slot(f'argument {result.name}')})[chunk] = {value};")
+            if result.role in ("argmin", "argmax"):
+                self.put(f"if (lane == 0) ((whole*){self.slot(f'rows {result.name}')})[chunk] = {name}_row;")
+        self.put("__syncwarp();")
+
+    def row(self) -> None:
+        """Find the row of this lane; lanes without one read the first of their warp."""
+        if self.column:
+            self.put(f"const whole* const starts = (const whole*){self.slot('starts')};")
+            self.put("const whole row_first = starts[mine], row_last = here ? starts[mine + 1] : row_first;")
+            return
+        step, across = self.slot("row_step"), self.slot("column_step")
+        self.put(f"const char* const at = (const char*){self.slot('rows')} + mine * {step};")
+        self.put(f"const whole across = {across};")
+        if self.place.register_row:
+            width = self.sizes[self.program.width]
+            self.put(f"T x[{max(1, width)}];")
+            self.put("#pragma unroll")
+            self.put(f"for (int f = 0; f < {width}; f++) x[f] = T(*(const {self.item}*)(at + f * across));")
+
+    def locals(self) -> None:
+        kinds = dict(self.program.locals)
+        kinds |= {a.name: a.type for a in self.program.results() if a.role == "output"}
+        for name, kind in kinds.items():
+            self.put(f"{self.kind(kind)} {self.name(name)} = {'false' if kind == 'bool' else '0'};")
+        for name, array in self.program.arrays.items():
+            count = _count(array.dims, self.sizes)
+            self.put(f"{self.memory(array.type)} {self.name(name)}[{max(1, count)}];")
+            self.put(f"for (int q = 0; q < {count}; q++) {self.name(name)}[q] = 0;")
+
+    def outputs(self) -> None:
+        for result in self.program.results():
+            if result.role == "output":
+                kind = self.memory(result.type)
+                to = f"(({kind}*){self.slot(f'argument {result.name}')})[row]"
+                self.put(f"if (here) {to} = {self.name(result.name)};")
+
+    # --- statements
+
+    def block(self, body: tuple[Statement, ...], mask: str) -> None:
+        for statement in body:
+            match statement:
+                case Set(name, value):
+                    guard = "" if mask in ("here", "true") else f"if ({mask}) "
+                    self.put(f"{guard}{self.name(name)} = {self.expr(value, mask)};")
+                case SetItem(array, index, value, line):
+                    guard = "" if mask in ("here", "true") else f"if ({mask}) "
+                    dims = self.program.arrays[array].dims
+                    flat = self.flat(index, dims, array, line, mask)
+                    self.put(f"{guard}{self.name(array)}[{flat}] = {self.expr(value, mask)};")
+                case Combine():
+                    self.combine(statement, mask)
+                case For():
+                    self.loop(statement, mask)
+                case ForStored():
+                    self.stored_loop(statement, mask)
+                case If():
+                    self.condition(statement, mask)
+
+    def varies(self, *exprs: Expr) -> bool:
+        """Return whether an expression may differ from lane to lane."""
+        return any(depends_on_row(self.program, expr, self.varying) for expr in exprs)
+
+    def loop(self, node: For, mask: str) -> None:
+        start, stop = self.expr(node.start, mask), self.expr(node.stop, mask)
+        name, end = self.name(node.name), self.fresh("end")
+        sign = "<" if node.step > 0 else ">"
+        head = f"whole {name} = {start}, {end} = {stop}"
+        if not self.varies(node.start, node.stop) and node.name not in self.varying:
+            self.open(f"for ({head}; {name} {sign} {end}; {name} += {node.step})")
+            self.block(node.body, mask)
+            self.close()
+        elif not has_combination(node.body):
+            self.open(f"if ({mask}) for ({head}; {name} {sign} {end}; {name} += {node.step})")
+            self.block(node.body, "true")
+            self.close()
+        else:
+            test = self.fresh("active")
+            on = f"{mask} && {name} {sign} {end}"
+            self.open(f"for ({head}; __any_sync(FULL, {on}); {name} += {node.step})")
+            self.put(f"const bool {test} = {on};")
+            self.block(node.body, test)
+            self.close()
+
+    def stored_loop(self, node: ForStored, mask: str) -> None:
+        place_, index, value = self.fresh("place"), self.name(node.index), self.name(node.value)
+        inner = mask
+        combined = has_combination(node.body)
+        on = f"{mask} && {place_} < row_last"
+        if combined:
+            inner = self.fresh("active")
+            self.open(f"for (whole {place_} = row_first; __any_sync(FULL, {on}); {place_}++)")
+            self.put(f"const bool {inner} = {on};")
+            where = f"({inner} ? {place_} : 0)"
+        else:
+            self.open(f"if ({mask}) for (whole {place_} = row_first; {place_} < row_last; {place_}++)")
+            inner, where = "true", place_
+        columns = f"((const {self.column}*){self.slot('columns')})"
+        stored = f"T(((const {self.item}*){self.slot('values')})[{where}])" if self.item else "T(1)"
+        empty = f"{inner} ? " if combined else ""
+        other = " : 0" if combined else ""
+        self.put(f"const whole {index} = {empty}whole({columns}[{where}]){other};")
+        self.put(f"{value} = {empty}{stored}{' : T(0)' if combined else ''};")
+        self.block(node.body, inner)
+        self.close()
+
+    def condition(self, node: If, mask: str) -> None:
+        test = self.expr(node.test, mask)
+        if not self.varies(node.test):
+            self.open(f"if ({test})")
+            self.block(node.body, mask)
+            if node.orelse:
+                self.depth -= 1
+                self.open("} else")
+                self.block(node.orelse, mask)
+            self.close()
+            return
+        yes, no = self.fresh("yes"), self.fresh("no")
+        self.put(f"const bool {yes} = {mask} && {test};")
+        if node.orelse:
+            self.put(f"const bool {no} = {mask} && !{yes};")
+        for flag, body in ((yes, node.body), (no, node.orelse)):
+            if not body:
+                continue
+            combined = has_combination(body)
+            self.open(f"if (__any_sync(FULL, {flag}))" if combined else f"if ({flag})")
+            self.block(body, flag if combined else "true")
+            self.close()
+
+    # --- combining
+
+    def combine(self, node: Combine, mask: str) -> None:
+        result = self.program.arguments[node.array]
+        kind, op = self.accumulated(result), OPERATORS.get(node.op, "")
+        value, flag = self.fresh("value"), self.fresh("part")
+        self.put(f"{kind} {value} = {kind}({self.expr(node.value, mask)});")
+        number = f" && {value} == {value}" if node.op not in ("sum", "or", "and") and kind == "double" else ""
+        self.put(f"const bool {flag} = {mask}{number};")
+        name = self.name(node.array)
+        if node.others:
+            self.combine_extremum(node, result, value, flag, mask)
+            return
+        self.put(f"if (!{flag}) {value} = {self.neutral(result)};")
+        if not result.dims:
+            self.put(f"{name} = {op}::of({name}, {value});")
+            return
+        flat = self.flat(node.index, result.dims, node.array, node.line, mask)
+        if not self.varies(*node.index):
+            self.put(f"combine_same<{op}>({name} + {flat}, {value}, lane);")
+        else:
+            self.put(f"combine_bins<{op}>({name}, {flat}, {value}, {flag}, lane);")
+
+    def combine_extremum(self, node: Combine, result: Argument, value: str, flag: str, mask: str) -> None:
+        """Keep the best value, and what goes with it; of equal values the one of the earliest row."""
+        name, sign = self.name(node.array), "<" if node.op == "argmin" else ">"
+        number, kind = self.fresh("row"), self.accumulated(result)
+        self.put(f"whole {number} = {flag} ? number + row : GREATEST_WHOLE;")
+        others = []
+        for other, expr in node.others:
+            held = self.fresh("other")
+            type_ = self.accumulated(self.program.arguments[other])
+            self.put(f"{type_} {held} = {type_}({self.expr(expr, mask)});")
+            others.append((other, held))
+        at = self.fresh("at")
+        flat = self.flat(node.index, result.dims, node.array, node.line, mask)
+        self.put(f"const whole {at} = {flat};")
+        place_ = f"[{at}]" if result.dims else ""
+
+        def better(new: str, row: str, old: str, before: str) -> str:
+            return f"{new} {sign} {old} || ({new} == {old} && {row} < {before} && {before} != GREATEST_WHOLE)"
+
+        def keep() -> None:
+            self.put(f"{name}{place_} = {value};")
+            self.put(f"{name}_row{place_} = {number};")
+            for other, held in others:
+                self.put(f"{self.name(other)}{place_} = {held};")
+
+        if self.varies(*node.index):
+            rank, round_ = self.fresh("rank"), self.fresh("round")
+            self.put(f"const int {rank} = rank_of({at}, {flag}, lane);")
+            self.open(f"for (int {round_} = 0; __any_sync(FULL, {rank} >= {round_}); {round_}++)")
+            test = better(value, number, f"{name}{place_}", f"{name}_row{place_}")
+            self.open(f"if ({rank} == {round_} && ({test}))")
+            keep()
+            self.close()
+            self.put("__syncwarp();")
+            self.close()
+            return
+        winner = self.fresh("winner")
+        self.put(f"if (!{flag}) {value} = {self.neutral(result)};")
+        self.put(f"int {winner} = lane;")
+        self.put("#pragma unroll")
+        self.open("for (int step = WARP / 2; step > 0; step /= 2)")
+        self.put(f"const {kind} v = __shfl_xor_sync(FULL, {value}, step);")
+        self.put(f"const whole r = __shfl_xor_sync(FULL, {number}, step);")
+        self.put(f"const int w = __shfl_xor_sync(FULL, {winner}, step);")
+        self.open(f"if (v {sign} {value} || (v == {value} && r < {number}))")
+        self.put(f"{value} = v, {number} = r, {winner} = w;")
+        self.close()
+        self.close()
+        for _, held in others:
+            self.put(f"{held} = __shfl_sync(FULL, {held}, {winner});")
+        taken = f"{number} != GREATEST_WHOLE && "
+        test = better(value, number, f"{name}{place_}", f"{name}_row{place_}")
+        # A number is kept by every lane, an element of an array by one.
+        who = "lane == 0 && " if result.dims else ""
+        self.open(f"if ({who}{taken}({test}))")
+        keep()
+        self.close()
+        self.put("__syncwarp();")
+
+    def combine_kernel(self) -> None:
+        """Print the kernel that combines the chunks: a column of threads per element, groups of chunks."""
+        self.open('extern "C" __global__ void __launch_bounds__(1024) bmrm_combine(Table table, Table to)')
+        self.put("__shared__ double held[32][33];")
+        if any(a.leader for a in self.program.results()):
+            self.put("__shared__ whole rows[32][33];")
+        self.put(f"const whole chunks = {self.slot('chunks')};")
+        self.put("const int cell = threadIdx.x % 32, group = threadIdx.x / 32;")
+        for result in self.program.results():
+            if result.role in ("output", "other"):
+                continue
+            self.combine_result(result)
+        self.close()
+
+    def combine_result(self, result: Argument) -> None:
+        count, kind = max(1, _count(result.dims, self.sizes)), self.accumulated(result)
+        slot, neutral = self.layout.slots[f"argument {result.name}"], self.neutral(result)
+        extremum = result.role in ("argmin", "argmax")
+        sign = "<" if result.role in ("min", "argmin") else ">"
+        self.open(f"for (whole first = blockIdx.x * 32LL; first < {count}LL; first += gridDim.x * 32LL)")
+        self.put("const whole q = first + cell;")
+        self.put(f"{kind} best = {neutral};")
+        if extremum:
+            self.put("whole row = GREATEST_WHOLE, chosen = -1;")
+            rows = self.layout.slots[f"rows {result.name}"]
+        self.open(f"if (q < {count}LL) for (whole chunk = group; chunk < chunks; chunk += 32)")
+        self.put(f"const {kind} v = ((const {kind}*)table.at[{slot}])[chunk * {count}LL + q];")
+        if extremum:
+            self.put(f"const whole r = ((const whole*)table.at[{rows}])[chunk * {count}LL + q];")
+            self.put("if (r == GREATEST_WHOLE) continue;")
+            better = f"chosen < 0 || v {sign} best || (v == best && r < row)"
+            self.put(f"if ({better}) best = v, row = r, chosen = chunk;")
+        else:
+            self.put(f"best = {OPERATORS[result.role]}::of(best, v);")
+        self.close()
+        as_double = "" if kind == "double" else "__longlong_as_double"
+        from_double = "" if kind == "double" else "__double_as_longlong"
+        self.put(f"held[group][cell] = {as_double}(best);")
+        if extremum:
+            self.put("rows[group][cell] = chosen;")
+            self.put("__syncthreads();")
+            self.open(f"if (group == 0 && q < {count}LL)")
+            self.open("for (int g = 1; g < 32; g++)")
+            self.put(f"const {kind} v = {from_double}(held[g][cell]);")
+            self.put("const whole c = rows[g][cell];")
+            self.put("if (c < 0) continue;")
+            self.put(f"const whole r = ((const whole*)table.at[{rows}])[c * {count}LL + q];")
+            self.put(f"if ({better}) best = v, row = r, chosen = c;")
+            self.close()
+            self.put(f"(({kind}*)to.at[{slot}])[q] = best;")
+            self.put(f"((whole*)to.at[{rows}])[q] = row;")
+            for other in self.program.results():
+                if other.leader == result.name:
+                    place_, type_ = self.layout.slots[f"argument {other.name}"], self.accumulated(other)
+                    taken = f"((const {type_}*)table.at[{place_}])[chosen * {count}LL + q]"
+                    nothing = f"{type_}({self.neutral(other)})"
+                    self.put(f"(({type_}*)to.at[{place_}])[q] = chosen < 0 ? {nothing} : {taken};")
+            self.close()
+        else:
+            self.put("__syncthreads();")
+            self.open(f"if (group == 0 && q < {count}LL)")
+            theirs = f"{from_double}(held[g][cell])"
+            self.put(f"for (int g = 1; g < 32; g++) best = {OPERATORS[result.role]}::of(best, {theirs});")
+            self.put(f"(({kind}*)to.at[{slot}])[q] = best;")
+            self.close()
+        self.put("__syncthreads();")
+        self.close()
+
+    # --- expressions
+
+    def flat(self, index: tuple[Expr, ...], dims: tuple[Size, ...], what: str, line: int, mask: str) -> str:
+        """Return the place of an element in an array that is stored by rows, all indices checked."""
+        found = ""
+        for each, size in zip(index, dims, strict=True):
+            text = self.expr(each, mask)
+            if not self.bounds.inside(each, size):
+                text = self.checked(text, size, Site(line, OUTSIDE, what, size), mask)
+            found = f"({found} * {self.size(size)} + {text})" if found else text
+        return found or "0"
+
+    def checked(self, text: str, size: Size, site: Site, mask: str) -> str:
+        return f"inside({text}, {self.size(size)}, {mask}, table, row, {self.layout.site(site)})"
+
+    def expr(self, node: Expr, mask: str) -> str:
+        match node:
+            case Const(value, kind):
+                return constant(value, kind)
+            case Var(name, _):
+                return self.name(name)
+            case Value(name, kind):
+                text = self.name(name)
+                if self.program.arguments[name].role == "row value":
+                    text += "[mine]" + (" != 0" if kind == "bool" else "")
+                return f"({text})"
+            case SizeOf(size):
+                return self.size(size)
+            case RowNumber():
+                return "(number + row)"
+            case RowItem(index, line):
+                width = self.program.width
+                at = self.flat((index,), (width,), "the row", line, mask)
+                if self.place.register_row:
+                    return f"x[{at}]"
+                return f"T(*(const {self.item}*)(at + ({at}) * across))"
+            case Load(array, index, kind, line):
+                return self.load(array, index, kind, line, mask)
+            case Apply():
+                return self.apply(node, mask)
+
+    def load(self, array: str, index: tuple[Expr, ...], kind: str, line: int, mask: str) -> str:
+        if array in self.program.arrays:
+            dims = self.program.arrays[array].dims
+        elif array.endswith(".squares"):
+            dims = self.program.arguments[array.removesuffix(".squares")].dims[:-1]
+        else:
+            dims = self.program.arguments[array].dims
+        flat = self.flat(index, dims, array.removesuffix(".squares"), line, mask)
+        text = f"{self.name(array)}[{flat}]"
+        return f"({text} != 0)" if kind == "bool" else text
+
+    def apply(self, node: Apply, mask: str) -> str:
+        op = node.op
+        args = [self.expr(each, mask) for each in node.args]
+        kind = node.args[0].type if node.args else node.type
+        if op in SIGNS:
+            return f"({args[0]} {SIGNS[op]} {args[1]})"
+        match op:
+            case "select":
+                return f"({args[0]} ? {args[1]} : {args[2]})"
+            case "not":
+                return f"(!{args[0]})"
+            case "neg":
+                return f"(-{args[0]})"
+            case "isnan":
+                return f"is_nan({args[0]})"
+            case "min" | "max":
+                return (
+                    f"{'least' if op == 'min' else 'greatest'}<{self.kind(node.type)}>({args[0]}, {args[1]})"
+                )
+            case "abs":
+                return f"absolute<{self.kind(node.type)}>({args[0]})"
+            case "real" | "bool":
+                return f"{self.kind(op)}({args[0]})"
+            case "int":
+                return f"to_whole({args[0]})" if kind == "real" else f"whole({args[0]})"
+            case "shl" | "shr":
+                by = args[1]
+                if not self.bounds.inside(node.args[1], 64):
+                    by = self.checked(by, 64, Site(node.line, OUTSIDE, "a shift", 64), mask)
+                return f"whole(bits64({args[0]}) << {by})" if op == "shl" else f"({args[0]} >> {by})"
+            case "floordiv" | "mod":
+                word = "div" if op == "floordiv" else "mod"
+                if kind == "real":
+                    return f"T(real_{word}({args[0]}, {args[1]}))"
+                by = args[1]
+                if not (isinstance(node.args[1], Const) and node.args[1].value != 0):
+                    by = f"divisor({by}, {mask}, table, row, {self.layout.site(Site(node.line, ZERO))})"
+                return f"whole_{word}({args[0]}, {by})"
+        assert op in C_NAMES, op
+        suffix = "f" if self.real == "float" else ""
+        return f"{op}{suffix}({', '.join(args)})"
+
+
+OPERATORS = {"sum": "Sum", "min": "Least", "max": "Greatest", "or": "Or", "and": "And"}
+"""Operators of results that are combined on their own."""
+
+MAX_SITES = 4096
+"""Maximum number of places of a program at which it may fail: the error word holds the row and the place."""
+
+
+def constant(value: bool | int | float, kind: str) -> str:
+    """Return a number as C++ text.
+
+    Examples
+    --------
+    >>> constant(True, "bool"), constant(-3, "int"), constant(0.1, "real")
+    ('true', '(-3LL)', 'T(0x1.999999999999ap-4)')
+    """
+    if kind == "bool":
+        return "true" if value else "false"
+    if kind == "int":
+        return "LEAST_WHOLE" if value == -(2**63) else f"({int(value)}LL)" if value < 0 else f"{int(value)}LL"
+    value = float(value)
+    if math.isnan(value):
+        return "T(NOT_A_NUMBER)"
+    if math.isinf(value):
+        return "T(INF)" if value > 0 else "T(-INF)"
+    return f"T({value.hex()})"

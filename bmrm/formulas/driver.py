@@ -1,0 +1,294 @@
+"""A GPU by CUDA's driver interface: memory, code and launches, through ctypes.
+
+All work is on the legacy default stream, in the device's primary context, which the CUDA runtime and other
+libraries use too: their work on this stream comes before and after ours in order. The context is current only
+while it is used, so the thread's device, as other libraries know it, stays as it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bmrm.errors import BmrmError, DataError, DeviceMemoryError
+
+OUT_OF_MEMORY = 2
+"""CUDA_ERROR_OUT_OF_MEMORY."""
+
+MULTIPROCESSORS, MAJOR, MINOR, MAX_SHARED_BYTES = 16, 75, 76, 97
+"""Numbers of attributes of a device; the last is what a block may have if it asks."""
+
+DYNAMIC_SHARED_BYTES = 8
+"""Number of the attribute of a function that allows it more shared memory than 48 kB."""
+
+POINTER_DEVICE = 9
+"""CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL."""
+
+MIN_PIECE_BYTES = 256
+"""Minimum size of a piece of memory."""
+
+MAX_SPARE_BYTES = 1 << 26
+"""Maximum size of a piece that is kept for the next call; larger ones go back to the driver at once."""
+
+
+@functools.cache
+def load_driver() -> ctypes.CDLL:
+    """Load CUDA's driver.
+
+    Raises
+    ------
+    BmrmError
+        If there is no driver or no GPU.
+    """
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        raise BmrmError("CUDA: found no driver (libcuda.so.1), expected one") from None
+    if library.cuInit(0):
+        raise BmrmError("CUDA: found no GPU, expected one")
+    return library
+
+
+class Device:
+    """A GPU.
+
+    Parameters
+    ----------
+    number : int
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.library = load_driver()
+        handle, context = ctypes.c_int(), ctypes.c_void_p()
+        self.check(self.library.cuDeviceGet(ctypes.byref(handle), number))
+        self.check(self.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle))
+        self._handle, self._context = handle, context
+        self._spare: dict[int, list[int]] = {}
+        self.capability = (self.attribute(MAJOR), self.attribute(MINOR))
+        self.multiprocessors = self.attribute(MULTIPROCESSORS)
+        self.shared_bytes = self.attribute(MAX_SHARED_BYTES)
+
+    def check(self, status: int) -> None:
+        """Raise for an error code of the driver."""
+        if status == OUT_OF_MEMORY:
+            raise DeviceMemoryError(f"GPU {self.number}: out of memory")
+        if status:
+            text = ctypes.c_char_p()
+            self.library.cuGetErrorString(status, ctypes.byref(text))
+            raise BmrmError(f"GPU {self.number}: {(text.value or b'error').decode()} ({status})")
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this the device of the calling thread for a while."""
+        self.check(self.library.cuCtxPushCurrent_v2(self._context))
+        try:
+            yield
+        finally:
+            self.library.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+    def attribute(self, which: int) -> int:
+        """Return an attribute of the device."""
+        found = ctypes.c_int()
+        self.check(self.library.cuDeviceGetAttribute(ctypes.byref(found), which, self._handle))
+        return found.value
+
+    def allocate(self, shape: tuple[int, ...], dtype: DTypeLike) -> GpuArray:
+        """Return an array on the device; its content is arbitrary."""
+        kind = np.dtype(dtype)
+        size = piece_bytes(math.prod(shape) * kind.itemsize)
+        try:
+            address = self._spare.setdefault(size, []).pop()
+        except IndexError:
+            address = self._take(size)
+        array = GpuArray(self, address, shape, kind)
+        weakref.finalize(array, self._give, address, size).atexit = False
+        return array
+
+    def _take(self, size: int) -> int:
+        found = ctypes.c_uint64()
+        with self.current():
+            for is_last in (False, True):
+                status = self.library.cuMemAlloc_v2(ctypes.byref(found), ctypes.c_size_t(size))
+                if status != OUT_OF_MEMORY or is_last:
+                    self.check(status)
+                    break
+                for spare in self._spare.values():
+                    while spare:
+                        self.library.cuMemFree_v2(ctypes.c_uint64(spare.pop()))
+        return found.value
+
+    def _give(self, address: int, size: int) -> None:
+        if size <= MAX_SPARE_BYTES:
+            self._spare[size].append(address)
+        else:
+            with self.current():
+                self.library.cuMemFree_v2(ctypes.c_uint64(address))
+
+    def upload(self, array: NDArray[Any]) -> GpuArray:
+        """Copy an array to the device."""
+        found = self.allocate(array.shape, array.dtype)
+        self.write(found, 0, array)
+        return found
+
+    def write(self, to: GpuArray, first: int, array: NDArray[Any]) -> None:
+        """Copy an array to the elements of another from number ``first``, both stored by rows."""
+        array = np.asarray(array, order="C")
+        if array.nbytes:
+            with self.current():
+                self.check(
+                    self.library.cuMemcpyHtoD_v2(
+                        ctypes.c_uint64(to.address + first * to.dtype.itemsize),
+                        ctypes.c_void_p(array.ctypes.data),
+                        ctypes.c_size_t(array.nbytes),
+                    )
+                )
+
+    def load(self, code: bytes) -> Module:
+        """Load machine code."""
+        module = ctypes.c_void_p()
+        with self.current():
+            self.check(self.library.cuModuleLoadData(ctypes.byref(module), code))
+        return Module(self, module)
+
+
+def piece_bytes(size: int) -> int:
+    """Return the size of the piece of memory for an array: at most an eighth more, so that sizes repeat.
+
+    Examples
+    --------
+    >>> piece_bytes(0), piece_bytes(1000), piece_bytes(1_000_000)
+    (256, 1024, 1048576)
+    """
+    step = max(MIN_PIECE_BYTES, 1 << max(0, size.bit_length() - 4))
+    return max(MIN_PIECE_BYTES, -(-size // step) * step)
+
+
+class GpuArray:
+    """An array in memory of a GPU that is ours, stored by rows.
+
+    Other libraries read it through ``__cuda_array_interface__``.
+    """
+
+    def __init__(self, device: Device, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.device, self.address, self.shape, self.dtype = device, address, shape, dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, False),
+            "version": 3,
+            "stream": 1,
+        }
+
+    def numpy(self) -> NDArray[Any]:
+        """Copy the array to main memory."""
+        found = np.empty(self.shape, self.dtype)
+        if found.nbytes:
+            device = self.device
+            with device.current():
+                device.check(
+                    device.library.cuMemcpyDtoH_v2(
+                        ctypes.c_void_p(found.ctypes.data),
+                        ctypes.c_uint64(self.address),
+                        ctypes.c_size_t(found.nbytes),
+                    )
+                )
+        return found
+
+    def __getitem__(self, part: Any) -> NDArray[Any]:
+        """Copy a part to main memory."""
+        return np.asarray(self.numpy()[part])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        found = self.numpy()
+        return found if dtype is None else found.astype(dtype)
+
+
+def pointer_device(address: int) -> int:
+    """Return the number of the GPU that holds an address."""
+    found = ctypes.c_int()
+    status = load_driver().cuPointerGetAttribute(
+        ctypes.byref(found), POINTER_DEVICE, ctypes.c_uint64(address)
+    )
+    if status:
+        raise DataError("found an array that is on no GPU, expected memory of a GPU")
+    return found.value
+
+
+class Module:
+    """Machine code on a device."""
+
+    def __init__(self, device: Device, handle: ctypes.c_void_p) -> None:
+        self._device, self._handle = device, handle
+
+    def function(self, name: str, shared_bytes: int = 0) -> ctypes.c_void_p:
+        """Return a kernel, allowed to use some shared memory."""
+        device, found = self._device, ctypes.c_void_p()
+        with device.current():
+            device.check(device.library.cuModuleGetFunction(ctypes.byref(found), self._handle, name.encode()))
+            if shared_bytes:
+                device.check(device.library.cuFuncSetAttribute(found, DYNAMIC_SHARED_BYTES, shared_bytes))
+        return found
+
+    def blocks_per_multiprocessor(self, function: ctypes.c_void_p, threads: int, shared_bytes: int) -> int:
+        """Return how many blocks of a kernel run side by side on a multiprocessor."""
+        device, found = self._device, ctypes.c_int()
+        with device.current():
+            device.check(
+                device.library.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                    ctypes.byref(found), function, threads, ctypes.c_size_t(shared_bytes)
+                )
+            )
+        return max(1, found.value)
+
+    def launch(
+        self,
+        function: ctypes.c_void_p,
+        blocks: int,
+        threads: int,
+        shared_bytes: int,
+        *tables: NDArray[np.int64],
+    ) -> None:
+        """Launch a kernel whose parameters are tables of int64, passed by value."""
+        device = self._device
+        parameters = (ctypes.c_void_p * len(tables))(*(table.ctypes.data for table in tables))
+        with device.current():
+            device.check(
+                device.library.cuLaunchKernel(
+                    function, blocks, 1, 1, threads, 1, 1, shared_bytes, None, parameters, None
+                )
+            )
+
+
+_devices: dict[int, Device] = {}
+_lock = threading.Lock()
+
+
+def device(number: int) -> Device:
+    """Return the GPU of a number.
+
+    Raises
+    ------
+    BmrmError
+        If there is none.
+    """
+    with _lock:
+        if number not in _devices:
+            _devices[number] = Device(number)
+        return _devices[number]

@@ -1,0 +1,265 @@
+"""A pass over the rows on a GPU: chunks of fixed rows, combined in a fixed order on the device.
+
+Rows that are on the GPU already are used in place; others are uploaded for the call, of a mapped file some
+at a time. On several ranks each GPU combines the rows of its rank, and these results are combined in the
+order of the ranks: the bits depend on the rows that each rank has, while those of the CPU need not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bmrm.errors import ParameterError, ReductionError
+from bmrm.formulas.cuda_text import MAX_SITES, NO_FAILURE, SHARED_BYTES, WARP, CudaCode, print_cuda
+from bmrm.formulas.driver import Device, GpuArray, Module, device, pointer_device
+from bmrm.formulas.layout import ZERO, Layout
+from bmrm.formulas.nvrtc import compile_cuda
+from bmrm.formulas.plain import size_of
+from bmrm.formulas.source import Source
+from bmrm.matrix.device_arrays import DeviceArray, c_strides
+from bmrm.reductions.binding import Call, to_host
+from bmrm.reductions.host import (
+    Pass,
+    Results,
+    accumulated_type,
+    output_type,
+    over_ranks,
+    reads_too_much,
+    result_bytes,
+    run_plain_row,
+)
+from bmrm.reductions.rows import DenseRows, DeviceRows, SparseRows
+
+MIN_CHUNK_ROWS = 256
+"""Minimum number of rows of a chunk: results are written once for each chunk."""
+
+MAX_CHUNKS = 8192
+"""Maximum number of chunks: a few for each warp that a large GPU runs."""
+
+MAX_PARTIAL_BYTES = 1 << 28
+"""Maximum size of the results of all chunks."""
+
+COMBINE_THREADS = 1024
+"""Threads of a block of the second kernel: 32 groups for 32 elements."""
+
+MAX_COMBINE_BLOCKS = 1024
+"""Maximum number of blocks of the second kernel."""
+
+UPLOADED_BYTES = 1 << 26
+"""Size of rows of a mapped file that are uploaded before their pages are given back."""
+
+ITEMS = {
+    "": "",
+    "float": "float",
+    "double": "double",
+    "i8": "signed char",
+    "i16": "short",
+    "i32": "int",
+    "i64": "long long",
+}
+"""C++ types of LLVM's."""
+
+
+def chunk_rows(rows: int, bytes_: int) -> int:
+    """Return the number of rows of a chunk.
+
+    Examples
+    --------
+    >>> chunk_rows(1000, 100), chunk_rows(10_000_000, 100)
+    (256, 1248)
+    """
+    chunks = max(1, min(MAX_CHUNKS, MAX_PARTIAL_BYTES // max(1, bytes_)))
+    each = max(MIN_CHUNK_ROWS, -(-rows // chunks))
+    return -(-each // WARP) * WARP
+
+
+class _Kernels(NamedTuple):
+    code: CudaCode
+    module: Module
+    rows: ctypes.c_void_p
+    combine: ctypes.c_void_p
+    blocks: int
+    """Blocks of the first kernel that the device runs side by side."""
+
+
+class GpuPasses:
+    """Passes of one row function on GPUs; remembers its compiled code."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._kernels: dict[Any, _Kernels] = {}
+
+    def code_of(self, call: Call, shared_bytes: int = SHARED_BYTES) -> CudaCode:
+        """Print the code of a call."""
+        kind = call.rows.kind()
+        item = ITEMS[kind.item]
+        item = f"unsigned {item.removeprefix('signed ')}" if kind.unsigned else item
+        real = "float" if call.real is np.float32 else "double"
+        return print_cuda(call.program, call.sizes, real, item, ITEMS[kind.column], shared_bytes)
+
+    def compiled(self, call: Call, on: Device, contract: bool) -> _Kernels:
+        kind = call.rows.kind()
+        stored = kind.item, kind.unsigned, kind.column
+        key = (id(call.program), tuple(sorted(call.sizes.items())), stored, call.real, on, contract)
+        if key not in self._kernels:
+            code = self.code_of(call, min(SHARED_BYTES, on.shared_bytes))
+            module = on.load(compile_cuda(code.text, on.capability, contract=contract))
+            shared = code.placement.shared_bytes
+            rows, combine = module.function("bmrm_rows", shared), module.function("bmrm_combine")
+            each = module.blocks_per_multiprocessor(rows, code.placement.warps * WARP, shared)
+            self._kernels[key] = _Kernels(code, module, rows, combine, each * on.multiprocessors)
+        return self._kernels[key]
+
+    def run(
+        self,
+        call: Call,
+        number: int = 0,
+        keep: bool = False,
+        *,
+        contract: bool = True,
+        blocks: int | None = None,
+    ) -> dict[str, Any]:
+        """Run a pass on a GPU; ``blocks`` sets the grid, on which no result depends."""
+        if keep:
+            if call.rows.ranks is not None and call.rows.ranks.group.size > 1:
+                raise ParameterError("keep: found True on several ranks, expected False")
+            return dict(self._run_here(call, number, contract, blocks)[0])
+        return over_ranks(call, lambda: _to_host(call, *self._run_here(call, number, contract, blocks)))
+
+    def _run_here(
+        self, call: Call, number: int, contract: bool, blocks: int | None
+    ) -> tuple[dict[str, GpuArray], dict[str, GpuArray]]:
+        """Run a pass over the rows of this rank; return results, and the rows of extrema."""
+        on = device(number)
+        kernels = self.compiled(call, on, contract)
+        placement, slots = kernels.code.placement, kernels.code.layout.slots
+        table, total = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.int64)
+        owners = [*_fill_rows(on, call, table, slots), *_fill_arguments(on, call, table, slots)]
+        rows = call.rows.shape[0]
+        each = chunk_rows(rows, result_bytes(call))
+        chunks = max(1, -(-rows // each))
+        found: dict[str, GpuArray] = {}
+        best_rows: dict[str, GpuArray] = {}
+        for argument in call.program.results():
+            name, shape = argument.name, call.shape(argument)
+            slot = slots[f"argument {name}"]
+            if argument.role == "output":
+                found[name] = on.allocate((rows,), output_type(argument, call.real))
+                table[slot] = found[name].address
+                continue
+            kind = accumulated_type(argument)
+            found[name] = on.allocate(shape, kind)
+            partial = on.allocate((chunks, *shape), kind)
+            owners.append(partial)
+            table[slot], total[slot] = partial.address, found[name].address
+            if f"rows {name}" in slots:
+                best_rows[name] = on.allocate(shape, np.int64)
+                held = on.allocate((chunks, *shape), np.int64)
+                owners.append(held)
+                table[slots[f"rows {name}"]] = held.address
+                total[slots[f"rows {name}"]] = best_rows[name].address
+        error = on.upload(np.array([NO_FAILURE]))
+        for name, value in (
+            ("error", error.address),
+            ("last", rows),
+            ("number", call.rows.first_row),
+            ("chunks", chunks),
+            ("chunk_rows", each),
+        ):
+            table[slots[name]] = value
+        threads = placement.warps * WARP
+        grid = min(kernels.blocks, -(-chunks // placement.warps)) if blocks is None else blocks
+        kernels.module.launch(kernels.rows, grid, threads, placement.shared_bytes, table)
+        cells = max([1, *(int(np.prod(call.shape(a))) for a in call.program.results() if a.role != "output")])
+        combining = min(-(-cells // WARP), MAX_COMBINE_BLOCKS)
+        kernels.module.launch(kernels.combine, combining, COMBINE_THREADS, 0, table, total)
+        failed = int(error.numpy()[0])  # waits for the kernels
+        if failed != NO_FAILURE:
+            self._raise_failure(call, kernels.code.layout, failed)
+        del owners
+        return found, best_rows
+
+    def _raise_failure(self, call: Call, layout: Layout, failed: int) -> None:
+        """Raise the error of a row: of the plain function, with the number found, if it raises one too.
+
+        It does not if the rows are on the GPU, or if a rounding on the GPU leads to another index.
+        """
+        row, number = divmod(failed, MAX_SITES)
+        if not isinstance(call.rows, DeviceRows):
+            run_plain_row(self.source, call, row)
+        site = layout.sites[number]
+        where = f"{self.source.name}, line {site.line}: row {row}"
+        if site.kind == ZERO:
+            raise ReductionError(f"{where}: division of a whole number by 0")
+        last = size_of(site.size, call.sizes) - 1
+        raise ReductionError(f"{where}: {site.what}: found an index outside of it, expected 0 to {last}")
+
+
+def _to_host(call: Call, found: dict[str, GpuArray], best_rows: dict[str, GpuArray]) -> Pass:
+    results, outputs = Results(call, 1), {}
+    for name, array in found.items():
+        if name in results.arrays:
+            results.arrays[name][0] = array.numpy()
+        else:
+            outputs[name] = array.numpy()
+    for name, array in best_rows.items():
+        results.best_rows[name][0] = array.numpy()
+    return results, outputs
+
+
+def _fill_rows(on: Device, call: Call, table: Any, slots: dict[str, int]) -> list[Any]:
+    """Put the rows on the device, and their addresses in the table; return what must live until the end."""
+    rows = call.rows
+    owner: Any
+    if isinstance(rows, SparseRows):
+        csr = rows.csr
+        parts = {"starts": csr.indptr, "columns": csr.indices}
+        if csr.data is not None:
+            parts["values"] = csr.data
+        owners = {name: on.upload(array) for name, array in parts.items()}
+        for name, array in owners.items():
+            table[slots[name]] = array.address
+        return list(owners.values())
+    if isinstance(rows, DenseRows):
+        held = _upload_rows(on, rows)
+        address, strides, owner = held.address, c_strides(held.shape, held.dtype.itemsize), held
+    else:
+        address, strides, owner = rows.array.address, rows.array.strides, rows.array
+    table[slots["rows"]], table[slots["row_step"]], table[slots["column_step"]] = address, *strides
+    return [owner]
+
+
+def _upload_rows(on: Device, rows: DenseRows) -> GpuArray:
+    """Copy rows to the device in the type that compiled code reads, those of a mapped file by pieces."""
+    each = rows.converted_rows
+    held = on.allocate(rows.shape, rows.real if each else rows.array.dtype)
+    mapped = rows if reads_too_much(rows) else None
+    row_bytes = max(1, rows.nbytes // max(1, rows.shape[0]))
+    if not each:
+        whole = mapped is None and rows.array.flags.c_contiguous
+        each = max(1, rows.shape[0] if whole else UPLOADED_BYTES // row_bytes)
+    for first in range(0, rows.shape[0], each):
+        last = min(rows.shape[0], first + each)
+        piece = rows.converted(first, last) if rows.converted_rows else rows.array[first:last]
+        on.write(held, first * rows.shape[1], piece)
+        if mapped is not None:
+            mapped.give_back(first, last)
+    return held
+
+
+def _fill_arguments(on: Device, call: Call, table: Any, slots: dict[str, int]) -> list[Any]:
+    """Put parameters on the device, and their addresses in the table; return what must live until the end."""
+    given: dict[str, Any] = {f"argument {name}": array for name, array in call.values.items()}
+    given |= {f"squares {name}": array for name, array in call.squares.items()}
+    for slot, array in given.items():
+        if isinstance(array, np.ndarray) or not _is_on(on, array):
+            given[slot] = on.upload(to_host(array))
+        table[slots[slot]] = given[slot].address
+    return list(given.values())
+
+
+def _is_on(on: Device, array: GpuArray | DeviceArray) -> bool:
+    return array.address == 0 or pointer_device(array.address) == on.number

@@ -1,0 +1,139 @@
+# ruff: noqa: N802 (the names are those of the library)
+"""CUDA's driver and NVRTC as far as reductions need them, with main memory as that of the GPUs.
+
+The text of kernels is compiled by g++ with ``emulated_warps.h``: warps of 32 lanes, on one core. What differs
+from a GPU is time, and the last bits of functions such as ``exp``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+SHIM = Path(__file__).with_name("emulated_warps.h")
+OUT_OF_MEMORY = 2
+ATTRIBUTES = {16: 2, 75: 7, 76: 5, 97: 64 * 1024}
+"""Two multiprocessors, compute capability 7.5, 64 KiB of shared memory for a block."""
+
+LAUNCH = """
+static Table given[2];
+extern "C" int emulated_launch(
+    int is_rows, int blocks, int threads, const Table* first, const Table* second) {
+    given[0] = *first;
+    given[1] = *second;
+    return emulator::run(
+        blocks, threads, is_rows ? +[] { bmrm_rows(given[0]); } : +[] { bmrm_combine(given[0], given[1]); });
+}
+"""
+
+
+class Driver:
+    """Stands for the library; ``limit`` is the memory of the GPUs, ``used`` what is taken of it."""
+
+    def __init__(self) -> None:
+        self.limit, self.used = 1 << 30, 0
+        self.pieces: dict[int, ctypes.Array] = {}
+        self.modules: list[ctypes.CDLL] = []
+        self.depth = 0
+        self.elsewhere: set[int] = set()
+        """Addresses of other libraries' memory on GPU 1."""
+
+    def cuDeviceGet(self, handle, number):
+        handle._obj.value = number
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, context, handle):
+        context._obj.value = 1 + handle.value
+        return 0
+
+    def cuCtxPushCurrent_v2(self, context):
+        self.depth += 1
+        return 0
+
+    def cuCtxPopCurrent_v2(self, context):
+        self.depth -= 1
+        return 0
+
+    def cuDeviceGetAttribute(self, found, which, handle):
+        found._obj.value = ATTRIBUTES[which]
+        return 0
+
+    def cuMemAlloc_v2(self, found, size):
+        if self.used + size.value > self.limit:
+            return OUT_OF_MEMORY
+        piece = ctypes.create_string_buffer(b"\xff" * size.value, size.value)
+        self.used += size.value
+        found._obj.value = ctypes.addressof(piece)
+        self.pieces[found._obj.value] = piece
+        return 0
+
+    def cuMemFree_v2(self, address):
+        self.used -= len(self.pieces.pop(address.value))
+        return 0
+
+    def cuMemcpyHtoD_v2(self, to, source, size):
+        ctypes.memmove(to.value, source.value, size.value)
+        return 0
+
+    def cuMemcpyDtoH_v2(self, to, source, size):
+        ctypes.memmove(to.value, source.value, size.value)
+        return 0
+
+    def cuPointerGetAttribute(self, found, which, address):
+        assert which == 9
+        found._obj.value = 1 if address.value in self.elsewhere else 0
+        return 0
+
+    def cuModuleLoadData(self, module, code):
+        self.modules.append(ctypes.CDLL(code.decode()))
+        module._obj.value = len(self.modules)
+        return 0
+
+    def cuModuleGetFunction(self, found, module, name):
+        found._obj.value = 2 * module.value + (name == b"bmrm_rows")
+        return 0
+
+    def cuFuncSetAttribute(self, function, which, value):
+        assert which == 8
+        assert value <= ATTRIBUTES[97]
+        return 0
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, found, function, threads, shared_bytes):
+        found._obj.value = 2
+        return 0
+
+    def cuLaunchKernel(self, function, *words):
+        blocks, _, _, threads, _, _, shared_bytes, stream, tables, extra = words
+        assert self.depth
+        assert shared_bytes <= ATTRIBUTES[97]
+        assert stream is extra is None
+        module = self.modules[function.value // 2 - 1]
+        places = [ctypes.c_void_p(place) for place in tables]
+        if not module.emulated_launch(
+            function.value % 2, blocks, threads, *places, *places[: 2 - len(places)]
+        ):
+            raise AssertionError("lanes of a warp wait for others that never come")
+        return 0
+
+
+def compiler(folder: Path):
+    """Return what stands for `bmrm.formulas.nvrtc.compile_cuda`; libraries go to a folder."""
+    made: dict[tuple[str, bool], bytes] = {}
+
+    def compile_cuda(text: str, capability: tuple[int, int], *, contract: bool = True) -> bytes:
+        assert capability == (7, 5)
+        key = text, contract
+        if key not in made:
+            place = folder / f"rows{len(made)}"
+            whole = text.replace("extern __shared__ double shared[];", "")
+            place.with_suffix(".cpp").write_text(f'#include "{SHIM}"\n{whole}{LAUNCH}')
+            subprocess.run(
+                ["g++", "-std=c++17", "-O1", "-w", f"-ffp-contract={'fast' if contract else 'off'}",
+                 "-fno-strict-aliasing", "-shared", "-fPIC", f"{place}.cpp", "-o", f"{place}.so"],
+                check=True, timeout=60,
+            )  # fmt: skip
+            made[key] = f"{place}.so".encode()
+        return made[key]
+
+    return compile_cuda

@@ -1,0 +1,248 @@
+# ruff: noqa: F821 (annotations name sizes)
+"""Reductions on a GPU with driver and compiler emulated on the CPU (emulated_driver.py)."""
+
+import gc
+import shutil
+
+import emulated_driver
+import numpy as np
+import pytest
+import scipy.sparse
+from programs import CASES, covariance, histogram, item_sets, kmeans_step, nearest_rows
+from random_programs import random_arguments, random_reduction
+
+from bmrm.errors import DataError, DeviceMemoryError, ParameterError, ReductionError
+from bmrm.formulas import driver
+from bmrm.formulas.driver import GpuArray
+from bmrm.reductions import gpu, host, reduction
+from bmrm.reductions.rows import read_rows
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+RNG = np.random.default_rng(0)
+
+
+class ArrayThere:
+    """An array that another library has put on a GPU: only `get` reads it."""
+
+    def __init__(self, array, stream=None):
+        self._array, self._stream, self.reads = array, stream, 0
+
+    @property
+    def __cuda_array_interface__(self):
+        strides = None if self._array.flags.c_contiguous else self._array.strides
+        where = self._array.ctypes.data if self._array.size else 0
+        return {
+            "shape": self._array.shape,
+            "typestr": self._array.dtype.str,
+            "data": (where, False),
+            "strides": strides,
+            "version": 3,
+            "stream": self._stream,
+        }
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("implicit conversion to a NumPy array is not allowed")
+
+    def __getitem__(self, part):
+        self.reads += 1
+        return ArrayThere(self._array[part])
+
+    def get(self):
+        return self._array.copy()
+
+
+@pytest.fixture(scope="session")
+def compile_cuda(tmp_path_factory):
+    return emulated_driver.compiler(tmp_path_factory.mktemp("emulated"))
+
+
+@pytest.fixture(autouse=True)
+def library(compile_cuda, monkeypatch):
+    """Let reductions find emulated GPUs, and many chunks in few rows."""
+    found = emulated_driver.Driver()
+    monkeypatch.setattr(driver, "load_driver", lambda: found)
+    monkeypatch.setattr(driver, "_devices", {})
+    monkeypatch.setattr(gpu, "compile_cuda", compile_cuda)
+    monkeypatch.setattr(gpu, "MIN_CHUNK_ROWS", 32)
+    yield found
+    assert found.depth == 0
+
+
+def on_gpu(row_function, X, words, **options):
+    """Results of a call with options that users do not have."""
+    call = row_function._binder.bind(read_rows(X), words, gpu=True)
+    return row_function._tuple(**row_function._gpu.run(call, **options))
+
+
+def same_bits(one, other):
+    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in zip(one, other, strict=True))
+
+
+def check(found, expected, rtol, atol):
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_random_program_gives_the_bits_of_the_plain_loop(seed):
+    row_function, text = random_reduction(20_000 + seed, exact=True)
+    X, words = random_arguments(seed, (1, 0, 300, 40)[seed])
+    found, expected = on_gpu(row_function, X, words, contract=False), row_function.python(X, **words)
+    for name, mine, theirs in zip(found._fields, found, expected, strict=True):
+        assert np.array_equal(mine, theirs), (name, mine, theirs, text)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_gives_what_numpy_gives_on_any_grid(name):
+    case, rng = CASES[name], np.random.default_rng(4)
+    X = rng.integers(-32, 33, (300, 5)) / 16 + 1 / 64
+    words = case.arguments(rng, X)
+    found = case.reduction(X, device="cuda", **words)
+    check(found, case.expected(X, words), 1e-9, 1e-9)
+    for blocks in (1, 3):
+        assert same_bits(found, on_gpu(case.reduction, X, words, blocks=blocks))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].sparse])
+def test_sparse_rows(name):
+    case, rng = CASES[name], np.random.default_rng(3)
+    X = (rng.normal(size=(200, 20)) * (rng.random((200, 20)) < 0.2)).astype(np.float32)
+    words = case.arguments(rng, X)
+    found = case.reduction(scipy.sparse.csr_matrix(X), device="cuda", **words)
+    check(found, case.expected(X, words), 1e-3, 1e-3)
+
+
+def test_large_results_are_in_global_memory():
+    X = RNG.normal(size=(100, 3))
+    words = {"w": RNG.random(100), "centers": RNG.normal(size=(4000, 3))}
+    assert "results of a warp in global memory" in kmeans_step.explain(X, **words)
+    found = kmeans_step(X, device="cuda", **words)
+    check(found, CASES["k-means"].expected(X, words), 1e-9, 1e-9)
+
+
+def test_ties_go_to_the_least_row():
+    X = np.tile(np.random.default_rng(0).integers(-9, 9, (50, 2)) / 4, (8, 1))
+    X[:50] += np.arange(50)[:, None]
+    X[50:] = X[:50].repeat(7, axis=0)
+    assert nearest_rows(X, centers=X[[7, 3, 49]], device="cuda").who.tolist() == [7, 3, 49]
+
+
+@pytest.mark.parametrize("kind", ["<f4", "<i2", "?", "F", "strided", "empty"])
+def test_rows_of_another_library_are_used_in_place(kind, library):
+    X = RNG.integers(0, 2 if kind == "?" else 9, (90, 6)).astype(kind if kind[0] in "<?" else float)
+    X = {"F": np.asfortranarray(X), "strided": X[::2, 1:], "empty": X[:0]}.get(kind, X)
+    shift = np.zeros(X.shape[1])
+    found = covariance(ArrayThere(X), shift=shift)
+    assert same_bits(found, covariance(X, shift=shift, device="cuda"))
+    assert covariance.explain(ArrayThere(X), shift=ArrayThere(shift)) == covariance.explain(X, shift=shift)
+
+
+def test_arrays_are_waited_for_unless_their_stream_is_ours():
+    for stream, reads in ((None, 1), (1, 0), (2, 1), (94_000_000, 1)):
+        rows, shift = ArrayThere(np.ones((9, 2)), stream), ArrayThere(np.zeros(2), stream)
+        assert covariance(rows, shift=shift).total.tolist() == [9, 9]
+        assert (rows.reads, shift.reads) == (reads, reads)
+
+
+def test_results_that_stay_are_parameters_and_rows():
+    X = RNG.normal(size=(200, 6))
+    there, centers = ArrayThere(X), X[:5]
+    for _ in range(2):
+        kept = kmeans_step(there, w=1.0, centers=centers, keep=True)
+        assert all(isinstance(each, GpuArray) for each in kept)
+        here = kmeans_step(X, w=1.0, centers=np.asarray(centers), device="cuda")
+        assert same_bits(kept, here)
+        centers = kept.sums
+    assert same_bits(
+        covariance(kept.sums, shift=ArrayThere(X[0])), covariance(here.sums, shift=X[0], device="cuda")
+    )
+    with pytest.raises(DataError, match="rows on a GPU"):
+        kmeans_step.python(there, w=1.0, centers=centers)
+    with pytest.raises(DataError, match="in main memory"):
+        kmeans_step(X, w=1.0, centers=centers)
+
+
+def test_parameters_elsewhere_are_copied(library):
+    X, centers = RNG.normal(size=(60, 4)), np.asfortranarray(RNG.normal(size=(3, 4)))
+    expected = kmeans_step(X, w=1.0, centers=centers, device="cuda")
+    weight, far = np.ones(60), np.ascontiguousarray(centers)
+    library.elsewhere = {far.ctypes.data}
+    for given in (ArrayThere(centers), ArrayThere(far), ArrayThere(centers.astype(np.longdouble))):
+        assert same_bits(kmeans_step(X, w=ArrayThere(weight), centers=given, device="cuda:0"), expected)
+
+
+def test_a_device_is_that_of_the_rows(library):
+    X = np.ones((40, 3))
+    library.elsewhere = {X.ctypes.data}
+    for name in ("cpu", "cuda:0"):
+        with pytest.raises(ParameterError, match=f"found '{name}' for rows on GPU 1, expected cuda:1"):
+            covariance(ArrayThere(X), shift=np.zeros(3), device=name)
+    assert covariance(ArrayThere(X), shift=np.zeros(3), device="cuda:1", keep=True).cross.device.number == 1
+
+
+def test_rows_that_no_gpu_reads():
+    for given, text in (
+        (np.ones((3, 2), complex), "found complex128 on a GPU"),
+        (np.ones(3), "1 dimensions"),
+    ):
+        with pytest.raises(DataError, match=text):
+            covariance(ArrayThere(given), shift=np.zeros(2))
+
+
+@pytest.mark.parametrize("kind", ["<f8", ">f4", "<f2"])
+def test_a_mapped_file_is_uploaded_piece_by_piece(kind, tmp_path, monkeypatch):
+    X = RNG.integers(-9, 9, (700, 8)).astype(kind)
+    np.save(tmp_path / "X.npy", X)
+    mapped, shift = np.load(tmp_path / "X.npy", mmap_mode="r"), np.zeros(8)
+    expected = covariance(X, shift=shift, device="cuda")
+    monkeypatch.setattr(host, "available_bytes", lambda: X.nbytes)
+    monkeypatch.setattr(host, "MIN_CHECKED_BYTES", 1)
+    monkeypatch.setattr(gpu, "UPLOADED_BYTES", 5000)
+    returned = []
+    rows = read_rows(mapped)
+    assert host.reads_too_much(rows)
+    give_back = type(rows).give_back
+    monkeypatch.setattr(
+        type(rows), "give_back", lambda rows, *of: (returned.append(of), give_back(rows, *of))[1]
+    )
+    assert same_bits(covariance(rows, shift=shift, device="cuda"), expected)
+    assert (returned[0][0], returned[-1][1]) == (0, 700)
+    assert (len(returned) > 1) == (kind == "<f8")  # converted rows come in larger pieces
+    np.testing.assert_array_equal(expected.cross, np.tril(X.astype(float).T @ X.astype(float)))
+
+
+def test_a_failing_row_is_named():
+    @reduction
+    def bins(x, out: "m"):
+        out[int(x[0])] += 6 // int(x[1])
+
+    X = np.ones((300, 2))
+    X[[200, 290], 0] = 5
+    with pytest.raises(ReductionError, match=r"bins: row 200: .*index 5"):
+        bins(X, m=3, device="cuda")
+    with pytest.raises(
+        ReductionError, match=r"bins, line \d+: row 200: out: found an index outside .* 0 to 2"
+    ):
+        bins(ArrayThere(X), m=3)
+    X[150, 1] = 0
+    with pytest.raises(ReductionError, match="row 150"):
+        bins(X, m=3, device="cuda")
+    with pytest.raises(ReductionError, match=r"line \d+: row 150: division of a whole number by 0"):
+        bins(ArrayThere(X), m=3)
+
+
+def test_memory_is_used_again_and_large_pieces_are_given_back(library, monkeypatch):
+    X, words = RNG.normal(size=(500, 4)), {"low": np.full(4, -4.0), "scale": np.ones(4), "bins": 8}
+    used = []
+    for _ in range(3):
+        histogram(X, device="cuda", **words)
+        gc.collect()
+        used.append(library.used)
+    assert used[0] == used[1] == used[2] > 0
+    monkeypatch.setattr(driver, "MAX_SPARE_BYTES", 0)
+    histogram(X, device="cuda", **words)
+    gc.collect()
+    assert library.used <= used[0]
+    library.limit = 10_000
+    with pytest.raises(DeviceMemoryError, match="GPU 0: out of memory"):
+        item_sets(X, sets=[[0]], device="cuda")
