@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,15 +29,15 @@ class Edges:
     n: int
     n_sources: int
     nbytes: int
-    def __init__(
-        self,
+    def __new__(
+        cls,
         starts: npt.ArrayLike,
         sources: npt.ArrayLike,
         weights: _F64 | None = None,
         threads: int | None = None,
         *,
         n_sources: int | None = None,
-    ) -> None: ...
+    ) -> Self: ...
     def multiply(self, z: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]: ...
     def count_additions(self, columns: int) -> npt.NDArray[np.int32]: ...
 
