@@ -29,8 +29,8 @@ def _import_all() -> None:
 
     Modules that need MPI, PETSc or scikit-learn are imported by their tests, when these are collected.
     """
-    apart = ("bmrm.petsc", "bmrm.distributed", "bmrm.linear.backends.ranks", "bmrm.matrix.petsc_rows")
-    apart += ("bmrm.estimators",)
+    apart = ("bmrm.petsc", "bmrm.distributed", "bmrm.linear.backends.ranks", "bmrm.graph.backends.ranks")
+    apart += ("bmrm.graph.shard", "bmrm.matrix.petsc_rows", "bmrm.estimators")
     for module in pkgutil.walk_packages(bmrm.__path__, "bmrm."):
         if not module.name.startswith(apart):
             importlib.import_module(module.name)
