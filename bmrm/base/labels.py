@@ -281,3 +281,12 @@ def _validate_indicators(y: NDArray[Any]) -> Vector:
             "labels: found a matrix of other values, expected zeros and ones, one column per label"
         )
     return found
+
+
+def is_number(text: str) -> bool:
+    """Return whether Python reads a text as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -46,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> CommandParser:
     """Build the parser."""
+    from bmrm.cli.options import add_columns
     from bmrm.cli.parsing import CommandParser, integer, positive, real
-    from bmrm.io.formats import FORMATS
 
     parser = CommandParser(
         PROGRAM,
@@ -86,16 +86,7 @@ def build_parser() -> CommandParser:
     parser.add_argument(
         "--certificate", action="store_true", help="bound the inertia of any K centres from below"
     )
-    parser.add_argument(
-        "--format", choices=FORMATS, metavar="NAME", help="%(choices)s (default: by the first bytes)"
-    )
-    parser.add_argument("--label", metavar="COLUMN", help="column of labels in CSV or Parquet")
-    parser.add_argument(
-        "--drop",
-        metavar="COLUMN,...",
-        type=lambda text: tuple(text.split(",")),
-        help="columns of CSV or Parquet that are no features",
-    )
+    add_columns(parser)
     parser.add_argument(
         "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0"
     )

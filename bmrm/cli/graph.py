@@ -151,16 +151,7 @@ def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
     from bmrm.graph import read_graph
 
     with interrupts.opened(), showing(options, f"reading {options.edges}"), reading(options.edges):
-        found = read_graph(
-            options.edges,
-            format=options.format,
-            directed=False if options.undirected else None,
-            weights=options.weighted,
-            labels=options.labels,
-            threads=options.threads,
-            cache=options.cache,
-            comm=group,
-        )
+        found = read_graph(options.edges, **_read_options(options), cache=options.cache, comm=group)
     return _TASKS[options.task](options, found, group)
 
 
@@ -194,14 +185,18 @@ def _measure(options: argparse.Namespace) -> GraphSize:
     """Count nodes and edges: of text in chunks, of other files by reading them."""
     from bmrm.graph.read import measure_graph
 
-    return measure_graph(
-        options.edges,
-        format=options.format,
-        directed=False if options.undirected else None,
-        weights=options.weighted,
-        labels=options.labels,
-        threads=options.threads,
-    )
+    return measure_graph(options.edges, **_read_options(options))
+
+
+def _read_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return how EDGES is read, by the keywords of `read_graph`."""
+    return {
+        "format": options.format,
+        "directed": False if options.undirected else None,
+        "weights": options.weighted,
+        "labels": options.labels,
+        "threads": options.threads,
+    }
 
 
 def _check_alike(options: argparse.Namespace, group: Group) -> None:

@@ -464,7 +464,15 @@ def build_parser() -> CommandParser:
 
 
 def add_format(group: Any) -> None:
-    """Add the options that say how the rows of DATA are written."""
+    """Add the options that say how the rows of DATA and their labels are written."""
+    add_columns(group)
+    group.add_argument(
+        "--labels", metavar="FILE", help="labels of data without, as .mtx and .npy: one per line"
+    )
+
+
+def add_columns(group: Any) -> None:
+    """Add the options that say in which format DATA is, and what its columns are."""
     from bmrm.io.formats import FORMATS
 
     group.add_argument(
@@ -476,9 +484,6 @@ def add_format(group: Any) -> None:
         metavar="COLUMN,...",
         type=lambda text: tuple(text.split(",")),
         help="columns of CSV or Parquet that are no features",
-    )
-    group.add_argument(
-        "--labels", metavar="FILE", help="labels of data without, as .mtx and .npy: one per line"
     )
 
 

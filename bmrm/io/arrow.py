@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.host_memory import require_memory
-from bmrm.base.labels import spread_texts
+from bmrm.base.labels import is_number, spread_texts
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.sources import Source
 
@@ -69,7 +69,7 @@ def _read_csv(source: Source, text: str | None) -> pyarrow.Table:
 
     types = {} if text is None else {text: pyarrow.string()}
     table = csv.read_csv(source.file, convert_options=csv.ConvertOptions(column_types=types))
-    if table.column_names and all(map(_is_number, table.column_names)):
+    if table.column_names and all(map(is_number, table.column_names)):
         raise DataError(f"found the first line {_listed(table.column_names)}, expected names of columns")
     return table
 
@@ -131,14 +131,6 @@ def _numbers(table: pyarrow.Table, name: str) -> NDArray[np.float64]:
             "(drop= or --drop leaves it out)"
         )
     return np.asarray(column.to_numpy()).astype(np.float64)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _quoted(name: str) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmrm.base import arguments
 from bmrm.base.atomic import atomic_write
-from bmrm.base.labels import label_array
+from bmrm.base.labels import is_number, label_array
 from bmrm.errors import DataError
 from bmrm.io.csr import Csr, check_finite, find_numbering
 
@@ -149,15 +149,7 @@ def _is_word(text: str) -> bool:
     """Return whether the reader takes text for one label, and returns it as it is."""
     if not _WORD.fullmatch(text) or text.startswith(("qid:", "\ufeff")):
         return False
-    return not (":" in text and _is_number(text.partition(":")[0]))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return not (":" in text and is_number(text.partition(":")[0]))
 
 
 def _finite(what: str, given: Any) -> NDArray[np.float64]:

@@ -11,15 +11,14 @@ their centres already, centres without rows stay where they are.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.interrupts import requested
 from bmrm.base.vectors import Vector
+from bmrm.reductions.limits import limit_reached
 from bmrm.reductions.passes import Assignment, ClusterPasses
 
 
@@ -60,7 +59,7 @@ def run_lloyd(
         elif not status and len(history) > 1 and found.inertia >= history[-2]:
             status = "precision"  # the inertia can only fall, so this is rounding
         if not status:
-            status = _limit_reached(n_iter, max_iter, deadline)
+            status = limit_reached(n_iter, max_iter, deadline)
         if status:
             break
         moved = move_centers(passes, centers, labels, found)
@@ -73,14 +72,6 @@ def run_lloyd(
     return Clustering(
         centers, labels, found.cluster_weights, found.inertia, history, status, n_iter, rechecked
     )
-
-
-def _limit_reached(n_iter: int, max_iter: int, deadline: float) -> str:
-    if requested():
-        return "interrupted"
-    if time.monotonic() >= deadline:
-        return "max_time"
-    return "max_iter" if n_iter >= max_iter else ""
 
 
 def move_centers(

@@ -16,15 +16,14 @@ J. Nocedal, On the limited memory BFGS method for large scale optimization, Math
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from bmrm.base.interrupts import requested
 from bmrm.base.vectors import Vector
 from bmrm.reductions.dissimilarities import Dissimilarities
+from bmrm.reductions.limits import limit_reached
 from bmrm.reductions.ordinal import Disparities
 
 DEPTH = 10
@@ -187,7 +186,7 @@ def run_smacof(
     past = _Acceleration()
     small = 0  # steps in a row that lowered the stress by less than asked for
     while True:
-        status = _limit_reached(n_iter, max_iter, deadline)
+        status = limit_reached(n_iter, max_iter, deadline)
         if not status and found.stress == 0.0:
             status = "converged"
         if status:
@@ -217,11 +216,3 @@ def run_smacof(
         if small > relax:  # one small fall may be chance if steps are accelerated
             return run
         report(run)
-
-
-def _limit_reached(n_iter: int, max_iter: int, deadline: float) -> str:
-    if requested():
-        return "interrupted"
-    if time.monotonic() >= deadline:
-        return "max_time"
-    return "max_iter" if n_iter >= max_iter else ""
