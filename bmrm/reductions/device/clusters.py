@@ -8,7 +8,7 @@ and are as accurate as those of the CPU, which adds in another order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +19,11 @@ from bmrm.errors import DataError
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
-from bmrm.reductions.passes import FLOAT64_UNIT, SAMPLED_ROWS, Assignment
+from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, Farthest
+from bmrm.reductions.scatter import FLOAT64_UNIT
 
 if TYPE_CHECKING:
     from bmrm.matrix._cuda import Clusters, Column
-
-
-class Farthest(NamedTuple):
-    """Rows far from their centres, by descending w |x - c|^2; of equal ones the least row is first."""
-
-    rows: Indices
-    labels: NDArray[np.int32]
-    weights: Vector
-    distances: Vector  # w |x - c|^2
 
 
 class DeviceClusters:
@@ -82,8 +74,11 @@ class DeviceClusters:
         self._labels = self._clusters.labels()
 
     def assign(self, centers: Vector, *, want_sums: bool = True) -> Assignment:
-        sums, *rest = self._clusters.assign(centers, self._labels, want_sums=want_sums)
-        return Assignment(np.empty((0, self.shape[1])) if sums is None else sums, *rest)
+        sums, weights, inertia, changed, rechecked = self._clusters.assign(
+            centers, self._labels, want_sums=want_sums
+        )
+        sums = np.empty((0, self.shape[1])) if sums is None else sums
+        return Assignment(sums, weights, inertia, changed, rechecked)
 
     def labels(self) -> NDArray[np.int32]:
         return self._labels.read(0, self.shape[0])
