@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bmrm.io.csr import Csr
 from bmrm.reductions.device.clusters import DeviceClusters
 
 
@@ -29,6 +30,24 @@ def make(rng, n, d, k, dtype=np.float32, *, weighted=False, scale=1.0, offset=0.
         weights = rng.random(n)
         weights[rng.random(n) < 0.2] = 0.0
     return Case(X, weights, centers)
+
+
+def make_sparse(rng, n, d, k, dtype=np.float32, *, ones=False) -> Case:
+    """Rows with a fifth of the columns, as a dense array; centres as in `make`."""
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.2)
+    X = (X != 0 if ones else X).astype(dtype)
+    centers = X[rng.integers(0, n, k)].astype(np.float64)
+    centers[-1], centers[-2] = centers[0], 50.0
+    weights = rng.random(n)
+    weights[rng.random(n) < 0.2] = 0.0
+    return Case(X, weights, centers)
+
+
+def compressed(X: np.ndarray) -> Csr:
+    """Return the rows compressed; without values if all are 1."""
+    starts = np.append(0, np.cumsum((X != 0).sum(axis=1)))
+    values = X[X != 0]
+    return Csr(starts, np.nonzero(X)[1].astype(np.int32), None if (values == 1).all() else values, X.shape)
 
 
 def nearest(case: Case) -> tuple[np.ndarray, np.ndarray]:
