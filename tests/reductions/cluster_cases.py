@@ -59,8 +59,11 @@ def nearest(case: Case) -> tuple[np.ndarray, np.ndarray]:
     return labels, squares[np.arange(len(labels)), labels]
 
 
-def check(case: Case, passes: DeviceClusters) -> float:
-    """Check a pass, and the next one; return the share of rows that were decided in float64."""
+def check(case: Case, passes: DeviceClusters, *, sparse: bool = False) -> float:
+    """Check a pass, and the next one; return the share of rows that were decided in float64.
+
+    Sums of sparse rows are those of w x less the weight times c, which cancel.
+    """
     X, weights, centers = case
     n, k = len(X), len(centers)
     labels, squares = nearest(case)
@@ -71,7 +74,8 @@ def check(case: Case, passes: DeviceClusters) -> float:
     e = X.astype(np.float64) - centers[labels]
     sums, sizes = np.zeros_like(centers), np.zeros_like(centers)
     np.add.at(sums, labels, w[:, None] * e)
-    np.add.at(sizes, labels, w[:, None] * np.abs(e))
+    size = np.abs(X) + np.abs(centers[labels]) if sparse else np.abs(e)
+    np.add.at(sizes, labels, w[:, None] * size)
     cluster_weights = np.bincount(labels, w, k)
     unit = (n + 64) * 2.0**-53
     assert (np.abs(found.sums - sums) <= 2 * unit * sizes).all()

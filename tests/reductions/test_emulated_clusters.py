@@ -88,6 +88,6 @@ def test_sparse_rows(use, n, d, k, ones):
     rng = np.random.default_rng(n)
     case = cases.make_sparse(rng, n, d, k, np.float64, ones=ones)
     passes = DeviceClusters(cases.compressed(case.X), case.weights, 0)
-    cases.check(case, passes)
+    cases.check(case, passes, sparse=True)
     if not ones:  # rows of ones have equal distances, of which any may be drawn
         cases.check_others(case, passes, rng)

@@ -114,11 +114,11 @@ def test_sparse_rows(n, d, k, ones, dtype):
     rng = np.random.default_rng(n)
     case = cases.make_sparse(rng, n, d, max(k, 2), dtype, ones=ones)
     passes = DeviceClusters(cases.compressed(case.X), case.weights, 0)
-    cases.check(case, passes)
+    cases.check(case, passes, sparse=True)
     if not ones:
         cases.check_others(case, passes, rng)
 
 
 def test_sparse_rows_without_entries():
     case = cases.Case(np.zeros((40, 6)), None, np.array([[0.0] * 6, [1.0] * 6]))
-    cases.check(case, DeviceClusters(cases.compressed(case.X), None, 0))
+    cases.check(case, DeviceClusters(cases.compressed(case.X), None, 0), sparse=True)
