@@ -8,7 +8,7 @@ and are as accurate as those of the CPU, which adds in another order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +20,12 @@ from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
-from bmrm.reductions.passes import FLOAT64_UNIT, SAMPLED_ROWS, Assignment
+from bmrm.reductions.host_passes import SAMPLED_ROWS
+from bmrm.reductions.passes import Assignment, Farthest
+from bmrm.reductions.scatter import FLOAT64_UNIT
 
 if TYPE_CHECKING:
     from bmrm.matrix._cuda import Clusters, Column
-
-
-class Farthest(NamedTuple):
-    """Rows far from their centres, by descending w |x - c|^2; of equal ones the least row is first."""
-
-    rows: Indices
-    labels: NDArray[np.int32]
-    weights: Vector
-    distances: Vector  # w |x - c|^2
 
 
 class DeviceClusters:
