@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
 from bmrm.reductions.limits import limit_reached
-from bmrm.reductions.passes import Assignment, ClusterPasses
+from bmrm.reductions.passes import Assignment, ClusterPasses, Column
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def run_lloyd(
     after_pass: Callable[[int, float, int], object] = lambda iteration, inertia, changed: None,
 ) -> Clustering:
     """Run from given centres; ``tol`` bounds the squared length of the last move of all centres."""
-    labels = np.full(passes.shape[0], -1, np.int32)
+    labels = passes.new_labels()
     history: list[float] = []
     status, n_iter, rechecked = "", 0, 0
     while True:
@@ -70,13 +70,18 @@ def run_lloyd(
             status = "max_iter"
         centers = moved
     return Clustering(
-        centers, labels, found.cluster_weights, found.inertia, history, status, n_iter, rechecked
+        centers,
+        passes.read_labels(labels),
+        found.cluster_weights,
+        found.inertia,
+        history,
+        status,
+        n_iter,
+        rechecked,
     )
 
 
-def move_centers(
-    passes: ClusterPasses, centers: Vector, labels: NDArray[np.int32], found: Assignment
-) -> Vector:
+def move_centers(passes: ClusterPasses, centers: Vector, labels: Column, found: Assignment) -> Vector:
     """Return the means of the rows of each centre; centres without rows get the farthest rows."""
     sums, weights = found.sums, found.cluster_weights
     empty = np.flatnonzero(weights == 0.0)
@@ -92,7 +97,7 @@ def move_centers(
 def _take_farthest(
     passes: ClusterPasses,
     centers: Vector,
-    labels: NDArray[np.int32],
+    labels: Column,
     sums: Vector,
     weights: Vector,
     count: int,
@@ -101,11 +106,12 @@ def _take_farthest(
     distances = passes.own_distances(centers, labels)
     if passes.weights is not None:
         distances *= passes.weights
+    numbers = passes.read_labels(labels)
     taken: list[int] = []
     for i in np.argsort(-distances, kind="stable").tolist():
         if len(taken) == count or distances[i] <= 0.0:
             break
-        own = labels[i]
+        own = numbers[i]
         w = 1.0 if passes.weights is None else float(passes.weights[i])
         if weights[own] - w <= 0.0:
             continue

@@ -10,12 +10,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.interrupts import check_signals
 from bmrm.base.vectors import Indices, Vector
-from bmrm.reductions._reductions import PANEL_ROWS
-from bmrm.reductions.passes import ClusterPasses
+from bmrm.reductions.passes import ClusterPasses, Column
 
 
 def choose_plus_plus(passes: ClusterPasses, k: int, rng: np.random.Generator) -> Indices:
@@ -24,7 +22,7 @@ def choose_plus_plus(passes: ClusterPasses, k: int, rng: np.random.Generator) ->
     weights = np.ones(n) if passes.weights is None else passes.weights
     chosen = np.empty(k, np.int64)
     chosen[0] = draw(np.cumsum(weights), rng.random(1))[0]
-    closest = np.full(n, np.inf, np.float32)
+    closest = passes.new_distances()
     panels = passes.potentials(chosen[:1], closest, take=True)[0]
     for j in range(1, k):
         check_signals()
@@ -32,7 +30,7 @@ def choose_plus_plus(passes: ClusterPasses, k: int, rng: np.random.Generator) ->
         if cumulative[-1] <= 0.0:
             chosen[j:] = draw(np.cumsum(weights), rng.random(k - j))
             break
-        candidates = _draw_rows(cumulative, closest, weights, rng.random(trials))
+        candidates = _draw_rows(passes, cumulative, closest, weights, rng.random(trials))
         best = int(np.argmin(passes.potentials(candidates, closest).sum(axis=1)))
         chosen[j] = candidates[best]
         panels = passes.potentials(chosen[j : j + 1], closest, take=True)[0]
@@ -59,14 +57,17 @@ def draw(cumulative: Vector, uniform: Vector) -> Indices:
     return np.asarray(np.minimum(np.searchsorted(cumulative, uniform * total, "right"), last))
 
 
-def _draw_rows(cumulative: Vector, closest: NDArray[np.float32], weights: Vector, uniform: Vector) -> Indices:
+def _draw_rows(
+    passes: ClusterPasses, cumulative: Vector, closest: Column, weights: Vector, uniform: Vector
+) -> Indices:
     """Draw the panel, and then the row in it with what is left of the same random number."""
     panels = draw(cumulative, uniform)
     found = np.empty(len(uniform), np.int64)
     for t, panel in enumerate(panels.tolist()):
-        first = panel * PANEL_ROWS
-        rows = slice(first, first + PANEL_ROWS)
-        within = np.cumsum(closest[rows].astype(np.float64) * weights[rows])
+        first = panel * passes.panel_rows
+        last = min(first + passes.panel_rows, len(weights))
+        distances = passes.read_distances(closest, first, last).astype(np.float64)
+        within = np.cumsum(distances * weights[first:last])
         before = cumulative[panel - 1] if panel else 0.0
         rest = (uniform[t] * cumulative[-1] - before) / (cumulative[panel] - before)
         found[t] = first + draw(within, np.array([min(max(rest, 0.0), 1.0)]))[0]
