@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from cuda.blackbox cimport *
 from cuda.clusters cimport *
+from cuda.dense_rows cimport *
 from cpython.pycapsule cimport PyCapsule_New
 from cuda.graph cimport *
 from cuda.joint cimport *
@@ -82,3 +83,4 @@ include "cuda/python_loss.pxi"
 include "cuda/joint.pxi"
 include "cuda/graph.pxi"
 include "cuda/clusters.pxi"
+include "cuda/dense_rows.pxi"

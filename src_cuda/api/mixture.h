@@ -9,18 +9,18 @@ extern "C" {
 
 // A mixture: the log density of component j at x is constants[j] - |roots[j] (x - means[j])|^2 / 2.
 typedef struct {
-    int32_t k;            // components
-    int32_t full;         // whether roots are lower triangles, else diagonals
-    const double* means;  // (k, d)
-    const double* roots;  // (k, d, d) or (k, d); NULL if labels are given
+    int32_t k;                // components
+    int32_t full;             // whether roots are lower triangles, else diagonals
+    const double* means;      // (k, d)
+    const double* roots;      // (k, d, d) or (k, d); NULL if labels are given
     const double* constants;  // (k); NULL likewise
 } bb_mixture_model;
 
 typedef struct {
-    double* weights;     // (k): sums of w r, r being the share of the component in the row
-    double* first;       // (k, d): of w r (x - mean)
-    double* second;      // (k, d, d), lower triangles, or (k, d): of w r (x - mean)(x - mean)'
-    double likelihood;   // the sum of w log density; 0 if labels are given
+    double* weights;    // (k): sums of w r, r being the share of the component in the row
+    double* first;      // (k, d): of w r (x - mean)
+    double* second;     // (k, d, d), lower triangles, or (k, d): of w r (x - mean)(x - mean)'
+    double likelihood;  // the sum of w log density; 0 if labels are given
 } bb_mixture_moments;
 
 // Returns the maximum number of columns on a device.

@@ -39,10 +39,10 @@ bb_status bb_dense_rows_take(bb_dense_rows* rows, const int64_t* numbers, int64_
         held.rows.with([&](auto* values) {
             using T = std::remove_const_t<std::remove_pointer_t<decltype(values)>>;
             const NextLaunch launch(blocks_for(count * d), 256, 0, held.memory.stream, false);
-            launch(take_rows<T>, values, wanted.data(), count, d, found.data());
+            launch(gather_rows<T>, values, wanted.data(), count, d, found.data());
         });
-        BB_CHECK(cudaMemcpyAsync(to, found.data(), size_t(found.bytes()), cudaMemcpyDefault,
-                                 held.memory.stream));
+        BB_CHECK(
+            cudaMemcpyAsync(to, found.data(), size_t(found.bytes()), cudaMemcpyDefault, held.memory.stream));
         BB_CHECK(cudaStreamSynchronize(held.memory.stream));
     });
 }

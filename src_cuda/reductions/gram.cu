@@ -12,11 +12,11 @@ using namespace bmrm;
 
 namespace {
 
-constexpr int kStripBlocks = 4;         // blocks of 8 columns of a strip, if there are several
-constexpr int64_t kMaxOneStrip = 64;    // columns up to which all sums of a pass stay in registers
-constexpr int64_t kOneStripParts = 264; // two for each multiprocessor of an H100; the same on all devices
-constexpr int64_t kAllParts = 1056;     // times the pairs of strips
-constexpr int64_t kMinPartGroups = 64;  // groups of eight rows of a part, eight for each warp
+constexpr int kStripBlocks = 4;          // blocks of 8 columns of a strip, if there are several
+constexpr int64_t kMaxOneStrip = 64;     // columns up to which all sums of a pass stay in registers
+constexpr int64_t kOneStripParts = 264;  // two for each multiprocessor of an H100; the same on all devices
+constexpr int64_t kAllParts = 1056;      // times the pairs of strips
+constexpr int64_t kMinPartGroups = 64;   // groups of eight rows of a part, eight for each warp
 
 struct GramPlan {
     int blocks, strips, pairs;
@@ -28,7 +28,8 @@ struct GramPlan {
         if (d > kMaxOneStrip) blocks = kStripBlocks;
         strips = int((d + 8 * blocks - 1) / (8 * blocks));
         pairs = strips * (strips - 1) / 2;
-        const int64_t most = blocks == 8 ? kOneStripParts : std::max<int64_t>(4, kAllParts / (strips + pairs));
+        const int64_t most =
+            blocks == 8 ? kOneStripParts : std::max<int64_t>(4, kAllParts / (strips + pairs));
         parts = std::clamp<int64_t>(groups(n) / kMinPartGroups, 1, most);
     }
     static int64_t groups(int64_t n) { return (n + kGramRows - 1) / kGramRows; }
@@ -89,8 +90,7 @@ void unpack_pair(const double* from, int blocks, int64_t left, int64_t right, in
     const int width = int(std::min<int64_t>(8 * blocks, d - left));
     for (int f = 0; f < width; f++)
         for (int h = 0; h < 8 * blocks; h++) {
-            const double found =
-                from[(f % blocks * blocks + h % blocks) * 64 + f / blocks * 8 + h / blocks];
+            const double found = from[(f % blocks * blocks + h % blocks) * 64 + f / blocks * 8 + h / blocks];
             gram[(left + f) * d + right + h] = gram[(right + h) * d + left + f] = found;
         }
 }
@@ -117,11 +117,12 @@ bb_status bb_gram(bb_dense_rows* rows, const double* shift, int32_t grid, double
                       of_pairs = plan.pairs * plan.pair_numbers();
         add_up(strips.data(), plan.parts, of_strips, of_strips, sums.data(), memory.stream, false);
         if (of_pairs)
-            add_up(pairs.data(), plan.parts, of_pairs, of_pairs, sums.data() + of_strips, memory.stream, false);
+            add_up(pairs.data(), plan.parts, of_pairs, of_pairs, sums.data() + of_strips, memory.stream,
+                   false);
         const std::vector<double> found = sums.to_host();
         for (int s = 0; s < plan.strips; s++)
-            unpack_strip(found.data() + s * plan.strip_numbers(), plan.blocks, int64_t(s) * 8 * plan.blocks, d,
-                         gram, totals);
+            unpack_strip(found.data() + s * plan.strip_numbers(), plan.blocks, int64_t(s) * 8 * plan.blocks,
+                         d, gram, totals);
         for (int p = 0; p < plan.pairs; p++) {
             int left, right;
             strips_of(p, left, right);

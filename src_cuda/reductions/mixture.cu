@@ -38,7 +38,8 @@ struct MixturePlan {
           share_bytes(8 * k * kShareStride),
           warps(int(std::min<int64_t>(k, kMaxMixtureWarps))) {
         const int64_t most = std::max<int64_t>(1, kMaxSumBytes / (8 * numbers));
-        parts = std::clamp<int64_t>((n + kTileRows - 1) / kTileRows, 1, std::min(most, kMixtureWarps / warps));
+        parts =
+            std::clamp<int64_t>((n + kTileRows - 1) / kTileRows, 1, std::min(most, kMixtureWarps / warps));
     }
     int64_t bytes() const { return parts * (8 * numbers + share_bytes) + 8 * numbers; }
 };
@@ -103,7 +104,8 @@ struct ModelOnDevice {
 
 template <class T, MixtureTask TASK>
 void queue_pass(const bb_dense_rows& held, const MixturePlan& plan, const SharedPlan& shared, bool full,
-                const MixtureRows<T>& rows, const MixtureModel& model, const MixturePlaces& places, int grid) {
+                const MixtureRows<T>& rows, const MixtureModel& model, const MixturePlaces& places,
+                int grid) {
     const auto kernel = full ? mixture_pass<T, true, TASK> : mixture_pass<T, false, TASK>;
     BB_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared.bytes)));
     const NextLaunch launch(unsigned(grid ? std::min<int64_t>(grid, places.parts) : places.parts),
@@ -167,8 +169,8 @@ bb_status bb_mixture_step(bb_dense_rows* rows, const bb_mixture_model* model, co
         }
         Array<double> sums(memory, plan.parts * plan.numbers), total(memory, plan.numbers), shares;
         if (!shared.shares) shares = Array<double>(memory, plan.parts * model->k * kShareStride);
-        const MixturePlaces places = {plan.parts,    sums.data(),  plan.numbers, shares.data(),
-                                      shared.sums, nullptr,      nullptr};
+        const MixturePlaces places = {plan.parts,  sums.data(), plan.numbers, shares.data(),
+                                      shared.sums, nullptr,     nullptr};
         held.rows.with([&](auto* values) {
             using T = std::remove_const_t<std::remove_pointer_t<decltype(values)>>;
             const MixtureRows<T> given = {values, held.weights.data(), given_labels.data(), n, int32_t(d)};
@@ -197,8 +199,8 @@ bb_status bb_mixture_shares(bb_dense_rows* rows, const bb_mixture_model* model, 
         const SharedPlan shared(held.device, plan, false);
         Array<double> row_shares(memory, each * k), row_densities(memory, each), scratch;
         if (!shared.shares) scratch = Array<double>(memory, plan.parts * k * kShareStride);
-        const MixturePlaces places = {plan.parts, nullptr, 0, scratch.data(),
-                                      0,          row_densities.data(), row_shares.data()};
+        const MixturePlaces places = {plan.parts,           nullptr,          0, scratch.data(), 0,
+                                      row_densities.data(), row_shares.data()};
         for (int64_t first = 0; first < n; first += each) {
             const int64_t count = std::min(each, n - first);
             held.rows.with([&](auto* values) {

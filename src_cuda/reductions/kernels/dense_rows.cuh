@@ -8,7 +8,7 @@ namespace bmrm {
 
 // to (count, d) = rows of the given numbers, in float64.
 template <class T>
-__global__ void take_rows(const T* values, const int64_t* numbers, int64_t count, int64_t d, double* to) {
+__global__ void gather_rows(const T* values, const int64_t* numbers, int64_t count, int64_t d, double* to) {
     BB_FOR (i, count * d) to[i] = double(values[numbers[i / d] * d + i % d]);
 }
 

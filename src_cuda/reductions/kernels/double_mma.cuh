@@ -24,8 +24,8 @@ __device__ __forceinline__ double sum_steps(double mine) {
 __device__ __forceinline__ void multiply_8x8x4(double (&sums)[2], double a, double b) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
-        : "+d"(sums[0]), "+d"(sums[1])
-        : "d"(a), "d"(b));
+                 : "+d"(sums[0]), "+d"(sums[1])
+                 : "d"(a), "d"(b));
 #else
     const int lane = int(threadIdx.x) % 32, row = lane / 4 * 4, column = lane % 4 * 8;
 #pragma unroll
@@ -48,7 +48,8 @@ __device__ __forceinline__ void multiply_8x8x8(double (&sums)[2], const double (
 __device__ __forceinline__ void multiply_16x8x8(double (&upper)[2], double (&lower)[2],
                                                 const double (&a)[2][2], const double (&b)[2]) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
         "{%0,%1,%2,%3};"
         : "+d"(upper[0]), "+d"(upper[1]), "+d"(lower[0]), "+d"(lower[1])
         : "d"(a[0][0]), "d"(a[1][0]), "d"(a[0][1]), "d"(a[1][1]), "d"(b[0]), "d"(b[1]));

@@ -182,16 +182,15 @@ __global__ void __launch_bounds__(kGramWarps * 32, BLOCKS > 4 ? 1 : 2)
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++) totals[b] = sum_steps(totals[b]);
         join_warps<kNumbers>(shared, out + item * kNumbers, [&](double* at, bool first) {
-                const int g = fragment_row(), t = fragment_step();
+            const int g = fragment_row(), t = fragment_step();
 #pragma unroll
-                for (int tile = 0; tile < BLOCKS * (BLOCKS + 1) / 2; tile++)
+            for (int tile = 0; tile < BLOCKS * (BLOCKS + 1) / 2; tile++)
 #pragma unroll
-                    for (int k = 0; k < 2; k++)
-                        add_to(at + tile * 64 + g * 8 + 2 * t + k, sums[tile][k], first);
+                for (int k = 0; k < 2; k++) add_to(at + tile * 64 + g * 8 + 2 * t + k, sums[tile][k], first);
 #pragma unroll
-                for (int b = 0; b < BLOCKS; b++)
-                    if (t == 0) add_to(at + kNumbers - 8 * BLOCKS + 8 * b + g, totals[b], first);
-            });
+            for (int b = 0; b < BLOCKS; b++)
+                if (t == 0) add_to(at + kNumbers - 8 * BLOCKS + 8 * b + g, totals[b], first);
+        });
     }
 }
 
@@ -239,13 +238,12 @@ __global__ void __launch_bounds__(kGramWarps * 32, 2)
             }
         }
         join_warps<kNumbers>(shared, out + item * kNumbers, [&](double* at, bool begin) {
-                const int g = fragment_row(), t = fragment_step();
+            const int g = fragment_row(), t = fragment_step();
 #pragma unroll
-                for (int tile = 0; tile < BLOCKS * BLOCKS; tile++)
+            for (int tile = 0; tile < BLOCKS * BLOCKS; tile++)
 #pragma unroll
-                    for (int k = 0; k < 2; k++)
-                        add_to(at + tile * 64 + g * 8 + 2 * t + k, sums[tile][k], begin);
-            });
+                for (int k = 0; k < 2; k++) add_to(at + tile * 64 + g * 8 + 2 * t + k, sums[tile][k], begin);
+        });
     }
 }
 

@@ -53,12 +53,12 @@ struct MixtureModel {
 
 struct MixturePlaces {
     int64_t parts;
-    double* sums;        // (parts, numbers): what the parts have found
-    int64_t numbers;     // an even number: moments of all components, the log likelihood, and one of padding
-    double* shares;      // (grid, k, kShareStride) if they do not fit into shared memory; else null
-    int32_t shared_sums; // whether sums are collected in shared memory
-    double* densities;   // (n): for kMixtureShares
-    double* row_shares;  // (n, k)
+    double* sums;         // (parts, numbers): what the parts have found
+    int64_t numbers;      // an even number: moments of all components, the log likelihood, and one of padding
+    double* shares;       // (grid, k, kShareStride) if they do not fit into shared memory; else null
+    int32_t shared_sums;  // whether sums are collected in shared memory
+    double* densities;    // (n): for kMixtureShares
+    double* row_shares;   // (n, k)
 };
 
 // Numbers of second moments of a component; first moments and the weight follow.
@@ -114,8 +114,7 @@ __device__ __forceinline__ void log_densities(const MixtureModel& model, int j, 
     const int g = fragment_row(), t = fragment_step(), lane = int(threadIdx.x) % 32;
     const int blocks = model.blocks, stride = int(row_stride(blocks));
     const double* mean = model.means + int64_t(j) * 8 * blocks;
-    const double* root =
-        model.roots + int64_t(j) * (FULL ? blocks * (blocks + 1) / 2 * 64 : 8 * blocks);
+    const double* root = model.roots + int64_t(j) * (FULL ? blocks * (blocks + 1) / 2 * 64 : 8 * blocks);
     double squares[4][2] = {};
     for (int block = 0; block < blocks; block++) {
         double y[4][2][2] = {};
