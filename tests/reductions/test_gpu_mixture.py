@@ -9,7 +9,7 @@ import row_modules
 from scipy.special import logsumexp
 
 STEP_TOLERANCE = 1e-12
-"""Relative to the largest of an array; shares have the errors of their logarithms, a few hundred times 2^-53."""
+"""Relative to the largest of an array; a share has the absolute error of its logarithm, some 100 units."""
 
 SIZES = (  # rows, columns, components, full
     (1, 1, 1, True),
