@@ -93,6 +93,13 @@ cdef class DenseRows:
             "version": 3,
         }
 
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, slice part):
+        """Copy some rows to the host, in float64."""
+        return self.take(np.arange(*part.indices(self.shape[0])))
+
     def take(self, numbers):
         """Return some rows, in float64 on the host."""
         numbers = np.require(numbers, np.int64, ("C", "A"))
