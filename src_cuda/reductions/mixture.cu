@@ -107,7 +107,7 @@ void queue_pass(const bb_dense_rows& held, const MixturePlan& plan, const Shared
                 const MixtureRows<T>& rows, const MixtureModel& model, const MixturePlaces& places,
                 int grid) {
     const auto kernel = full ? mixture_pass<T, true, TASK> : mixture_pass<T, false, TASK>;
-    BB_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared.bytes)));
+    allow_shared(kernel, shared.bytes);
     const NextLaunch launch(unsigned(grid ? std::min<int64_t>(grid, places.parts) : places.parts),
                             plan.warps * 32, shared.bytes, held.memory.stream, false);
     launch(kernel, rows, model, places);

@@ -1,6 +1,6 @@
 """`bmrm.matrix._cuda.DenseRows` with the kernels of ``src_cuda/reductions`` run on the CPU.
 
-``emulator`` adds to that of graphs what they need besides. Products of blocks are those of devices without
+Products of blocks are those of devices without
 tensor cores for float64.
 """
 
@@ -48,7 +48,7 @@ def build(folder: Path) -> ctypes.CDLL:
     """Compile the kernels and their host code."""
     library = folder / "emulated_rows.so"
     subprocess.run(
-        ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-include", "device.h",
+        ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-include", "cuda_more.h",
          *(f"-I{ROOT / path}" for path in FOLDERS), "-x", "c++",
          *(str(ROOT / path) for path in SOURCES), "-o", str(library)],
         check=True,

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "reductions/kernels/double_mma.cuh"
+#include "runtime/dynamic_shared.cuh"
 
 namespace bmrm {
 
@@ -132,7 +133,7 @@ __device__ __forceinline__ void add_to(double* place, double value, bool first) 
 template <class T, int BLOCKS, bool WHOLE>
 __global__ void __launch_bounds__(kGramWarps * 32, BLOCKS > 4 ? 1 : 2)
     gram_pass(const GramRows<T> rows, int strips, double* out) {
-    extern __shared__ __align__(16) double shared[];
+    double* const shared = dynamic_shared<double>();
     constexpr int kNumbers = gram_numbers(BLOCKS);
     for (int64_t item = blockIdx.x; item < rows.parts * strips; item += gridDim.x) {
         const int64_t part = item / strips;
@@ -205,7 +206,7 @@ __host__ __device__ inline void strips_of(int pair, int& left, int& right) {
 template <class T, int BLOCKS, bool WHOLE>
 __global__ void __launch_bounds__(kGramWarps * 32, 2)
     cross_pass(const GramRows<T> rows, int pairs, double* out) {
-    extern __shared__ __align__(16) double shared[];
+    double* const shared = dynamic_shared<double>();
     static_assert(BLOCKS % 2 == 0, "blocks are multiplied in pairs");
     constexpr int kNumbers = cross_numbers(BLOCKS);
     for (int64_t item = blockIdx.x; item < rows.parts * pairs; item += gridDim.x) {

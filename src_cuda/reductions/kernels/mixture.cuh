@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "reductions/kernels/double_mma.cuh"
+#include "runtime/dynamic_shared.cuh"
 #include "runtime/block_sum.cuh"
 
 namespace bmrm {
@@ -290,7 +291,7 @@ __device__ __forceinline__ void add_moments(const MixtureModel& model, int j, co
 template <class T, bool FULL, MixtureTask TASK>
 __global__ void __launch_bounds__(kMaxMixtureWarps * 32, 2)
     mixture_pass(const MixtureRows<T> rows, const MixtureModel model, const MixturePlaces places) {
-    extern __shared__ __align__(16) double shared[];
+    double* const shared = dynamic_shared<double>();
     const int warp = int(threadIdx.x) / 32, warps = int(blockDim.x) / 32, k = model.k;
     const int stride = int(row_stride(model.blocks));
     const int64_t moments = mixture_moments(FULL, model.blocks);

@@ -1,9 +1,8 @@
-// What the emulated passes share.
+// What a handle does on a device.
 #include "runtime/device_memory.h"
 
 namespace bmrm {
 
-double shared[1 << 15];
 void Memory::settle() noexcept {}
 
 }  // namespace bmrm

@@ -1,4 +1,4 @@
-// Uploads as plain copies.
+// An upload, which copies at once.
 #pragma once
 #include "runtime/device_memory.h"
 
