@@ -8,16 +8,15 @@ itself. Differences, products and sums are in float64, so the bound is that of `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
+from bmrm.reductions.row_set import RowSet
 from bmrm.reductions.scatter import Scatter, rounding_bound
 
 if TYPE_CHECKING:
@@ -33,23 +32,21 @@ OTHER_ROUNDINGS = 8
 """Roundings of x - shift, of its products, of r r', and of the sum of its entries."""
 
 
-def hold_rows(
-    X: NDArray[Any] | DeviceArray, weights: Vector | None, gpu: int, threads: int | None = None
-) -> DenseRows:
+def hold_rows(rows: RowSet, gpu: int) -> DenseRows:
     """Return dense rows on a GPU: in place if they are there, else uploaded.
 
     Raise `DataError` if a value on the GPU is not finite, or its square overflows.
     """
-    rows = import_cuda().DenseRows(X, weights, device=gpu, threads=threads)
-    if isinstance(X, DeviceArray):  # rows in main memory have been validated
-        largest, row = rows.extremes()
+    found: DenseRows = import_cuda().DenseRows(rows.X, rows.weights, device=gpu, threads=rows.threads)
+    if isinstance(rows.X, DeviceArray):  # rows in main memory have been validated
+        largest, row = found.extremes()
         if row is not None:
             raise DataError(f"X: row {row} has a value that is not finite, expected finite numbers")
         if largest > MAX_ABSOLUTE_VALUE:
             raise DataError(
                 f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}"
             )
-    return rows
+    return found
 
 
 def scatter_of_rows(rows: DenseRows, total_weight: float, *, center: bool, additions: int) -> Scatter:

@@ -8,10 +8,7 @@ generation.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
@@ -20,6 +17,7 @@ from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions.device.clusters import DeviceClusters
 from bmrm.reductions.device.gram import hold_rows, scatter_of_rows
 from bmrm.reductions.passes import ClusterPasses, MixtureSums
+from bmrm.reductions.row_set import RowSet
 from bmrm.reductions.scatter import Scatter
 
 
@@ -28,38 +26,37 @@ class DeviceMixture:
 
     Parameters
     ----------
-    X : ndarray or DeviceArray of float32 or float64, shape (n, d)
-    weights : ndarray, shape (n,), or None
+    rows : RowSet
+        Of one process; dense, in main memory or on the GPU.
     gpu : int
         CUDA number.
-    threads : int, optional
-        Maximum number of threads of the upload.
 
     Raises
     ------
     DataError
-        If X has more columns than shared memory can hold 64 rows of (448 on an H100), or a value on the GPU
-        is not finite or its square overflows.
+        If there are more columns than shared memory can hold 64 rows of (448 on an H100), or a value on the
+        GPU is not finite or its square overflows.
     DeviceMemoryError
         If the rows do not fit.
     """
 
-    def __init__(
-        self, X: NDArray[Any] | DeviceArray, weights: Vector | None, gpu: int, threads: int | None = None
-    ) -> None:
-        cuda, (n, d) = import_cuda(), X.shape
+    def __init__(self, rows: RowSet, gpu: int) -> None:
+        cuda, (n, d) = import_cuda(), rows.shape
         most = cuda.count_mixture_columns(gpu)
         if d > most:
             raise DataError(f"X: found {d} columns, expected at most {most} on this GPU; use device='cpu'")
-        self.shape: tuple[int, int] = (n, d)
-        self.total_weight = float(n) if weights is None else float(weights.sum())
-        self._weights, self._gpu = weights, gpu
-        self._rows = hold_rows(X, weights, gpu, threads)
+        self.shape, self.total_weight, self.agree = rows.shape, rows.total_weight, rows.agree
+        self._weights, self._gpu = rows.weights, gpu
+        self._rows = hold_rows(rows, gpu)
         self._additions = cuda.count_gram_additions(n, d)
-        self._clusters: DeviceClusters | None = None
+        self._clusters: ClusterPasses | None = None
 
     def step(self, means: Vector, roots: Vector, constants: Vector) -> MixtureSums:
         return MixtureSums(*self._rows.mixture_step(means, roots, constants))
+
+    def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
+        """Return the log densities of rows, shape (n,), and the shares of the components, shape (n, k)."""
+        return self._rows.mixture_shares(means, roots, constants)
 
     def scatter(self) -> Scatter:
         return scatter_of_rows(self._rows, self.total_weight, center=True, additions=self._additions)
@@ -74,6 +71,3 @@ class DeviceMixture:
             there = DeviceArray("X", self._rows, 2, (np.float32, np.float64))
             self._clusters = DeviceClusters(there, self._weights, self._gpu)
         return self._clusters
-
-    def agree(self, status: str) -> str:
-        return status

@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #include "reductions/kernels/double_mma.cuh"
-#include "runtime/dynamic_shared.cuh"
 #include "runtime/block_sum.cuh"
+#include "runtime/dynamic_shared.cuh"
 
 namespace bmrm {
 
