@@ -56,6 +56,8 @@ struct bb_basis {
           blocks_(pass_blocks(n, 1)),
           partial_(memory, int64_t(kVectorsAtOnce + 1) * blocks_),
           factors_(memory, BB_BASIS_VECTORS) {
+        peers.follow(memory);
+        if (by_source) peers.follow(by_source->memory);
         for (Mailbox* box : {&before_, &after_}) box->reserve(kVectorsAtOnce + 1, stream());
     }
 

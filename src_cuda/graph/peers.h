@@ -43,6 +43,11 @@ class Peers {
     void share(const Shared& vector);
     // Makes the stream of the memory wait for the last exchange.
     void await();
+    // Prepares for products right after `await`: a launch that may begin before the one before it ends waits
+    // for that launch, and might not for the exchange between the two.
+    void follow(Memory& memory) const {
+        if (!alone()) memory.overlaps = false;
+    }
 
   private:
     Parts parts(const Shared& vector) const;

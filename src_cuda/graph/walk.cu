@@ -72,6 +72,8 @@ bb_nodes::bb_nodes(const bb_transitions& matrices, const uint32_t* from_lengths,
     const std::vector<float> rounded(from_scale, from_scale + n);
     light_scale = on_device(main()->memory, rounded);
     if (from_places) places = uploaded<uint32_t>(main()->memory, from_places, n);
+    for (bb_matrix* matrix : {light, rest, exact})
+        if (matrix && (matrix != light || !rest)) peers.follow(matrix->memory);
     BB_CHECK(cudaStreamSynchronize(main()->memory.stream));
 }
 
@@ -248,7 +250,8 @@ void bb_walk::queue(const bb_light_step& step, Vector& to, Mailbox& box) {
     float* const image = own(to);
     double* sums = partial(2);
     with_width(columns_, [&](auto width) {
-        pass()(advance<decltype(width)::value>, terms_, lost_.data(),
+        constexpr int WIDTH = decltype(width)::value;
+        pass()(nodes->rest ? advance<WIDTH, 2> : advance<WIDTH, 1>, terms_, lost_.data(),
                correction_ ? correction_->data() : nullptr, product_.data(), rest_product_.data(), x,
                nodes->light_scale.data(), n_, columns_, image, own_messages(), sums);
     });

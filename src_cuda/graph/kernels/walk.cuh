@@ -114,9 +114,9 @@ struct RestartFactors {
 };
 
 // g = the image of x, and z = g scale.  base: r, or null while the base is 0; rest: what the product lacks,
-// or null; lost: per column the sum of x over the nodes with scale 0.  Sums: the l1 norm of g - x, and of g
-// over the nodes with scale 0.
-template <int WIDTH>
+// if it is in two PARTS; lost: per column the sum of x over the nodes with scale 0.  Sums: the l1 norm of g -
+// x, and of g over the nodes with scale 0.
+template <int WIDTH, int PARTS>
 __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
     advance(const WalkTerms terms, const double* __restrict__ lost, const float* __restrict__ base,
             const float* __restrict__ product, const float* __restrict__ rest, const float* __restrict__ x,
@@ -136,7 +136,8 @@ __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
             double constant = factor.v * terms.restart(row, column);
             if (terms.u) constant += factor.u * terms.u[row];
             if (base) constant += double(base[at]);
-            return Loaded{rest ? product[at] + rest[at] : product[at], x[at], scale[row], float(constant)};
+            return Loaded{PARTS == 2 ? product[at] + rest[at] : product[at], x[at], scale[row],
+                          float(constant)};
         },
         [&](int64_t, int64_t at, const Loaded& a) {
             const float image = d * a.product + a.constant;

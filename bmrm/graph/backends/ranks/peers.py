@@ -28,6 +28,11 @@ class Ranks:
     group : Group
     bounds : ndarray of int64, shape (size + 1,)
         Rank r owns the places ``bounds[r]`` to ``bounds[r + 1]``.
+
+    Attributes
+    ----------
+    linked_by : {None, "MPI", "NCCL"}
+        How vectors go from GPU to GPU, if they do.
     """
 
     signal_mode = interrupts.HELD  # an exception would leave the other ranks waiting
@@ -37,6 +42,7 @@ class Ranks:
         self.everywhere = bool((np.diff(bounds) > 0).all())
         self._wholes: dict[tuple[int, str], NDArray[Any]] = {}  # the last one that was used
         self._on_gpus: dict[int, Any] = {}  # by device
+        self.linked_by: str | None = None
 
     def total(self, part: Vector) -> Vector:
         return self.group.total(part)
@@ -60,8 +66,9 @@ class Ranks:
         if self.size > 1 and device not in self._on_gpus:
             from bmrm.distributed.links import Links
 
-            ranks = Links(self.group, device).ranks(np.float64)
-            self._on_gpus[device] = import_cuda().GraphRanks(ranks, self.bounds)
+            links = Links(self.group, device)
+            self.linked_by = "MPI" if links.nccl is None else "NCCL"
+            self._on_gpus[device] = import_cuda().GraphRanks(links.ranks(np.float64), self.bounds)
         return self._on_gpus.get(device)
 
     def agree(self, status: str | None) -> str | None:
