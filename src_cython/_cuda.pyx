@@ -7,6 +7,7 @@ does not touch the driver; the first call that needs a device does.
 from typing import NamedTuple
 
 from cuda.blackbox cimport *
+from cuda.clusters cimport *
 from cpython.pycapsule cimport PyCapsule_New
 from cuda.graph cimport *
 from cuda.joint cimport *
@@ -80,3 +81,4 @@ include "cuda/training.pxi"
 include "cuda/python_loss.pxi"
 include "cuda/joint.pxi"
 include "cuda/graph.pxi"
+include "cuda/clusters.pxi"
