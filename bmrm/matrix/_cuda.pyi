@@ -84,7 +84,9 @@ class Matrix(_ResidentMatrix):
         finite: bool = False,
     ) -> Matrix: ...
     @staticmethod
-    def predict_format(m: int, d: int, nnz: int, value_bytes: int) -> int: ...
+    def predict_format(
+        m: int, d: int, nnz: int, value_bytes: int, *, transpose: bool | None = None
+    ) -> int: ...
     @property
     def weighted_gram_bytes(self) -> int: ...
     @property
@@ -156,6 +158,7 @@ class Ranks:
         dtype: npt.DTypeLike,
         total: Callable[[_F64], object],
         add_up: Callable[[npt.NDArray[Any]], object],
+        gather: Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], object],
         nccl: Nccl | None = None,
     ) -> Self: ...
 
@@ -308,21 +311,31 @@ class Joint:
     ) -> tuple[float, float, float, Vector | None]: ...
 
 def count_walk_additions(n: int, columns: int) -> int: ...
-def predict_walk_bytes(n: int, columns: int, images: int) -> int: ...
+def predict_walk_bytes(n: int, columns: int, images: int, nodes: int | None = None) -> int: ...
+
+class GraphRanks:
+    ranks: Ranks
+    def __init__(self, ranks: Ranks, bounds: npt.NDArray[np.integer[Any]]) -> None: ...
 
 class Nodes:
-    light: Matrix
+    light: Matrix | None
+    rest: Matrix | None
     exact: Matrix
     n: int
+    n_all: int
     def __init__(
         self,
-        light: Matrix,
+        light: Matrix | None,
+        rest: Matrix | None,
         exact: Matrix,
         lengths: npt.NDArray[np.integer[Any]],
         scale: _F64,
         places: npt.NDArray[np.integer[Any]] | None,
         beside: Nodes | None = None,
+        shared: GraphRanks | None = None,
     ) -> None: ...
+    @property
+    def main(self) -> Matrix: ...
 
 class Walk:
     nodes: Nodes
@@ -335,6 +348,7 @@ class Walk:
         v: _F64 | None,
         u: _F64 | None,
         entries: tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]], _F64] | None,
+        even: float,
         additions: tuple[float, float],
     ) -> None: ...
     def close(self) -> None: ...
@@ -352,7 +366,10 @@ class BasisVector: ...
 
 class Basis:
     matrix: Matrix
-    def __init__(self, matrix: Matrix) -> None: ...
+    by_source: Matrix | None
+    def __init__(
+        self, matrix: Matrix, by_source: Matrix | None = None, shared: GraphRanks | None = None
+    ) -> None: ...
     def filled(self, value: float) -> BasisVector: ...
     def apply(self, op: _Operator, vector: BasisVector) -> BasisVector: ...
     def orthogonalise(
