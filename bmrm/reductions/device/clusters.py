@@ -20,8 +20,7 @@ from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
-from bmrm.reductions.host_passes import SAMPLED_ROWS
-from bmrm.reductions.passes import Assignment, Farthest
+from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, Farthest
 from bmrm.reductions.scatter import FLOAT64_UNIT
 
 if TYPE_CHECKING:
@@ -90,7 +89,8 @@ class DeviceClusters:
         sums, weights, inertia, changed, rechecked = self._clusters.assign(
             centers, self._labels, want_sums=want_sums
         )
-        return Assignment(np.empty(0) if sums is None else sums, weights, inertia, changed, rechecked)
+        sums = np.empty((0, self.shape[1])) if sums is None else sums
+        return Assignment(sums, weights, inertia, changed, rechecked)
 
     def labels(self) -> NDArray[np.int32]:
         return self._labels.read(0, self.shape[0])
