@@ -401,6 +401,18 @@ class Clusters:
         memory_limit: int | None = None,
         threads: int | None = None,
     ) -> None: ...
+    @staticmethod
+    def sparse(
+        indptr: npt.NDArray[np.int64],
+        indices: npt.NDArray[np.integer[Any]],
+        data: npt.NDArray[Any] | None,
+        shape: tuple[int, int],
+        weights: _F64 | None = None,
+        *,
+        device: int = 0,
+        memory_limit: int | None = None,
+        threads: int | None = None,
+    ) -> Clusters: ...
     def largest(self) -> float: ...
     def pack(self, shift: _F64, scale: float) -> None: ...
     def take(self, numbers: npt.NDArray[np.integer[Any]]) -> _F64: ...

@@ -19,16 +19,14 @@ from bmrm.reductions._reductions import (
     PANEL_ROWS,
     Clusters,
     cluster_sums,
+    mixture_shares,
     mixture_step,
     mixture_sums,
     part_rows,
 )
-from bmrm.reductions.passes import Assignment, ClusterPasses, Farthest, MixtureSums
+from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, Farthest, MixtureSums
 from bmrm.reductions.row_set import BLOCK_BYTES, RowSet
 from bmrm.reductions.scatter import FLOAT64_UNIT, Scatter, block_rows, scatter_matrix
-
-SAMPLED_ROWS = 1024
-"""Rows whose mean becomes the origin of packed rows; any point near the data will do."""
 
 PACKED_BYTES = 4
 """Bytes of a packed value."""
@@ -108,6 +106,16 @@ class HostClusters:
             moves, gain = moves + found, max(gain, best)
         found_moves, gains = zip(*self.rows.everyones((moves, gain)), strict=True)
         return sum(found_moves), max(gains)
+
+    def distances(self, centers: Vector) -> Vector:
+        from scipy.spatial.distance import cdist
+
+        X = self.rows.X
+        if not isinstance(X, Csr):
+            return np.asarray(cdist(X, centers))
+        sparse = X.to_scipy(np.float64)
+        squares = np.asarray(sparse.multiply(sparse).sum(axis=1)) + np.einsum("jf,jf->j", centers, centers)
+        return np.asarray(np.sqrt(np.maximum(squares - 2.0 * (sparse @ centers.T), 0.0)))
 
     def begin_seeding(self) -> None:
         self._closest = np.full(self.rows.here, np.inf, np.float32)
@@ -232,6 +240,9 @@ class HostMixture:
             )  # fmt: skip
 
         return _mixture_sums(self.rows.fold(mixture_sums(k, d, full), run), k, d, full)
+
+    def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
+        return mixture_shares(self._X, means, roots, constants, threads=self.rows.threads)
 
     def scatter(self) -> Scatter:
         return scatter_matrix(self.rows, center=True)

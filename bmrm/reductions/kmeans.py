@@ -16,25 +16,24 @@ from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
+from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
-from bmrm.reductions.device.choose import place
+from bmrm.reductions.device.choose import Placement, parse_device, place
+from bmrm.reductions.device.work import kmeans_work
 from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
     positive_integer,
-    read_weights,
     time_limit,
 )
-from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.lloyd import Clustering, run_lloyd
 from bmrm.reductions.passes import ClusterPasses
+from bmrm.reductions.placing import open_clusters
 from bmrm.reductions.row_set import RowSet, read_row_set
 from bmrm.reductions.seeding import choose_plus_plus, choose_random
 
 RANDOM_STARTS = 10
 """Starts of ``n_init="auto"`` from random rows; one is enough for k-means++."""
-
-DEVICES = ("auto", "cpu")
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,9 @@ class KMeans(Estimator):
         Limit in seconds; the state reached by then is kept.
     random_state : int, Generator or RandomState, optional
         Equal numbers give equal results.
-    device : {"auto", "cpu"}, default "auto"
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        "auto" is the GPU that has X. For X in main memory it is a GPU if that is predicted to be faster,
+        upload included, and else the CPU. Labels are the same on both; sums differ by rounding.
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
     callback : callable, optional
@@ -139,7 +140,7 @@ class KMeans(Estimator):
     rechecked_ : float
         Share of labels that the float32 pass could not prove and that were decided in float64.
     placement_ : Placement
-        Where it ran, and why.
+        Where it ran, and why: ``placement_.device`` and ``placement_.reason``.
     n_features_in_ : int
 
     See Also
@@ -228,7 +229,7 @@ class KMeans(Estimator):
 
         Parameters
         ----------
-        X : ndarray, SciPy sparse matrix, Csr or dense Dataset on the CPU, shape (n, d)
+        X : ndarray, SciPy sparse matrix, Csr, dense Dataset on the CPU, or dense array on a GPU, shape (n, d)
             float32 or float64; other numbers become float64. Dense rows are packed, which takes 4 n d bytes;
             if these would be more than half of the free memory, blocks of rows are packed in each pass, so
             that a mapped file may be larger than the memory. Of a `bmrm.Dataset` its weights count, unless
@@ -260,14 +261,29 @@ class KMeans(Estimator):
         with hold_signals():
             started = time.monotonic()
             self._check_parameters()
-            rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm)
+            rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm, on_gpu=True)
             rows.check_alike(self.get_params())
             self._check_count(rows.count_positive(), weighted=rows.weights is not None)
-            self.placement_ = place(self.device, ranks=rows.ranks)
-            self.placement_.log()
             with rows.guarded():
-                self._cluster(HostClusters(rows), rows.X, rows.first_of(self.random_state), started)
+                passes, self.placement_ = self._passes(rows, fitting=True)
+                self.placement_.log()
+                self._cluster(passes, rows.X, rows.first_of(self.random_state), started)
         return self
+
+    def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
+        """Put rows where they are worked on; in a fit for many passes, else for one."""
+        if isinstance(rows.X, Csr):
+            return open_clusters(rows, place(self.device, rows.X, ranks=rows.ranks), self.device)
+        work = kmeans_work(
+            *rows.shape,
+            self.n_clusters if fitting else len(self.cluster_centers_),
+            rows.X.dtype.itemsize,
+            moves=self.max_iter if fitting else 0,
+            starts=self._starts(self._given_centers(rows.shape[1])) if fitting else 1,
+            seeded=fitting and isinstance(self.init, str) and self.init == "k-means++",
+            threads=rows.threads,
+        )
+        return open_clusters(rows, place(self.device, rows.X, work, ranks=rows.ranks), self.device)
 
     def _cluster(self, passes: ClusterPasses, X: Any, rng: np.random.Generator, started: float) -> Self:
         """Run all starts and keep the best; a callable ``init`` gets X."""
@@ -321,7 +337,7 @@ class KMeans(Estimator):
         -------
         ndarray of int32, shape (n,)
         """
-        passes = HostClusters(RowSet(self._read_new(X), None, self.threads))
+        passes, _ = self._passes(self._read_new_rows(X))
         passes.assign(self.cluster_centers_, want_sums=False)
         return passes.labels()
 
@@ -336,21 +352,20 @@ class KMeans(Estimator):
         -------
         ndarray of float64, shape (n, n_clusters)
         """
-        from scipy.spatial.distance import cdist
-
-        rows = self._read_new(X)
-        if isinstance(rows, Csr):
-            C = self.cluster_centers_
-            sparse = rows.to_scipy(np.float64)
-            squares = np.asarray(sparse.multiply(sparse).sum(axis=1)) + np.einsum("jf,jf->j", C, C)
-            return np.asarray(np.sqrt(np.maximum(squares - 2.0 * (sparse @ C.T), 0.0)))
-        return np.asarray(cdist(rows, self.cluster_centers_))
+        passes, _ = self._passes(self._read_new_rows(X))
+        return passes.distances(self.cluster_centers_)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the inertia of rows for the centres of this model."""
-        rows = self._read_new(X)
-        passes = HostClusters(RowSet(rows, read_weights(sample_weight, rows.shape[0]), self.threads))
+        passes, _ = self._passes(self._read_new_rows(X, sample_weight))
         return -passes.assign(self.cluster_centers_, want_sums=False).inertia
+
+    def _read_new_rows(self, X: Any, sample_weight: Any = None, comm: Any = None) -> RowSet:
+        """Validate rows that the model is applied to."""
+        self._check_fitted()
+        rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm, on_gpu=True)
+        self._check_columns(rows.shape[1])
+        return rows
 
     def certificate(
         self,
@@ -405,14 +420,12 @@ class KMeans(Estimator):
             raise ParameterError(f"samples: found {samples}, expected at least 0")
         if not 0.0 < arguments.number("confidence", confidence) < 1.0:
             raise ParameterError(f"confidence: found {confidence}, expected a number between 0 and 1")
-        self._check_fitted()
-        rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm)
-        self._check_columns(rows.shape[1])
+        rows = self._read_new_rows(X, sample_weight, comm)
         k = len(self.cluster_centers_)
         with rows.guarded():
-            passes = HostClusters(rows)
+            passes, _ = self._passes(rows)
             found = passes.assign(self.cluster_centers_)
-            bound, sure = bound_by_spectrum(rows, k), 1.0
+            bound, sure = 0.0 if isinstance(rows.X, DeviceArray) else bound_by_spectrum(rows, k), 1.0
             if samples and positive_integer("size", size) > k:
                 rng = rows.first_of(self.random_state)
                 sampled = bound_by_samples(passes, rows.total_weight, k, samples, size, confidence, rng)
@@ -435,8 +448,7 @@ class KMeans(Estimator):
             )
         if self.callback is not None and not callable(self.callback):
             raise ParameterError(f"callback: found {self.callback!r}, expected a callable")
-        if self.device not in DEVICES:
-            raise ParameterError(f"device: found {self.device!r}, expected one of {', '.join(DEVICES)}")
+        parse_device(self.device)
 
     def _after_pass(self, start: int, began: float) -> Callable[[int, float, int], object]:
         """Return the function that reports each pass of a start to the callback."""
@@ -472,8 +484,8 @@ class KMeans(Estimator):
         if given is not None:
             return given
         if callable(self.init):
-            if passes.shape[0] != X.shape[0]:
-                raise ParameterError("init: found a callable for rows on several ranks, expected a name")
+            if isinstance(X, DeviceArray) or passes.shape[0] != X.shape[0]:
+                raise ParameterError("init: found a callable for rows elsewhere, expected a name or centres")
             X = X.to_scipy() if isinstance(X, Csr) else X
             return _check_centers(self.init(X, self.n_clusters, rng), self.n_clusters, X.shape[1])
         choose = choose_plus_plus if self.init == "k-means++" else choose_random

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import Indices, Vector
 from bmrm.reductions.scatter import Scatter
 
+SAMPLED_ROWS = 1024
+"""Rows whose mean becomes the origin of packed rows; any point near the data will do."""
+
 
 class Assignment(NamedTuple):
     """What a pass found: for each centre the sum of w (x - centre) over its rows, and their weight."""
@@ -72,6 +75,10 @@ class ClusterPasses(Protocol):
 
     def single_moves(self, centers: Vector, cluster_weights: Vector) -> tuple[int, float]:
         """Return how many rows lower the inertia if they alone change the cluster, and the largest gain."""
+        ...
+
+    def distances(self, centers: Vector) -> Vector:
+        """Return the distances from each row here to all centres, shape (n, k)."""
         ...
 
     def begin_seeding(self) -> None:
@@ -131,6 +138,10 @@ class MixturePasses(Protocol):
         The log density of component j at x is ``constants[j] - |roots[j] (x - means[j])|^2 / 2``; roots are
         lower triangles, shape (k, d, d), or diagonals, shape (k, d).
         """
+        ...
+
+    def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
+        """Return the log densities of the rows here, shape (n,), and the shares of components, (n, k)."""
         ...
 
     def scatter(self) -> Scatter:

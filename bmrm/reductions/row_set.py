@@ -19,14 +19,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bmrm.base.arguments import is_on_device, is_sparse
 from bmrm.base.host_memory import available_bytes
 from bmrm.base.interrupts import check_signals, requested
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DataError
 from bmrm.io.csr import Csr
 from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.device_arrays import DeviceArray, read_back
 from bmrm.reductions._reductions import part_rows
 from bmrm.reductions.estimator import random_generator, read_rows, read_weights
 from bmrm.reductions.host import reads_too_much
@@ -48,8 +49,8 @@ class RowSet:
 
     Attributes
     ----------
-    X : Csr or ndarray
-        The rows here; validated.
+    X : Csr, ndarray or DeviceArray
+        The rows here; validated, unless they are on a GPU.
     weights : ndarray or None
         Of the rows here. None, on all ranks, if all are 1.
     threads : int or None
@@ -59,7 +60,7 @@ class RowSet:
         Rank r has the rows ``bounds[r]`` to before ``bounds[r + 1]``.
     """
 
-    X: Csr | NDArray[Any]
+    X: Any
     weights: Vector | None
     threads: int | None = None
     group: Group | None = None
@@ -269,9 +270,16 @@ class RowSet:
 
 
 def read_row_set(
-    X: Any, sample_weight: Any = None, *, threads: int | None = None, comm: Any = None
+    X: Any,
+    sample_weight: Any = None,
+    *,
+    threads: int | None = None,
+    comm: Any = None,
+    on_gpu: bool = False,
 ) -> RowSet:
     """Validate rows and weights; with a communicator, those of each rank.
+
+    With ``on_gpu``, a dense array on a GPU stays there.
 
     Raises
     ------
@@ -281,7 +289,12 @@ def read_row_set(
         If ``comm`` is not a communicator.
     """
     if comm is None:
-        rows, weights = read_rows(X, sample_weight)
+        if on_gpu and is_on_device(X) and not is_sparse(X):
+            found = DeviceArray("X", X, 2, (np.float32, np.float64))
+            if not all(found.shape):
+                raise DataError(f"X: found shape {found.shape} on a GPU, expected some rows and columns")
+            return RowSet(found, read_weights(read_back(sample_weight), len(found)), threads)
+        rows, weights = read_rows(X, read_back(sample_weight))
         return RowSet(rows, weights, threads)
     from bmrm.distributed.group import Group
 

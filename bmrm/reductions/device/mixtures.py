@@ -11,14 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from bmrm.base.vectors import Vector
-from bmrm.errors import DataError
+from bmrm.errors import DeviceMemoryError
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions.device.clusters import DeviceClusters
-from bmrm.reductions.device.gram import hold_rows, scatter_of_rows
+from bmrm.reductions.device.gram import DeviceGram
 from bmrm.reductions.passes import ClusterPasses, MixtureSums
 from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.scatter import Scatter
 
 
 class DeviceMixture:
@@ -34,32 +33,28 @@ class DeviceMixture:
     Raises
     ------
     DataError
-        If there are more columns than shared memory can hold 64 rows of (448 on an H100), or a value on the
-        GPU is not finite or its square overflows.
+        If a value on the GPU is not finite, or its square overflows.
     DeviceMemoryError
-        If the rows do not fit.
+        If the rows do not fit, or 64 of them not into the shared memory of a multiprocessor (more than 448
+        columns on an H100).
     """
 
     def __init__(self, rows: RowSet, gpu: int) -> None:
-        cuda, (n, d) = import_cuda(), rows.shape
+        cuda, d = import_cuda(), rows.shape[1]
         most = cuda.count_mixture_columns(gpu)
         if d > most:
-            raise DataError(f"X: found {d} columns, expected at most {most} on this GPU; use device='cpu'")
+            raise DeviceMemoryError(f"X: found {d} columns, expected at most {most} for a mixture on this GPU")
         self.shape, self.total_weight, self.agree = rows.shape, rows.total_weight, rows.agree
         self._weights, self._gpu = rows.weights, gpu
-        self._rows = hold_rows(rows, gpu)
-        self._additions = cuda.count_gram_additions(n, d)
+        gram = DeviceGram(rows, gpu, center=True)
+        self._rows, self.scatter = gram.on_device, gram.scatter
         self._clusters: ClusterPasses | None = None
 
     def step(self, means: Vector, roots: Vector, constants: Vector) -> MixtureSums:
         return MixtureSums(*self._rows.mixture_step(means, roots, constants))
 
     def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
-        """Return the log densities of rows, shape (n,), and the shares of the components, shape (n, k)."""
         return self._rows.mixture_shares(means, roots, constants)
-
-    def scatter(self) -> Scatter:
-        return scatter_of_rows(self._rows, self.total_weight, center=True, additions=self._additions)
 
     def cluster_moments(self, centers: Vector, *, full: bool) -> MixtureSums:
         clusters = self.clusters()
