@@ -10,6 +10,7 @@ from cuda.blackbox cimport *
 from cpython.pycapsule cimport PyCapsule_New
 from cuda.graph cimport *
 from cuda.joint cimport *
+from cuda.scaling cimport *
 from cuda.upload_stream cimport *
 from cuda.python_loss cimport *
 from cuda.ranks cimport *
@@ -80,3 +81,4 @@ include "cuda/training.pxi"
 include "cuda/python_loss.pxi"
 include "cuda/joint.pxi"
 include "cuda/graph.pxi"
+include "cuda/scaling.pxi"
