@@ -140,6 +140,10 @@ def _raise_with_words(error: DataError, X: Any) -> NoReturn:
         text += f"; 0 feature(s) (shape={found.shape}) while a minimum of 1 is required."
     elif "nan" in text:
         text += "; Input X contains NaN"
+    elif "for a variance" in text and found.shape[:1] == (1,):
+        text += "; n_samples = 1"
+    elif "on the diagonal" in text and (found < 0.0).any():
+        text += "; Negative values in data"
     raise kind(text) from None
 
 

@@ -22,6 +22,7 @@ from bmrm.reductions.estimator import (
     read_matrix,
     read_weights,
     time_limit,
+    words_for_scikit_learn,
 )
 from bmrm.reductions.scatter import (
     MAX_GRAM_COLUMNS,
@@ -65,7 +66,10 @@ class _Decomposition(Estimator):
         rows = _Rows(X, sample_weight, center, self.threads)
         n, d = rows.shape
         if center and rows.total <= 1.0:
-            raise DataError(f"X: found a total weight of {rows.total:g}, expected more than 1 for a variance")
+            with words_for_scikit_learn(X):
+                raise DataError(
+                    f"X: found a total weight of {rows.total:g}, expected more than 1 for a variance"
+                )
         wanted = self._count(rows)
         solver = self.svd_solver
         if solver == "auto":

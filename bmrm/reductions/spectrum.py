@@ -63,7 +63,7 @@ class Spectrum:
         Whether the intervals hold for the p largest, in this order, without chance.
     status : str
     n_iter : int
-        Number of products with A'A; 0 if all eigenvalues were computed.
+        Number of products with A'A; 1 if all eigenvalues were computed, from that with the identity.
     """
 
     values: Vector
@@ -91,7 +91,7 @@ def all_eigenvalues(scatter: Scatter) -> Spectrum:
     bounds = np.stack([np.maximum(values - shift, 0.0), np.maximum(values + shift, 0.0)], axis=1)
     angles = _angles(values, residuals + scatter.error, shift)
     return Spectrum(
-        np.maximum(values, 0.0), vectors, bounds, residuals + scatter.error, angles, True, "converged", 0
+        np.maximum(values, 0.0), vectors, bounds, residuals + scatter.error, angles, True, "converged", 1
     )
 
 
