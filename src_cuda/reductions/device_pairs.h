@@ -1,22 +1,18 @@
 // Pairs of points on a device, with the vectors and the sums of the passes.
 #pragma once
-#include <unistd.h>
-
 #include <map>
-#include <mutex>
+#include <type_traits>
 #include <vector>
 
 #include "api/scaling.h"
 #include "reductions/kernels/pair_tiles.cuh"
 #include "runtime/chain.cuh"
 #include "runtime/device_memory.h"
+#include "runtime/handle.h"
 #include "runtime/mailbox.h"
 
-struct bb_scaling {
+struct bb_scaling : bmrm::Handle {
     bb_scaling(int32_t device, const bb_pairs& pairs);
-    ~bb_scaling();
-    bb_scaling(const bb_scaling&) = delete;
-    bb_scaling& operator=(const bb_scaling&) = delete;
 
     cudaStream_t stream() const { return memory.stream; }
 
@@ -38,9 +34,6 @@ struct bb_scaling {
     const double* summary(double* degrees);
     void row(int64_t i, double* values);
 
-    const pid_t process = getpid();
-    std::recursive_mutex lock;
-    bmrm::Memory memory;
     const int64_t n;
 
     // Calls use(source) with what has the dissimilarities.

@@ -16,23 +16,6 @@ constexpr int64_t kMostColumns = 4 * kPairThreads;
 
 int64_t half_of(int64_t n) { return n * (n - 1) / 2; }
 
-[[noreturn]] void forked() {
-    throw Failure(
-        BB_FORKED,
-        "the process was forked after its first use of the device; start workers by spawn, or before");
-}
-
-template <class Body>
-bb_status on(bb_scaling* scaling, Body&& body) noexcept {
-    return guarded([&] {
-        if (!scaling) throw Failure(BB_INVALID, "no pairs");
-        if (getpid() != scaling->process) forked();
-        const std::lock_guard<std::recursive_mutex> hold(scaling->lock);
-        const OnDevice scope(scaling->memory.device);
-        body(*scaling);
-    });
-}
-
 void expect(bool holds, const char* text) {
     if (!holds) throw Failure(BB_INVALID, text);
 }
@@ -40,7 +23,7 @@ void expect(bool holds, const char* text) {
 }  // namespace
 
 bb_scaling::bb_scaling(int32_t device, const bb_pairs& pairs)
-    : memory(device), n(pairs.n), missing_(pairs.missing != 0) {
+    : Handle(device), n(pairs.n), missing_(pairs.missing != 0) {
     expect(n >= 1 && n < int64_t(1) << 31, "n: expected at least 1 point");
     expect((pairs.delta.values != nullptr) != (pairs.features != nullptr) || n == 1,
            "pairs: expected either dissimilarities or features");
@@ -52,8 +35,6 @@ bb_scaling::bb_scaling(int32_t device, const bb_pairs& pairs)
     if (pairs.weights.values) weight_ = upload(pairs.weights, owned_weight_);
     BB_CHECK(cudaStreamSynchronize(stream()));  // the caller's arrays have been read
 }
-
-bb_scaling::~bb_scaling() { cudaStreamSynchronize(stream()); }  // letters may still be on their way
 
 PairTable bb_scaling::upload(const bb_pair_values& from, AnyArray& owner) {
     expect(from.type == BB_FLOAT32 || from.type == BB_FLOAT64, "pairs: expected float32 or float64");
@@ -193,13 +174,7 @@ bb_status bb_scaling_create(int32_t device, const bb_pairs* pairs, bb_scaling** 
     });
 }
 
-void bb_scaling_destroy(bb_scaling* scaling) {
-    if (!scaling || getpid() != scaling->process) return;
-    guarded([&] {
-        const OnDevice scope(scaling->memory.device);
-        delete scaling;
-    });
-}
+void bb_scaling_destroy(bb_scaling* scaling) { destroy_handle(scaling); }
 
 int64_t bb_scaling_sum_bytes(int64_t n, int32_t adds) {
     const int columns = adds <= 3 ? 4 : adds <= 8 ? 2 : 1;
@@ -209,19 +184,19 @@ int64_t bb_scaling_sum_bytes(int64_t n, int32_t adds) {
 }
 
 bb_status bb_scaling_used(bb_scaling* scaling, int64_t* bytes) {
-    return on(scaling, [&](bb_scaling& s) { *bytes = s.memory.used(); });
+    return on_handle(scaling, [&](bb_scaling& s) { *bytes = s.memory.used(); });
 }
 
 bb_status bb_scaling_lend(bb_scaling* scaling, int64_t size, double** vector) {
-    return on(scaling, [&](bb_scaling& s) { *vector = s.lend(size); });
+    return on_handle(scaling, [&](bb_scaling& s) { *vector = s.lend(size); });
 }
 
 void bb_scaling_give(bb_scaling* scaling, int64_t size, double* vector) {
-    on(scaling, [&](bb_scaling& s) { s.give(size, vector); });
+    on_handle(scaling, [&](bb_scaling& s) { s.give(size, vector); });
 }
 
 bb_status bb_scaling_put(bb_scaling* scaling, int64_t size, const double* values, double* vector) {
-    return on(scaling, [&](bb_scaling& s) {
+    return on_handle(scaling, [&](bb_scaling& s) {
         BB_CHECK(cudaMemcpyAsync(vector, values, size_t(size) * 8, cudaMemcpyDefault, s.stream()));
         BB_CHECK(cudaStreamSynchronize(s.stream()));
     });
@@ -233,7 +208,7 @@ bb_status bb_scaling_get(bb_scaling* scaling, int64_t size, const double* vector
 
 bb_status bb_scaling_combine(bb_scaling* scaling, int64_t size, const double* const* vectors,
                              const double* factors, int32_t count, double* to) {
-    return on(scaling, [&](bb_scaling& s) {
+    return on_handle(scaling, [&](bb_scaling& s) {
         expect(count >= 1 && count <= BB_SCALING_VECTORS, "vectors: expected 1 to 32");
         s.combine(size, vectors, factors, count, to);
     });
@@ -241,51 +216,51 @@ bb_status bb_scaling_combine(bb_scaling* scaling, int64_t size, const double* co
 
 bb_status bb_scaling_products(bb_scaling* scaling, int64_t size, const double* const* vectors,
                               const double* const* others, int32_t count, double* products) {
-    return on(scaling, [&](bb_scaling& s) {
+    return on_handle(scaling, [&](bb_scaling& s) {
         expect(count >= 1 && count <= BB_SCALING_PRODUCTS, "vectors: expected 1 to 64");
         std::copy_n(s.products(size, vectors, others, count), count, products);
     });
 }
 
 bb_status bb_scaling_over_degrees(bb_scaling* scaling, int32_t p, const double* vector, double* to) {
-    return on(scaling, [&](bb_scaling& s) { s.over_degrees(p, vector, to); });
+    return on_handle(scaling, [&](bb_scaling& s) { s.over_degrees(p, vector, to); });
 }
 
 bb_status bb_scaling_centre(bb_scaling* scaling, int32_t p, const double* vector, double* to) {
-    return on(scaling, [&](bb_scaling& s) {
+    return on_handle(scaling, [&](bb_scaling& s) {
         expect(p >= 1 && p <= BB_SCALING_AXES, "p: expected 1 to 16");
         s.centre(p, vector, to);
     });
 }
 
 bb_status bb_scaling_summary(bb_scaling* scaling, double* degrees, double* totals) {
-    return on(scaling, [&](bb_scaling& s) { std::copy_n(s.summary(degrees), 3, totals); });
+    return on_handle(scaling, [&](bb_scaling& s) { std::copy_n(s.summary(degrees), 3, totals); });
 }
 
 bb_status bb_scaling_descent(bb_scaling* scaling, int32_t p, const double* X, double* direction,
                              double* totals) {
-    return on(scaling, [&](bb_scaling& s) { std::copy_n(s.descent(p, X, direction), 3, totals); });
+    return on_handle(scaling, [&](bb_scaling& s) { std::copy_n(s.descent(p, X, direction), 3, totals); });
 }
 
 bb_status bb_scaling_laplacian(bb_scaling* scaling, int32_t p, const double* Y, double* to) {
-    return on(scaling, [&](bb_scaling& s) { s.laplacian(p, Y, to); });
+    return on_handle(scaling, [&](bb_scaling& s) { s.laplacian(p, Y, to); });
 }
 
 bb_status bb_scaling_squared(bb_scaling* scaling, int32_t p, const double* Y, double unknown, double* to) {
-    return on(scaling, [&](bb_scaling& s) { s.squared(p, Y, unknown, to); });
+    return on_handle(scaling, [&](bb_scaling& s) { s.squared(p, Y, unknown, to); });
 }
 
 bb_status bb_scaling_pulls(bb_scaling* scaling, int32_t p, const double* X, double* to) {
-    return on(scaling, [&](bb_scaling& s) { s.pulls(p, X, to); });
+    return on_handle(scaling, [&](bb_scaling& s) { s.pulls(p, X, to); });
 }
 
 bb_status bb_scaling_curvature(bb_scaling* scaling, int32_t p, const double* X, const double* direction,
                                double* to) {
-    return on(scaling, [&](bb_scaling& s) { s.curvature(p, X, direction, to); });
+    return on_handle(scaling, [&](bb_scaling& s) { s.curvature(p, X, direction, to); });
 }
 
 bb_status bb_scaling_row(bb_scaling* scaling, int64_t i, double* values) {
-    return on(scaling, [&](bb_scaling& s) {
+    return on_handle(scaling, [&](bb_scaling& s) {
         expect(i >= 0 && i < s.n, "row: out of range");
         s.row(i, values);
     });

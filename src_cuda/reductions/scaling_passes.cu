@@ -41,9 +41,7 @@ const double* bb_scaling::summary(double* degrees) {
     const double* found = nullptr;
     degrees_ = Array<double>(memory, n);
     with_source([&](const auto& source) {
-        SummaryTerm term;
-        term.n = n;
-        found = run<SummaryTerm, true>(source, weights(), term, 1, degrees_.data());
+        found = run<SummaryTerm, true>(source, weights(), SummaryTerm{}, 1, degrees_.data());
     });
     BB_CHECK(cudaMemcpyAsync(degrees, degrees_.data(), size_t(n) * 8, cudaMemcpyDefault, stream()));
     BB_CHECK(cudaStreamSynchronize(stream()));

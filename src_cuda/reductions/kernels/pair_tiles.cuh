@@ -13,7 +13,7 @@
 //     ROWS, COLUMNS         of a thread; ROWS times ADDS, rounded up to powers of two, at most 32
 //     kUnknownCounts        whether an unknown dissimilarity is replaced rather than left out
 //     load(i, x)            the numbers of a point
-//     add<WEIGHTED>(...)    adds a pair; returns whether `add_rare` has something to add
+//     add<WEIGHTED>(...)    adds a pair; returns whether add_rare may have something to add, if kHasRare
 #pragma once
 #include <stdint.h>
 
@@ -40,12 +40,40 @@ struct PairTable {
         return is_double ? static_cast<const double*>(values)[place]
                          : double(static_cast<const float*>(values)[place]);
     }
+    // Reads ROWS rows from i on and every 32nd column from j on, as T and into U; EDGE: those that exist.
+    template <class T, int ROWS, int COLUMNS, bool EDGE, class U>
+    __device__ void read(int64_t i, int64_t j, U (&out)[ROWS][COLUMNS]) const {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const T* const from = static_cast<const T*>(values) + row(i + r) + j;
+#pragma unroll
+            for (int v = 0; v < COLUMNS; v++) {
+                const int64_t column = j + 32 * v;
+                const bool there = !EDGE || (column > i + r && column < n);
+                out[r][v] = there ? U(from[32 * v]) : U(0);
+            }
+        }
+    }
 };
 
 struct PairWeights {
-    PairTable table;    // no values: all are 1
-    int32_t missing;    // whether dissimilarities may be NaN
-    double unknown;     // what replaces NaN
+    PairTable table;  // no values: all are 1
+    int32_t missing;  // whether dissimilarities may be NaN
+    double unknown;   // what replaces NaN
+
+    template <int ROWS, int COLUMNS, bool EDGE>
+    __device__ void read(int64_t i, int64_t j, double (&w)[ROWS][COLUMNS]) const {
+        if (!table.values) {
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                for (int v = 0; v < COLUMNS; v++) w[r][v] = 1.0;
+        } else if (table.is_double) {
+            table.read<double, ROWS, COLUMNS, EDGE>(i, j, w);
+        } else {
+            table.read<float, ROWS, COLUMNS, EDGE>(i, j, w);
+        }
+    }
 };
 
 // Tiles of n points.
@@ -69,17 +97,7 @@ struct GivenPairs {
 
     template <int ROWS, int COLUMNS, bool EDGE>
     __device__ void read(int64_t i, int64_t j, T (&delta)[ROWS][COLUMNS]) const {
-        const T* const values = static_cast<const T*>(table.values);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const T* const row = values + table.row(i + r) + j;
-#pragma unroll
-            for (int v = 0; v < COLUMNS; v++) {
-                const int64_t column = j + 32 * v;
-                const bool there = !EDGE || (column > i + r && column < table.n);
-                delta[r][v] = there ? row[32 * v] : T(0);
-            }
-        }
+        table.read<T, ROWS, COLUMNS, EDGE>(i, j, delta);
     }
     __device__ double at(int64_t i, int64_t j) const { return table.at(i, j); }
 };
@@ -199,11 +217,15 @@ __device__ __forceinline__ void add_rows(const Source& source, const PairWeights
     constexpr int kReads = ThreadColumns<Term>::kReads;
     typename Source::Value delta[Term::ROWS][Term::COLUMNS];
     source.template read<Term::ROWS, Term::COLUMNS, EDGE>(i, j, delta);
+    double given[Term::ROWS][Term::COLUMNS];
+    if constexpr (WEIGHTED) weights.read<Term::ROWS, Term::COLUMNS, EDGE>(i, j, given);
     // A pair that does not exist weighs 0.
-    const auto weight = [&](int r, int v) {
-        const int64_t column = j + 32 * v;
-        if (EDGE && !(column > i + r && column < n)) return 0.0;
-        return WEIGHTED && weights.table.values ? weights.table.at(i + r, column) : 1.0;
+    const auto weight = [&](int r, int v) -> double {
+        if (EDGE && !(j + 32 * v > i + r && j + 32 * v < n)) return 0.0;
+        if constexpr (WEIGHTED)
+            return given[r][v];
+        else
+            return 1.0;
     };
     bool rare = false;
 #pragma unroll
@@ -224,22 +246,28 @@ __device__ __forceinline__ void add_rows(const Source& source, const PairWeights
                                                         columns.added[v], columns.sums);
         }
     }
-    if (!rare) return;
+    if constexpr (Term::kHasRare) {
+        if (!rare) return;
+        // Reads them again, so that the pass need not keep them.
 #pragma unroll
-    for (int r = 0; r < Term::ROWS; r++)
+        for (int r = 0; r < Term::ROWS; r++)
 #pragma unroll
-        for (int v = 0; v < Term::COLUMNS; v++) {
-            const double value = double(delta[r][v]);
-            if (value == value)
-                term.add_rare(own + r * kReads, columns.x[v], i + r, j + 32 * v, value, weight(r, v),
-                              added[r], columns.added[v], columns.sums);
-        }
+            for (int v = 0; v < Term::COLUMNS; v++) {
+                const int64_t column = j + 32 * v;
+                if (column <= i + r || column >= n) continue;
+                const double value = source.at(i + r, column);
+                if (value != value) continue;
+                const double w = WEIGHTED && weights.table.values ? weights.table.at(i + r, column) : 1.0;
+                term.add_rare(own + r * kReads, columns.x[v], i + r, column, value, w, added[r],
+                              columns.added[v], columns.sums);
+            }
+    }
 }
 
 // The pairs of one tile.  row_sums: (stacks, n, ADDS); column_sums: (strips, n, ADDS); sums: (blocks, SUMS).
 // The block of stack c and strip r is c * strips + r.
 template <class Source, class Term, bool WEIGHTED>
-__global__ void __launch_bounds__(kPairThreads, Term::READS <= 3 ? 4 : 2)
+__global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 4 : 2)
     add_pairs(Source source, PairWeights weights, Term term, PairTiles tiles, double* row_sums,
               double* column_sums, double* sums) {
     constexpr int kReads = ThreadColumns<Term>::kReads, kAdds = Term::ADDS, kRows = Term::ROWS;

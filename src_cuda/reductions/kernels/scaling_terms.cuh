@@ -43,7 +43,7 @@ struct PointShape {
 template <int P>
 struct DescentTerm : PointShape<P> {
     static constexpr int READS = P, ADDS = P, SUMS = 3;
-    static constexpr bool kUnknownCounts = false;
+    static constexpr bool kUnknownCounts = false, kHasRare = true;
     Points<P> points;
 
     __device__ void load(int64_t i, double* x) const { points.load(i, x); }
@@ -99,7 +99,7 @@ struct DescentTerm : PointShape<P> {
 template <int T>
 struct LaplacianTerm : PointShape<T> {
     static constexpr int READS = T, ADDS = T, SUMS = 0;
-    static constexpr bool kUnknownCounts = false;
+    static constexpr bool kUnknownCounts = false, kHasRare = false;
     Points<T> points;
 
     __device__ void load(int64_t i, double* y) const { points.load(i, y); }
@@ -115,15 +115,13 @@ struct LaplacianTerm : PointShape<T> {
         }
         return false;
     }
-    __device__ void add_rare(const double*, const double*, int64_t, int64_t, double, double, double*, double*,
-                             double*) const {}
 };
 
 // The matrix of squared dissimilarities times numbers y: delta^2 y_j to i and delta^2 y_i to j.
 template <int T>
 struct SquaredTerm : PointShape<T> {
     static constexpr int READS = T, ADDS = T, SUMS = 0;
-    static constexpr bool kUnknownCounts = true;
+    static constexpr bool kUnknownCounts = true, kHasRare = false;
     Points<T> points;
 
     __device__ void load(int64_t i, double* y) const { points.load(i, y); }
@@ -140,15 +138,13 @@ struct SquaredTerm : PointShape<T> {
         }
         return false;
     }
-    __device__ void add_rare(const double*, const double*, int64_t, int64_t, double, double, double*, double*,
-                             double*) const {}
 };
 
 // Sums of w delta / d of each point.
 template <int P>
 struct PullTerm : PointShape<P> {
     static constexpr int READS = P, ADDS = 1, SUMS = 0;
-    static constexpr bool kUnknownCounts = false;
+    static constexpr bool kUnknownCounts = false, kHasRare = false;
     Points<P> points;
 
     __device__ void load(int64_t i, double* x) const { points.load(i, x); }
@@ -164,8 +160,6 @@ struct PullTerm : PointShape<P> {
         g[0] += pull;
         return false;
     }
-    __device__ void add_rare(const double*, const double*, int64_t, int64_t, double, double, double*, double*,
-                             double*) const {}
 };
 
 // Half the Hessian of the stress times a direction y: with u = x_i - x_j,
@@ -174,7 +168,7 @@ template <int P>
 struct CurvatureTerm {
     static constexpr int ROWS = P <= 2 ? 4 : P <= 8 ? 2 : 1, COLUMNS = P <= 2 ? 2 : 1;
     static constexpr int READS = 2 * P, ADDS = P, SUMS = 0;
-    static constexpr bool kUnknownCounts = false;
+    static constexpr bool kUnknownCounts = false, kHasRare = false;
     Points<P> points, direction;
 
     __device__ void load(int64_t i, double* x) const {
@@ -201,15 +195,12 @@ struct CurvatureTerm {
         }
         return false;
     }
-    __device__ void add_rare(const double*, const double*, int64_t, int64_t, double, double, double*, double*,
-                             double*) const {}
 };
 
 // Sums of the weights of each point; sums of w delta^2 and of delta^2, and the number of known pairs.
 struct SummaryTerm {
     static constexpr int ROWS = 4, COLUMNS = 4, READS = 0, ADDS = 1, SUMS = 3;
-    static constexpr bool kUnknownCounts = false;
-    int64_t n;
+    static constexpr bool kUnknownCounts = false, kHasRare = true;
 
     __device__ void load(int64_t, double*) const {}
 
@@ -222,9 +213,8 @@ struct SummaryTerm {
         return true;
     }
     // A known pair counts whatever its weight.
-    __device__ void add_rare(const double*, const double*, int64_t i, int64_t j, double delta, double,
-                             double*, double*, double* sums) const {
-        if (j <= i || j >= n) return;
+    __device__ void add_rare(const double*, const double*, int64_t, int64_t, double delta, double, double*,
+                             double*, double* sums) const {
         sums[1] = fma(delta, delta, sums[1]);
         sums[2] += 1.0;
     }
