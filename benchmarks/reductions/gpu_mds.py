@@ -169,7 +169,9 @@ def measure(n: int, p: int, kind: str, bandwidth: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", default=report.RESULTS / "gpu_mds.json")
     args = parser.parse_args()
     bandwidth = gpu_timing.copy_bandwidth(gpu_timing.Clock())

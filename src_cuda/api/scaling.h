@@ -1,6 +1,6 @@
 // The C interface of multidimensional scaling on a device: passes over all pairs of n points, whose
-// dissimilarities are resident, and vectors of numbers of the points.  bmrm/reductions/pair_passes.py says what
-// a pass computes.  Failures, addresses and "either" as in blackbox.h.
+// dissimilarities are resident, and vectors of numbers of the points.  bmrm/reductions/pair_passes.py says
+// what a pass computes.  Failures, addresses and "either" as in blackbox.h.
 //
 // All arithmetic is in float64.  Sums are taken in a fixed order that depends on the sizes only.
 #pragma once
@@ -93,10 +93,10 @@ BB_API bb_status bb_scaling_row(bb_scaling* scaling, int64_t i, double* values);
 
 // What makes numbers of pairs invalid.
 typedef struct {
-    int32_t kind;  // 0: nothing; 1: negative; 2: infinite; 3: not symmetric; 4: diagonal; 5: NaN
-    int32_t missing;       // 1: some are NaN
-    int64_t row, column;   // of the first in the order of rows
-    double value, other;   // the two entries of the pair
+    int32_t kind;         // 0: nothing; 1: negative; 2: infinite; 3: not symmetric; 4: diagonal; 5: NaN
+    int32_t missing;      // 1: some are NaN
+    int64_t row, column;  // of the first in the order of rows
+    double value, other;  // the two entries of the pair
     double largest;
 } bb_pair_defect;
 

@@ -47,8 +47,8 @@ PairTable bb_scaling::pack(const bb_pair_values& from, AnyArray& owner) {
     owner = AnyArray(memory, half_of(n) * int64_t(sizeof(T)));
     T* const to = static_cast<T*>(owner.data());
     if (!from.square) {
-        BB_CHECK(cudaMemcpyAsync(to, from.values, size_t(half_of(n)) * sizeof(T), cudaMemcpyDefault,
-                                 stream()));
+        BB_CHECK(
+            cudaMemcpyAsync(to, from.values, size_t(half_of(n)) * sizeof(T), cudaMemcpyDefault, stream()));
     } else {
         const int64_t most = std::clamp<int64_t>(kStagedBytes / (n * int64_t(sizeof(T))), 1, n);
         Array<T> staged(memory, most * n);

@@ -45,7 +45,7 @@ def build(folder: Path) -> ctypes.CDLL:
     """Compile the kernels and their host code."""
     library = folder / "emulated_scaling.so"
     subprocess.run(
-        ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-include", "cuda_runtime.h",
+        ["g++", "-std=c++17", "-O0", "-fPIC", "-shared", "-w", "-include", "cuda_runtime.h",
          *(f"-I{ROOT / path}" for path in (EMULATOR, "src_common", "src_cuda")), "-x", "c++",
          *(str(ROOT / path) for path in SOURCES), "-o", str(library)],
         check=True,

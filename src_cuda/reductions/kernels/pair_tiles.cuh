@@ -4,13 +4,13 @@
 // to a column stay in a register while the block goes down its rows.  Those of ROWS rows at a time are added
 // up over a warp by exchanges that halve the numbers (a butterfly: about one exchange per number instead of
 // five), then over the warps.  So each tile has one number per row and one per column, and a second launch
-// adds those of all tiles.  Tiles depend on n alone and every sum has a fixed order: the same bits on each run
-// and on any device.  A pair costs 17 instructions in float64 in two dimensions, of which an H100 does as many
-// in the time in which it reads four bytes.
+// adds those of all tiles.  Tiles depend on n alone and every sum has a fixed order: the same bits on each
+// run and on any device.  A pair costs 17 instructions in float64 in two dimensions, of which an H100 does as
+// many in the time in which it reads four bytes.
 //
 // What a pair adds is a Term:
-//     READS, ADDS, SUMS     numbers that it reads of a point, adds to a point, and adds to sums over all pairs
-//     ROWS, COLUMNS         of a thread; ROWS times ADDS, rounded up to powers of two, at most 32
+//     READS, ADDS, SUMS     numbers that it reads of a point, adds to a point, and adds to sums over all
+//     pairs ROWS, COLUMNS         of a thread; ROWS times ADDS, rounded up to powers of two, at most 32
 //     kUnknownCounts        whether an unknown dissimilarity is replaced rather than left out
 //     load(i, x)            the numbers of a point
 //     add<WEIGHTED>(...)    adds a pair; returns whether add_rare may have something to add, if kHasRare
@@ -242,8 +242,8 @@ __device__ __forceinline__ void add_rows(const Source& source, const PairWeights
                     if (!Term::kUnknownCounts) w = 0.0;
                 }
             }
-            rare |= term.template add<WEIGHTED || EDGE>(x, columns.x[v], value, w, added[r],
-                                                        columns.added[v], columns.sums);
+            rare |= term.template add < WEIGHTED ||
+                    EDGE > (x, columns.x[v], value, w, added[r], columns.added[v], columns.sums);
         }
     }
     if constexpr (Term::kHasRare) {
@@ -330,7 +330,8 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
 #pragma unroll
             for (int r = 0; r < kRows; r++)
 #pragma unroll
-                for (int k = 0; k < kSlots; k++) numbers[r * kSlots + k] = k < kAdds ? added[r][k < kAdds ? k : 0] : 0.0;
+                for (int k = 0; k < kSlots; k++)
+                    numbers[r * kSlots + k] = k < kAdds ? added[r][k < kAdds ? k : 0] : 0.0;
             const double total = sum_many(numbers, lane);
             constexpr int kShare = 32 / kNumbers;  // lanes that have the same number
             const int number = lane / kShare, k = number % kSlots;

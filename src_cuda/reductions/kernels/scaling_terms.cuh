@@ -163,7 +163,8 @@ struct PullTerm : PointShape<P> {
 };
 
 // Half the Hessian of the stress times a direction y: with u = x_i - x_j,
-// w ((1 - delta / d) (y_i - y_j) + (delta / d^3) u'(y_i - y_j) u).  Pairs at one place count as if delta were 0.
+// w ((1 - delta / d) (y_i - y_j) + (delta / d^3) u'(y_i - y_j) u).  Pairs at one place count as if delta were
+// 0.
 template <int P>
 struct CurvatureTerm {
     static constexpr int ROWS = P <= 2 ? 4 : P <= 8 ? 2 : 1, COLUMNS = P <= 2 ? 2 : 1;
