@@ -7,6 +7,8 @@ does not touch the driver; the first call that needs a device does.
 from typing import NamedTuple
 
 from cuda.blackbox cimport *
+from cuda.clusters cimport *
+from cuda.dense_rows cimport *
 from cpython.pycapsule cimport PyCapsule_New
 from cuda.graph cimport *
 from cuda.joint cimport *
@@ -82,3 +84,5 @@ include "cuda/python_loss.pxi"
 include "cuda/joint.pxi"
 include "cuda/graph.pxi"
 include "cuda/scaling.pxi"
+include "cuda/clusters.pxi"
+include "cuda/dense_rows.pxi"
