@@ -19,6 +19,7 @@ from bmrm.reductions._reductions import (
     PANEL_ROWS,
     Clusters,
     cluster_sums,
+    mixture_shares,
     mixture_step,
     mixture_sums,
     part_rows,
@@ -239,6 +240,9 @@ class HostMixture:
             )  # fmt: skip
 
         return _mixture_sums(self.rows.fold(mixture_sums(k, d, full), run), k, d, full)
+
+    def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
+        return mixture_shares(self._X, means, roots, constants, threads=self.rows.threads)
 
     def scatter(self) -> Scatter:
         return scatter_matrix(self.rows, center=True)

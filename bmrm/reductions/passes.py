@@ -140,6 +140,10 @@ class MixturePasses(Protocol):
         """
         ...
 
+    def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
+        """Return the log densities of the rows here, shape (n,), and the shares of components, (n, k)."""
+        ...
+
     def scatter(self) -> Scatter:
         """Return the scatter matrix of all rows about their mean."""
         ...

@@ -8,6 +8,7 @@ import pytest
 
 from bmrm.errors import DataError
 from bmrm.matrix.device_arrays import DeviceArray
+from bmrm.reductions import KMeans
 from bmrm.reductions.device.clusters import DeviceClusters
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
@@ -103,3 +104,35 @@ def test_memory_is_predicted():
         rows = cuda.Clusters(case.X, memory_limit=predicted)
         rows.pack(np.zeros(d), 0.125)
         rows.assign(case.centers, rows.labels())
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k", "ones"),
+    [(5000, 20, 5, False), (3000, 300, 150, False), (1, 1, 1, True), (3000, 30, 7, True)],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows(n, d, k, ones, dtype):
+    rng = np.random.default_rng(n)
+    case = cases.make_sparse(rng, n, d, max(k, 2), dtype, ones=ones)
+    passes = DeviceClusters(cases.compressed(case.X), case.weights, 0)
+    cases.check(case, passes, sparse=True)
+    if not ones:
+        cases.check_others(case, passes, rng)
+
+
+def test_sparse_rows_without_entries():
+    case = cases.Case(np.zeros((40, 6)), None, np.array([[0.0] * 6, [1.0] * 6]))
+    cases.check(case, DeviceClusters(cases.compressed(case.X), None, 0), sparse=True)
+
+
+def test_a_fit_of_sparse_rows_is_that_of_the_cpu():
+    X = cases.make_sparse(np.random.default_rng(3), 3000, 50, 4).X
+    init = X[:7].astype(np.float64)
+    options = {"init": init, "max_iter": 10, "tol": 0.0}
+    here = KMeans(7, device="cpu", **options).fit(cases.compressed(X))
+    there = KMeans(7, device="cuda", **options).fit(cases.compressed(X))
+    assert there.placement_.device == "cuda:0"
+    np.testing.assert_array_equal(here.labels_, there.labels_)
+    np.testing.assert_allclose(here.cluster_centers_, there.cluster_centers_, rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(here.predict(X), there.predict(cases.compressed(X)))
+    np.testing.assert_allclose(here.transform(X), there.transform(cases.compressed(X)), atol=1e-7)
