@@ -28,7 +28,7 @@ def open_clusters(rows: RowSet, placement: Placement, device: str) -> tuple[Clus
     Raises
     ------
     ParameterError
-        If rows of several ranks, or sparse ones, should be on a GPU.
+        If rows of several ranks should be on a GPU.
     DeviceMemoryError
         If they do not fit on the GPU that the user has asked for.
     """
@@ -36,7 +36,7 @@ def open_clusters(rows: RowSet, placement: Placement, device: str) -> tuple[Clus
     def on_gpu(number: int) -> ClusterPasses:
         return DeviceClusters(rows.X, rows.weights, number, rows.threads)
 
-    return _open(rows, placement, device, lambda: HostClusters(rows), on_gpu)
+    return _open(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)
 
 
 def open_mixture(rows: RowSet, placement: Placement, device: str) -> tuple[MixturePasses, Placement]:
@@ -63,12 +63,15 @@ def _open(
     device: str,
     on_host: Callable[[], Passes],
     on_gpu: Callable[[int], Passes],
+    *,
+    sparse: bool = False,
 ) -> tuple[Passes, Placement]:
+    """Put rows on a GPU or leave them; ``sparse``: sparse ones may be on a GPU."""
     if placement.gpu is None:
         return on_host(), placement
     if rows.ranks > 1:
         raise ParameterError(f"device: found {device!r} for rows on {rows.ranks} ranks, expected auto or cpu")
-    if isinstance(rows.X, Csr):
+    if isinstance(rows.X, Csr) and not sparse:
         raise ParameterError(f"device: found {device!r} for sparse rows, expected auto or cpu")
     try:
         return on_gpu(placement.gpu), placement
