@@ -20,6 +20,7 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.io.csr import Csr, check_layout
 from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.device_arrays import read_back
 from bmrm.matrix.resident import validate_matrix
 from bmrm.reductions._reductions import dense_values
 from bmrm.reductions.host import reads_too_much
@@ -87,9 +88,9 @@ class Estimator:
             raise type("NotFittedError", (BmrmError, known.NotFittedError), {})(text)
 
     def _read_new(self, X: Any) -> Csr | NDArray[Any]:
-        """Validate rows that a fitted model is applied to."""
+        """Validate rows that a fitted model is applied to; those on a GPU are copied to the host."""
         self._check_fitted()
-        found = read_matrix(X)
+        found = read_matrix(read_back(X))
         self._check_columns(found.shape[1])
         return found
 
