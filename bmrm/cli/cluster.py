@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from bmrm.errors import DataError, HostMemoryError, ParameterError, escape_unpri
 if TYPE_CHECKING:
     import argparse
 
-    from bmrm.base.progress import ProgressLine
     from bmrm.base.vectors import Vector
     from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
@@ -137,13 +136,13 @@ def _check(options: argparse.Namespace) -> None:
 
 def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector | None]:
     """Read the rows and their weights."""
-    from bmrm.base.progress import ProgressLine
-    from bmrm.cli.loading import ZERO_BASED, numbers, reading_step
+    from bmrm.cli.loading import ZERO_BASED, numbers
+    from bmrm.cli.reading_progress import reading_step
     from bmrm.io import read_data
 
-    line = ProgressLine(sys.stderr, every_step=False, quiet=options.quiet or options.json)
-    with line.show_during(reading_step(options.data)), reading(options.data):
+    with showing(options, reading_step(options.data)), reading(options.data):
         data = read_data(
+    from bmrm.base.progress import Step
             options.data,
             format=options.format,
             label=options.label,
@@ -161,7 +160,13 @@ def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> dict[st
     from bmrm.base.units import finite_or_none
     from bmrm.reductions.kmeans import KMeans
 
-    line, show = _progress(options)
+    step = Step(("choosing the first centres",))
+
+    def show(state: KMeansProgress) -> None:
+        nonlocal step
+        words = (f"move {state.iteration}", f"inertia {state.inertia:.6g}", f"{state.changed} labels changed")
+        step = Step(words if state.start == 0 else (f"start {state.start + 1}", *words))
+
     model = KMeans(
         options.clusters,
         init=options.init,
@@ -173,8 +178,8 @@ def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> dict[st
         threads=options.threads,
         callback=show,
     )
-    model = best_so_far(lambda: model.fit(X, sample_weight=weights))
-    line.clear()
+    with showing(options, lambda: step):
+        model = best_so_far(lambda: model.fit(X, sample_weight=weights))
     found = _facts(model, X.shape, model.labels_, model.inertia_, model.cluster_weights_)
     found |= {"status": model.status_, "n_iter": model.n_iter_, "inertia_error": model.inertia_error_}
     found |= {"rechecked": model.rechecked_, "seed": options.seed}
@@ -200,8 +205,9 @@ def _label(options: argparse.Namespace, centers: Vector, X: Any, weights: Vector
     if X.shape[1] != centers.shape[1]:
         raise DataError(f"DATA: found {X.shape[1]} columns, expected {centers.shape[1]} as in --apply")
     model = KMeans.of_centers(centers, threads=options.threads)
-    labels = model.predict(X)
-    inertia = -model.score(X, sample_weight=weights)
+    with showing(options, "labelling the rows"):
+        labels = model.predict(X)
+        inertia = -model.score(X, sample_weight=weights)
     found = _facts(model, X.shape, labels, inertia, np.bincount(labels, weights, len(centers)).astype(float))
     return found | {"status": "labelled"}
 
@@ -218,18 +224,6 @@ def _facts(
         "centers": model.cluster_centers_,
         "labels": labels,
     }
-
-
-def _progress(options: argparse.Namespace) -> tuple[ProgressLine, Callable[[KMeansProgress], object]]:
-    from bmrm.base.progress import ProgressLine, Step
-
-    line = ProgressLine(sys.stderr, every_step=False, quiet=options.quiet or options.json)
-
-    def show(state: KMeansProgress) -> None:
-        words = (f"move {state.iteration}", f"inertia {state.inertia:.6g}", f"{state.changed} labels changed")
-        line.update(lambda: Step(words if state.start == 0 else (f"start {state.start + 1}", *words)))
-
-    return line, show
 
 
 def _read_centers(path: str) -> Vector:

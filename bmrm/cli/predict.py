@@ -109,7 +109,16 @@ def build_parser() -> CommandParser:
 def predict(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Run the command and return the exit code."""
     options = build_parser().parse_words(argv)
-    interrupts.importing("bmrm.matrix._cpu", "bmrm.io", "bmrm.losses", "bmrm.linear.models.metrics")
+    from bmrm.cli.reading_progress import reading_step
+    from bmrm.cli.results import showing
+    interrupts.importing(
+        "bmrm.matrix._cpu",
+        "bmrm.io.formats",
+        "bmrm.losses",
+        "bmrm.linear.models.metrics",
+        "bmrm.cli.reading_progress",
+        "bmrm.cli.results",
+    )
     with interrupts.opened():
         return _predict(options, interrupts)
 
@@ -135,7 +144,10 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
         )
     if options.estimates == 1 and model.label_type == "str":
         _check_words(model)
-    ranking = _read_ranking(options, model) if model.task == "ranking" else None
+    ranking = None
+    if model.task == "ranking":
+        with showing(options, reading_step(options.data)):
+            ranking = _read_ranking(options, model)
     groups = None if ranking is None else ranking.qid
     scores = metrics.for_task(
         model.task,
@@ -151,7 +163,10 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
     ignored = 0
     base = _Base(options, model)
     target = contextlib.nullcontext(sys.stdout.buffer) if to_stdout else atomic_write(options.out)
-    with target as out:
+    # Predictions on the terminal show by themselves how far the work is.
+    lines_shown = to_stdout and sys.stdout.isatty()
+    step = reading_step(options.data, lambda: "predicting")
+    with target as out, contextlib.nullcontext() if lines_shown else showing(options, step):
         if options.estimates == 1 and model.classes is not None:
             # The order in which `_write` writes the probabilities.
             order = model.classes[::-1] if model.task == "binary" else model.classes
