@@ -28,25 +28,14 @@ _EXITS = {"converged": Exit.OK, "labelled": Exit.OK, "interrupted": Exit.INTERRU
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, or None
-        Without the program's name; None takes ``sys.argv``.
-
-    Returns
-    -------
-    int
-        The exit code; ``bmrm-cluster --help`` lists them.
-    """
+    """Run the command as `run_command` does."""
     return run_command(partial(run, PROGRAM, cluster), argv)
 
 
 def build_parser() -> CommandParser:
     """Build the parser."""
     from bmrm.cli.options import add_columns
-    from bmrm.cli.parsing import CommandParser, integer, positive, real
+    from bmrm.cli.parsing import CommandParser, add_output, integer, positive, real
 
     parser = CommandParser(
         PROGRAM,
@@ -62,7 +51,6 @@ def build_parser() -> CommandParser:
         clusters=8, init="k-means++", n_init=None, max_iter=300, max_time=None, tol=1e-4, seed=0,
         output=None, centers=None, apply=None, sample_weight=None, certificate=False,
         format="auto", label=None, drop=(), zero_based="auto", threads=None,
-        json=False, quiet=False, verbose=False,
     )  # fmt: skip
     parser.add_argument("-k", "--clusters", type=integer(1), metavar="K", help="clusters (default: 8)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write labels: .npy, else one line per row")
@@ -90,9 +78,7 @@ def build_parser() -> CommandParser:
         "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0"
     )
     parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
-    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+    add_output(parser, json="print one JSON object", quiet="print no progress")
     return parser
 
 
@@ -142,7 +128,6 @@ def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector
 
     with showing(options, reading_step(options.data)), reading(options.data):
         data = read_data(
-    from bmrm.base.progress import Step
             options.data,
             format=options.format,
             label=options.label,
@@ -157,6 +142,7 @@ def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector
 
 def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> dict[str, Any]:
     """Find centres; return what is written and reported."""
+    from bmrm.base.progress import Step
     from bmrm.base.units import finite_or_none
     from bmrm.reductions.kmeans import KMeans
 

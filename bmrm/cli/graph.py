@@ -33,18 +33,7 @@ _MAX_LABELS_BYTES = 1 << 30  # of a file of queries or seeds, which is untrusted
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, or None
-        Without the program's name; None takes ``sys.argv``.
-
-    Returns
-    -------
-    int
-        The exit code; ``bmrm-graph --help`` lists them.
-    """
+    """Run the command as `run_command` does."""
     if launched():
         from bmrm.cli.ranks import run_on_ranks
 
@@ -56,7 +45,7 @@ def build_parser() -> CommandParser:
     """Build the parser."""
     import argparse
 
-    from bmrm.cli.parsing import CommandParser, device, integer, positive, real
+    from bmrm.cli.parsing import CommandParser, add_output, device, integer, positive, real
 
     parser = CommandParser(
         PROGRAM,
@@ -90,9 +79,6 @@ def build_parser() -> CommandParser:
         threads=None,
         cache=False,
         dry_run=False,
-        json=False,
-        quiet=False,
-        verbose=False,
     )
     damping = real("a number of at least 0 and below 1", lambda value: 0 <= value < 1)
     parser.add_argument(
@@ -127,13 +113,9 @@ def build_parser() -> CommandParser:
     parser.add_argument(
         "--dry-run", action="store_true", help="predict the memory that the task takes, and end"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
-        "bmrm.cli.reading_progress",
-    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+    add_output(parser, json="print one JSON object", quiet="print no progress")
     return parser
 
-    from bmrm.cli.reading_progress import reading_step
 
 def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = None) -> int:
     """Run the command, on the ranks of a group if there is one, and return the exit code."""
@@ -145,12 +127,13 @@ def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
     interrupts.importing(
         "bmrm.graph.page_rank",
         "bmrm.graph.walk_with_restart",
-    from bmrm.cli.reading_progress import reading_step
         "bmrm.graph.hubs_authorities",
         "bmrm.graph.read",
+        "bmrm.cli.reading_progress",
     )
     if options.dry_run:
         return _dry_run(options, interrupts, group)
+    from bmrm.cli.reading_progress import reading_step
     from bmrm.graph import read_graph
 
     step = reading_step(options.edges, afterwards="building the graph")
@@ -162,6 +145,7 @@ def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
 def _dry_run(options: argparse.Namespace, interrupts: Interrupts, group: Group | None) -> int:
     """Print the bytes of each part of the task, on several ranks of each rank."""
     from bmrm.base.units import size_text
+    from bmrm.cli.reading_progress import reading_step
     from bmrm.graph.memory import predict_bytes
     from bmrm.graph.walk_with_restart import DEFAULT_BATCH
 

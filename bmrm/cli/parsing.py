@@ -173,6 +173,15 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
     return script.rstrip("\n") + "\n"
 
 
+def add_output(parser: CommandParser, *, json: str, quiet: str | None = None) -> None:
+    """Add the options that say what is printed, with the help of two of them."""
+    parser.set_defaults(json=False, quiet=False, verbose=False)
+    parser.add_argument("--json", action="store_true", help=json)
+    if quiet is not None:
+        parser.add_argument("-q", "--quiet", action="store_true", help=quiet)
+    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+
+
 def is_number(word: str) -> bool:
     """Return whether a word is a number, as Python reads it."""
     try:

@@ -42,18 +42,7 @@ _CHUNK_ROWS = 1 << 16  # rows of a dense array that are read at a time, and line
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, or None
-        Without the program's name; None takes ``sys.argv``.
-
-    Returns
-    -------
-    int
-        The exit code; ``bmrm-predict --help`` lists them.
-    """
+    """Run the command as `run_command` does."""
     if launched() and rank() > 0:
         return Exit.OK  # MPI is not needed: the first rank predicts all rows, and it alone writes
     return run_command(partial(run, PROGRAM, predict), argv)
@@ -62,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def build_parser() -> CommandParser:
     """Build the parser."""
     from bmrm.cli.options import add_format
-    from bmrm.cli.parsing import CommandParser, integer
+    from bmrm.cli.parsing import CommandParser, add_output, integer
 
     parser = CommandParser(
         PROGRAM,
@@ -78,7 +67,6 @@ def build_parser() -> CommandParser:
     parser.set_defaults(zero_based=None, threads=None)
     parser.set_defaults(format="auto", label=None, drop=(), labels=None)
     add_format(parser)
-    parser.set_defaults(json=False, quiet=False, verbose=False)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--decision-values", action="store_true", help="write x.w + b, for any task")
     output.add_argument(
@@ -100,17 +88,13 @@ def build_parser() -> CommandParser:
         help="whether feature numbers start at 0 (default: as in training)",
     )
     parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
-    parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object on stdout")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
-    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+    add_output(parser, json="print the metrics as one JSON object on stdout", quiet="print errors only")
     return parser
 
 
 def predict(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Run the command and return the exit code."""
     options = build_parser().parse_words(argv)
-    from bmrm.cli.reading_progress import reading_step
-    from bmrm.cli.results import showing
     interrupts.importing(
         "bmrm.matrix._cpu",
         "bmrm.io.formats",
@@ -125,6 +109,8 @@ def predict(argv: Sequence[str], interrupts: Interrupts) -> int:
 
 def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from bmrm.base.atomic import atomic_write
+    from bmrm.cli.reading_progress import reading_step
+    from bmrm.cli.results import showing
     from bmrm.linear.models import metrics
     from bmrm.linear.models.model import Model
 
