@@ -1,5 +1,4 @@
-// One panel of rows of an EM step. Included once per instruction set (mixture.h), with BMRM_ISA, BMRM_TARGET
-// and BMRM_DOUBLES (doubles of a register).
+// One panel of rows of an EM step. Included once per instruction set (mixture.h), hence no include guard.
 
 namespace bmrm::BMRM_ISA {
 
@@ -8,14 +7,13 @@ struct MixtureKernels {
     typedef i64 Longs __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
     static constexpr int kGroups = kMixtureRows / BMRM_DOUBLES;
 
-    BMRM_TARGET static inline __attribute__((always_inline)) Doubles load(const double* from, int v) {
+    BMRM_INLINE static Doubles load(const double* from, int v) {
         return *reinterpret_cast<const Doubles*>(from + v * BMRM_DOUBLES);
     }
-    BMRM_TARGET static inline __attribute__((always_inline)) void store(double* to, int v,
-                                                                        const Doubles& value) {
+    BMRM_INLINE static void store(double* to, int v, const Doubles& value) {
         *reinterpret_cast<Doubles*>(to + v * BMRM_DOUBLES) = value;
     }
-    BMRM_TARGET static inline __attribute__((always_inline)) double sum(const Doubles& value) {
+    BMRM_INLINE static double sum(const Doubles& value) {
         double total = 0.0;
         for (int l = 0; l < BMRM_DOUBLES; ++l) total += value[l];
         return total;
@@ -23,7 +21,7 @@ struct MixtureKernels {
 
     /// exp(x) for x <= 0: 2^n e^r with |r| <= ln 2 / 2 and the Taylor polynomial of degree 13, of error below
     /// 2^-54. Below kLeastExponent it is 0: denormal numbers would slow the sums down.
-    BMRM_TARGET static inline __attribute__((always_inline)) void exponential(double* values, int v) {
+    BMRM_INLINE static void exponential(double* values, int v) {
         constexpr double kLog2 = 0x1.62e42fee00000p-1, kLog2Rest = 0x1.a39ef35793c76p-33, kRound = 0x1.8p52;
         const Doubles x = load(values, v);
         const Longs tiny = x < kLeastExponent;
