@@ -31,6 +31,7 @@ cdef extern from "reductions/kmeans.h" namespace "bmrm" nogil:
 
     cdef cppclass CClusters "bmrm::Clusters":
         PassCounts assign(const PassArguments&) except +
+        int64_t additions()
         void own_distances(const PassArguments&, double*) except +
         PassCounts single_moves(const PassArguments&) except +
         void potentials(const int64_t*, int64_t, const double*, float*, bint, double*) except +
@@ -144,6 +145,8 @@ cdef class Clusters:
     def assign(self, centers, labels, *, bint want_sums=True):
         """Label each row by its nearest centre, in place.
 
+        With sums, dense rows that stay where they were in the last pass with sums are not read again in float64.
+
         Parameters
         ----------
         centers : ndarray, shape (k, d)
@@ -171,6 +174,11 @@ cdef class Clusters:
         with nogil:
             found = self.impl.get().assign(to)
         return sums, cluster_weights, found.inertia, found.changed, found.rechecked
+
+    @property
+    def additions(self):
+        """Maximum number of additions that a row's term of the last inertia of `assign` went through."""
+        return self.impl.get().additions()
 
     def own_distances(self, centers, labels):
         """Return the squared distance of each row to the centre of its label."""

@@ -13,13 +13,17 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
 from bmrm.io.csr import Csr
-from bmrm.reductions._reductions import PANEL_ROWS, Clusters
+from bmrm.reductions._reductions import Clusters
 
 SAMPLED_ROWS = 1024
 """Rows whose mean becomes the origin of packed rows; any point near the data will do."""
 
 FLOAT64_UNIT = 2.0**-53
 """Maximum relative error of an operation in float64."""
+
+
+KEPT_SUMS_FACTOR = 16
+"""Factor in the error of an inertia whose sums are kept from pass to pass (``reductions/kept_moments.h``)."""
 
 
 class Assignment(NamedTuple):
@@ -105,11 +109,10 @@ class HostPasses:
 
     def inertia_error(self, centers: Vector, inertia: float) -> float:
         n, d = self.shape
-        # Longest chain of additions: the features of a row, the rows of a panel, the panels of all parts.
-        terms = d + PANEL_ROWS + n // PANEL_ROWS + 16
+        terms = d + self._clusters.additions + 16
         relative = terms * FLOAT64_UNIT / (1.0 - terms * FLOAT64_UNIT)
         if not isinstance(self._X, Csr):
-            return relative * inertia
+            return KEPT_SUMS_FACTOR * relative * inertia
         # |x|^2 - 2 x.c + |c|^2 cancels: its error is relative to the terms.
         squares = _row_squares(self._X)
         total = n if self.weights is None else self.weights.sum()

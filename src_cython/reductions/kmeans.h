@@ -21,9 +21,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "common/memory.h"
+#include "reductions/kept_moments.h"
 #include "reductions/nearest.h"
 
 namespace bmrm {
@@ -156,55 +158,26 @@ class DenseClusters {
         });
     }
 
-    PassCounts assign(const PassArguments& to) const {
+    PassCounts assign(const PassArguments& to) {
         const i64 k = to.k, tiles = (k + kTileCenters - 1) / kTileCenters;
         Buffer<float> values(tiles * kTileCenters * d_), halves(tiles * kTileCenters);
         const double widest = tile_centers(to.centers, k, values.get(), halves.get());
-        const CenterTiles centers{values.get(), halves.get(), tiles};
-        const Buffer<double> columns = transpose_centers(to.centers, k, d_);
         const double g = rounding_of(static_cast<double>(d_ + 6), 0x1p-24);
-        const double constant =
-                         2.01 * (g * widest * widest / 2 + static_cast<double>(d_) * 0x1p-140 * (1 + widest)),
-                     slope = 2.01 * g * widest;
-        const Parts parts(n_, (to.sums ? k * d_ : 0) + k);
+        const Certificate certain{
+            2.01 * (g * widest * widest / 2 + static_cast<double>(d_) * 0x1p-140 * (1 + widest)),
+            2.01 * g * widest};
+        const Centers centers{
+            {values.get(), halves.get(), tiles}, certain, transpose_centers(to.centers, k, d_)};
         PassCounts found{};
         with_nearest_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            found = run_parts(
-                parts, to, d_, threads_for(n_ * d_ * (k + 4), threads_),
-                [&](i64 begin, i64 end, double* sums, double* cluster_weights) {
-                    alignas(64) float least[kPanelRows], second[kPanelRows];
-                    alignas(64) std::int32_t label[kPanelRows];
-                    Buffer<double> exact(k);
-                    PassCounts one{};
-                    for (i64 base = begin; base < end; base += kPanelRows) {
-                        Kernels::nearest(panels_.get() + base * d_, d_, centers, least, second, label);
-                        const i64 rows = std::min(kPanelRows, end - base);
-                        double inertia = 0.0;
-                        for (i64 l = 0; l < rows; ++l) {
-                            const i64 i = base + l;
-                            const V* x = X_ + i * d_;
-                            i64 at = label[l];
-                            if (!(second[l] - least[l] > constant + slope * norms_[i])) {
-                                Kernels::all_distances(x, d_, columns.get(), k, exact.get());
-                                at = first_least(exact.get(), k);
-                                ++one.rechecked;
-                            }
-                            const double w = to.weights ? to.weights[i] : 1.0;
-                            const double square = Kernels::deviation(x, to.centers + at * d_, d_, w,
-                                                                     sums ? sums + at * d_ : nullptr);
-                            inertia += w * square;
-                            cluster_weights[at] += w;
-                            one.changed += to.labels[i] != at;
-                            to.labels[i] = static_cast<std::int32_t>(at);
-                        }
-                        one.inertia += inertia;
-                    }
-                    return one;
-                });
+            found = to.sums ? assign_and_add(to, centers, kernels) : assign_only(to, centers, kernels);
         });
         return found;
     }
+
+    /// The maximum number of additions that a term of the last inertia went through, besides those within a
+    /// row.
+    i64 additions() const { return additions_; }
 
     /// Squared distances from each row to the centre of its label.
     void own_distances(const PassArguments& to, double* out) const {
@@ -297,9 +270,128 @@ class DenseClusters {
         });
     }
 
-    i64 bytes() const { return panels_.bytes() + norms_.bytes(); }
+    i64 bytes() const {
+        i64 sum = panels_.bytes() + norms_.bytes();
+        for (const KeptMoments& kept : kept_) sum += kept.bytes();
+        return sum;
+    }
 
   private:
+    /// A label is certain if the two least values are further apart than constant + slope |y|.
+    struct Certificate {
+        double constant, slope;
+    };
+
+    struct Centers {
+        CenterTiles tiles;
+        Certificate certain;
+        Buffer<double> columns;
+    };
+
+    /// The nearest centres of the rows of a panel.
+    struct Panel {
+        alignas(64) float least[kPanelRows], second[kPanelRows];
+        alignas(64) std::int32_t label[kPanelRows];
+        alignas(64) std::uint8_t open[kPanelRows];
+    };
+
+    /// Calls row(l) for the rows whose byte is 1; most bytes are 0, so eight are looked at at once.
+    template <class Row>
+    static void for_each_open(const std::uint8_t* open, i64 rows, const Row& row) {
+        for (i64 first = 0; first < rows; first += 8) {
+            std::uint64_t word;
+            std::memcpy(&word, open + first, 8);
+            if (!word) continue;
+            for (i64 l = first; l < std::min(rows, first + 8); ++l)
+                if (open[l]) row(l);
+        }
+    }
+
+    /// The nearest centre of a row of a panel.
+    template <class Kernels>
+    i64 decide(const Kernels&, const Centers& centers, const Panel& panel, i64 base, i64 l, i64 k,
+               Buffer<double>& exact, i64& rechecked) const {
+        const i64 i = base + l;
+        if (panel.second[l] - panel.least[l] > centers.certain.constant + centers.certain.slope * norms_[i])
+            return panel.label[l];
+        Kernels::all_distances(X_ + i * d_, d_, centers.columns.get(), k, exact.get());
+        ++rechecked;
+        return first_least(exact.get(), k);
+    }
+
+    template <class Kernels>
+    PassCounts assign_only(const PassArguments& to, const Centers& centers, const Kernels& kernels) {
+        const Parts parts(n_, to.k);
+        additions_ = kPanelRows + n_ / kPanelRows;  // the rows of a panel, the panels of all parts
+        return run_parts(parts, to, d_, threads_for(n_ * d_ * (to.k + 4), threads_),
+                         [&](i64 begin, i64 end, double*, double* cluster_weights) {
+                             Panel panel;
+                             Buffer<double> exact(to.k);
+                             PassCounts one{};
+                             for (i64 base = begin; base < end; base += kPanelRows) {
+                                 Kernels::nearest(panels_.get() + base * d_, d_, centers.tiles, panel.least,
+                                                  panel.second, panel.label);
+                                 double inertia = 0.0;
+                                 for (i64 l = 0; l < std::min(kPanelRows, end - base); ++l) {
+                                     const i64 i = base + l, at = decide(kernels, centers, panel, base, l,
+                                                                         to.k, exact, one.rechecked);
+                                     const double w = to.weights ? to.weights[i] : 1.0;
+                                     inertia += w * Kernels::deviation(X_ + i * d_, to.centers + at * d_, d_,
+                                                                       w, static_cast<double*>(nullptr));
+                                     cluster_weights[at] += w;
+                                     one.changed += to.labels[i] != at;
+                                     to.labels[i] = static_cast<std::int32_t>(at);
+                                 }
+                                 one.inertia += inertia;
+                             }
+                             return one;
+                         });
+    }
+
+    /// The same with sums, for which only rows are read that have changed since the last pass.
+    template <class Kernels>
+    PassCounts assign_and_add(const PassArguments& to, const Centers& centers, const Kernels& kernels) {
+        const Parts parts(n_, 2 * to.k * (d_ + 1));
+        kept_.resize(parts.count);
+        const auto weight = [&](i64 i) { return to.weights ? to.weights[i] : 1.0; };
+        const auto one_part = [&](i64 begin, i64 end, double* sums, double* cluster_weights) {
+            KeptMoments& kept = kept_[begin / parts.each];
+            const bool afresh = kept.begin(to.centers, to.k, d_, end - begin);
+            Panel panel;
+            Buffer<double> exact(to.k);
+            PassCounts one{};
+            for (i64 base = begin; base < end; base += kPanelRows) {
+                Kernels::nearest(panels_.get() + base * d_, d_, centers.tiles, panel.least, panel.second,
+                                 panel.label);
+                const i64 rows = std::min(kPanelRows, end - base);
+                if (afresh || rows < kPanelRows)
+                    std::fill_n(panel.open, rows, std::uint8_t{1});
+                else
+                    Kernels::find_open(panel.least, panel.second, panel.label, norms_.get() + base,
+                                       static_cast<float>(centers.certain.constant),
+                                       static_cast<float>(centers.certain.slope),
+                                       kept.labels() + (base - begin), to.labels + base, panel.open);
+                for_each_open(panel.open, rows, [&](i64 l) {
+                    const i64 i = base + l,
+                              at = decide(kernels, centers, panel, base, l, to.k, exact, one.rechecked);
+                    kept.put(kernels, i - begin, at, X_ + i * d_, weight(i));
+                    one.changed += to.labels[i] != at;
+                    to.labels[i] = static_cast<std::int32_t>(at);
+                });
+            }
+            one.inertia = kept.end(
+                kernels, to.centers, sums, cluster_weights, [&](i64 l) { return X_ + (begin + l) * d_; },
+                [&](i64 l) { return weight(begin + l); });
+            return one;
+        };
+        const PassCounts found =
+            run_parts(parts, to, d_, threads_for(n_ * d_ * (to.k + 4), threads_), one_part);
+        additions_ = 0;
+        for (const KeptMoments& kept : kept_) additions_ = std::max(additions_, kept.additions());
+        additions_ += parts.count;
+        return found;
+    }
+
     void pack(i64 base) {
         const i64 rows = std::min(kPanelRows, n_ - base);
         float* panel = panels_.get() + base * d_;
@@ -343,6 +435,8 @@ class DenseClusters {
     std::vector<double> shift_;
     double scale_;
     Buffer<float> panels_, norms_;
+    std::vector<KeptMoments> kept_;
+    i64 additions_ = 0;
 };
 
 template <class I, class V>
@@ -482,6 +576,8 @@ class SparseClusters {
         });
     }
 
+    i64 additions() const { return kPanelRows + n_ / kPanelRows; }
+
     i64 bytes() const { return squares_.bytes(); }
 
   private:
@@ -543,11 +639,12 @@ class SparseClusters {
 class Clusters {
   public:
     virtual ~Clusters() = default;
-    virtual PassCounts assign(const PassArguments& to) const = 0;
+    virtual PassCounts assign(const PassArguments& to) = 0;
     virtual void own_distances(const PassArguments& to, double* out) const = 0;
     virtual PassCounts single_moves(const PassArguments& to) const = 0;
     virtual void potentials(const i64* candidates, i64 count, const double* weights, float* closest,
                             bool take, double* out) const = 0;
+    virtual i64 additions() const = 0;
     virtual i64 bytes() const = 0;
 };
 
@@ -556,13 +653,14 @@ class ClustersOf final : public Clusters {
   public:
     template <class... Words>
     explicit ClustersOf(Words... words) : of_(words...) {}
-    PassCounts assign(const PassArguments& to) const override { return of_.assign(to); }
+    PassCounts assign(const PassArguments& to) override { return of_.assign(to); }
     void own_distances(const PassArguments& to, double* out) const override { of_.own_distances(to, out); }
     PassCounts single_moves(const PassArguments& to) const override { return of_.single_moves(to); }
     void potentials(const i64* candidates, i64 count, const double* weights, float* closest, bool take,
                     double* out) const override {
         of_.potentials(candidates, count, weights, closest, take, out);
     }
+    i64 additions() const override { return of_.additions(); }
     i64 bytes() const override { return of_.bytes(); }
 
   private:

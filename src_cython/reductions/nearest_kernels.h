@@ -55,6 +55,19 @@ struct NearestKernels {
         }
     }
 
+    /// Sets open[l] to 0 if the label of a row of a panel is certain and is what it was twice before, else
+    /// to 1. `constant` and `slope` as in `DenseClusters`, here in float32.
+    BMRM_TARGET static void find_open(const float* least, const float* second, const std::int32_t* label,
+                                      const float* norms, float constant, float slope,
+                                      const std::int32_t* kept, const std::int32_t* former,
+                                      std::uint8_t* open) {
+        constexpr float kRoundUp = 1.0f + 0x1p-20f;
+        for (i64 l = 0; l < kPanelRows; ++l) {
+            const float apart = (constant + slope * norms[l]) * kRoundUp;
+            open[l] = !(second[l] - least[l] > apart) | (label[l] != kept[l]) | (label[l] != former[l]);
+        }
+    }
+
     /// For some points, feature by feature: the squared distances from the rows of a panel, or `closest`
     /// where these are smaller, and their sum with weights. Distances come from differences: 0 for equal
     /// points.
