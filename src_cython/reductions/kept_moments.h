@@ -23,7 +23,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "common/memory.h"
@@ -47,6 +49,7 @@ class KeptMoments {
             references_.resize(k * d);
             sums_.resize(k * stride());
             stale_.resize(k);
+            inertias_.resize(k);
         }
         afresh_ = other || static_cast<double>(moves_) > kManyChanges * static_cast<double>(rows);
         moves_ = 0;
@@ -77,7 +80,10 @@ class KeptMoments {
     double end(const Kernels& kernels, const double* centers, double* sums, double* weights, const Row& row,
                const Weight& weight) {
         bool any = false;
-        for (i64 j = 0; j < k_; ++j) any |= stale_[j] = is_stale(centers, j);
+        for (i64 j = 0; j < k_; ++j) {
+            inertias_[j] = inertia_of(centers, j);
+            any |= stale_[j] = std::isnan(inertias_[j]);
+        }
         if (any) {
             for (i64 j = 0; j < k_; ++j)
                 if (stale_[j]) {
@@ -89,8 +95,8 @@ class KeptMoments {
         }
         double inertia = 0.0;
         for (i64 j = 0; j < k_; ++j) {
-            inertia += own_inertia(centers, j);
             const double *c = centers + j * d_, *r = reference(j), *of = block(j);
+            inertia += stale_[j] ? of[kSquares] : inertias_[j];
             for (i64 f = 0; f < d_; ++f) sums[j * d_ + f] += of[kMoments + f] - of[kWeight] * (c[f] - r[f]);
             weights[j] += of[kWeight];
         }
@@ -141,35 +147,33 @@ class KeptMoments {
         of[kAdditions] += 1.0;
     }
 
-    /// |t|^2 and t . S of a centre.
-    void shift_of(const double* centers, i64 j, double& square, double& product) const {
+    /// The inertia of a centre; NaN if its sums are stale.
+    double inertia_of(const double* centers, i64 j) const {
+        constexpr int kLanes = 4;
         const double *c = centers + j * d_, *r = reference(j), *of = block(j);
-        square = product = 0.0;
-        for (i64 f = 0; f < d_; ++f) {
+        double squares[kLanes] = {}, products[kLanes] = {};
+        const auto add = [&](i64 f, int l) {
             const double t = c[f] - r[f];
-            square += t * t;
-            product += t * of[kMoments + f];
-        }
-    }
-
-    double own_inertia(const double* centers, i64 j) const {
-        double square, product;
-        shift_of(centers, j, square, product);
-        return block(j)[kSquares] - 2 * product + block(j)[kWeight] * square;
-    }
-
-    bool is_stale(const double* centers, i64 j) const {
-        double square, product;
-        shift_of(centers, j, square, product);
-        const double* of = block(j);
-        return of[kLeft] > of[kSquares] || (of[kWeight] + 2 * of[kLeftWeight]) * square > of[kSquares] ||
-               2 * own_inertia(centers, j) < of[kSquares];
+            squares[l] += t * t;
+            products[l] += t * of[kMoments + f];
+        };
+        i64 f = 0;
+        for (; f + kLanes <= d_; f += kLanes)
+            for (int l = 0; l < kLanes; ++l) add(f + l, l);
+        for (; f < d_; ++f) add(f, 0);
+        const double square = (squares[0] + squares[1]) + (squares[2] + squares[3]),
+                     product = (products[0] + products[1]) + (products[2] + products[3]),
+                     found = of[kSquares] - 2 * product + of[kWeight] * square;
+        const bool stale = of[kLeft] > of[kSquares] ||
+                           (of[kWeight] + 2 * of[kLeftWeight]) * square > of[kSquares] ||
+                           2 * found < of[kSquares];
+        return stale ? std::numeric_limits<double>::quiet_NaN() : found;
     }
 
     i64 k_ = 0, d_ = 0, moves_ = 0;
     bool afresh_ = false;
     std::vector<std::int32_t> labels_;
-    std::vector<double> references_, sums_;
+    std::vector<double> references_, sums_, inertias_;
     std::vector<char> stale_;
 };
 

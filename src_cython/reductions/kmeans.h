@@ -65,9 +65,11 @@ inline double rounding_of(double terms, double unit) {
 
 /// k centres with each feature contiguous.
 inline Buffer<double> transpose_centers(const double* centers, i64 k, i64 d) {
+    constexpr i64 kSide = 8;  // of a square of numbers, each row of which takes a line of cache
     Buffer<double> out(k * d);
-    for (i64 j = 0; j < k; ++j)
-        for (i64 f = 0; f < d; ++f) out[f * k + j] = centers[j * d + f];
+    for (i64 f = 0; f < d; f += kSide)
+        for (i64 j = 0; j < k; ++j)
+            for (i64 e = f; e < std::min(d, f + kSide); ++e) out[e * k + j] = centers[j * d + e];
     return out;
 }
 
