@@ -10,7 +10,14 @@ _I64 = npt.NDArray[np.int64]
 
 PANEL_ROWS: int
 
+def part_rows(total: int, numbers: int = 1) -> int: ...
+def cluster_sums(want_sums: bool, k: int, d: int) -> int: ...
+def mixture_sums(k: int, d: int, full: bool) -> int: ...
 def dense_values(matrix: object) -> npt.NDArray[Any] | None: ...
+
+class KeptSums:
+    @property
+    def additions(self) -> int: ...
 
 class Clusters:
     @staticmethod
@@ -20,6 +27,7 @@ class Clusters:
         scale: float,
         *,
         weights: _F64 | None = None,
+        total: int | None = None,
         threads: int | None = None,
     ) -> Clusters: ...
     @staticmethod
@@ -30,16 +38,21 @@ class Clusters:
         shape: tuple[int, int],
         *,
         weights: _F64 | None = None,
+        total: int | None = None,
         threads: int | None = None,
     ) -> Clusters: ...
     def assign(
-        self, centers: _F64, labels: _I32, *, want_sums: bool = True
-    ) -> tuple[_F64, _F64, float, int, int]: ...
-    @property
-    def additions(self) -> int: ...
+        self,
+        centers: _F64,
+        labels: _I32,
+        sums: _F64,
+        *,
+        want_sums: bool = True,
+        kept: KeptSums | None = None,
+    ) -> tuple[int, int]: ...
     def own_distances(self, centers: _F64, labels: _I32) -> _F64: ...
     def single_moves(self, centers: _F64, labels: _I32, cluster_weights: _F64) -> tuple[int, float]: ...
-    def potentials(self, candidates: _I64, closest: _F32, *, take: bool = False) -> _F64: ...
+    def potentials(self, candidates: _F64, closest: _F32, *, take: bool = False) -> _F64: ...
     @property
     def shape(self) -> tuple[int, int]: ...
     @property
@@ -51,9 +64,11 @@ def mixture_step(
     means: _F64,
     roots: _F64,
     constants: _F64,
+    sums: _F64,
     *,
+    total: int | None = None,
     threads: int | None = None,
-) -> tuple[float, _F64, _F64, _F64]: ...
+) -> None: ...
 def mixture_shares(
     X: npt.NDArray[Any], means: _F64, roots: _F64, constants: _F64, *, threads: int | None = None
 ) -> tuple[_F64, _F64]: ...
