@@ -119,6 +119,17 @@ def test_sums_kept_from_pass_to_pass_are_those_of_all_rows(kind, weighted):
     assert moved >= 3
 
 
+def test_rows_that_are_packed_block_by_block_give_the_same_bits(monkeypatch):
+    X = blobs(np.random.default_rng(5), 9000, 5, 6, spread=1.0)
+    whole = KMeans(6, tol=0, max_iter=25, random_state=1).fit(X)
+    monkeypatch.setattr(RowSet, "bytes_fit", lambda *_: False)
+    monkeypatch.setattr("bmrm.reductions.host_passes.BLOCK_BYTES", X[:4096].nbytes)
+    blocks = KMeans(6, tol=0, max_iter=25, random_state=1).fit(X)
+    assert blocks.n_iter_ > 9
+    for name in ("cluster_centers_", "labels_", "inertia_", "history_", "cluster_weights_"):
+        np.testing.assert_array_equal(getattr(blocks, name), getattr(whole, name))
+
+
 def test_a_pass_of_another_number_of_centres_begins_anew():
     X = blobs(np.random.default_rng(4), 3000, 3, 4)
     passes = clusters(X, None, 1)
