@@ -59,6 +59,9 @@ class Walk(Protocol):
 
     columns: int
 
+    looks_ahead: bool
+    """Whether it uses ``plain_next`` of a light step."""
+
     @property
     def norm_error(self) -> float:
         """Bound of the relative error of the norm of a residual of an exact step."""
@@ -98,8 +101,8 @@ class Walk(Protocol):
         into : int
             Slot for T(x).
         plain_next : bool, default False
-            Whether the next step is likely to be a light one from this image alone: a device may begin it
-            before it is asked for.
+            Whether the next step is likely to be a light one from this image alone: a device that looks ahead
+            begins it before it is asked for.
         """
 
     def exact_step(self, slot: int, into: int) -> Vector:

@@ -154,6 +154,8 @@ class GpuTransitions:
 class GpuWalk:
     """Walks on a GPU."""
 
+    looks_ahead = True
+
     def __init__(self, transitions: GpuTransitions, damping: float, restarts: Restarts) -> None:
         self._transitions, self._graph = transitions, transitions.graph
         self._damping, self._restarts = damping, restarts
