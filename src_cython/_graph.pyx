@@ -92,6 +92,11 @@ cdef extern from "graph/walk.h" namespace "bmrm" nogil:
                          double* const*) except +
 
 
+cdef extern from "graph/basis.h" namespace "bmrm" nogil:
+    void multiply_basis(const double* const*, int, const double*, int64_t, int, double*) except +
+    double combine_basis(const double* const*, const double*, int, int64_t, int, double*) except +
+
+
 EXACT_COLUMNS = kExactColumns
 """Maximum number of columns that an exact step computes at once."""
 
@@ -204,6 +209,44 @@ cdef inline const float* _floats_of(array) except? NULL:
     if array is None:
         return NULL
     return <const float*>_address(array)
+
+
+cdef _addresses(basis, int64_t n, vector[const double*]& found):
+    """Collect the addresses of vectors, which the caller keeps alive."""
+    for each in basis:
+        found.push_back(<const double*>_address(_output(each, (n,))))
+
+
+def basis_products(basis, w, threads=None):
+    """Return the inner products of a vector with some others, all arrays of float64 and shape (n,).
+
+    Their order of summation depends on n alone.
+    """
+    cdef int64_t n = len(w)
+    cdef int count = len(basis), T = _threads(threads)
+    cdef vector[const double*] vectors
+    _addresses(basis, n, vectors)
+    found = np.empty(count)
+    cdef const double* x = <const double*>_address(_output(w, (n,)))
+    cdef double* out = <double*>_address(found)
+    with nogil:
+        multiply_basis(vectors.data(), count, x, n, T, out)
+    return found
+
+
+def add_basis(basis, factors, w, threads=None):
+    """Add factors times vectors to ``w``; return the sum of the squares of its entries."""
+    cdef int64_t n = len(w)
+    cdef int count = len(basis), T = _threads(threads)
+    cdef vector[const double*] vectors
+    _addresses(basis, n, vectors)
+    times = _input(factors, (count,), "factors")
+    cdef const double* by = _numbers_of(times)
+    cdef double* out = <double*>_address(_output(w, (n,)))
+    cdef double square
+    with nogil:
+        square = combine_basis(vectors.data(), by, count, n, T, out)
+    return square
 
 
 cdef class Edges:

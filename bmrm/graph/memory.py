@@ -48,8 +48,8 @@ WALK_VECTORS = 17
 HITS_EDGE = 48
 """What `hits` needs for a while: edges sorted by source, or compared components."""
 
-HITS_VECTORS = 86
-"""Two bases of 40 vectors, and those of a step."""
+HITS_VECTORS = 48
+"""A basis of 40 vectors, and those of a step."""
 
 EXCHANGE_EDGE = 24
 """An edge on its way to another rank: the numbers of its nodes, their order, and both again as received."""

@@ -142,8 +142,8 @@ struct WalkKernels {
   private:
     template <class Columns, class Exact>
     static WalkKernels with(decltype(rows) light, decltype(exact_rows) exact) {
-        return {Columns::mix, Columns::advance, Columns::inner_products, light,
-                exact,        Exact::move,      Exact::total, Exact::residual};
+        return {Columns::mix, Columns::advance, Columns::inner_products, light, exact,
+                Exact::move,  Exact::total,     Exact::residual};
     }
 
 #define BMRM_CHOOSE(set)                                                                      \

@@ -156,6 +156,9 @@ class Pair(Protocol):
     exponent: int
     """The backend's A is that of the graph times ``2**-exponent``."""
 
+    fewer_hubs: bool
+    """Whether vectors of hubs are much shorter than those of authorities."""
+
     @property
     def signal_mode(self) -> str:
         """See `Walk.signal_mode`."""
@@ -164,7 +167,7 @@ class Pair(Protocol):
         """See `Walk.agree`."""
 
     def start(self) -> Any:
-        """Return the vector of ones over sqrt(n)."""
+        """Return equal authorities with length 1."""
 
     def authorities(self, hubs: Any) -> Any:
         """Return A' h."""
@@ -173,7 +176,10 @@ class Pair(Protocol):
         """Return A a."""
 
     def orthogonalise(self, vector: Any, basis: Sequence[Any]) -> tuple[Any, float]:
-        """Make a vector orthogonal to an orthonormal basis; return it with length 1, and its old length."""
+        """Make a vector orthogonal to an orthonormal basis; return it with length 1, and the length before.
+
+        The vector may be overwritten.
+        """
 
     def combine(self, basis: Sequence[Any], factors: Vector) -> Any:
         """Return the sum of factors times vectors."""
@@ -181,5 +187,8 @@ class Pair(Protocol):
     def distance(self, vector: Any, factor: float, other: Any) -> float:
         """Return the length of ``vector - factor * other``."""
 
-    def to_host(self, vector: Any) -> NDArray[Any]:
-        """Return a vector in the order of the labels."""
+    def hub_scores(self, hubs: Any) -> NDArray[Any]:
+        """Return hubs in the order of the labels."""
+
+    def authority_scores(self, authorities: Any) -> NDArray[Any]:
+        """Return authorities in the order of the labels."""

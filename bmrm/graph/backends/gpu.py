@@ -56,8 +56,8 @@ MAX_IMAGES = 16
 """Slots that a loop uses at a time: images and points of the history of Anderson's method, the best image,
 the next one and its mixture."""
 
-MAX_BASIS_VECTORS = 2 * 40 + 4
-"""Vectors of both bases of HITS (`bmrm.graph.hubs_authorities.MAX_BASIS`), and a few in passing."""
+MAX_BASIS_VECTORS = 40 + 8
+"""Vectors of the basis of HITS (`bmrm.graph.hubs_authorities.MAX_BASIS`), and a few in passing."""
 
 
 class RowAdditions(NamedTuple):
@@ -262,6 +262,8 @@ class GpuWalk:
 class GpuPair:
     """A and A' of a graph on a GPU, one matrix with its transpose."""
 
+    fewer_hubs = False
+
     def __init__(self, graph: Graph, weighted: bool, device: int = 0) -> None:
         starts, sources, weights = graph.edges_by_target
         self._graph, self.n = graph, graph.n_nodes
@@ -303,5 +305,12 @@ class GpuPair:
     def distance(self, vector: _cuda.BasisVector, factor: float, other: _cuda.BasisVector) -> float:
         return self._basis.distance(vector, factor, other)
 
+    def hub_scores(self, hubs: _cuda.BasisVector) -> Vector:
+        return self.to_host(hubs)
+
+    def authority_scores(self, authorities: _cuda.BasisVector) -> Vector:
+        return self.to_host(authorities)
+
     def to_host(self, vector: _cuda.BasisVector) -> Vector:
+        """Return a vector in the order of the labels."""
         return np.ascontiguousarray(self._graph.in_given_order(self._basis.get(vector)))

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import Indices, Vector, dot, norm
+from bmrm.base.vectors import Indices, Vector, norm
 from bmrm.graph import _graph
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.graph import Graph
@@ -69,6 +69,9 @@ costs a tenth of the time of a run with one walk, and a third of one with 16."""
 
 LARGEST_RUN = 16
 """Entries of a run of which the maximum is looked at first for the largest scores."""
+
+FEWER_HUBS = 2
+"""Authorities per hub from which the process keeps hubs orthogonal, in shorter vectors."""
 
 ENOUGH_LEFT = 0.7
 """Share of the length of a vector that must be left after orthogonalisation, or it is done a second time
@@ -419,7 +422,11 @@ class HostWalk:
 
 
 class HostPair:
-    """A and A' of a graph in main memory; vectors are arrays in the order in memory."""
+    """A and A' of a graph in main memory; vectors are arrays in the order in memory.
+
+    If nodes are peeled off (`Graph.core`), those without out-links are left out of hubs, and those without
+    in-links out of authorities, where they would be 0.
+    """
 
     def __init__(self, graph: Graph, weighted: bool) -> None:
         starts, sources, weights = graph.edges_by_target
@@ -432,13 +439,29 @@ class HostPair:
             values = np.ldexp(weights, -self.exponent)
         else:
             self.exponent = 0
-        by_source = graph.edges_by_source(values)
-        self._by_target = _graph.Edges(starts, sources, values, graph.threads, n_sources=self.n)
-        self._by_source = _graph.Edges(*by_source, graph.threads, n_sources=self.n)
+        out_starts, targets, out_values = graph.edges_by_source(values)
+        own, core, threads = graph.own, graph.core, graph.threads
+        self._hubs = slice(0, own.stop - own.start if core is None else core.stop)
+        self._authorities = slice(0 if core is None else core.start, own.stop - own.start)
+        n_hubs, n_authorities = (
+            self.n if core is None else part.stop - part.start for part in (self._hubs, self._authorities)
+        )
+        self._by_target = _graph.Edges(
+            starts[self._authorities.start :], sources, values, threads, n_sources=n_hubs
+        )
+        self._by_source = _graph.Edges(
+            out_starts[: self._hubs.stop + 1],
+            targets if core is None else targets - np.int32(core.start),
+            out_values,
+            threads,
+            n_sources=n_authorities,
+        )
+        self.fewer_hubs = FEWER_HUBS * n_hubs <= n_authorities
 
     def start(self) -> Vector:
-        own = self._graph.own
-        return np.full(own.stop - own.start, 1.0 / np.sqrt(self.n))
+        part = self._authorities
+        nodes = self.n if self._graph.core is None else part.stop - part.start
+        return np.full(part.stop - part.start, 1.0 / math.sqrt(nodes))
 
     def authorities(self, hubs: Vector) -> Vector:
         return np.asarray(self._by_target.multiply(self._peers.whole(hubs)))
@@ -447,34 +470,44 @@ class HostPair:
         return np.asarray(self._by_source.multiply(self._peers.whole(authorities)))
 
     def orthogonalise(self, vector: Vector, basis: Sequence[Vector]) -> tuple[Vector, float]:
-        found, term = vector.copy(), np.empty_like(vector)
-        before = math.sqrt(self._dot(found, found))  # unit vectors times a matrix scaled to 1: no overflow
-        for _ in range(2):
-            for each in basis:
-                np.multiply(each, -self._dot(each, found), out=term)
-                found += term
-            length = math.sqrt(self._dot(found, found))
-            if length > ENOUGH_LEFT * before:  # else cancellation has let the basis in again
-                break
+        threads = self._graph.threads
+        # The last one first: it has most of the vector, and what is left then needs one round more.
+        rounds = [basis[-1:], basis, basis] if len(basis) > 1 else [basis, basis] if basis else []
+        sums = self._peers.total(_graph.basis_products([*basis[-1:], vector], vector, threads))
+        factors, before = sums[:-1], math.sqrt(sums[-1])
+        length = before  # unit vectors times a matrix scaled to 1: no overflow
+        for count, some in enumerate(rounds):
+            if count:
+                factors = self._peers.total(_graph.basis_products(some, vector, threads))
+            square = _graph.add_basis(some, -factors, vector, threads)
+            length = math.sqrt(total_of(self._peers, square))
+            if len(some) == len(basis) and length > ENOUGH_LEFT * before:
+                break  # else cancellation has let the basis in again
             before = length
         if length > 0:
-            found /= length
-        return found, length
-
-    def _dot(self, one: Vector, other: Vector) -> float:
-        return total_of(self._peers, dot(one, other))
+            vector /= length
+        return vector, length
 
     def combine(self, basis: Sequence[Vector], factors: Vector) -> Vector:
         found = np.zeros_like(basis[0])
-        for each, factor in zip(basis, factors, strict=True):
-            found += factor * each
+        _graph.add_basis(basis, factors, found, self._graph.threads)
         return found
 
     def distance(self, vector: Vector, factor: float, other: Vector) -> float:
         return norm(self._peers.joined(np.array([norm(vector - factor * other)])))
 
-    def to_host(self, vector: Vector) -> Vector:
-        return np.ascontiguousarray(self._graph.in_given_order(vector))
+    def hub_scores(self, hubs: Vector) -> Vector:
+        return self._in_given_order(hubs, self._hubs)
+
+    def authority_scores(self, authorities: Vector) -> Vector:
+        return self._in_given_order(authorities, self._authorities)
+
+    def _in_given_order(self, vector: Vector, part: slice) -> Vector:
+        """Return the scores of all nodes in the order of the labels."""
+        own = self._graph.own
+        found = np.zeros(own.stop - own.start)
+        found[part] = vector
+        return np.ascontiguousarray(self._graph.in_given_order(found))
 
     @property
     def signal_mode(self) -> str:
