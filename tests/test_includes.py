@@ -18,21 +18,21 @@ SUFFIXES = {".h", ".inl", ".cuh", ".cpp", ".cu", ".pyx", ".pxd", ".pxi"}
 
 # What the files of a folder may include besides their own folder: folders, or one file.
 MAY_INCLUDE = {
-    "src_common": "",
-    "src_cuda/api": "",
+    "{src_common,src_cuda/api}": "",
     "src_cuda/runtime": "src_cuda/api",
     "src_cuda/formats": "src_cuda/{runtime,api} src_common/host_device.h",
     "src_cuda/choice": "src_cuda/{formats,runtime,api} src_common/host_device.h",
     "src_cuda/matrix": "src_cuda/{choice,formats,runtime,api}",
-    "src_cuda/training": "src_cuda/{matrix,formats,runtime,api} src_common",
+    "src_cuda/distributed": "src_cuda/{formats,runtime,api}",
+    "src_cuda/training": "src_cuda/{matrix,distributed,formats,runtime,api} src_common",
     "src_cuda/joint": "src_cuda/{training,matrix,runtime,api} src_common",
-    "src_cuda/graph": "src_cuda/{matrix,runtime,api}",
+    "src_cuda/graph": "src_cuda/{matrix,distributed,runtime,api}",
+    "src_cuda/reductions": "src_cuda/{runtime,api} src_common",
     "src_cython/common": "src_common",
     "src_cython/{cpu,text}": "src_cython/common src_common",
     "{src_cython/svmlight,src_cython/edges,bmrm/io}": "src_cython/{text,common} src_common",
     "src_cython/{losses,joint}": "src_cython/common src_common",
-    "src_cython/graph": "src_cython/{cpu,common} src_common",
-    "{src_cython/dual,src_cython/qp,src_cython/reductions,bmrm/matrix}": "src_cython/{cpu,common} src_common",
+    "src_cython/{dual,graph,qp,reductions} bmrm/matrix": "src_cython/{cpu,common} src_common",
     "src_cython/cuda": "src_cuda/{api,choice} src_cython/common",
 }
 

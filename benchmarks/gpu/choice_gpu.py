@@ -109,7 +109,8 @@ class Peer:
         A = sp.csr_array((values, X.indices, X.indptr), X.shape)
         if op == "transposed":
             A = A.T.tocsr()
-        arrays = tuple(cp.asarray(part) for part in (A.indptr.astype(np.int32), A.indices, A.data))
+        parts = A.indptr.astype(np.int32), A.indices.astype(np.int32), A.data
+        arrays = tuple(cp.asarray(part) for part in parts)
         x, y = self.normal(A.shape[1], A.dtype.name, 1), cp.empty(A.shape[0], A.dtype)
         products = (
             self.peers.CsrProduct(self.cusparse, arrays, x, y, name) for name in self.peers.SPMV_ALGORITHMS

@@ -1,11 +1,14 @@
-"""Sum over the GPUs of several ranks: by NCCL from GPU to GPU, or by MPI through main memory."""
+"""Sums and vectors over the GPUs of several ranks: by NCCL from GPU to GPU, or by MPI through main memory."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
-from bmrm.base.vectors import Vector
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.group import Group
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.libraries import has_nccl
@@ -22,31 +25,32 @@ class Links:
     Parameters
     ----------
     group : Group
-    matrix : bmrm.matrix._cuda.Matrix
+    device : int
+        CUDA number of this rank's GPU.
 
     Attributes
     ----------
     alike : bool
         Whether all GPUs are of one kind, so that the same computation gives identical bits.
     nccl : bmrm.matrix._cuda.Nccl or None
-        None if gradients go through main memory.
+        None if vectors go through main memory.
     """
 
-    def __init__(self, group: Group, matrix: _cuda.Matrix) -> None:
-        self.group, self.matrix = group, matrix
+    def __init__(self, group: Group, device: int) -> None:
+        self.group, self.device = group, device
         cuda = import_cuda()
-        found = cuda.device_info(matrix.device)
+        found = cuda.device_info(device)
         everyones = group.everyones((found["name"], found["multiprocessors"]))
         self.alike = len(set(everyones)) == 1
-        places = group.everyones(cuda.device_uuid(matrix.device))
+        places = group.everyones(cuda.device_uuid(device))
         apart = len(set(places)) == group.size and group.area is not None
         self.nccl = self._joined(self.alike and apart)
         if group.rank == 0 and group.size > 1:
-            way = "gradients go from GPU to GPU by NCCL"
+            way = "vectors go from GPU to GPU by NCCL"
+            if self.nccl is None:
+                way = "vectors go through main memory by MPI"
             if not self.alike:
-                way = "the GPUs are of different kinds, so they compute only the products"
-            elif self.nccl is None:
-                way = "gradients go through main memory by MPI"
+                way += "; the GPUs are of different kinds"
             log.info("%d ranks: %s", group.size, way)
 
     def _joined(self, apart: bool) -> _cuda.Nccl | None:
@@ -56,22 +60,27 @@ class Links:
             return None
         name = group.comm.bcast(cuda.nccl_id() if group.rank == 0 else None)
         with group.guarded():
-            joined: _cuda.Nccl = cuda.Nccl(self.matrix.device, name, group.rank, group.size)
+            joined: _cuda.Nccl = cuda.Nccl(self.device, name, group.rank, group.size)
         return joined
 
-    def ranks(self) -> _cuda.Ranks:
-        """Return what a `Problem` needs to sum over the ranks."""
+    def ranks(self, dtype: DTypeLike) -> _cuda.Ranks:
+        """Return what sums over the ranks and exchanges vectors of a type need."""
         group = self.group
 
         def total(numbers: Vector) -> None:
             numbers[:] = group.total(numbers)
 
+        def gather(whole: NDArray[np.uint8], bounds: Indices) -> None:
+            own = whole[bounds[group.rank] : bounds[group.rank + 1]].copy()  # apart from where parts arrive
+            group.gathered(own, bounds, whole)
+
         made: _cuda.Ranks = import_cuda().Ranks(
             group.rank,
             group.size,
-            self.matrix.vector_dtype,
+            dtype,
             total,
             group.add_up,
+            gather,
             self.nccl,
         )
         return made

@@ -251,7 +251,7 @@ class Shard(Dataset):
             from bmrm.distributed.links import Links
 
             assert not isinstance(self.matrix, _cpu.Matrix)
-            self._links = Links(self.group, self.matrix)
+            self._links = Links(self.group, self.matrix.device)
         return self._links
 
     def exchange(self, each: int = 1, *, constant: bool = False) -> Exchange:

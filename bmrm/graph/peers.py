@@ -26,6 +26,12 @@ class Peers(Protocol):
     size: int
     """Number of processes."""
 
+    number: int
+    """Number of this process among those on its machine."""
+
+    everywhere: bool
+    """Whether every process has a node."""
+
     signal_mode: str
     """What a signal does during a run; see `bmrm.base.interrupts`."""
 
@@ -40,6 +46,12 @@ class Peers(Protocol):
 
     def whole(self, rows: Numbers) -> Numbers:
         """Return the rows of all nodes, given one per own node; valid until the next call."""
+
+    def on_gpus(self, device: int) -> Any:
+        """Return what GPUs need to exchange vectors, a `bmrm.matrix._cuda.GraphRanks`; None for one.
+
+        ``device`` is the CUDA number of this process's GPU.
+        """
 
     def agree(self, status: str | None) -> str | None:
         """Return why a run ends now, if any process has a reason."""
@@ -64,6 +76,8 @@ class Alone:
     """
 
     size = 1
+    number = 0
+    everywhere = True
     signal_mode = interrupts.AWAITED
 
     def total(self, part: Vector) -> Vector:
@@ -77,6 +91,9 @@ class Alone:
 
     def whole(self, rows: Numbers) -> Numbers:
         return rows
+
+    def on_gpus(self, device: int) -> Any:
+        return None
 
     def agree(self, status: str | None) -> str | None:
         return status

@@ -4,8 +4,13 @@
 //
 // A node has a *place*, its row in the matrix, and a *number*, by which the caller knows it.  Vectors of K
 // columns are stored by rows.  All sums are taken in a fixed order that depends on the sizes only.
+//
+// The nodes of a graph may be spread over ranks (bb_graph_ranks).  A rank then has the rows of its own nodes,
+// whose columns are the places of all nodes, and every vector, place and number that it gives or gets is of
+// its own nodes, counted from 0.  Sums are those over all ranks.  All ranks make the same calls.
 #pragma once
 #include "api/blackbox.h"
+#include "api/ranks.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,13 +26,27 @@ typedef struct bb_nodes bb_nodes;
 typedef struct bb_walk bb_walk;
 typedef struct bb_basis bb_basis;
 
+// Who has the other nodes of a graph.
+typedef struct {
+    const bb_ranks* calls;  // copied
+    bb_nccl* nccl;          // outlives what uses it; NULL: vectors go through main memory
+    const int64_t* bounds;  // rank r has the places bounds[r] to bounds[r + 1]
+} bb_graph_ranks;
+
+// P' on a device.  The matrices work on one stream and outlive what uses them.
+typedef struct {
+    bb_matrix* light;  // in float32; NULL: light steps convert their vectors and use `exact`
+    bb_matrix* rest;   // of several ranks: `light` has the columns of own nodes, and this one those of all
+                       // nodes, with no entries at own ones.  NULL: all are in `light`
+    bb_matrix* exact;  // in float64
+} bb_transitions;
+
 // Uploads what walks need to know of nodes.
-// light, exact: P' in float32 and in float64, which work on one stream and outlive the result; lengths:
-// nonzeros of each row; scale: factor of each entry of a point in what the node sends, 0 for a dangling node;
-// places: the place of each number, NULL if they are equal; out: is set to the nodes, which bb_nodes_destroy
-// frees.  The arrays are on the host.
-BB_API bb_status bb_nodes_create(bb_matrix* light, bb_matrix* exact, const uint32_t* lengths,
-                                 const double* scale, const uint32_t* places, bb_nodes** out);
+// lengths: nonzeros of each row; scale: factor of each entry of a point in what the node sends, 0 for a
+// dangling node; places: the place of each number, NULL if they are equal; ranks: NULL for one; out: is set
+// to the nodes, which bb_nodes_destroy frees.  The arrays are on the host.
+BB_API bb_status bb_nodes_create(const bb_transitions* matrices, const uint32_t* lengths, const double* scale,
+                                 const uint32_t* places, const bb_graph_ranks* ranks, bb_nodes** out);
 BB_API void bb_nodes_destroy(bb_nodes* nodes);
 
 // The terms of T(x) = d (P' x + m u) + (1 - d) v, and what is known of the sums of P' x.  The arrays are on
@@ -52,7 +71,8 @@ BB_API void bb_walk_destroy(bb_walk* walk);
 // Returns the maximum number of additions that a term of a sum over n nodes goes through.
 BB_API int64_t bb_walk_additions(int64_t n, int32_t columns);
 // Returns the bytes of a walk with at most `images` images and points in slots.
-BB_API int64_t bb_walk_bytes(int64_t n, int32_t columns, int32_t images);
+// n: own nodes; nodes: those of all ranks.
+BB_API int64_t bb_walk_bytes(int64_t n, int64_t nodes, int32_t columns, int32_t images);
 
 // Sets the image of a slot to the restart vectors or, for one walk, the image to 0 and the base to `start`.
 // start: n doubles on the host in the order of places, or NULL.
@@ -90,8 +110,11 @@ BB_API bb_status bb_walk_get(bb_walk* walk, int32_t slot, int32_t column, double
 // columns: one of `from` for each of this walk.
 BB_API bb_status bb_walk_take(bb_walk* walk, bb_walk* from, int32_t slot, const int32_t* columns);
 
-// Begins the Golub-Kahan process on a square float64 matrix, which must outlive the result.
-BB_API bb_status bb_basis_create(bb_matrix* matrix, bb_basis** out);
+// Begins the Golub-Kahan process on a float64 matrix, which must outlive the result.
+// by_source: of several ranks, the rows of A of own nodes, on the stream of `matrix`, which has those of A';
+// NULL: `matrix` has a transpose.  ranks: NULL for one.
+BB_API bb_status bb_basis_create(bb_matrix* matrix, bb_matrix* by_source, const bb_graph_ranks* ranks,
+                                 bb_basis** out);
 BB_API void bb_basis_destroy(bb_basis* basis);
 // Takes and gives back vectors of n doubles on the device, whose values are undefined.
 BB_API bb_status bb_basis_lend(bb_basis* basis, double** vector);

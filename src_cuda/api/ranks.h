@@ -1,6 +1,6 @@
-// The C interface of what the solve of one rank needs from the others, if the rows are spread over several
-// devices: sums of a few numbers, which the caller computes, and NCCL for gradients, which is loaded on
-// demand.  Failures as in blackbox.h.
+// The C interface of what one rank needs from the others, if the rows of a problem or the nodes of a graph
+// are spread over several devices: sums of a few numbers, which the caller computes, and NCCL for vectors,
+// which is loaded on demand.  Failures as in blackbox.h.
 #pragma once
 #include "api/blackbox.h"
 
@@ -15,6 +15,8 @@ typedef struct {
     int32_t (*total)(void* context, double* numbers, int64_t count);
     // The same for numbers of the matrix's type on the host; called if there is no NCCL.
     int32_t (*add_up)(void* context, void* numbers, int64_t count);
+    // Completes an array on the host, of which rank r has the bytes bounds[r] to bounds[r + 1]; likewise.
+    int32_t (*gather)(void* context, void* whole, const int64_t* bounds);
 } bb_ranks;
 
 typedef struct bb_nccl bb_nccl;  // a communicator of NCCL, one device per rank

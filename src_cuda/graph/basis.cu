@@ -8,6 +8,7 @@
 
 #include "api/graph.h"
 #include "graph/kernels/basis.cuh"
+#include "graph/peers.h"
 #include "matrix/handle.h"
 #include "runtime/chain.cuh"
 
@@ -46,13 +47,17 @@ void with_count(int count, F&& f) {
 }  // namespace
 
 struct bb_basis {
-    explicit bb_basis(bb_matrix* matrix)
+    bb_basis(bb_matrix* matrix, bb_matrix* by_source, const bb_graph_ranks* ranks)
         : matrix(matrix),
+          by_source(by_source),
           memory(matrix->memory),
           n(matrix->rows()),
+          peers(memory, ranks, n),
           blocks_(pass_blocks(n, 1)),
           partial_(memory, int64_t(kVectorsAtOnce + 1) * blocks_),
           factors_(memory, BB_BASIS_VECTORS) {
+        peers.follow(memory);
+        if (by_source) peers.follow(by_source->memory);
         for (Mailbox* box : {&before_, &after_}) box->reserve(kVectorsAtOnce + 1, stream());
     }
 
@@ -72,14 +77,29 @@ struct bb_basis {
         launch(fill_vector, vector, value, n);
     }
 
+    void apply(bb_operator op, const double* from, double* to) {
+        if (!peers.alone()) {
+            reserve(memory, whole_, peers.nodes());
+            BB_CHECK(cudaMemcpyAsync(whole_.data() + peers.first(), from, size_t(n) * sizeof(double),
+                                     cudaMemcpyDefault, stream()));
+            peers.share({whole_.data(), int64_t(sizeof(double))});
+            peers.await();
+            from = whole_.data();
+        }
+        if (op == BB_TRANSPOSED && by_source)
+            by_source->apply(BB_NORMAL, from, to, 1);
+        else
+            matrix->apply(op, from, to, 1);
+    }
+
     double orthogonalise(const double* from, const double* const* vectors, int count, double* to) {
         double left = 0;
         for (int turn = 0; turn < 2; turn++) {
             const double* source = turn ? to : from;
             if (count) project_on(source, vectors, count);
             add_all(source, vectors, count, -1.0, to);
-            left = std::sqrt(after_.wait(stream())[0]);
-            if (!count || left > kEnoughLeft * std::sqrt(before_.wait(stream())[0])) break;
+            left = std::sqrt(after_.wait(peers.letters())[0]);
+            if (!count || left > kEnoughLeft * std::sqrt(before_.wait(peers.letters())[0])) break;
         }
         if (left > 0) {
             const NextLaunch launch(blocks_for(n), 256, 0, stream(), false);
@@ -97,25 +117,28 @@ struct bb_basis {
     double distance(const double* vector, double factor, const double* other) {
         pass()(measure_distance, vector, factor, other, n, partial_.data());
         finish(1, nullptr, 0, &after_);
-        return std::sqrt(after_.wait(stream())[0]);
+        return std::sqrt(after_.wait(peers.letters())[0]);
     }
 
     // Waits for all that was queued: letters may still be on their way.
-    void settle() noexcept { cudaStreamSynchronize(stream()); }
+    void settle() noexcept {
+        cudaStreamSynchronize(peers.letters());
+        cudaStreamSynchronize(stream());
+    }
 
-    bb_matrix* const matrix;
+    bb_matrix *const matrix, *const by_source;
     Memory& memory;
     const int64_t n;
+    Peers peers;
 
   private:
     cudaStream_t stream() const { return memory.stream; }
     NextLaunch pass() const { return NextLaunch(unsigned(blocks_), kPassThreads, 0, stream(), false); }
 
-    // Adds up the sums of the last pass; as for add_blocks.
+    // Adds up the sums of the last pass; as for Peers::finish.
     void finish(int count, double* keep, int keeps, Mailbox* box) {
-        const NextLaunch launch(1u, kFinishThreads, 0, stream(), false);
-        launch(add_blocks, partial_.data(), blocks_, count, keep, keeps, Numbers{},
-               box ? box->next() : Letter{});
+        peers.finish(partial_.data(), blocks_, count, keep, keeps, Numbers{}, box ? box->next() : Letter{});
+        if (keep) peers.await();
     }
 
     // Sets the factors to the products with all vectors, and sends the square of `vector`.
@@ -147,7 +170,7 @@ struct bb_basis {
     }
 
     const int blocks_;
-    Array<double> partial_, factors_;
+    Array<double> partial_, factors_, whole_;
     Mailbox before_, after_;
     std::vector<Array<double>> owned_;
     std::vector<double*> idle_;
@@ -164,11 +187,17 @@ bb_status on(bb_basis* basis, Body&& body) noexcept {
 
 extern "C" {
 
-bb_status bb_basis_create(bb_matrix* matrix, bb_basis** out) {
+bb_status bb_basis_create(bb_matrix* matrix, bb_matrix* by_source, const bb_graph_ranks* ranks,
+                          bb_basis** out) {
     return on_matrix(matrix, [&] {
-        expect(matrix->finished && matrix->rows() == matrix->cols() && matrix->type == BB_FLOAT64,
-               "matrix: expected a square one of float64");
-        *out = new bb_basis(matrix);
+        for (const bb_matrix* each : {matrix, by_source})
+            expect(!each || (each->finished && each->rows() == matrix->rows() &&
+                             each->cols() == matrix->cols() && each->type == BB_FLOAT64),
+                   "matrix: expected one of float64, or two with the same numbers of rows and columns");
+        expect(by_source || matrix->rows() == matrix->cols(), "matrix: expected a square one");
+        expect(!by_source || by_source->memory.stream == matrix->memory.stream,
+               "matrix: expected two on the same stream");
+        *out = new bb_basis(matrix, by_source, ranks);
     });
 }
 
@@ -193,7 +222,7 @@ bb_status bb_basis_fill(bb_basis* basis, double* vector, double value) {
 }
 
 bb_status bb_basis_apply(bb_basis* basis, bb_operator op, const double* from, double* to) {
-    return on(basis, [&](bb_basis& b) { b.matrix->apply(op, from, to, 1); });
+    return on(basis, [&](bb_basis& b) { b.apply(op, from, to); });
 }
 
 bb_status bb_basis_orthogonalise(bb_basis* basis, const double* from, const double* const* vectors,

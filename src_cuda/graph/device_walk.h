@@ -7,6 +7,9 @@
 // its image becomes that of the slot; otherwise it is forgotten, and all that is lost is its time.  So the
 // device does not wait for the host while steps are plain.
 //
+// If the nodes are spread over ranks, the messages and the sums of a step go to the others as soon as it has
+// them, while the product of the next one begins with the entries at own nodes (peers.h).
+//
 // A CUDA graph would save nothing here: the host queues a step in less time than the device takes for one.
 #pragma once
 #include <memory>
@@ -54,10 +57,17 @@ struct bb_walk {
     bmrm::NextLaunch pass() const;
     bmrm::NextLaunch launch_for(int64_t count) const;
     void upload_entries(const bb_walk_terms& given);
-    // Adds up the sums of the last pass; kinds of sums, per column; otherwise as for add_blocks.
-    void finish(int count, double* keep, int keeps, bmrm::Mailbox* box, const double* more = nullptr,
-                int mores = 0);
+    // Adds up the sums of the last pass; kinds of sums, per column; otherwise as for Peers::finish.
+    void finish(int count, double* keep, int keeps, bmrm::Mailbox* box, const bmrm::Shared& vector = {},
+                const double* more = nullptr, int mores = 0);
+    // The messages of all nodes, and those of own ones, which a pass writes.
+    bmrm::Shared shared_messages() const;
+    float* own_messages() const;
     void send(const bb_light_step& step);
+    // Queues the product of the messages of all nodes.
+    void multiply();
+    // Queues that of messages in float64.
+    void multiply_exactly();
     void queue(const bb_light_step& step, Vector& to, bmrm::Mailbox& box);
     void forget_ahead();
 
@@ -70,7 +80,8 @@ struct bb_walk {
     bmrm::Array<double> base_;
     Vector correction_;  // the residual of the base, once it is known
     std::vector<Vector> slots_;
-    bmrm::Array<float> messages_, product_;
+    bmrm::Array<float> messages_, product_, rest_product_;
+    bmrm::Array<double> exact_messages_, exact_product_;
     bmrm::Array<double> partial_, lost_, point_;  // lost_: of the point of the next light step, per column
     int32_t sent_ = kNoSlot;                      // slot of the image whose messages and sums are there
     Ahead ahead_;

@@ -1,10 +1,11 @@
-// What walks on a graph share: the matrix P' in two types, and what is known of each node.
+// What walks on a graph share: the matrix P' in two types, what is known of each node, and the other ranks.
 #pragma once
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "api/graph.h"
+#include "graph/peers.h"
 #include "matrix/handle.h"
 #include "runtime/mailbox.h"
 
@@ -18,15 +19,19 @@ struct WalkMail {
 }  // namespace bmrm
 
 struct bb_nodes {
-    bb_nodes(bb_matrix* light, bb_matrix* exact, const uint32_t* from_lengths, const double* from_scale,
-             const uint32_t* from_places);
+    bb_nodes(const bb_transitions& matrices, const uint32_t* from_lengths, const double* from_scale,
+             const uint32_t* from_places, const bb_graph_ranks* ranks);
+
+    // The matrix whose lock, memory and stream walks use.
+    bb_matrix* main() const { return light ? light : exact; }
 
     // Pinned memory is slow to allocate: walks take what others have given back, when nothing is on its way.
     std::unique_ptr<bmrm::WalkMail> take_mail();
     void give_mail(std::unique_ptr<bmrm::WalkMail> mail) { idle_mail_.push_back(std::move(mail)); }
 
-    bb_matrix *light, *exact;
+    bb_matrix *const light, *const rest, *const exact;
     const int64_t n;
+    bmrm::Peers peers;
     bmrm::Array<uint32_t> lengths;
     bmrm::Array<double> scale;
     bmrm::Array<float> light_scale;

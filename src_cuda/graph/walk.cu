@@ -60,17 +60,21 @@ void expect(bool holds, const char* text) {
 
 }  // namespace
 
-bb_nodes::bb_nodes(bb_matrix* light, bb_matrix* exact, const uint32_t* from_lengths, const double* from_scale,
-                   const uint32_t* from_places)
-    : light(light),
-      exact(exact),
-      n(light->rows()),
-      lengths(uploaded<uint32_t>(light->memory, from_lengths, n)),
-      scale(uploaded<double>(light->memory, from_scale, n)) {
+bb_nodes::bb_nodes(const bb_transitions& matrices, const uint32_t* from_lengths, const double* from_scale,
+                   const uint32_t* from_places, const bb_graph_ranks* ranks)
+    : light(matrices.light),
+      rest(matrices.rest),
+      exact(matrices.exact),
+      n(exact->rows()),
+      peers(main()->memory, ranks, n),
+      lengths(uploaded<uint32_t>(main()->memory, from_lengths, n)),
+      scale(uploaded<double>(main()->memory, from_scale, n)) {
     const std::vector<float> rounded(from_scale, from_scale + n);
-    light_scale = on_device(light->memory, rounded);
-    if (from_places) places = uploaded<uint32_t>(light->memory, from_places, n);
-    BB_CHECK(cudaStreamSynchronize(light->memory.stream));
+    light_scale = on_device(main()->memory, rounded);
+    if (from_places) places = uploaded<uint32_t>(main()->memory, from_places, n);
+    for (bb_matrix* matrix : {light, rest, exact})
+        if (matrix && (matrix != light || !rest)) peers.follow(matrix->memory);
+    BB_CHECK(cudaStreamSynchronize(main()->memory.stream));
 }
 
 std::unique_ptr<WalkMail> bb_nodes::take_mail() {
@@ -81,12 +85,12 @@ std::unique_ptr<WalkMail> bb_nodes::take_mail() {
     }
     auto made = std::make_unique<WalkMail>();
     for (Mailbox* box : {&made->steps[0], &made->steps[1], &made->answers})
-        box->reserve(BB_WALK_COLUMNS * BB_WALK_IMAGES * (BB_WALK_IMAGES + 1) / 2, light->memory.stream);
+        box->reserve(BB_WALK_COLUMNS * BB_WALK_IMAGES * (BB_WALK_IMAGES + 1) / 2, main()->memory.stream);
     return made;
 }
 
 bb_walk::bb_walk(bb_nodes* nodes, int32_t columns, const bb_walk_terms& given)
-    : nodes(nodes), memory(nodes->light->memory), n_(nodes->n), columns_(columns) {
+    : nodes(nodes), memory(nodes->main()->memory), n_(nodes->n), columns_(columns) {
     terms_.damping = given.damping;
     terms_.v0 = given.v0;
     if (given.v) v_ = uploaded<double>(memory, given.v, n_);
@@ -99,8 +103,9 @@ bb_walk::bb_walk(bb_nodes* nodes, int32_t columns, const bb_walk_terms& given)
     terms_.per_entry = given.per_entry;
     base_ = Array<double>(memory, size());
     base_.fill_bytes(0);
-    messages_ = Array<float>(memory, size());
+    messages_ = Array<float>(memory, nodes->peers.nodes() * columns);
     product_ = Array<float>(memory, size());
+    if (nodes->rest) rest_product_ = Array<float>(memory, size());
     lost_ = Array<double>(memory, columns);
     point_ = Array<double>(memory, 2 * columns);
     mail_ = nodes->take_mail();
@@ -108,7 +113,8 @@ bb_walk::bb_walk(bb_nodes* nodes, int32_t columns, const bb_walk_terms& given)
 }
 
 bb_walk::~bb_walk() {
-    cudaStreamSynchronize(stream());  // letters may still be on their way
+    cudaStreamSynchronize(nodes->peers.letters());  // letters may still be on their way
+    cudaStreamSynchronize(stream());
     if (mail_) nodes->give_mail(std::move(mail_));
 }
 
@@ -160,11 +166,15 @@ NextLaunch bb_walk::launch_for(int64_t count) const {
     return NextLaunch(blocks_for(count), 256, 0, stream(), false);
 }
 
-void bb_walk::finish(int count, double* keep, int keeps, Mailbox* box, const double* more, int mores) {
-    const NextLaunch launch(1u, kFinishThreads, 0, stream(), false);
-    launch(add_blocks, partial_.data(), blocks(), count * columns_, keep, keeps * columns_,
-           Numbers{more, mores * columns_}, box ? box->next() : Letter{});
+void bb_walk::finish(int count, double* keep, int keeps, Mailbox* box, const Shared& vector,
+                     const double* more, int mores) {
+    nodes->peers.finish(partial_.data(), blocks(), count * columns_, keep, keeps * columns_,
+                        Numbers{more, mores * columns_}, box ? box->next() : Letter{}, vector);
 }
+
+Shared bb_walk::shared_messages() const { return {messages_.data(), columns_ * int64_t(sizeof(float))}; }
+
+float* bb_walk::own_messages() const { return messages_.data() + nodes->peers.first() * columns_; }
 
 void bb_walk::forget_ahead() {
     if (ahead_.from != kNoSlot) sent_ = kNoSlot;
@@ -192,9 +202,10 @@ void bb_walk::send(const bb_light_step& step) {
         if (step.factors && j < step.count)
             std::copy_n(step.factors + j * columns_, columns_, mixture.factor[j]);  // rounded to float32
     }
+    nodes->peers.await();  // other messages may still be on their way from and to the same place
     double* sums = partial(1);
     const float* scale = nodes->light_scale.data();
-    float* const messages = messages_.data();
+    float* const messages = own_messages();
     with_width(columns_, [&](auto width) {
         constexpr int WIDTH = decltype(width)::value;
         if (!step.factors)
@@ -205,21 +216,46 @@ void bb_walk::send(const bb_light_step& step) {
                    sums);
         });
     });
-    finish(1, lost_.data(), 1, nullptr);
+    finish(1, lost_.data(), 1, nullptr, shared_messages());
+}
+
+void bb_walk::multiply() {
+    if (nodes->rest) {
+        nodes->light->apply(BB_NORMAL, own_messages(), product_.data(), columns_);
+        nodes->peers.await();
+        nodes->rest->apply(BB_NORMAL, messages_.data(), rest_product_.data(), columns_);
+        return;
+    }
+    nodes->peers.await();
+    if (nodes->light) {
+        nodes->light->apply(BB_NORMAL, messages_.data(), product_.data(), columns_);
+        return;
+    }
+    reserve(memory, exact_messages_, messages_.size());
+    launch_for(messages_.size())(convert_vector<float, double>, messages_.data(), messages_.size(),
+                                 exact_messages_.data());
+    multiply_exactly();
+    launch_for(size())(convert_vector<double, float>, exact_product_.data(), size(), product_.data());
+}
+
+void bb_walk::multiply_exactly() {
+    reserve(memory, exact_product_, size());
+    nodes->exact->apply(BB_NORMAL, exact_messages_.data(), exact_product_.data(), columns_);
 }
 
 void bb_walk::queue(const bb_light_step& step, Vector& to, Mailbox& box) {
     if (step.factors || sent_ != step.slots[0]) send(step);
     const float* x = at(step.factors ? step.mixed : step.slots[0]);
-    nodes->light->apply(BB_NORMAL, messages_.data(), product_.data(), columns_);
+    multiply();
     float* const image = own(to);
     double* sums = partial(2);
     with_width(columns_, [&](auto width) {
-        pass()(advance<decltype(width)::value>, terms_, lost_.data(),
-               correction_ ? correction_->data() : nullptr, product_.data(), x, nodes->light_scale.data(), n_,
-               columns_, image, messages_.data(), sums);
+        constexpr int WIDTH = decltype(width)::value;
+        pass()(nodes->rest ? advance<WIDTH, 2> : advance<WIDTH, 1>, terms_, lost_.data(),
+               correction_ ? correction_->data() : nullptr, product_.data(), rest_product_.data(), x,
+               nodes->light_scale.data(), n_, columns_, image, own_messages(), sums);
     });
-    finish(2, lost_.data(), 1, &box);
+    finish(2, lost_.data(), 1, &box, shared_messages());
 }
 
 void bb_walk::light(const bb_light_step& step, double* norms) {
@@ -241,13 +277,13 @@ void bb_walk::light(const bb_light_step& step, double* norms) {
     }
     sent_ = step.into;
     Mailbox& box = mail_->steps[turn_];
-    if (step.ahead) {
+    if (step.ahead && nodes->peers.can_run_ahead()) {
         const bb_light_step next = {&step.into, 1, nullptr, kNoSlot, kNoSlot, 0};
         turn_ = 1 - turn_;
         queue(next, ahead_.image, mail_->steps[turn_]);
         ahead_.from = step.into;
     }
-    std::copy_n(box.wait(stream()), columns_, norms);
+    std::copy_n(box.wait(nodes->peers.letters()), columns_, norms);
 }
 
 void bb_walk::exact(int32_t number, int32_t into, double* sums) {
@@ -258,24 +294,31 @@ void bb_walk::exact(int32_t number, int32_t into, double* sums) {
     ahead_.image.reset();
     correction_.reset();
     sent_ = kNoSlot;
-    Array<double> messages(memory, size()), product(memory, size());
+    reserve(memory, exact_messages_, nodes->peers.nodes() * columns_);
+    double* const messages = exact_messages_.data() + nodes->peers.first() * columns_;
     const Vector residual = std::make_shared<Array<float>>(memory, size());
     double* all = partial(3);
     with_width(columns_, [&](auto width) {
         constexpr int WIDTH = decltype(width)::value;
         pass()(sum_point<WIDTH>, e->data(), base_.data(), n_, columns_, all);
         finish(1, point_.data(), 1, nullptr);
+        nodes->peers.await();
         pass()(move_base<WIDTH>, e->data(), point_.data(), nodes->scale.data(), n_, columns_, base_.data(),
-               messages.data(), all);
-        finish(2, point_.data(), 2, nullptr);
-        nodes->exact->apply(BB_NORMAL, messages.data(), product.data(), columns_);
-        pass()(find_residual<WIDTH>, terms_, point_.data(), product.data(), base_.data(), n_, columns_,
+               messages, all);
+        finish(2, point_.data(), 2, nullptr, {exact_messages_.data(), columns_ * int64_t(sizeof(double))});
+        nodes->peers.await();
+        multiply_exactly();
+        pass()(find_residual<WIDTH>, terms_, point_.data(), exact_product_.data(), base_.data(), n_, columns_,
                residual->data(), all);
     });
-    finish(3, nullptr, 0, &mail_->answers, point_.data(), 2);
+    finish(3, nullptr, 0, &mail_->answers, {}, point_.data(), 2);
+    if (nodes->light) {  // else light steps use them too
+        exact_messages_.reset();
+        exact_product_.reset();
+    }
     correction_ = residual;
     slot(into) = residual;
-    std::copy_n(mail_->answers.wait(stream()), 5 * columns_, sums);
+    std::copy_n(mail_->answers.wait(nodes->peers.letters()), 5 * columns_, sums);
 }
 
 void bb_walk::products(const int32_t* images, const int32_t* points, int32_t count, double* out) {
@@ -294,7 +337,7 @@ void bb_walk::products(const int32_t* images, const int32_t* points, int32_t cou
         });
     });
     finish(count * (count + 1) / 2, nullptr, 0, &mail_->answers);
-    const double* found = mail_->answers.wait(stream());
+    const double* found = mail_->answers.wait(nodes->peers.letters());
     for (int i = 0; i < count; i++)
         for (int j = 0; j < count; j++) {
             const int high = std::max(i, j), pair = high * (high + 1) / 2 + std::min(i, j);
@@ -372,33 +415,40 @@ namespace {
 
 template <class Body>
 bb_status on(bb_walk* walk, Body&& body) noexcept {
-    return on_matrix(walk ? walk->nodes->light : nullptr, [&] { body(*walk); });
+    return on_matrix(walk ? walk->nodes->main() : nullptr, [&] { body(*walk); });
 }
 
 }  // namespace
 
 extern "C" {
 
-bb_status bb_nodes_create(bb_matrix* light, bb_matrix* exact, const uint32_t* lengths, const double* scale,
-                          const uint32_t* places, bb_nodes** out) {
-    return on_matrix(light, [&] {
-        for (const bb_matrix* matrix : {light, exact})
-            expect(matrix->finished && matrix->rows() == light->rows() && matrix->cols() == light->rows(),
-                   "matrix: expected two square ones of the same size");
-        expect(light->type == BB_FLOAT32 && exact->type == BB_FLOAT64,
-               "matrix: expected one of float32 and one of float64");
-        expect(light->device.id == exact->device.id && light->memory.stream == exact->memory.stream,
-               "matrix: expected two on the same device and stream");
-        *out = new bb_nodes(light, exact, lengths, scale, places);
+bb_status bb_nodes_create(const bb_transitions* matrices, const uint32_t* lengths, const double* scale,
+                          const uint32_t* places, const bb_graph_ranks* ranks, bb_nodes** out) {
+    bb_matrix *const light = matrices->light, *const rest = matrices->rest, *const exact = matrices->exact;
+    const int64_t nodes = ranks ? ranks->bounds[ranks->calls->size] : exact ? exact->rows() : 0;
+    return on_matrix(light ? light : exact, [&] {
+        expect(exact && exact->type == BB_FLOAT64 && (light || !rest),
+               "matrix: expected one of float64, and others only with one of float32 for own nodes");
+        for (const bb_matrix* matrix : {light, rest, exact}) {
+            if (!matrix) continue;
+            expect(matrix->finished && matrix->rows() == exact->rows(),
+                   "matrix: expected some with the same number of rows");
+            expect(matrix == exact || matrix->type == BB_FLOAT32, "matrix: expected float32");
+            expect(matrix->device.id == exact->device.id && matrix->memory.stream == exact->memory.stream,
+                   "matrix: expected some on the same device and stream");
+            expect(matrix->cols() == (matrix == light && rest ? exact->rows() : nodes),
+                   "matrix: expected a column for each node");
+        }
+        *out = new bb_nodes(*matrices, lengths, scale, places, ranks);
     });
 }
 
 void bb_nodes_destroy(bb_nodes* nodes) {
-    if (nodes) on_matrix(nodes->light, [&] { delete nodes; });
+    if (nodes) on_matrix(nodes->main(), [&] { delete nodes; });
 }
 
 bb_status bb_walk_create(bb_nodes* nodes, int32_t columns, const bb_walk_terms* terms, bb_walk** out) {
-    return on_matrix(nodes ? nodes->light : nullptr, [&] {
+    return on_matrix(nodes ? nodes->main() : nullptr, [&] {
         expect(columns >= 1 && columns <= BB_WALK_COLUMNS, "columns: expected 1 to 32");
         expect(!terms->entries || !terms->v, "restarts: expected entries or a vector");
         *out = new bb_walk(nodes, columns, *terms);
@@ -412,11 +462,12 @@ void bb_walk_destroy(bb_walk* walk) {
 
 int64_t bb_walk_additions(int64_t n, int32_t columns) { return pass_additions(n, columns); }
 
-int64_t bb_walk_bytes(int64_t n, int32_t columns, int32_t images) {
-    // What is in slots, the image of the step ahead, the residual of the base, messages and product in
-    // float32; the base, and messages and product of an exact step in float64; v and u; the sums of blocks.
-    const int64_t light = int64_t(images) + 4, exact = 3;
-    return n * columns * (4 * light + 8 * exact) + 2 * 8 * n +
+int64_t bb_walk_bytes(int64_t n, int64_t nodes, int32_t columns, int32_t images) {
+    // Of own nodes: what is in slots, the image of the step ahead, the residual of the base, and the product
+    // in float32, in two parts if there are other nodes; the base, and the product of an exact step, in
+    // float64; v and u.  Of all nodes: messages in both types.  And the sums of blocks.
+    const int64_t light = int64_t(images) + 3 + (nodes > n), exact = 2;
+    return n * columns * (4 * light + 8 * exact) + nodes * columns * (4 + 8) + 2 * 8 * n +
            int64_t(BB_WALK_IMAGES) * (BB_WALK_IMAGES + 1) / 2 * columns * pass_blocks(n, columns) * 8;
 }
 

@@ -1,15 +1,9 @@
-// A call on a handle: the lock, the device, the check for a fork, and the conversion of exceptions to
-// statuses.
+// A call on a matrix; as for other handles.
 #pragma once
 #include "matrix/matrix.h"
+#include "runtime/handle.h"
 
 namespace bmrm {
-
-[[noreturn]] inline void forked() {
-    throw Failure(
-        BB_FORKED,
-        "the process was forked after its first use of the device; start workers by spawn, or before");
-}
 
 template <class Body>
 bb_status on_matrix(bb_matrix* matrix, Body&& body) noexcept {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "api/training.h"
+#include "distributed/collective.h"
 #include "matrix/handle.h"
 #include "runtime/event.h"
 #include "runtime/graph.h"
-#include "training/collective.h"
 #include "training/kernels/ascent.cuh"
 #include "training/kernels/cuts.cuh"
 #include "training/kernels/newton.cuh"

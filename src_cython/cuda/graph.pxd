@@ -1,6 +1,7 @@
 """The C interface of graphs on a device; ``src_cuda/api/graph.h`` documents it."""
 
 from cuda.blackbox cimport bb_matrix, bb_operator, bb_status
+from cuda.ranks cimport bb_nccl, bb_ranks
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 
@@ -38,13 +39,23 @@ cdef extern from "api/graph.h" nogil:
         int32_t into
         int32_t ahead
 
-    bb_status bb_nodes_create(bb_matrix *light, bb_matrix *exact, const uint32_t *lengths, const double *scale,
-                              const uint32_t *places, bb_nodes **out)
+    ctypedef struct bb_graph_ranks:
+        const bb_ranks *calls
+        bb_nccl *nccl
+        const int64_t *bounds
+
+    ctypedef struct bb_transitions:
+        bb_matrix *light
+        bb_matrix *rest
+        bb_matrix *exact
+
+    bb_status bb_nodes_create(const bb_transitions *matrices, const uint32_t *lengths, const double *scale,
+                              const uint32_t *places, const bb_graph_ranks *ranks, bb_nodes **out)
     void bb_nodes_destroy(bb_nodes *nodes)
     bb_status bb_walk_create(bb_nodes *nodes, int32_t columns, const bb_walk_terms *terms, bb_walk **out)
     void bb_walk_destroy(bb_walk *walk)
     int64_t bb_walk_additions(int64_t n, int32_t columns)
-    int64_t bb_walk_bytes(int64_t n, int32_t columns, int32_t images)
+    int64_t bb_walk_bytes(int64_t n, int64_t nodes, int32_t columns, int32_t images)
     bb_status bb_walk_place(bb_walk *walk, int32_t slot, const double *start)
     bb_status bb_walk_light(bb_walk *walk, const bb_light_step *step, double *norms)
     bb_status bb_walk_exact(bb_walk *walk, int32_t slot, int32_t into, double *sums)
@@ -55,7 +66,8 @@ cdef extern from "api/graph.h" nogil:
     bb_status bb_walk_get(bb_walk *walk, int32_t slot, int32_t column, double *values)
     bb_status bb_walk_take(bb_walk *walk, bb_walk *source, int32_t slot, const int32_t *columns)
 
-    bb_status bb_basis_create(bb_matrix *matrix, bb_basis **out)
+    bb_status bb_basis_create(bb_matrix *matrix, bb_matrix *by_source, const bb_graph_ranks *ranks,
+                              bb_basis **out)
     void bb_basis_destroy(bb_basis *basis)
     bb_status bb_basis_lend(bb_basis *basis, double **vector)
     void bb_basis_give(bb_basis *basis, double *vector)

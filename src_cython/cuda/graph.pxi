@@ -6,9 +6,41 @@ def count_walk_additions(int64_t n, int32_t columns):
     return bb_walk_additions(n, columns)
 
 
-def predict_walk_bytes(int64_t n, int32_t columns, int32_t images):
-    """Return the bytes of a walk with at most ``images`` images and points in slots."""
-    return bb_walk_bytes(n, columns, images)
+def predict_walk_bytes(int64_t n, int32_t columns, int32_t images, nodes=None):
+    """Return the bytes of a walk with at most ``images`` images and points in slots.
+
+    If nodes are spread over ranks, ``n`` are those of this one, and ``nodes`` all.
+    """
+    return bb_walk_bytes(n, n if nodes is None else nodes, columns, images)
+
+
+cdef class GraphRanks:
+    """Who has the other nodes of a graph.
+
+    Parameters
+    ----------
+    ranks : Ranks
+    bounds : ndarray of int64, shape (size + 1,)
+        Rank r has the places ``bounds[r]`` to ``bounds[r + 1]``.
+    """
+
+    cdef readonly Ranks ranks
+    cdef object bounds
+    cdef bb_graph_ranks calls
+
+    def __cinit__(self, Ranks ranks, bounds):
+        self.ranks, self.bounds = ranks, np.require(bounds, np.int64, ("C", "A"))
+        if self.bounds.shape != (ranks.calls.size + 1,):
+            raise ParameterError(f"bounds: found shape {self.bounds.shape}, expected {(ranks.calls.size + 1,)}")
+        self.calls.calls = &ranks.calls
+        if ranks.nccl is not None:
+            self.calls.nccl = ranks.nccl.handle
+        self.calls.bounds = <const int64_t*>_address(self.bounds)
+
+
+cdef int _check_shared(GraphRanks shared, bb_status status) except -1:
+    """As `check`, with the exception of an exchange between the ranks if there was one."""
+    return check(status) if shared is None else shared.ranks.settle(status)
 
 
 cdef class Nodes:
@@ -16,8 +48,12 @@ cdef class Nodes:
 
     Parameters
     ----------
-    light, exact : Matrix
-        P' of the graph in float32 and in float64; from now on both work on the stream of ``light``.
+    light, rest : Matrix or None
+        P' of the graph in float32. Without ``light``, light steps convert their vectors and use ``exact``. With
+        ``rest``, the columns of ``light`` are the nodes of this rank, and those of ``rest`` all, with no entries at
+        its own.
+    exact : Matrix
+        P' in float64; from now on all work on the same stream.
     lengths : ndarray of int, shape (n,)
         Entries of each row.
     scale : ndarray of float64, shape (n,)
@@ -26,18 +62,31 @@ cdef class Nodes:
         Row of each node; None if they are in the same order.
     beside : Nodes, optional
         Others of the same graph, to whose walks those of these may be added; its stream is used.
+    shared : GraphRanks, optional
+        If the matrices have the rows of one of several ranks. Then all ranks must make the same calls.
+
+    Attributes
+    ----------
+    n, n_all : int
+        Number of nodes of this rank and of all.
     """
 
     cdef bb_nodes* handle
-    cdef readonly Matrix light, exact
-    cdef readonly int64_t n
+    cdef readonly Matrix light, rest, exact
+    cdef readonly int64_t n, n_all
     cdef Nodes beside
+    cdef GraphRanks shared
 
-    def __cinit__(self, Matrix light, Matrix exact, lengths, scale, places, Nodes beside=None):
-        self.light, self.exact, self.beside, self.n = light, exact, beside, light._m
-        if beside is not None:
-            light.use_stream(beside.light.stream)
-        exact.use_stream(light.stream)
+    def __cinit__(
+        self, Matrix light, Matrix rest, Matrix exact, lengths, scale, places, Nodes beside=None,
+        GraphRanks shared=None,
+    ):
+        self.light, self.rest, self.exact, self.beside, self.shared = light, rest, exact, beside, shared
+        self.n, self.n_all = exact._m, exact._d
+        stream = (self if beside is None else beside).main.stream
+        for matrix in (light, rest, exact):
+            if matrix is not None and (matrix is not self.main or beside is not None):
+                matrix.use_stream(stream)
         lengths = np.require(lengths, np.uint32, ("C", "A"))
         scale = _input(scale, (self.n,), "scale")
         if lengths.shape != (self.n,):
@@ -50,10 +99,23 @@ cdef class Nodes:
             at = <const uint32_t*>_address(places)
         cdef const uint32_t* counts = <const uint32_t*>_address(lengths)
         cdef const double* factors = <const double*>_address(scale)
-        cdef bb_matrix* X = light._get()
-        cdef bb_matrix* Y = exact._get()
+        cdef bb_transitions matrices
+        matrices.light = matrices.rest = NULL
+        if light is not None:
+            matrices.light = light._get()
+        if rest is not None:
+            matrices.rest = rest._get()
+        matrices.exact = exact._get()
+        cdef const bb_graph_ranks* ranks = NULL
+        if shared is not None:
+            ranks = &shared.calls
         with nogil:
-            check(bb_nodes_create(X, Y, counts, factors, at, &self.handle))
+            check(bb_nodes_create(&matrices, counts, factors, at, ranks, &self.handle))
+
+    @property
+    def main(self):
+        """The matrix whose memory and stream walks use."""
+        return self.exact if self.light is None else self.light
 
     def __dealloc__(self):
         cdef bb_nodes* handle = self.handle
@@ -75,8 +137,9 @@ cdef class Walk:
     v, u : ndarray of float64, shape (n,), or None
         Restart vector of a single walk, and where dangling nodes send their share, in the order of rows.
     entries : (rows, owners, shares) or None
-        Restart vectors of several walks, sorted by row and walk. Without them and ``v``, walks restart
-        anywhere.
+        Restart vectors of several walks, sorted by row and walk.
+    even : float
+        Entries of the restart vectors without ``v`` and ``entries``.
     additions : (float, float)
         A row of L entries of the product in float64 has at most ``min(L, additions[0] + additions[1] * L)``
         additions.
@@ -91,11 +154,11 @@ cdef class Walk:
     cdef readonly Nodes nodes
     cdef readonly int32_t columns
 
-    def __cinit__(self, Nodes nodes, columns, double damping, v, u, entries, additions):
+    def __cinit__(self, Nodes nodes, columns, double damping, v, u, entries, double even, additions):
         self.nodes, self.columns = nodes, <int32_t>_integer(columns, "columns", 1, BB_WALK_COLUMNS)
         cdef bb_walk_terms terms
         memset(&terms, 0, sizeof(terms))
-        terms.damping, terms.v0 = damping, 1.0 / nodes.n
+        terms.damping, terms.v0 = damping, even
         terms.most, terms.per_entry = additions
         if v is not None:
             v = _input(v, (nodes.n,), "v")
@@ -126,6 +189,13 @@ cdef class Walk:
 
     def __dealloc__(self):
         self.close()
+
+    cdef int _check(self, bb_status status) except -1 nogil:
+        """As `check`, for calls in which ranks exchange something."""
+        if status == BB_OK:
+            return 0
+        with gil:
+            return _check_shared(self.nodes.shared, status)
 
     cdef bb_walk* _get(self) except NULL:
         if self.handle == NULL:
@@ -170,7 +240,7 @@ cdef class Walk:
         step.mixed, step.into, step.ahead = mixed, into, ahead
         cdef double* out = <double*>_address(norms)
         with nogil:
-            check(bb_walk_light(walk, &step, out))
+            self._check(bb_walk_light(walk, &step, out))
         return norms
 
     def exact_step(self, int32_t slot, int32_t into):
@@ -186,7 +256,7 @@ cdef class Walk:
         sums = np.empty((5, self.columns))
         cdef double* out = <double*>_address(sums)
         with nogil:
-            check(bb_walk_exact(walk, slot, into, out))
+            self._check(bb_walk_exact(walk, slot, into, out))
         return sums
 
     def products(self, images, points):
@@ -204,7 +274,7 @@ cdef class Walk:
         cdef const int32_t* minus = <const int32_t*>_address(here)
         cdef double* out = <double*>_address(found)
         with nogil:
-            check(bb_walk_products(walk, at, minus, count, out))
+            self._check(bb_walk_products(walk, at, minus, count, out))
         return found
 
     def top(self, int32_t slot, int32_t column, int64_t count):
@@ -251,19 +321,37 @@ cdef class BasisVector:
 
 
 cdef class Basis:
-    """Vectors over the nodes of a graph for the Golub-Kahan process of a float64 matrix with its transpose."""
+    """Vectors over the nodes of a graph for the Golub-Kahan process of a float64 matrix.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        With its transpose, or without it if there is ``by_source``.
+    by_source : Matrix, optional
+        Of one of several ranks: the rows of the transpose of the whole matrix.
+    shared : GraphRanks, optional
+        The ranks; all must then make the same calls.
+    """
 
     cdef bb_basis* handle
-    cdef readonly Matrix matrix
+    cdef readonly Matrix matrix, by_source
     cdef int64_t n
+    cdef GraphRanks shared
 
-    def __cinit__(self, Matrix matrix):
-        if not matrix._transpose:
+    def __cinit__(self, Matrix matrix, Matrix by_source=None, GraphRanks shared=None):
+        if not matrix._transpose and by_source is None:
             raise ParameterError("matrix: built without its transpose")
-        self.matrix, self.n = matrix, matrix._m
+        self.matrix, self.by_source, self.shared, self.n = matrix, by_source, shared, matrix._m
         cdef bb_matrix* X = matrix._get()
+        cdef bb_matrix* Y = NULL
+        cdef const bb_graph_ranks* ranks = NULL
+        if by_source is not None:
+            by_source.use_stream(matrix.stream)
+            Y = by_source._get()
+        if shared is not None:
+            ranks = &shared.calls
         with nogil:
-            check(bb_basis_create(X, &self.handle))
+            check(bb_basis_create(X, Y, ranks, &self.handle))
 
     def __dealloc__(self):
         cdef bb_basis* handle = self.handle
@@ -271,6 +359,13 @@ cdef class Basis:
         if handle != NULL:
             with nogil:
                 bb_basis_destroy(handle)
+
+    cdef int _check(self, bb_status status) except -1 nogil:
+        """As `check`, for calls in which ranks exchange something."""
+        if status == BB_OK:
+            return 0
+        with gil:
+            return _check_shared(self.shared, status)
 
     cdef BasisVector _take(self):
         cdef BasisVector out = BasisVector.__new__(BasisVector)
@@ -295,7 +390,7 @@ cdef class Basis:
         cdef BasisVector out = self._take()
         cdef double* source = self._of(vector)
         with nogil:
-            check(bb_basis_apply(self.handle, which, source, out.address))
+            self._check(bb_basis_apply(self.handle, which, source, out.address))
         return out
 
     def orthogonalise(self, BasisVector vector, vectors):
@@ -306,7 +401,7 @@ cdef class Basis:
         cdef int32_t count = self._list(vectors, others)
         cdef double length
         with nogil:
-            check(bb_basis_orthogonalise(self.handle, source, others, count, out.address, &length))
+            self._check(bb_basis_orthogonalise(self.handle, source, others, count, out.address, &length))
         return out, length
 
     def combine(self, vectors, factors):
@@ -317,7 +412,7 @@ cdef class Basis:
         factors = _input(factors, (count,), "factors")
         cdef const double* shares = <const double*>_address(factors)
         with nogil:
-            check(bb_basis_combine(self.handle, others, shares, count, out.address))
+            self._check(bb_basis_combine(self.handle, others, shares, count, out.address))
         return out
 
     cdef int32_t _list(self, vectors, const double** addresses) except -1:
@@ -332,7 +427,7 @@ cdef class Basis:
         cdef double* b = self._of(other)
         cdef double length
         with nogil:
-            check(bb_basis_distance(self.handle, a, factor, b, &length))
+            self._check(bb_basis_distance(self.handle, a, factor, b, &length))
         return length
 
     def get(self, BasisVector vector):

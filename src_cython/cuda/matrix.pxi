@@ -262,7 +262,7 @@ cdef class Matrix(_Described):
         return 0
 
     @staticmethod
-    def predict_format(m, d, nnz, value_bytes):
+    def predict_format(m, d, nnz, value_bytes, *, transpose=None):
         """Return the size of the formats of a sparse matrix and its transpose with two-byte indices.
 
         A matrix too large for the device is kept in these, there and in pinned host memory.
@@ -270,6 +270,7 @@ cdef class Matrix(_Described):
         Parameters
         ----------
         m, d, nnz, value_bytes : int
+        transpose : bool or None, default None
             As for `predict_bytes`.
 
         Returns
@@ -282,7 +283,7 @@ cdef class Matrix(_Described):
         137100
         """
         m, d = _shape((m, d))
-        return bb_format_bytes(m, d, nnz, value_bytes, True)
+        return bb_format_bytes(m, d, nnz, value_bytes, transpose is None or bool(transpose))
 
     @staticmethod
     def predict_bytes(m, d, nnz, value_bytes, *, transpose=None):

@@ -11,6 +11,7 @@ cdef extern from "api/ranks.h" nogil:
         void *context
         int32_t (*total)(void *context, double *numbers, int64_t count) noexcept nogil
         int32_t (*add_up)(void *context, void *numbers, int64_t count) noexcept nogil
+        int32_t (*gather)(void *context, void *whole, const int64_t *bounds) noexcept nogil
 
     ctypedef struct bb_nccl:
         pass

@@ -1,4 +1,4 @@
-"""The ranks that share the rows of a problem: binding of ``src_cuda/api/ranks.h``."""
+"""The ranks that share a problem or a graph: binding of ``src_cuda/api/ranks.h``."""
 
 
 def device_uuid(device=0):
@@ -53,7 +53,7 @@ cdef class Nccl:
 
 
 cdef class Ranks:
-    """How a `Problem` adds up over the ranks that share its rows.
+    """How the ranks that share a `Problem` or the nodes of a graph add up and exchange vectors.
 
     Parameters
     ----------
@@ -63,24 +63,28 @@ cdef class Ranks:
     total, add_up : callable
         Replace an array by its sum over the ranks: `total` one of float64, `add_up` one of the type of the
         matrix, if there is no NCCL.
+    gather : callable
+        Completes an array of bytes, of which rank r has those from ``bounds[r]`` to ``bounds[r + 1]``; takes it
+        and the bounds. If there is no NCCL.
     nccl : Nccl or None
     """
 
     cdef bb_ranks calls
-    cdef object total, add_up, dtype, error
+    cdef object total, add_up, gather, dtype, error
     cdef Nccl nccl
 
-    def __cinit__(self, int32_t rank, int32_t size, dtype, total, add_up, Nccl nccl=None):
+    def __cinit__(self, int32_t rank, int32_t size, dtype, total, add_up, gather, Nccl nccl=None):
         self.nccl = nccl
-        self.total, self.add_up, self.dtype = total, add_up, np.dtype(dtype)
+        self.total, self.add_up, self.gather, self.dtype = total, add_up, gather, np.dtype(dtype)
         self.calls.rank, self.calls.size, self.calls.context = rank, size, <void*>self
-        self.calls.total, self.calls.add_up = _total_of_ranks, _sum_of_ranks
+        self.calls.total, self.calls.add_up, self.calls.gather = _total_of_ranks, _sum_of_ranks, _parts_of_ranks
 
-    cdef int32_t run(self, what, void* numbers, int64_t count, dtype) noexcept:
+    cdef int32_t run(self, what, void* numbers, int64_t count, dtype, more=()) noexcept:
         """Let ``what`` change numbers in place; keep the exception that it raises."""
         cdef int64_t size = count * dtype.itemsize
         try:
-            what(np.frombuffer(<char[:size]><char*>numbers, dtype))
+            if size:
+                what(np.frombuffer(<char[:size]><char*>numbers, dtype), *more)
         except BaseException as error:
             self.error = error
             return 1
@@ -102,3 +106,10 @@ cdef int32_t _total_of_ranks(void* context, double* numbers, int64_t count) noex
 cdef int32_t _sum_of_ranks(void* context, void* numbers, int64_t count) noexcept nogil:
     with gil:
         return (<Ranks>context).run((<Ranks>context).add_up, numbers, count, (<Ranks>context).dtype)
+
+
+cdef int32_t _parts_of_ranks(void* context, void* whole, const int64_t* bounds) noexcept nogil:
+    with gil:
+        ranks = <Ranks>context
+        edges = np.array([bounds[rank] for rank in range(ranks.calls.size + 1)], np.int64)
+        return ranks.run(ranks.gather, whole, edges[-1], np.dtype(np.uint8), (edges,))

@@ -619,7 +619,7 @@ for alike, joined, *there in (
 ):
     bmrm.distributed.links.import_cuda = bmrm.matrix.gpu.libraries.import_cuda = lambda: machine(*there)
     bmrm.matrix.gpu.libraries.has_nccl.cache_clear()
-    links = device.Links(group, matrix)
+    links = device.Links(group, matrix.device)
     assert links.alike == alike, there
     assert links.nccl == ((rank, b"a name", rank, size) if joined else None), there
 

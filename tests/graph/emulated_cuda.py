@@ -13,15 +13,24 @@ from pathlib import Path
 
 import numpy as np
 
+from bmrm.errors import BmrmError
+from bmrm.graph.backends import choose, gpu
+
 ROOT = Path(__file__).parents[2]
 EMULATOR = "tests/graph/emulator"
 SOURCES = (
     "src_cuda/graph/walk.cu",
     "src_cuda/graph/basis.cu",
+    "src_cuda/graph/peers.cu",
+    "src_cuda/distributed/collective.cu",
+    "src_cuda/distributed/nccl.cu",
     "src_cuda/runtime/mailbox.cu",
     f"{EMULATOR}/columns.cpp",
     f"{EMULATOR}/emulator.cpp",
 )
+
+
+GATHER = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, ctypes.POINTER(c_int64))
 
 
 class Terms(ctypes.Structure):
@@ -30,6 +39,17 @@ class Terms(ctypes.Structure):
         ("owners", c_void_p), ("shares", c_void_p), ("entries", c_int64), ("most", c_double),
         ("per_entry", c_double),
     ]  # fmt: skip
+
+
+class Calls(ctypes.Structure):
+    _fields_ = [
+        ("rank", c_int32), ("size", c_int32), ("context", c_void_p), ("total", c_void_p),
+        ("add_up", c_void_p), ("gather", GATHER),
+    ]  # fmt: skip
+
+
+class Shared(ctypes.Structure):
+    _fields_ = [("calls", ctypes.POINTER(Calls)), ("nccl", c_void_p), ("bounds", c_void_p)]
 
 
 class Step(ctypes.Structure):
@@ -48,11 +68,38 @@ def build(folder: Path) -> ctypes.CDLL:
          *(str(ROOT / path) for path in SOURCES), "-o", str(library)],
         check=True,
     )  # fmt: skip
-    found = ctypes.CDLL(str(library))
+    return ctypes.CDLL(str(library))
+
+
+def build_nccl(folder: Path) -> Path:
+    """Compile what stands for NCCL."""
+    library = folder / "emulated_nccl.so"
+    source = ROOT / EMULATOR / "nccl.cpp"
+    subprocess.run(
+        ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", str(source), "-o", str(library)], check=True
+    )
+    return library
+
+
+def install(library: ctypes.CDLL, replace=setattr) -> Module:
+    """Let graphs find the emulated device; ``replace`` sets an attribute of a module."""
+    found = Module(library)
+
+    def build_matrix(cuda, X, dtype, name, options):
+        return cuda.Matrix(X.indptr, X.indices, X.data, X.shape, **options)
+
+    for module in (gpu, choose):
+        replace(module, "import_cuda", lambda: found)
+    replace(gpu, "build_with_known_plans", build_matrix)
+    replace(choose, "wants_gpu", lambda device, edges: device != "cpu")
+    return found
+
+
+def declare(found: ctypes.CDLL) -> None:
+    """Set the types of what the library's functions return."""
     found.emulator_failure.restype = ctypes.c_char_p
     for name in ("emulator_matrix", "bb_walk_additions", "bb_walk_bytes", "emulator_used"):
         getattr(found, name).restype = c_void_p if name == "emulator_matrix" else c_int64
-    return found
 
 
 def address(array: np.ndarray | None) -> c_void_p:
@@ -79,13 +126,16 @@ class Module:
     """What stands for the module; ``plan`` is that of the matrices of one vector."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
+        declare(library)
         self.library = library
         self.ahead_steps = 0
+        self.free_bytes, self.devices = 1 << 30, 1
 
         class Bound:
             module = self
 
         kinds = (Matrix, Nodes, Walk, Basis)
+        self.Ranks, self.GraphRanks, self.Nccl = Ranks, GraphRanks, self.join_nccl
         self.Matrix, self.Nodes, self.Walk, self.Basis = (
             type(kind.__name__, (kind, Bound), {}) for kind in kinds
         )
@@ -95,13 +145,37 @@ class Module:
             raise RuntimeError(self.library.emulator_failure().decode())
 
     def device_info(self, device: int) -> dict[str, object]:
-        return {"name": f"emulated {device}"}
+        return {"name": "emulated", "multiprocessors": 1, "free_bytes": self.free_bytes}
+
+    def device_count(self) -> int:
+        return self.devices
 
     def count_walk_additions(self, n: int, columns: int) -> int:
         return self.library.bb_walk_additions(c_int64(n), c_int32(columns))
 
-    def predict_walk_bytes(self, n: int, columns: int, images: int) -> int:
-        return self.library.bb_walk_bytes(c_int64(n), c_int32(columns), c_int32(images))
+    def predict_walk_bytes(self, n: int, columns: int, images: int, nodes: int | None = None) -> int:
+        nodes = n if nodes is None else nodes
+        return self.library.bb_walk_bytes(c_int64(n), c_int64(nodes), c_int32(columns), c_int32(images))
+
+    def device_uuid(self, device: int) -> bytes:
+        return b"emulated %d" % device
+
+    def load_nccl(self, library: str) -> None:
+        if self.library.bb_nccl_load(library.encode()):
+            raise BmrmError("there is no NCCL")
+
+    def nccl_id(self) -> bytes:
+        found = ctypes.create_string_buffer(128)
+        self.check(self.library.bb_nccl_id(found))
+        return found.raw
+
+    def join_nccl(self, device: int, name: bytes, rank: int, size: int) -> c_void_p:
+        handle = c_void_p()
+        letters = ctypes.create_string_buffer(name, 128)
+        self.check(
+            self.library.bb_nccl_join(c_int32(0), letters, c_int32(rank), c_int32(size), byref(handle))
+        )
+        return handle
 
 
 class Matrix:
@@ -109,12 +183,16 @@ class Matrix:
 
     def __init__(self, indptr, indices, data, shape, *, dtype, plan="split", **options):
         arrays = given(indptr, np.int64), given(indices, np.int32), given(data, np.float64)
-        self.n, self.plan, self.stream = shape[0], plan, 0
+        self.shape, self.plan, self.stream = shape, plan, 0
         self.handle = c_void_p(
             self.module.library.emulator_matrix(
-                c_int64(self.n), *map(address, arrays), c_int32(np.dtype(dtype) == np.float64)
+                *map(c_int64, shape), *map(address, arrays), c_int32(np.dtype(dtype) == np.float64)
             )
         )
+
+    @staticmethod
+    def predict_format(m, d, nnz, value_bytes, *, transpose=None):
+        return (1 if transpose is False else 2) * (nnz * (2 + value_bytes) + 4 * (m + 1))
 
     def report(self):
         return {"blocks": [{"normal": {"kernel": self.plan, "lanes": 4, "cap": 16}}]}
@@ -127,15 +205,42 @@ class Matrix:
         self.module.library.emulator_free(self.handle)
 
 
+class Ranks:
+    def __init__(self, rank, size, dtype, total, add_up, gather, nccl=None):
+        def complete(context, whole, bounds):
+            try:
+                edges = np.array(bounds[: size + 1])
+                if edges[-1]:
+                    gather(
+                        np.ctypeslib.as_array((ctypes.c_uint8 * int(edges[-1])).from_address(whole)), edges
+                    )
+            except Exception as error:
+                self.error = error
+                return 1
+            return 0
+
+        self.error, self.nccl, self.gather = None, nccl, GATHER(complete)
+        self.calls = Calls(rank, size, None, None, None, self.gather)
+
+
+class GraphRanks:
+    def __init__(self, ranks, bounds):
+        self.ranks, self.bounds = ranks, given(bounds, np.int64)
+        self.calls = Shared(ctypes.pointer(ranks.calls), ranks.nccl, address(self.bounds))
+
+
 class Nodes:
     module: Module
 
-    def __init__(self, light, exact, lengths, scale, places, beside=None):
-        self.light, self.exact, self.n, self.handle = light, exact, light.n, c_void_p()
+    def __init__(self, light, rest, exact, lengths, scale, places, beside=None, shared=None):
+        self.light, self.rest, self.exact, self.shared, self.handle = light, rest, exact, shared, c_void_p()
+        self.n, self.n_all = exact.shape
+        self.main = exact if light is None else light
         kept = given(lengths, np.uint32), given(scale, np.float64), given(places, np.uint32)
+        matrices = (c_void_p * 3)(*(each and each.handle.value for each in (light, rest, exact)))
         self.module.check(
             self.module.library.bb_nodes_create(
-                light.handle, exact.handle, *map(address, kept), byref(self.handle)
+                matrices, *map(address, kept), shared and byref(shared.calls), byref(self.handle)
             )
         )
 
@@ -146,14 +251,14 @@ class Nodes:
 class Walk:
     module: Module
 
-    def __init__(self, nodes, columns, damping, v, u, entries, additions):
+    def __init__(self, nodes, columns, damping, v, u, entries, even, additions):
         self.nodes, self.columns, self.handle = nodes, columns, c_void_p()
         parts = entries or (None, None, None)
         kinds = (np.int64, np.int32, np.float64)
         rows, owners, shares = (given(part, kind) for part, kind in zip(parts, kinds, strict=True))
         v, u = given(v, np.float64), given(u, np.float64)
         terms = Terms(
-            damping, address(v), 1 / nodes.n, address(u), address(rows), address(owners), address(shares),
+            damping, address(v), even, address(u), address(rows), address(owners), address(shares),
             0 if rows is None else len(rows), *additions,
         )  # fmt: skip
         self._call("create", nodes.handle, c_int32(columns), byref(terms), byref(self.handle), of_walk=False)
@@ -218,9 +323,16 @@ class BasisVector:
 class Basis:
     module: Module
 
-    def __init__(self, matrix):
-        self.matrix, self.handle = matrix, c_void_p()
-        self.module.check(self.module.library.bb_basis_create(matrix.handle, byref(self.handle)))
+    def __init__(self, matrix, by_source=None, shared=None):
+        self.matrix, self.by_source, self.shared, self.handle = matrix, by_source, shared, c_void_p()
+        self.module.check(
+            self.module.library.bb_basis_create(
+                matrix.handle,
+                by_source and by_source.handle,
+                shared and byref(shared.calls),
+                byref(self.handle),
+            )
+        )
 
     def _call(self, name, *arguments):
         self.module.check(getattr(self.module.library, f"bb_basis_{name}")(self.handle, *arguments))
@@ -255,7 +367,7 @@ class Basis:
         return length.value
 
     def get(self, vector):
-        values = np.empty(self.matrix.n)
+        values = np.empty(self.matrix.shape[0])
         self._call("get", vector.pointer, address(values))
         return values
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shutil
 from fractions import Fraction
+from pathlib import Path
 
 import emulated_cuda
 import exact_pagerank as exact
 import graph_cases as cases
+import mpi
 import numpy as np
 import pytest
 
 from bmrm.graph import Graph, hits, pagerank, random_walk
-from bmrm.graph.backends import choose, gpu
+from bmrm.graph.backends import gpu
 from bmrm.graph.backends.gpu import GpuPair, GpuTransitions
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
@@ -26,15 +28,7 @@ def library(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def module(library, monkeypatch):
     """Let graphs find the emulated device."""
-    found = emulated_cuda.Module(library)
-    monkeypatch.setattr(gpu, "import_cuda", lambda: found)
-
-    def build(cuda, X, dtype, name, options):
-        return cuda.Matrix(X.indptr, X.indices, X.data, X.shape, **options)
-
-    monkeypatch.setattr(gpu, "build_with_known_plans", build)
-    monkeypatch.setattr(choose, "wants_gpu", lambda device, edges: device != "cpu")
-    return found
+    return emulated_cuda.install(library, monkeypatch.setattr)
 
 
 def random_graph(seed, n=700, per_node=6, weights=False):
@@ -137,7 +131,7 @@ def test_the_largest_scores_are_in_order_with_ties_by_number():
 def test_memory_comes_back(module):
     graph = random_graph(7)
     transitions = GpuTransitions(graph, False)
-    light = transitions.resident(1).nodes.light
+    light = transitions.resident(1).nodes.main
     before = light.used
     walk = transitions.walk(0.85, gpu.Restarts())
     walk.place(0)
@@ -180,6 +174,18 @@ def test_a_basis_is_orthonormal_and_its_sums_are_right():
     inside, length = pair.orthogonalise(basis[3], basis)
     assert length < 1e-15
     assert np.isfinite(pair.to_host(inside)).all()
+
+
+def test_ranks_find_what_one_process_does_however_vectors_go(library, tmp_path):
+    """By main memory, and by what stands for NCCL, with the same bits."""
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    program, found = Path(__file__).with_name("gpu_shard_program.py"), []
+    for more in ((), (emulated_cuda.build_nccl(tmp_path),)):
+        done = mpi.run(2, program, library._name, *more)
+        assert done.returncode == 0, done.stderr
+        found.append(done.stdout.split())
+    assert found[0][0] == found[1][0]
+    assert [way for _, way in found] == ["MPI", "NCCL"]
 
 
 def test_sums_have_no_more_additions_than_are_counted(module):

@@ -267,6 +267,7 @@ def real_libraries():
     return found
 
 
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # PyTorch's first sparse tensor warns twice
 @pytest.mark.parametrize("library", ["cupy", "torch"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_arrays_of_real_libraries(library, dtype):

@@ -13,6 +13,9 @@ from bmrm.graph.backends.gpu import GpuPair, GpuTransitions
 from bmrm.graph.backends.host import HostPair, HostTransitions
 from bmrm.graph.backends.peeled import PeeledTransitions
 from bmrm.graph.graph import Graph
+from bmrm.graph.peers import total_of
+from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.matrix.gpu.memory import MIN_RESIDENT_SHARE
 from bmrm.matrix.resident import DEVICES, device_number, wants_gpu
 
 Host = TypeVar("Host")
@@ -28,7 +31,7 @@ def transitions_of(graph: Graph, weighted: bool, device: str, columns: int = 1) 
     def on_gpu(number: int) -> GpuTransitions:
         key = "transitions", weighted, number
         found: GpuTransitions = graph.resident(key, lambda: GpuTransitions(graph, weighted, number))
-        found.resident(columns)
+        found.resident(columns, min_resident=MIN_RESIDENT_SHARE if device == "auto" else 0.0)
         return found
 
     def on_host() -> HostTransitions:
@@ -44,7 +47,8 @@ def pair_of(graph: Graph, weighted: bool, device: str) -> Pair:
     """Return the adjacency matrix of a graph and its transpose on a device, which are built once."""
 
     def on_gpu(number: int) -> GpuPair:
-        found: GpuPair = graph.resident(("pair", weighted, number), lambda: GpuPair(graph, weighted, number))
+        key, least = ("pair", weighted, number), MIN_RESIDENT_SHARE if device == "auto" else 0.0
+        found: GpuPair = graph.resident(key, lambda: GpuPair(graph, weighted, number, min_resident=least))
         return found
 
     def on_host() -> HostPair:
@@ -58,17 +62,37 @@ def check_device(device: str, graph: Graph) -> None:
     """Raise `ParameterError` unless it names a device that the graph may use."""
     if device not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
         raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
-    if graph.peers.size > 1 and device not in ("auto", "cpu"):
-        raise ParameterError(f"device: found {device!r}, expected auto or cpu for a graph on several ranks")
 
 
 def _hold(graph: Graph, device: str, on_host: Callable[[], Host], on_gpu: Callable[[int], Gpu]) -> Host | Gpu:
-    """Return what is kept with a graph on the CPU or on a GPU; "auto" decides as `bmrm.solve` does."""
-    if graph.n_nodes and graph.peers.size == 1 and wants_gpu(device, graph.n_edges):
+    """Return what is kept with a graph on the CPU or on a GPU; "auto" decides as `bmrm.solve` does.
+
+    Of several processes each uses a GPU, its own if the machine has enough, or none does.
+    """
+    peers = graph.peers
+    if not (graph.n_nodes and peers.everywhere):
+        return on_host()
+    with peers.together():
+        number = _gpu_for(graph, device)
+    if total_of(peers, float(number is not None)) == peers.size:
+        assert number is not None
         try:
-            return on_gpu(device_number(device))
+            return on_gpu(number)
         except DeviceMemoryError as error:
             if device != "auto":
                 raise
             warnings.warn(f"device='auto': {error}; using the CPU", stacklevel=4)
     return on_host()
+
+
+def _gpu_for(graph: Graph, device: str) -> int | None:
+    """Return the number of the GPU that this process should use, None for the CPU."""
+    peers = graph.peers
+    if not wants_gpu(device, graph.n_edges // peers.size):
+        return None
+    if peers.size == 1:
+        return device_number(device)
+    cuda = import_cuda()
+    number = device_number(device) if ":" in device else peers.number % max(1, cuda.device_count())
+    cuda.device_info(number)  # raises here, on all processes, if there is none
+    return number

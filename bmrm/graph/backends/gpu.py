@@ -1,8 +1,14 @@
 """Walks on a GPU: products by `bmrm.matrix._cuda`, the vector work in the passes of ``src_cuda/graph``.
 
-P' is resident twice, in float32 for light steps and in float64 for exact ones. Nothing but sums leaves the
-device until the end: l1 norms, inner products for Anderson's method, the largest scores.
+P' is resident twice, in float32 for light steps and in float64 for exact ones, if there is room. Else it is
+on the device once, in float64, and light steps convert their vectors: of a graph without weights both types
+have the same bytes. What of it does not fit streams from main memory, once per product. Nothing but sums
+leaves the device until the end: l1 norms, inner products for Anderson's method, the largest scores.
 ``src_cuda/graph/device_walk.h`` says how a step is queued before the host asks for it.
+
+A process of several has the rows of its own nodes. For light steps they are two matrices, of the edges from
+own nodes and from others: the product with the first runs while the messages of other nodes arrive
+(``src_cuda/graph/peers.h``). Sums over the processes are taken in their order.
 
 The bound of the rounding is that of the CPU (`bmrm.graph.backends.host`); what differs is a_i, the additions
 that a term of row i goes through in the product in float64. Every kernel adds the L terms of a row in a tree
@@ -25,23 +31,34 @@ instructions round less often than this counts.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bmrm.base import interrupts
 from bmrm.base.vectors import Indices, Vector
+from bmrm.errors import DeviceMemoryError
 from bmrm.graph.backends.base import Restarts
-from bmrm.graph.backends.host import HIGHER_ORDER, UNIT, bound_rounding, transition_values
+from bmrm.graph.backends.host import (
+    HIGHER_ORDER,
+    PRODUCT_ROUNDINGS,
+    UNIT,
+    bound_rounding,
+    transition_values,
+)
 from bmrm.graph.graph import Graph
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.matrix.gpu.memory import FREE_SHARE, STAGING_SHARE, MemoryPlan, check_host_memory
 from bmrm.matrix.resident import build_with_known_plans
 
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
+
+log = logging.getLogger("bmrm")
 
 SHARE_NONZEROS = 2048
 """Nonzeros of a share of the plan ``split`` (kSplitNonzeros in ``src_cuda/formats/tuning.h``)."""
@@ -88,16 +105,84 @@ def additions_of(matrix: _cuda.Matrix, columns: int) -> RowAdditions:
 
 
 def upload(
-    X: Csr, device: int, dtype: type, spare: int, *, plan: str | None = None, transpose: bool = False
+    X: Csr,
+    device: int,
+    dtype: type,
+    spare: int,
+    *,
+    plan: str | None = None,
+    transpose: bool = False,
+    limit: int | None = None,
 ) -> _cuda.Matrix:
-    """Put a square matrix on a device; ``spare`` are the bytes that are left for vectors."""
+    """Put a matrix on a device; ``spare`` are the bytes that are left for vectors, of at most ``limit``."""
     cuda = import_cuda()
     options: dict[str, Any] = {"dtype": np.dtype(dtype), "device": device, "spare": spare}
-    options |= {"transpose": transpose, "memory_limit": None}
+    options |= {"transpose": transpose, "memory_limit": limit}
     if plan is not None:
         matrix: _cuda.Matrix = cuda.Matrix(X.indptr, X.indices, X.data, X.shape, plan=plan, **options)
         return matrix
     return build_with_known_plans(cuda, X, np.dtype(dtype), cuda.device_info(device)["name"], options)
+
+
+def format_bytes(X: Csr, dtype: type, *, transpose: bool = False) -> int:
+    """Predict the bytes of a matrix on a device."""
+    value_bytes = 0 if X.data is None else np.dtype(dtype).itemsize
+    return int(import_cuda().Matrix.predict_format(*X.shape, X.nnz, value_bytes, transpose=transpose))
+
+
+def usable_bytes(device: int, limit: int | None) -> int:
+    """Return the bytes of device memory that may be used."""
+    free = int(FREE_SHARE * import_cuda().device_info(device)["free_bytes"])
+    return free if limit is None else limit
+
+
+def plan_one_matrix(size: int, vectors: int, total: int, min_resident: float = 0.0) -> MemoryPlan:
+    """Divide device memory between a matrix of some bytes and vectors; what does not fit streams.
+
+    Raises
+    ------
+    DeviceMemoryError
+        If there is no room for vectors, for what streams in main memory, or for a share of the matrix of at
+        least ``min_resident`` on the device.
+    """
+    room = total - vectors
+    if room <= 0:
+        raise DeviceMemoryError(
+            f"{total / 1e6:.4g} MB of device memory are too little: vectors take {vectors / 1e6:.4g} MB"
+        )
+    streamed = 0 if size <= room else size - int((1 - STAGING_SHARE) * room)
+    plan = MemoryPlan(total, vectors, 0, size, size - streamed, streamed)
+    if streamed:
+        text = (
+            f"the graph takes about {size / 1e6:.4g} MB on the device: {plan.resident / 1e6:.4g} MB stay "
+            f"there, {streamed / 1e6:.4g} MB stream from main memory in each product"
+        )
+        if plan.resident < min_resident * size:
+            raise DeviceMemoryError(f"{text}, which would be slower than the CPU")
+        log.info("%s", text)
+        check_host_memory(plan)
+    return plan
+
+
+def split_by_source(X: Csr, own: slice) -> tuple[Csr, Csr]:
+    """Return the entries in some columns, as a matrix of these, and the others, in that of all columns.
+
+    Examples
+    --------
+    >>> X = Csr(np.array([0, 2, 3]), np.array([0, 2, 1], np.int32), None, (2, 3))
+    >>> near, far = split_by_source(X, slice(1, 3))
+    >>> near.indptr.tolist(), near.indices.tolist(), near.shape, far.indptr.tolist(), far.indices.tolist()
+    ([0, 1, 2], [1, 0], (2, 2), [0, 1, 1], [0])
+    """
+    inside = (X.indices >= own.start) & (X.indices < own.stop)
+    before = np.concatenate(([0], np.cumsum(inside)))[X.indptr]
+
+    def part(chosen: NDArray[np.bool_], indptr: Indices, first: int, columns: int) -> Csr:
+        values = None if X.data is None else X.data[chosen]
+        return Csr(indptr, X.indices[chosen] - np.int32(first), values, (X.shape[0], columns))
+
+    near = part(inside, before, own.start, own.stop - own.start)
+    return near, part(~inside, X.indptr - before, 0, X.shape[1])
 
 
 class Resident(NamedTuple):
@@ -108,47 +193,90 @@ class Resident(NamedTuple):
 
 
 class GpuTransitions:
-    """P' of a graph on a GPU.
+    """P' of a graph on a GPU, or of one process of several on its GPU.
 
     Parameters
     ----------
     graph : Graph
-        With at least one node.
+        With at least one node in each process.
     weighted : bool
         Whether an edge counts by its weight; else each counts the same.
     device : int, default 0
-
-    Raises
-    ------
-    DeviceMemoryError
-        If the matrices do not fit.
+    limit : int, optional
+        Bytes of device memory that may be used; default: what is free.
     """
 
-    def __init__(self, graph: Graph, weighted: bool, device: int = 0) -> None:
+    def __init__(self, graph: Graph, weighted: bool, device: int = 0, limit: int | None = None) -> None:
         self.graph, self.n = graph, graph.n_nodes
         starts, sources, _ = graph.edges_by_target
         values, self._scale = transition_values(graph, weighted)
-        self._edges, self._device = Csr(starts, sources, values, (self.n, self.n)), device
+        self.n_own = len(starts) - 1
+        self._edges, self._device, self._limit = (
+            Csr(starts, sources, values, (self.n_own, self.n)),
+            device,
+            limit,
+        )
         self._residents: dict[bool, Resident] = {}  # by whether it is for several vectors
+        self._shared = graph.peers.on_gpus(device)
+        self.numbers, self._places = own_numbers(graph)
 
     def walk(self, damping: float, restarts: Restarts) -> GpuWalk:
         return GpuWalk(self, damping, restarts)
 
-    def resident(self, columns: int) -> Resident:
-        """Return P' in the formats for a number of vectors, which are built when they are needed."""
+    def resident(self, columns: int, min_resident: float = 0.0) -> Resident:
+        """Return P' in the formats for a number of vectors, which are built when they are needed.
+
+        Raises
+        ------
+        DeviceMemoryError
+            If there is not enough memory, or less than a share ``min_resident`` of the matrix would stay on
+            the device; on all processes if on any.
+        """
         several = columns > 1
         if several not in self._residents:
-            cuda = import_cuda()
-            spare = cuda.predict_walk_bytes(self.n, columns, MAX_IMAGES)
-            light, exact = (
-                upload(self._edges, self._device, dtype, spare, plan="split" if several else None)
-                for dtype in (np.float32, np.float64)
-            )
-            beside = next((other.nodes for other in self._residents.values()), None)
-            lengths = np.diff(self._edges.indptr)
-            nodes = cuda.Nodes(light, exact, lengths, self._scale, self.graph.places, beside)
-            self._residents[several] = Resident(nodes, additions_of(exact, columns))
+            with self.graph.peers.together():
+                self._residents[several] = self._upload(columns, min_resident)
         return self._residents[several]
+
+    def _upload(self, columns: int, min_resident: float) -> Resident:
+        cuda = import_cuda()
+        spare = cuda.predict_walk_bytes(self.n_own, columns, MAX_IMAGES, self.n)
+        plan = "split" if columns > 1 else None
+        exact_bytes = format_bytes(self._edges, np.float64)
+        left = usable_bytes(self._device, self._limit) - spare - exact_bytes
+        parts = [self._edges]
+        if self.graph.peers.size > 1:
+            parts = [*split_by_source(self._edges, self.graph.own)]
+        light: list[_cuda.Matrix | None] = [None, None]
+        limit = None
+        if sum(format_bytes(part, np.float32) for part in parts) <= left:
+            for number, part in enumerate(parts):
+                light[number] = upload(part, self._device, np.float32, spare, plan=plan)
+        else:
+            plan_one_matrix(exact_bytes, spare, left + spare + exact_bytes, min_resident)
+            limit = self._limit
+        exact = upload(self._edges, self._device, np.float64, spare, plan=plan, limit=limit)
+        beside = next((other.nodes for other in self._residents.values()), None)
+        lengths = np.diff(self._edges.indptr)
+        nodes = cuda.Nodes(*light, exact, lengths, self._scale, self._places, beside, self._shared)
+        return Resident(nodes, additions_of(exact, columns))
+
+    @property
+    def places(self) -> NDArray[Any] | None:
+        """Places of the own nodes among themselves, in the order of their numbers; None if they ascend."""
+        return self._places
+
+
+def own_numbers(graph: Graph) -> tuple[Indices, NDArray[Any] | None]:
+    """Return the numbers of the own nodes, ascending, and their places among the own ones if these differ."""
+    own = graph.own
+    if not graph.is_reordered:
+        return np.arange(own.start, own.stop), None
+    if graph.peers.size == 1:
+        return np.arange(graph.n_nodes), graph.places
+    numbers = graph.to_given(np.arange(own.start, own.stop)).astype(np.int64)
+    places = np.argsort(numbers)
+    return numbers[places], places
 
 
 class GpuWalk:
@@ -158,8 +286,11 @@ class GpuWalk:
 
     def __init__(self, transitions: GpuTransitions, damping: float, restarts: Restarts) -> None:
         self._transitions, self._graph = transitions, transitions.graph
+        self._peers = self._graph.peers
         self._damping, self._restarts = damping, restarts
         self.columns = restarts.n_columns
+        uniform = restarts.vector is None and restarts.nodes is None
+        self._even = 1.0 / transitions.n if uniform else 0.0
         self._v = None if restarts.vector is None else self._graph.in_memory_order(restarts.vector)
         self._u = None if restarts.dangling is None else self._graph.in_memory_order(restarts.dangling)
         self._entries = self._sorted_entries()
@@ -171,36 +302,40 @@ class GpuWalk:
             return None
         assert restarts.columns is not None
         assert restarts.shares is not None
-        places = self._graph.to_places(restarts.nodes).astype(np.int64)
-        order = np.lexsort((restarts.columns, places))
-        return places[order], restarts.columns[order], restarts.shares[order]
+        own = self._graph.own
+        rows = self._graph.to_places(restarts.nodes).astype(np.int64) - own.start
+        order = np.lexsort((restarts.columns, rows))
+        order = order[(rows[order] >= 0) & (rows[order] < own.stop - own.start)]
+        return rows[order], restarts.columns[order], restarts.shares[order]
 
     def _begin(self) -> _cuda.Walk:
         """Return new walks on the device for the present number of columns."""
-        n = self._transitions.n
+        n = self._transitions.n_own
         if self.columns == 1 and self._entries is not None:
             rows, _, shares = self._entries
             self._v, self._entries = np.zeros(n), None
             self._v[rows] = shares
         cuda, resident = import_cuda(), self._transitions.resident(self.columns)
-        self._sum_additions = cuda.count_walk_additions(n, self.columns)
+        additions = np.array([float(cuda.count_walk_additions(n, self.columns))])
+        self._sum_additions = float(self._peers.largest(additions)[0]) + self._peers.size - 1
         walk: _cuda.Walk = cuda.Walk(
             resident.nodes,
             self.columns,
             self._damping,
             self._v,
             self._u,
-            self._entries,
+            self._entries if self._entries is not None and len(self._entries[0]) else None,
+            self._even,
             resident.additions,
         )
         return walk
 
     @property
     def signal_mode(self) -> str:
-        return interrupts.AWAITED
+        return self._peers.signal_mode
 
     def agree(self, status: str | None) -> str | None:
-        return status
+        return self._peers.agree(status)
 
     def place(self, slot: int, start: Vector | None = None) -> None:
         self._walk.place(slot, None if start is None else self._graph.in_memory_order(start))
@@ -224,23 +359,38 @@ class GpuWalk:
         return self._walk.products(images, [-1 if slot is None else slot for slot in points])
 
     def rounding(self) -> Vector:
-        error = self._restarts.relative_error
-        return bound_rounding(
-            list(self._found), self._transitions.n, self._damping, error, self._sum_additions
-        )
+        # Besides, each process has its own sum of the weights of a node's edges.
+        product = PRODUCT_ROUNDINGS + self._peers.size - 1
+        error, n = self._restarts.relative_error, self._transitions.n
+        return bound_rounding(list(self._found), n, self._damping, error, self._sum_additions, product)
 
     @property
     def norm_error(self) -> float:
         return float(HIGHER_ORDER * UNIT * (1 + self._sum_additions))
 
     def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
-        return self._walk.top(slot, column, count)
+        found, scores = self._walk.top(slot, column, count)
+        if self._peers.size == 1:
+            return found, scores
+        nodes, scores = self._peers.joined(self._transitions.numbers[found]), self._peers.joined(scores)
+        order = np.lexsort((nodes, -scores))[:count]
+        return nodes[order], scores[order]
 
     def scores(
         self, slot: int, columns: Sequence[int], out: Sequence[Vector] | None = None
     ) -> Sequence[Vector]:
         targets: Sequence[Vector | None] = [None] * len(columns) if out is None else out
-        return [self._walk.get(slot, column, target) for column, target in zip(columns, targets, strict=True)]
+        if self._peers.size == 1:
+            return [self._walk.get(slot, column, out) for column, out in zip(columns, targets, strict=True)]
+        found = []
+        for column, target in zip(columns, targets, strict=True):
+            own = self._walk.get(slot, column)
+            if self._transitions.places is not None:
+                own[self._transitions.places] = own.copy()
+            all_scores = np.empty(self._transitions.n) if target is None else target
+            all_scores[:] = self._graph.to_label_order(self._peers.whole(own))
+            found.append(all_scores)
+        return found
 
     def keep(self, columns: Sequence[int], slot: int) -> None:
         chosen, before = list(columns), self._walk
@@ -260,30 +410,51 @@ class GpuWalk:
 
 
 class GpuPair:
-    """A and A' of a graph on a GPU, one matrix with its transpose."""
+    """A and A' of a graph on a GPU: one matrix with its transpose, or two with the rows of a process."""
 
     fewer_hubs = False
 
-    def __init__(self, graph: Graph, weighted: bool, device: int = 0) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        weighted: bool,
+        device: int = 0,
+        limit: int | None = None,
+        min_resident: float = 0.0,
+    ) -> None:
         starts, sources, weights = graph.edges_by_target
-        self._graph, self.n = graph, graph.n_nodes
+        self._graph, self._peers, self.n = graph, graph.peers, graph.n_nodes
         values, self.exponent = None, 0
         if weighted and weights is not None:
             # By a power of two, so that squares neither overflow nor underflow and A stays what it is.
-            self.exponent = int(np.frexp(weights.max(initial=0.0))[1])
+            largest = self._peers.largest(np.array([weights.max(initial=0.0)]))[0]
+            self.exponent = int(np.frexp(largest)[1])
             values = np.ldexp(weights, -self.exponent)
-        edges = Csr(starts, sources, values, (self.n, self.n))
-        spare = 8 * self.n * MAX_BASIS_VECTORS
-        self._basis: _cuda.Basis = import_cuda().Basis(
-            upload(edges, device, np.float64, spare, transpose=True)
-        )
+        shape = len(starts) - 1, self.n
+        matrices = [Csr(starts, sources, values, shape)]
+        if self._peers.size > 1:
+            matrices.append(Csr(*graph.edges_by_source(values), shape))
+        shared = self._peers.on_gpus(device)
+        with self._peers.together():
+            spare = 8 * (shape[0] * MAX_BASIS_VECTORS + self.n)
+            transpose = len(matrices) == 1
+            size = sum(format_bytes(X, np.float64, transpose=transpose) for X in matrices)
+            plan = plan_one_matrix(size, spare, usable_bytes(device, limit), min_resident)
+            # The first of two leaves the other its share.
+            spares = [spare] if transpose else [spare + (plan.total - spare) // 2, spare]
+            found = [
+                upload(X, device, np.float64, left, transpose=transpose, limit=limit)
+                for X, left in zip(matrices, spares, strict=True)
+            ]
+            self.matrix = found[0]
+            self._basis: _cuda.Basis = import_cuda().Basis(*found, shared=shared)
 
     @property
     def signal_mode(self) -> str:
-        return interrupts.AWAITED
+        return self._peers.signal_mode
 
     def agree(self, status: str | None) -> str | None:
-        return status
+        return self._peers.agree(status)
 
     def start(self) -> _cuda.BasisVector:
         return self._basis.filled(1.0 / math.sqrt(self.n))

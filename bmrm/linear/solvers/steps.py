@@ -128,6 +128,7 @@ class NewtonStep:
     def __init__(self, state: State, cutter: Cutter, otherwise: Step) -> None:
         self._state, self._cutter, self._otherwise = state, cutter, otherwise
         self._last_bound, self._last_decrease, self._slow = -np.inf, 0.0, 0
+        self._level: Iterate | None = None  # the point of the gradients, if it is not the best
         state.keeps_gradients = True
 
     def pays(self) -> bool:
@@ -155,9 +156,10 @@ class NewtonStep:
 
     @property
     def _origin(self) -> Iterate:
-        return self._state.best
+        return self._level or self._state.best
 
     def _begin_at_best(self) -> None:
+        self._level = None
         self._cutter.at_best()
 
     def _advance(self, line: Line) -> None:
@@ -167,7 +169,13 @@ class NewtonStep:
         content = CONTENT_SLOPE if state.objective.takes_full_steps else 0.0
         step = state.step = line.search(1.0, state.accuracy(), content, 0.0)
         state.lap("search")
-        state.improve(line, step, to_newton=True)
+        self._level = None
+        if step == 0.0 and line.at(1.0, state.accuracy()).objective <= before + state.accuracy():
+            # J is level to rounding, but its slope is not: the cut at Newton's point bounds J more closely.
+            step = 1.0
+            self._level = state.improve(line, step, to_newton=True, goes_on=True)
+        else:
+            state.improve(line, step, to_newton=True)
         decrease, state.shift = before - state.best.objective, 0.0
         self._cutter.on_line(line, step, 0.0)
         rising = state.bound - self._last_bound > MIN_BOUND_RISE * state.gap

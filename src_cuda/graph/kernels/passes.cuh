@@ -92,4 +92,24 @@ static __global__ void __launch_bounds__(kFinishThreads)
     if (threadIdx.x == 0) close_letter(letter);
 }
 
+constexpr int kJoinThreads = 256;
+
+// Adds up `count` sums over the ranks, in their order; those of a rank follow those of the rank before.
+// Otherwise as add_blocks.
+static __global__ void __launch_bounds__(kJoinThreads)
+    add_ranks(const double* __restrict__ gathered, int ranks, int count, double* keep, int keeps,
+              const Numbers more, Letter letter) {
+    for (int s = int(threadIdx.x); s < count; s += kJoinThreads) {
+        double sum = gathered[s];
+        for (int r = 1; r < ranks; r++) sum += gathered[int64_t(r) * count + s];
+        if (letter.values) letter.values[s] = sum;
+        if (s >= count - keeps) keep[s - (count - keeps)] = sum;
+    }
+    if (!letter.values) return;
+    for (int i = int(threadIdx.x); i < more.count; i += kJoinThreads) letter.values[count + i] = more.at[i];
+    __threadfence_system();
+    __syncthreads();
+    if (threadIdx.x == 0) close_letter(letter);
+}
+
 }  // namespace bmrm

@@ -113,15 +113,15 @@ struct RestartFactors {
         : v(terms.u ? direct : direct + terms.damping * lost), u(terms.u ? terms.damping * lost : 0.0) {}
 };
 
-// g = the image of x, and z = g scale.  base: r, or null while the base is 0;
-// lost: per column the sum of x over the nodes with scale 0.  Sums: the l1 norm of g - x, and of g over the
-// nodes with scale 0.
-template <int WIDTH>
+// g = the image of x, and z = g scale.  base: r, or null while the base is 0; rest: what the product lacks,
+// if it is in two PARTS; lost: per column the sum of x over the nodes with scale 0.  Sums: the l1 norm of g -
+// x, and of g over the nodes with scale 0.
+template <int WIDTH, int PARTS>
 __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
     advance(const WalkTerms terms, const double* __restrict__ lost, const float* __restrict__ base,
-            const float* __restrict__ product, const float* __restrict__ x, const float* __restrict__ scale,
-            int64_t n, int columns, float* __restrict__ g, float* __restrict__ z,
-            double* __restrict__ partial) {
+            const float* __restrict__ product, const float* __restrict__ rest, const float* __restrict__ x,
+            const float* __restrict__ scale, int64_t n, int columns, float* __restrict__ g,
+            float* __restrict__ z, double* __restrict__ partial) {
     struct Loaded {
         float product, x, scale, constant;
     };
@@ -136,7 +136,8 @@ __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
             double constant = factor.v * terms.restart(row, column);
             if (terms.u) constant += factor.u * terms.u[row];
             if (base) constant += double(base[at]);
-            return Loaded{product[at], x[at], scale[row], float(constant)};
+            return Loaded{PARTS == 2 ? product[at] + rest[at] : product[at], x[at], scale[row],
+                          float(constant)};
         },
         [&](int64_t, int64_t at, const Loaded& a) {
             const float image = d * a.product + a.constant;
@@ -255,6 +256,11 @@ __global__ void __launch_bounds__(kPassThreads)
                 for (int j = 0; j <= i; j++) sums[i * (i + 1) / 2 + j] += double(a.at[i]) * double(a.at[j]);
         });
     sum_columns<WIDTH>(sums, columns, partial);
+}
+
+template <class From, class To>
+__global__ void convert_vector(const From* __restrict__ from, int64_t n, To* __restrict__ to) {
+    BB_FOR (i, n) to[i] = To(from[i]);
 }
 
 // Every column of an image = the restart vectors.

@@ -31,13 +31,21 @@ using std::min;
 
 typedef int cudaError_t;
 typedef void* cudaStream_t;
+typedef void* cudaEvent_t;
+struct cudaDeviceProp {
+    struct {
+        char bytes[16];
+    } uuid;
+};
 typedef void* cudaMemPool_t;
 enum {
     cudaSuccess = 0,
     cudaErrorNotReady = 600,
     cudaMemcpyDefault = 4,
     cudaHostAllocPortable = 1,
-    cudaHostAllocMapped = 2
+    cudaHostAllocMapped = 2,
+    cudaStreamNonBlocking = 1,
+    cudaEventDisableTiming = 2
 };
 
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0; }
@@ -57,6 +65,24 @@ inline cudaError_t cudaHostAlloc(void** to, size_t bytes, unsigned) {
     *to = calloc(1, bytes);
     return 0;
 }
+inline cudaError_t cudaMallocHost(void** to, size_t bytes) { return cudaHostAlloc(to, bytes, 0); }
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp*, int) { return 0; }
+// What is queued runs at once, so that streams and events are mere names.
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+    return *lowest = *highest = 0;
+}
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+    *stream = stream;
+    return 0;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t) { return 0; }
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return 0; }
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+    *event = event;
+    return 0;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return 0; }
+inline cudaError_t cudaEventDestroy(cudaEvent_t) { return 0; }
 inline cudaError_t cudaFreeHost(void* memory) {
     free(memory);
     return 0;
@@ -124,6 +150,18 @@ inline void __threadfence_system() {}
 inline uint32_t atomicAdd(uint32_t* at, uint32_t more) {
     const uint32_t before = *at;
     *at += more;
+    return before;
+}
+template <class T>
+T atomicMin(T* at, T value) {
+    const T before = *at;
+    *at = min(before, value);
+    return before;
+}
+template <class T>
+T atomicMax(T* at, T value) {
+    const T before = *at;
+    *at = max(before, value);
     return before;
 }
 inline long long __double_as_longlong(double value) {

@@ -83,6 +83,7 @@ void remember_failure(const char* text) noexcept { last_failure = text; }
 
 Memory::Memory(int device) : device(device) {}
 Memory::~Memory() = default;
+void Memory::settle() noexcept {}
 // What is new holds NaN: it must be written before it is read.
 void* Memory::take(int64_t bytes) {
     used_ += bytes;
@@ -100,9 +101,9 @@ void Memory::give(void* pointer, int64_t bytes) noexcept {
 extern "C" {
 
 const char* emulator_failure() { return bmrm::last_failure.c_str(); }
-bb_matrix* emulator_matrix(int64_t n, const int64_t* ptr, const int32_t* idx, const double* val,
+bb_matrix* emulator_matrix(int64_t n, int64_t cols, const int64_t* ptr, const int32_t* idx, const double* val,
                            int32_t type) {
-    return new bb_matrix(n, ptr, idx, val, bb_type(type));
+    return new bb_matrix(n, cols, ptr, idx, val, bb_type(type));
 }
 void emulator_free(bb_matrix* matrix) { delete matrix; }
 int64_t emulator_used(bb_matrix* matrix) { return matrix->memory.used(); }

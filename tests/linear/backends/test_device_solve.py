@@ -377,7 +377,7 @@ def test_kinks_that_cannot_be_rounded():
         p.round_kinks(0.5)
     p, *_ = newton_problem("hinge")
     for width in (-1.0, np.nan):
-        with pytest.raises(ParameterError, match="negative"):
+        with pytest.raises(ParameterError, match="a width of at least 0"):
             p.round_kinks(width)
 
 

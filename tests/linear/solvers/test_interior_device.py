@@ -62,7 +62,7 @@ def test_weighted_gram_of_rows_that_stream():
 def test_weighted_gram_is_of_dense_rows_and_right_shapes():
     sparse = cuda.Matrix(np.array([0, 1]), np.array([0], np.int32), np.array([2.0]), (1, 1))
     assert not sparse.is_dense
-    with pytest.raises(ParameterError, match="of dense ones"):
+    with pytest.raises(ParameterError, match="needs a dense matrix"):
         sparse.weighted_gram([1.0])
     X = cuda.Matrix.from_dense(np.ones((3, 2)))
     assert X.is_dense

@@ -413,6 +413,19 @@ def test_a_large_scale_leaves_a_small_gap_under_the_elastic_net(seed):
     assert result.status == "converged"
 
 
+def test_newton_steps_go_on_where_the_objective_is_level(monkeypatch):
+    pytest.importorskip("highspy")
+    monkeypatch.setattr(newton, "MAX_HESSIAN_WORK", 0.0)
+    rng = np.random.default_rng(0)
+    A = sp.random(3000, 40, 0.2, "csr", rng=rng, dtype=np.float64)
+    A.data = rng.standard_normal(A.nnz)
+    z = A @ rng.standard_normal(40) + 0.5 * rng.standard_normal(3000)
+    # Conjugate gradients end early: J has all its digits some steps before its slope is small.
+    found = bmrm.solve(A, np.sign(z), "squared_hinge", reg="l1", lam=1e-3, tol=1e-8, device="cpu")
+    assert found.status == "converged"
+    assert found.n_iter <= 20  # cuts alone ended with status precision, after 73
+
+
 @pytest.mark.parametrize("loss", ["huber", "huber_hinge"])
 @pytest.mark.parametrize("seed", range(3))
 def test_newton_steps_that_crawl_give_way_to_cuts(seed, loss):

@@ -14,6 +14,7 @@ from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.group import Group
 from bmrm.distributed.options import check_alike
 from bmrm.graph.peers import Numbers
+from bmrm.matrix.gpu.devices import import_cuda
 
 ENDINGS = (None, "max_iter", "max_time", "interrupted", "precision", "converged")
 """Reasons to end a run, in ascending order of precedence."""
@@ -27,13 +28,21 @@ class Ranks:
     group : Group
     bounds : ndarray of int64, shape (size + 1,)
         Rank r owns the places ``bounds[r]`` to ``bounds[r + 1]``.
+
+    Attributes
+    ----------
+    linked_by : {None, "MPI", "NCCL"}
+        How vectors go from GPU to GPU, if they do.
     """
 
     signal_mode = interrupts.HELD  # an exception would leave the other ranks waiting
 
     def __init__(self, group: Group, bounds: Indices) -> None:
-        self.group, self.bounds, self.size = group, bounds, group.size
+        self.group, self.bounds, self.size, self.number = group, bounds, group.size, group.number
+        self.everywhere = bool((np.diff(bounds) > 0).all())
         self._wholes: dict[tuple[int, str], NDArray[Any]] = {}  # the last one that was used
+        self._on_gpus: dict[int, Any] = {}  # by device
+        self.linked_by: str | None = None
 
     def total(self, part: Vector) -> Vector:
         return self.group.total(part)
@@ -52,6 +61,15 @@ class Ranks:
             self._wholes = {key: np.empty(int(self.bounds[-1]) * columns, rows.dtype)}
         found = self.group.gathered(rows.reshape(-1), self.bounds * columns, self._wholes[key])
         return cast("Numbers", found.reshape(int(self.bounds[-1]), *rows.shape[1:]))
+
+    def on_gpus(self, device: int) -> Any:
+        if self.size > 1 and device not in self._on_gpus:
+            from bmrm.distributed.links import Links
+
+            links = Links(self.group, device)
+            self.linked_by = "MPI" if links.nccl is None else "NCCL"
+            self._on_gpus[device] = import_cuda().GraphRanks(links.ranks(np.float64), self.bounds)
+        return self._on_gpus.get(device)
 
     def agree(self, status: str | None) -> str | None:
         wishes = self.group.parts(np.array([float(ENDINGS.index(status))]))

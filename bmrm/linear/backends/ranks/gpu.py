@@ -53,5 +53,5 @@ class SharedCuts(GpuCuts):
 
 def shared_passes(links: Links, own: GpuPasses) -> GpuPasses:
     """Return the passes of all ranks, given those of this rank's rows, which must not be used afterwards."""
-    own.problem.share(links.ranks())
+    own.problem.share(links.ranks(own.problem.matrix.vector_dtype))
     return GpuPasses(SharedCuts(own.problem, links.group), own.ahead)

@@ -8,8 +8,9 @@
 #include "runtime/device_memory.h"
 
 struct bb_matrix {
-    bb_matrix(int64_t n, const int64_t* ptr, const int32_t* idx, const double* val, bb_type type)
-        : type(type), ptr(ptr, ptr + n + 1), idx(idx, idx + ptr[n]), n_(n) {
+    bb_matrix(int64_t n, int64_t cols, const int64_t* ptr, const int32_t* idx, const double* val,
+              bb_type type)
+        : type(type), ptr(ptr, ptr + n + 1), idx(idx, idx + ptr[n]), n_(n), cols_(cols) {
         if (val) this->val.assign(val, val + ptr[n]);
     }
 
@@ -29,7 +30,7 @@ struct bb_matrix {
     std::vector<double> val;
 
     int64_t rows() const { return n_; }
-    int64_t cols() const { return n_; }
+    int64_t cols() const { return cols_; }
     void apply(bb_operator op, const void* x, void* y, int columns) const {
         if (type == BB_FLOAT32)
             multiply(op, static_cast<const float*>(x), static_cast<float*>(y), columns);
@@ -40,7 +41,7 @@ struct bb_matrix {
   private:
     template <class T>
     void multiply(bb_operator op, const T* x, T* y, int columns) const {
-        std::fill_n(y, n_ * columns, T(0));
+        std::fill_n(y, (op == BB_NORMAL ? n_ : cols_) * columns, T(0));
         for (int64_t i = 0; i < n_; i++)
             for (int64_t e = ptr[size_t(i)]; e < ptr[size_t(i) + 1]; e++)
                 for (int k = 0; k < columns; k++) {
@@ -50,7 +51,7 @@ struct bb_matrix {
                 }
     }
 
-    const int64_t n_;
+    const int64_t n_, cols_;
 };
 
 namespace bmrm {

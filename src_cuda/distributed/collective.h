@@ -1,15 +1,24 @@
-// The ranks of a solve whose rows are spread over several devices, and what each needs from the others: sums
-// of a few numbers, which the host has, and of gradients, which stay on the devices.
+// The ranks of a solve or of a graph that is spread over several devices, and what each needs from the
+// others: sums of a few numbers, which the host has, sums of gradients, which stay on the devices, and the
+// parts of vectors that other ranks have computed.
 //
 // NCCL adds in an order of its own.  Here it only transports the contributions, by sends and receives.  Each
 // sum is computed in the order of the ranks, in float64, and rounded once: the same bits on every rank and
 // from run to run, and the same as those of the way through main memory, for ranks that share a device or are
-// on several hosts.  NCCL is loaded on demand; nothing is linked with it.
+// on several hosts.
 #pragma once
+#include <vector>
+
 #include "api/ranks.h"
 #include "runtime/device_memory.h"
 
 namespace bmrm {
+
+// An array on the device of which rank r has the bytes bounds[r] to bounds[r + 1].
+struct Parts {
+    void* whole;
+    std::vector<int64_t> bounds;
+};
 
 class Collective {
   public:
@@ -20,14 +29,22 @@ class Collective {
     Collective& operator=(Collective&& other) noexcept;
 
     bool alone() const { return ranks_.size < 2; }
+    int32_t rank() const { return ranks_.rank; }
+    int32_t size() const { return ranks_.size; }
+    // Whether arrays go from device to device; otherwise a call waits for its stream.
+    bool direct() const { return nccl_ != nullptr; }
     void total(double* numbers, int64_t count) const;
     // Sums an array on the device over the ranks, on the stream of its memory.
     void add_up(Memory& memory, bb_type type, void* numbers, int64_t count);
+    // Gives all parts of some arrays to every rank, in one step on a stream.
+    void gather(cudaStream_t stream, const std::vector<Parts>& arrays);
 
   private:
-    void through_host(Memory& memory, int64_t bytes, void* numbers, int64_t count);
+    void add_through_host(Memory& memory, int64_t bytes, void* numbers, int64_t count);
+    void gather_through_host(cudaStream_t stream, const Parts& parts);
+    unsigned char* staging(int64_t bytes);
 
-    bb_ranks ranks_ = {0, 1, nullptr, nullptr, nullptr};
+    bb_ranks ranks_ = {0, 1, nullptr, nullptr, nullptr, nullptr};
     bb_nccl* nccl_ = nullptr;
     Array<unsigned char> received_;
     void* staging_ = nullptr;

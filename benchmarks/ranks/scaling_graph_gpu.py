@@ -1,0 +1,209 @@
+"""Walks on a graph over 1, 2 … GPUs of one host, one rank each.
+
+    python -m benchmarks.ranks.scaling_graph_gpu [--gpus 1,2] [--graphs rmat] [--nodes 5000000]
+        [--edges 77000000] [--out FILE]
+
+Every run is `mpiexec -n R`. Each rank draws the whole graph on its GPU (graph_gpu.py), keeps its share of the
+edges, and the ranks build the graph together. All times are of the slowest rank, medians of some rounds:
+
+step     a plain light step with all vector work and the exchange of messages, 40 of them one after another
+bare     the same on a ring of as many nodes: the exchange and the passes, with almost no product
+walks    a step of 8 walks together
+exact    an exact step
+pagerank to a proven error of 1e-8, with all scores in each process; those of one GPU and of several agree
+hits     to a residual of 1e-8
+
+Needs CuPy and an mpiexec.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import gpu_figures, report
+from benchmarks.ranks.scaling_gpu import NO_BINDING, launcher
+
+DAMPING = 0.85
+TOL = 1e-8
+STEPS = 40
+ROUNDS = 5
+WALKS = 8
+WANTED = {2: 1.6}
+TIMES = ("step", "bare", "walks", "exact", "pagerank", "hits")
+
+
+def work(options: argparse.Namespace) -> None:
+    """Measure on this rank; on the first rank, write the measurements."""
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    rank, size = world.Get_rank(), world.Get_size()
+    import cupy
+
+    cupy.cuda.Device(rank % cupy.cuda.runtime.getDeviceCount()).use()
+    from benchmarks.gpu.graph_gpu import draw_graph
+    from bmrm.distributed import Group
+    from bmrm.graph import Graph, GraphShard, hits, pagerank
+    from bmrm.graph.backends.base import Restarts
+    from bmrm.graph.backends.choose import transitions_of
+
+    group = Group(world)
+
+    def build(parts: tuple[Any, Any], **keywords: Any) -> Graph:
+        if size == 1:
+            return Graph(parts, **keywords)
+        share = slice(len(parts[0]) * rank // size, len(parts[0]) * (rank + 1) // size)
+        return GraphShard(tuple(part[share] for part in parts), comm=group, **keywords)
+
+    def slowest(call: Callable[[], Any], rounds: int = ROUNDS) -> tuple[float, Any]:
+        times = []
+        for _ in range(rounds + 1):
+            world.Barrier()
+            began = time.perf_counter()
+            value = call()
+            cupy.cuda.Device().synchronize()
+            times.append(world.allreduce(time.perf_counter() - began, op=MPI.MAX))
+        return statistics.median(times[1:]), value
+
+    def step_seconds(graph: Graph, columns: int = 1) -> float:
+        nodes = np.arange(columns)
+        restarts = Restarts()
+        if columns > 1:
+            restarts = Restarts(nodes=nodes, shares=np.ones(columns), columns=nodes, n_columns=columns)
+        walk = transitions_of(graph, False, "cuda", columns).walk(DAMPING, restarts)
+        walk.place(0)
+
+        def steps() -> None:
+            for step in range(STEPS):
+                walk.light_step([step % 2], None, 2, 1 - step % 2, plain_next=step + 1 < STEPS)
+
+        seconds, _ = slowest(steps)
+        walk.close()
+        return seconds / STEPS
+
+    def exact_seconds(graph: Graph) -> float:
+        walk = transitions_of(graph, False, "cuda").walk(DAMPING, Restarts())
+        walk.place(0)
+        seconds, _ = slowest(lambda: walk.exact_step(0, 0))
+        walk.close()
+        return seconds
+
+    began = time.perf_counter()
+    source, target = (cupy.asnumpy(end) for end in draw_graph(options.graph, options.nodes, options.edges))
+    cupy.get_default_memory_pool().free_all_blocks()
+    graph = build((source, target))
+    del source, target
+    built = time.perf_counter()
+    resident: Any = transitions_of(graph, False, "cuda")
+    nodes = resident.resident(1).nodes
+    uploaded = time.perf_counter()
+    seconds = {"step": step_seconds(graph)}
+    parts = {
+        name: (matrix.nnz, 1e6 * matrix.time("normal"))
+        for name, matrix in (("near", nodes.light), ("far", nodes.rest), ("exact", nodes.exact))
+        if matrix is not None
+    }
+    seconds["exact"] = exact_seconds(graph)
+    seconds["pagerank"], found = slowest(lambda: pagerank(graph, DAMPING, tol=TOL, device="cuda"), 3)
+    again = pagerank(graph, DAMPING, tol=TOL, device="cuda")
+    seconds["hits"], pair = slowest(lambda: hits(graph, tol=TOL, device="cuda"), 3)
+    seconds["walks"] = step_seconds(graph, WALKS)
+    places = np.arange(graph.n_nodes, dtype=np.int32)
+    seconds["bare"] = step_seconds(build((places, np.roll(places, -1)), n_nodes=graph.n_nodes))
+    everyones = group.everyones((graph.own.stop - graph.own.start, len(graph.edges_by_target[1]), parts))
+    if rank == 0:
+        scores = Path(options.scores)
+        if not scores.exists():
+            np.save(scores, found.scores)
+        apart = float(np.abs(np.load(scores) - found.scores).sum())
+        assert found.status == "converged", found.status
+        assert apart <= 2 * TOL, apart
+        linked = None if size == 1 else graph.peers.linked_by  # type: ignore[attr-defined]
+        facts = {
+            "gpus": size,
+            "gpu": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
+            "vectors_by": linked,
+            "nodes": graph.n_nodes,
+            "edges": graph.n_edges,
+            "of_ranks": everyones,
+            "seconds": seconds,
+            "draw_and_build_seconds": built - began,
+            "resident_seconds": uploaded - built,
+            "n_iter": found.n_iter,
+            "error_bound": found.error_bound,
+            "apart": apart,
+            "hits_status": pair.status,
+            "hits_steps": pair.n_iter,
+            "bit_identical": found.scores.tobytes() == again.scores.tobytes(),
+        }
+        Path(options.worker).write_text(json.dumps(facts))
+
+
+def run(options: argparse.Namespace, graph: str, gpus: int, folder: str) -> dict[str, Any]:
+    """Return the measurements on a number of GPUs."""
+    found, scores = str(Path(folder) / f"{gpus}.json"), str(Path(folder) / "scores.npy")
+    words = ["--nodes", options.nodes, "--edges", options.edges, "--worker", found, "--scores", scores]
+    program = [sys.executable, "-m", __spec__.name, "--graph", graph, *map(str, words)]
+    environ = {**os.environ, **NO_BINDING}
+    subprocess.run([launcher(), "-n", str(gpus), *program], env=environ, check=True)
+    measured: dict[str, Any] = json.loads(Path(found).read_text())
+    return measured
+
+
+def main() -> None:
+    """Print the table and write the results file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gpus", default="1,2", help="the first is what the others are compared with")
+    parser.add_argument("--graphs", default="rmat", help="rmat, zipf, communities")
+    parser.add_argument("--nodes", type=int, default=5_000_000)
+    parser.add_argument("--edges", type=int, default=77_000_000)
+    parser.add_argument("--out", default=report.RESULTS / "scaling_graph_gpu.json")
+    for name in ("--graph", "--scores", "--worker"):
+        parser.add_argument(name, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(options)
+        return
+    rows: list[dict[str, Any]] = []
+    figures = []
+    for graph in options.graphs.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            each = [run(options, graph, int(gpus), folder) for gpus in options.gpus.split(",")]
+        for row in each:
+            row["graph"] = graph
+            row["faster"] = {name: each[0]["seconds"][name] / row["seconds"][name] for name in TIMES}
+            rows.append(row)
+            print(
+                f"{graph}, {row['gpus']} GPUs ({row['gpu']}), vectors by {row['vectors_by']}: "
+                f"{row['nodes']} nodes, {row['edges']} edges\n"
+                f"  built in {row['draw_and_build_seconds']:.0f} s, "
+                f"resident in {row['resident_seconds']:.0f} s; pagerank in {row['n_iter']} steps, "
+                f"within {row['error_bound']:.1e}, {row['apart']:.1e} from the first run, "
+                f"bit-identical {row['bit_identical']}"
+            )
+            for name in TIMES:
+                print(f"  {name:9} {1e6 * row['seconds'][name]:10.0f} us  {row['faster'][name]:5.2f} times")
+            for number, (nodes, edges, parts) in enumerate(row["of_ranks"]):
+                products = ", ".join(f"{part} {us:.0f} us of {nnz}" for part, (nnz, us) in parts.items())
+                print(f"  rank {number}: {nodes} nodes, {edges} edges; {products}")
+            if row["gpus"] in WANTED:
+                title = f"step, {graph}: {row['gpus']} GPUs / one"
+                figures.append(gpu_figures.verdict(title, row["faster"]["step"], WANTED[row["gpus"]]))
+                print(f"  {title}: at least {WANTED[row['gpus']]}: {figures[-1]['passed']}")
+        report.write(options.out, rows=rows, figures=figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+#include "graph/peers.h"
+#include "runtime/chain.cuh"
+
+namespace bmrm {
+
+Peers::Peers(Memory& memory, const bb_graph_ranks* ranks, int64_t own) : memory_(memory), nodes_(own) {
+    if (!ranks || ranks->calls->size < 2) return;
+    collective_ = Collective(*ranks->calls, ranks->nccl);
+    const int size = collective_.size(), rank = collective_.rank();
+    bounds_.assign(ranks->bounds, ranks->bounds + size + 1);
+    first_ = bounds_[size_t(rank)];
+    nodes_ = bounds_.back();
+    if (bounds_[size_t(rank) + 1] - first_ != own)
+        throw Failure(BB_INVALID, "bounds: expected as many places as the matrix has rows");
+    if (!collective_.direct()) return;
+    int lowest = 0, highest = 0;
+    BB_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+    BB_CHECK(cudaStreamCreateWithPriority(&exchanges_, cudaStreamNonBlocking, highest));
+    for (cudaEvent_t* event : {&ready_, &arrived_})
+        BB_CHECK(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+}
+
+Peers::~Peers() {
+    if (exchanges_) cudaStreamSynchronize(exchanges_);
+    for (cudaEvent_t event : {ready_, arrived_})
+        if (event) cudaEventDestroy(event);
+    if (exchanges_) cudaStreamDestroy(exchanges_);
+}
+
+Parts Peers::parts(const Shared& vector) const {
+    Parts out = {vector.whole, bounds_};
+    for (int64_t& bound : out.bounds) bound *= vector.node_bytes;
+    return out;
+}
+
+void Peers::await() {
+    if (pending_) BB_CHECK(cudaStreamWaitEvent(memory_.stream, arrived_, 0));
+    pending_ = false;
+}
+
+// Makes exchanges wait for what is queued on the stream so far.
+void Peers::begin() {
+    if (!exchanges_) return;
+    BB_CHECK(cudaEventRecord(ready_, memory_.stream));
+    BB_CHECK(cudaStreamWaitEvent(exchanges_, ready_, 0));
+}
+
+void Peers::end() {
+    if (!exchanges_) return;
+    BB_CHECK(cudaEventRecord(arrived_, exchanges_));
+    pending_ = true;
+}
+
+void Peers::finish(const double* partial, int blocks, int count, double* keep, int keeps, const Numbers& more,
+                   const Letter& letter, const Shared& vector) {
+    const NextLaunch adding(1u, kFinishThreads, 0, memory_.stream, false);
+    if (alone()) return adding(add_blocks, partial, blocks, count, keep, keeps, more, letter);
+    await();  // the sums of the last exchange are still on their way from the same place
+    const int size = collective_.size(), rank = collective_.rank();
+    reserve(memory_, gathered_, int64_t(size) * count);
+    double* const own = gathered_.data() + int64_t(rank) * count;
+    adding(add_blocks, partial, blocks, count, own, count, Numbers{}, Letter{});
+    Parts sums = {gathered_.data(), {}};
+    for (int r = 0; r <= size; r++) sums.bounds.push_back(int64_t(r) * count * int64_t(sizeof(double)));
+    begin();
+    std::vector<Parts> arrays = {sums};
+    if (vector.whole) arrays.push_back(parts(vector));
+    collective_.gather(letters(), arrays);
+    const NextLaunch joining(1u, kJoinThreads, 0, letters(), false);
+    joining(add_ranks, gathered_.data(), size, count, keep, keeps, more, letter);
+    end();
+}
+
+void Peers::share(const Shared& vector) {
+    if (alone()) return;
+    await();
+    begin();
+    collective_.gather(letters(), {parts(vector)});
+    end();
+}
+
+}  // namespace bmrm

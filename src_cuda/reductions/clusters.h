@@ -1,0 +1,154 @@
+// Rows on a device as the passes of k-means read them, whatever their kind.
+#pragma once
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "api/clusters.h"
+#include "reductions/kernels/centers.cuh"
+#include "runtime/chain.cuh"
+#include "runtime/handle.h"
+
+namespace bmrm {
+
+// Page-locked memory of the host, which copies reach without a detour.
+class Staging {
+  public:
+    Staging() = default;
+    ~Staging() {
+        if (data_) cudaFreeHost(data_);
+    }
+    Staging(const Staging&) = delete;
+    Staging& operator=(const Staging&) = delete;
+
+    // Returns room for `count` doubles; what was there is lost.
+    double* reserve(int64_t count) {
+        if (count <= capacity_) return static_cast<double*>(data_);
+        if (data_) cudaFreeHost(data_);
+        data_ = nullptr;
+        capacity_ = 0;
+        BB_CHECK(cudaHostAlloc(&data_, size_t(count) * sizeof(double), cudaHostAllocPortable));
+        capacity_ = count;
+        return static_cast<double*>(data_);
+    }
+
+  private:
+    void* data_ = nullptr;
+    int64_t capacity_ = 0;
+};
+
+}  // namespace bmrm
+
+struct bb_clusters : bmrm::Handle {
+    bb_clusters(const bb_device& device, int64_t n, int64_t d, const double* weights, int64_t memory_limit)
+        : Handle(device.id), device(device), n(n), d(d) {
+        memory.set_limit(memory_limit);
+        if (weights) {
+            weights_ = bmrm::Array<double>(memory, n);
+            weights_.from_host(weights, n);
+        }
+        counters_ = bmrm::Array<bmrm::PassCounters>(memory, 1);
+        largest_ = bmrm::Array<unsigned long long>(memory, 1);
+        BB_CHECK(cudaStreamSynchronize(memory.stream));
+    }
+    virtual ~bb_clusters() = default;
+
+    virtual double largest() = 0;
+    virtual void pack(const double* shift, double scale) = 0;
+    virtual void take(const int64_t* numbers, int64_t count, double* values) = 0;
+    // The passes take centres on the host and columns on the device.
+    virtual void assign(const double* centers, int64_t k, int32_t* labels, double* sums,
+                        double* cluster_weights, bb_cluster_counts* found) = 0;
+    virtual void own(const double* centers, int64_t k, const int32_t* labels, double* distances) = 0;
+    virtual void moves(const double* centers, int64_t k, const int32_t* labels, const double* cluster_weights,
+                       bb_cluster_counts* found) = 0;
+    virtual void distances(const double* centers, int64_t k, int64_t first, int64_t count,
+                           double* distances) = 0;
+    virtual void potentials(const int64_t* candidates, int64_t count, float* closest, bool take,
+                            double* sums) = 0;
+
+    int64_t panels() const { return (n + BB_PANEL_ROWS - 1) / BB_PANEL_ROWS; }
+
+    const bb_device device;
+    const int64_t n, d;
+
+  protected:
+    cudaStream_t stream() const { return memory.stream; }
+    // Blocks of a grid whose threads loop: a few for each multiprocessor.
+    unsigned grid(int64_t wanted, int each = 8) const {
+        const int64_t most = int64_t(device.multiprocessors) * each;
+        return unsigned(wanted < 1 ? 1 : wanted < most ? wanted : most);
+    }
+    bmrm::NextLaunch launch(unsigned blocks, int threads, int64_t shared_bytes = 0) const {
+        return bmrm::NextLaunch(blocks, threads, shared_bytes, stream(), false);
+    }
+    // Copies `count` doubles to the host through the staging area, with what is queued before.
+    void fetch(const double* from, int64_t count, double* to) {
+        double* staged = staging_.reserve(count);
+        BB_CHECK(cudaMemcpyAsync(staged, from, size_t(count) * sizeof(double), cudaMemcpyDefault, stream()));
+        BB_CHECK(cudaStreamSynchronize(stream()));
+        memcpy(to, staged, size_t(count) * sizeof(double));
+    }
+
+    void upload(const double* centers, int64_t k) {
+        bmrm::reserve(memory, centers_, k * d);
+        double* staged = sent_.reserve(k * d);
+        memcpy(staged, centers, size_t(k * d) * sizeof(double));
+        BB_CHECK(cudaMemcpyAsync(centers_.data(), staged, size_t(k * d) * sizeof(double), cudaMemcpyDefault,
+                                 stream()));
+    }
+    // Copies the counters to the host, after what is queued, and waits.
+    bmrm::PassCounters counters(double* staged) {
+        BB_CHECK(cudaMemcpyAsync(staged, counters_.data(), sizeof(bmrm::PassCounters), cudaMemcpyDefault,
+                                 stream()));
+        BB_CHECK(cudaStreamSynchronize(stream()));
+        bmrm::PassCounters out;
+        memcpy(&out, staged, sizeof out);
+        return out;
+    }
+    static constexpr int64_t kCounterWords = (sizeof(bmrm::PassCounters) + 7) / 8;  // of a double each
+
+    // Copies what a pass found: of each cluster d sums and the weight, then the inertia.
+    void fetch_sums(const double* results, int64_t k, double* sums, double* cluster_weights,
+                    bb_cluster_counts* found) {
+        const int64_t size = k * (d + 1);
+        double* staged = staging_.reserve(size + 1 + kCounterWords);
+        BB_CHECK(
+            cudaMemcpyAsync(staged, results, size_t(size + 1) * sizeof(double), cudaMemcpyDefault, stream()));
+        const bmrm::PassCounters counted = counters(staged + size + 1);
+        for (int64_t j = 0; j < k; j++) {
+            if (sums) memcpy(sums + j * d, staged + j * (d + 1), size_t(d) * sizeof(double));
+            cluster_weights[j] = staged[j * (d + 1) + d];
+        }
+        *found = {staged[size], int64_t(counted.changed), int64_t(counted.listed), 0.0};
+    }
+    void fetch_moves(bb_cluster_counts* found) {
+        const bmrm::PassCounters counted = counters(staging_.reserve(kCounterWords));
+        *found = {0.0, int64_t(counted.changed), 0, 0.0};
+        memcpy(&found->largest, &counted.largest, sizeof found->largest);
+    }
+    double fetch_largest() const {
+        const unsigned long long bits = largest_.at(0);
+        double found = 0;
+        memcpy(&found, &bits, sizeof found);
+        return found < HUGE_VAL ? found : HUGE_VAL;  // NaN is not below
+    }
+
+    bmrm::Array<double> weights_, centers_;
+    bmrm::Array<bmrm::PassCounters> counters_;
+    bmrm::Array<unsigned long long> largest_;
+    bmrm::Staging staging_;  // for what comes back
+    bmrm::Staging sent_;     // for centres; next written by a call after this one has ended
+};
+
+namespace bmrm {
+
+std::unique_ptr<bb_clusters> make_dense_clusters(const bb_device& device, int64_t n, int64_t d, bb_type type,
+                                                 const void* values, const double* weights,
+                                                 int64_t memory_limit, int threads);
+std::unique_ptr<bb_clusters> make_sparse_clusters(const bb_device& device, int64_t n, int64_t d,
+                                                  const int64_t* starts, const int32_t* columns, bb_type type,
+                                                  const void* values, const double* weights,
+                                                  int64_t memory_limit, int threads);
+
+}  // namespace bmrm

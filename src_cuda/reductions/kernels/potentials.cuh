@@ -1,0 +1,85 @@
+// What seeding needs: sums of distances to candidate rows, and rows by number.
+#pragma once
+#include "reductions/kernels/centers.cuh"
+
+namespace bmrm {
+
+constexpr int kCandidatesAtOnce = 8;
+constexpr int kPotentialThreads = 256;
+
+template <class V>
+__device__ __forceinline__ float shifted(V x, double shift, double scale) {
+    return float((double(x) - shift) * scale);
+}
+
+template <class V>
+__global__ void __launch_bounds__(256)
+    take_rows(const V* __restrict__ X, int64_t d, const int64_t* __restrict__ numbers, int64_t count,
+              double* __restrict__ out) {
+    BB_FOR (i, count * d) out[i] = double(X[numbers[i / d] * d + i % d]);
+}
+
+template <class V>
+__global__ void __launch_bounds__(256)
+    take_points(const V* __restrict__ X, int64_t d, const int64_t* __restrict__ numbers, int64_t count,
+                const double* __restrict__ shift, double scale, float* __restrict__ out) {
+    BB_FOR (i, count * d) out[i] = shifted(X[numbers[i / d] * d + i % d], shift[i % d], scale);
+}
+
+// The bits of the maximum of |x|; those of NaN and infinity are above those of all numbers.
+template <class V>
+__global__ void __launch_bounds__(256)
+    find_largest(const V* __restrict__ X, int64_t size, unsigned long long* largest) {
+    unsigned long long mine = 0;
+    BB_FOR (i, size) {
+        const unsigned long long bits = (unsigned long long)__double_as_longlong(fabs(double(X[i])));
+        mine = bits > mine ? bits : mine;
+    }
+    for (int apart = 16; apart; apart /= 2) {
+        const unsigned long long other = __shfl_xor_sync(0xFFFFFFFFu, mine, apart);
+        mine = other > mine ? other : mine;
+    }
+    if (threadIdx.x % 32 == 0) atomicMax(largest, mine);
+}
+
+// One block per panel of rows, L lanes per row.  points: up to kCandidatesAtOnce x d.
+template <class V, int L>
+__global__ void __launch_bounds__(kPotentialThreads)
+    sum_potentials(const V* __restrict__ X, int64_t n, int64_t d, const double* __restrict__ shift,
+                   double scale, const double* __restrict__ weights, const float* __restrict__ points,
+                   int count, float* __restrict__ closest, int take, int64_t panels,
+                   double* __restrict__ sums) {
+    __shared__ double scratch[kCandidatesAtOnce * kPotentialThreads / 32], totals[kCandidatesAtOnce];
+    double mine[kCandidatesAtOnce] = {};
+    const int lane = int(threadIdx.x) % L;
+    const int64_t panel = blockIdx.x, first = panel * BB_PANEL_ROWS;
+    for (int i = int(threadIdx.x) / L; i < BB_PANEL_ROWS && first + i < n; i += kPotentialThreads / L) {
+        const int64_t row = first + i;
+        float square[kCandidatesAtOnce] = {};
+        for (int64_t f = lane; f < d; f += L) {
+            const float y = shifted(X[row * d + f], shift[f], scale);
+#pragma unroll
+            for (int c = 0; c < kCandidatesAtOnce; c++)
+                if (c < count) {
+                    const float e = y - points[c * d + f];
+                    square[c] = fmaf(e, e, square[c]);
+                }
+        }
+        if (L == 32)
+#pragma unroll
+            for (int c = 0; c < kCandidatesAtOnce; c++)
+                if (c < count) square[c] = sum_warp(square[c]);
+        if (lane == 0) {
+            const float before = closest[row];
+            const double w = weights ? weights[row] : 1.0;
+#pragma unroll
+            for (int c = 0; c < kCandidatesAtOnce; c++)
+                if (c < count) mine[c] += w * double(fminf(before, square[c]));
+            if (take) closest[row] = fminf(before, square[0]);
+        }
+    }
+    sum_block<kCandidatesAtOnce>(mine, scratch, totals);
+    if (int(threadIdx.x) < count) sums[threadIdx.x * panels + panel] = totals[threadIdx.x];
+}
+
+}  // namespace bmrm

@@ -1,0 +1,268 @@
+"""Rows on the device as the passes of k-means read them: binding of ``src_cuda/api/clusters.h``."""
+
+PANEL_ROWS = BB_PANEL_ROWS
+"""Number of rows of which `Clusters.potentials` returns one sum."""
+
+
+def predict_cluster_bytes(int64_t n, int64_t d, int64_t k, dtype, bint uploaded):
+    """Return the bytes that rows take on a device for passes with k centres.
+
+    Parameters
+    ----------
+    n, d, k : int
+    dtype : float32 or float64
+    uploaded : bool
+        Whether the rows are in main memory.
+    """
+    return bb_clusters_bytes(n, d, k, _type_of(dtype), uploaded)
+
+
+def count_cluster_additions(int64_t n, int64_t d, int64_t k):
+    """Return the maximum number of additions that a term of a sum over rows and columns goes through."""
+    return bb_clusters_additions(n, d, k)
+
+
+@cython.no_gc_clear  # it goes back to its rows, also as a part of a cycle
+cdef class Column:
+    """One number of four bytes per row, on the device: labels or squared distances."""
+
+    cdef Clusters rows
+    cdef void* address
+    cdef readonly object dtype
+
+    def __dealloc__(self):
+        if self.address != NULL and self.rows.handle != NULL:
+            bb_clusters_give(self.rows.handle, self.address)
+
+    def read(self, int64_t first, int64_t last):
+        """Copy the numbers of some rows to the host."""
+        out = np.empty(max(0, last - first), self.dtype)
+        cdef void* to = _address(out)
+        cdef int64_t count = len(out)
+        if count:
+            with nogil:
+                check(bb_clusters_read(self.rows.handle, self.address, first, count, to))
+        return out
+
+    def write(self, values):
+        """Replace all numbers by those on the host."""
+        values = np.require(values, self.dtype, ("C", "A"))
+        if values.shape != (self.rows.n,):
+            raise ParameterError(f"values: found shape {values.shape}, expected {(self.rows.n,)}")
+        cdef const void* source = _address(values)
+        with nogil:
+            check(bb_clusters_write(self.rows.handle, self.address, source))
+
+
+cdef class Clusters:
+    """Dense rows on a device, or sparse ones by `sparse`.
+
+    Parameters
+    ----------
+    X : ndarray or array on the device, of float32 or float64, shape (n, d), C-contiguous
+        Used in place if it is on the device.
+    weights : ndarray of float64, shape (n,), or None
+    device : int, default 0
+    memory_limit : int, optional
+        Maximum number of bytes of device memory, besides X if it is there already.
+    threads : int, optional
+        Maximum number of threads for the upload.
+
+    Raises
+    ------
+    DeviceMemoryError
+        If the rows do not fit.
+    """
+
+    cdef bb_clusters* handle
+    cdef object _owner
+    cdef readonly int64_t n, d
+
+    def __init__(self, X, weights=None, *, device=0, memory_limit=None, threads=None):
+        array = _array(X, "X")
+        if array.ndim != 2 or array.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise ParameterError(f"X: found {array.ndim} dimensions of {array.dtype}, expected 2 of floats")
+        if isinstance(array, np.ndarray):
+            array = np.require(array, requirements=("C", "A"))
+        self._owner, (self.n, self.d) = (X, array), array.shape
+        cdef const double* w = NULL
+        if weights is not None:
+            weights = _input(weights, (self.n,), "weights")
+            w = <const double*>_address(weights)
+        cdef int32_t number = _device(device), team = _threads(threads)
+        cdef int64_t limit = _memory_limit(memory_limit)
+        cdef bb_type kind = _type_of(array.dtype)
+        cdef const void* values = <const void*><size_t>(
+            array.address if isinstance(array, _DeviceArray) else array.ctypes.data)
+        cdef bb_device info
+        with nogil:
+            check(bb_device_info(number, &info))
+            check(bb_clusters_dense(&info, self.n, self.d, kind, values, w, limit, team, &self.handle))
+        if isinstance(array, np.ndarray):
+            self._owner = None  # it was copied
+
+    @staticmethod
+    def sparse(indptr, indices, data, shape, weights=None, *, device=0, memory_limit=None, threads=None):
+        """Put compressed rows with ascending columns on a device.
+
+        Parameters
+        ----------
+        indptr : ndarray of int64, shape (n + 1,)
+        indices : ndarray of int32 or int64, shape (nnz,)
+        data : ndarray of float32 or float64, shape (nnz,), or None
+            None if all values are 1.
+        shape : tuple of int
+        weights, device, memory_limit, threads
+            As for dense rows.
+        """
+        cdef Clusters self = Clusters.__new__(Clusters)
+        self.n, self.d = _shape(shape)
+        starts = _row_pointers(indptr, 0, self.n, len(indices))
+        columns = np.require(indices, np.int32, ("C", "A"))
+        cdef const void* values = NULL
+        cdef bb_type kind = BB_FLOAT64
+        if data is not None:
+            data = np.require(data, requirements=("C", "A"))
+            values, kind = <const void*>_address(data), _type_of(data.dtype)
+        cdef const double* w = NULL
+        if weights is not None:
+            weights = _input(weights, (self.n,), "weights")
+            w = <const double*>_address(weights)
+        cdef const int64_t* first = <const int64_t*>_address(starts)
+        cdef const int32_t* places = <const int32_t*>_address(columns)
+        cdef int32_t number = _device(device), team = _threads(threads)
+        cdef int64_t limit = _memory_limit(memory_limit)
+        cdef bb_device info
+        with nogil:
+            check(bb_device_info(number, &info))
+            check(bb_clusters_sparse(
+                &info, self.n, self.d, first, places, kind, values, w, limit, team, &self.handle))
+        return self
+
+    def __dealloc__(self):
+        cdef bb_clusters* handle = self.handle
+        self.handle = NULL
+        if handle != NULL:
+            with nogil:
+                bb_clusters_destroy(handle)
+
+    def largest(self):
+        """Return the maximum of ``abs(X)``; infinity if a value is not finite."""
+        cdef double found
+        with nogil:
+            check(bb_clusters_largest(self.handle, &found))
+        return found
+
+    def pack(self, shift, double scale):
+        """Make rows ready for passes; ``scale`` is a power of two, ``(X - shift) * scale`` at most about 1."""
+        shift = _input(shift, (self.d,), "shift")
+        cdef const double* offsets = <const double*>_address(shift)
+        with nogil:
+            check(bb_clusters_pack(self.handle, offsets, scale))
+
+    def take(self, numbers):
+        """Return some rows, dense in float64."""
+        numbers = np.require(numbers, np.int64, ("C", "A"))
+        out = np.empty((len(numbers), self.d))
+        cdef const int64_t* chosen = <const int64_t*>_address(numbers)
+        cdef int64_t count = len(numbers)
+        cdef double* to = <double*>_address(out)
+        if count:
+            with nogil:
+                check(bb_clusters_take(self.handle, chosen, count, to))
+        return out
+
+    cdef Column _column(self, uint32_t bits, dtype):
+        cdef Column out = Column.__new__(Column)
+        out.rows, out.dtype = self, np.dtype(dtype)
+        with nogil:
+            check(bb_clusters_lend(self.handle, bits, &out.address))
+        return out
+
+    def labels(self):
+        """Return a column of labels, all -1."""
+        return self._column(0xFFFFFFFF, np.int32)
+
+    def distances(self):
+        """Return a column of squared distances, all infinite."""
+        return self._column(0x7F800000, np.float32)
+
+    cdef bb_clusters* _get(self) except NULL:
+        if self.handle == NULL:
+            raise ParameterError("rows: there are none")
+        return self.handle
+
+    cdef void* _of(self, Column column, dtype) except NULL:
+        if column.rows is not self or column.dtype != dtype:
+            raise ParameterError("column: it belongs elsewhere")
+        return column.address
+
+    def assign(self, centers, Column labels, *, bint want_sums=True):
+        """Label each row by its nearest centre; as `bmrm.reductions._reductions.Clusters.assign`."""
+        centers = _input(centers, (len(centers), self.d), "centers")
+        cdef int64_t k = len(centers)
+        sums = np.empty((k, self.d)) if want_sums else None
+        cluster_weights = np.empty(k)
+        cdef const double* places = <const double*>_address(centers)
+        cdef int32_t* column = <int32_t*>self._of(labels, np.int32)
+        cdef double* to = NULL
+        if want_sums:
+            to = <double*>_address(sums)
+        cdef double* weights = <double*>_address(cluster_weights)
+        cdef bb_cluster_counts found
+        with nogil:
+            check(bb_clusters_assign(self.handle, places, k, column, to, weights, &found))
+        return sums, cluster_weights, found.inertia, found.changed, found.rechecked
+
+    def own_distances(self, centers, Column labels):
+        """Return the squared distance of each row to the centre of its label."""
+        centers = _input(centers, (len(centers), self.d), "centers")
+        cdef int64_t k = len(centers)
+        out = np.empty(self.n)
+        cdef const double* places = <const double*>_address(centers)
+        cdef const int32_t* column = <const int32_t*>self._of(labels, np.int32)
+        cdef double* to = <double*>_address(out)
+        with nogil:
+            check(bb_clusters_own(self.handle, places, k, column, to))
+        return out
+
+    def single_moves(self, centers, Column labels, cluster_weights):
+        """Return how many rows would each lower the inertia by a move, and the largest gain."""
+        centers = _input(centers, (len(centers), self.d), "centers")
+        cdef int64_t k = len(centers)
+        cluster_weights = _input(cluster_weights, (k,), "cluster_weights")
+        cdef const double* places = <const double*>_address(centers)
+        cdef const double* weights = <const double*>_address(cluster_weights)
+        cdef const int32_t* column = <const int32_t*>self._of(labels, np.int32)
+        cdef bb_cluster_counts found
+        with nogil:
+            check(bb_clusters_moves(self.handle, places, k, column, weights, &found))
+        return found.changed, found.largest
+
+    def measure(self, centers):
+        """Return the distances from each row to all centres, shape (n, k)."""
+        centers = _input(centers, (len(centers), self.d), "centers")
+        cdef int64_t k = len(centers)
+        out = np.empty((self.n, k))
+        cdef const double* places = <const double*>_address(centers)
+        cdef double* to = <double*>_address(out)
+        with nogil:
+            check(bb_clusters_distances(self.handle, places, k, 0, self.n, to))
+        return out
+
+    def potentials(self, candidates, Column closest, *, bint take=False):
+        """For each candidate row as a new centre: the sums of w min(closest, distance), by panels of rows.
+
+        Returns
+        -------
+        ndarray, shape (len(candidates), panels)
+        """
+        candidates = np.require(candidates, np.int64, ("C", "A"))
+        out = np.empty((len(candidates), (self.n + BB_PANEL_ROWS - 1) // BB_PANEL_ROWS))
+        cdef const int64_t* chosen = <const int64_t*>_address(candidates)
+        cdef int64_t count = len(candidates)
+        cdef float* column = <float*>self._of(closest, np.float32)
+        cdef double* to = <double*>_address(out)
+        with nogil:
+            check(bb_clusters_potentials(self.handle, chosen, count, column, take, to))
+        return out

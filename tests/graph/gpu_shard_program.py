@@ -1,0 +1,135 @@
+"""A program for several ranks: graphs over their GPUs against graphs of one process on the CPU.
+
+With the paths of libraries their emulated devices are used, and their NCCL (emulated_cuda.py). Rank 0 prints
+a checksum of all results, and how vectors went.
+"""
+
+import ctypes
+import sys
+import zlib
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+from bmrm.distributed import Group, links
+from bmrm.errors import DeviceMemoryError
+from bmrm.graph import Graph, GraphShard, hits, pagerank, random_walk
+from bmrm.graph.backends import choose, gpu
+from bmrm.graph.backends.gpu import GpuTransitions
+from bmrm.graph.backends.ranks import peers
+from bmrm.matrix.gpu import libraries
+
+if len(sys.argv) > 1:
+    import emulated_cuda
+
+    emulated = emulated_cuda.install(ctypes.CDLL(sys.argv[1]))
+    for module in (links, peers, libraries):
+        module.import_cuda = lambda: emulated
+    libraries.NCCL_NAMES = tuple(sys.argv[2:])
+    emulated.devices = len(sys.argv) - 1  # with NCCL, a device for each of two ranks
+
+world = MPI.COMM_WORLD
+group = Group(world)
+device = choose._gpu_for(GraphShard(([0], [1]), comm=group), "cuda")
+rank, size = world.Get_rank(), world.Get_size()
+everything = []
+
+
+def same(*arrays):
+    """All ranks have the same bits; they go into the checksum."""
+    bits = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
+    assert len(set(world.allgather(bits))) == 1
+    everything.append(bits)
+
+
+def pair(parts, **keywords):
+    """Return a graph of this process, and one over all ranks, of which the first has more edges."""
+    count = len(parts[0])
+    bounds = [count * r * (2 * size - r) // (size * size) for r in range(size + 1)]
+    mine = tuple(part[bounds[rank] : bounds[rank + 1]] for part in parts)
+    return Graph(parts, **keywords), GraphShard(mine, comm=group, **keywords)
+
+
+def compare_ranks(alone, shared, **options):
+    for tol in (1e-4, 1e-11):
+        here = pagerank(alone, tol=tol, device="cpu", **options)
+        there = pagerank(shared, tol=tol, device="cuda", **options)
+        assert (here.status, there.status) == ("converged", "converged")
+        assert np.abs(here.scores - there.scores).sum() <= here.error_bound + there.error_bound
+        assert there.error_bound <= tol
+        same(there.scores, there.error_bound, there.residual, there.n_products)
+
+
+def compare_walks(alone, shared, count):
+    queries = [0, {1: 2.0, 5: 1.0}, *range(7, 5 + count)][:count]
+    for top in (None, 6):
+        options = {"top": top, "tol": 1e-9, "batch": count}
+        here = random_walk(alone, queries, 0.8, device="cpu", **options)
+        there = random_walk(shared, queries, 0.8, device="cuda", **options)
+        assert here.status == there.status
+        apart, bounds = np.abs(here.scores - there.scores), here.error_bound + there.error_bound
+        assert ((apart.sum(0) if top is None else apart.max(1)) <= bounds).all()
+        same(there.scores, there.error_bound)
+        if top is not None:
+            for mine, theirs, proven in zip(
+                here.nodes, there.nodes, np.minimum(here.proven, there.proven), strict=True
+            ):
+                assert (mine[:proven] == theirs[:proven]).all()
+
+
+def compare_hits(alone, shared):
+    here, there = hits(alone, tol=1e-12, device="cpu"), hits(shared, tol=1e-12, device="cuda")
+    assert there.status == "converged"
+    np.testing.assert_allclose(there.hubs, here.hubs, atol=1e-9)
+    np.testing.assert_allclose(there.authorities, here.authorities, atol=1e-9)
+    same(there.hubs, there.authorities, there.singular_value)
+
+
+rng = np.random.default_rng(1)
+n, edges = 1500, 9000
+source, target = rng.integers(0, n * 3 // 4, edges), (n * rng.random(edges) ** 3).astype(int)
+weight = rng.uniform(0, 2, edges)
+shares = rng.random((3, n))
+for parts in ((source, target), (source, target, weight)):
+    for order in ("degree", "given"):
+        alone, shared = pair(parts, n_nodes=n, duplicates="sum", order=order)
+        compare_ranks(alone, shared)
+        compare_ranks(
+            alone, shared, personalization=shares[0], dangling=shares[1], damping=0.95, method="anderson"
+        )
+    compare_ranks(alone, shared, dangling=shares[1], start=shares[2])
+    compare_hits(alone, shared)
+for count in (1, 2, 5):
+    compare_walks(alone, shared, count)
+assert shared.resident(("transitions", True, device), None).resident(1).nodes.rest
+
+linked_by = shared.peers.linked_by
+
+# Less memory than P' takes twice: once, in float64, part of which streams on a device.
+transitions = GpuTransitions(shared, True, device)
+exact = gpu.format_bytes(transitions._edges, np.float64)
+vectors = gpu.import_cuda().predict_walk_bytes(transitions.n_own, 1, gpu.MAX_IMAGES, n)
+found = []
+for limit in (None, vectors + exact + 1000):
+    transitions = GpuTransitions(shared, True, device, limit)
+    assert (transitions.resident(1).nodes.light is None) == (limit is not None)
+    walk = transitions.walk(0.85, gpu.Restarts())
+    walk.place(0)
+    norms = [walk.light_step([step], None, 9, step + 1)[0] for step in range(6)]
+    walk.light_step([6, 5], np.array([[0.75], [0.25]]), 8, 7)
+    walk.exact_step(7, 0)
+    found.append((norms, walk.scores(0, [0])[0]))
+    walk.close()
+np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-4)
+np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-7)
+
+# A failure of one rank is raised on all; graphs without nodes on some rank stay on the CPU.
+with pytest.raises(DeviceMemoryError, match="too little"):
+    GpuTransitions(shared, True, device, None if rank else 1000).resident(1)
+for parts in (([], []), ([3], [3])):
+    alone, shared = pair(tuple(np.array(part, int) for part in parts))
+    same(pagerank(shared, device="cuda").scores)
+
+if rank == 0:
+    print(zlib.crc32(b"".join(everything)), linked_by)

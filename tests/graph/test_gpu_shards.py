@@ -1,0 +1,70 @@
+"""Graphs over several ranks, whose GPUs they may have to share, and graphs larger than a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mpi
+import numpy as np
+import pytest
+
+from bmrm.graph import Graph, hits, pagerank, random_walk
+from bmrm.graph.backends.gpu import MAX_BASIS_VECTORS, MAX_IMAGES, GpuPair, GpuTransitions
+
+cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
+pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
+
+ROOM = 4_000_000
+"""Bytes of device memory for a matrix that takes more."""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_find_what_one_process_does_with_the_same_bits_each_time(ranks):
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    program = Path(__file__).with_name("gpu_shard_program.py")
+    found = [mpi.run(ranks, program) for _ in range(2 if ranks == 2 else 1)]
+    assert [done.returncode for done in found] == [0] * len(found), found[0].stderr
+    assert len({done.stdout for done in found}) == 1
+    assert found[0].stdout.split()[1] == ("NCCL" if cuda.device_count() >= ranks else "MPI")
+
+
+def large_graph(weights):
+    rng = np.random.default_rng(1)
+    n, edges = 50_000, 3_000_000
+    source, target = rng.integers(0, n * 4 // 5, edges), (n * rng.random(edges) ** 2).astype(int)
+    arrays = (source, target, rng.uniform(0, 2, edges)) if weights else (source, target)
+    return Graph(arrays, n_nodes=n, duplicates="sum" if weights else "drop")
+
+
+@pytest.mark.parametrize(("weights", "columns"), [(False, 1), (True, 1), (False, 5)])
+def test_a_graph_without_room_streams(weights, columns):
+    graph = large_graph(weights)
+    limit = ROOM + cuda.predict_walk_bytes(graph.n_nodes, columns, MAX_IMAGES)
+    key = "transitions", weights, 0
+    transitions = graph.resident(key, lambda: GpuTransitions(graph, weights, 0, limit))
+    nodes = transitions.resident(columns).nodes
+    assert nodes.light is None
+    assert nodes.exact.host_bytes > 0
+    if columns == 1:
+        here, there = (pagerank(graph, tol=1e-10, device=device) for device in ("cpu", "cuda"))
+        assert here.status == there.status == "converged"
+        assert np.abs(here.scores - there.scores).sum() <= here.error_bound + there.error_bound
+    else:
+        here, there = (
+            random_walk(graph, list(range(columns)), top=None, tol=1e-9, batch=columns, device=device)
+            for device in ("cpu", "cuda")
+        )
+        assert here.status == there.status
+        apart = np.abs(here.scores - there.scores).sum(0)
+        assert (apart <= here.error_bound + there.error_bound).all()
+    assert nodes.exact.report()["peak_bytes"] <= limit
+
+
+def test_hits_of_a_graph_without_room_stream():
+    graph = large_graph(weights=False)
+    limit = ROOM + 8 * graph.n_nodes * (MAX_BASIS_VECTORS + 1)
+    pair = graph.resident(("pair", False, 0), lambda: GpuPair(graph, False, 0, limit))
+    assert pair.matrix.host_bytes > 0
+    here, there = (hits(graph, tol=1e-10, device=device) for device in ("cpu", "cuda"))
+    assert there.singular_value == pytest.approx(here.singular_value, rel=1e-10)
+    assert there.authorities == pytest.approx(here.authorities, abs=1e-8)

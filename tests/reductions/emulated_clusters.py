@@ -1,0 +1,201 @@
+"""`bmrm.matrix._cuda` as far as k-means needs it, with the kernels of ``src_cuda/reductions`` run on the CPU.
+
+``emulator`` adds to the CUDA runtime of ``tests/graph/emulator`` what these kernels need, the tensor cores
+included. What differs from a GPU is time, and that copies do not run ahead.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from ctypes import byref, c_char, c_double, c_int32, c_int64, c_uint32, c_void_p
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("tests/reductions/emulator", "tests/graph/emulator", "src_common", "src_cuda")
+SOURCES = (
+    "src_cuda/reductions/nearest.cu",
+    "src_cuda/reductions/nearest_sparse.cu",
+    "src_cuda/reductions/clusters.cu",
+    "tests/graph/emulator/emulator.cpp",
+    "tests/reductions/emulator/reductions.cpp",
+)
+
+
+class Device(ctypes.Structure):
+    _fields_ = [
+        ("id", c_int32), ("major", c_int32), ("minor", c_int32), ("multiprocessors", c_int32),
+        ("sizes", c_int64 * 5), ("name", c_char * 128),
+    ]  # fmt: skip
+
+
+class Counts(ctypes.Structure):
+    _fields_ = [("inertia", c_double), ("changed", c_int64), ("rechecked", c_int64), ("largest", c_double)]
+
+
+def build(folder: Path) -> ctypes.CDLL:
+    """Compile the kernels and their host code."""
+    library = folder / "emulated_clusters.so"
+    subprocess.run(
+        ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-include", "cuda_more.h",
+         *(f"-I{ROOT / path}" for path in FOLDERS), "-x", "c++",
+         *(str(ROOT / path) for path in SOURCES), "-o", str(library)],
+        check=True,
+    )  # fmt: skip
+    found = ctypes.CDLL(str(library))
+    found.emulator_failure.restype = ctypes.c_char_p
+    for name in ("bb_clusters_additions", "bb_clusters_bytes"):
+        getattr(found, name).restype = c_int64
+    return found
+
+
+def address(array: np.ndarray | None) -> c_void_p:
+    return c_void_p(None if array is None else array.ctypes.data)
+
+
+class Module:
+    """What `import_cuda` returns.
+
+    The compute capability of the device and the number of its multiprocessors are those given.
+    """
+
+    PANEL_ROWS = 1024
+
+    def __init__(self, library: ctypes.CDLL, major: int = 9, multiprocessors: int = 3) -> None:
+        self.library, self.device = library, Device(0, major, 0, multiprocessors)
+
+    def check(self, status: int) -> None:
+        if status:
+            raise RuntimeError(self.library.emulator_failure().decode())
+
+    def count_cluster_additions(self, n: int, d: int, k: int) -> int:
+        return self.library.bb_clusters_additions(c_int64(n), c_int64(d), c_int64(k))
+
+    @property
+    def Clusters(self):  # noqa: N802
+        """The class, and its other constructor."""
+        module = self
+
+        class Rows(Clusters):
+            def __init__(self, X, weights=None, *, device=0, memory_limit=None, threads=None):
+                X = np.ascontiguousarray(X)
+                values = int(X.dtype == np.float64), address(X)
+                super().__init__(module, "dense", X.shape, values, weights)
+
+            @staticmethod
+            def sparse(indptr, indices, data, shape, weights=None, *, device=0, threads=None):
+                columns = np.ascontiguousarray(indices, np.int32)
+                kind = int(data is None or data.dtype == np.float64)
+                values = address(indptr), address(columns), kind, address(data)
+                return Clusters(module, "sparse", shape, values, weights)
+
+        return Rows
+
+
+class Column:
+    def __init__(self, rows: Clusters, bits: int, dtype: type) -> None:
+        self.rows, self.dtype, self.address = rows, dtype, c_void_p()
+        rows.call("lend", c_uint32(bits), byref(self.address))
+
+    def __del__(self) -> None:
+        self.rows.module.library.bb_clusters_give(self.rows.handle, self.address)
+
+    def read(self, first: int, last: int) -> np.ndarray:
+        out = np.empty(last - first, self.dtype)
+        self.rows.call("read", self.address, c_int64(first), c_int64(last - first), address(out))
+        return out
+
+    def write(self, values: np.ndarray) -> None:
+        self.rows.call("write", self.address, address(np.ascontiguousarray(values, self.dtype)))
+
+
+class Clusters:
+    def __init__(self, module: Module, kind: str, shape, values: tuple, weights: np.ndarray | None) -> None:
+        self.module, self.handle = module, c_void_p()
+        self.n, self.d = shape
+        module.check(
+            getattr(module.library, f"bb_clusters_{kind}")(
+                byref(module.device), c_int64(self.n), c_int64(self.d), *values,
+                address(weights), c_int64(0), 1, byref(self.handle),
+            )
+        )  # fmt: skip
+
+    def __del__(self) -> None:
+        self.module.library.bb_clusters_destroy(self.handle)
+
+    def call(self, name: str, *arguments: object) -> None:
+        self.module.check(getattr(self.module.library, f"bb_clusters_{name}")(self.handle, *arguments))
+
+    def largest(self) -> float:
+        found = c_double()
+        self.call("largest", byref(found))
+        return found.value
+
+    def pack(self, shift: np.ndarray, scale: float) -> None:
+        self.call("pack", address(shift), c_double(scale))
+
+    def take(self, numbers: np.ndarray) -> np.ndarray:
+        numbers = np.ascontiguousarray(numbers, np.int64)
+        out = np.empty((len(numbers), self.d))
+        self.call("take", address(numbers), c_int64(len(numbers)), address(out))
+        return out
+
+    def labels(self) -> Column:
+        return Column(self, 0xFFFFFFFF, np.int32)
+
+    def distances(self) -> Column:
+        return Column(self, 0x7F800000, np.float32)
+
+    def assign(self, centers, labels, *, want_sums=True):
+        centers, k, found = np.ascontiguousarray(centers, np.float64), len(centers), Counts()
+        sums, weights = np.empty((k, self.d)) if want_sums else None, np.empty(k)
+        self.call(
+            "assign",
+            address(centers),
+            c_int64(k),
+            labels.address,
+            address(sums),
+            address(weights),
+            byref(found),
+        )
+        return sums, weights, found.inertia, found.changed, found.rechecked
+
+    def own_distances(self, centers, labels):
+        out, centers = np.empty(self.n), np.ascontiguousarray(centers, np.float64)
+        self.call("own", address(centers), c_int64(len(centers)), labels.address, address(out))
+        return out
+
+    def single_moves(self, centers, labels, cluster_weights):
+        centers, found = np.ascontiguousarray(centers, np.float64), Counts()
+        self.call(
+            "moves",
+            address(centers),
+            c_int64(len(centers)),
+            labels.address,
+            address(cluster_weights),
+            byref(found),
+        )
+        return found.changed, found.largest
+
+    def measure(self, centers):
+        centers = np.ascontiguousarray(centers, np.float64)
+        out = np.empty((self.n, len(centers)))
+        self.call(
+            "distances", address(centers), c_int64(len(centers)), c_int64(0), c_int64(self.n), address(out)
+        )
+        return out
+
+    def potentials(self, candidates, closest, *, take=False):
+        candidates = np.ascontiguousarray(candidates, np.int64)
+        out = np.empty((len(candidates), -(-self.n // self.module.PANEL_ROWS)))
+        self.call(
+            "potentials",
+            address(candidates),
+            c_int64(len(candidates)),
+            closest.address,
+            int(take),
+            address(out),
+        )
+        return out

@@ -1,0 +1,93 @@
+"""The passes of k-means on a GPU, with their kernels run on the CPU (emulated_clusters.py)."""
+
+from __future__ import annotations
+
+import shutil
+
+import cluster_cases as cases
+import emulated_clusters
+import numpy as np
+import pytest
+
+from bmrm.reductions.device import clusters
+from bmrm.reductions.device.clusters import DeviceClusters
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    return emulated_clusters.build(tmp_path_factory.mktemp("emulated"))
+
+
+@pytest.fixture
+def use(library, monkeypatch):
+    """Let passes find an emulated device."""
+
+    def use(major=9, multiprocessors=3):
+        found = emulated_clusters.Module(library, major, multiprocessors)
+        monkeypatch.setattr(clusters, "import_cuda", lambda: found)
+
+    use()
+    return use
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k", "dtype", "options"),
+    [
+        (5, 3, 5, np.float32, {}),
+        (700, 2, 5, np.float32, {}),
+        (1000, 1, 3, np.float64, {"weighted": True}),
+        (513, 4, 40, np.float32, {"weighted": True, "offset": 1e4}),
+        (300, 3, 1, np.float32, {}),
+        (900, 7, 30, np.float64, {"scale": 1e30}),
+        (640, 16, 64, np.float32, {}),
+        (333, 20, 9, np.float32, {"scale": 1e-30}),
+        (257, 40, 9, np.float32, {}),
+        (150, 70, 140, np.float64, {"weighted": True}),
+        (400, 5, 600, np.float32, {}),
+    ],
+)
+def test_a_pass_is_that_of_float64(use, n, d, k, dtype, options):
+    case = cases.make(np.random.default_rng(n), n, d, k, dtype, **options)
+    cases.check(case, DeviceClusters(case.X, case.weights, 0))
+
+
+def test_no_bit_depends_on_the_grid(use):
+    for d, k in ((2, 9), (2, 800), (40, 20)):
+        case = cases.make(np.random.default_rng(d), 1500, d, k, np.float32, weighted=True)
+        found = []
+        for multiprocessors in (1, 5):
+            use(multiprocessors=multiprocessors)
+            passes = DeviceClusters(case.X, case.weights, 0)
+            result = passes.assign(case.centers)
+            found.append(
+                (result.sums.tobytes(), result.cluster_weights.tobytes(), result[2:], passes.labels())
+            )
+        assert found[0][:3] == found[1][:3]
+        np.testing.assert_array_equal(found[0][3], found[1][3])
+
+
+def test_devices_without_tensor_cores_for_bfloat16_decide_in_float64(use):
+    use(major=7)
+    case = cases.make(np.random.default_rng(0), 200, 50, 7, np.float32)
+    assert cases.check(case, DeviceClusters(case.X, None, 0)) == 1.0
+
+
+@pytest.mark.parametrize("d", [2, 40])
+def test_the_other_passes(use, d):
+    rng = np.random.default_rng(d)
+    case = cases.make(rng, 1100, d, 9, np.float32, weighted=True)
+    cases.check_others(case, DeviceClusters(case.X, case.weights, 0), rng)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k", "ones"), [(300, 20, 5, False), (200, 60, 150, False), (300, 30, 7, True)]
+)
+def test_sparse_rows(use, n, d, k, ones):
+    rng = np.random.default_rng(n)
+    case = cases.make_sparse(rng, n, d, k, np.float64, ones=ones)
+    passes = DeviceClusters(cases.compressed(case.X), case.weights, 0)
+    cases.check(case, passes, sparse=True)
+    if not ones:  # rows of ones have equal distances, of which any may be drawn
+        cases.check_others(case, passes, rng)

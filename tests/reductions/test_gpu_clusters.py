@@ -1,0 +1,138 @@
+"""The passes of k-means on a GPU, against float64 and those of the CPU."""
+
+from __future__ import annotations
+
+import cluster_cases as cases
+import numpy as np
+import pytest
+
+from bmrm.errors import DataError
+from bmrm.matrix.device_arrays import DeviceArray
+from bmrm.reductions import KMeans
+from bmrm.reductions.device.clusters import DeviceClusters
+
+cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
+pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
+
+SHAPES = [
+    (1, 1, 1), (5, 3, 5), (4097, 1, 3), (100_003, 2, 300), (50_000, 3, 7), (30_001, 4, 100), (20_000, 7, 30),
+    (20_011, 16, 64), (9_000, 16, 700), (7_000, 32, 33), (5_001, 33, 5), (9_001, 128, 200), (3_000, 784, 256),
+    (2_000, 100, 1500), (30_000, 2, 5000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "d", "k"), SHAPES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_pass_is_that_of_float64(n, d, k, dtype, weighted):
+    case = cases.make(np.random.default_rng(n + k), n, d, k, dtype, weighted=weighted)
+    cases.check(case, DeviceClusters(case.X, case.weights, 0))
+
+
+@pytest.mark.parametrize("d", [3, 16, 64])
+@pytest.mark.parametrize("scale", [1e-40, 1e-30, 1e-5, 1e8, 1e30])
+def test_scales_do_not_matter(d, scale):
+    case = cases.make(np.random.default_rng(d), 5000, d, 20, np.float64, scale=scale)
+    share = cases.check(case, DeviceClusters(case.X, None, 0))
+    assert share < 0.6
+
+
+@pytest.mark.parametrize("d", [2, 16, 50])
+def test_ties_go_to_the_least_centre(d):
+    rng = np.random.default_rng(d)
+    X = rng.integers(-2, 3, (20_000, d)).astype(np.float32)
+    case = cases.Case(X, None, np.concatenate([X[:20], X[:20]]).astype(np.float64))
+    cases.check(case, DeviceClusters(X, None, 0))
+
+
+@pytest.mark.parametrize("d", [2, 64])
+def test_rows_that_are_all_equal(d):
+    X = np.full((3000, d), 1.25)
+    case = cases.Case(X, None, np.array([X[0] + 1.0, X[0], X[0]]))
+    passes = DeviceClusters(X, None, 0)
+    cases.check(case, passes)
+    assert passes.assign(case.centers).inertia == 0.0
+
+
+@pytest.mark.parametrize("d", [2, 64])
+def test_centres_that_overflow_float32(d):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, d))
+    centers = rng.normal(size=(4, d))
+    centers[2] *= 1e60
+    assert cases.check(cases.Case(X, None, centers), DeviceClusters(X, None, 0)) == 1.0
+
+
+def test_clear_rows_are_not_decided_twice():
+    for d, k in ((2, 50), (16, 30), (128, 200)):
+        rng = np.random.default_rng(d)
+        points = rng.normal(size=(k, d))
+        X = (points[rng.integers(0, k, 20_000)] + 0.05 * rng.normal(size=(20_000, d))).astype(np.float32)
+        found = DeviceClusters(X, None, 0).assign(points)
+        assert found.rechecked < 0.01 * len(X)
+
+
+@pytest.mark.parametrize(("d", "k"), [(2, 9), (40, 12), (3, 2000)])
+def test_the_other_passes(d, k):
+    rng = np.random.default_rng(d)
+    case = cases.make(rng, 5003, d, k, np.float32, weighted=True)
+    passes = DeviceClusters(case.X, case.weights, 0)
+    cases.check_others(case, passes, rng)
+
+
+@pytest.mark.parametrize("d", [2, 64])
+def test_rows_on_the_gpu_are_used_in_place(d):
+    cp = pytest.importorskip("cupy")
+    case = cases.make(np.random.default_rng(d), 5000, d, 20, np.float32)
+    there = cp.asarray(case.X)
+    before = cp.cuda.runtime.memGetInfo()[0]
+    passes = DeviceClusters(DeviceArray("X", there, 2, (np.float32, np.float64)), None, 0)
+    cases.check(case, passes)
+    np.testing.assert_array_equal(passes.take(np.array([3, 4999])), case.X[[3, 4999]])
+    here = DeviceClusters(case.X, None, 0)
+    np.testing.assert_array_equal(passes.assign(case.centers).sums, here.assign(case.centers).sums)
+    assert before - cp.cuda.runtime.memGetInfo()[0] < 1 << 30
+    there[7, 0] = cp.nan
+    with pytest.raises(DataError, match="found NaN or infinity on the GPU"):
+        DeviceClusters(DeviceArray("X", there, 2, (np.float32, np.float64)), None, 0)
+
+
+def test_memory_is_predicted():
+    for n, d, k in ((100_000, 2, 300), (20_000, 128, 200), (50_000, 16, 500)):
+        case = cases.make(np.random.default_rng(0), n, d, k, np.float32)
+        predicted = cuda.predict_cluster_bytes(n, d, k, np.float32, True)
+        rows = cuda.Clusters(case.X, memory_limit=predicted)
+        rows.pack(np.zeros(d), 0.125)
+        rows.assign(case.centers, rows.labels())
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k", "ones"),
+    [(5000, 20, 5, False), (3000, 300, 150, False), (1, 1, 1, True), (3000, 30, 7, True)],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows(n, d, k, ones, dtype):
+    rng = np.random.default_rng(n)
+    case = cases.make_sparse(rng, n, d, max(k, 2), dtype, ones=ones)
+    passes = DeviceClusters(cases.compressed(case.X), case.weights, 0)
+    cases.check(case, passes, sparse=True)
+    if not ones:
+        cases.check_others(case, passes, rng)
+
+
+def test_sparse_rows_without_entries():
+    case = cases.Case(np.zeros((40, 6)), None, np.array([[0.0] * 6, [1.0] * 6]))
+    cases.check(case, DeviceClusters(cases.compressed(case.X), None, 0), sparse=True)
+
+
+def test_a_fit_of_sparse_rows_is_that_of_the_cpu():
+    X = cases.make_sparse(np.random.default_rng(3), 3000, 50, 4).X
+    init = X[:7].astype(np.float64)
+    options = {"init": init, "max_iter": 10, "tol": 0.0}
+    here = KMeans(7, device="cpu", **options).fit(cases.compressed(X))
+    there = KMeans(7, device="cuda", **options).fit(cases.compressed(X))
+    assert there.placement_.device == "cuda:0"
+    np.testing.assert_array_equal(here.labels_, there.labels_)
+    np.testing.assert_allclose(here.cluster_centers_, there.cluster_centers_, rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(here.predict(X), there.predict(cases.compressed(X)))
+    np.testing.assert_allclose(here.transform(X), there.transform(cases.compressed(X)), atol=1e-7)
