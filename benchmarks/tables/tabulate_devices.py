@@ -150,11 +150,13 @@ def reductions_on_gpu() -> str:
     return (
         heading("Reductions on a GPU", programs)
         + f"\n{programs['gpu']}. Row functions compiled by NVRTC, against the usual forms of CuPy and "
-        "PyTorch; rows and results stay on the GPU. Seconds to compile: with nothing cached, and from the disk.\n"
+        "PyTorch; rows and results stay on the GPU. Seconds to compile: with nothing cached, and from the "
+        "disk.\n"
         + table(["program", "ms", "CuPy ms", "PyTorch ms", "cold", "cached"], written)
         + heading("k-means on a GPU", clusters)
         + "\nA whole pass: exact labels, sums and inertia, against the best of four forms in PyTorch, in "
-        "float32 and in tf32; the ratio is that to float32. Rows that float32 cannot decide are decided in float64.\n"
+        "float32 and in tf32; the ratio is that to float32. Rows that float32 cannot decide are decided in "
+        "float64.\n"
         + table(
             ["rows, clusters", "ms", "PyTorch ms", "tf32 ms", "times faster", "decided in float64"], lloyd
         )
@@ -163,6 +165,7 @@ def reductions_on_gpu() -> str:
         + table(["task, peer", "ms", "peer ms", "times faster", "error", "peer's error"], others)
         + heading("Multidimensional scaling on a GPU", scaling)
         + "\nAn iteration of SMACOF. The last column is the time of one read of the dissimilarities, at the "
-        f"speed of a copy ({scaling['copy_bytes_per_second'] / 1e9:.0f} GB/s), over the time of the iteration.\n"
+        f"speed of a copy ({scaling['copy_bytes_per_second'] / 1e9:.0f} GB/s), over the time of the "
+        "iteration.\n"
         + table(["points, kind", "ms", "PyTorch ms", "torch.compile ms", "of one read"], maps)
     )
