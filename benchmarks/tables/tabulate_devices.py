@@ -166,6 +166,5 @@ def reductions_on_gpu() -> str:
         + heading("Multidimensional scaling on a GPU", scaling)
         + "\nAn iteration of SMACOF. The last column is the time of one read of the dissimilarities, at the "
         f"speed of a copy ({scaling['copy_bytes_per_second'] / 1e9:.0f} GB/s), over the time of the "
-        "iteration.\n"
-        + table(["points, kind", "ms", "PyTorch ms", "torch.compile ms", "of one read"], maps)
+        "iteration.\n" + table(["points, kind", "ms", "PyTorch ms", "torch.compile ms", "of one read"], maps)
     )
