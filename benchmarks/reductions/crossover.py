@@ -28,16 +28,18 @@ from benchmarks.reductions.programs import CASES, normal_rows
 from bmrm.base.threads import usable_cores
 from bmrm.formulas.driver import device as driver_device
 from bmrm.reductions import MDS, PCA, GaussianMixture, KMeans
+from bmrm.reductions.cost import predict_seconds
 from bmrm.reductions.device import choose, work
 from bmrm.reductions.facility import _place
+from bmrm.reductions.host import part_bounds
 from bmrm.reductions.rows import read_rows
 
 FACTORS = (1 / 32, 1 / 8, 1 / 3, 0.6, 0.8, 1.25, 1.7, 3.0, 8.0, 32.0)
 """Amounts of work as multiples of that at the crossover; four are within a factor of 2."""
 
-REPEATS = 5
-MAX_SECONDS = 2.0
-"""Time after which a run is not repeated."""
+REPEATS = 30
+MAX_SECONDS = 0.5
+"""Time after which a run is not repeated, except to have three."""
 
 MAX_WRONG_COST = 1.3
 MIN_RIGHT = 9
@@ -80,9 +82,8 @@ def reduction_call(X: Any) -> Any:
 
 def reduction_work(X: Any) -> work.Work:
     """Return the work of a step of k-means as a reduction."""
-    from bmrm.reductions.cost import predict_seconds
-
-    return work.reduction_work(predict_seconds(reduction_call(X), 1), X.nbytes, 64 * 17 * 8)
+    call = reduction_call(X)
+    return work.reduction_work(predict_seconds(call, 1), len(part_bounds(call)) - 1, X.nbytes, 64 * 17 * 8)
 
 
 def kmeans(device: str) -> KMeans:
@@ -119,7 +120,7 @@ def fitted(estimator: Any, X: Any) -> choose.Placement:
 
 METHODS = {
     "reduction": Method(
-        40_000,
+        6_000,
         1.0,
         lambda n: normal_rows(n, 16, np.float32),
         lambda X, device: CASES["k-means"].reduction(X, device=device, **reduction_words(X)),
@@ -127,7 +128,7 @@ METHODS = {
         reduction_work,
     ),
     "KMeans": Method(
-        4_000,
+        40_000,
         1.0,
         lambda n: normal_rows(n, 16, np.float32),
         lambda X, device: kmeans(device).fit(X),
@@ -143,7 +144,7 @@ METHODS = {
         lambda X: work.mixture_work(*X.shape, 16, X.itemsize, full=True, steps=PASSES),
     ),
     "PCA": Method(
-        40_000,
+        4_000,
         1.0,
         lambda n: normal_rows(n, 64, np.float32),
         lambda X, device: PCA(8, svd_solver="covariance_eigh", device=device).fit(X),
@@ -165,7 +166,7 @@ def least_seconds(call: Callable[[], Any]) -> float:
     """Return the least time of some calls, after one that does not count."""
     call()
     found: list[float] = []
-    while len(found) < REPEATS and sum(found) < MAX_SECONDS:
+    while len(found) < 3 or (len(found) < REPEATS and sum(found) < MAX_SECONDS):
         start = time.perf_counter()
         call()
         found.append(time.perf_counter() - start)
@@ -184,7 +185,7 @@ def measure(method: Method, factor: float) -> dict[str, Any]:
     predicted = method.predict(X)
     overhead = (
         choose.FIT_SECONDS
-        + predicted.launches * choose.LAUNCH_SECONDS
+        + predicted.steps * choose.STEP_SECONDS
         + predicted.upload_bytes / choose.UPLOAD_BYTES_PER_SECOND
     )
     return {
@@ -196,7 +197,7 @@ def measure(method: Method, factor: float) -> dict[str, Any]:
         "cost": seconds[chosen] / min(seconds.values()),
         "reason": placed.reason,
         "predicted": {"cpu": predicted.cpu_seconds, "overhead": overhead, "passes": predicted.gpu_seconds},
-        "launches": predicted.launches,
+        "steps": predicted.steps,
     }
 
 
