@@ -14,8 +14,14 @@ from typing import NamedTuple
 
 from bmrm.base.threads import requested_threads, usable_cores
 
-TEAM_SECONDS = 1.3e-4
-"""Time by which a pass with several threads takes longer than its share of the work."""
+THREAD_SECONDS = 2.2e-5
+"""Time by which a pass takes longer for each thread that it starts and waits for."""
+
+PART_ROWS = 2048
+"""Minimum number of rows of a part of a pass, which one thread has."""
+
+PART_PAIRS = 65536
+"""Minimum number of pairs of points of a part of a pass of SMACOF."""
 
 STEP_SECONDS = 4e-5
 """Time of a step on the CPU, besides its passes."""
@@ -32,7 +38,7 @@ KMEANS_ROW_OPERATIONS = 24
 EXPECTED_MOVES = 20
 """Moves of the centres that a start of k-means takes, if no smaller number is allowed."""
 
-MIXTURE_CPU_SECONDS = 2e-10
+MIXTURE_CPU_SECONDS = 6.5e-11
 """Time of one operation of a step of EM on one core."""
 
 MIXTURE_GPU_SECONDS = 2e-13
@@ -41,11 +47,14 @@ MIXTURE_GPU_SECONDS = 2e-13
 EXPECTED_STEPS = 20
 """Steps of EM, if no smaller number is allowed."""
 
-GRAM_CPU_SECONDS = 1.2e-10
-"""Time of one multiply-add of a scatter matrix on one core."""
+GRAM_CPU_SECONDS = 6e-11
+"""Time of one multiply-add of a scatter matrix. Rows are centred on one core, so that threads gain little."""
 
 GRAM_GPU_SECONDS = 5e-14
 """Time of one multiply-add of a scatter matrix on a GPU."""
+
+MIXTURE_START_STEPS = 10
+"""Steps before the first of EM, of a few rows or k-means."""
 
 GRAM_STEPS = 4
 """Steps of a scatter matrix: the mean, the matrix, and the eigenvalues of the result."""
@@ -125,7 +134,7 @@ def kmeans_work(
         operations += starts * values * clusters * (4 + math.log(clusters))
         steps += starts * 2.0 * clusters
     return Work(
-        _cpu_seconds(operations * KMEANS_CPU_SECONDS, passes, steps, threads),
+        _cpu_seconds(operations * KMEANS_CPU_SECONDS, passes, steps, threads, rows / PART_ROWS),
         operations * KMEANS_GPU_SECONDS,
         steps,
         values * value_bytes,
@@ -149,21 +158,22 @@ def mixture_work(
     each = values * components * (columns + 8.0 if full else 12.0)
     passes = starts * (1 + min(steps, EXPECTED_STEPS))
     operations = passes * each
+    calls = float(passes + starts * MIXTURE_START_STEPS)
     return Work(
-        _cpu_seconds(operations * MIXTURE_CPU_SECONDS, passes, passes, threads),
+        _cpu_seconds(operations * MIXTURE_CPU_SECONDS, passes, calls, threads, rows / PART_ROWS),
         operations * MIXTURE_GPU_SECONDS,
-        float(passes),
+        calls,
         values * value_bytes,
         values * value_bytes + 16.0 * rows,
     )
 
 
-def gram_work(rows: int, columns: int, value_bytes: int, *, threads: int | None = None) -> Work:
+def gram_work(rows: int, columns: int, value_bytes: int) -> Work:
     """Predict the work of the scatter matrix of dense rows."""
     values = float(rows) * columns
     operations = values * (columns + 8.0)
     return Work(
-        _cpu_seconds(operations * GRAM_CPU_SECONDS, 1, GRAM_STEPS, threads),
+        operations * GRAM_CPU_SECONDS + GRAM_STEPS * STEP_SECONDS,
         operations * GRAM_GPU_SECONDS,
         float(GRAM_STEPS),
         values * value_bytes,
@@ -186,7 +196,7 @@ def scaling_work(
     operations = count * pairs * (4.0 + dimensions + (features or 0))
     stored = pairs * value_bytes if features is None else float(points * features * value_bytes)
     return Work(
-        _cpu_seconds(operations * SCALING_CPU_SECONDS, count, count, threads),
+        _cpu_seconds(operations * SCALING_CPU_SECONDS, count, count, threads, pairs / PART_PAIRS),
         operations * SCALING_GPU_SECONDS,
         float(count),
         stored,
@@ -211,10 +221,12 @@ def reduction_work(
     )
 
 
-def _cpu_seconds(core_seconds: float, passes: float, steps: float, threads: int | None) -> float:
+def _cpu_seconds(
+    core_seconds: float, passes: float, steps: float, threads: int | None, parts: float
+) -> float:
     """Return the time of some passes that take so long together on one core."""
-    each = core_seconds / passes
-    return steps * STEP_SECONDS + passes * min(each, each / _threads(threads) + TEAM_SECONDS)
+    each, team = core_seconds / passes, min(_threads(threads), math.ceil(parts))
+    return steps * STEP_SECONDS + passes * min(each, each / team + team * THREAD_SECONDS)
 
 
 def _threads(given: int | None) -> int:
