@@ -21,6 +21,16 @@ __device__ __forceinline__ double inverse_root(double x) {
 #endif
 }
 
+// Whether a squared distance counts.  The device compares the upper halves as integers: a pass is as long as
+// its instructions in float64.
+__device__ __forceinline__ bool is_apart(double square) {
+#ifdef __CUDA_ARCH__
+    return __double2hiint(square) >= __double2hiint(kLeastSquare);
+#else
+    return square >= kLeastSquare;
+#endif
+}
+
 // Numbers of points, stored by rows of `p`; a kernel reads READS of them, 0 for those that do not exist.
 template <int READS>
 struct Points {
@@ -57,7 +67,7 @@ struct DescentTerm : PointShape<P> {
             u[k] = x[k] - z[k];
             square = fma(u[k], u[k], square);
         }
-        const bool apart = square >= kLeastSquare;
+        const bool apart = is_apart(square);
         const double root = inverse_root(square), y = apart ? root : 0.0;
         const double e = fma(-square, y, delta);
         double c = fma(delta, y, -1.0);
@@ -84,7 +94,7 @@ struct DescentTerm : PointShape<P> {
 #pragma unroll
         for (int k = 0; k < P; k++) square = fma(x[k] - z[k], x[k] - z[k], square);
         const double pull = w * delta;
-        if (square >= kLeastSquare || !(pull > 0.0)) return;
+        if (is_apart(square) || !(pull > 0.0)) return;
         const int axis = int(parting_axis(i, j, points.p));
 #pragma unroll
         for (int k = 0; k < P; k++) {
@@ -155,7 +165,7 @@ struct PullTerm : PointShape<P> {
         double square = 0.0;
 #pragma unroll
         for (int k = 0; k < P; k++) square = fma(x[k] - z[k], x[k] - z[k], square);
-        const double pull = square >= kLeastSquare ? w * delta * inverse_root(square) : 0.0;
+        const double pull = is_apart(square) ? w * delta * inverse_root(square) : 0.0;
         h[0] += pull;
         g[0] += pull;
         return false;
@@ -186,7 +196,7 @@ struct CurvatureTerm {
             square = fma(x[k] - z[k], x[k] - z[k], square);
             inner = fma(x[k] - z[k], x[P + k] - z[P + k], inner);
         }
-        const double y = square >= kLeastSquare ? inverse_root(square) : 0.0, ratio = delta * y;
+        const double y = is_apart(square) ? inverse_root(square) : 0.0, ratio = delta * y;
         const double even = w * (1.0 - ratio), along = w * ratio * y * y * inner;
 #pragma unroll
         for (int k = 0; k < P; k++) {
