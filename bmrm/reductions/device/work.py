@@ -61,8 +61,8 @@ SCALING_LAUNCHES = 8
 SCALING_VECTORS = 50
 """Vectors of the size of a configuration that accelerated SMACOF has at once."""
 
-MAX_TILE_ROWS = 96
-"""Tiles of a column of pairs, up to 98,304 points (``src_cuda/reductions/device_pairs.h``)."""
+MAX_TILE_ROWS = 160
+"""Tiles of a column of pairs at most, up to 163,840 points (``src_cuda/reductions/device_pairs.h``)."""
 
 TILE_COLUMNS = 512
 """Columns of a tile in two or three dimensions."""
