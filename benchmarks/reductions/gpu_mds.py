@@ -8,8 +8,8 @@ the first call to the end of the last, divided by their number; the least of som
 PyTorch's take turns. PyTorch computes in float32: in one form with a product of matrices, in the other, if
 ``torch.compile`` works there, with differences, fused. Ours computes in float64.
 
-The time of a pass of a fit is that of a whole fit, accelerated and not, less that of a shorter one, divided by
-the difference of their passes.
+The time of a pass of a fit, accelerated and not, is that of a whole fit less that of a shorter one, divided
+by the difference of their passes.
 
 "One read" is the time in which a copy on the same GPU moves the bytes of all n x n dissimilarities, once for
 the read and none for the write.
