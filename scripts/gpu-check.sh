@@ -35,12 +35,8 @@ fi
 wants() { [ "$part" = all ] || [ "$part" = "$1" ]; }
 
 export PYTHONPATH="$PWD"
-if [ "$part" = reductions ]; then # which NVRTC compiles
-    BMRM_CUDA=off "$python" setup.py -q build_ext --inplace
-else
-    BMRM_CUDA=on BMRM_CUDA_ARCH=native "$python" setup.py -q build_ext --inplace
-    "$python" -c 'from bmrm.matrix import _cuda; print("GPU:", _cuda.device_info()["name"])'
-fi
+BMRM_CUDA=on BMRM_CUDA_ARCH=native "$python" setup.py -q build_ext --inplace
+"$python" -c 'from bmrm.matrix import _cuda; print("GPU:", _cuda.device_info()["name"])'
 if wants tests; then
     "$python" -m pytest -q $(grep -v -e '^tests/graph/' -e '^tests/reductions/' scripts/gpu-tests.txt)
 fi
@@ -58,4 +54,6 @@ fi
 if wants reductions; then
     "$python" -m pytest -q $(grep '^tests/reductions/' scripts/gpu-tests.txt)
     "$python" -m benchmarks.reductions.gpu ${REDUCTION_ARGS:-}
+    "$python" -m benchmarks.reductions.gpu_mixture
+    "$python" -m benchmarks.reductions.gpu_mds
 fi

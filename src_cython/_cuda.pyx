@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from cuda.blackbox cimport *
 from cuda.clusters cimport *
+from cuda.dense_rows cimport *
 from cpython.pycapsule cimport PyCapsule_New
 from cuda.graph cimport *
 from cuda.joint cimport *
+from cuda.scaling cimport *
 from cuda.upload_stream cimport *
 from cuda.python_loss cimport *
 from cuda.ranks cimport *
@@ -81,4 +83,6 @@ include "cuda/training.pxi"
 include "cuda/python_loss.pxi"
 include "cuda/joint.pxi"
 include "cuda/graph.pxi"
+include "cuda/scaling.pxi"
 include "cuda/clusters.pxi"
+include "cuda/dense_rows.pxi"

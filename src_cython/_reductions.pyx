@@ -26,26 +26,52 @@ cdef extern from "reductions/kmeans.h" namespace "bmrm" nogil:
         int64_t k
         const double* weights
         int32_t* labels
-        double* sums
+        c_bool want_sums
         double* cluster_weights
+        double* sums
+        double* parts
 
     cdef cppclass CClusters "bmrm::Clusters":
         PassCounts assign(const PassArguments&) except +
         void own_distances(const PassArguments&, double*) except +
         PassCounts single_moves(const PassArguments&) except +
-        void potentials(const int64_t*, int64_t, const double*, float*, bint, double*) except +
+        void potentials(const double*, int64_t, const double*, float*, bint, double*) except +
         int64_t bytes()
 
     CClusters* make_dense_clusters(
-        const void*, int, int64_t, int64_t, const double*, double, int) except +
+        const void*, int, int64_t, int64_t, int64_t, const double*, double, int) except +
     CClusters* make_sparse_clusters(
-        const int64_t*, const void*, int, const void*, int, int64_t, int64_t, int) except +
+        const int64_t*, const void*, int, const void*, int, int64_t, int64_t, int64_t, int) except +
+
+    int64_t c_part_rows "bmrm::part_rows"(int64_t, int64_t)
+    int64_t part_sums(c_bool, int64_t, int64_t)
 
     const int64_t kPanelRows
 
 
 PANEL_ROWS = kPanelRows
 """Number of rows of which `Clusters.potentials` returns one sum."""
+
+
+def part_rows(int64_t total, int64_t numbers=1):
+    """Return the number of rows of a part, whose sums are ``numbers``, of ``total`` rows: a power of two."""
+    return c_part_rows(total, numbers)
+
+
+def cluster_sums(c_bool want_sums, int64_t k, int64_t d):
+    """Return the length of the sums of a part in `Clusters.assign`."""
+    return part_sums(want_sums, k, d)
+
+
+cdef double* _sums(sums, int64_t size, int64_t rows, int64_t each, c_bool* parts) except NULL:
+    """Check sums to add to, or an array with those of each part."""
+    parts[0] = sums.ndim == 2
+    cdef tuple shape = (size,)
+    if parts[0]:
+        shape = ((rows + each - 1) // each, size)
+    if sums.dtype != np.float64 or sums.shape != shape or not sums.flags.c_contiguous:
+        raise ParameterError(f"sums: found shape {sums.shape}, expected a contiguous float64 array of shape {shape}")
+    return <double*>_address(sums)
 
 
 def dense_values(matrix):
@@ -64,10 +90,10 @@ cdef class Clusters:
 
     cdef unique_ptr[CClusters] impl
     cdef object _owners, _weights
-    cdef int64_t _n, _d
+    cdef int64_t _n, _d, _total
 
     @staticmethod
-    def dense(X, shift, double scale, *, weights=None, threads=None):
+    def dense(X, shift, double scale, *, weights=None, total=None, threads=None):
         """Pack dense rows.
 
         Parameters
@@ -77,21 +103,24 @@ cdef class Clusters:
         scale : float
             A power of two; ``(X - shift) * scale`` should have a largest absolute value of about 1.
         weights : ndarray, shape (n,), optional
+        total : int, optional
+            Rows of which these are some; it decides about the parts.
         threads : int, optional
             Maximum number of threads; results do not depend on it.
         """
         cdef Clusters self = Clusters.__new__(Clusters)
         cdef int n_threads = _threads(threads), value_bytes = X.itemsize
-        self._take(X, X.shape, weights)
+        self._take(X, X.shape, weights, total)
         shift = _input(shift, (self._d,), "shift")
         cdef const void* values = _address(X)
         cdef const double* offsets = <const double*>_address(shift)
         with nogil:
-            self.impl.reset(make_dense_clusters(values, value_bytes, self._n, self._d, offsets, scale, n_threads))
+            self.impl.reset(make_dense_clusters(
+                values, value_bytes, self._n, self._d, self._total, offsets, scale, n_threads))
         return self
 
     @staticmethod
-    def sparse(indptr, indices, data, shape, *, weights=None, threads=None):
+    def sparse(indptr, indices, data, shape, *, weights=None, total=None, threads=None):
         """Take compressed sparse rows.
 
         Parameters
@@ -101,12 +130,12 @@ cdef class Clusters:
         data : ndarray of float32 or float64, shape (nnz,), or None
             None if all values are 1.
         shape : tuple of int
-        weights, threads
+        weights, total, threads
             As in `dense`.
         """
         cdef Clusters self = Clusters.__new__(Clusters)
         cdef int n_threads = _threads(threads)
-        self._take((indptr, indices, data), shape, weights)
+        self._take((indptr, indices, data), shape, weights, total)
         cdef const int64_t* pointers = <const int64_t*>_address(indptr)
         cdef const void* index = _address(indices)
         cdef const void* values = NULL
@@ -115,12 +144,13 @@ cdef class Clusters:
         cdef int index_bytes = indices.itemsize, value_bytes = 8 if data is None else data.itemsize
         with nogil:
             self.impl.reset(make_sparse_clusters(
-                pointers, index, index_bytes, values, value_bytes, self._n, self._d, n_threads))
+                pointers, index, index_bytes, values, value_bytes, self._n, self._d, self._total, n_threads))
         return self
 
-    cdef int _take(self, owners, shape, weights) except -1:
+    cdef int _take(self, owners, shape, weights, total) except -1:
         self._owners = owners
         self._n, self._d = shape
+        self._total = self._n if total is None else total
         self._weights = None if weights is None else _input(weights, (self._n,), "weights")
         return 0
 
@@ -137,11 +167,11 @@ cdef class Clusters:
         found.k = len(centers)
         found.weights = self._row_weights()
         found.labels = <int32_t*>_address(labels)
-        found.sums = NULL
-        found.cluster_weights = NULL
+        found.want_sums = False
+        found.cluster_weights = found.sums = found.parts = NULL
         return found
 
-    def assign(self, centers, labels, *, bint want_sums=True):
+    def assign(self, centers, labels, sums, *, c_bool want_sums=True):
         """Label each row by its nearest centre, in place.
 
         Parameters
@@ -149,28 +179,31 @@ cdef class Clusters:
         centers : ndarray, shape (k, d)
         labels : ndarray of int32, shape (n,)
             The former labels; overwritten.
+        sums : ndarray, shape (size,) or (parts, size)
+            What sums are added to, or those of each part of `part_rows` rows. They are, if wanted, sums of
+            w (x - centre) over the rows of each centre, for sparse rows of w x; then the weights of the rows
+            of each centre; then the inertia. `cluster_sums` returns their number.
         want_sums : bool, default True
 
         Returns
         -------
-        sums : ndarray, shape (k, d), or None
-            Sums of w (x - centre) over the rows of each centre.
-        cluster_weights : ndarray, shape (k,)
-        inertia : float
         changed, rechecked : int
             Rows with another label than before, and those decided in float64.
         """
         centers = _input(centers, (len(centers), self._d), "centers")
         cdef PassArguments to = self._arguments(centers, labels)
-        sums = np.empty((to.k, self._d)) if want_sums else None
-        cluster_weights = np.empty(to.k)
-        if want_sums:
-            to.sums = <double*>_address(sums)
-        to.cluster_weights = <double*>_address(cluster_weights)
+        cdef int64_t size = part_sums(want_sums, to.k, self._d)
+        cdef c_bool parts
+        cdef double* target = _sums(sums, size, self._n, c_part_rows(self._total, size), &parts)
+        to.want_sums = want_sums
+        if parts:
+            to.parts = target
+        else:
+            to.sums = target
         cdef PassCounts found
         with nogil:
             found = self.impl.get().assign(to)
-        return sums, cluster_weights, found.inertia, found.changed, found.rechecked
+        return found.changed, found.rechecked
 
     def own_distances(self, centers, labels):
         """Return the squared distance of each row to the centre of its label."""
@@ -194,11 +227,12 @@ cdef class Clusters:
         return found.changed, found.largest
 
     def potentials(self, candidates, closest, *, bint take=False):
-        """For each candidate row as a new centre: the sums of w min(closest, distance), by panels of rows.
+        """For each candidate as a new centre: the sums of w min(closest, distance), by panels of rows.
 
         Parameters
         ----------
-        candidates : ndarray of int64, shape (c,)
+        candidates : ndarray, shape (c, d)
+            Rows in float64.
         closest : ndarray of float32, shape (n,)
             Squared distance of each row to its nearest centre so far.
         take : bool, default False
@@ -208,11 +242,11 @@ cdef class Clusters:
         -------
         ndarray, shape (c, panels)
         """
-        candidates = np.require(candidates, dtype=np.int64, requirements=("C", "A"))
+        candidates = _input(candidates, (len(candidates), self._d), "candidates")
         if closest.dtype != np.float32 or closest.shape != (self._n,) or (take and len(candidates) != 1):
             raise ParameterError("potentials: expected float32 distances of all rows, and one candidate to take")
         out = np.empty((len(candidates), (self._n + kPanelRows - 1) // kPanelRows))
-        cdef const int64_t* rows = <const int64_t*>_address(candidates)
+        cdef const double* rows = <const double*>_address(candidates)
         cdef int64_t count = len(candidates)
         cdef float* distances = <float*>_address(closest)
         cdef double* target = <double*>_address(out)
@@ -240,12 +274,14 @@ cdef extern from "reductions/mixture.h" namespace "bmrm" nogil:
         int64_t n
         int64_t d
         int64_t k
+        int64_t total
         const double* means
         const double* roots
         const double* constants
         bint full
 
-    double c_mixture_step "bmrm::mixture_step"(const Mixture&, double*, int) except +
+    int64_t c_mixture_sums "bmrm::mixture_sums"(int64_t, int64_t, c_bool)
+    void c_mixture_step "bmrm::mixture_step"(const Mixture&, double*, double*, int) except +
     void c_mixture_shares "bmrm::mixture_shares"(const Mixture&, double*, double*, int) except +
 
 
@@ -257,6 +293,7 @@ cdef Mixture _mixture(X, weights, means, roots, constants) except *:
     if weights is not None:
         found.weights = <const double*>_address(weights)
     found.n, found.d = X.shape
+    found.total = found.n
     found.k = len(means)
     found.means = <const double*>_address(means)
     found.roots = <const double*>_address(roots)
@@ -273,7 +310,12 @@ cdef tuple _components(X, means, roots, constants):
     return means, roots, _input(constants, (k,), "constants")
 
 
-def mixture_step(X, weights, means, roots, constants, *, threads=None):
+def mixture_sums(int64_t k, int64_t d, c_bool full):
+    """Return the length of the sums of a part in `mixture_step`."""
+    return c_mixture_sums(k, d, full)
+
+
+def mixture_step(X, weights, means, roots, constants, sums, *, total=None, threads=None):
     """Run an E step and sum what the M step needs.
 
     Parameters
@@ -284,28 +326,30 @@ def mixture_step(X, weights, means, roots, constants, *, threads=None):
     roots : ndarray, shape (k, d, d), lower triangles, or (k, d), diagonals
         The log density of component j at x is ``constants[j] - |roots[j] (x - means[j])|^2 / 2``.
     constants : ndarray, shape (k,)
+    sums : ndarray, shape (size,) or (parts, size)
+        What sums are added to, or those of each part of `part_rows` rows. They are, for each component, the
+        sums of w r, of w r (x - mean), and of w r (x - mean)(x - mean)', lower triangles or diagonals; then
+        the log likelihood. `mixture_sums` returns their number.
+    total : int, optional
+        Rows of which these are some; it decides about the parts.
     threads : int, optional
-
-    Returns
-    -------
-    log_likelihood : float
-    weights : ndarray, shape (k,)
-    first : ndarray, shape (k, d)
-        Sums of w r (x - mean).
-    second : ndarray, as `roots`
-        Sums of w r (x - mean)(x - mean)', lower triangles or diagonals.
     """
     cdef int n_threads = _threads(threads)
     means, roots, constants = _components(X, means, roots, constants)
     weights = None if weights is None else _input(weights, (len(X),), "weights")
     cdef Mixture of = _mixture(X, weights, means, roots, constants)
-    k, d = means.shape
-    sums = np.empty((k, 1 + d + roots[0].size))
-    cdef double* target = <double*>_address(sums)
-    cdef double likelihood
+    if total is not None:
+        of.total = total
+    cdef int64_t size = c_mixture_sums(of.k, of.d, of.full)
+    cdef c_bool parts
+    cdef double* target = _sums(sums, size, of.n, c_part_rows(of.total, size), &parts)
+    cdef double* whole = target
+    cdef double* each = NULL
+    if parts:
+        whole = NULL
+        each = target
     with nogil:
-        likelihood = c_mixture_step(of, target, n_threads)
-    return likelihood, sums[:, 0], sums[:, 1 : 1 + d], sums[:, 1 + d :].reshape(roots.shape)
+        c_mixture_step(of, whole, each, n_threads)
 
 
 def mixture_shares(X, means, roots, constants, *, threads=None):

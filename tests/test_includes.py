@@ -27,7 +27,7 @@ MAY_INCLUDE = {
     "src_cuda/training": "src_cuda/{matrix,distributed,formats,runtime,api} src_common",
     "src_cuda/joint": "src_cuda/{training,matrix,runtime,api} src_common",
     "src_cuda/graph": "src_cuda/{matrix,distributed,runtime,api}",
-    "src_cuda/reductions": "src_cuda/{runtime,api}",
+    "src_cuda/reductions": "src_cuda/{runtime,api} src_common",
     "src_cython/common": "src_common",
     "src_cython/{cpu,text}": "src_cython/common src_common",
     "{src_cython/svmlight,src_cython/edges,bmrm/io}": "src_cython/{text,common} src_common",

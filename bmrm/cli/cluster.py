@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def build_parser() -> CommandParser:
     """Build the parser."""
     from bmrm.cli.options import add_columns
-    from bmrm.cli.parsing import CommandParser, integer, positive, real
+    from bmrm.cli.parsing import CommandParser, device, integer, positive, real
 
     parser = CommandParser(
         PROGRAM,
@@ -62,7 +62,7 @@ def build_parser() -> CommandParser:
     parser.set_defaults(
         clusters=8, init="k-means++", n_init=None, max_iter=300, max_time=None, tol=1e-4, seed=0,
         output=None, centers=None, apply=None, sample_weight=None, certificate=False,
-        format="auto", label=None, drop=(), zero_based="auto", threads=None,
+        format="auto", label=None, drop=(), zero_based="auto", threads=None, device="auto",
         json=False, quiet=False, verbose=False,
     )  # fmt: skip
     parser.add_argument("-k", "--clusters", type=integer(1), metavar="K", help="clusters (default: 8)")
@@ -91,6 +91,9 @@ def build_parser() -> CommandParser:
         "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0"
     )
     parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
+    parser.add_argument(
+        "--device", type=device, metavar="auto|cpu|cuda|cuda:N", help="where to compute (default: auto)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
     parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
@@ -171,13 +174,14 @@ def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> dict[st
         max_time=options.max_time,
         random_state=options.seed,
         threads=options.threads,
+        device=options.device,
         callback=show,
     )
     model = best_so_far(lambda: model.fit(X, sample_weight=weights))
     line.clear()
     found = _facts(model, X.shape, model.labels_, model.inertia_, model.cluster_weights_)
     found |= {"status": model.status_, "n_iter": model.n_iter_, "inertia_error": model.inertia_error_}
-    found |= {"rechecked": model.rechecked_, "seed": options.seed}
+    found |= {"rechecked": model.rechecked_, "seed": options.seed, "device": model.placement_.device}
     if options.certificate and model.status_ != "interrupted":
         with showing(options, "bounding the inertia"):
             proof = model.certificate(X, weights)
@@ -199,7 +203,7 @@ def _label(options: argparse.Namespace, centers: Vector, X: Any, weights: Vector
 
     if X.shape[1] != centers.shape[1]:
         raise DataError(f"DATA: found {X.shape[1]} columns, expected {centers.shape[1]} as in --apply")
-    model = KMeans.of_centers(centers, threads=options.threads)
+    model = KMeans.of_centers(centers, threads=options.threads, device=options.device)
     labels = model.predict(X)
     inertia = -model.score(X, sample_weight=weights)
     found = _facts(model, X.shape, labels, inertia, np.bincount(labels, weights, len(centers)).astype(float))
@@ -317,7 +321,8 @@ def _report(options: argparse.Namespace, found: dict[str, Any]) -> None:
     if "n_iter" in found:
         print(
             f"{found['status']}: {inertia}, within {found['inertia_error']:.1e}; {found['n_iter']} moves, "
-            f"{found['rechecked']:.2%} of the labels decided in float64, {found['seconds']:.3f} s"
+            f"{found['rechecked']:.2%} of the labels decided in float64, on {found['device']}, "
+            f"{found['seconds']:.3f} s"
         )
     else:
         print(f"{found['status']}: {inertia}; {found['seconds']:.3f} s")

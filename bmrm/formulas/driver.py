@@ -102,6 +102,13 @@ class Device:
         self.check(self.library.cuDeviceGetAttribute(ctypes.byref(found), which, self._handle))
         return found.value
 
+    def free_bytes(self) -> int:
+        """Return how much memory is free."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        with self.current():
+            self.check(self.library.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
+        return free.value
+
     def allocate(self, shape: tuple[int, ...], dtype: DTypeLike) -> GpuArray:
         """Return an array on the device; its content is arbitrary."""
         kind = np.dtype(dtype)

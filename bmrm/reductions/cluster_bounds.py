@@ -19,18 +19,16 @@ nonnegative bounds per row of m samples and v the optimum per row of all, Markov
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.interrupts import check_signals
 from bmrm.base.vectors import Vector
-from bmrm.io.csr import Csr
+from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.lloyd import run_lloyd
-from bmrm.reductions.passes import FLOAT64_UNIT, ClusterPasses, HostPasses
-from bmrm.reductions.scatter import MAX_GRAM_COLUMNS, scatter_matrix
-from bmrm.reductions.seeding import choose_plus_plus, draw
+from bmrm.reductions.passes import ClusterPasses
+from bmrm.reductions.row_set import RowSet
+from bmrm.reductions.scatter import FLOAT64_UNIT, MAX_GRAM_COLUMNS, scatter_matrix
+from bmrm.reductions.seeding import choose_plus_plus
 
 ASCENT_STEPS = 150
 """Steps of the ascent in a sample; the bound is within some percent of its limit then."""
@@ -39,11 +37,11 @@ SAMPLE_STARTS = 3
 """Clusterings of a sample, of which the best starts the ascent and sets its step lengths."""
 
 
-def bound_by_spectrum(X: Csr | NDArray[Any], weights: Vector | None, k: int) -> float:
-    """Return a lower bound that holds without chance; 0 if X has too many columns to compute it."""
-    if X.shape[1] > MAX_GRAM_COLUMNS:
+def bound_by_spectrum(rows: RowSet, k: int) -> float:
+    """Return a lower bound that holds without chance; 0 if there are too many columns to compute it."""
+    if rows.shape[1] > MAX_GRAM_COLUMNS:
         return 0.0
-    scatter = scatter_matrix(X, weights, center=True)
+    scatter = scatter_matrix(rows, center=True)
     values = np.linalg.eigvalsh(scatter.matrix)
     rounding = scatter.error + len(values) * FLOAT64_UNIT * 8 * float(values[-1])
     kept = values[: max(0, len(values) - (k - 1))] - rounding
@@ -51,18 +49,22 @@ def bound_by_spectrum(X: Csr | NDArray[Any], weights: Vector | None, k: int) -> 
 
 
 def bound_by_samples(
-    passes: ClusterPasses, k: int, samples: int, size: int, confidence: float, rng: np.random.Generator
+    passes: ClusterPasses,
+    total_weight: float,
+    k: int,
+    samples: int,
+    size: int,
+    confidence: float,
+    rng: np.random.Generator,
 ) -> float:
     """Return a lower bound that holds with the given confidence."""
-    weights = np.ones(passes.shape[0]) if passes.weights is None else passes.weights
-    cumulative = np.cumsum(weights)
     bounds = []
     for _ in range(samples):
-        check_signals()
-        rows = passes.take(draw(cumulative, rng.random(size)))
+        passes.check_signals()
+        rows = passes.take(passes.draw_by_weight(rng.random(size)))
         bounds.append(max(0.0, bound_small(rows, k, rng)) / size)
     q = (1.0 - confidence) ** (1.0 / samples)
-    return float(q * min(bounds) * cumulative[-1])
+    return float(q * min(bounds) * total_weight)
 
 
 def bound_small(rows: Vector, k: int, rng: np.random.Generator) -> float:
@@ -99,7 +101,7 @@ def bound_small(rows: Vector, k: int, rng: np.random.Generator) -> float:
 
 
 def _best_clustering(rows: Vector, k: int, rng: np.random.Generator) -> tuple[float, NDArray[np.int32]]:
-    passes = HostPasses(rows, None, 1)
+    passes = HostClusters(RowSet(rows, None, threads=1))
     runs = [
         run_lloyd(passes, rows[choose_plus_plus(passes, k, rng)], max_iter=100, tol=0.0, deadline=np.inf)
         for _ in range(SAMPLE_STARTS)

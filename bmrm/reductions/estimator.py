@@ -191,10 +191,10 @@ def read_rows(X: Any, sample_weight: Any) -> tuple[Csr | NDArray[Any], Vector | 
     return read_matrix(values), read_weights(given, X.shape[0])
 
 
-def read_weights(given: Any, rows: int) -> Vector | None:
+def read_weights(given: Any, rows: int, *, zeros: bool = False) -> Vector | None:
     """Return the weights of rows, None if all are equal to 1.
 
-    Raise `DataError` for weights of the wrong number, negative or not finite, or all 0.
+    Raise `DataError` for weights of the wrong number, negative or not finite, or, unless ``zeros``, all 0.
     """
     if given is None:
         return None
@@ -204,7 +204,7 @@ def read_weights(given: Any, rows: int) -> Vector | None:
     arguments.check_finite("sample_weight", weights)
     if weights.min() < 0.0:
         raise DataError(f"sample_weight: found {weights.min():g}, expected numbers of at least 0")
-    if not weights.any():
+    if not (zeros or weights.any()):
         raise DataError("sample_weight: found only zeros, expected some positive weight")
     return None if (weights == 1.0).all() else weights
 

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections import namedtuple
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 from bmrm.base import arguments
-from bmrm.errors import ParameterError
+from bmrm.errors import BmrmError, ParameterError
 from bmrm.formulas import native
-from bmrm.formulas.driver import pointer_device
+from bmrm.formulas.driver import device as driver_device
+from bmrm.formulas.nvrtc import load_nvrtc
 from bmrm.formulas.source import read_source
-from bmrm.matrix.resident import device_number
+from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions.binding import Binder, Call
+from bmrm.reductions.cost import predict_seconds
+from bmrm.reductions.device.choose import Placement, parse_device, place
+from bmrm.reductions.device.work import reduction_work
 from bmrm.reductions.explain import explain_call, explain_program
 from bmrm.reductions.gpu import GpuPasses
-from bmrm.reductions.host import MAX_PLAIN_SECONDS, HostPasses, run_plain
+from bmrm.reductions.host import MAX_PLAIN_SECONDS, HostPasses, result_bytes, run_plain
 from bmrm.reductions.rows import AnyRows, DeviceRows, read_rows
 
 ORDERS = ("fixed", "any")
-DEVICES = ("auto", "cpu", "cuda")
 TARGETS = ("cpu", "cuda")
 
 
@@ -79,8 +81,8 @@ class Reduction:
         data : ndarray, memmap, SciPy sparse matrix, Csr, Data, Dataset or array on a GPU, shape (n, d)
             The rows. float32 rows are computed with in float32, all others in float64; sums are in float64.
         device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
-            "auto" is the GPU that holds the rows, or else the CPU. To a GPU, rows are uploaded in each call
-            unless they are there.
+            "auto" is the GPU that holds the rows. For rows in main memory it is a GPU if that is predicted to
+            be faster, upload included, and else the CPU, as on several ranks; `explain` says which and why.
         threads : int, optional
             Default: the cores that this process may use, or one if the pass is short.
         order : {"fixed", "any"}, default "fixed"
@@ -117,11 +119,13 @@ class Reduction:
         """
         _check_options(device, threads, order, keep)
         rows = read_rows(data)
-        on_gpu = _is_for_gpu(device, rows)
+        known = place(device, _held(rows))
         with rows.ranks.group.together() if rows.ranks else nullcontext():
-            call = self._binder.bind(rows, words, gpu=on_gpu)
-        if on_gpu:
-            return self._tuple(**self._gpu.run(call, _gpu_number(device, rows), keep))
+            call = self._binder.bind(rows, words, gpu=known.gpu is not None)
+        placed = _place(device, call, threads)
+        placed.log()
+        if placed.gpu is not None:
+            return self._tuple(**self._gpu.run(call, placed.gpu, keep))
         if native.can_compile():
             found = self._host.run(call, threads, order)
         else:
@@ -159,7 +163,8 @@ class Reduction:
         """
         if data is None:
             return explain_program(self._source, self._binder.general)
-        return explain_call(self._source, self._call(data, words))
+        call = self._call(data, words)
+        return f"{explain_call(self._source, call)}\n{_place('auto', call)}"
 
     def source(self, target: str, data: Any, **words: Any) -> str:
         """Return the code that a call would run.
@@ -222,25 +227,31 @@ def reduction(function: Callable[..., Any]) -> Reduction:
     return Reduction(function)
 
 
-def _is_for_gpu(device: str, rows: AnyRows) -> bool:
-    return device.startswith("cuda") or isinstance(rows, DeviceRows)
+def _held(rows: AnyRows) -> DeviceArray | None:
+    """Return the array of rows that are on a GPU."""
+    return rows.array if isinstance(rows, DeviceRows) else None
 
 
-def _gpu_number(device: str, rows: AnyRows) -> int:
-    """Return the number of the GPU of a call: where the rows are, unless they are in main memory."""
-    asked = device_number(device) if ":" in device else None
-    if not isinstance(rows, DeviceRows):
-        return asked or 0
-    array = rows.array
-    there = pointer_device(array.address) if array.address else array.device  # nothing has no address
-    if device == "cpu" or asked not in (None, there):
-        raise ParameterError(f"device: found {device!r} for rows on GPU {there}, expected cuda:{there}")
-    return there
+def _place(device: str, call: Call, threads: int | None = None) -> Placement:
+    """Decide where a call runs."""
+    rows = call.rows
+    work = reduction_work(predict_seconds(call, 1), rows.nbytes, result_bytes(call), threads)
+    ranks = rows.ranks.group.size if rows.ranks else 1
+    return place(device, _held(rows), work, ranks=ranks, available=_usable_gpu)
+
+
+def _usable_gpu() -> dict[str, Any] | None:
+    """Return what the choice needs of the first GPU; None if there is none, or no compiler for it."""
+    try:
+        load_nvrtc()
+        found = driver_device(0)
+        return {"multiprocessors": found.multiprocessors, "free_bytes": found.free_bytes()}
+    except BmrmError:
+        return None
 
 
 def _check_options(device: str, threads: int | None, order: str, keep: bool) -> None:
-    if not isinstance(device, str) or (device not in DEVICES and not re.fullmatch(r"cuda:\d+", device)):
-        raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
+    parse_device(device)
     if threads is not None and arguments.integer("threads", threads) < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
     if order not in ORDERS:

@@ -16,24 +16,24 @@ from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
+from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
+from bmrm.reductions.device.choose import Placement, parse_device, place
+from bmrm.reductions.device.work import kmeans_work
 from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
     positive_integer,
-    random_generator,
-    read_rows,
-    read_weights,
     time_limit,
 )
 from bmrm.reductions.lloyd import Clustering, run_lloyd
-from bmrm.reductions.passes import ClusterPasses, HostPasses
+from bmrm.reductions.passes import ClusterPasses
+from bmrm.reductions.placing import open_clusters
+from bmrm.reductions.row_set import RowSet, read_row_set
 from bmrm.reductions.seeding import choose_plus_plus, choose_random
 
 RANDOM_STARTS = 10
 """Starts of ``n_init="auto"`` from random rows; one is enough for k-means++."""
-
-DEVICES = ("auto", "cpu")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,9 @@ class KMeans(Estimator):
         Limit in seconds; the state reached by then is kept.
     random_state : int, Generator or RandomState, optional
         Equal numbers give equal results.
-    device : {"auto", "cpu"}, default "auto"
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        "auto" is the GPU that has X. For X in main memory it is a GPU if that is predicted to be faster,
+        upload included, and else the CPU. Labels are the same on both; sums differ by rounding.
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
     callback : callable, optional
@@ -137,6 +139,8 @@ class KMeans(Estimator):
         "precision": labels still change, but rounding hides whether the inertia falls.
     rechecked_ : float
         Share of labels that the float32 pass could not prove and that were decided in float64.
+    placement_ : Placement
+        Where it ran, and why: ``placement_.device`` and ``placement_.reason``.
     n_features_in_ : int
 
     See Also
@@ -220,17 +224,24 @@ class KMeans(Estimator):
         return model
 
     @interruptible
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, comm: Any = None) -> Self:
         """Find centres.
 
         Parameters
         ----------
-        X : ndarray, SciPy sparse matrix, Csr or dense Dataset on the CPU, shape (n, d)
-            float32 or float64; other numbers become float64. Dense rows are packed, which takes 4 n d bytes.
-            Of a `bmrm.Dataset` its weights count, unless others are given.
+        X : ndarray, SciPy sparse matrix, Csr, dense Dataset on the CPU, or dense array on a GPU, shape (n, d)
+            float32 or float64; other numbers become float64. Dense rows are packed, which takes 4 n d bytes;
+            if these would be more than half of the free memory, blocks of rows are packed in each pass, so
+            that a mapped file may be larger than the memory. Of a `bmrm.Dataset` its weights count, unless
+            others are given.
         y : ignored
         sample_weight : array_like, shape (n,), optional
             At least 0. A row of weight 2 counts like two rows, a row of weight 0 only gets a label.
+        comm : mpi4py.MPI.Comm or PETSc.Comm, optional
+            X and the weights are the rows of this rank, at least one, which come after those of the ranks
+            before. All ranks must call this at the same time, with equal parameters. ``labels_`` are those of
+            the rows of this rank; all else is the same on all ranks, with the same bits as without ranks if
+            the rows of each rank begin at a multiple of a power of two of rows, see docs/reductions.md.
 
         Returns
         -------
@@ -250,39 +261,61 @@ class KMeans(Estimator):
         with hold_signals():
             started = time.monotonic()
             self._check_parameters()
-            rows, weights = read_rows(X, sample_weight)
-            self._check_count(rows.shape[0], weights)
-            given = self._given_centers(rows.shape[1])
-            passes = HostPasses(rows, weights, self.threads)
-            rng = random_generator(self.random_state)
-            tol = self.tol * _mean_variance(passes)
-            deadline = started + time_limit(self.max_time)
-            best: Clustering | None = None
-            rechecked = labelled = 0
-            for start in range(self._starts(given)):
-                try:
-                    centers = self._first_centers(passes, rows, given, rng)
-                except KeyboardInterrupt:
-                    if best is None:
-                        raise
-                    break
-                after_pass = self._after_pass(start, started)
-                run = run_lloyd(
-                    passes,
-                    centers,
-                    max_iter=self.max_iter,
-                    tol=tol,
-                    deadline=deadline,
-                    after_pass=after_pass,
-                )
-                rechecked += run.rechecked
-                labelled += len(run.history) * rows.shape[0]
-                if best is None or run.inertia < best.inertia:
-                    best = run
-                if run.status in ("max_time", "interrupted"):
-                    break
-            assert best is not None
-            self._keep(passes, best, "interrupted" if requested() else best.status, rechecked / labelled)
+            rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm, on_gpu=True)
+            rows.check_alike(self.get_params())
+            self._check_count(rows.count_positive(), weighted=rows.weights is not None)
+            with rows.guarded():
+                passes, self.placement_ = self._passes(rows, fitting=True)
+                self.placement_.log()
+                self._cluster(passes, rows.X, rows.first_of(self.random_state), started)
+        return self
+
+    def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
+        """Put rows where they are worked on; in a fit for many passes, else for one."""
+        if isinstance(rows.X, Csr):
+            return open_clusters(rows, place(self.device, rows.X, ranks=rows.ranks), self.device)
+        work = kmeans_work(
+            *rows.shape,
+            self.n_clusters if fitting else len(self.cluster_centers_),
+            rows.X.dtype.itemsize,
+            moves=self.max_iter if fitting else 0,
+            starts=self._starts(self._given_centers(rows.shape[1])) if fitting else 1,
+            seeded=fitting and isinstance(self.init, str) and self.init == "k-means++",
+            threads=rows.threads,
+        )
+        return open_clusters(rows, place(self.device, rows.X, work, ranks=rows.ranks), self.device)
+
+    def _cluster(self, passes: ClusterPasses, X: Any, rng: np.random.Generator, started: float) -> Self:
+        """Run all starts and keep the best; a callable ``init`` gets X."""
+        given = self._given_centers(passes.shape[1])
+        tol = self.tol * _mean_variance(passes)
+        deadline = started + time_limit(self.max_time)
+        best: Clustering | None = None
+        rechecked = labelled = 0
+        for start in range(self._starts(given)):
+            try:
+                centers = self._first_centers(passes, X, given, rng)
+            except KeyboardInterrupt:
+                if best is None:
+                    raise
+                break
+            run = run_lloyd(
+                passes,
+                centers,
+                max_iter=self.max_iter,
+                tol=tol,
+                deadline=deadline,
+                after_pass=self._after_pass(start, started),
+            )
+            rechecked += run.rechecked
+            labelled += len(run.history) * passes.shape[0]
+            if best is None or run.inertia < best.inertia:
+                best = run
+            if run.status in ("max_time", "interrupted"):
+                break
+        assert best is not None
+        status = passes.agree("interrupted" if requested() else "") or best.status
+        self._keep(passes, best, status, rechecked / labelled)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
@@ -304,10 +337,9 @@ class KMeans(Estimator):
         -------
         ndarray of int32, shape (n,)
         """
-        rows = self._read_new(X)
-        labels = np.full(rows.shape[0], -1, np.int32)
-        HostPasses(rows, None, self.threads).assign(self.cluster_centers_, labels, want_sums=False)
-        return labels
+        passes, _ = self._passes(self._read_new_rows(X))
+        passes.assign(self.cluster_centers_, want_sums=False)
+        return passes.labels()
 
     def transform(self, X: Any) -> Vector:
         """Return the distances from each row to all centres.
@@ -320,28 +352,27 @@ class KMeans(Estimator):
         -------
         ndarray of float64, shape (n, n_clusters)
         """
-        from scipy.spatial.distance import cdist
-
-        rows = self._read_new(X)
-        if isinstance(rows, Csr):
-            C = self.cluster_centers_
-            sparse = rows.to_scipy(np.float64)
-            squares = np.asarray(sparse.multiply(sparse).sum(axis=1)) + np.einsum("jf,jf->j", C, C)
-            return np.asarray(np.sqrt(np.maximum(squares - 2.0 * (sparse @ C.T), 0.0)))
-        return np.asarray(cdist(rows, self.cluster_centers_))
+        passes, _ = self._passes(self._read_new_rows(X))
+        return passes.distances(self.cluster_centers_)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the inertia of rows for the centres of this model."""
-        rows = self._read_new(X)
-        labels = np.full(rows.shape[0], -1, np.int32)
-        passes = HostPasses(rows, read_weights(sample_weight, rows.shape[0]), self.threads)
-        return -passes.assign(self.cluster_centers_, labels, want_sums=False).inertia
+        passes, _ = self._passes(self._read_new_rows(X, sample_weight))
+        return -passes.assign(self.cluster_centers_, want_sums=False).inertia
+
+    def _read_new_rows(self, X: Any, sample_weight: Any = None, comm: Any = None) -> RowSet:
+        """Validate rows that the model is applied to."""
+        self._check_fitted()
+        rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm, on_gpu=True)
+        self._check_columns(rows.shape[1])
+        return rows
 
     def certificate(
         self,
         X: Any,
         sample_weight: Any = None,
         *,
+        comm: Any = None,
         samples: int = 16,
         size: int = 150,
         confidence: float = 0.999,
@@ -357,7 +388,7 @@ class KMeans(Estimator):
 
         Parameters
         ----------
-        X, sample_weight : as for `fit`
+        X, sample_weight, comm : as for `fit`
         samples : int, default 16
             0 leaves the second bound out.
         size : int, default 150
@@ -368,9 +399,12 @@ class KMeans(Estimator):
         -------
         ClusterCertificate
 
-        References ---------- J. Peng and Y. Wei, Approximating k-means-type clustering via semidefinite
-        programming, SIAM J. Optim. 18 (2007). D. Mixon and S. Villar, Monte Carlo approximation certificates
-        for k-means clustering, arXiv:1710.00956.
+        References
+        ----------
+        J. Peng and Y. Wei, Approximating k-means-type clustering via semidefinite programming, SIAM J. Optim.
+        18 (2007).
+        D. Mixon and S. Villar, Monte Carlo approximation certificates for k-means clustering,
+        arXiv:1710.00956.
 
         Examples
         --------
@@ -382,23 +416,22 @@ class KMeans(Estimator):
         >>> found.lower_bound <= found.inertia, found.moves_left
         (True, 0)
         """
-        rows = self._read_new(X)
-        weights = read_weights(sample_weight, rows.shape[0])
         if arguments.integer("samples", samples) < 0:
             raise ParameterError(f"samples: found {samples}, expected at least 0")
         if not 0.0 < arguments.number("confidence", confidence) < 1.0:
             raise ParameterError(f"confidence: found {confidence}, expected a number between 0 and 1")
+        rows = self._read_new_rows(X, sample_weight, comm)
         k = len(self.cluster_centers_)
-        passes = HostPasses(rows, weights, self.threads)
-        labels = np.full(rows.shape[0], -1, np.int32)
-        found = passes.assign(self.cluster_centers_, labels)
-        bound, sure = bound_by_spectrum(rows, weights, k), 1.0
-        if samples and positive_integer("size", size) > k:
-            rng = random_generator(self.random_state)
-            sampled = bound_by_samples(passes, k, samples, size, confidence, rng)
-            if sampled > bound:
-                bound, sure = sampled, confidence
-        moves, gain = passes.single_moves(self.cluster_centers_, labels, found.cluster_weights)
+        with rows.guarded():
+            passes, _ = self._passes(rows)
+            found = passes.assign(self.cluster_centers_)
+            bound, sure = 0.0 if isinstance(rows.X, DeviceArray) else bound_by_spectrum(rows, k), 1.0
+            if samples and positive_integer("size", size) > k:
+                rng = rows.first_of(self.random_state)
+                sampled = bound_by_samples(passes, rows.total_weight, k, samples, size, confidence, rng)
+                if sampled > bound:
+                    bound, sure = sampled, confidence
+            moves, gain = passes.single_moves(self.cluster_centers_, found.cluster_weights)
         ratio = found.inertia / bound if bound > 0.0 else (1.0 if found.inertia == 0.0 else np.inf)
         return ClusterCertificate(found.inertia, bound, sure, ratio, moves, gain)
 
@@ -415,8 +448,7 @@ class KMeans(Estimator):
             )
         if self.callback is not None and not callable(self.callback):
             raise ParameterError(f"callback: found {self.callback!r}, expected a callable")
-        if self.device not in DEVICES:
-            raise ParameterError(f"device: found {self.device!r}, expected one of {', '.join(DEVICES)}")
+        parse_device(self.device)
 
     def _after_pass(self, start: int, began: float) -> Callable[[int, float, int], object]:
         """Return the function that reports each pass of a start to the callback."""
@@ -427,10 +459,9 @@ class KMeans(Estimator):
             KMeansProgress(start, iteration, inertia, changed, time.monotonic() - began)
         )
 
-    def _check_count(self, rows: int, weights: Vector | None) -> None:
-        counted = rows if weights is None else int(np.count_nonzero(weights))
+    def _check_count(self, counted: int, *, weighted: bool) -> None:
         if self.n_clusters > counted:
-            kind = "rows" if weights is None else "rows of positive weight"
+            kind = "rows of positive weight" if weighted else "rows"
             raise DataError(
                 f"n_clusters: found {self.n_clusters}, expected at most {counted}, the number of {kind}"
             )
@@ -448,13 +479,15 @@ class KMeans(Estimator):
         return 1 if isinstance(self.init, str) and self.init == "k-means++" else RANDOM_STARTS
 
     def _first_centers(
-        self, passes: ClusterPasses, rows: Csr | NDArray[Any], given: Vector | None, rng: np.random.Generator
+        self, passes: ClusterPasses, X: Any, given: Vector | None, rng: np.random.Generator
     ) -> Vector:
         if given is not None:
             return given
         if callable(self.init):
-            X = rows.to_scipy() if isinstance(rows, Csr) else rows
-            return _check_centers(self.init(X, self.n_clusters, rng), self.n_clusters, rows.shape[1])
+            if isinstance(X, DeviceArray) or passes.shape[0] != X.shape[0]:
+                raise ParameterError("init: found a callable for rows elsewhere, expected a name or centres")
+            X = X.to_scipy() if isinstance(X, Csr) else X
+            return _check_centers(self.init(X, self.n_clusters, rng), self.n_clusters, X.shape[1])
         choose = choose_plus_plus if self.init == "k-means++" else choose_random
         return passes.take(choose(passes, self.n_clusters, rng))
 
@@ -487,9 +520,8 @@ def _check_centers(given: Any, k: int, columns: int) -> Vector:
 
 def _mean_variance(passes: ClusterPasses) -> float:
     """Return the variance of a column, averaged over the columns."""
-    n, d = passes.shape
     origin = passes.take(np.array([0]))
-    found = passes.assign(origin, np.full(n, -1, np.int32))
+    found = passes.assign(origin)
     total = found.cluster_weights[0]
     mean = origin + found.sums / total
-    return float(passes.assign(mean, np.full(n, -1, np.int32), want_sums=False).inertia / (total * d))
+    return float(passes.assign(mean, want_sums=False).inertia / (total * passes.shape[1]))

@@ -46,11 +46,11 @@ def run_lloyd(
     after_pass: Callable[[int, float, int], object] = lambda iteration, inertia, changed: None,
 ) -> Clustering:
     """Run from given centres; ``tol`` bounds the squared length of the last move of all centres."""
-    labels = np.full(passes.shape[0], -1, np.int32)
+    passes.reset()
     history: list[float] = []
     status, n_iter, rechecked = "", 0, 0
     while True:
-        found = passes.assign(centers, labels)
+        found = passes.assign(centers)
         history.append(found.inertia)
         rechecked += found.rechecked
         after_pass(n_iter, found.inertia, found.changed)
@@ -59,10 +59,10 @@ def run_lloyd(
         elif not status and len(history) > 1 and found.inertia >= history[-2]:
             status = "precision"  # the inertia can only fall, so this is rounding
         if not status:
-            status = limit_reached(n_iter, max_iter, deadline)
+            status = passes.agree(limit_reached(n_iter, max_iter, deadline))
         if status:
             break
-        moved = move_centers(passes, centers, labels, found)
+        moved = move_centers(passes, centers, found)
         n_iter += 1
         if float(np.einsum("jf,jf->", moved - centers, moved - centers)) <= tol:
             status = "converged"  # one more pass labels the rows by these centres
@@ -70,19 +70,17 @@ def run_lloyd(
             status = "max_iter"
         centers = moved
     return Clustering(
-        centers, labels, found.cluster_weights, found.inertia, history, status, n_iter, rechecked
+        centers, passes.labels(), found.cluster_weights, found.inertia, history, status, n_iter, rechecked
     )
 
 
-def move_centers(
-    passes: ClusterPasses, centers: Vector, labels: NDArray[np.int32], found: Assignment
-) -> Vector:
+def move_centers(passes: ClusterPasses, centers: Vector, found: Assignment) -> Vector:
     """Return the means of the rows of each centre; centres without rows get the farthest rows."""
     sums, weights = found.sums, found.cluster_weights
     empty = np.flatnonzero(weights == 0.0)
     taken: list[int] = []
     if len(empty):
-        taken = _take_farthest(passes, centers, labels, sums, weights, len(empty))
+        taken = _take_farthest(passes, centers, sums, weights, len(empty))
     moved = centers + sums / np.where(weights > 0.0, weights, 1.0)[:, None]
     if taken:
         moved[empty[: len(taken)]] = passes.take(np.array(taken))
@@ -90,26 +88,17 @@ def move_centers(
 
 
 def _take_farthest(
-    passes: ClusterPasses,
-    centers: Vector,
-    labels: NDArray[np.int32],
-    sums: Vector,
-    weights: Vector,
-    count: int,
+    passes: ClusterPasses, centers: Vector, sums: Vector, weights: Vector, count: int
 ) -> list[int]:
     """Take up to ``count`` rows out of the sums and weights of their centres, the farthest first."""
-    distances = passes.own_distances(centers, labels)
-    if passes.weights is not None:
-        distances *= passes.weights
+    found = passes.farthest(centers, count + len(centers))  # of each cluster one row may be alone
     taken: list[int] = []
-    for i in np.argsort(-distances, kind="stable").tolist():
-        if len(taken) == count or distances[i] <= 0.0:
+    for row, own, w, distance in zip(*(each.tolist() for each in found), strict=True):
+        if len(taken) == count or distance <= 0.0:
             break
-        own = labels[i]
-        w = 1.0 if passes.weights is None else float(passes.weights[i])
         if weights[own] - w <= 0.0:
             continue
         weights[own] -= w
-        sums[own] -= w * (passes.take(np.array([i]))[0] - centers[own])
-        taken.append(i)
+        sums[own] -= w * (passes.take(np.array([row]))[0] - centers[own])
+        taken.append(row)
     return taken

@@ -8,6 +8,9 @@ transform G(X) = X + V^+ h. For equal weights V^+ h = h / n. Otherwise conjugate
 Acceleration takes the step of the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno, with V^+
 as the first inverse, so that it starts from the Guttman transform. If the stress is larger there, the point
 is dropped, G(X) is taken, and the method starts anew. So the stress falls in any case, at the cost of a pass.
+The step is a combination of earlier vectors, whose factors follow from their inner products (W. Chen,
+Z. Wang and J. Zhou, Large-scale L-BFGS using MapReduce, NIPS 2014). All of these are asked for at once, and
+the vectors stay where the passes have them.
 
 J. de Leeuw, Applications of convex analysis to multidimensional scaling (1977). J. de Leeuw and P. Mair,
 Multidimensional scaling using majorization: SMACOF in R, J. Stat. Software 31 (2009). D. Liu and
@@ -17,7 +20,7 @@ J. Nocedal, On the limited memory BFGS method for large scale optimization, Math
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +28,7 @@ from bmrm.base.vectors import Vector
 from bmrm.reductions.dissimilarities import Dissimilarities
 from bmrm.reductions.limits import limit_reached
 from bmrm.reductions.ordinal import Disparities
+from bmrm.reductions.pair_passes import PairPasses, PointVector
 
 DEPTH = 10
 """Steps that acceleration remembers. 5 to 20 need about the same number of passes."""
@@ -48,17 +52,16 @@ class Evaluation:
 
     Attributes
     ----------
-    X : ndarray, shape (n, p)
-    direction : ndarray, shape (n, p)
-        Half the negative gradient of the stress.
+    X, direction : PointVector
+        The direction is half the negative gradient of the stress. Ndarrays in the result of a run.
     stress, squares : float
         Sums of w (delta - d)^2 and of w d^2.
     together : int
         Pairs at one place although w delta > 0.
     """
 
-    X: Vector
-    direction: Vector
+    X: PointVector
+    direction: PointVector
     stress: float
     squares: float
     together: int
@@ -93,78 +96,128 @@ class Stress:
         self.data = data
         self.disparities = disparities
         self.inner_tol = inner_tol
-        self._pairs = data.pairs if disparities is None else disparities.pairs
+        self.passes: PairPasses = data.passes if disparities is None else disparities.passes
 
-    def evaluate(self, X: Vector, *, fit: bool = True) -> Evaluation:
+    def evaluate(self, X: PointVector, *, fit: bool = True) -> Evaluation:
         """Run a pass at X; ``fit`` means that disparities are fitted to its distances before."""
         if self.disparities is not None and fit:
-            self.disparities.fit(X)
-        direction, stress, squares, together = self._pairs.descent(X)
-        return Evaluation(X, direction, stress, squares, together)
+            self.disparities.fit(self.passes.get(X))
+        return Evaluation(X, *self.passes.descent(X))
 
-    def guttman_step(self, found: Evaluation) -> Vector:
+    def fetch(self, found: Evaluation) -> Evaluation:
+        """Return an evaluation with arrays."""
+        return replace(found, X=self.passes.get(found.X), direction=self.passes.get(found.direction))
+
+    def guttman_step(self, found: Evaluation) -> PointVector:
         """Return the Guttman transform of a configuration less itself."""
         if not self.data.weighted:
-            return found.direction / self.data.n
+            return self.passes.combine([found.direction], [1.0 / self.data.n])
         return self._solve_laplacian(found.direction)
 
-    def _solve_laplacian(self, right: Vector) -> Vector:
+    def _solve_laplacian(self, right: PointVector) -> PointVector:
         """Solve V s = right by conjugate gradients, preconditioned by the diagonal of V."""
-        scale = self.data.degrees[:, None]
-        s = np.zeros_like(right)
-        rest = right.copy()
-        z = rest / scale
-        q = z.copy()
-        size = first = inner(rest, z)
+        passes, rest = self.passes, right
+        q = z = passes.over_degrees(rest)
+        s = passes.combine([q], [0.0])
+        size = first = passes.inner([(rest, z)])[0]
         for _ in range(MAX_INNER_STEPS):
             if size <= self.inner_tol**2 * first:
                 break
-            Vq = self._pairs.laplacian(q)
-            step = size / inner(q, Vq)
-            s += step * q
-            rest -= step * Vq
-            z = rest / scale
-            before, size = size, inner(rest, z)
-            q = z + (size / before) * q
-        return np.asarray(s - s.mean(axis=0))
-
-
-def inner(a: Vector, b: Vector) -> float:
-    """Return the sum of products, in an order that does not depend on the threads of a library."""
-    return float(np.einsum("ik,ik->", a, b))
+            Vq = passes.laplacian(q)
+            step = size / passes.inner([(q, Vq)])[0]
+            s = passes.combine([s, q], [1.0, step])
+            rest = passes.combine([rest, Vq], [1.0, -step])
+            z = passes.over_degrees(rest)
+            before, size = size, passes.inner([(rest, z)])[0]
+            q = passes.combine([z, q], [1.0, size / before])
+        return passes.centre(s)
 
 
 class _Acceleration:
-    """The last steps s, the changes y of the gradient along them, and V^+ y."""
+    """The last steps s, the changes y of the gradient along them, and z = V^+ y, with inner products."""
 
-    def __init__(self) -> None:
+    def __init__(self, passes: PairPasses) -> None:
+        self._passes = passes
         self.forget()
 
     def forget(self) -> None:
-        self._steps: list[tuple[Vector, Vector, Vector, float]] = []
-        self._last: tuple[Evaluation, Vector] | None = None
+        self._steps: list[tuple[PointVector, PointVector, PointVector]] = []
+        self._sy = np.zeros((0, 0))  # s_i'y_j for i <= j
+        self._yz = np.zeros((0, 0))  # y_i'z_j
+        self._last: tuple[Evaluation, PointVector] | None = None
 
-    def propose(self, found: Evaluation, step: Vector) -> Vector | None:
+    def propose(self, found: Evaluation, step: PointVector) -> PointVector | None:
         """Return the next point, ``step`` being the Guttman step; None if there are no former steps."""
-        if self._last is not None:
-            before, step_before = self._last
-            s, y, z = found.X - before.X, before.direction - found.direction, step_before - step
-            product = inner(s, y)
-            if product > MIN_CURVATURE * float(np.sqrt(inner(s, s) * inner(y, y))):
-                self._steps = [*self._steps, (s, y, z, product)][-DEPTH:]
+        past, fresh = self._steps, self._change(found, step)
         self._last = found, step
+        asked = [(s, found.direction) for s, _, _ in past] + [(y, step) for _, y, _ in past]
+        if fresh is not None:
+            s, y, z = fresh
+            asked += [(old, y) for old, _, _ in past] + [(old, z) for _, old, _ in past]
+            asked += [(y, old) for _, _, old in past]
+            asked += [(s, y), (y, z), (s, found.direction), (y, step), (s, s), (y, y)]
+        if not asked:
+            return None
+        numbers, k = self._passes.inner(asked), len(past)
+        descents, slopes = numbers[:k], numbers[k : 2 * k]
+        if fresh is not None:
+            sy, yz, descent, slope, ss, yy = numbers[5 * k :]
+            if sy > MIN_CURVATURE * float(np.sqrt(ss * yy)):
+                self._remember(fresh, sy, yz, *(numbers[j * k : (j + 1) * k] for j in (2, 3, 4)))
+                count = len(self._steps)
+                descents, slopes = [*descents, descent][-count:], [*slopes, slope][-count:]
         if not self._steps:
             return None
-        rest, move = found.direction, step
-        shares = []
-        for s, y, z, product in reversed(self._steps):
-            shares.append(inner(s, rest) / product)
-            rest, move = rest - shares[-1] * y, move - shares[-1] * z
-        _, y, z, product = self._steps[-1]
-        move = move * (product / inner(y, z))
-        for s, y, _, product in self._steps:
-            move = move + (shares.pop() - inner(y, move) / product) * s
-        return found.X + move
+        return self._combine(found, step, descents, slopes)
+
+    def _change(
+        self, found: Evaluation, step: PointVector
+    ) -> tuple[PointVector, PointVector, PointVector] | None:
+        """Return s, y and z from the last point to this one; None if there is none."""
+        if self._last is None:
+            return None
+        before, step_before = self._last
+        less = self._passes.combine
+        return (
+            less([found.X, before.X], [1.0, -1.0]),
+            less([before.direction, found.direction], [1.0, -1.0]),
+            less([step_before, step], [1.0, -1.0]),
+        )
+
+    def _remember(
+        self,
+        fresh: tuple[PointVector, PointVector, PointVector],
+        sy: float,
+        yz: float,
+        past_s: list[float],
+        past_y: list[float],
+        past_z: list[float],
+    ) -> None:
+        """Add a step, with products of former s and its y, of former y and its z, of former z and its y."""
+        k = len(self._steps)
+        for name, column, row, corner in (("_sy", past_s, np.zeros(k), sy), ("_yz", past_y, past_z, yz)):
+            grown = np.empty((k + 1, k + 1))
+            grown[:k, :k], grown[:k, k], grown[k, :k], grown[k, k] = getattr(self, name), column, row, corner
+            setattr(self, name, grown[-DEPTH:, -DEPTH:])
+        self._steps = [*self._steps, fresh][-DEPTH:]
+
+    def _combine(
+        self, found: Evaluation, step: PointVector, descents: list[float], slopes: list[float]
+    ) -> PointVector:
+        """Return X + the step of the method, from s_i'h and y_i'V^+ h."""
+        k, products = len(self._steps), self._sy.diagonal()
+        shares, added = np.zeros(k), np.zeros(k)
+        for i in reversed(range(k)):  # h less the sum of share_j y_j for later j
+            shares[i] = (descents[i] - self._sy[i] @ shares) / products[i]
+        size = products[-1] / self._yz[-1, -1]
+        for i in range(k):  # size times V^+ of what is left, plus the sum of added_j s_j for earlier j
+            slope = size * (slopes[i] - self._yz[i] @ shares) + added @ self._sy[:, i]
+            added[i] = shares[i] - slope / products[i]
+        vectors, factors = [found.X, step], [1.0, float(size)]
+        for (s, _, z), share, more in zip(self._steps, shares, added, strict=True):
+            vectors += [z, s]
+            factors += [float(-size * share), float(more)]
+        return self._passes.combine(vectors, factors)
 
 
 def run_smacof(
@@ -181,16 +234,17 @@ def run_smacof(
 
     - ``report``: called after each step with the run so far
     """
-    found = stress.evaluate(start, fit=False)
+    passes = stress.passes
+    found = stress.evaluate(passes.put(start), fit=False)
     history, n_iter = [found.stress], 0
-    past = _Acceleration()
+    past = _Acceleration(passes)
     small = 0  # steps in a row that lowered the stress by less than asked for
     while True:
         status = limit_reached(n_iter, max_iter, deadline)
         if not status and found.stress == 0.0:
             status = "converged"
         if status:
-            return ScalingRun(found, history, status, n_iter)
+            return ScalingRun(stress.fetch(found), history, status, n_iter)
         step = stress.guttman_step(found)
         point = past.propose(found, step) if relax else None
         after = None
@@ -204,15 +258,15 @@ def run_smacof(
                     continue
         if after is None:
             n_iter += 1
-            after = stress.evaluate(found.X + step)
+            after = stress.evaluate(passes.combine([found.X, step], [1.0, 1.0]))
         fall = found.stress - after.stress
         if not fall > 0.0:
             status = "converged" if -fall < eps * found.squares else "precision"
-            return ScalingRun(found, history, status, n_iter)
+            return ScalingRun(stress.fetch(found), history, status, n_iter)
         found = after
         history.append(found.stress)
         small = small + 1 if fall < eps * found.squares else 0
         run = ScalingRun(found, history, "converged", n_iter)
         if small > relax:  # one small fall may be chance if steps are accelerated
-            return run
+            return replace(run, found=stress.fetch(found))
         report(run)

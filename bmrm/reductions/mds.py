@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from functools import partial
 from typing import Any, Self
 
@@ -11,14 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.arguments import is_on_device
 from bmrm.base.host_memory import available_bytes
 from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.progress import ProgressLine, Step, logarithmic_share
 from bmrm.base.vectors import Vector
-from bmrm.errors import DataError, HostMemoryError, ParameterError
+from bmrm.errors import DataError, DeviceMemoryError, HostMemoryError, ParameterError
 from bmrm.io.csr import Csr
+from bmrm.matrix.device_arrays import read_back
+from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions._reductions import Pairs
-from bmrm.reductions.dissimilarities import Dissimilarities, PairArray, read_pairs
+from bmrm.reductions.device.choose import Placement, parse_device, place
+from bmrm.reductions.device.scaling import MAX_AXES, passes_on, read_resident_pairs
+from bmrm.reductions.device.work import scaling_work
+from bmrm.reductions.dissimilarities import Dissimilarities
 from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
@@ -38,6 +45,8 @@ from bmrm.reductions.majorization import (
 )
 from bmrm.reductions.minimum import MinimumTest, check_minimum, gradient_norm
 from bmrm.reductions.ordinal import Disparities
+from bmrm.reductions.pair_arrays import PairArray, read_pairs
+from bmrm.reductions.pair_passes import HostPasses
 from bmrm.reductions.scaling_starts import classical_start, landmark_start, random_start
 
 STARTS = ("classical_mds", "landmark", "random")
@@ -67,8 +76,8 @@ class MDS(Estimator):
 
     Minimises the stress sum w (delta - d)^2 over all pairs, delta being their dissimilarities and d the
     distances of the points. All arithmetic is in float64, each pair is visited once per pass, and results
-    have the same bits for any number of threads. Parameters, methods and attributes have scikit-learn's
-    names.
+    have the same bits for any number of threads, and in each run on a GPU. Parameters, methods and attributes
+    have scikit-learn's names.
 
     Parameters
     ----------
@@ -106,9 +115,14 @@ class MDS(Estimator):
         1 shows a progress line on a terminal, 2 a line per step.
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        Where the passes over the pairs run. "auto": on the GPU that has the dissimilarities, otherwise where
+        the fit is predicted to take less time. A GPU has no ordinal scaling, and at most 16 components.
 
     Attributes
     ----------
+    placement_ : Placement
+        Where the fit ran, and why.
     embedding_ : ndarray, shape (n, n_components)
     stress_ : float
         ``raw_stress_`` or ``normalized_stress_``.
@@ -172,6 +186,7 @@ class MDS(Estimator):
         store: str = "auto",
         verbose: int = 0,
         threads: int | None = None,
+        device: str = "auto",
     ) -> None:
         self.n_components = n_components
         self.metric_mds = metric_mds
@@ -187,6 +202,7 @@ class MDS(Estimator):
         self.store = store
         self.verbose = verbose
         self.threads = threads
+        self.device = device
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -204,7 +220,7 @@ class MDS(Estimator):
             Features, shape (n, m); or for "precomputed" dissimilarities, a symmetric matrix of shape (n, n)
             or its upper triangle row by row, as `scipy.spatial.distance.pdist` returns it. float32 and
             float64 are used as they are, other numbers become float64. NaN means that a dissimilarity is
-            unknown.
+            unknown. Dissimilarities that CuPy, PyTorch, JAX or Numba have put on a GPU are used in place.
         y : ignored
         init : array_like, shape (n, n_components), optional
             First configuration of the first start.
@@ -225,13 +241,16 @@ class MDS(Estimator):
             For a parameter out of range.
         HostMemoryError
             If the memory that `memory` predicts is not free.
+        DeviceMemoryError
+            If a GPU that ``device`` names, or that has the dissimilarities, has too little memory.
         Interrupted
             After Ctrl-C; its ``result`` is this estimator with the best configuration so far.
         """
         with hold_signals():
             deadline = time.monotonic() + time_limit(self.max_time)
             self._check_parameters()
-            rows, data = self._read(X, weights)
+            rows, data, placement = self._read(X, weights)
+            placement.log()
             if self.n_components > data.n:
                 raise DataError(
                     f"n_components: found {self.n_components}, expected at most {data.n}, "
@@ -265,6 +284,7 @@ class MDS(Estimator):
             line.clear()
             assert best is not None
             self._keep(stress, best, rows)
+            self.placement_ = placement
             if requested():
                 self.status_ = "interrupted"
         return self
@@ -292,12 +312,12 @@ class MDS(Estimator):
         self._check_fitted()
         if self.metric == "precomputed":
             with words_for_scikit_learn(X):
-                found = arguments.matrix("X", X)
+                found = arguments.matrix("X", read_back(X))
             self._check_columns(found.shape[1])
             if not (found >= 0.0).all(where=~np.isnan(found)) or np.isinf(found).any():
                 raise DataError("X: found negative or infinite numbers, expected dissimilarities or NaN")
         else:
-            rows = self._read_new(X)
+            rows = self._read_new(read_back(X))
             if isinstance(rows, Csr):
                 raise DataError("X: found sparse rows, expected a dense matrix")
             found = rows
@@ -349,16 +369,16 @@ class MDS(Estimator):
         """
         self._check_fitted()
         deadline = time.monotonic() + time_limit(max_time)
-        _, data = self._read(X, weights)
+        _, data, _ = self._read(X, weights)
         places = self.embedding_ * data.scale if self.metric_mds else self.embedding_
         if data.n != len(places):
             raise DataError(f"X: found {data.n} points, expected {len(places)} as in fit")
         disparities = None if self.metric_mds else Disparities(data)
         stress = Stress(data, disparities)
-        found = stress.evaluate(places)
+        found = stress.fetch(stress.evaluate(stress.passes.put(places)))
         return check_minimum(
             data,
-            data.pairs if disparities is None else disparities.pairs,
+            stress.passes,
             found,
             gradient_norm(data, found, self._delta_squares(stress)),
             stationarity=nonnegative_number("stationarity", stationarity),
@@ -403,6 +423,7 @@ class MDS(Estimator):
         positive_integer("n_init", self.n_init)
         positive_integer("max_iter", self.max_iter)
         nonnegative_number("eps", self.eps)
+        parse_device(self.device)
         arguments.flag("metric_mds", self.metric_mds)
         arguments.flag("relax", self.relax)
         if arguments.integer("verbose", self.verbose) < 0:
@@ -420,24 +441,89 @@ class MDS(Estimator):
                 "store: found 'features', expected auto or half: only Euclidean metric scaling keeps no pairs"
             )
 
-    def _read(self, X: Any, weights: Any) -> tuple[NDArray[Any] | None, Dissimilarities]:
-        """Return the features, None for given dissimilarities, and the dissimilarities."""
-        threads = self.threads
+    def _read(self, X: Any, weights: Any) -> tuple[NDArray[Any] | None, Dissimilarities, Placement]:
+        """Return the features, None for given dissimilarities; the dissimilarities; and where these are."""
+        rows = given = None
         if self.metric == "precomputed":
             with words_for_scikit_learn(X):
-                given = read_pairs("X", X, nan_allowed=True, diagonal=True, threads=threads)
-            self._require_memory(given.n, None)
-            return None, Dissimilarities(given=given, weights=self._read_weights(weights), threads=threads)
-        rows = read_matrix(X)
-        if isinstance(rows, Csr):
-            raise DataError("X: found sparse rows, expected a dense matrix, or dissimilarities of the rows")
-        n, m = rows.shape
+                given = read_resident_pairs("X", X, nan_allowed=True, diagonal=True, threads=self.threads)
+            n, m, value_bytes = given.n, None, given.values.dtype.itemsize
+        else:
+            found = read_matrix(read_back(X))
+            if isinstance(found, Csr):
+                raise DataError(
+                    "X: found sparse rows, expected a dense matrix, or dissimilarities of the rows"
+                )
+            rows, (n, m), value_bytes = found, found.shape, found.itemsize
         self._require_memory(n, m)
-        w = self._read_weights(weights)
-        if self._store(n, m) == "features":
-            return rows, Dissimilarities(features=rows, weights=w, threads=threads)
+        placement = self._choose_device(X, n, m, value_bytes)
+        try:
+            return rows, self._dissimilarities(placement, given, rows, weights), placement
+        except DeviceMemoryError as error:
+            if self.device != "auto" or is_on_device(X) or is_on_device(weights):
+                raise
+            warnings.warn(f"device='auto': {error}; using the CPU", stacklevel=4)
+        placement = Placement(None, "the GPU has too little memory")
+        return rows, self._dissimilarities(placement, given, rows, weights), placement
+
+    def _choose_device(self, X: Any, n: int, m: int | None, value_bytes: int) -> Placement:
+        """Decide where the passes run."""
+        possible = self.metric_mds and self.n_components <= MAX_AXES
+        work = None
+        if possible:
+            computed = m if m is not None and m <= MAX_RECOMPUTED_FEATURES else None
+            work = scaling_work(
+                n,
+                self.n_components,
+                passes=self.max_iter,
+                features=computed,
+                value_bytes=value_bytes,
+                threads=self.threads,
+            )
+        given = X if self.metric == "precomputed" else None  # a copy of features is small
+        found = place(self.device, given, work)
+        if found.gpu is not None and not self.metric_mds:
+            raise ParameterError(
+                "metric_mds: found False on a GPU, expected True: ordinal scaling needs device='cpu' and "
+                "dissimilarities in main memory"
+            )
+        if found.gpu is not None and not possible:
+            raise ParameterError(
+                f"n_components: found {self.n_components} on a GPU, expected at most {MAX_AXES}; more need "
+                "device='cpu' and dissimilarities in main memory"
+            )
+        return found
+
+    def _dissimilarities(
+        self,
+        placement: Placement,
+        given: PairArray | None,
+        rows: NDArray[Any] | None,
+        weights: Any,
+    ) -> Dissimilarities:
+        """Put pairs where the passes run; without ``given`` they are distances of rows."""
+        threads, gpu = self.threads, placement.gpu
+        w = None
+        if weights is not None:
+            read = read_pairs if gpu is None else read_resident_pairs
+            w = read("weights", weights, nan_allowed=False, diagonal=False, threads=threads)
+        stored = False
+        if given is None:
+            assert rows is not None
+            n, m = rows.shape
+            stored = self._store(n, m, gpu) == "half"
+            if stored and (gpu is None or self.metric != "euclidean"):
+                given = self._distances(rows)
+        passes_of = HostPasses if gpu is None else passes_on(gpu, stored=stored)
+        if given is not None:
+            return Dissimilarities(given=given, weights=w, threads=threads, passes_of=passes_of)
+        return Dissimilarities(features=rows, weights=w, threads=threads, passes_of=passes_of)
+
+    def _distances(self, rows: NDArray[Any]) -> PairArray:
+        """Compute the dissimilarities of features."""
         if self.metric == "euclidean":
-            delta = Pairs.of_features(rows, threads=threads).distances(np.asarray(rows, np.float64))
+            pairs = Pairs.of_features(rows, threads=self.threads)
+            delta = pairs.distances(np.asarray(rows, np.float64))
         else:
             from scipy.spatial.distance import pdist
 
@@ -445,20 +531,14 @@ class MDS(Estimator):
                 delta = np.asarray(pdist(rows, self.metric), np.float64)
             except ValueError as error:
                 raise ParameterError(f"metric: {error}") from None
-        given = read_pairs("X", delta, nan_allowed=False, diagonal=True, threads=threads)
-        return rows, Dissimilarities(given=given, weights=w, threads=threads)
+        return read_pairs("X", delta, nan_allowed=False, diagonal=True, threads=self.threads)
 
-    def _read_weights(self, weights: Any) -> PairArray | None:
-        if weights is None:
-            return None
-        return read_pairs("weights", weights, nan_allowed=False, diagonal=False, threads=self.threads)
-
-    def _store(self, n: int, m: int) -> str:
+    def _store(self, n: int, m: int, gpu: int | None = None) -> str:
         if self.metric != "euclidean" or not self.metric_mds:
             return "half"
         if self.store != "auto":
             return self.store
-        free = available_bytes()
+        free = available_bytes() if gpu is None else import_cuda().device_info(gpu)["free_bytes"]
         too_large = free is not None and 4 * n * (n - 1) > STORED_SHARE * free
         return "features" if m <= MAX_RECOMPUTED_FEATURES or too_large else "half"
 
@@ -519,10 +599,10 @@ class MDS(Estimator):
         data, found, disparities = stress.data, run.found, stress.disparities
         unit = data.scale if disparities is None else 1.0
         if disparities is not None:
-            found = stress.evaluate(found.X)  # the last pass may have been elsewhere
+            found = stress.evaluate(found.X)  # an array; the last pass may have been elsewhere
             self.disparities_ = disparities.values.copy()
             self._knots = disparities.knots()
-        self.embedding_ = found.X / unit
+        self.embedding_: Vector = found.X / unit
         with np.errstate(over="ignore"):
             self.raw_stress_ = float(np.float64(found.stress) / unit / unit)
             self.history_ = [float(np.float64(value) / unit / unit) for value in run.history]

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bmrm.base.vectors import Vector
-from bmrm.reductions._reductions import Pairs
 from bmrm.reductions.dissimilarities import Dissimilarities
-from bmrm.reductions.majorization import Evaluation, inner
+from bmrm.reductions.majorization import Evaluation
+from bmrm.reductions.pair_passes import PairPasses, inner
 from bmrm.reductions.scatter import Scatter, rounding_bound
 from bmrm.reductions.spectrum import Spectrum, all_eigenvalues, some_eigenvalues
 
@@ -107,7 +107,7 @@ def gradient_norm(data: Dissimilarities, found: Evaluation, delta_squares: float
 
 def check_minimum(
     data: Dissimilarities,
-    pairs: Pairs,
+    passes: PairPasses,
     found: Evaluation,
     gradient: GradientNorm,
     *,
@@ -124,12 +124,12 @@ def check_minimum(
     if fixed.shape[1] >= unknowns:
         return _verdict(found, gradient, stationarity, np.inf, (np.inf, np.inf), True, "converged")
     largest = 2.0 * float(data.degrees.max()) if data.weighted else float(n)
-    pulls = pairs.pulls(found.X)
+    pulls = passes.pulls(found.X)
     size = 2.0 * float((data.degrees + 2.0 * pulls).max())
     rounding = (
         rounding_bound(n + 3 * p + EXTRA_TERMS) * (size + largest) + 8.0 * rounding_bound(unknowns) * largest
     )
-    multiply = _shifted_hessian(pairs, found.X, fixed, largest)
+    multiply = _shifted_hessian(passes, found.X, fixed, largest)
     spectrum = _largest(multiply, unknowns, rounding, tol * largest, max_iter, deadline, rng)
     low, high = spectrum.bounds[0]
     slack = 4.0 * rounding + 2e-16 * largest
@@ -180,7 +180,9 @@ def _rigid_directions(X: Vector) -> Vector:
     return np.asarray(U[:, sizes > 1e-10])
 
 
-def _shifted_hessian(pairs: Pairs, X: Vector, fixed: Vector, shift: float) -> Callable[[Vector], Vector]:
+def _shifted_hessian(
+    passes: PairPasses, X: Vector, fixed: Vector, shift: float
+) -> Callable[[Vector], Vector]:
     """Return the product with shift - P (H / 2) P, of columns of coordinates."""
 
     def project(Y: Vector) -> Vector:
@@ -189,7 +191,7 @@ def _shifted_hessian(pairs: Pairs, X: Vector, fixed: Vector, shift: float) -> Ca
     def multiply(Y: Vector) -> Vector:
         Y = project(Y)
         given = np.ascontiguousarray(Y.T).reshape(-1, *X.shape)
-        found = pairs.curvature(X, given).reshape(len(given), -1).T
+        found = passes.curvature(X, given).reshape(len(given), -1).T
         return shift * Y - project(found)
 
     return multiply

@@ -11,22 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
-from bmrm.base.interrupts import hold_signals, interruptible, requested
+from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
-from bmrm.reductions._reductions import mixture_shares, mixture_step
+from bmrm.reductions._reductions import mixture_shares
 from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
     positive_integer,
     random_generator,
-    read_rows,
     time_limit,
 )
+from bmrm.reductions.host_passes import HostMixture
 from bmrm.reductions.kmeans import KMeans
-from bmrm.reductions.passes import FLOAT64_UNIT, HostPasses
-from bmrm.reductions.scatter import scatter_matrix
+from bmrm.reductions.limits import limit_reached
+from bmrm.reductions.passes import MixturePasses
+from bmrm.reductions.row_set import RowSet, read_row_set
+from bmrm.reductions.scatter import FLOAT64_UNIT
 from bmrm.reductions.seeding import choose_plus_plus, choose_random
 
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
@@ -175,7 +177,7 @@ class GaussianMixture(Estimator):
         self.threads = threads
 
     @interruptible
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, comm: Any = None) -> Self:
         """Find the components.
 
         Parameters
@@ -184,6 +186,8 @@ class GaussianMixture(Estimator):
         y : ignored
         sample_weight : array_like, shape (n,), optional
             At least 0. A row of weight 2 counts like two rows.
+        comm : mpi4py.MPI.Comm or PETSc.Comm, optional
+            X and the weights are the rows of this rank; see `KMeans.fit`.
 
         Returns
         -------
@@ -203,25 +207,30 @@ class GaussianMixture(Estimator):
         with hold_signals():
             started = time.monotonic()
             self._check_parameters()
-            rows, weights = _dense_rows(X, sample_weight)
-            counted = len(rows) if weights is None else int(np.count_nonzero(weights))
+            rows = _dense_rows(X, sample_weight, self.threads, comm)
+            rows.check_alike(self.get_params())
+            counted = rows.count_positive()
             if self.n_components > counted:
                 raise DataError(
                     f"n_components: found {self.n_components}, expected at most {counted}, "
                     "the number of rows of positive weight"
                 )
-            rng = random_generator(self.random_state)
-            deadline = started + time_limit(self.max_time)
-            best: tuple[_Parameters, list[float], str, int] | None = None
-            for _ in range(self.n_init):
-                run = self._run(rows, weights, self._first(rows, weights, rng), deadline)
-                if best is None or max(run[1]) > max(best[1]):
-                    best = run
-                if run[2] in ("max_time", "interrupted"):
-                    break
-            assert best is not None
-            self._keep(rows, weights, *best)
+            with rows.guarded():
+                self._fit(HostMixture(rows), rows.first_of(self.random_state), started)
         return self
+
+    def _fit(self, passes: MixturePasses, rng: np.random.Generator, started: float) -> None:
+        """Run all starts and keep the best."""
+        deadline = started + time_limit(self.max_time)
+        best: tuple[_Parameters, list[float], str, int] | None = None
+        for _ in range(self.n_init):
+            run = self._run(passes, self._first(passes, rng), deadline)
+            if best is None or max(run[1]) > max(best[1]):
+                best = run
+            if run[2] in ("max_time", "interrupted"):
+                break
+        assert best is not None
+        self._keep(passes, *best)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the component of largest share for each row."""
@@ -279,28 +288,21 @@ class GaussianMixture(Estimator):
             if found not in known:
                 raise ParameterError(f"{name}: found {found!r}, expected one of {', '.join(known)}")
 
-    def _first(self, rows: NDArray[Any], weights: Vector | None, rng: np.random.Generator) -> _Parameters:
-        k, d = self.n_components, rows.shape[1]
+    def _first(self, passes: MixturePasses, rng: np.random.Generator) -> _Parameters:
+        k = self.n_components
         full = self.covariance_type in ("full", "tied")
-        scatter = scatter_matrix(rows, weights, center=True, threads=self.threads)
-        covariance = scatter.matrix / scatter.weight
-        spread = covariance if full else np.diag(covariance).copy()
+        clusters = passes.clusters()
         if self.init_params != "kmeans":
-            passes = HostPasses(rows, weights, self.threads)
+            scatter = passes.scatter()
+            covariance = scatter.matrix / scatter.weight
+            spread = covariance if full else np.diag(covariance).copy()
             choose = choose_plus_plus if self.init_params == "k-means++" else choose_random
-            means = passes.take(choose(passes, k, rng))
+            means = clusters.take(choose(clusters, k, rng))
             return self._regularised(np.full(k, 1.0 / k), means, np.stack([spread] * k))
-        clusters = KMeans(k, random_state=rng, threads=self.threads, max_time=self.max_time)
-        clusters.fit(rows, sample_weight=weights)
-        means, sizes = clusters.cluster_centers_, clusters.cluster_weights_
-        second = np.zeros((k, d, d) if full else (k, d))
-        for j in range(k):
-            mine = np.flatnonzero(clusters.labels_ == j)
-            if sizes[j] > 0.0:
-                of = None if weights is None else weights[mine]
-                found = scatter_matrix(rows[mine], of, center=True, threads=self.threads)
-                second[j] = found.matrix if full else np.diag(found.matrix)
-        return self._maximised(sizes, means, np.zeros((k, d)), second)
+        found = KMeans(k, max_time=self.max_time)
+        centers = found._cluster(clusters, None, rng, time.monotonic()).cluster_centers_
+        sums = passes.cluster_moments(centers, full=full)
+        return self._maximised(sums.weights, centers, sums.first, sums.second)
 
     def _maximised(self, weights: Vector, means: Vector, first: Vector, second: Vector) -> _Parameters:
         """Return the parameters of an M step from moments about ``means``."""
@@ -325,38 +327,31 @@ class GaussianMixture(Estimator):
         return _Parameters(weights, means, covariances + added)
 
     def _run(
-        self, rows: NDArray[Any], weights: Vector | None, start: _Parameters, deadline: float
+        self, passes: MixturePasses, start: _Parameters, deadline: float
     ) -> tuple[_Parameters, list[float], str, int]:
         """Run EM; return the best parameters, the likelihoods, the status and the number of M steps."""
-        total = float(len(rows)) if weights is None else float(weights.sum())
         present = kept = start
         history: list[float] = []
         n_iter = 0
         while True:
             roots, constants = present.roots()
-            likelihood, sizes, first, second = mixture_step(
-                rows, weights, present.means, roots, constants, threads=self.threads
-            )
-            value = likelihood / total
+            sums = passes.step(present.means, roots, constants)
+            value = sums.log_likelihood / passes.total_weight
             if history and value <= history[-1]:
                 return kept, history, "converged" if value > history[-1] - self.tol else "precision", n_iter
             history.append(value)
             kept = present
             if len(history) > 1 and value - history[-2] < self.tol:
                 return kept, history, "converged", n_iter
-            if requested():
-                return kept, history, "interrupted", n_iter
-            if time.monotonic() >= deadline:
-                return kept, history, "max_time", n_iter
-            if n_iter == self.max_iter:
-                return kept, history, "max_iter", n_iter
-            present = self._maximised(sizes, present.means, first, second)
+            status = passes.agree(limit_reached(n_iter, self.max_iter, deadline))
+            if status:
+                return kept, history, status, n_iter
+            present = self._maximised(sums.weights, present.means, sums.first, sums.second)
             n_iter += 1
 
     def _keep(
         self,
-        rows: NDArray[Any],
-        weights: Vector | None,
+        passes: MixturePasses,
         found: _Parameters,
         history: list[float],
         status: str,
@@ -375,12 +370,11 @@ class GaussianMixture(Estimator):
         self.covariances_, self.precisions_ = covariances, inverse
         self.lower_bounds_ = history
         self.lower_bound_ = history[-1]
-        total = float(len(rows)) if weights is None else float(weights.sum())
-        self.log_likelihood_ = self.lower_bound_ * total
+        self.log_likelihood_ = self.lower_bound_ * passes.total_weight
         self.status_ = status
         self.converged_ = status == "converged"
         self.n_iter_ = n_iter
-        self.n_features_in_ = rows.shape[1]
+        self.n_features_in_ = passes.shape[1]
 
     def _parameters(self) -> _Parameters:
         """Return the fitted parameters with a covariance or a diagonal per component."""
@@ -394,10 +388,11 @@ class GaussianMixture(Estimator):
 
     def _densities(self, X: Any) -> tuple[Vector, Vector]:
         self._check_fitted()
-        rows, _ = _dense_rows(X, None)
+        rows = _dense_rows(X)
         self._check_columns(rows.shape[1])
         parameters = self._parameters()
-        return mixture_shares(rows, parameters.means, *parameters.roots(), threads=self.threads)
+        assert isinstance(rows.X, np.ndarray)
+        return mixture_shares(rows.X, parameters.means, *parameters.roots(), threads=self.threads)
 
     def _n_parameters(self) -> int:
         k, d = self.means_.shape
@@ -406,9 +401,7 @@ class GaussianMixture(Estimator):
         return int(free[self.covariance_type] + k * d + k - 1)
 
 
-def _dense_rows(X: Any, sample_weight: Any) -> tuple[NDArray[Any], Vector | None]:
+def _dense_rows(X: Any, sample_weight: Any = None, threads: int | None = None, comm: Any = None) -> RowSet:
     if arguments.is_sparse(X) or isinstance(X, Csr):
         raise DataError("X: found sparse rows, expected a dense matrix: covariances of sparse rows are dense")
-    rows, weights = read_rows(X, sample_weight)
-    assert not isinstance(rows, Csr)
-    return rows, weights
+    return read_row_set(X, sample_weight, threads=threads, comm=comm)

@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
-from bmrm.reductions._reductions import Pairs, fit_disparities
-from bmrm.reductions.dissimilarities import Dissimilarities, PairArray
+from bmrm.reductions._reductions import fit_disparities
+from bmrm.reductions.dissimilarities import Dissimilarities
+from bmrm.reductions.pair_arrays import PairArray
+from bmrm.reductions.pair_passes import HostPasses, PairData
 
 
 class Disparities:
@@ -27,8 +29,8 @@ class Disparities:
     ----------
     values : ndarray, shape (n (n - 1) / 2,)
         NaN for unknown pairs.
-    pairs : Pairs
-        The passes over ``values``.
+    passes : HostPasses
+        Over ``values``.
     total : float
         Sum of w dhat^2.
     """
@@ -58,13 +60,10 @@ class Disparities:
             size = squares.sum() if weights is None else weights[order] @ squares
             self.values *= np.sqrt(self.total / size) if size > 0.0 else 1.0
         self._ranks = self.values.copy()
-        self.pairs = Pairs.given(
-            self.values,
-            data.n,
-            weights=weights,
-            missing=data.given.missing,
-            threads=data.threads,
+        self.passes = HostPasses(
+            PairData(data.n, self.values, None, weights, data.given.missing, data.threads)
         )
+        self.passes.summary()
 
     def forget(self) -> None:
         """Return to the ranks."""
@@ -72,7 +71,7 @@ class Disparities:
 
     def fit(self, X: Vector) -> None:
         """Fit to the distances of a configuration."""
-        self._data.pairs.distances(X, self._distances)
+        self.passes.pairs.distances(X, self._distances)
         fit_disparities(
             self._order,
             *self._ties,

@@ -1,62 +1,111 @@
-"""The passes over the rows that k-means needs, wherever the rows are.
+"""The passes over the rows that estimators need, wherever the rows are.
 
-`KMeans` talks to `ClusterPasses` only. `HostPasses` runs the compiled loops of ``src_cython/reductions``;
-rows on another device implement the same methods.
+`KMeans` talks to `ClusterPasses` only, and `GaussianMixture` to `MixturePasses`. The compiled loops of
+``src_cython/reductions`` implement them in `bmrm.reductions.host_passes`, also for rows that several ranks
+share or that are in a file; rows on another device have the same methods. What there is per row, as labels,
+stays inside. Numbers of rows are those among the rows of all ranks.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
-from bmrm.io.csr import Csr
-from bmrm.reductions._reductions import PANEL_ROWS, Clusters
+from bmrm.reductions.scatter import Scatter
 
 SAMPLED_ROWS = 1024
 """Rows whose mean becomes the origin of packed rows; any point near the data will do."""
-
-FLOAT64_UNIT = 2.0**-53
-"""Maximum relative error of an operation in float64."""
 
 
 class Assignment(NamedTuple):
     """What a pass found: for each centre the sum of w (x - centre) over its rows, and their weight."""
 
-    sums: Vector
+    sums: Vector  # empty if they are not wanted
     cluster_weights: Vector
     inertia: float
     changed: int
     rechecked: int
 
 
+class Farthest(NamedTuple):
+    """Rows far from their centres, by descending w |x - c|^2; of equal ones the least row is first."""
+
+    rows: Indices
+    labels: NDArray[np.int32]
+    weights: Vector
+    distances: Vector  # w |x - c|^2
+
+
+class MixtureSums(NamedTuple):
+    """Sums of a step of EM over all rows, for each component; r is its share in a row."""
+
+    log_likelihood: float
+    weights: Vector  # of w r
+    first: Vector  # of w r (x - mean)
+    second: Vector  # of w r (x - mean) (x - mean)', lower triangles or diagonals
+
+
 class ClusterPasses(Protocol):
-    """Rows with weights. Labels are those of float64; results do not depend on the number of threads."""
+    """Rows with weights, and a label per row. Labels are those of float64, ties to the least.
+
+    Results do not depend on the number of threads.
+    """
 
     shape: tuple[int, int]
-    weights: Vector | None
+    """Number of rows of all ranks, and of columns."""
 
-    def assign(self, centers: Vector, labels: NDArray[np.int32], *, want_sums: bool = True) -> Assignment:
-        """Replace the labels of all rows by their nearest centres, ties to the least."""
+    def reset(self) -> None:
+        """Forget all labels."""
         ...
 
-    def own_distances(self, centers: Vector, labels: NDArray[np.int32]) -> Vector:
-        """Return the squared distance of each row to the centre of its label."""
+    def assign(self, centers: Vector, *, want_sums: bool = True) -> Assignment:
+        """Label all rows by their nearest centres."""
         ...
 
-    def single_moves(
-        self, centers: Vector, labels: NDArray[np.int32], cluster_weights: Vector
-    ) -> tuple[int, float]:
+    def labels(self) -> NDArray[np.int32]:
+        """Return a copy of the labels of the rows here; -1 for rows without one."""
+        ...
+
+    def farthest(self, centers: Vector, count: int) -> Farthest:
+        """Return up to ``count`` rows that are farthest from the centres of their labels."""
+        ...
+
+    def single_moves(self, centers: Vector, cluster_weights: Vector) -> tuple[int, float]:
         """Return how many rows lower the inertia if they alone change the cluster, and the largest gain."""
         ...
 
-    def potentials(self, candidates: Indices, closest: NDArray[np.float32], *, take: bool = False) -> Vector:
-        """Return sums of w min(closest, distance to a candidate row), one per block of `PANEL_ROWS` rows.
+    def distances(self, centers: Vector) -> Vector:
+        """Return the distances from each row here to all centres, shape (n, k)."""
+        ...
 
-        The unit of distances is any. With ``take``, the only candidate becomes a centre.
+    def begin_seeding(self) -> None:
+        """Forget all centres of k-means++."""
+        ...
+
+    def take_center(self, row: int) -> float:
+        """Make a row a centre of k-means++; return the potential, a sum of w D^2 in any unit.
+
+        D is the distance to the nearest of the rows that are centres.
         """
+        ...
+
+    def potentials(self, candidates: Indices) -> Vector:
+        """Return what `take_center` would return for each of some rows, in the same unit."""
+        ...
+
+    def draw(self, uniform: Vector) -> Indices:
+        """Return a row for each number in [0, 1), with probability proportional to w D^2."""
+        ...
+
+    def draw_by_weight(self, uniform: Vector) -> Indices:
+        """Return a row for each number in [0, 1), with probability proportional to w."""
+        ...
+
+    def all_weights(self) -> Vector | None:
+        """Return the weights of all rows; None if they are 1."""
         ...
 
     def take(self, rows: Indices) -> Vector:
@@ -67,63 +116,46 @@ class ClusterPasses(Protocol):
         """Bound the rounding error of an inertia that `assign` returned."""
         ...
 
+    def agree(self, status: str) -> str:
+        """Return a status that some rank has, the same on all; empty if none has one."""
+        ...
 
-class HostPasses:
-    """Rows in main memory, by the compiled loops; see `ClusterPasses`."""
-
-    def __init__(self, X: Csr | NDArray[Any], weights: Vector | None, threads: int | None) -> None:
-        self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
-        self.weights = weights
-        self._X = X
-        if isinstance(X, Csr):
-            self._clusters = Clusters.sparse(
-                X.indptr, X.indices, X.data, self.shape, weights=weights, threads=threads
-            )
-        else:
-            some = X[:: max(1, self.shape[0] // SAMPLED_ROWS)]
-            shift = some.mean(axis=0, dtype=np.float64)
-            self._clusters = Clusters.dense(X, shift, _scale_of(X, shift), weights=weights, threads=threads)
-
-    def assign(self, centers: Vector, labels: NDArray[np.int32], *, want_sums: bool = True) -> Assignment:
-        return Assignment(*self._clusters.assign(centers, labels, want_sums=want_sums))
-
-    def own_distances(self, centers: Vector, labels: NDArray[np.int32]) -> Vector:
-        return self._clusters.own_distances(centers, labels)
-
-    def single_moves(
-        self, centers: Vector, labels: NDArray[np.int32], cluster_weights: Vector
-    ) -> tuple[int, float]:
-        return self._clusters.single_moves(centers, labels, cluster_weights)
-
-    def potentials(self, candidates: Indices, closest: NDArray[np.float32], *, take: bool = False) -> Vector:
-        return self._clusters.potentials(candidates, closest, take=take)
-
-    def take(self, rows: Indices) -> Vector:
-        if isinstance(self._X, Csr):
-            return np.asarray(self._X.take(rows).to_scipy(np.float64).toarray())
-        return self._X[rows].astype(np.float64)
-
-    def inertia_error(self, centers: Vector, inertia: float) -> float:
-        n, d = self.shape
-        # Longest chain of additions: the features of a row, the rows of a panel, the panels of all parts.
-        terms = d + PANEL_ROWS + n // PANEL_ROWS + 16
-        relative = terms * FLOAT64_UNIT / (1.0 - terms * FLOAT64_UNIT)
-        if not isinstance(self._X, Csr):
-            return relative * inertia
-        # |x|^2 - 2 x.c + |c|^2 cancels: its error is relative to the terms.
-        squares = _row_squares(self._X)
-        total = n if self.weights is None else self.weights.sum()
-        size = squares.sum() if self.weights is None else squares @ self.weights
-        return relative * float(
-            inertia + 4.0 * (size + total * np.einsum("jf,jf->j", centers, centers).max())
-        )
+    def check_signals(self) -> None:
+        """Raise `KeyboardInterrupt` on all ranks if a signal has asked one of them to stop."""
+        ...
 
 
-def _row_squares(X: Csr) -> Vector:
-    values = np.ones(X.nnz) if X.data is None else X.data.astype(np.float64) ** 2
-    return np.add.reduceat(np.append(values, 0.0), X.indptr[:-1]) * (np.diff(X.indptr) > 0)
+class MixturePasses(Protocol):
+    """Dense rows with weights. All is in float64, and does not depend on the number of threads."""
 
+    shape: tuple[int, int]
+    """Number of rows of all ranks, and of columns."""
+    total_weight: float
 
-def _scale_of(X: NDArray[Any], shift: Vector) -> float:
-    largest = max(-float(X.min()), float(X.max())) + float(np.abs(shift).max())
-    return float(np.ldexp(1.0, -int(np.frexp(largest)[1]))) if largest > 0.0 else 1.0
+    def step(self, means: Vector, roots: Vector, constants: Vector) -> MixtureSums:
+        """Run an E step and sum what the M step needs.
+
+        The log density of component j at x is ``constants[j] - |roots[j] (x - means[j])|^2 / 2``; roots are
+        lower triangles, shape (k, d, d), or diagonals, shape (k, d).
+        """
+        ...
+
+    def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
+        """Return the log densities of the rows here, shape (n,), and the shares of components, (n, k)."""
+        ...
+
+    def scatter(self) -> Scatter:
+        """Return the scatter matrix of all rows about their mean."""
+        ...
+
+    def cluster_moments(self, centers: Vector, *, full: bool) -> MixtureSums:
+        """Return the sums of a step in which each row is in the cluster of its nearest centre alone."""
+        ...
+
+    def clusters(self) -> ClusterPasses:
+        """Return the passes of k-means over the same rows."""
+        ...
+
+    def agree(self, status: str) -> str:
+        """Return a status that some rank has, the same on all; empty if none has one."""
+        ...

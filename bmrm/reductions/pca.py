@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any, Self
 
@@ -18,12 +19,11 @@ from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
     positive_integer,
-    random_generator,
-    read_matrix,
     read_weights,
     time_limit,
     words_for_scikit_learn,
 )
+from bmrm.reductions.row_set import RowSet, read_row_set
 from bmrm.reductions.scatter import (
     MAX_GRAM_COLUMNS,
     Scatter,
@@ -62,8 +62,13 @@ class _Decomposition(Estimator):
         positive_integer("max_iter", self.max_iter)
         time_limit(self.max_time)
 
-    def _decompose(self, X: Any, sample_weight: Any, *, center: bool) -> _Rows:
-        rows = _Rows(X, sample_weight, center, self.threads)
+    def _decompose(self, X: Any, sample_weight: Any, comm: Any, *, center: bool) -> None:
+        rows = _Rows(X, sample_weight, center, self.threads, comm)
+        rows.set.check_alike(self.get_params())
+        with rows.set.guarded():
+            self._decompose_rows(rows, X, center=center)
+
+    def _decompose_rows(self, rows: _Rows, X: Any, *, center: bool) -> None:
         n, d = rows.shape
         if center and rows.total <= 1.0:
             with words_for_scikit_learn(X):
@@ -90,12 +95,12 @@ class _Decomposition(Estimator):
                 tol=self.tol,
                 max_iter=self.max_iter,
                 deadline=time.monotonic() + time_limit(self.max_time),
-                rng=random_generator(self.random_state),
+                rng=rows.set.first_of(self.random_state),
+                agree=rows.set.agree,
             )
         else:
             raise ParameterError(f"n_components: found {wanted}, expected a whole number for lanczos")
         self._keep(rows, found, wanted)
-        return rows
 
     def _count(self, rows: _Rows) -> int | float:
         raise NotImplementedError
@@ -215,7 +220,7 @@ class PCA(_Decomposition):
         self.threads = threads
 
     @interruptible
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, comm: Any = None) -> Self:
         """Find the components.
 
         Parameters
@@ -225,6 +230,9 @@ class PCA(_Decomposition):
         y : ignored
         sample_weight : array_like, shape (n,), optional
             At least 0. A row of weight 2 counts like two rows.
+        comm : mpi4py.MPI.Comm or PETSc.Comm, optional
+            X and the weights are the rows of this rank; see `KMeans.fit`. From sparse rows, and by Lanczos,
+            the bits are those of the given ranks and their rows.
 
         Returns
         -------
@@ -242,7 +250,7 @@ class PCA(_Decomposition):
         """
         with hold_signals():
             self._check_options()
-            self._decompose(X, sample_weight, center=True)
+            self._decompose(X, sample_weight, comm, center=True)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Vector:
@@ -343,11 +351,11 @@ class TruncatedSVD(_Decomposition):
         self.threads = threads
 
     @interruptible
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, comm: Any = None) -> Self:
         """Find singular values and vectors; see `PCA.fit`."""
         with hold_signals():
             self._check_options()
-            self._decompose(X, sample_weight, center=False)
+            self._decompose(X, sample_weight, comm, center=False)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Vector:
@@ -382,76 +390,83 @@ class TruncatedSVD(_Decomposition):
 class _Rows:
     """Rows to decompose, and products with A'A, A = diag(sqrt w) (X - 1 m')."""
 
-    def __init__(self, X: Any, sample_weight: Any, center: bool, threads: int | None) -> None:
-        self._host: Csr | NDArray[Any] | None = None
-        if isinstance(X, Dataset):
-            if X.group is not None:
-                raise DataError("X: found rows on several ranks, expected a Dataset of all rows")
-            if X.device != "cpu" and X.stored == "float32":
-                raise DataError(
-                    "X: found float32 rows on a GPU, which sums them in float32; expected float64"
-                )
-            self._matrix: Any = X.matrix
-            given = X.weights if sample_weight is None else sample_weight
+    def __init__(
+        self, X: Any, sample_weight: Any, center: bool, threads: int | None, comm: Any = None
+    ) -> None:
+        self._on_host = comm is not None or not isinstance(X, Dataset)
+        if self._on_host:
+            self.set = read_row_set(X, sample_weight, threads=threads, comm=comm)
+            X = self.set.X
         else:
-            self._host = read_matrix(X)
-            self._matrix = resident_matrix(self._host, threads)
-            given = sample_weight
-        self.shape: tuple[int, int] = self._matrix.shape
-        n, _ = self.shape
-        self._weights = read_weights(given, n)
-        self._threads = threads
+            self._matrix = _resident_rows(X)
+            given = X.weights if sample_weight is None else sample_weight
+            self.set = RowSet(self._matrix, read_weights(given, X.shape[0]), threads)
+        self.shape = self.set.shape
         self._center = center
-        self.total = float(n) if self._weights is None else float(self._weights.sum())
+        self.total = self.set.total_weight
         self.rank = min(self.shape)
-        self.mean = self.center_of_mass() if center else np.zeros(self.shape[1])
         self.trace = self.rounding = 0.0
+        self.mean = np.zeros(self.shape[1])
+
+    @functools.cached_property
+    def _matrix(self) -> Any:
+        return resident_matrix(self.set.X, self.set.threads)
 
     def prepare_products(self) -> None:
-        """Set the trace of A'A, and a bound on the error of `multiply` for a vector of length 1."""
+        """Set mean and trace of A'A, and a bound on the error of `multiply` for a vector of length 1."""
         n, _ = self.shape
-        size = self._sum_of_squares()
+        if self._center:
+            self.mean = self.center_of_mass()
+        size = self.set.total(self._sum_of_squares())
         self.trace = max(0.0, size - self.total * float(self.mean @ self.mean))
         # |sqrt(w) X| + sqrt(W) |m| bounds the terms of both products
         terms = (np.sqrt(size) + np.sqrt(self.total) * float(np.linalg.norm(self.mean))) ** 2
         self.rounding = 1.1 * (rounding_bound(self.shape[1] + 6) + rounding_bound(n + 6)) * float(terms)
 
     def center_of_mass(self) -> Vector:
-        w = np.ones(self.shape[0]) if self._weights is None else self._weights
-        return np.asarray(self._matrix.rmatvec(w)) / self.total
+        w = np.ones(self.set.here) if self.set.weights is None else self.set.weights
+        return self.set.total_array(np.asarray(self._matrix.rmatvec(w))) / self.total
 
     def scatter(self) -> Scatter:
-        if self._host is None:
-            return scatter_of_matrix(self._matrix, self._weights, center=self._center)
-        return scatter_matrix(self._host, self._weights, center=self._center, threads=self._threads)
+        if self._on_host:
+            return scatter_matrix(self.set, center=self._center)
+        return scatter_of_matrix(self._matrix, self.set, center=self._center)
 
     def multiply(self, V: Vector) -> Vector:
         """Return A'A V."""
         U = self._matrix.matmat(V)
         if self._center:
             U -= self.mean @ V
-        if self._weights is not None:
-            U *= self._weights[:, None]
+        if self.set.weights is not None:
+            U *= self.set.weights[:, None]
         found = np.asarray(self._matrix.rmatmat(U))
         if self._center:
             found -= np.outer(self.mean, np.ones(len(U)) @ U)  # a product adds columns faster than a sum
-        return found
+        return self.set.total_array(found)
 
     def _sum_of_squares(self) -> float:
-        """Return the sum of w |x|^2."""
-        n = self.shape[0]
-        if self._weights is None:
-            return float(self._matrix.mean_squares.sum()) * n
-        if self._host is None:
+        """Return the sum of w |x|^2 of the rows here."""
+        X, weights = self.set.X, self.set.weights
+        if weights is None:
+            return float(self._matrix.mean_squares.sum()) * self.set.here
+        if not self._on_host:
             raise DataError(
                 "X: found a Dataset with row weights, expected the matrix itself and sample_weight"
             )
-        if isinstance(self._host, Csr):
-            lengths = np.diff(self._host.indptr)
-            w = np.repeat(self._weights, lengths)
-            values = np.ones(1) if self._host.data is None else self._host.data.astype(np.float64)
+        if isinstance(X, Csr):
+            w = np.repeat(weights, np.diff(X.indptr))
+            values = np.ones(1) if X.data is None else X.data.astype(np.float64)
             return float((w * values**2).sum())
-        return float(self._weights @ np.einsum("if,if->i", self._host, self._host, dtype=np.float64))
+        return float(weights @ np.einsum("if,if->i", X, X, dtype=np.float64))
+
+
+def _resident_rows(X: Dataset) -> Any:
+    """Return the matrix of a data set, whose products are in float64."""
+    if X.group is not None:
+        raise DataError("X: found rows on several ranks, expected a Dataset of all rows, or comm")
+    if X.device != "cpu" and X.stored == "float32":
+        raise DataError("X: found float32 rows on a GPU, which sums them in float32; expected float64")
+    return X.matrix
 
 
 def _check_count(given: Any, most: int) -> int:

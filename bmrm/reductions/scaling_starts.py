@@ -56,7 +56,7 @@ def classical_start(data: Dissimilarities, p: int, deadline: float) -> Vector:
 
     def multiply(Y: Vector) -> Vector:
         Y = Y - Y.mean(axis=0)
-        found = -0.5 * data.pairs.squared(Y, data.typical)
+        found = -0.5 * data.passes.squared(Y, data.typical)
         return np.asarray(found - found.mean(axis=0))
 
     found = some_eigenvalues(
@@ -82,7 +82,7 @@ def landmark_start(data: Dissimilarities, p: int, rng: np.random.Generator) -> V
     rows = np.empty((count, n))
     closest = np.full(n, np.inf)
     for c in range(count):
-        row = data.rows(chosen[c : c + 1])[0]
+        row = data.passes.row(int(chosen[c]))
         rows[c] = np.where(np.isnan(row), data.typical, row)
         closest = np.minimum(closest, rows[c])
         closest[chosen[c]] = -1.0

@@ -10,64 +10,31 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base.interrupts import check_signals
-from bmrm.base.vectors import Indices, Vector
-from bmrm.reductions._reductions import PANEL_ROWS
+from bmrm.base.vectors import Indices
 from bmrm.reductions.passes import ClusterPasses
 
 
 def choose_plus_plus(passes: ClusterPasses, k: int, rng: np.random.Generator) -> Indices:
     """Choose k rows by k-means++; if fewer than k are distinct, the rest repeats some at random."""
-    n, trials = passes.shape[0], 2 + int(math.log(k))
-    weights = np.ones(n) if passes.weights is None else passes.weights
+    trials = 2 + int(math.log(k))
     chosen = np.empty(k, np.int64)
-    chosen[0] = draw(np.cumsum(weights), rng.random(1))[0]
-    closest = np.full(n, np.inf, np.float32)
-    panels = passes.potentials(chosen[:1], closest, take=True)[0]
+    passes.begin_seeding()
+    chosen[0] = passes.draw_by_weight(rng.random(1))[0]
+    potential = passes.take_center(int(chosen[0]))
     for j in range(1, k):
-        check_signals()
-        cumulative = np.cumsum(panels)
-        if cumulative[-1] <= 0.0:
-            chosen[j:] = draw(np.cumsum(weights), rng.random(k - j))
+        passes.check_signals()
+        if potential <= 0.0:
+            chosen[j:] = passes.draw_by_weight(rng.random(k - j))
             break
-        candidates = _draw_rows(cumulative, closest, weights, rng.random(trials))
-        best = int(np.argmin(passes.potentials(candidates, closest).sum(axis=1)))
-        chosen[j] = candidates[best]
-        panels = passes.potentials(chosen[j : j + 1], closest, take=True)[0]
+        candidates = passes.draw(rng.random(trials))
+        chosen[j] = candidates[int(np.argmin(passes.potentials(candidates)))]
+        potential = passes.take_center(int(chosen[j]))
     return chosen
 
 
 def choose_random(passes: ClusterPasses, k: int, rng: np.random.Generator) -> Indices:
     """Choose k different rows of positive weight with probability proportional to the weights."""
-    weights = passes.weights
+    weights = passes.all_weights()
     p = None if weights is None else weights / weights.sum()
     return np.asarray(rng.choice(passes.shape[0], k, replace=False, p=p), np.int64)
-
-
-def draw(cumulative: Vector, uniform: Vector) -> Indices:
-    """Return, for each number in [0, 1), the place that it falls on; places of length 0 are never found.
-
-    Examples
-    --------
-    >>> draw(np.array([0.0, 1.0, 1.0, 4.0]), np.array([0.0, 0.2, 0.25, 0.999]))
-    array([1, 1, 3, 3])
-    """
-    total = cumulative[-1]
-    last = int(np.searchsorted(cumulative, total, "left"))  # rounding of uniform * total may reach the end
-    return np.asarray(np.minimum(np.searchsorted(cumulative, uniform * total, "right"), last))
-
-
-def _draw_rows(cumulative: Vector, closest: NDArray[np.float32], weights: Vector, uniform: Vector) -> Indices:
-    """Draw the panel, and then the row in it with what is left of the same random number."""
-    panels = draw(cumulative, uniform)
-    found = np.empty(len(uniform), np.int64)
-    for t, panel in enumerate(panels.tolist()):
-        first = panel * PANEL_ROWS
-        rows = slice(first, first + PANEL_ROWS)
-        within = np.cumsum(closest[rows].astype(np.float64) * weights[rows])
-        before = cumulative[panel - 1] if panel else 0.0
-        rest = (uniform[t] * cumulative[-1] - before) / (cumulative[panel] - before)
-        found[t] = first + draw(within, np.array([min(max(rest, 0.0), 1.0)]))[0]
-    return found

@@ -26,14 +26,13 @@ Thick-restart Lanczos, SIAM J. Matrix Anal. Appl. 22 (2000).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from bmrm.base.interrupts import requested
 from bmrm.base.vectors import Vector
+from bmrm.reductions.limits import limit_reached
 from bmrm.reductions.scatter import Scatter, rounding_bound
 
 BLOCK = 8
@@ -106,6 +105,7 @@ def some_eigenvalues(
     max_iter: int,
     deadline: float,
     rng: np.random.Generator,
+    agree: Callable[[str], str] = str,
 ) -> Spectrum:
     """Compute the p largest eigenvalues of A'A by block Lanczos with thick restarts.
 
@@ -114,6 +114,7 @@ def some_eigenvalues(
       times its length
     - ``trace``: an upper bound on the sum of all eigenvalues
     - ``tol``: the method has converged if the residuals are at most this fraction of the largest eigenvalue
+    - ``agree``: returns a status that some rank has
     """
     run = _Lanczos(multiply, d, p, rng)
     status = ""
@@ -124,12 +125,9 @@ def some_eigenvalues(
             status = "converged"
         elif residuals.max() <= 4.0 * rounding:
             status = "precision"
-        elif requested():
-            status = "interrupted"
-        elif time.monotonic() >= deadline:
-            status = "max_time"
-        elif run.n_iter >= max_iter:
-            status = "max_iter"
+        else:
+            status = limit_reached(run.n_iter, max_iter, deadline)
+        status = agree(status)
     values, vectors = run.ritz_vectors()
     return _bounded(values, vectors, multiply(vectors), trace, rounding, status, run.n_iter + 1)
 

@@ -29,8 +29,15 @@ typedef struct {
 BB_API bb_status bb_clusters_dense(const bb_device* device, int64_t n, int64_t d, bb_type type,
                                    const void* values, const double* weights, int64_t memory_limit,
                                    int32_t threads, bb_clusters** out);
+// Holds compressed sparse rows with ascending columns.
+// starts: n + 1 offsets from 0; columns: starts[n], from 0 to d - 1; values: of the type, or NULL if all are
+// 1; all on the host, and not checked.  The rest as for bb_clusters_dense.
+BB_API bb_status bb_clusters_sparse(const bb_device* device, int64_t n, int64_t d, const int64_t* starts,
+                                    const int32_t* columns, bb_type type, const void* values,
+                                    const double* weights, int64_t memory_limit, int32_t threads,
+                                    bb_clusters** out);
 BB_API void bb_clusters_destroy(bb_clusters* rows);
-// Returns the bytes that rows take on the device with k centres; own: 1 if the values are uploaded.
+// Returns the bytes that dense rows take on the device with k centres; own: 1 if the values are uploaded.
 BB_API int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t own);
 
 // largest: is set to the maximum of |x|, infinite if a value is not finite.

@@ -44,6 +44,18 @@ bb_status bb_clusters_dense(const bb_device* device, int64_t n, int64_t d, bb_ty
     });
 }
 
+bb_status bb_clusters_sparse(const bb_device* device, int64_t n, int64_t d, const int64_t* starts,
+                             const int32_t* columns, bb_type type, const void* values, const double* weights,
+                             int64_t memory_limit, int32_t threads, bb_clusters** out) {
+    return guarded([&] {
+        expect(n >= 1 && n < kMaxRows && d >= 1 && d < kMaxRows && starts, "rows: expected 1 to 2^31 - 1");
+        const OnDevice scope(device->id);
+        *out =
+            make_sparse_clusters(*device, n, d, starts, columns, type, values, weights, memory_limit, threads)
+                .release();
+    });
+}
+
 void bb_clusters_destroy(bb_clusters* rows) { destroy_handle(rows); }
 
 bb_status bb_clusters_largest(bb_clusters* rows, double* largest) {

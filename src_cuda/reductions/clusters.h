@@ -1,5 +1,7 @@
 // Rows on a device as the passes of k-means read them, whatever their kind.
 #pragma once
+#include <cmath>
+#include <cstring>
 #include <memory>
 
 #include "api/clusters.h"
@@ -88,10 +90,55 @@ struct bb_clusters : bmrm::Handle {
         memcpy(to, staged, size_t(count) * sizeof(double));
     }
 
-    bmrm::Array<double> weights_;
+    void upload(const double* centers, int64_t k) {
+        bmrm::reserve(memory, centers_, k * d);
+        double* staged = sent_.reserve(k * d);
+        memcpy(staged, centers, size_t(k * d) * sizeof(double));
+        BB_CHECK(cudaMemcpyAsync(centers_.data(), staged, size_t(k * d) * sizeof(double), cudaMemcpyDefault,
+                                 stream()));
+    }
+    // Copies the counters to the host, after what is queued, and waits.
+    bmrm::PassCounters counters(double* staged) {
+        BB_CHECK(cudaMemcpyAsync(staged, counters_.data(), sizeof(bmrm::PassCounters), cudaMemcpyDefault,
+                                 stream()));
+        BB_CHECK(cudaStreamSynchronize(stream()));
+        bmrm::PassCounters out;
+        memcpy(&out, staged, sizeof out);
+        return out;
+    }
+    static constexpr int64_t kCounterWords = (sizeof(bmrm::PassCounters) + 7) / 8;  // of a double each
+
+    // Copies what a pass found: of each cluster d sums and the weight, then the inertia.
+    void fetch_sums(const double* results, int64_t k, double* sums, double* cluster_weights,
+                    bb_cluster_counts* found) {
+        const int64_t size = k * (d + 1);
+        double* staged = staging_.reserve(size + 1 + kCounterWords);
+        BB_CHECK(
+            cudaMemcpyAsync(staged, results, size_t(size + 1) * sizeof(double), cudaMemcpyDefault, stream()));
+        const bmrm::PassCounters counted = counters(staged + size + 1);
+        for (int64_t j = 0; j < k; j++) {
+            if (sums) memcpy(sums + j * d, staged + j * (d + 1), size_t(d) * sizeof(double));
+            cluster_weights[j] = staged[j * (d + 1) + d];
+        }
+        *found = {staged[size], int64_t(counted.changed), int64_t(counted.listed), 0.0};
+    }
+    void fetch_moves(bb_cluster_counts* found) {
+        const bmrm::PassCounters counted = counters(staging_.reserve(kCounterWords));
+        *found = {0.0, int64_t(counted.changed), 0, 0.0};
+        memcpy(&found->largest, &counted.largest, sizeof found->largest);
+    }
+    double fetch_largest() const {
+        const unsigned long long bits = largest_.at(0);
+        double found = 0;
+        memcpy(&found, &bits, sizeof found);
+        return found < HUGE_VAL ? found : HUGE_VAL;  // NaN is not below
+    }
+
+    bmrm::Array<double> weights_, centers_;
     bmrm::Array<bmrm::PassCounters> counters_;
     bmrm::Array<unsigned long long> largest_;
-    bmrm::Staging staging_;
+    bmrm::Staging staging_;  // for what comes back
+    bmrm::Staging sent_;     // for centres; next written by a call after this one has ended
 };
 
 namespace bmrm {
@@ -99,5 +146,9 @@ namespace bmrm {
 std::unique_ptr<bb_clusters> make_dense_clusters(const bb_device& device, int64_t n, int64_t d, bb_type type,
                                                  const void* values, const double* weights,
                                                  int64_t memory_limit, int threads);
+std::unique_ptr<bb_clusters> make_sparse_clusters(const bb_device& device, int64_t n, int64_t d,
+                                                  const int64_t* starts, const int32_t* columns, bb_type type,
+                                                  const void* values, const double* weights,
+                                                  int64_t memory_limit, int threads);
 
 }  // namespace bmrm

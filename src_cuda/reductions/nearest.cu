@@ -4,8 +4,6 @@
 // those that the bound leaves in question in float64 (exact.cuh), then adds up the rows of each cluster
 // (cluster_sums.cuh).  Rows with up to kMaxLaneColumns columns are read as they are; of wider ones there is a
 // second copy for the tensor cores, of 4 bytes per value.
-#include <cstring>
-
 #include "reductions/clusters.h"
 #include "reductions/dense_rows.h"
 #include "reductions/kernels/cluster_sums.cuh"
@@ -13,7 +11,7 @@
 #include "reductions/kernels/nearest_lanes.cuh"
 #include "reductions/kernels/nearest_tensor.cuh"
 #include "reductions/kernels/potentials.cuh"
-#include "runtime/device_sort.cuh"
+#include "reductions/sorted_rows.h"
 #include "runtime/partial_sums.cuh"
 
 namespace bmrm {
@@ -77,10 +75,7 @@ class DenseClusters final : public bb_clusters {
         rows_.with([&](auto X) {
             launch(grid(blocks_for(n * d)), 256)(find_largest<Value<decltype(X)>>, X, n * d, largest_.data());
         });
-        const unsigned long long bits = largest_.at(0);
-        double found = 0;
-        memcpy(&found, &bits, sizeof found);
-        return found < HUGE_VAL ? found : HUGE_VAL;  // NaN is not below
+        return fetch_largest();
     }
 
     void pack(const double* shift, double scale) override {
@@ -123,15 +118,7 @@ class DenseClusters final : public bb_clusters {
             else
                 sum_by_chunks(X, k, labels);
         });
-        double* staged = staging_.reserve(size + 1 + kCounterWords);
-        BB_CHECK(cudaMemcpyAsync(staged, results_.data(), size_t(size + 1) * sizeof(double),
-                                 cudaMemcpyDefault, stream()));
-        const PassCounters counted = counters(staged + size + 1);
-        for (int64_t j = 0; j < k; j++) {
-            if (sums) memcpy(sums + j * d, staged + j * (d + 1), size_t(d) * sizeof(double));
-            cluster_weights[j] = staged[j * (d + 1) + d];
-        }
-        *found = {staged[size], int64_t(counted.changed), int64_t(counted.listed), 0.0};
+        fetch_sums(results_.data(), k, sums, cluster_weights, found);
     }
 
     void own(const double* centers, int64_t k, const int32_t* labels, double* distances) override {
@@ -155,9 +142,7 @@ class DenseClusters final : public bb_clusters {
                                                     k, weights_.data(), labels, of_clusters.data(),
                                                     counters_.data());
         });
-        const PassCounters counted = counters(staging_.reserve(kCounterWords));
-        *found = {0.0, int64_t(counted.changed), 0, 0.0};
-        memcpy(&found->largest, &counted.largest, sizeof found->largest);
+        fetch_moves(found);
     }
 
     void distances(const double* centers, int64_t k, int64_t first, int64_t count,
@@ -202,30 +187,10 @@ class DenseClusters final : public bb_clusters {
     template <class Pointer>
     using Value = std::remove_const_t<std::remove_pointer_t<Pointer>>;
 
-    static constexpr int64_t kCounterWords = (sizeof(PassCounters) + 7) / 8;  // of a double each
-
     bool is_wide() const { return d > kMaxLaneColumns && device.major >= 8; }
     int chunks() const { return int((d + kChunkColumns - 1) / kChunkColumns); }
     unsigned exact_grid(int64_t rows) const { return grid((rows + kExactRows - 1) / kExactRows); }
     int exact_threads(int64_t k) const { return int(std::min<int64_t>(kExactThreads, round_up(k, 32))); }
-
-    // Copies the counters to the host, behind what is queued, and waits.
-    PassCounters counters(double* staged) {
-        BB_CHECK(
-            cudaMemcpyAsync(staged, counters_.data(), sizeof(PassCounters), cudaMemcpyDefault, stream()));
-        BB_CHECK(cudaStreamSynchronize(stream()));
-        PassCounters out;
-        memcpy(&out, staged, sizeof out);
-        return out;
-    }
-
-    void upload(const double* centers, int64_t k) {
-        reserve(memory, centers_, k * d);
-        double* staged = sent_.reserve(k * d);
-        memcpy(staged, centers, size_t(k * d) * sizeof(double));
-        BB_CHECK(cudaMemcpyAsync(centers_.data(), staged, size_t(k * d) * sizeof(double), cudaMemcpyDefault,
-                                 stream()));
-    }
 
     // Sets the tables of the centres, and all counters to 0.
     void prepare(int64_t k) {
@@ -299,18 +264,11 @@ class DenseClusters final : public bb_clusters {
         const int64_t size = k * (d + 1), capacity = chunk_capacity(n, k);
         reserve(memory, partial_, capacity * (d + 2));
         reserve(memory, results_, size + 1);
-        Array<uint32_t> keys(memory, n);
-        launch(grid(blocks_for(n)), 256)(note_labels, fresh_.data(), n, labels, keys.data(),
-                                         counters_.data());
-        const Array<uint32_t> order = sort_with_positions(memory, keys, uint64_t(k));
-        const Array<int64_t> firsts = firsts_of<int64_t>(memory, keys, k);
-        Array<int64_t> chunks(memory, k);
-        launch(grid(blocks_for(k)), 256)(count_chunks, firsts.data(), k, chunks.data());
-        const Array<int64_t> chunk_firsts = offsets_of(memory, chunks);
+        const SortedRows sorted(*this, fresh_.data(), k, kChunkRows, labels, counters_.data());
         launch(blocks_for(capacity, 1), kChunkThreads)(sum_chunks<V>, X, d, weights_.data(), centers_.data(),
-                                                       k, order.data(), firsts.data(), chunk_firsts.data(),
-                                                       capacity, partial_.data());
-        launch(grid(blocks_for(size)), 256)(add_chunks, partial_.data(), chunk_firsts.data(), k, d,
+                                                       k, sorted.order.data(), sorted.firsts.data(),
+                                                       sorted.chunk_firsts.data(), capacity, partial_.data());
+        launch(grid(blocks_for(size)), 256)(add_chunks, partial_.data(), sorted.chunk_firsts.data(), k, d,
                                             results_.data());
         add_up(partial_.data() + d + 1, capacity, d + 2, 1, results_.data() + size, stream(), false);
     }
@@ -318,10 +276,9 @@ class DenseClusters final : public bb_clusters {
     DenseRows rows_;
     Array<int32_t> fresh_;    // labels of the pass
     Array<uint32_t> listed_;  // rows to decide in float64
-    Array<double> shift_, centers_, columns_, partial_, results_;
+    Array<double> shift_, columns_, partial_, results_;
     Array<float> lanes_, halves_, norms_;
     Array<__nv_bfloat16> split_, center_split_;
-    Staging sent_;  // next written by a call after this one has ended
     double scale_ = 1;
 };
 

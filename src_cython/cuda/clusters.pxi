@@ -54,7 +54,7 @@ cdef class Column:
 
 
 cdef class Clusters:
-    """Dense rows on a device.
+    """Dense rows on a device, or sparse ones by `sparse`.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ cdef class Clusters:
     cdef object _owner
     cdef readonly int64_t n, d
 
-    def __cinit__(self, X, weights=None, *, device=0, memory_limit=None, threads=None):
+    def __init__(self, X, weights=None, *, device=0, memory_limit=None, threads=None):
         array = _array(X, "X")
         if array.ndim != 2 or array.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ParameterError(f"X: found {array.ndim} dimensions of {array.dtype}, expected 2 of floats")
@@ -99,6 +99,44 @@ cdef class Clusters:
             check(bb_clusters_dense(&info, self.n, self.d, kind, values, w, limit, team, &self.handle))
         if isinstance(array, np.ndarray):
             self._owner = None  # it was copied
+
+    @staticmethod
+    def sparse(indptr, indices, data, shape, weights=None, *, device=0, memory_limit=None, threads=None):
+        """Put compressed rows with ascending columns on a device.
+
+        Parameters
+        ----------
+        indptr : ndarray of int64, shape (n + 1,)
+        indices : ndarray of int32 or int64, shape (nnz,)
+        data : ndarray of float32 or float64, shape (nnz,), or None
+            None if all values are 1.
+        shape : tuple of int
+        weights, device, memory_limit, threads
+            As for dense rows.
+        """
+        cdef Clusters self = Clusters.__new__(Clusters)
+        self.n, self.d = _shape(shape)
+        starts = _row_pointers(indptr, 0, self.n, len(indices))
+        columns = np.require(indices, np.int32, ("C", "A"))
+        cdef const void* values = NULL
+        cdef bb_type kind = BB_FLOAT64
+        if data is not None:
+            data = np.require(data, requirements=("C", "A"))
+            values, kind = <const void*>_address(data), _type_of(data.dtype)
+        cdef const double* w = NULL
+        if weights is not None:
+            weights = _input(weights, (self.n,), "weights")
+            w = <const double*>_address(weights)
+        cdef const int64_t* first = <const int64_t*>_address(starts)
+        cdef const int32_t* places = <const int32_t*>_address(columns)
+        cdef int32_t number = _device(device), team = _threads(threads)
+        cdef int64_t limit = _memory_limit(memory_limit)
+        cdef bb_device info
+        with nogil:
+            check(bb_device_info(number, &info))
+            check(bb_clusters_sparse(
+                &info, self.n, self.d, first, places, kind, values, w, limit, team, &self.handle))
+        return self
 
     def __dealloc__(self):
         cdef bb_clusters* handle = self.handle
@@ -147,6 +185,11 @@ cdef class Clusters:
     def distances(self):
         """Return a column of squared distances, all infinite."""
         return self._column(0x7F800000, np.float32)
+
+    cdef bb_clusters* _get(self) except NULL:
+        if self.handle == NULL:
+            raise ParameterError("rows: there are none")
+        return self.handle
 
     cdef void* _of(self, Column column, dtype) except NULL:
         if column.rows is not self or column.dtype != dtype:

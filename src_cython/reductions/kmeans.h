@@ -14,8 +14,10 @@
 // the same with products in float64 instead of float32, u = 2^-53.
 //
 // Rows are split into parts that depend on the sizes only, and the sums of the parts are added in their
-// order: the same bits for any number of threads. Sums are of w (x - c), c being the centre that the pass was
-// given: they keep their digits if the data are far from 0.
+// order: the same bits for any number of threads. The rows may be some of a larger number that decides about
+// the parts: those of a rank, or of a block of a file. Their sums are then added to those of the rows before,
+// or are left for the ranks to add up in turn. Sums are of w (x - c), c being the centre that the pass was
+// given: they keep their digits if the data are far from 0. Those of sparse rows are of w x.
 #pragma once
 
 #include <algorithm>
@@ -30,27 +32,36 @@ namespace bmrm {
 
 /// Maximum number of parts of a pass.
 constexpr i64 kMaxParts = 64;
-/// Minimum number of rows of a part, so that adding up the parts costs little.
+/// Maximum number of parts of rows; there are at least half as many, unless they would be too small.
+constexpr i64 kMaxRowParts = 128;
+/// Minimum number of rows of a part, so that adding up the parts costs little; a power of two.
 constexpr i64 kMinPartRows = 2048;
 /// Limit on the sums of all parts, in numbers.
 constexpr i64 kMaxPartSums = i64{1} << 24;
 
 /// What a pass found besides labels and sums.
 struct PassCounts {
-    double inertia;  // sum of w |x - c|^2
+    double inertia;  // sum of w |x - c|^2, of a part
     i64 changed;     // rows whose label differs from before
     i64 rechecked;   // rows that were decided in float64
     double largest;  // maximum gain of moving one row to another centre, in `single_moves`
 };
 
-/// Half-open ranges of rows, a fixed number for given sizes; each begins at a multiple of kPanelRows.
+/// Rows of a part of `total` rows that has so many sums: a power of two, so that blocks of rows which begin
+/// at a multiple of a large one have whole parts.
+inline i64 part_rows(i64 total, i64 sums) {
+    const i64 most = std::min(kMaxRowParts, std::max<i64>(1, kMaxPartSums / std::max<i64>(1, sums)));
+    i64 each = kMinPartRows;
+    while (each * most < total) each *= 2;
+    return each;
+}
+
+/// Half-open ranges of rows, some of `total`, a fixed number for given sizes; each begins at a multiple of
+/// kPanelRows.
 struct Parts {
     i64 n, count, each;
 
-    Parts(i64 rows, i64 sums) : n(rows) {
-        const i64 wanted = std::min(kMaxParts, std::max<i64>(1, kMaxPartSums / std::max<i64>(1, sums)));
-        const i64 size = std::max<i64>(kMinPartRows, (rows + wanted - 1) / wanted);
-        each = (size + kPanelRows - 1) / kPanelRows * kPanelRows;
+    Parts(i64 rows, i64 sums, i64 total) : n(rows), count(0), each(part_rows(total, sums)) {
         count = (rows + each - 1) / each;
     }
     i64 begin(i64 p) const { return p * each; }
@@ -81,48 +92,56 @@ inline i64 first_least(const double* values, i64 k) {
 struct PassArguments {
     const double* centers;  // k x d
     i64 k;
-    const double* weights;    // n, or null: all are 1
-    std::int32_t* labels;     // n; holds the former labels
-    double* sums;             // k x d: sums of w (x - c); null: not wanted
-    double* cluster_weights;  // k
+    const double* weights;  // n, or null: all are 1
+    std::int32_t* labels;   // n; holds the former labels
+    bool want_sums;
+    double* cluster_weights;  // k, for `single_moves`
+    double* sums;             // those of a part: k x d sums if they are wanted, k weights, the inertia
+    double* parts;            // the sums of each part; null: they are added to `sums`
 };
 
-/// Adds up the parts' sums in their order.
-inline void add_parts(const Buffer<double>& parts, i64 count, i64 size, double* out, int threads) {
+/// Numbers of the sums of a part.
+inline i64 part_sums(bool want_sums, i64 k, i64 d) { return (want_sums ? k * d : 0) + k + 1; }
+
+/// Adds the parts' sums to what is there, in their order.
+inline void accumulate_parts(const double* parts, i64 count, i64 size, double* out, int threads) {
     constexpr i64 kChunk = 4096;
     for_each_task((size + kChunk - 1) / kChunk, threads_for(count * size, threads), [&](i64 t) {
         const i64 end = std::min(size, (t + 1) * kChunk);
         for (i64 s = t * kChunk; s < end; ++s) {
-            double sum = parts[s];
-            for (i64 p = 1; p < count; ++p) sum += parts[p * size + s];
+            double sum = out[s];
+            for (i64 p = 0; p < count; ++p) sum += parts[p * size + s];
             out[s] = sum;
         }
     });
 }
 
-/// Runs row(i, label of before, sums of the part) -> (label, squared distance, rechecked) over parts.
+/// Adds up the parts' sums in their order.
+inline void add_parts(const Buffer<double>& parts, i64 count, i64 size, double* out, int threads) {
+    std::fill_n(out, size, 0.0);
+    accumulate_parts(parts.get(), count, size, out, threads);
+}
+
+/// Runs part(begin, end, sums or null, weights of the clusters) over the parts.
 template <class Part>
 PassCounts run_parts(const Parts& parts, const PassArguments& to, i64 d, int threads, const Part& part) {
-    const i64 size = to.sums ? to.k * d : 0, stride = size + to.k;
-    Buffer<double> sums(parts.count * stride);
+    const i64 size = to.want_sums ? to.k * d : 0, stride = part_sums(to.want_sums, to.k, d);
+    Buffer<double> own(to.parts ? 0 : parts.count * stride);
+    double* all = to.parts ? to.parts : own.get();
     std::vector<PassCounts> counts(parts.count);
     for_each_task(parts.count, threads, [&](i64 p) {
-        double* sum = sums.get() + p * stride;
+        double* sum = all + p * stride;
         std::fill_n(sum, stride, 0.0);
-        counts[p] = part(parts.begin(p), parts.end(p), to.sums ? sum : nullptr, sum + size);
+        counts[p] = part(parts.begin(p), parts.end(p), to.want_sums ? sum : nullptr, sum + size);
+        sum[stride - 1] = counts[p].inertia;
     });
-    Buffer<double> total(stride);
-    add_parts(sums, parts.count, stride, total.get(), threads);
-    if (to.sums) std::copy_n(total.get(), size, to.sums);
-    std::copy_n(total.get() + size, to.k, to.cluster_weights);
-    PassCounts all{};
+    if (!to.parts) accumulate_parts(all, parts.count, stride, to.sums, threads);
+    PassCounts found{};
     for (const PassCounts& one : counts) {
-        all.inertia += one.inertia;
-        all.changed += one.changed;
-        all.rechecked += one.rechecked;
-        all.largest = std::max(all.largest, one.largest);
+        found.changed += one.changed;
+        found.rechecked += one.rechecked;
     }
-    return all;
+    return found;
 }
 
 /// The gain of moving a row of weight w from its centre to the best other one; `distances` to all centres.
@@ -141,16 +160,17 @@ inline double best_move(const double* distances, i64 k, i64 from, double w, cons
 template <class V>
 class DenseClusters {
   public:
-    DenseClusters(const V* X, i64 n, i64 d, const double* shift, double scale, int threads)
+    DenseClusters(const V* X, i64 n, i64 d, i64 total, const double* shift, double scale, int threads)
         : X_(X),
           n_(n),
+          total_(total),
           d_(d),
           threads_(threads),
           shift_(shift, shift + d),
           scale_(scale),
           panels_((n + kPanelRows - 1) / kPanelRows * kPanelRows * d),
           norms_(n) {
-        const Parts parts(n, 1);
+        const Parts parts(n, 1, total);
         for_each_task(parts.count, threads_, [&](i64 p) {
             for (i64 base = parts.begin(p); base < parts.end(p); base += kPanelRows) pack(base);
         });
@@ -166,7 +186,7 @@ class DenseClusters {
         const double constant =
                          2.01 * (g * widest * widest / 2 + static_cast<double>(d_) * 0x1p-140 * (1 + widest)),
                      slope = 2.01 * g * widest;
-        const Parts parts(n_, (to.sums ? k * d_ : 0) + k);
+        const Parts parts(n_, part_sums(to.want_sums, k, d_), total_);
         PassCounts found{};
         with_nearest_kernels([&](auto kernels) {
             using Kernels = decltype(kernels);
@@ -208,7 +228,7 @@ class DenseClusters {
 
     /// Squared distances from each row to the centre of its label.
     void own_distances(const PassArguments& to, double* out) const {
-        const Parts parts(n_, 1);
+        const Parts parts(n_, 1, total_);
         with_nearest_kernels([&](auto kernels) {
             using Kernels = decltype(kernels);
             for_each_task(parts.count, threads_for(n_ * d_, threads_), [&](i64 p) {
@@ -221,7 +241,7 @@ class DenseClusters {
 
     PassCounts single_moves(const PassArguments& to) const {
         const Buffer<double> columns = transpose_centers(to.centers, to.k, d_);
-        const Parts parts(n_, 1);
+        const Parts parts(n_, 1, total_);
         std::vector<PassCounts> counts(parts.count);
         with_nearest_kernels([&](auto kernels) {
             using Kernels = decltype(kernels);
@@ -244,22 +264,22 @@ class DenseClusters {
         return all;
     }
 
-    /// For each of some candidate rows: what the sum of w min(closest, distance) would be if it became a
-    /// centre, by panels: potentials[c * panels + panel]. With `take`, closest becomes the minimum for the
-    /// only candidate.
-    void potentials(const i64* candidates, i64 count, const double* weights, float* closest, bool take,
+    /// For each of some candidates (count x d): what the sum of w min(closest, distance) would be if it
+    /// became a centre, by panels: potentials[c * panels + panel]. With `take`, closest becomes the minimum
+    /// for the only candidate.
+    void potentials(const double* candidates, i64 count, const double* weights, float* closest, bool take,
                     double* potentials) const {
         // Kernels exist for 1, 2 and 4 points: a last tile of 3 repeats a point.
         const i64 panels = (n_ + kPanelRows - 1) / kPanelRows, padded = count + count % kTileCenters / 3;
         Buffer<float> points(padded * d_);
         for (i64 c = 0; c < padded; ++c) {
-            const i64 i = candidates[std::min(c, count - 1)], first = c / kTileCenters * kTileCenters,
+            const i64 first = c / kTileCenters * kTileCenters,
                       width = std::min<i64>(kTileCenters, padded - first);
-            const float* row = panels_.get() + i / kPanelRows * kPanelRows * d_ + i % kPanelRows;
+            const double* row = candidates + std::min(c, count - 1) * d_;
             float* point = points.get() + first * d_ + c - first;
-            for (i64 f = 0; f < d_; ++f) point[f * width] = row[f * kPanelRows];
+            for (i64 f = 0; f < d_; ++f) point[f * width] = static_cast<float>((row[f] - shift_[f]) * scale_);
         }
-        const Parts parts(n_, 1);
+        const Parts parts(n_, 1, total_);
         with_nearest_kernels([&](auto kernels) {
             using Kernels = decltype(kernels);
             for_each_task(parts.count, threads_for(n_ * d_ * count, threads_), [&](i64 p) {
@@ -338,7 +358,7 @@ class DenseClusters {
     }
 
     const V* X_;
-    i64 n_, d_;
+    i64 n_, total_, d_;
     int threads_;
     std::vector<double> shift_;
     double scale_;
@@ -348,8 +368,15 @@ class DenseClusters {
 template <class I, class V>
 class SparseClusters {
   public:
-    SparseClusters(const i64* ptr, const I* index, const V* value, i64 n, i64 d, int threads)
-        : ptr_(ptr), index_(index), value_(value), n_(n), d_(d), threads_(threads), squares_(n) {
+    SparseClusters(const i64* ptr, const I* index, const V* value, i64 n, i64 d, i64 total, int threads)
+        : ptr_(ptr),
+          index_(index),
+          value_(value),
+          n_(n),
+          total_(total),
+          d_(d),
+          threads_(threads),
+          squares_(n) {
         for_each_row(1, [&](i64 i, double*) {
             double sum = 0.0;
             for (i64 e = ptr_[i]; e < ptr_[i + 1]; ++e) sum += entry(e) * entry(e);
@@ -363,7 +390,7 @@ class SparseClusters {
         const Buffer<double> squares = center_squares(to.centers, k);
         const double widest =
             std::sqrt(*std::max_element(squares.get(), squares.get() + k)) * (1.0 + 0x1p-20);
-        const Parts parts(n_, (to.sums ? k * d_ : 0) + k);
+        const Parts parts(n_, part_sums(to.want_sums, k, d_), total_);
         PassCounts found{};
         with_nearest_kernels([&](auto kernels) {
             using Kernels = decltype(kernels);
@@ -411,10 +438,6 @@ class SparseClusters {
                               return one;
                           });
         });
-        if (to.sums)
-            for (i64 j = 0; j < k; ++j)
-                for (i64 f = 0; f < d_; ++f)
-                    to.sums[j * d_ + f] -= to.cluster_weights[j] * to.centers[j * d_ + f];
         return found;
     }
 
@@ -450,15 +473,12 @@ class SparseClusters {
         return all;
     }
 
-    void potentials(const i64* candidates, i64 count, const double* weights, float* closest, bool take,
+    void potentials(const double* candidates, i64 count, const double* weights, float* closest, bool take,
                     double* potentials) const {
         const i64 panels = (n_ + kPanelRows - 1) / kPanelRows;
-        Buffer<double> points(count * d_);
-        std::fill_n(points.get(), count * d_, 0.0);
-        for (i64 c = 0; c < count; ++c)
-            for (i64 e = ptr_[candidates[c]]; e < ptr_[candidates[c] + 1]; ++e)
-                points[static_cast<i64>(index_[e]) * count + c] = entry(e);
-        const Parts parts(n_, 1);
+        const Buffer<double> points = transpose_centers(candidates, count, d_);
+        const Buffer<double> squares = center_squares(candidates, count);
+        const Parts parts(n_, 1, total_);
         with_nearest_kernels([&](auto kernels) {
             using Kernels = decltype(kernels);
             for_each_task(parts.count, threads_for(ptr_[n_] * count, threads_), [&](i64 p) {
@@ -469,8 +489,8 @@ class SparseClusters {
                         Kernels::sparse_products(index_ + ptr_[i], value_ ? value_ + ptr_[i] : nullptr,
                                                  ptr_[i + 1] - ptr_[i], points.get(), count, products.get());
                         for (i64 c = 0; c < count; ++c) {
-                            const auto square = static_cast<float>(
-                                positive_part(squares_[i], products[c], squares_[candidates[c]]));
+                            const auto square =
+                                static_cast<float>(positive_part(squares_[i], products[c], squares[c]));
                             const float least = std::min(square, closest[i]);
                             if (take) closest[i] = least;
                             potentials[c * panels + base / kPanelRows] +=
@@ -524,7 +544,7 @@ class SparseClusters {
     /// Runs row(i, scratch) over all rows.
     template <class Row>
     void for_each_row(i64 scratch, const Row& row) const {
-        const Parts parts(n_, 1);
+        const Parts parts(n_, 1, total_);
         for_each_task(parts.count, threads_for(ptr_[n_] * scratch, threads_), [&](i64 p) {
             Buffer<double> memory(scratch);
             for (i64 i = parts.begin(p); i < parts.end(p); ++i) row(i, memory.get());
@@ -534,7 +554,7 @@ class SparseClusters {
     const i64* ptr_;
     const I* index_;
     const V* value_;
-    i64 n_, d_;
+    i64 n_, total_, d_;
     int threads_;
     Buffer<double> squares_;
 };
@@ -546,7 +566,7 @@ class Clusters {
     virtual PassCounts assign(const PassArguments& to) const = 0;
     virtual void own_distances(const PassArguments& to, double* out) const = 0;
     virtual PassCounts single_moves(const PassArguments& to) const = 0;
-    virtual void potentials(const i64* candidates, i64 count, const double* weights, float* closest,
+    virtual void potentials(const double* candidates, i64 count, const double* weights, float* closest,
                             bool take, double* out) const = 0;
     virtual i64 bytes() const = 0;
 };
@@ -559,7 +579,7 @@ class ClustersOf final : public Clusters {
     PassCounts assign(const PassArguments& to) const override { return of_.assign(to); }
     void own_distances(const PassArguments& to, double* out) const override { of_.own_distances(to, out); }
     PassCounts single_moves(const PassArguments& to) const override { return of_.single_moves(to); }
-    void potentials(const i64* candidates, i64 count, const double* weights, float* closest, bool take,
+    void potentials(const double* candidates, i64 count, const double* weights, float* closest, bool take,
                     double* out) const override {
         of_.potentials(candidates, count, weights, closest, take, out);
     }
@@ -569,30 +589,32 @@ class ClustersOf final : public Clusters {
     Of of_;
 };
 
-inline Clusters* make_dense_clusters(const void* X, int value_bytes, i64 n, i64 d, const double* shift,
-                                     double scale, int threads) {
+inline Clusters* make_dense_clusters(const void* X, int value_bytes, i64 n, i64 d, i64 total,
+                                     const double* shift, double scale, int threads) {
     if (value_bytes == 4)
-        return new ClustersOf<DenseClusters<float>>(static_cast<const float*>(X), n, d, shift, scale,
+        return new ClustersOf<DenseClusters<float>>(static_cast<const float*>(X), n, d, total, shift, scale,
                                                     threads);
-    return new ClustersOf<DenseClusters<double>>(static_cast<const double*>(X), n, d, shift, scale, threads);
+    return new ClustersOf<DenseClusters<double>>(static_cast<const double*>(X), n, d, total, shift, scale,
+                                                 threads);
 }
 
 template <class I>
 Clusters* make_sparse_clusters_of(const i64* ptr, const I* index, const void* value, int value_bytes, i64 n,
-                                  i64 d, int threads) {
+                                  i64 d, i64 total, int threads) {
     if (value_bytes == 4)
         return new ClustersOf<SparseClusters<I, float>>(ptr, index, static_cast<const float*>(value), n, d,
-                                                        threads);
+                                                        total, threads);
     return new ClustersOf<SparseClusters<I, double>>(ptr, index, static_cast<const double*>(value), n, d,
-                                                     threads);
+                                                     total, threads);
 }
 
 inline Clusters* make_sparse_clusters(const i64* ptr, const void* index, int index_bytes, const void* value,
-                                      int value_bytes, i64 n, i64 d, int threads) {
+                                      int value_bytes, i64 n, i64 d, i64 total, int threads) {
     if (index_bytes == 4)
         return make_sparse_clusters_of(ptr, static_cast<const std::int32_t*>(index), value, value_bytes, n, d,
-                                       threads);
-    return make_sparse_clusters_of(ptr, static_cast<const i64*>(index), value, value_bytes, n, d, threads);
+                                       total, threads);
+    return make_sparse_clusters_of(ptr, static_cast<const i64*>(index), value, value_bytes, n, d, total,
+                                   threads);
 }
 
 }  // namespace bmrm

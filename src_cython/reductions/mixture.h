@@ -75,7 +75,7 @@ struct Mixture {
     const void* X;
     int value_bytes;
     const double* weights;  // of rows, or null
-    i64 n, d, k;
+    i64 n, d, k, total;     // total: rows of all ranks and blocks
     const double *means, *roots, *constants;
     bool full;
 
@@ -119,17 +119,21 @@ void for_mixture_panels(const Mixture& m, const Parts& parts, int threads, const
     });
 }
 
-/// Sums of all components, k x moments, and the weighted sum of the rows' log likelihoods.
-inline double mixture_step(const Mixture& m, double* sums, int threads) {
-    const i64 size = m.k * m.moments() + 1;
-    const Parts parts(m.n, size);
-    Buffer<double> all(parts.count * size), total(size);
-    std::fill_n(all.get(), parts.count * size, 0.0);
+/// Numbers of the sums of all components, k x moments, and the weighted sum of the rows' log likelihoods.
+inline i64 mixture_sums(i64 k, i64 d, bool full) { return k * (1 + d + (full ? d * d : d)) + 1; }
+
+/// Adds the sums of all parts to `sums`; or leaves those of each in `parts`, if that is not null.
+inline void mixture_step(const Mixture& m, double* sums, double* parts_out, int threads) {
+    const i64 size = mixture_sums(m.k, m.d, m.full);
+    const Parts parts(m.n, size, m.total);
+    Buffer<double> own(parts_out ? 0 : parts.count * size);
+    double* all = parts_out ? parts_out : own.get();
+    std::fill_n(all, parts.count * size, 0.0);
     for_mixture_panels(m, parts, threads,
                        [&](auto kernels, i64 p, i64 base, i64 rows, const double* x, double* q,
                            const double* log_sum, double* e) {
                            using Kernels = decltype(kernels);
-                           double* part = all.get() + p * size;
+                           double* part = all + p * size;
                            double row_weights[kMixtureRows] = {};
                            double likelihood = 0.0;
                            for (i64 l = 0; l < rows; ++l) {
@@ -143,15 +147,13 @@ inline double mixture_step(const Mixture& m, double* sums, int threads) {
                                Kernels::add_moments(x, m.d, m.component(j), share, e, part + j * m.moments());
                            }
                        });
-    add_parts(all, parts.count, size, total.get(), threads);
-    std::copy_n(total.get(), size - 1, sums);
-    return total[size - 1];
+    if (!parts_out) accumulate_parts(all, parts.count, size, sums, threads);
 }
 
 /// For each row the logarithm of its density and the shares of the components, n x k.
 inline void mixture_shares(const Mixture& m, double* log_densities, double* shares, int threads) {
     for_mixture_panels(
-        m, Parts(m.n, 1), threads,
+        m, Parts(m.n, 1, m.total), threads,
         [&](auto, i64, i64 base, i64 rows, const double*, double* q, const double* log_sum, double*) {
             for (i64 l = 0; l < rows; ++l) {
                 log_densities[base + l] = log_sum[l];

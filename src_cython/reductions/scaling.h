@@ -6,10 +6,6 @@
 // Euclidean distances of rows of features, which each pass computes again, so that nothing of size n^2 is
 // stored. All arithmetic is in float64.
 //
-// Two points at one place have no direction. Any unit vector z is a subgradient of their distance there, so
-// that w delta z may stand for w delta (x_i - x_j) / d, and the stress cannot rise (De Leeuw 1977). z is an
-// axis that follows from the numbers of the rows, so that several such points part in several directions.
-//
 // Rows are split into parts that depend on n and the size of the sums only, and the sums of the parts are
 // added in their order: the same bits for any number of threads.
 //
@@ -25,6 +21,7 @@
 #include <immintrin.h>
 #endif
 
+#include "coincident_points.h"
 #include "reductions/kmeans.h"
 
 namespace bmrm {
@@ -37,8 +34,6 @@ constexpr i64 kSegment = 512;
 constexpr int kPairRows = 2;
 /// Minimum number of pairs of a part, so that adding up the parts costs little.
 constexpr i64 kMinPartPairs = i64{1} << 16;
-/// Squared distances below this count as 0: their roots and reciprocals would lose digits.
-constexpr double kLeastSquare = 1e-280;
 /// Numbers after the end of a planar axis that registers may touch.
 constexpr i64 kScalingPad = 16;
 
@@ -556,14 +551,6 @@ class Pairs {
         return found;
     }
 
-    /// The axis along which two points at one place part.
-    static i64 axis_of(i64 i, i64 j, i64 p) {
-        return static_cast<i64>((static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15u +
-                                 static_cast<std::uint64_t>(j) * 0xc2b2ae3d27d4eb4fu) >>
-                                33) %
-               p;
-    }
-
     static bool at_one_place(const double* a, const double* b, i64 p) {
         double square = 0.0;
         for (i64 k = 0; k < p; ++k) square += (a[k] - b[k]) * (a[k] - b[k]);
@@ -577,7 +564,7 @@ class Pairs {
             const double pull = (b.weights[r] ? b.weights[r][l] : 1.0) * b.delta[r][l];
             if (!(pull > 0.0) || !at_one_place(X + i * p, X + (b.j + l) * p, p)) continue;
             ++found.together;
-            const i64 axis = axis_of(i, b.j + l, p);
+            const i64 axis = parting_axis(i, b.j + l, p);
             sums[axis * stride() + i] += pull;
             sums[axis * stride() + b.j + l] -= pull;
         }
@@ -642,7 +629,7 @@ class Pairs {
                     if (together)
                         for (i64 j = 0; j < n_; ++j)
                             if (known[j] > 0.0 && at_one_place(z, X + j * p, p))
-                                h[axis_of(q, j, p)] += known[j];
+                                h[parting_axis(q, j, p)] += known[j];
                     double move = 0.0;
                     for (i64 k = 0; k < p; ++k) move += h[k] * h[k];
                     if (step == max_iter || weight == 0.0 ||

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bmrm.io.csr import Csr
 from bmrm.reductions.device.clusters import DeviceClusters
 
 
@@ -31,6 +32,24 @@ def make(rng, n, d, k, dtype=np.float32, *, weighted=False, scale=1.0, offset=0.
     return Case(X, weights, centers)
 
 
+def make_sparse(rng, n, d, k, dtype=np.float32, *, ones=False) -> Case:
+    """Rows with a fifth of the columns, as a dense array; centres as in `make`."""
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.2)
+    X = (X != 0 if ones else X).astype(dtype)
+    centers = X[rng.integers(0, n, k)].astype(np.float64)
+    centers[-1], centers[-2] = centers[0], 50.0
+    weights = rng.random(n)
+    weights[rng.random(n) < 0.2] = 0.0
+    return Case(X, weights, centers)
+
+
+def compressed(X: np.ndarray) -> Csr:
+    """Return the rows compressed; without values if all are 1."""
+    starts = np.append(0, np.cumsum((X != 0).sum(axis=1)))
+    values = X[X != 0]
+    return Csr(starts, np.nonzero(X)[1].astype(np.int32), None if (values == 1).all() else values, X.shape)
+
+
 def nearest(case: Case) -> tuple[np.ndarray, np.ndarray]:
     """Return labels in float64, features added in order, and the squared distances to these centres."""
     squares = np.zeros((len(case.X), len(case.centers)))
@@ -40,8 +59,11 @@ def nearest(case: Case) -> tuple[np.ndarray, np.ndarray]:
     return labels, squares[np.arange(len(labels)), labels]
 
 
-def check(case: Case, passes: DeviceClusters) -> float:
-    """Check a pass, and the next one; return the share of rows that were decided in float64."""
+def check(case: Case, passes: DeviceClusters, *, sparse: bool = False) -> float:
+    """Check a pass, and the next one; return the share of rows that were decided in float64.
+
+    Sums of sparse rows are those of w x less the weight times c, which cancel.
+    """
     X, weights, centers = case
     n, k = len(X), len(centers)
     labels, squares = nearest(case)
@@ -52,7 +74,8 @@ def check(case: Case, passes: DeviceClusters) -> float:
     e = X.astype(np.float64) - centers[labels]
     sums, sizes = np.zeros_like(centers), np.zeros_like(centers)
     np.add.at(sums, labels, w[:, None] * e)
-    np.add.at(sizes, labels, w[:, None] * np.abs(e))
+    size = np.abs(X) + np.abs(centers[labels]) if sparse else np.abs(e)
+    np.add.at(sizes, labels, w[:, None] * size)
     cluster_weights = np.bincount(labels, w, k)
     unit = (n + 64) * 2.0**-53
     assert (np.abs(found.sums - sums) <= 2 * unit * sizes).all()

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("tests/reductions/emulator", "tests/graph/emulator", "src_common", "src_cuda")
 SOURCES = (
     "src_cuda/reductions/nearest.cu",
+    "src_cuda/reductions/nearest_sparse.cu",
     "src_cuda/reductions/clusters.cu",
     "tests/graph/emulator/emulator.cpp",
     "tests/reductions/emulator/reductions.cpp",
@@ -72,8 +73,25 @@ class Module:
     def count_cluster_additions(self, n: int, d: int, k: int) -> int:
         return self.library.bb_clusters_additions(c_int64(n), c_int64(d), c_int64(k))
 
-    def Clusters(self, X, weights=None, *, device=0, memory_limit=None, threads=None):  # noqa: N802
-        return Clusters(self, X, weights)
+    @property
+    def Clusters(self):  # noqa: N802
+        """The class, and its other constructor."""
+        module = self
+
+        class Rows(Clusters):
+            def __init__(self, X, weights=None, *, device=0, memory_limit=None, threads=None):
+                X = np.ascontiguousarray(X)
+                values = int(X.dtype == np.float64), address(X)
+                super().__init__(module, "dense", X.shape, values, weights)
+
+            @staticmethod
+            def sparse(indptr, indices, data, shape, weights=None, *, device=0, threads=None):
+                columns = np.ascontiguousarray(indices, np.int32)
+                kind = int(data is None or data.dtype == np.float64)
+                values = address(indptr), address(columns), kind, address(data)
+                return Clusters(module, "sparse", shape, values, weights)
+
+        return Rows
 
 
 class Column:
@@ -94,14 +112,13 @@ class Column:
 
 
 class Clusters:
-    def __init__(self, module: Module, X: np.ndarray, weights: np.ndarray | None) -> None:
+    def __init__(self, module: Module, kind: str, shape, values: tuple, weights: np.ndarray | None) -> None:
         self.module, self.handle = module, c_void_p()
-        X = np.ascontiguousarray(X)
-        self.n, self.d = X.shape
+        self.n, self.d = shape
         module.check(
-            module.library.bb_clusters_dense(
-                byref(module.device), c_int64(self.n), c_int64(self.d), int(X.dtype == np.float64),
-                address(X), address(weights), c_int64(0), 1, byref(self.handle),
+            getattr(module.library, f"bb_clusters_{kind}")(
+                byref(module.device), c_int64(self.n), c_int64(self.d), *values,
+                address(weights), c_int64(0), 1, byref(self.handle),
             )
         )  # fmt: skip
 

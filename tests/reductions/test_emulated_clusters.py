@@ -79,3 +79,15 @@ def test_the_other_passes(use, d):
     rng = np.random.default_rng(d)
     case = cases.make(rng, 1100, d, 9, np.float32, weighted=True)
     cases.check_others(case, DeviceClusters(case.X, case.weights, 0), rng)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k", "ones"), [(300, 20, 5, False), (200, 60, 150, False), (300, 30, 7, True)]
+)
+def test_sparse_rows(use, n, d, k, ones):
+    rng = np.random.default_rng(n)
+    case = cases.make_sparse(rng, n, d, k, np.float64, ones=ones)
+    passes = DeviceClusters(cases.compressed(case.X), case.weights, 0)
+    cases.check(case, passes, sparse=True)
+    if not ones:  # rows of ones have equal distances, of which any may be drawn
+        cases.check_others(case, passes, rng)

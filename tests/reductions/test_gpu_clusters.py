@@ -103,3 +103,22 @@ def test_memory_is_predicted():
         rows = cuda.Clusters(case.X, memory_limit=predicted)
         rows.pack(np.zeros(d), 0.125)
         rows.assign(case.centers, rows.labels())
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k", "ones"),
+    [(5000, 20, 5, False), (3000, 300, 150, False), (1, 1, 1, True), (3000, 30, 7, True)],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows(n, d, k, ones, dtype):
+    rng = np.random.default_rng(n)
+    case = cases.make_sparse(rng, n, d, max(k, 2), dtype, ones=ones)
+    passes = DeviceClusters(cases.compressed(case.X), case.weights, 0)
+    cases.check(case, passes, sparse=True)
+    if not ones:
+        cases.check_others(case, passes, rng)
+
+
+def test_sparse_rows_without_entries():
+    case = cases.Case(np.zeros((40, 6)), None, np.array([[0.0] * 6, [1.0] * 6]))
+    cases.check(case, DeviceClusters(cases.compressed(case.X), None, 0), sparse=True)

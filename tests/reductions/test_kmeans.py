@@ -18,8 +18,9 @@ from bmrm.io.csr import Csr
 from bmrm.matrix._cpu import instruction_set
 from bmrm.reductions import KMeans
 from bmrm.reductions.cluster_bounds import bound_by_spectrum, bound_small
-from bmrm.reductions.passes import HostPasses
-from bmrm.reductions.seeding import _draw_rows, choose_plus_plus
+from bmrm.reductions.host_passes import HostClusters
+from bmrm.reductions.row_set import RowSet
+from bmrm.reductions.seeding import choose_plus_plus
 
 
 def blobs(rng, n, d, k, dtype=np.float64, spread=3.0, offset=0.0):
@@ -30,6 +31,10 @@ def blobs(rng, n, d, k, dtype=np.float64, spread=3.0, offset=0.0):
 def distances(X, centers):
     X = X.toarray() if sp.issparse(X) else X
     return ((X.astype(np.float64)[:, None] - centers) ** 2).sum(axis=2)
+
+
+def clusters(X, weights=None, threads=1):
+    return HostClusters(RowSet(X, weights, threads))
 
 
 def exact_labels(X, centers, labels):
@@ -50,8 +55,9 @@ def test_labels_and_sums_are_those_of_float64(dtype, n, d, k, offset):
     X = blobs(rng, n, d, k, dtype, offset=offset)
     centers = X[rng.integers(0, n, k)] + rng.normal(size=(k, d))
     weights = rng.integers(0, 4, n).astype(np.float64) + 0.5
-    labels = np.full(n, -1, np.int32)
-    found = HostPasses(X, weights, 2).assign(centers, labels)
+    passes = clusters(X, weights, 2)
+    found = passes.assign(centers)
+    labels = passes.labels()
     D = distances(X, centers)
     np.testing.assert_array_equal(labels, D.argmin(axis=1))
     assert found.changed == n
@@ -60,7 +66,7 @@ def test_labels_and_sums_are_those_of_float64(dtype, n, d, k, offset):
     np.add.at(expected, labels, weights[:, None] * (X.astype(np.float64) - centers[labels]))
     np.testing.assert_allclose(found.sums, expected, rtol=1e-10, atol=1e-9)
     inertia = float((weights * D.min(axis=1)).sum())
-    assert abs(found.inertia - inertia) <= 2 * HostPasses(X, weights, 2).inertia_error(centers, inertia)
+    assert abs(found.inertia - inertia) <= 2 * passes.inertia_error(centers, inertia)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -74,22 +80,21 @@ def test_sparse_rows_are_labelled_as_dense_ones(dtype, index, ones):
         S.data[:] = 1.0
     X = Csr(S.indptr.astype(np.int64), S.indices.astype(index), None if ones else S.data, S.shape)
     centers = S[:6].toarray() + 0.1 * rng.normal(size=(6, 90))
-    labels = np.full(700, -1, np.int32)
     weights = rng.random(700)
-    passes = HostPasses(X, weights, 2)
-    found = passes.assign(centers, labels)
+    passes = clusters(X, weights, 2)
+    found = passes.assign(centers)
+    labels = passes.labels()
     D = distances(S, centers)
     assert exact_labels(S, centers, labels)
     assert abs(found.inertia - weights @ D.min(axis=1)) <= passes.inertia_error(centers, found.inertia)
     expected = np.zeros((6, 90))
     np.add.at(expected, labels, weights[:, None] * (S.toarray().astype(np.float64) - centers[labels]))
     np.testing.assert_allclose(found.sums, expected, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(passes.own_distances(centers, labels), D.min(axis=1), rtol=1e-10, atol=1e-12)
-    dense = HostPasses(S.toarray(), weights, 2)
-    assert (
-        passes.single_moves(centers, labels, found.cluster_weights)[0]
-        == (dense.single_moves(centers, labels, found.cluster_weights)[0])
-    )
+    np.testing.assert_allclose(passes.own_distances(centers), D.min(axis=1), rtol=1e-10, atol=1e-12)
+    dense = clusters(S.toarray(), weights, 2)
+    dense.assign(centers)
+    moves, _ = passes.single_moves(centers, found.cluster_weights)
+    assert moves == dense.single_moves(centers, found.cluster_weights)[0]
 
 
 @settings(max_examples=60, deadline=None)
@@ -100,9 +105,9 @@ def test_ties_go_to_the_least_centre(seed, sparse, single):
     n, d, k = (int(rng.integers(1, most)) for most in (200, 12, 20))
     X = rng.integers(-2, 3, (n, d)).astype(np.float32 if single else np.float64)
     centers = rng.integers(-2, 3, (k, d)).astype(np.float64)
-    labels = np.full(n, -1, np.int32)
-    rows = Csr.from_scipy(sp.csr_array(X)) if sparse else X
-    found = HostPasses(rows, None, 1).assign(centers, labels)
+    passes = clusters(Csr.from_scipy(sp.csr_array(X)) if sparse else X)
+    found = passes.assign(centers)
+    labels = passes.labels()
     D = distances(X, centers)
     np.testing.assert_array_equal(labels, D.argmin(axis=1))
     assert found.inertia == D.min(axis=1).sum()
@@ -112,16 +117,16 @@ def test_ties_go_to_the_least_centre(seed, sparse, single):
 def test_values_beyond_float32_are_labelled_exactly(scale):
     rng = np.random.default_rng(2)
     X = blobs(rng, 200, 5, 4) * scale
-    labels = np.full(200, -1, np.int32)
-    HostPasses(X, None, 1).assign(X[:9], labels)
-    np.testing.assert_array_equal(labels, distances(X / scale, X[:9] / scale).argmin(axis=1))
+    passes = clusters(X)
+    passes.assign(X[:9])
+    np.testing.assert_array_equal(passes.labels(), distances(X / scale, X[:9] / scale).argmin(axis=1))
 
 
 def test_far_centres_and_equal_rows_are_decided_in_float64():
     X = np.full((100, 3), 0.1, np.float32)
-    labels = np.full(100, -1, np.int32)
-    found = HostPasses(X, None, 1).assign(np.array([[1e60, 0, 0], [0.2, 0, 0], [0.2, 0, 0]]), labels)
-    assert (labels == 1).all()
+    passes = clusters(X)
+    found = passes.assign(np.array([[1e60, 0, 0], [0.2, 0, 0], [0.2, 0, 0]]))
+    assert (passes.labels() == 1).all()
     assert found.rechecked == 100
 
 
@@ -231,15 +236,18 @@ def test_clusters_stay_empty_if_all_rows_are_at_centres():
 
 def test_rows_are_drawn_by_weight_and_squared_distance():
     rng = np.random.default_rng(0)
-    closest = rng.integers(0, 3, 150).astype(np.float32)
-    closest[64:128] = 0.0
+    X = np.sqrt(rng.integers(0, 3, (150, 1)).astype(np.float64))
+    X[64:128] = X[0] = 0.0
     weights = rng.integers(0, 3, 150).astype(np.float64)
-    shares = closest * weights
-    panels = np.array([shares[:64].sum(), 0.0, shares[128:].sum()])
-    drawn = _draw_rows(np.cumsum(panels), closest, weights, (np.arange(20_000) + 0.5) / 20_000)
-    counts = np.bincount(drawn, minlength=150)
+    shares = X[:, 0] ** 2 * weights
+    passes = clusters(X, weights)
+    passes.take_center(0)
+    counts = np.bincount(passes.draw((np.arange(20_000) + 0.5) / 20_000), minlength=150)
     np.testing.assert_allclose(counts / 20_000, shares / shares.sum(), atol=2e-4)
     assert (counts[shares == 0.0] == 0).all()
+    counts = np.bincount(passes.draw_by_weight((np.arange(20_000) + 0.5) / 20_000), minlength=150)
+    np.testing.assert_allclose(counts / 20_000, weights / weights.sum(), atol=2e-4)
+    assert (passes.draw_by_weight(np.array([0.0, 1.0 - 2.0**-53])) == np.flatnonzero(weights)[[0, -1]]).all()
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -247,12 +255,11 @@ def test_potentials_are_those_of_a_loop(sparse):
     rng = np.random.default_rng(8)
     X = rng.integers(-3, 4, (150, 5)).astype(np.float64)
     weights = rng.integers(0, 3, 150).astype(np.float64)
-    passes = HostPasses(Csr.from_scipy(sp.csr_array(X)) if sparse else X, weights, 2)
-    closest = np.full(150, np.inf, np.float32)
-    first = passes.potentials(np.array([7]), closest, take=True).sum()
+    passes = clusters(Csr.from_scipy(sp.csr_array(X)) if sparse else X, weights, 2)
+    first = passes.take_center(7)
     unit = first / (weights @ distances(X, X[7:8])[:, 0])  # dense rows are scaled
     rows = np.array([3, 50, 149, 80, 12, 1])
-    found = passes.potentials(rows, closest).sum(axis=1) / unit
+    found = passes.potentials(rows) / unit
     D = distances(X, X[7:8])
     expected = [weights @ np.minimum(D[:, 0], distances(X, X[i : i + 1])[:, 0]) for i in rows]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
@@ -261,9 +268,9 @@ def test_potentials_are_those_of_a_loop(sparse):
 def test_seeding_prefers_distinct_rows_and_repeats_them_only_if_it_must():
     rng = np.random.default_rng(0)
     X = np.repeat(np.eye(4), 50, axis=0)
-    chosen = choose_plus_plus(HostPasses(X, None, 1), 4, rng)
+    chosen = choose_plus_plus(clusters(X), 4, rng)
     assert len({*map(tuple, X[chosen])}) == 4
-    assert len(choose_plus_plus(HostPasses(X, None, 1), 7, rng)) == 7
+    assert len(choose_plus_plus(clusters(X), 7, rng)) == 7
 
 
 def test_seeds_and_starts():
@@ -408,7 +415,7 @@ def test_bounds_hold_for_the_best_of_all_clusterings(seed):
     X = rng.normal(size=(8, 2)) + 4 * rng.integers(0, 2, (8, 1))
     for k in (2, 3):
         best = optimum(X, k)
-        for bound in (bound_small(X, k, rng), bound_by_spectrum(X, None, k)):
+        for bound in (bound_small(X, k, rng), bound_by_spectrum(RowSet(X, None), k)):
             assert bound <= best * (1 + 1e-12)
         assert bound_small(X, k, rng) >= 0.5 * best
 
@@ -430,11 +437,12 @@ def test_single_moves_are_counted():
     X = np.array([[0.0], [3.9], [8.0]])
     labels = np.array([0, 0, 1], np.int32)
     centers = np.array([[1.95], [8.0]])
-    passes = HostPasses(X, None, 1)
+    passes = clusters(X)
+    passes._labels[:] = labels
     # Away from its own: 2/1 * 1.95^2; into the other: 1/2 * 4.1^2.
-    assert passes.single_moves(centers, labels, np.array([2.0, 1.0])) == (0, 0.0)
+    assert passes.single_moves(centers, np.array([2.0, 1.0])) == (0, 0.0)
     X[1], centers[0] = 4.1, 2.05
-    moves, gain = HostPasses(X, None, 1).single_moves(centers, labels, np.array([2.0, 1.0]))
+    moves, gain = passes.single_moves(centers, np.array([2.0, 1.0]))
     assert moves == 1
     np.testing.assert_allclose(gain, 2 * 2.05**2 - 0.5 * 3.9**2)
 
@@ -461,7 +469,9 @@ def test_weights_count_in_single_moves():
             moved[i] = j
             others.append(inertia(labels) - inertia(moved))
         gains.append(max(others))
-    moves, gain = HostPasses(X, weights, 1).single_moves(centers, labels, np.bincount(labels, weights))
+    passes = clusters(X, weights)
+    passes._labels[:] = labels
+    moves, gain = passes.single_moves(centers, np.bincount(labels, weights))
     assert moves == (np.array(gains) > 1e-12).sum()
     np.testing.assert_allclose(gain, max(gains))
 

@@ -14,8 +14,10 @@ from bmrm.errors import BmrmError, DataError, HostMemoryError, Interrupted, Para
 from bmrm.matrix._cpu import instruction_set
 from bmrm.reductions import MDS
 from bmrm.reductions._reductions import Pairs, fit_disparities, inspect_pairs
-from bmrm.reductions.dissimilarities import Dissimilarities, PairArray, read_pairs
+from bmrm.reductions.dissimilarities import Dissimilarities
 from bmrm.reductions.majorization import Stress
+from bmrm.reductions.pair_arrays import PairArray, read_pairs
+from bmrm.reductions.pair_passes import HostPasses, PairData
 
 SIZES = [(1, 1), (2, 1), (2, 2), (3, 2), (17, 3), (65, 2), (130, 5), (601, 2)]
 
@@ -744,12 +746,11 @@ def test_inspection_finds_the_first_defect():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_of_given_pairs(dtype):
     D = noisy(np.random.default_rng(0), 30).astype(dtype)
-    upper = D[np.triu_indices(30, 1)]
-    some = np.array([29, 0, 7])
-    square, condensed = (PairArray(values, 30, 1.0, False) for values in (D, upper))
-    np.testing.assert_array_equal(square.rows(some), D[some])
-    np.testing.assert_array_equal(condensed.rows(some), D[some])
-    np.testing.assert_array_equal(square.condensed(), upper.astype(np.float64))
+    for values in (D, D[np.triu_indices(30, 1)]):
+        passes = HostPasses(PairData(30, values, None, None, False, None))
+        np.testing.assert_array_equal([passes.row(i) for i in (29, 0, 7)], D[[29, 0, 7]])
+        condensed = PairArray(values, 30, 1.0, False).condensed()
+        np.testing.assert_array_equal(condensed, D[np.triu_indices(30, 1)].astype(np.float64))
 
 
 def test_a_weighted_step_solves_with_the_laplacian():

@@ -15,8 +15,10 @@ import bmrm
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.matrix._cpu import instruction_set
 from bmrm.reductions import GaussianMixture
-from bmrm.reductions._reductions import mixture_shares, mixture_step
+from bmrm.reductions._reductions import mixture_shares
+from bmrm.reductions.host_passes import HostMixture
 from bmrm.reductions.mixture import COVARIANCE_TYPES, STARTS
+from bmrm.reductions.row_set import RowSet
 
 
 def blobs(rng, n, d, k, spread=4.0):
@@ -57,7 +59,7 @@ def test_a_step_is_numpys(dtype, n, d, k, full, offset):
     roots = np.array([np.linalg.inv(np.linalg.cholesky(c)) for c in covariances])
     constants = np.log(weights) + np.log(np.einsum("kdd->kd", roots)).sum(axis=1) - d / 2 * np.log(2 * np.pi)
     roots = np.tril(roots) if full else np.einsum("kdd->kd", roots)
-    likelihood, sizes, first, second = mixture_step(X, row_weights, means, roots, constants, threads=2)
+    likelihood, sizes, first, second = HostMixture(RowSet(X, row_weights, 2)).step(means, roots, constants)
     logs = logs_of(X.astype(float), weights, means, covariances)
     densities = logsumexp(logs, axis=1)
     shares = np.exp(logs - densities[:, None])
@@ -119,9 +121,10 @@ def test_a_whole_weight_counts_as_repeated_rows_and_zero_as_none(seed, kind):
     weights = rng.integers(0, 4, 60)
     weights[:2] = 1
     model = GaussianMixture(2, covariance_type=kind, tol=0, max_iter=5, init_params="random_from_data")
-    first = model._first(X, weights.astype(float), rng)
-    one, _, _, _ = model._run(X, weights.astype(float), first, np.inf)
-    other, _, _, _ = model._run(np.repeat(X, weights, axis=0), None, first, np.inf)
+    weighted = HostMixture(RowSet(X, weights.astype(float)))
+    first = model._first(weighted, rng)
+    one, _, _, _ = model._run(weighted, first, np.inf)
+    other, _, _, _ = model._run(HostMixture(RowSet(np.repeat(X, weights, axis=0), None)), first, np.inf)
     np.testing.assert_allclose(one.weights, other.weights, rtol=1e-7)
     np.testing.assert_allclose(one.means, other.means, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(one.covariances, other.covariances, rtol=1e-7, atol=1e-8)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import bmrm
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
 from bmrm.reductions import PCA, TruncatedSVD
+from bmrm.reductions.row_set import RowSet
 from bmrm.reductions.scatter import scatter_matrix
 from bmrm.reductions.spectrum import all_eigenvalues, some_eigenvalues
 
@@ -135,7 +136,7 @@ def test_the_error_of_a_scatter_matrix_is_bounded(seed):
     ]
     for rows_given in (X, sp.csr_array(X)):
         read = bmrm.io.Csr.from_scipy(rows_given) if sp.issparse(rows_given) else rows_given
-        found = scatter_matrix(read, weights, center=True)
+        found = scatter_matrix(RowSet(read, weights), center=True)
         error = sum((Fraction(found.matrix[f, g]) - exact[f][g]) ** 2 for f in range(d) for g in range(d))
         assert error <= Fraction(found.error) ** 2
 

@@ -24,9 +24,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bmrm.base.arguments import is_on_device
+import numpy as np
+
+from bmrm.base.arguments import is_on_device, is_sparse_tensor
+from bmrm.base.foreign_arrays import LEGACY_STREAM
 from bmrm.errors import ParameterError
-from bmrm.matrix.device_arrays import DeviceArray, gpu_of, read_device_matrix
+from bmrm.formulas.driver import pointer_device
+from bmrm.io.csr import Csr
+from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import gpu
 from bmrm.reductions.device.work import Work
 
@@ -153,15 +158,20 @@ def parse_device(device: Any) -> int | None:
 
 def gpu_that_has(rows: Any) -> int | None:
     """Return the CUDA number of the GPU that has some rows; None if they are in main memory."""
-    found = gpu_of(rows)
-    if found is not None:
-        return found
-    if is_on_device(rows):
-        return DeviceArray("X", rows, None, None, any_order=True).device
-    values = getattr(rows, "data", None)
-    if not isinstance(values, memoryview) and is_on_device(values):  # a sparse matrix of CuPy
-        return gpu_of(read_device_matrix(rows))
-    return None
+    if isinstance(rows, np.ndarray):
+        return None
+    array = rows
+    if isinstance(rows, Csr):
+        array = rows.data
+    elif is_sparse_tensor(rows):
+        array = rows.values()
+    elif not isinstance(rows, DeviceArray) and is_on_device(getattr(rows, "data", None)):
+        array = rows.data  # of a sparse matrix of CuPy
+    if not isinstance(array, DeviceArray):
+        if not is_on_device(array):
+            return None
+        array = DeviceArray("X", array, None, None, any_order=True, stream=LEGACY_STREAM)
+    return pointer_device(array.address) if array.address else array.device  # nothing has no address
 
 
 def is_started(number: int = 0) -> bool:
@@ -177,9 +187,10 @@ def is_started(number: int = 0) -> bool:
 
 def _compare(work: Work, available: Callable[[], dict[str, Any] | None]) -> Placement:
     """Decide by the predicted times; ask for a GPU only if one could pay."""
-    start = 0.0 if is_started() else START_SECONDS
-    overhead = start + FIT_SECONDS + work.launches * LAUNCH_SECONDS
+    overhead = FIT_SECONDS + work.launches * LAUNCH_SECONDS
     upload = work.upload_bytes / UPLOAD_BYTES_PER_SECOND
+    if work.cpu_seconds > overhead + upload and not is_started():
+        overhead += START_SECONDS
     on_cpu = f"the CPU takes {_time_text(work.cpu_seconds)}"
     if work.cpu_seconds <= overhead + upload:
         return Placement(

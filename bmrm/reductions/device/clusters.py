@@ -8,7 +8,7 @@ and are as accurate as those of the CPU, which adds in another order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,30 +16,23 @@ from numpy.typing import NDArray
 from bmrm.base.interrupts import check_signals
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DataError
+from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
-from bmrm.reductions.passes import FLOAT64_UNIT, SAMPLED_ROWS, Assignment
+from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, Farthest
+from bmrm.reductions.scatter import FLOAT64_UNIT
 
 if TYPE_CHECKING:
     from bmrm.matrix._cuda import Clusters, Column
 
 
-class Farthest(NamedTuple):
-    """Rows far from their centres, by descending w |x - c|^2; of equal ones the least row is first."""
-
-    rows: Indices
-    labels: NDArray[np.int32]
-    weights: Vector
-    distances: Vector  # w |x - c|^2
-
-
 class DeviceClusters:
-    """Dense rows on a GPU; see `bmrm.reductions.passes.ClusterPasses`.
+    """Rows on a GPU; see `bmrm.reductions.passes.ClusterPasses`.
 
     Parameters
     ----------
-    X : ndarray or DeviceArray of float32 or float64, shape (n, d)
+    X : ndarray or DeviceArray of float32 or float64, or Csr on the host, shape (n, d)
     weights : ndarray, shape (n,), or None
     gpu : int
         CUDA number.
@@ -55,7 +48,11 @@ class DeviceClusters:
     """
 
     def __init__(
-        self, X: NDArray[Any] | DeviceArray, weights: Vector | None, gpu: int, threads: int | None = None
+        self,
+        X: Csr | NDArray[Any] | DeviceArray,
+        weights: Vector | None,
+        gpu: int,
+        threads: int | None = None,
     ) -> None:
         cuda: Any = import_cuda()
         n, d = X.shape
@@ -64,7 +61,13 @@ class DeviceClusters:
         self._host = None if isinstance(X, DeviceArray) else X
         self._panel_rows: int = cuda.PANEL_ROWS
         self._count_additions = cuda.count_cluster_additions
-        self._clusters: Clusters = cuda.Clusters(X, weights, device=gpu, threads=threads)
+        self._clusters: Clusters
+        if isinstance(X, Csr):
+            self._clusters = cuda.Clusters.sparse(
+                X.indptr, X.indices, X.data, X.shape, weights, device=gpu, threads=threads
+            )
+        else:
+            self._clusters = cuda.Clusters(X, weights, device=gpu, threads=threads)
         largest = self._clusters.largest()
         if not largest < np.inf:
             raise DataError("X: found NaN or infinity on the GPU, expected finite numbers")
@@ -72,8 +75,9 @@ class DeviceClusters:
             raise DataError(
                 f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}"
             )
-        shift = self.take(np.arange(0, n, max(1, n // SAMPLED_ROWS))).mean(axis=0)
-        self._clusters.pack(shift, _scale_of(largest, shift))
+        if not isinstance(X, Csr):
+            shift = self.take(np.arange(0, n, max(1, n // SAMPLED_ROWS))).mean(axis=0)
+            self._clusters.pack(shift, _scale_of(largest, shift))
         self._labels: Column = self._clusters.labels()
         self._closest: Column | None = None
         self._cumulative = self._cumulative_weights = np.empty(0)
@@ -82,8 +86,11 @@ class DeviceClusters:
         self._labels = self._clusters.labels()
 
     def assign(self, centers: Vector, *, want_sums: bool = True) -> Assignment:
-        sums, *rest = self._clusters.assign(centers, self._labels, want_sums=want_sums)
-        return Assignment(np.empty((0, self.shape[1])) if sums is None else sums, *rest)
+        sums, weights, inertia, changed, rechecked = self._clusters.assign(
+            centers, self._labels, want_sums=want_sums
+        )
+        sums = np.empty((0, self.shape[1])) if sums is None else sums
+        return Assignment(sums, weights, inertia, changed, rechecked)
 
     def labels(self) -> NDArray[np.int32]:
         return self._labels.read(0, self.shape[0])
@@ -142,13 +149,25 @@ class DeviceClusters:
         return self._weights
 
     def take(self, rows: Indices) -> Vector:
+        if isinstance(self._host, Csr):
+            return np.asarray(self._host.take(rows).to_scipy(np.float64).toarray())
         if self._host is not None:
             return np.asarray(self._host[rows], np.float64)
         return self._clusters.take(rows)
 
     def inertia_error(self, centers: Vector, inertia: float) -> float:
-        terms: int = self._count_additions(*self.shape, len(centers))
-        return terms * FLOAT64_UNIT / (1.0 - terms * FLOAT64_UNIT) * inertia
+        n, d = self.shape
+        of_sparse = isinstance(self._host, Csr)
+        terms: int = n + d if of_sparse else self._count_additions(n, d, len(centers))
+        relative = terms * FLOAT64_UNIT / (1.0 - terms * FLOAT64_UNIT)
+        if not isinstance(self._host, Csr):
+            return relative * inertia
+        # |x|^2 - 2 x.c + |c|^2 cancels: its error is relative to the terms.
+        values = self._host.to_scipy(np.float64)
+        squares = np.asarray(values.multiply(values).sum(axis=1)).ravel()
+        w = np.ones(n) if self._weights is None else self._weights
+        widest = float(np.einsum("jf,jf->j", centers, centers).max())
+        return relative * (inertia + 4.0 * float(w @ squares + w.sum() * widest))
 
     def agree(self, status: str) -> str:
         return status

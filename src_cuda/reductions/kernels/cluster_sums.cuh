@@ -162,9 +162,9 @@ static __global__ void __launch_bounds__(256)
     count_changes(changed, counters);
 }
 
-static __global__ void __launch_bounds__(256)
-    count_chunks(const int64_t* __restrict__ firsts, int64_t k, int64_t* __restrict__ chunks) {
-    BB_FOR (j, k) chunks[j] = (firsts[j + 1] - firsts[j] + kChunkRows - 1) / kChunkRows;
+static __global__ void __launch_bounds__(256) count_chunks(const int64_t* __restrict__ firsts, int64_t k,
+                                                           int64_t chunk_rows, int64_t* __restrict__ chunks) {
+    BB_FOR (j, k) chunks[j] = (firsts[j + 1] - firsts[j] + chunk_rows - 1) / chunk_rows;
 }
 
 // Returns the last of k + 1 ascending numbers, before the end, that is at most `q`.

@@ -12,6 +12,10 @@ struct float4 {
 struct uint4 {
     uint32_t x, y, z, w;
 };
+struct alignas(16) double2 {
+    double x, y;
+};
+inline double2 make_double2(double x, double y) { return {x, y}; }
 
 enum {
     cudaMemoryTypeUnregistered = 0,
@@ -73,6 +77,12 @@ template <class T>
 T atomicMax(T* at, T value) {
     const T before = *at;
     *at = std::max(before, value);
+    return before;
+}
+template <class T>
+T atomicMin(T* at, T value) {
+    const T before = *at;
+    *at = std::min(before, value);
     return before;
 }
 inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long more) {

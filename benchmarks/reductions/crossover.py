@@ -1,0 +1,268 @@
+"""Where ``device="auto"`` runs each method, against the times on the CPU and on the GPU: ten sizes each.
+
+    python -m benchmarks.reductions.crossover [--methods NAME ...] [--out FILE]
+
+The sizes of a method are the multiples ``FACTORS`` of one size near which both take equally long; that size
+was found by an earlier run, and is fixed here. Each run is a whole fit or call with rows in main memory,
+after one that is not counted: validation, upload, passes and results. The passes are as many on both. A time
+is the least of some. The choice is right if it is the faster device; its cost is the ratio of the two times.
+
+The terms of the model are in the results too: the start of the GPU in a new process, the time of an upload,
+and for each method and device the ratio of the measured to the predicted time of its passes, by which its
+constant in ``bmrm/reductions/device/work.py`` would have to be multiplied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.common import report
+from benchmarks.reductions.programs import CASES, normal_rows
+from bmrm.base.threads import usable_cores
+from bmrm.formulas.driver import device as driver_device
+from bmrm.reductions import MDS, PCA, GaussianMixture, KMeans
+from bmrm.reductions.device import choose, work
+from bmrm.reductions.facility import _place
+from bmrm.reductions.rows import read_rows
+
+FACTORS = (1 / 32, 1 / 8, 1 / 3, 0.6, 0.8, 1.25, 1.7, 3.0, 8.0, 32.0)
+"""Amounts of work as multiples of that at the crossover; four are within a factor of 2."""
+
+REPEATS = 5
+MAX_SECONDS = 2.0
+"""Time after which a run is not repeated."""
+
+MAX_WRONG_COST = 1.3
+MIN_RIGHT = 9
+PASSES = 20
+UPLOADED_BYTES = 1 << 28
+
+STARTED = """
+import time, numpy as np
+from benchmarks.reductions.programs import CASES
+from bmrm.formulas.driver import device
+start = time.perf_counter()
+device(0).upload(np.zeros(1))
+print(time.perf_counter() - start)
+"""
+
+
+class Method(NamedTuple):
+    """A method on rows of one width, by a number of rows."""
+
+    size: int
+    """Rows, or points, at the crossover."""
+    power: float
+    """Of the size, in the work."""
+    make: Callable[[int], Any]
+    """Returns the rows."""
+    run: Callable[[Any, str], Any]
+    place: Callable[[Any], choose.Placement]
+    predict: Callable[[Any], work.Work]
+
+
+def reduction_words(X: Any) -> dict[str, Any]:
+    """Return the parameters of a step of k-means with 64 centres."""
+    return {"w": 1.0, "centers": X[:64].copy()}
+
+
+def reduction_call(X: Any) -> Any:
+    """Return the bound call of a step of k-means."""
+    return CASES["k-means"].reduction._binder.bind(read_rows(X), reduction_words(X))
+
+
+def reduction_work(X: Any) -> work.Work:
+    """Return the work of a step of k-means as a reduction."""
+    from bmrm.reductions.cost import predict_seconds
+
+    return work.reduction_work(predict_seconds(reduction_call(X), 1), X.nbytes, 64 * 17 * 8)
+
+
+def kmeans(device: str) -> KMeans:
+    """Return k-means with a fixed number of passes."""
+    return KMeans(32, random_state=0, tol=0.0, max_iter=PASSES, device=device)
+
+
+def mixture(device: str) -> GaussianMixture:
+    """Return a mixture with a fixed number of steps."""
+    return GaussianMixture(
+        16, random_state=0, tol=0.0, max_iter=PASSES, init_params="random_from_data", device=device
+    )
+
+
+def scaling(device: str) -> MDS:
+    """Return scaling with a fixed number of passes."""
+    return MDS(
+        2, metric="precomputed", init="random", random_state=0, eps=0.0, max_iter=PASSES, device=device
+    )
+
+
+def dissimilarities(n: int) -> Any:
+    """Return the distances of random points in 10 dimensions."""
+    from scipy.spatial.distance import pdist, squareform
+
+    return squareform(pdist(np.random.default_rng(0).normal(size=(n, 10))))
+
+
+def fitted(estimator: Any, X: Any) -> choose.Placement:
+    """Return where an estimator with device="auto" has run."""
+    found: choose.Placement = estimator.fit(X).placement_
+    return found
+
+
+METHODS = {
+    "reduction": Method(
+        40_000,
+        1.0,
+        lambda n: normal_rows(n, 16, np.float32),
+        lambda X, device: CASES["k-means"].reduction(X, device=device, **reduction_words(X)),
+        lambda X: _place("auto", reduction_call(X)),
+        reduction_work,
+    ),
+    "KMeans": Method(
+        4_000,
+        1.0,
+        lambda n: normal_rows(n, 16, np.float32),
+        lambda X, device: kmeans(device).fit(X),
+        lambda X: fitted(kmeans("auto"), X),
+        lambda X: work.kmeans_work(*X.shape, 32, X.itemsize, moves=PASSES),
+    ),
+    "GaussianMixture": Method(
+        1_000,
+        1.0,
+        lambda n: normal_rows(n, 16, np.float32),
+        lambda X, device: mixture(device).fit(X),
+        lambda X: fitted(mixture("auto"), X),
+        lambda X: work.mixture_work(*X.shape, 16, X.itemsize, full=True, steps=PASSES),
+    ),
+    "PCA": Method(
+        40_000,
+        1.0,
+        lambda n: normal_rows(n, 64, np.float32),
+        lambda X, device: PCA(8, svd_solver="covariance_eigh", device=device).fit(X),
+        lambda X: fitted(PCA(8, svd_solver="covariance_eigh"), X),
+        lambda X: work.gram_work(*X.shape, X.itemsize),
+    ),
+    "MDS": Method(
+        600,
+        2.0,
+        dissimilarities,
+        lambda D, device: scaling(device).fit(D),
+        lambda D: fitted(scaling("auto"), D),
+        lambda D: work.scaling_work(len(D), 2, passes=PASSES),
+    ),
+}
+
+
+def least_seconds(call: Callable[[], Any]) -> float:
+    """Return the least time of some calls, after one that does not count."""
+    call()
+    found: list[float] = []
+    while len(found) < REPEATS and sum(found) < MAX_SECONDS:
+        start = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - start)
+    return min(found)
+
+
+def measure(method: Method, factor: float) -> dict[str, Any]:
+    """Measure one size."""
+    n = max(64, round(method.size * factor ** (1.0 / method.power)))
+    X = method.make(n)
+    seconds = {
+        device: least_seconds(lambda device=device: method.run(X, device)) for device in ("cpu", "cuda")
+    }
+    placed = method.place(X)
+    chosen = "cpu" if placed.gpu is None else "cuda"
+    predicted = method.predict(X)
+    overhead = (
+        choose.FIT_SECONDS
+        + predicted.launches * choose.LAUNCH_SECONDS
+        + predicted.upload_bytes / choose.UPLOAD_BYTES_PER_SECOND
+    )
+    return {
+        "size": n,
+        "factor": factor,
+        "seconds": seconds,
+        "chosen": chosen,
+        "right": seconds[chosen] == min(seconds.values()),
+        "cost": seconds[chosen] / min(seconds.values()),
+        "reason": placed.reason,
+        "predicted": {"cpu": predicted.cpu_seconds, "overhead": overhead, "passes": predicted.gpu_seconds},
+        "launches": predicted.launches,
+    }
+
+
+def crossing(rows: list[dict[str, Any]]) -> float | None:
+    """Return the factor of the work at which both take equally long; None if one is always faster."""
+    logs = [np.log(row["seconds"]["cpu"] / row["seconds"]["cuda"]) for row in rows]
+    for before, after, low, high in zip(rows, rows[1:], logs, logs[1:], strict=False):
+        if low <= 0.0 < high:
+            share = -low / (high - low)
+            return float(before["factor"] * (after["factor"] / before["factor"]) ** share)
+    return None
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Say how good the choices are, and how far the constants are from what was measured."""
+    at = crossing(rows)
+    largest = rows[-1]
+    passes = largest["seconds"]["cuda"] - largest["predicted"]["overhead"]
+    return {
+        "right": sum(row["right"] for row in rows),
+        "largest_cost": max(row["cost"] for row in rows),
+        "crossover_factor": at,
+        "within_a_factor_of_2": 0 if at is None else sum(0.5 <= row["factor"] / at <= 2.0 for row in rows),
+        "measured_over_predicted": {
+            "cpu": [row["seconds"]["cpu"] / row["predicted"]["cpu"] for row in rows],
+            "gpu passes": passes / largest["predicted"]["passes"],
+            "gpu overhead": rows[0]["seconds"]["cuda"] / rows[0]["predicted"]["overhead"],
+        },
+    }
+
+
+def terms() -> dict[str, float]:
+    """Measure the terms that all methods share."""
+    done = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=True)
+    on = driver_device(0)
+    X = np.ones(UPLOADED_BYTES // 8)
+    seconds = least_seconds(lambda: on.upload(X))
+    return {"start_seconds": float(done.stdout), "driver_upload_bytes_per_second": UPLOADED_BYTES / seconds}
+
+
+def main() -> None:
+    """Print the measurements and write the results file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--out", default=report.RESULTS / "reductions_crossover.json")
+    options = parser.parse_args()
+    from bmrm.matrix.gpu.devices import gpu
+
+    info = gpu()
+    assert info is not None, "there is no GPU"
+    found: dict[str, Any] = {"terms": terms(), "cores": usable_cores(), "methods": {}}
+    print(found["terms"], flush=True)
+    passed = True
+    for name in options.methods:
+        rows = [measure(METHODS[name], factor) for factor in FACTORS]
+        about = summary(rows)
+        passed &= about["right"] >= MIN_RIGHT and about["largest_cost"] <= MAX_WRONG_COST
+        found["methods"][name] = {**about, "sizes": rows}
+        for row in rows:
+            times = {device: f"{1e3 * seconds:.3f} ms" for device, seconds in row["seconds"].items()}
+            words = f"{name} {row['size']}: {times}, chosen {row['chosen']}, cost {row['cost']:.2f}"
+            print(f"{words}; {row['reason']}", flush=True)
+        print(name, about, flush=True)
+    report.write(options.out, gpu=info["name"], passed=passed, **found)
+    sys.exit(0 if passed else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""A step of multidimensional scaling on a GPU, against the usual forms in PyTorch.
+
+    python -m benchmarks.reductions.gpu_mds [--out FILE]
+
+The points are normal in 10 dimensions, and scaled to 2; dissimilarities are on the GPU before. A step is a
+Guttman transform with the stress, read by the host. Its time is that of some steps after one another, from
+the first call to the end of the last, divided by their number; the least of some rounds in which ours and
+PyTorch's take turns. PyTorch computes in float32: in one form with a product of matrices, in the other, if
+``torch.compile`` works there, with differences, fused. Ours computes in float64.
+
+"One read" is the time in which a copy on the same GPU moves the bytes of all n x n dissimilarities, once for
+the read and none for the write.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from benchmarks.common import gpu_timing, report
+from bmrm.matrix import _cuda
+
+DIMENSIONS = 10
+STEPS = 20
+ROUNDS = 5
+CHECKED_ROWS = 200
+SHAPES = (
+    # points, axes, kind
+    (2_000, 2, "full float32"),
+    (20_000, 2, "full float32"),
+    (20_000, 2, "half float32"),
+    (20_000, 2, "full float64"),
+    (20_000, 2, "weighted float32"),
+    (20_000, 2, "features"),
+    (20_000, 3, "full float32"),
+    (40_000, 2, "full float32"),
+)
+AIMS = {"times_faster": 12.0, "of_read": 0.6}
+AIMED = ((20_000, 2, "full float32"), (40_000, 2, "full float32"))
+
+
+def least_seconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Return the least time of a step of each, which take turns."""
+    found = dict.fromkeys(calls, np.inf)
+    for call in calls.values():
+        call()
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            cp.cuda.runtime.deviceSynchronize()
+            start = time.perf_counter()
+            for _ in range(STEPS):
+                call()
+            cp.cuda.runtime.deviceSynchronize()
+            found[name] = min(found[name], (time.perf_counter() - start) / STEPS)
+    return found
+
+
+def torch_forms(D: cp.ndarray, start: np.ndarray) -> dict[str, Callable[[], Any]]:
+    """Return steps in PyTorch."""
+    import torch
+
+    delta = torch.from_dlpack(D)
+    places = torch.from_numpy(start.astype(np.float32)).cuda()
+
+    def by_products() -> Any:
+        d = torch.cdist(places, places)
+        stress = (delta - d).square_().sum()
+        ratio = torch.where(d > 0, delta / d, 0.0)
+        moved = (places * ratio.sum(1, keepdim=True) - ratio @ places) / len(places)
+        return moved, stress.item()
+
+    def fused(x: Any, given: Any) -> Any:
+        u = [x[:, None, k] - x[None, :, k] for k in range(x.shape[1])]
+        square = sum(each * each for each in u)
+        y = torch.where(square > 0, torch.rsqrt(square), 0.0)
+        stress = (given - square * y).square().sum(1)
+        return [(given * y * each).sum(1) / x.shape[0] for each in u], stress
+
+    forms: dict[str, Callable[[], Any]] = {"torch": by_products}
+    try:
+        compiled = torch.compile(fused)
+        compiled(places, delta)
+
+        def by_compiled() -> Any:
+            moved, stress = compiled(places, delta)
+            return moved, stress.sum().item()
+
+        forms["torch.compile"] = by_compiled
+    except Exception as error:  # no compiler there, or one that does not know the GPU
+        print(f"torch.compile: {str(error).splitlines()[0]}")
+    return forms
+
+
+def direction_of_rows(X: np.ndarray, D: cp.ndarray, W: cp.ndarray | None, rows: slice) -> np.ndarray:
+    """Return half the descent direction of some rows, by NumPy's formula in float64."""
+    places = cp.asarray(X)
+    u = places[rows][:, None] - places[None]
+    d = cp.sqrt((u * u).sum(axis=2))
+    ratio = cp.where(d > 0, D[rows].astype(cp.float64) / cp.where(d > 0, d, 1.0), 0.0) - 1.0
+    if W is not None:
+        ratio *= W[rows]
+    return cp.asnumpy((ratio[:, :, None] * u).sum(axis=1))
+
+
+def measure(n: int, p: int, kind: str, bandwidth: float) -> dict[str, Any]:
+    """Measure steps of one kind at one size."""
+    rng = np.random.default_rng(n + p)
+    features, start = rng.normal(size=(n, DIMENSIONS)), rng.normal(size=(n, p))
+    there = cp.asarray(features)
+    squares = (there * there).sum(axis=1)
+    D = squares[:, None] + squares[None] - 2.0 * there @ there.T
+    D = cp.sqrt(cp.maximum(D, 0.0, out=D), out=D)
+    cp.fill_diagonal(D, 0.0)
+    D = cp.maximum(D, D.T).astype(cp.float64 if kind == "full float64" else cp.float32)
+    W = None
+    words: dict[str, Any] = {"delta": D}
+    if kind == "half float32":
+        words["delta"] = D[cp.triu(cp.ones((n, n), bool), 1)]
+    if kind == "weighted float32":
+        W = words["weights"] = 1.0 / (1.0 + D)
+    if kind == "features":
+        words = {"features": features}
+    cp.cuda.runtime.deviceSynchronize()
+    pairs = _cuda.ResidentPairs(n, **words)
+    X = pairs.put(start)
+
+    def ours() -> Any:
+        direction, stress, *_ = pairs.descent(X)
+        return pairs.combine([X, direction], [1.0, 1.0 / n]), stress
+
+    found, again = pairs.descent(X), pairs.descent(X)
+    direction = pairs.get(found[0])
+    rows = slice(n // 3, n // 3 + CHECKED_ROWS)
+    expected = direction_of_rows(start, D, W, rows)
+    error = float(np.abs(direction[rows] - expected).max() / np.abs(expected).max())
+    same_bits = bool((direction == pairs.get(again[0])).all()) and found[1:] == again[1:]
+    calls: dict[str, Callable[[], Any]] = {"ours": ours}
+    if kind == "full float32":
+        calls |= torch_forms(D, start)
+    seconds = least_seconds(calls)
+    stress_error = None
+    if "torch" in calls:
+        moved, stress = calls["torch"]()
+        stress_error = abs(stress / 2 - found[1]) / found[1]
+        ours_moved = pairs.get(calls["ours"]()[0]) - start.mean(axis=0)
+        assert np.abs(ours_moved - moved.cpu().numpy()).max() < 1e-3 * np.abs(ours_moved).max()
+    read = n * n * 4 / bandwidth
+    peers = {name: value for name, value in seconds.items() if name != "ours"}
+    assert same_bits
+    assert error < (1e-6 if kind == "features" else 1e-12)
+    return {
+        "points": n,
+        "axes": p,
+        "kind": kind,
+        "seconds": seconds,
+        "times_faster": {name: value / seconds["ours"] for name, value in peers.items()},
+        "of_read": read / seconds["ours"],
+        "of_half": read / 2 / seconds["ours"],
+        "error": error,
+        "stress_difference_of_torch": stress_error,
+        "same_bits": same_bits,
+        "device_bytes": pairs.device_bytes,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", default=report.RESULTS / "gpu_mds.json")
+    args = parser.parse_args()
+    bandwidth = gpu_timing.copy_bandwidth(gpu_timing.Clock())
+    cp.cuda.Stream.null.use()
+    rows = []
+    for shape in SHAPES:
+        row = measure(*shape, bandwidth)
+        rows.append(row)
+        times = "  ".join(f"{name} {1e3 * value:.3f} ms" for name, value in row["seconds"].items())
+        faster = "  ".join(f"{value:.1f}x {name}" for name, value in row["times_faster"].items())
+        print(
+            f"{row['points']:6d} x {row['axes']}  {row['kind']:17s} {times}  {faster}  "
+            f"{row['of_read']:.2f} of one read, {row['of_half']:.2f} of the half, error {row['error']:.1e}",
+            flush=True,
+        )
+        cp.get_default_memory_pool().free_all_blocks()
+    results = {"device": gpu_timing.device(), "copy_bytes_per_second": bandwidth, "aims": AIMS, "rows": rows}
+    for row in rows:
+        if (row["points"], row["axes"], row["kind"]) in AIMED:
+            reached = row["times_faster"]["torch"] >= AIMS["times_faster"]
+            reached = reached and row["of_read"] >= AIMS["of_read"]
+            print(f"{'pass' if reached else 'FAIL'}  {row['points']} points")
+    report.write(args.out, **results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,317 @@
+"""The rows of an estimator: in main memory or in a mapped file, of one process or shared by several ranks.
+
+Sums over the rows are made of those of parts, whose rows depend on the number of all rows and of the sums
+alone, and which are added in the order of the rows; ranks add theirs in turn. So sums have the same bits for
+any number of threads, in memory and from a file, and for any number of ranks if the rows of each begin at a
+multiple of a part's rows. Else a rank's last part is a shorter one, and the bits are those of these ranks.
+
+A mapped file that would fill much of the memory is read in blocks of whole parts, whose pages are given back
+to the system after use.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bmrm.base.arguments import is_on_device, is_sparse
+from bmrm.base.host_memory import available_bytes
+from bmrm.base.interrupts import check_signals, requested
+from bmrm.base.vectors import Indices, Vector
+from bmrm.errors import DataError
+from bmrm.io.csr import Csr
+from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.device_arrays import DeviceArray, read_back
+from bmrm.reductions._reductions import part_rows
+from bmrm.reductions.estimator import random_generator, read_rows, read_weights
+from bmrm.reductions.host import reads_too_much
+from bmrm.reductions.rows import DenseRows
+
+if TYPE_CHECKING:
+    from bmrm.distributed.group import Group
+
+BLOCK_BYTES = 1 << 26
+"""Approximate size of a block of rows of a mapped file."""
+
+MAX_COPY_SHARE = 0.5
+"""Maximum share of the free memory for a copy of all rows in another form; else blocks are copied in turn."""
+
+
+@dataclass(frozen=True)
+class RowSet:
+    """Rows with weights.
+
+    Attributes
+    ----------
+    X : Csr, ndarray or DeviceArray
+        The rows here; validated, unless they are on a GPU.
+    weights : ndarray or None
+        Of the rows here. None, on all ranks, if all are 1.
+    threads : int or None
+    group : bmrm.distributed.group.Group or None
+        The ranks that share the rows.
+    bounds : tuple of int
+        Rank r has the rows ``bounds[r]`` to before ``bounds[r + 1]``.
+    """
+
+    X: Any
+    weights: Vector | None
+    threads: int | None = None
+    group: Group | None = None
+    bounds: tuple[int, ...] = ()
+
+    @property
+    def here(self) -> int:
+        """Number of rows here."""
+        return int(self.X.shape[0])
+
+    @property
+    def first(self) -> int:
+        """Number of the first row here among the rows of all ranks."""
+        return self.bounds[self.group.rank] if self.group else 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows of all ranks, and of columns."""
+        return (self.bounds[-1] if self.group else self.here), self.X.shape[1]
+
+    @functools.cached_property
+    def total_weight(self) -> float:
+        """Sum of the weights of all ranks."""
+        return float(self.shape[0]) if self.weights is None else float(self.accumulate(self.weights)[1])
+
+    def count_positive(self) -> int:
+        """Return the number of rows of positive weight of all ranks."""
+        if self.weights is None:
+            return self.shape[0]
+        return int(self.total(float(np.count_nonzero(self.weights))))
+
+    def together(self) -> AbstractContextManager[None]:
+        """Raise on every rank what a block raises on any; see `Group.together`."""
+        return self.group.together() if self.group else nullcontext()
+
+    def guarded(self) -> AbstractContextManager[None]:
+        """End the job if a block fails on this rank alone; see `Group.guarded`."""
+        return self.group.guarded() if self.group else nullcontext()
+
+    # --- what ranks agree on
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return self.group.size if self.group else 1
+
+    def check_alike(self, options: Mapping[str, Any]) -> None:
+        """Raise `ParameterError` on all ranks if some rank was given another option than rank 0."""
+        if self.group is not None:
+            from bmrm.distributed.options import check_alike
+
+            check_alike(self.group, {name: v for name, v in options.items() if name != "random_state"})
+
+    def first_of(self, random_state: Any) -> np.random.Generator:
+        """Return the generator of the first rank on all ranks."""
+        generator: np.random.Generator = self.everyones(random_generator(random_state))[0]
+        return generator
+
+    def everyones(self, value: Any) -> list[Any]:
+        """Return the values of all ranks, in rank order."""
+        return self.group.everyones(value) if self.group else [value]
+
+    def total(self, number: float) -> float:
+        """Return the sum of a number over the ranks, in rank order."""
+        return float(sum(self.everyones(number)))
+
+    def total_array(self, part: Vector) -> Vector:
+        """Return the sum of an array over the ranks, in rank order."""
+        return self.group.total(part) if self.group else part
+
+    def agree(self, status: str) -> str:
+        """Return a status that some rank has, the same on all; empty if none has one."""
+        return next(filter(None, self.everyones(status)), "")
+
+    def check_signals(self) -> None:
+        """Raise `KeyboardInterrupt` on all ranks if a signal has asked one of them to stop."""
+        if self.group is None:
+            check_signals()
+        elif any(self.everyones(requested())):
+            raise KeyboardInterrupt
+
+    # --- rows
+
+    def take(self, rows: Indices) -> Vector:
+        """Return some rows of all ranks, dense in float64."""
+        mine = (rows >= self.first) & (rows < self.first + self.here)
+        local = rows[mine] - self.first
+        found = (
+            np.asarray(self.X.take(local).to_scipy(np.float64).toarray())
+            if isinstance(self.X, Csr)
+            else self.X[local].astype(np.float64)
+        )
+        if self.group is None:
+            return found
+        taken = np.empty((len(rows), self.shape[1]))
+        for places, values in self.everyones((np.flatnonzero(mine), found)):
+            taken[places] = values
+        return taken
+
+    def all_weights(self) -> Vector | None:
+        """Return the weights of the rows of all ranks."""
+        if self.weights is None or self.group is None:
+            return self.weights
+        return self.group.gathered(self.weights, np.array(self.bounds))
+
+    def bytes_fit(self, needed: int) -> bool:
+        """Return whether a copy of the rows here should be made as a whole."""
+        free = available_bytes()
+        return free is None or needed <= MAX_COPY_SHARE * free
+
+    def blocks(self, each: int, limit: float | None = None) -> Iterator[slice]:
+        """Yield the rows here in blocks of whole parts of ``each`` rows.
+
+        - ``limit``: of the bytes of a block; None: none, unless the rows are in a mapped file that is too
+          large. Pages of such a file are given back after each block.
+        """
+        rows = DenseRows(self.X) if isinstance(self.X, np.ndarray) else None
+        mapped = rows if rows is not None and reads_too_much(rows) else None
+        if limit is None:
+            limit = np.inf if mapped is None else BLOCK_BYTES
+        size = self.here
+        if rows is not None and rows.nbytes > limit:
+            size = each * max(1, int(limit) * self.here // (each * rows.nbytes))
+        for first in range(0, self.here, size):
+            block = slice(first, min(self.here, first + size))
+            yield block
+            if mapped is not None:
+                mapped.give_back(block.start, block.stop)
+
+    def fold(self, numbers: int, run: Callable[[slice, Vector], None], limit: float | None = None) -> Vector:
+        """Return sums over the rows of all ranks.
+
+        Parameters
+        ----------
+        numbers : int
+            Number of the sums.
+        run : callable
+            Adds the sums of a block of rows to a vector; or, given a matrix, writes those of each part of
+            ``part_rows(rows of all, numbers)`` rows into a row of it.
+        limit : float, optional
+            Of the bytes of a block; see `blocks`.
+
+        Returns
+        -------
+        ndarray, shape (numbers,)
+        """
+        each = part_rows(self.shape[0], numbers)
+        if self.group is None:
+            sums = np.zeros(numbers)
+            for block in self.blocks(each, limit):
+                run(block, sums)
+            return sums
+        parts = np.zeros((-(-self.here // each), numbers))
+        for block in self.blocks(each, limit):
+            run(block, parts[block.start // each : -(-block.stop // each)])
+        return self._in_turn(parts)
+
+    def fold_parts(self, numbers: int, each: int, sums_of: Callable[[slice], Vector]) -> Vector:
+        """Return sums over the rows of all ranks, made of those of parts of ``each`` rows."""
+        parts, total = [], np.zeros(numbers)
+        for block in self.blocks(each):
+            for first in range(block.start, block.stop, each):
+                found = sums_of(slice(first, min(first + each, block.stop)))
+                if self.group is None:
+                    total += found
+                else:
+                    parts.append(found)
+        return total if self.group is None else self._in_turn(np.array(parts))
+
+    def _in_turn(self, parts: Vector) -> Vector:
+        """Add the parts of all ranks in their order."""
+        assert self.group is not None
+
+        def step(before: Vector | None) -> Vector:
+            total = np.zeros(parts.shape[1]) if before is None else before
+            for part in parts:
+                total += part
+            return total
+
+        return self.group.in_turn(parts.shape[1], step)
+
+    def accumulate(self, values: Vector) -> tuple[Vector, Vector]:
+        """Return cumulative sums along the last axis, from the first row of all ranks on, and their end.
+
+        - ``values``: shape (..., m), numbers of the rows here in their order
+        """
+        if self.group is None:
+            found = np.add.accumulate(values, axis=-1)
+            return found, found[..., -1]
+        begin = np.zeros(values.shape[:-1])
+
+        def step(before: Vector | None) -> Vector:
+            nonlocal begin
+            if before is not None:
+                begin = before.reshape(begin.shape)
+            return self._continued(begin, values)[..., -1].reshape(-1)
+
+        end = self.group.in_turn(max(1, begin.size), step)
+        return self._continued(begin, values), end.reshape(begin.shape)
+
+    def _continued(self, begin: Vector, values: Vector) -> Vector:
+        joined = np.concatenate([begin[..., None], values], axis=-1)
+        if self.group is not None and self.group.rank == 0:
+            joined = values
+            return np.asarray(np.add.accumulate(joined, axis=-1))
+        return np.asarray(np.add.accumulate(joined, axis=-1)[..., 1:])
+
+
+def read_row_set(
+    X: Any,
+    sample_weight: Any = None,
+    *,
+    threads: int | None = None,
+    comm: Any = None,
+    on_gpu: bool = False,
+) -> RowSet:
+    """Validate rows and weights; with a communicator, those of each rank.
+
+    With ``on_gpu``, a dense array on a GPU stays there.
+
+    Raises
+    ------
+    DataError
+        See `bmrm.reductions.estimator.read_rows`; if ranks have other numbers of columns, or no rows.
+    ParameterError
+        If ``comm`` is not a communicator.
+    """
+    if comm is None:
+        if on_gpu and is_on_device(X) and not is_sparse(X):
+            found = DeviceArray("X", X, 2, (np.float32, np.float64))
+            if not all(found.shape):
+                raise DataError(f"X: found shape {found.shape} on a GPU, expected some rows and columns")
+            return RowSet(found, read_weights(read_back(sample_weight), len(found)), threads)
+        rows, weights = read_rows(X, read_back(sample_weight))
+        return RowSet(rows, weights, threads)
+    from bmrm.distributed.group import Group
+
+    group = comm if isinstance(comm, Group) else Group(comm)
+    with group.together():
+        if isinstance(X, Dataset):
+            raise DataError("X: found a Dataset with comm, expected the rows of this rank as a matrix")
+        rows, _ = read_rows(X, None)
+        weights = read_weights(sample_weight, rows.shape[0], zeros=True)
+    shapes = group.everyones(rows.shape)
+    columns = {d for _, d in shapes}
+    if len(columns) > 1:
+        raise DataError(f"X: found {min(columns)} columns on one rank and {max(columns)} on another")
+    weighted = group.everyones(weights is not None)
+    if any(weighted):
+        weights = np.ones(rows.shape[0]) if weights is None else weights
+        if not any(group.everyones(bool(weights.any()))):
+            raise DataError("sample_weight: found only zeros, expected some positive weight")
+    threads = group.cores if threads is None else threads
+    return RowSet(rows, weights, threads, group, (0, *itertools.accumulate(n for n, _ in shapes)))

@@ -1,0 +1,251 @@
+// The sum of w (x - m) (x - m)' over rows x, and of w (x - m), in float64.
+//
+// A warp multiplies eight rows at a time, blocks of columns by blocks of columns (double_mma.cuh), and keeps
+// all sums in registers; rows are read once, from where they are, and converted in registers.  Columns are
+// dealt to blocks in turn, so that a thread's columns are neighbours: thread g of a block has columns BLOCKS
+// g + I, I being the number of the block.  Of two blocks only one product is computed.
+//
+// Rows are split into parts by their number alone, and the sums of the warps of a part, and of the parts, are
+// added in order: the same bits for any grid.
+#pragma once
+#include <stdint.h>
+
+#include "reductions/kernels/double_mma.cuh"
+#include "runtime/dynamic_shared.cuh"
+
+namespace bmrm {
+
+constexpr int kGramWarps = 8;  // of a block of threads
+constexpr int kGramRows = 8;   // that a warp multiplies at a time
+
+// Rows, and a strip of their columns.
+template <class T>
+struct GramRows {
+    const T* values;
+    const double* weights;  // or null
+    const double* shift;    // one per column
+    int64_t n, d;           // rows; columns of the rows
+    int64_t parts;
+};
+
+// Numbers that a part has: blocks of 8 x 8 sums by rows, then the sums of each column.
+__host__ __device__ constexpr int gram_numbers(int blocks) {
+    return blocks * (blocks + 1) / 2 * 64 + 8 * blocks;
+}
+// The same for two strips.
+__host__ __device__ constexpr int cross_numbers(int blocks) { return blocks * blocks * 64; }
+
+template <class T, int COUNT>
+struct alignas(sizeof(T) * COUNT <= 16 ? sizeof(T) * COUNT : 16) Neighbours {
+    T value[COUNT];
+};
+
+// Reads COUNT columns from `first` on; those from `width` on are 0.
+template <bool WHOLE, class T, int COUNT>
+__device__ __forceinline__ void read_columns(const T* row, int first, int width, T (&out)[COUNT]) {
+    if (WHOLE) {
+        constexpr int kEach = sizeof(T) * COUNT <= 16 ? COUNT : int(16 / sizeof(T));
+#pragma unroll
+        for (int c = 0; c < COUNT; c += kEach) {
+            const auto some = *reinterpret_cast<const Neighbours<T, kEach>*>(row + first + c);
+#pragma unroll
+            for (int k = 0; k < kEach; k++) out[c + k] = some.value[k];
+        }
+    } else {
+#pragma unroll
+        for (int c = 0; c < COUNT; c++) out[c] = first + c < width ? row[first + c] : T(0);
+    }
+}
+
+// A strip of 8 * BLOCKS columns from `origin` on, as a thread sees it: its columns of two rows.
+template <class T, int BLOCKS, bool WHOLE>
+struct Strip {
+    __device__ __forceinline__ Strip(const GramRows<T>& rows, int64_t origin)
+        : values_(rows.values + origin),
+          d_(rows.d),
+          width_(int(rows.d - origin < 8 * BLOCKS ? rows.d - origin : 8 * BLOCKS)) {
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++) {
+            const int column = BLOCKS * fragment_row() + b;
+            shift_[b] = column < width_ ? rows.shift[origin + column] : 0.0;
+        }
+    }
+    __device__ __forceinline__ void read(const int64_t (&row)[2]) {
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+            read_columns<WHOLE>(values_ + row[half] * d_, BLOCKS * fragment_row(), width_, next_[half]);
+    }
+    // Centres what was read last.
+    __device__ __forceinline__ void center(double (&e)[BLOCKS][2]) const {
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) e[b][half] = double(next_[half][b]) - shift_[b];
+    }
+
+  private:
+    const T* values_;
+    const int64_t d_;
+    const int width_;
+    double shift_[BLOCKS];
+    T next_[2][BLOCKS];
+};
+
+// The groups of eight rows of a warp: every kGramWarps-th of its part.
+struct GramSteps {
+    template <class T>
+    __device__ __forceinline__ GramSteps(const GramRows<T>& rows, int64_t part) {
+        const int64_t groups = (rows.n + kGramRows - 1) / kGramRows;
+        at = groups * part / rows.parts + int(threadIdx.x) / 32;
+        end = groups * (part + 1) / rows.parts;
+    }
+    // Sets the two rows of a thread, and their weights: 0 for rows past the end, whose place the last one
+    // takes.
+    template <class T>
+    __device__ __forceinline__ void locate(const GramRows<T>& rows, int64_t (&row)[2],
+                                           double (&weight)[2]) const {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int64_t wanted = at * kGramRows + 4 * half + fragment_step();
+            row[half] = wanted < rows.n ? wanted : rows.n - 1;
+            weight[half] = wanted < rows.n ? (rows.weights ? rows.weights[row[half]] : 1.0) : 0.0;
+        }
+    }
+    int64_t at, end;
+};
+
+// Adds the sums of the warps of a block of threads in order, and writes them out.
+template <int NUMBERS, class Add>
+__device__ __forceinline__ void join_warps(double* shared, double* out, const Add& add) {
+    for (int warp = 0; warp < kGramWarps; warp++) {
+        if (int(threadIdx.x) / 32 == warp) add(shared, warp == 0);
+        __syncthreads();
+    }
+    for (int i = int(threadIdx.x); i < NUMBERS; i += kGramWarps * 32) out[i] = shared[i];
+    __syncthreads();
+}
+
+__device__ __forceinline__ void add_to(double* place, double value, bool first) {
+    *place = first ? value : *place + value;
+}
+
+// The sums of the columns of each strip: (parts, strips, numbers).
+template <class T, int BLOCKS, bool WHOLE>
+__global__ void __launch_bounds__(kGramWarps * 32, BLOCKS > 4 ? 1 : 2)
+    gram_pass(const GramRows<T> rows, int strips, double* out) {
+    double* const shared = dynamic_shared<double>();
+    constexpr int kNumbers = gram_numbers(BLOCKS);
+    for (int64_t item = blockIdx.x; item < rows.parts * strips; item += gridDim.x) {
+        const int64_t part = item / strips;
+        Strip<T, BLOCKS, WHOLE> strip(rows, item % strips * 8 * BLOCKS);
+        double sums[BLOCKS * (BLOCKS + 1) / 2][2] = {};
+        double totals[BLOCKS] = {};
+        GramSteps steps(rows, part);
+        int64_t row[2];
+        double weight[2];
+        if (steps.at < steps.end) {
+            steps.locate(rows, row, weight);
+            strip.read(row);
+        }
+        while (steps.at < steps.end) {
+            double e[BLOCKS][2];
+            strip.center(e);
+            const double w[2] = {weight[0], weight[1]};
+            steps.at += kGramWarps;
+            if (steps.at < steps.end) {  // the next rows are on their way during the products
+                steps.locate(rows, row, weight);
+                strip.read(row);
+            }
+#pragma unroll
+            for (int pair = 0; pair < (BLOCKS + 1) / 2; pair++) {
+                const int upper = 2 * pair, lower = upper + 1 < BLOCKS ? upper + 1 : upper;
+                double a[2][2];
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    a[0][half] = w[half] * e[upper][half];
+                    a[1][half] = w[half] * e[lower][half];
+                }
+                totals[upper] += a[0][0] + a[0][1];
+                if (lower > upper) {
+                    totals[lower] += a[1][0] + a[1][1];
+#pragma unroll
+                    for (int b = 0; b <= upper; b++)
+                        multiply_16x8x8(sums[upper * (upper + 1) / 2 + b], sums[lower * (lower + 1) / 2 + b],
+                                        a, e[b]);
+                } else {
+#pragma unroll
+                    for (int b = 0; b < upper; b++)
+                        multiply_8x8x8(sums[upper * (upper + 1) / 2 + b], a[0], e[b]);
+                }
+                multiply_8x8x8(sums[lower * (lower + 1) / 2 + lower], a[1], e[lower]);
+            }
+        }
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++) totals[b] = sum_steps(totals[b]);
+        join_warps<kNumbers>(shared, out + item * kNumbers, [&](double* at, bool first) {
+            const int g = fragment_row(), t = fragment_step();
+#pragma unroll
+            for (int tile = 0; tile < BLOCKS * (BLOCKS + 1) / 2; tile++)
+#pragma unroll
+                for (int k = 0; k < 2; k++) add_to(at + tile * 64 + g * 8 + 2 * t + k, sums[tile][k], first);
+#pragma unroll
+            for (int b = 0; b < BLOCKS; b++)
+                if (t == 0) add_to(at + kNumbers - 8 * BLOCKS + 8 * b + g, totals[b], first);
+        });
+    }
+}
+
+// Sets the two strips of a pair: those below the diagonal, by rows.
+__host__ __device__ inline void strips_of(int pair, int& left, int& right) {
+    left = 1;
+    while (left * (left + 1) / 2 <= pair) left++;
+    right = pair - left * (left - 1) / 2;
+}
+
+// The products of each two strips: (parts, pairs, numbers).
+template <class T, int BLOCKS, bool WHOLE>
+__global__ void __launch_bounds__(kGramWarps * 32, 2)
+    cross_pass(const GramRows<T> rows, int pairs, double* out) {
+    double* const shared = dynamic_shared<double>();
+    static_assert(BLOCKS % 2 == 0, "blocks are multiplied in pairs");
+    constexpr int kNumbers = cross_numbers(BLOCKS);
+    for (int64_t item = blockIdx.x; item < rows.parts * pairs; item += gridDim.x) {
+        const int64_t part = item / pairs;
+        int first, second;
+        strips_of(int(item % pairs), first, second);
+        Strip<T, BLOCKS, WHOLE> left(rows, int64_t(first) * 8 * BLOCKS);
+        Strip<T, BLOCKS, WHOLE> right(rows, int64_t(second) * 8 * BLOCKS);
+        double sums[BLOCKS * BLOCKS][2] = {};
+        GramSteps steps(rows, part);
+        for (; steps.at < steps.end; steps.at += kGramWarps) {
+            int64_t row[2];
+            double weight[2], e[BLOCKS][2], f[BLOCKS][2];
+            steps.locate(rows, row, weight);
+            left.read(row);
+            right.read(row);
+            left.center(e);
+            right.center(f);
+#pragma unroll
+            for (int a = 0; a < BLOCKS; a += 2) {
+                double some[2][2];
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    some[0][half] = weight[half] * e[a][half];
+                    some[1][half] = weight[half] * e[a + 1][half];
+                }
+#pragma unroll
+                for (int b = 0; b < BLOCKS; b++)
+                    multiply_16x8x8(sums[a * BLOCKS + b], sums[(a + 1) * BLOCKS + b], some, f[b]);
+            }
+        }
+        join_warps<kNumbers>(shared, out + item * kNumbers, [&](double* at, bool begin) {
+            const int g = fragment_row(), t = fragment_step();
+#pragma unroll
+            for (int tile = 0; tile < BLOCKS * BLOCKS; tile++)
+#pragma unroll
+                for (int k = 0; k < 2; k++) add_to(at + tile * 64 + g * 8 + 2 * t + k, sums[tile][k], begin);
+        });
+    }
+}
+
+}  // namespace bmrm

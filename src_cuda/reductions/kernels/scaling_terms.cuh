@@ -1,0 +1,224 @@
+// What a pair adds in the passes of multidimensional scaling; kernels/pair_tiles.cuh says how it is added up.
+// src_cython/reductions/scaling.h has the same passes for the CPU, with the mathematics.
+#pragma once
+#include <math.h>
+#include <stdint.h>
+
+#include "coincident_points.h"
+
+namespace bmrm {
+
+// 1 / sqrt(x) to about 2 units in the last place; x is a positive normal number.  The device has y with about
+// 20 bits; with r = 1 - x y^2, (1 - r)^(-1/2) = 1 + r / 2 + 3 r^2 / 8 + O(2^-60).
+__device__ __forceinline__ double inverse_root(double x) {
+#ifdef __CUDA_ARCH__
+    double y;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    const double r = fma(-(x * y), y, 1.0);
+    return fma(y * r, fma(r, 0.375, 0.5), y);
+#else
+    return 1.0 / sqrt(x);
+#endif
+}
+
+// Numbers of points, stored by rows of `p`; a kernel reads READS of them, 0 for those that do not exist.
+template <int READS>
+struct Points {
+    const double* values;
+    int p;
+
+    __device__ void load(int64_t i, double* x) const {
+#pragma unroll
+        for (int k = 0; k < READS; k++) x[k] = k < p ? values[i * p + k] : 0.0;
+    }
+};
+
+template <int P>
+struct PointShape {
+    static constexpr int ROWS = P <= 4 ? 4 : P <= 8 ? 2 : 1, COLUMNS = P <= 3 ? 4 : P <= 8 ? 2 : 1;
+};
+
+// Half the descent direction: w (delta / d - 1) (x_i - x_j), and sums of w (delta - d)^2, w d^2, and the
+// number of pairs at one place with w delta > 0.
+template <int P>
+struct DescentTerm : PointShape<P> {
+    static constexpr int READS = P, ADDS = P, SUMS = 3;
+    static constexpr bool kUnknownCounts = false, kHasRare = true;
+    Points<P> points;
+
+    __device__ void load(int64_t i, double* x) const { points.load(i, x); }
+
+    template <bool WEIGHTED>
+    __device__ bool add(const double* x, const double* z, double delta, double w, double* h, double* g,
+                        double* sums) const {
+        double u[P], square = 0.0;
+#pragma unroll
+        for (int k = 0; k < P; k++) {
+            u[k] = x[k] - z[k];
+            square = fma(u[k], u[k], square);
+        }
+        const bool apart = square >= kLeastSquare;
+        const double root = inverse_root(square), y = apart ? root : 0.0;
+        const double e = fma(-square, y, delta);
+        double c = fma(delta, y, -1.0);
+        if constexpr (WEIGHTED) {
+            sums[0] = fma(w * e, e, sums[0]);
+            sums[1] = fma(w, square, sums[1]);
+            c *= w;
+        } else {
+            sums[0] = fma(e, e, sums[0]);
+            sums[1] += square;
+        }
+#pragma unroll
+        for (int k = 0; k < P; k++) {
+            h[k] = fma(c, u[k], h[k]);
+            g[k] = fma(-c, u[k], g[k]);
+        }
+        return !apart && delta > 0.0;
+    }
+
+    // Two points at one place part along an axis.
+    __device__ void add_rare(const double* x, const double* z, int64_t i, int64_t j, double delta, double w,
+                             double* h, double* g, double* sums) const {
+        double square = 0.0;
+#pragma unroll
+        for (int k = 0; k < P; k++) square = fma(x[k] - z[k], x[k] - z[k], square);
+        const double pull = w * delta;
+        if (square >= kLeastSquare || !(pull > 0.0)) return;
+        const int axis = int(parting_axis(i, j, points.p));
+#pragma unroll
+        for (int k = 0; k < P; k++) {
+            h[k] += k == axis ? pull : 0.0;
+            g[k] -= k == axis ? pull : 0.0;
+        }
+        sums[2] += 1.0;
+    }
+};
+
+// The Laplacian of the weights times numbers y: w (y_i - y_j).
+template <int T>
+struct LaplacianTerm : PointShape<T> {
+    static constexpr int READS = T, ADDS = T, SUMS = 0;
+    static constexpr bool kUnknownCounts = false, kHasRare = false;
+    Points<T> points;
+
+    __device__ void load(int64_t i, double* y) const { points.load(i, y); }
+
+    template <bool WEIGHTED>
+    __device__ bool add(const double* y, const double* z, double, double w, double* h, double* g,
+                        double*) const {
+#pragma unroll
+        for (int k = 0; k < T; k++) {
+            const double u = y[k] - z[k];
+            h[k] = fma(w, u, h[k]);
+            g[k] = fma(-w, u, g[k]);
+        }
+        return false;
+    }
+};
+
+// The matrix of squared dissimilarities times numbers y: delta^2 y_j to i and delta^2 y_i to j.
+template <int T>
+struct SquaredTerm : PointShape<T> {
+    static constexpr int READS = T, ADDS = T, SUMS = 0;
+    static constexpr bool kUnknownCounts = true, kHasRare = false;
+    Points<T> points;
+
+    __device__ void load(int64_t i, double* y) const { points.load(i, y); }
+
+    template <bool WEIGHTED>
+    __device__ bool add(const double* y, const double* z, double delta, double w, double* h, double* g,
+                        double*) const {
+        double square = delta * delta;
+        if constexpr (WEIGHTED) square *= w;  // 0 for a pair that does not exist
+#pragma unroll
+        for (int k = 0; k < T; k++) {
+            h[k] = fma(square, z[k], h[k]);
+            g[k] = fma(square, y[k], g[k]);
+        }
+        return false;
+    }
+};
+
+// Sums of w delta / d of each point.
+template <int P>
+struct PullTerm : PointShape<P> {
+    static constexpr int READS = P, ADDS = 1, SUMS = 0;
+    static constexpr bool kUnknownCounts = false, kHasRare = false;
+    Points<P> points;
+
+    __device__ void load(int64_t i, double* x) const { points.load(i, x); }
+
+    template <bool WEIGHTED>
+    __device__ bool add(const double* x, const double* z, double delta, double w, double* h, double* g,
+                        double*) const {
+        double square = 0.0;
+#pragma unroll
+        for (int k = 0; k < P; k++) square = fma(x[k] - z[k], x[k] - z[k], square);
+        const double pull = square >= kLeastSquare ? w * delta * inverse_root(square) : 0.0;
+        h[0] += pull;
+        g[0] += pull;
+        return false;
+    }
+};
+
+// Half the Hessian of the stress times a direction y: with u = x_i - x_j,
+// w ((1 - delta / d) (y_i - y_j) + (delta / d^3) u'(y_i - y_j) u).  Pairs at one place count as if delta were
+// 0.
+template <int P>
+struct CurvatureTerm {
+    static constexpr int ROWS = P <= 2 ? 4 : P <= 8 ? 2 : 1, COLUMNS = P <= 2 ? 2 : 1;
+    static constexpr int READS = 2 * P, ADDS = P, SUMS = 0;
+    static constexpr bool kUnknownCounts = false, kHasRare = false;
+    Points<P> points, direction;
+
+    __device__ void load(int64_t i, double* x) const {
+        points.load(i, x);
+        direction.load(i, x + P);
+    }
+
+    template <bool WEIGHTED>
+    __device__ bool add(const double* x, const double* z, double delta, double w, double* h, double* g,
+                        double*) const {
+        double square = 0.0, inner = 0.0;
+#pragma unroll
+        for (int k = 0; k < P; k++) {
+            square = fma(x[k] - z[k], x[k] - z[k], square);
+            inner = fma(x[k] - z[k], x[P + k] - z[P + k], inner);
+        }
+        const double y = square >= kLeastSquare ? inverse_root(square) : 0.0, ratio = delta * y;
+        const double even = w * (1.0 - ratio), along = w * ratio * y * y * inner;
+#pragma unroll
+        for (int k = 0; k < P; k++) {
+            const double more = even * (x[P + k] - z[P + k]) + along * (x[k] - z[k]);
+            h[k] += more;
+            g[k] -= more;
+        }
+        return false;
+    }
+};
+
+// Sums of the weights of each point; sums of w delta^2 and of delta^2, and the number of known pairs.
+struct SummaryTerm {
+    static constexpr int ROWS = 4, COLUMNS = 4, READS = 0, ADDS = 1, SUMS = 3;
+    static constexpr bool kUnknownCounts = false, kHasRare = true;
+
+    __device__ void load(int64_t, double*) const {}
+
+    template <bool WEIGHTED>
+    __device__ bool add(const double*, const double*, double delta, double w, double* h, double* g,
+                        double* sums) const {
+        h[0] += w;
+        g[0] += w;
+        sums[0] = fma(w * delta, delta, sums[0]);
+        return true;
+    }
+    // A known pair counts whatever its weight.
+    __device__ void add_rare(const double*, const double*, int64_t, int64_t, double delta, double, double*,
+                             double*, double* sums) const {
+        sums[1] = fma(delta, delta, sums[1]);
+        sums[2] += 1.0;
+    }
+};
+
+}  // namespace bmrm

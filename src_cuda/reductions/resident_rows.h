@@ -1,0 +1,20 @@
+// Dense rows with weights, and the device that has them.
+#pragma once
+#include "api/dense_rows.h"
+#include "reductions/dense_rows.h"
+#include "runtime/handle.h"
+
+struct bb_dense_rows : bmrm::Handle {
+    bb_dense_rows(const bb_device& device, bb_type type, int64_t n, int64_t d, const void* values,
+                  const double* from_weights, int threads)
+        : Handle(device.id), device(device), rows(memory, type, n, d, values, threads) {
+        if (!from_weights) return;
+        weights = bmrm::Array<double>(memory, n);
+        weights.from_host(from_weights, n);
+        BB_CHECK(cudaStreamSynchronize(memory.stream));  // the caller's weights have been read
+    }
+
+    const bb_device device;
+    const bmrm::DenseRows rows;
+    bmrm::Array<double> weights;  // empty if all are 1
+};

@@ -1,0 +1,284 @@
+"""Passes of multidimensional scaling on the device: binding of ``src_cuda/api/scaling.h``."""
+
+MAX_SCALING_AXES = BB_SCALING_AXES
+"""Maximum number of coordinates of a point."""
+
+
+def predict_scaling_bytes(int64_t n, int32_t adds):
+    """Return the bytes of the sums that a pass adds up, for ``n`` points and ``adds`` numbers of each."""
+    return bb_scaling_sum_bytes(n, adds)
+
+
+cdef bb_pair_values _values_of_pairs(array) except *:
+    """Describe what `_array` returned: a square matrix or its upper triangle; None for none."""
+    cdef bb_pair_values found
+    memset(&found, 0, sizeof(found))
+    if array is None:
+        return found
+    if array.dtype not in (np.float32, np.float64) or array.ndim not in (1, 2):
+        raise ParameterError(f"pairs: found {array.ndim} dimensions of {array.dtype}, expected float32 or float64")
+    if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
+        raise ParameterError("pairs: expected a C-contiguous array")
+    found.values = _part(array, 0)
+    found.type, found.square = _type_of(array.dtype), array.ndim == 2
+    found.in_place = isinstance(array, _DeviceArray)
+    return found
+
+
+def inspect_resident_pairs(values, int64_t n, *, bint nan_allowed, bint diagonal, double asymmetry, device=0):
+    """Look for what makes dissimilarities or weights on a device invalid.
+
+    Parameters
+    ----------
+    values : array on the device, float32 or float64, shape (n, n) or (n (n - 1) / 2,)
+    n : int
+    nan_allowed : bool
+    diagonal : bool
+        Whether numbers on the diagonal must be 0.
+    asymmetry : float
+        Maximum difference of the two entries of a pair, as a share of the largest entry.
+    device : int, default 0
+
+    Returns
+    -------
+    kind : int
+        Place of the defect in `bmrm.reductions._reductions.DEFECTS`.
+    row, column : int
+    value, other : float
+        The two entries of the pair.
+    largest : float
+    missing : bool
+        Whether some are NaN.
+    """
+    cdef int32_t number = _device(device)
+    array = _DeviceArray(values, "pairs")
+    cdef bb_pair_values given = _values_of_pairs(array)
+    cdef bb_pair_defect found
+    memset(&found, 0, sizeof(found))
+    with nogil:
+        check(bb_scaling_inspect(number, n, &given, nan_allowed, diagonal, asymmetry, &found))
+    return found.kind, found.row, found.column, found.value, found.other, found.largest, bool(found.missing)
+
+
+cdef class PointVector:
+    """Numbers of the points of a `ResidentPairs` on its device; they go back with the last reference."""
+
+    cdef ResidentPairs pairs
+    cdef double* address
+    cdef readonly int32_t columns
+    cdef int64_t size
+
+    def __dealloc__(self):
+        if self.address != NULL and self.pairs.handle != NULL:
+            bb_scaling_give(self.pairs.handle, self.size, self.address)
+
+
+cdef class ResidentPairs:
+    """Dissimilarities of all pairs of n points on a device, with weights, as the passes of scaling read them.
+
+    Arrays on the device are used in place and shared with the caller; others are copied.
+
+    Parameters
+    ----------
+    n : int
+    delta : array of float32 or float64, shape (n, n) or (n (n - 1) / 2,), or None
+        Dissimilarities; of a square matrix the upper triangle counts.
+    weights : array, as ``delta``, optional
+    missing : bool, default False
+        Whether some dissimilarities are NaN, which means unknown.
+    features : array of float32 or float64, shape (n, m), optional
+        In place of ``delta``: rows whose distances are the dissimilarities.
+    stored : bool, default False
+        Whether distances of features are computed once; else they are computed in each pass.
+    device : int, default 0
+
+    Raises
+    ------
+    DeviceMemoryError
+        If there is not enough memory.
+    """
+
+    cdef bb_scaling* handle
+    cdef readonly int64_t n
+    cdef object _owners
+
+    def __cinit__(
+        self, n, *, delta=None, weights=None, bint missing=False, features=None, bint stored=False, device=0
+    ):
+        cdef int32_t number = _device(device)
+        cdef bb_pairs pairs
+        memset(&pairs, 0, sizeof(pairs))
+        self.n = _integer(n, "n", 1, 2**31 - 1)
+        given, w, rows = (None if each is None else _array(each, "pairs") for each in (delta, weights, features))
+        self._owners = [each for each in (given, w) if isinstance(each, _DeviceArray)]
+        for each in (given, w):
+            if each is not None and each.shape not in ((self.n, self.n), (self.n * (self.n - 1) // 2,)):
+                raise ParameterError(f"pairs: found shape {each.shape}, expected numbers of {self.n} points")
+        pairs.n, pairs.missing, pairs.stored = self.n, missing, stored
+        pairs.delta, pairs.weights = _values_of_pairs(given), _values_of_pairs(w)
+        if rows is not None:
+            if rows.dtype not in (np.float32, np.float64) or rows.ndim != 2 or rows.shape[0] != self.n:
+                raise ParameterError(f"features: found shape {rows.shape} of {rows.dtype}, expected {self.n} rows")
+            pairs.features, pairs.features_type, pairs.m = _part(rows, 0), _type_of(rows.dtype), rows.shape[1]
+        with nogil:
+            check(bb_scaling_create(number, &pairs, &self.handle))
+
+    def close(self):
+        """Free the device memory; vectors are lost."""
+        cdef bb_scaling* handle = self.handle
+        self.handle = NULL
+        if handle != NULL:
+            with nogil:
+                bb_scaling_destroy(handle)
+
+    def __dealloc__(self):
+        self.close()
+
+    cdef bb_scaling* _get(self) except NULL:
+        if self.handle == NULL:
+            raise ParameterError("pairs: they were closed")
+        return self.handle
+
+    cdef PointVector _lend(self, int32_t columns):
+        cdef PointVector out = PointVector.__new__(PointVector)
+        cdef bb_scaling* handle = self._get()
+        out.pairs, out.columns, out.size = self, columns, self.n * columns
+        check(bb_scaling_lend(handle, out.size, &out.address))
+        return out
+
+    cdef double* _of(self, PointVector vector, int32_t columns) except NULL:
+        self._get()
+        if vector.pairs is not self or vector.columns != columns:
+            raise ParameterError("vector: it belongs to other pairs or has other columns")
+        return vector.address
+
+    @property
+    def device_bytes(self):
+        """Device memory in use."""
+        cdef bb_scaling* handle = self._get()
+        cdef int64_t found
+        check(bb_scaling_used(handle, &found))
+        return found
+
+    def put(self, values):
+        """Copy numbers of points to the device, shape (n, T)."""
+        values = _input(values, (self.n, values.shape[1]), "values")
+        cdef PointVector out = self._lend(values.shape[1])
+        cdef const double* source = <const double*>_address(values)
+        with nogil:
+            check(bb_scaling_put(self.handle, out.size, source, out.address))
+        return out
+
+    def get(self, PointVector vector):
+        """Copy a vector to the host, shape (n, T)."""
+        cdef double* source = self._of(vector, vector.columns)
+        values = np.empty((self.n, vector.columns))
+        cdef double* out = <double*>_address(values)
+        with nogil:
+            check(bb_scaling_get(self.handle, vector.size, source, out))
+        return values
+
+    def combine(self, vectors, factors):
+        """Return the sum of factors times vectors."""
+        cdef int32_t count = <int32_t>_integer(len(vectors), "vectors", 1, BB_SCALING_VECTORS), k
+        cdef const double* from_[BB_SCALING_VECTORS]
+        cdef double shares[BB_SCALING_VECTORS]
+        cdef int32_t columns = (<PointVector?>vectors[0]).columns
+        for k in range(count):
+            from_[k], shares[k] = self._of(vectors[k], columns), factors[k]
+        cdef PointVector out = self._lend(columns)
+        with nogil:
+            check(bb_scaling_combine(self.handle, out.size, from_, shares, count, out.address))
+        return out
+
+    def products(self, pairs):
+        """Return the inner products of pairs of vectors, a list of floats."""
+        cdef int32_t count = <int32_t>_integer(len(pairs), "pairs", 1, BB_SCALING_PRODUCTS), k
+        cdef const double* vectors[BB_SCALING_PRODUCTS]
+        cdef const double* others[BB_SCALING_PRODUCTS]
+        cdef double found[BB_SCALING_PRODUCTS]
+        cdef int32_t columns = (<PointVector?>pairs[0][0]).columns
+        cdef int64_t size = self.n * columns
+        for k in range(count):
+            vectors[k], others[k] = self._of(pairs[k][0], columns), self._of(pairs[k][1], columns)
+        with nogil:
+            check(bb_scaling_products(self.handle, size, vectors, others, count, found))
+        return [found[k] for k in range(count)]
+
+    def over_degrees(self, PointVector vector):
+        """Return each point's numbers divided by the sum of its weights; after `summary`."""
+        cdef double* source = self._of(vector, vector.columns)
+        cdef PointVector out = self._lend(vector.columns)
+        with nogil:
+            check(bb_scaling_over_degrees(self.handle, out.columns, source, out.address))
+        return out
+
+    def centre(self, PointVector vector):
+        """Return a vector less the mean of all points."""
+        cdef double* source = self._of(vector, vector.columns)
+        cdef PointVector out = self._lend(vector.columns)
+        with nogil:
+            check(bb_scaling_centre(self.handle, out.columns, source, out.address))
+        return out
+
+    def summary(self):
+        """Return sums over the pairs, as `bmrm.reductions._reductions.Pairs.summary`."""
+        cdef bb_scaling* handle = self._get()
+        degrees = np.empty(self.n)
+        cdef double* out = <double*>_address(degrees)
+        cdef double totals[3]
+        with nogil:
+            check(bb_scaling_summary(handle, out, totals))
+        return degrees, totals[0], totals[1], int(totals[2])
+
+    def descent(self, PointVector X):
+        """Return half the negative gradient of the stress, the sums of w (delta - d)^2 and of w d^2, and the
+        number of pairs at one place although w delta > 0."""
+        cdef double* places = self._of(X, X.columns)
+        cdef PointVector out = self._lend(X.columns)
+        cdef double totals[3]
+        with nogil:
+            check(bb_scaling_descent(self.handle, out.columns, places, out.address, totals))
+        return out, totals[0], totals[1], int(totals[2])
+
+    def laplacian(self, PointVector Y):
+        """Return V Y for the Laplacian V of the weights."""
+        cdef double* source = self._of(Y, Y.columns)
+        cdef PointVector out = self._lend(Y.columns)
+        with nogil:
+            check(bb_scaling_laplacian(self.handle, out.columns, source, out.address))
+        return out
+
+    def squared(self, PointVector Y, double unknown=0.0):
+        """Return the matrix of squared dissimilarities times Y, NaN replaced by ``unknown``."""
+        cdef double* source = self._of(Y, Y.columns)
+        cdef PointVector out = self._lend(Y.columns)
+        with nogil:
+            check(bb_scaling_squared(self.handle, out.columns, source, unknown, out.address))
+        return out
+
+    def pulls(self, PointVector X):
+        """Return the sums of w delta / d of each point, a vector of one column."""
+        cdef double* places = self._of(X, X.columns)
+        cdef PointVector out = self._lend(1)
+        with nogil:
+            check(bb_scaling_pulls(self.handle, X.columns, places, out.address))
+        return out
+
+    def curvature(self, PointVector X, PointVector direction):
+        """Return half the Hessian of the stress at X times a direction."""
+        cdef double* places = self._of(X, X.columns)
+        cdef double* source = self._of(direction, X.columns)
+        cdef PointVector out = self._lend(X.columns)
+        with nogil:
+            check(bb_scaling_curvature(self.handle, X.columns, places, source, out.address))
+        return out
+
+    def row(self, int64_t i):
+        """Return the dissimilarities of a point to all, NaN for unknown ones."""
+        cdef bb_scaling* handle = self._get()
+        values = np.empty(self.n)
+        cdef double* out = <double*>_address(values)
+        with nogil:
+            check(bb_scaling_row(handle, i, out))
+        return values

@@ -1,0 +1,163 @@
+"""Multidimensional scaling on a GPU: passes against full matrices in float64, whole fits against the CPU."""
+
+import numpy as np
+import pytest
+import scaling_cases as cases
+from scipy.spatial.distance import pdist, squareform
+
+from bmrm.errors import DataError, ParameterError
+from bmrm.reductions import MDS
+from bmrm.reductions._reductions import Pairs
+
+cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
+if not cuda.device_count():
+    pytest.skip("there is no CUDA device", allow_module_level=True)
+cp = pytest.importorskip("cupy")
+
+SIZES = [(1, 1), (2, 1), (2, 2), (3, 2), (17, 3), (65, 2), (130, 5), (130, 12), (601, 2), (1500, 3)]
+
+
+def there(value):
+    """Put an array of pairs on the GPU, and leave features and flags."""
+    return cp.asarray(value) if isinstance(value, np.ndarray) else value
+
+
+def resident(n, **words):
+    return cuda.ResidentPairs(n, **{k: v if k == "features" else there(v) for k, v in words.items()})
+
+
+@pytest.mark.parametrize(("n", "p"), SIZES)
+@pytest.mark.parametrize("make", [cuda.ResidentPairs, resident], ids=["uploaded", "in place"])
+def test_passes_are_those_of_full_matrices(make, n, p):
+    cases.check_passes(make, n, p)
+
+
+@pytest.mark.parametrize(("n", "p"), [(1, 1), (50, 3), (5000, 2)])
+def test_vectors(n, p):
+    cases.check_vectors(cuda.ResidentPairs, n, p)
+
+
+def test_points_at_one_place_part():
+    cases.check_coincident(cuda.ResidentPairs, Pairs.given)
+
+
+@pytest.mark.parametrize("n", [5000, 20_011])
+def test_large_sums_are_right(n):
+    """Rows in all parts of the tiles, by CuPy in float64."""
+    rng = np.random.default_rng(n)
+    F, X = rng.normal(size=(n, 4)), rng.normal(size=(n, 2))
+    features, places = cp.asarray(F), cp.asarray(X)
+    D = cp.empty((n, n), cp.float32)
+    for i in range(0, n, 1000):
+        D[i : i + 1000] = cp.sqrt(((features[i : i + 1000, None] - features[None]) ** 2).sum(axis=2))
+    pairs = cuda.ResidentPairs(n, delta=D)
+    direction, stress, squares, together = pairs.descent(pairs.put(X))
+    found, total, far = pairs.get(direction), 0.0, 0.0
+    for i in range(0, n, 1000):
+        u = places[i : i + 1000, None] - places[None]
+        d = cp.sqrt((u**2).sum(axis=2))
+        delta = D[i : i + 1000].astype(cp.float64)
+        ratio = cp.where(d > 0.0, delta / cp.where(d > 0.0, d, 1.0), 0.0) - 1.0
+        cases.near(found[i : i + 1000], cp.asnumpy((ratio[:, :, None] * u).sum(axis=1)), 1e-10)
+        total += float(((delta - d) ** 2).sum())
+        far += float((d**2).sum())
+    cases.near([stress, squares], [total / 2, far / 2])
+    assert together == 0
+
+
+def spread(n, seed=0, axes=6):
+    return np.random.default_rng(seed).normal(size=(n, axes))
+
+
+@pytest.mark.parametrize("relax", [False, True])
+@pytest.mark.parametrize("kind", ["square", "half", "float32", "weighted", "missing", "features", "stored"])
+def test_a_fit_is_that_of_the_cpu(kind, relax):
+    X = spread(300)
+    D = squareform(pdist(X))
+    given, weights, options = D, None, {"metric": "precomputed"}
+    if kind == "half":
+        given = pdist(X)
+    if kind == "float32":
+        given = D.astype(np.float32)
+    if kind == "weighted":
+        weights = 1.0 / (1.0 + D)
+    if kind == "missing":
+        gaps = np.triu(np.random.default_rng(1).random(D.shape) < 0.1, 1)
+        given = np.where(gaps | gaps.T, np.nan, D)
+    if kind in ("features", "stored"):
+        given, options = X, {"store": "half" if kind == "stored" else "features"}
+    start = spread(300, 3, 2)
+    few = {"relax": relax, "max_iter": 12, "eps": 0.0, **options}
+    here = MDS(2, device="cpu", **few).fit(given, init=start, weights=weights)
+    on_gpu = MDS(2, device="cuda", **few).fit(given, init=start, weights=weights)
+    again = MDS(2, device="cuda", **few).fit(given, init=start, weights=weights)
+    assert on_gpu.embedding_.tobytes() == again.embedding_.tobytes()
+    assert on_gpu.history_ == again.history_
+    assert on_gpu.placement_.gpu == 0
+    assert here.placement_.gpu is None
+    np.testing.assert_allclose(on_gpu.history_, here.history_, rtol=1e-9)
+    np.testing.assert_allclose(on_gpu.embedding_, here.embedding_, atol=1e-6)
+    assert (np.diff(on_gpu.history_) < 0).all()
+
+
+@pytest.mark.parametrize("init", ["classical_mds", "landmark", "random"])
+def test_whole_fits_end_at_the_same_stress(init):
+    D = cp.asarray(squareform(pdist(spread(400, 5, 3))), dtype=cp.float32)
+    options = {"metric": "precomputed", "init": init, "random_state": 1, "eps": 1e-12, "max_iter": 3000}
+    there = MDS(3, **options).fit(D)
+    here = MDS(3, device="cpu", **options).fit(cp.asnumpy(D))
+    assert there.placement_.gpu == 0
+    assert there.status_ in ("converged", "precision")
+    if init != "random":
+        assert there.normalized_stress_ == pytest.approx(here.normalized_stress_, abs=1e-5)
+    assert there.gradient_norm_ <= 1e-2 * np.sqrt(there.raw_stress_ + 1.0)
+    test = there.check_minimum(D)
+    assert test.verdict in ("minimum", "flat", "saddle", "not stationary")
+
+
+def test_new_points_are_placed():
+    X = spread(200, 2)
+    D = squareform(pdist(X))
+    model = MDS(2, metric="precomputed").fit(cp.asarray(D))
+    np.testing.assert_array_equal(model.transform(cp.asarray(D[:5])), model.transform(D[:5]))
+
+
+def test_bad_pairs_on_the_gpu():
+    D = squareform(pdist(spread(70)))
+    model = MDS(2, metric="precomputed")
+
+    def spoiled(row, column, value, both=True):
+        bad = D.copy()
+        bad[row, column] = value
+        if both:
+            bad[column, row] = value
+        return cp.asarray(bad)
+
+    for bad, words in (
+        (spoiled(3, 40, -1.0), "row 4, column 41 has -1, expected at least 0"),
+        (spoiled(3, 40, np.inf), "row 4, column 41 has inf, expected a finite number"),
+        (spoiled(3, 40, 9.0, both=False), "row 4, column 41 has 9, and row 41, column 4"),
+        (spoiled(8, 8, 1.0), "row 9, column 9 has 1, expected 0 on the diagonal"),
+        (cp.zeros((3, 4)), "expected a square matrix"),
+        (cp.zeros(5), "found 5 numbers"),
+        (cp.zeros((4, 4), cp.int64), "found int64 on a GPU"),
+    ):
+        with pytest.raises(DataError, match=words):
+            model.fit(bad)
+    with pytest.raises(DataError, match="row 4, column 41 has nan, expected a number"):
+        model.fit(cp.asarray(D), weights=spoiled(3, 40, np.nan))
+    with pytest.raises(ParameterError, match="device='cpu'"):
+        MDS(2, metric="precomputed", metric_mds=False).fit(cp.asarray(D))
+    with pytest.raises(ParameterError, match="at most 16"):
+        MDS(17, metric="precomputed", device="cuda").fit(D)
+    with pytest.raises(DataError, match="groups of points"):
+        model.fit(cp.asarray(np.where(np.add.outer(np.arange(70), np.arange(70)) % 2, np.nan, D)))
+
+
+def test_memory_goes_back():
+    free = cp.cuda.runtime.memGetInfo()[0]
+    for _ in range(3):
+        pairs = cuda.ResidentPairs(5000, features=spread(5000), stored=True)
+        assert pairs.device_bytes >= 8 * 5000 * 4999 // 2
+        pairs.close()
+    assert cp.cuda.runtime.memGetInfo()[0] >= free - (64 << 20)

@@ -1,0 +1,160 @@
+"""Where estimators and reductions run; no GPU is needed."""
+
+import logging
+
+import numpy as np
+import pytest
+from programs import kmeans_step
+
+from bmrm.errors import BmrmError, ParameterError
+from bmrm.io.csr import Csr
+from bmrm.reductions import facility
+from bmrm.reductions.device import choose, work
+from bmrm.reductions.device.choose import START_SECONDS, gpu_that_has, is_started, parse_device, place
+from bmrm.reductions.device.work import Work, gram_work, kmeans_work, mixture_work, scaling_work
+
+A_GPU = {"multiprocessors": 132, "free_bytes": 1 << 33}
+
+
+class OnGpu:
+    """Shows itself as an array of no rows on a GPU, which no driver is asked about."""
+
+    def __init__(self, number):
+        self.number = number
+        self.__cuda_array_interface__ = {"shape": (0, 2), "typestr": "<f8", "data": (0, False), "version": 3}
+
+    def __dlpack_device__(self):
+        return (2, self.number)
+
+
+def never():
+    raise AssertionError("asked for a GPU")
+
+
+@pytest.fixture
+def started(monkeypatch):
+    monkeypatch.setattr(choose, "is_started", lambda: True)
+
+
+def test_a_device_is_one_of_four_forms():
+    names = ("auto", "cpu", "cuda", "cuda:0", "cuda:12")
+    assert [parse_device(name) for name in names] == [None, None, None, 0, 12]
+    for wrong in ("gpu", "cuda:", "cuda:-1", "cuda:1 ", "cuda:\u0661", "", None, 0, b"cpu", ["cpu"]):
+        with pytest.raises(
+            ParameterError, match=r"device: found .*, expected one of auto, cpu, cuda, cuda:N"
+        ):
+            parse_device(wrong)
+
+
+def test_rows_on_a_gpu_stay_there():
+    rows = OnGpu(3)
+    assert gpu_that_has(rows) == 3
+    for device in ("auto", "cuda", "cuda:3"):
+        assert place(device, rows, available=never).device == "cuda:3"
+    for device in ("cpu", "cuda:0"):
+        with pytest.raises(ParameterError, match=f"found '{device}' for rows on GPU 3, expected cuda:3"):
+            place(device, rows)
+    assert gpu_that_has(Csr(np.zeros(1, np.int64), np.zeros(0, np.int32), None, (0, 2))) is None
+    assert gpu_that_has([[1.0]]) is None
+    assert gpu_that_has(np.eye(2)) is None
+
+
+def test_what_is_asked_for_is_not_questioned():
+    small = kmeans_work(10, 2, 2, 4, moves=3)
+    assert place("cuda", None, small, available=never).gpu == 0
+    assert place("cuda:2", None, small, available=never).gpu == 2
+    large = Work(1e9, 0.0, 0.0, 0.0, 0.0)
+    assert place("cpu", None, large, available=never).gpu is None
+    assert place("cuda", None, large, ranks=2, available=never).gpu == 0
+
+
+def test_auto_takes_what_is_predicted_to_be_faster(started):
+    quick, slow = kmeans_work(2_000_000, 16, 64, 4, moves=300), kmeans_work(100, 16, 64, 4, moves=300)
+    found = place("auto", None, quick, available=lambda: A_GPU)
+    assert found.gpu == 0
+    assert "the CPU takes" in found.reason
+    assert "to upload" in found.reason
+    assert place("auto", None, slow, available=never).gpu is None
+    # one thread would take longer than the GPU, a thousand not
+    work_of = [kmeans_work(20_000, 16, 64, 4, moves=300, threads=threads) for threads in (1, 1000)]
+    assert [place("auto", None, each, available=lambda: A_GPU).gpu for each in work_of] == [0, None]
+
+
+def test_auto_is_the_cpu_if_the_upload_alone_takes_longer(started):
+    assert place("auto", None, Work(0.5, 1e-3, 1, 1e11, 0.0), available=never).gpu is None
+
+
+def test_auto_is_the_cpu_without_a_gpu_or_room_on_it_and_on_ranks(started, recwarn):
+    large = kmeans_work(10_000_000, 16, 64, 4, moves=300, threads=2)
+    assert place("auto", None, large, available=lambda: None).gpu is None
+    little = {**A_GPU, "free_bytes": 1 << 20}
+    assert "too little memory" in place("auto", None, large, available=lambda: little).reason
+    assert place("auto", None, large, ranks=2, available=never).gpu is None
+    assert place("auto", available=never).gpu is None
+    assert not recwarn.list
+
+
+def test_a_smaller_gpu_is_slower(started):
+    between = Work(1.0, 0.6, 0, 0.0, 0.0)
+    assert place("auto", None, between, available=lambda: A_GPU).gpu == 0
+    assert place("auto", None, between, available=lambda: {**A_GPU, "multiprocessors": 66}).gpu is None
+
+
+def test_the_start_of_a_gpu_counts_until_it_has_one(monkeypatch):
+    short = Work(0.5 * START_SECONDS, 0.0, 0, 0.0, 0.0)
+    monkeypatch.setattr(choose, "is_started", lambda: False)
+    assert place("auto", None, short, available=never).gpu is None
+    monkeypatch.setattr(choose, "is_started", lambda: True)
+    assert place("auto", None, short, available=lambda: A_GPU).gpu == 0
+    monkeypatch.undo()
+    assert not is_started(999)  # does not fail without a driver, or with too few GPUs
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n, threads: kmeans_work(n, 8, 5, 4, moves=300, starts=2, threads=threads),
+        lambda n, threads: mixture_work(n, 8, 5, 8, full=True, steps=100, threads=threads),
+        lambda n, threads: mixture_work(n, 8, 5, 8, full=False, steps=100, threads=threads),
+        lambda n, threads: gram_work(n, 8, 4, threads=threads),
+        lambda n, threads: scaling_work(n, 2, passes=300, threads=threads),
+        lambda n, threads: scaling_work(n, 2, passes=300, features=5, threads=threads),
+    ],
+)
+def test_work_grows_with_the_rows_and_shrinks_with_the_threads(make):
+    small, large = make(10_000, 1), make(100_000, 1)
+    assert all(value > 0.0 for value in small)
+    assert large.cpu_seconds > 5 * small.cpu_seconds
+    assert large.gpu_seconds > 5 * small.gpu_seconds
+    assert large.launches == small.launches
+    assert large.gpu_bytes > small.gpu_bytes
+    assert make(1_000_000, 4).cpu_seconds == pytest.approx(make(1_000_000, 1).cpu_seconds / 4)
+
+
+def test_a_matrix_covariance_costs_more():
+    full, diagonal = (mixture_work(10_000, 20, 5, 8, full=full, steps=10) for full in (True, False))
+    assert full.cpu_seconds > diagonal.cpu_seconds
+
+
+def test_a_reduction_says_where_it_runs_and_why(started, monkeypatch, caplog):
+    X = np.random.default_rng(0).normal(size=(20_000, 8))
+    words = {"w": 1.0, "centers": X[:3]}
+    monkeypatch.setattr(facility, "_usable_gpu", lambda: None)
+    assert kmeans_step.explain(X, **words).splitlines()[-1].startswith("device  cpu: ")
+    with caplog.at_level(logging.DEBUG, "bmrm"):
+        kmeans_step(X, **words)
+        kmeans_step(X, device="cpu", **words)
+    assert [m.startswith("plan: device  cpu: ") for m in caplog.messages] == [True, True]
+    monkeypatch.setattr(work, "REDUCTION_LAUNCHES", 0)
+    monkeypatch.setattr(choose, "FIT_SECONDS", 0.0)
+    monkeypatch.setattr(choose, "UPLOAD_BYTES_PER_SECOND", 1e15)
+    monkeypatch.setattr(facility, "_usable_gpu", lambda: A_GPU)
+    assert kmeans_step.explain(X, **words).splitlines()[-1].startswith("device  cuda:0: the CPU takes ")
+
+
+def test_a_machine_without_a_gpu_or_its_compiler_has_none(monkeypatch):
+    def fails():
+        raise BmrmError("NVRTC: found none")
+
+    monkeypatch.setattr(facility, "load_nvrtc", fails)
+    assert facility._usable_gpu() is None
