@@ -20,7 +20,6 @@ SOURCES = (
     "src_cuda/reductions/nearest_sparse.cu",
     "src_cuda/reductions/clusters.cu",
     "tests/graph/emulator/emulator.cpp",
-    "tests/reductions/emulator/reductions.cpp",
 )
 
 
