@@ -123,7 +123,7 @@ class DenseClusters final : public bb_clusters {
     void assign(const double* centers, int64_t k, int32_t* labels, double* sums, double* cluster_weights,
                 bb_cluster_counts* found) override {
         upload(centers, k);
-        prepare(k);
+        prepare(k, k * (d + 1) + 1);
         rows_.with([&](auto X) {
             find_nearest(X, k);
             if (fits_tiles(d, k))
@@ -131,7 +131,7 @@ class DenseClusters final : public bb_clusters {
             else
                 sum_by_chunks(X, k, labels);
         });
-        fetch_sums(results_.data(), k, sums, cluster_weights, found);
+        fetch_sums(k, sums, cluster_weights, found);
     }
 
     void own(const double* centers, int64_t k, const int32_t* labels, double* distances) override {
@@ -147,13 +147,13 @@ class DenseClusters final : public bb_clusters {
     void moves(const double* centers, int64_t k, const int32_t* labels, const double* cluster_weights,
                bb_cluster_counts* found) override {
         upload(centers, k);
-        prepare(k);
+        prepare(k, 0);
         Array<double> of_clusters(memory, k);
         of_clusters.from_host(cluster_weights, k);
         rows_.with([&](auto X) {
             launch(exact_grid(n), exact_threads(k))(find_moves<Value<decltype(X)>>, X, n, d, columns_.data(),
                                                     k, weights_.data(), labels, of_clusters.data(),
-                                                    counters_.data());
+                                                    counters_);
         });
         fetch_moves(found);
     }
@@ -161,7 +161,7 @@ class DenseClusters final : public bb_clusters {
     void distances(const double* centers, int64_t k, int64_t first, int64_t count,
                    double* distances) override {
         upload(centers, k);
-        prepare(k);
+        prepare(k, 0);
         const int64_t most = std::max<int64_t>(1, kDistancesAtOnce / k);
         Array<double> out(memory, std::min(most, count) * k);
         for (int64_t i = 0; i < count; i += most) {
@@ -202,12 +202,12 @@ class DenseClusters final : public bb_clusters {
 
     bool is_wide() const { return d > kMaxLaneColumns && device.major >= 8; }
     int chunks() const { return int((d + kChunkColumns - 1) / kChunkColumns); }
-    unsigned exact_grid(int64_t rows) const { return grid((rows + kExactRows - 1) / kExactRows); }
+    unsigned exact_grid(int64_t rows) const { return grid((rows + kExactRows - 1) / kExactRows, 4); }
     int exact_threads(int64_t k) const { return int(std::min<int64_t>(kExactThreads, round_up(k, 32))); }
 
-    // Sets the tables of the centres, and all counters to 0.
-    void prepare(int64_t k) {
-        counters_.fill_bytes(0);
+    // Sets the tables of the centres, for a pass with so many results.
+    void prepare(int64_t k, int64_t results) {
+        begin(results);
         CenterTables to = {};
         reserve(memory, columns_, k * d);
         to.columns = columns_.data();
@@ -226,12 +226,12 @@ class DenseClusters final : public bb_clusters {
             to.lanes = lanes_.data();
         }
         launch(grid(blocks_for(32 * to.padded)), 256)(prepare_centers, centers_.data(), k, d, origin_, to,
-                                                      counters_.data());
+                                                      counters_);
     }
 
     template <class V>
     void find_nearest(const V* X, int64_t k) {
-        const PassCounters* counts = counters_.data();
+        const PassCounters* counts = counters_;
         if (is_wide()) {
             find_by_tensor_cores(X, k);
             decide(X, k, crowded_.data(), &counts->crowded);
@@ -241,8 +241,8 @@ class DenseClusters final : public bb_clusters {
                 launch(blocks_for(n, kLaneThreads * R), kLaneThreads)(
                     nearest_lanes<V, D, R>, X, n, int(d), origin_, D == d && reads_16_bytes(X),
                     reinterpret_cast<const float4*>(lanes_.data()),
-                    int(round_up(k, kGroupCenters) / kGroupCenters), lane_error(d), counters_.data(),
-                    fresh_.data(), listed_.data());
+                    int(round_up(k, kGroupCenters) / kGroupCenters), lane_error(d), counters_, fresh_.data(),
+                    listed_.data());
             });
             decide(X, k, listed_.data(), &counts->listed);
         } else {
@@ -254,7 +254,7 @@ class DenseClusters final : public bb_clusters {
     template <class V>
     void decide(const V* X, int64_t k, const uint32_t* listed, const unsigned* count) {
         launch(exact_grid(n), exact_threads(k))(decide_exactly<V>, X, n, d, columns_.data(), k, listed, count,
-                                                counters_.data(), fresh_.data());
+                                                counters_, fresh_.data());
     }
 
     template <class V>
@@ -276,11 +276,11 @@ class DenseClusters final : public bb_clusters {
         allow_shared(collect, bytes);
         launch(unsigned(row_tiles), kTensorThreads, bytes)(nearest, rows, norms_.data(), n, chunks(), centers,
                                                            halves_.data(), tiles, tensor_error(d, chunks()),
-                                                           counters_.data(), fresh_.data(), uncertain);
+                                                           counters_, fresh_.data(), uncertain);
         launch(grid(row_tiles, 2), kTensorThreads, bytes)(collect, rows, chunks(), centers, halves_.data(),
-                                                          tiles, k, counters_.data(), uncertain);
+                                                          tiles, k, counters_, uncertain);
         launch(grid(blocks_for(n * kMaxCandidates)), 256)(decide_candidates<V>, X, d, centers_.data(),
-                                                          counters_.data(), uncertain, fresh_.data());
+                                                          counters_, uncertain, fresh_.data());
     }
 
     // Whether all rows begin at multiples of 16 bytes.
@@ -293,7 +293,6 @@ class DenseClusters final : public bb_clusters {
     void sum_by_tiles(const V* X, int k, int32_t* labels) {
         const int64_t size = k * (d + 1), each = part_rows_of(n), parts = (n + each - 1) / each;
         reserve(memory, partial_, parts * (size + 1));
-        reserve(memory, results_, size + 1);
         const int64_t bytes = SumTile(k, int(d)).bytes();
         const auto kernel = d <= 4    ? sum_tiles<V, 4>
                             : d <= 8  ? sum_tiles<V, 8>
@@ -302,7 +301,7 @@ class DenseClusters final : public bb_clusters {
         allow_shared(kernel, bytes);
         launch(unsigned(parts), kTileThreads, bytes)(kernel, X, n, int(d), weights_.data(), centers_.data(),
                                                      k, fresh_.data(), labels, each, parts, partial_.data(),
-                                                     counters_.data());
+                                                     counters_);
         add_up(partial_.data(), parts, size + 1, size + 1, results_.data(), stream(), false);
     }
 
@@ -310,8 +309,7 @@ class DenseClusters final : public bb_clusters {
     void sum_by_chunks(const V* X, int64_t k, int32_t* labels) {
         const int64_t size = k * (d + 1), capacity = chunk_capacity(n, k);
         reserve(memory, partial_, capacity * (d + 2));
-        reserve(memory, results_, size + 1);
-        const SortedRows sorted(*this, fresh_.data(), k, kChunkRows, labels, counters_.data());
+        const SortedRows sorted(*this, fresh_.data(), k, kChunkRows, labels, counters_);
         // Loads of 16 bytes if all rows begin at a multiple of these.
         constexpr int kWide = 16 / int(sizeof(V));
         launch(blocks_for(capacity, 1), kChunkThreads)(
@@ -320,13 +318,14 @@ class DenseClusters final : public bb_clusters {
             capacity, partial_.data());
         launch(grid(blocks_for(size)), 256)(add_chunks, partial_.data(), sorted.chunk_firsts.data(), k, d,
                                             results_.data());
-        add_up(partial_.data() + d + 1, capacity, d + 2, 1, results_.data() + size, stream(), false);
+        launch(1, kColumnThreads)(add_column, partial_.data() + d + 1, capacity, d + 2,
+                                  results_.data() + size);
     }
 
     DenseRows rows_;
     Array<int32_t> fresh_;    // labels of the pass
     Array<uint32_t> listed_;  // rows to decide in float64
-    Array<double> shift_, columns_, partial_, results_;
+    Array<double> shift_, columns_, partial_;
     Array<float> shift32_, lanes_, halves_;
     Array<__half> rounded_, center_rounded_;
     Array<RowNorms> norms_;

@@ -20,6 +20,7 @@ SOURCES = (
     "src_cuda/reductions/nearest_sparse.cu",
     "src_cuda/reductions/clusters.cu",
     "tests/graph/emulator/emulator.cpp",
+    "tests/reductions/emulator/reductions.cpp",
 )
 
 

@@ -74,6 +74,18 @@ inline float __int_as_float(int bits) { return bits_as<float>(bits); }
 inline float __uint_as_float(unsigned bits) { return bits_as<float>(bits); }
 inline unsigned __float_as_uint(float value) { return bits_as<unsigned>(value); }
 inline double __longlong_as_double(long long bits) { return bits_as<double>(bits); }
+template <class T>
+T atomicMax(T* at, T value) {
+    const T before = *at;
+    *at = std::max(before, value);
+    return before;
+}
+template <class T>
+T atomicMin(T* at, T value) {
+    const T before = *at;
+    *at = std::min(before, value);
+    return before;
+}
 inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long more) {
     const unsigned long long before = *at;
     *at += more;
