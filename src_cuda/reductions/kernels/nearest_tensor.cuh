@@ -33,10 +33,10 @@ constexpr int kKeptChunks = 3;
 constexpr int kPieces = kChunkColumns / 8;  // of 16 bytes in a row's chunk
 constexpr int kMaxCandidates = 8;
 
-// Pieces of a stage, and bytes of all shared memory.
-constexpr int stage_pieces(bool kept) { return (kTileCenters + (kept ? 0 : kTileRows)) * kPieces; }
+// Bytes of shared memory: stages, and rows that stay.
 constexpr int tensor_bytes(bool kept, int chunks) {
-    return 16 * (kStages * stage_pieces(kept) + (kept ? chunks * kTileRows * kPieces : 0));
+    return 16 * kPieces *
+           (kStages * (kTileCenters + (kept ? 0 : kTileRows)) + (kept ? chunks * kTileRows : 0));
 }
 
 // Errors besides what float16 leaves: of |z|^2/2 and the subtraction from it, and of the sums of
@@ -111,37 +111,38 @@ struct Uncertain {
 
 __device__ __forceinline__ int piece_of(int row, int piece) { return row * kPieces + (piece ^ (row & 7)); }
 
-// Where the chunks of a block come from and go to.
+// Where the chunks of a block come from and go to: those of a tile of centres, then of the next.
 struct Chunks {
     const uint4 *rows, *centers;
     const uint32_t* listed;  // numbers of the rows; null: those from first_row on
     int64_t first_row;
-    int count, steps;  // of a row; of the block, one for each chunk of each tile of centres
+    int count, tiles;  // of a row; of centres
     uint4 *kept, *stages;
 
-    // Starts the copies of a step; always closes a group.
+    __device__ static constexpr int pieces(bool keeps) {  // of a stage
+        return (kTileCenters + (keeps ? 0 : kTileRows)) * kPieces;
+    }
+
+    // Starts the copies of a chunk into a stage; always closes a group.
     template <bool keeps>
-    __device__ __forceinline__ void copy(int step) const {
-        if (step < steps) {
-            uint4* to = stages + step % kStages * stage_pieces_of(keeps);
-            const int tile = step / count, chunk = step % count, piece = int(threadIdx.x) % kPieces;
-            if (!keeps || tile == 0) {
-                uint4* to_rows = keeps ? kept + chunk * (kTileRows * kPieces) : to + kTileCenters * kPieces;
+    __device__ __forceinline__ void copy(int tile, int chunk, uint4* stage) const {
+        const int piece = int(threadIdx.x) % kPieces, first = int(threadIdx.x) / kPieces;
+        constexpr int kStep = kTensorThreads / kPieces;
+        if (tile < tiles && (!keeps || tile == 0)) {
+            uint4* to = keeps ? kept + chunk * (kTileRows * kPieces) : stage + kTileCenters * kPieces;
 #pragma unroll
-                for (int r = int(threadIdx.x) / kPieces; r < kTileRows; r += kTensorThreads / kPieces) {
-                    const int64_t row = listed ? int64_t(listed[r]) : first_row + r;
-                    copy_16(to_rows + piece_of(r, piece), rows + (row * count + chunk) * kPieces + piece);
-                }
+            for (int r = first; r < kTileRows; r += kStep) {
+                const int64_t row = listed ? int64_t(listed[r]) : first_row + r;
+                copy_16(to + piece_of(r, piece), rows + (row * count + chunk) * kPieces + piece);
             }
+        }
+        if (tile < tiles) {
+            const uint4* from = centers + (int64_t(tile) * kTileCenters * count + chunk) * kPieces + piece;
 #pragma unroll
-            for (int r = int(threadIdx.x) / kPieces; r < kTileCenters; r += kTensorThreads / kPieces)
-                copy_16(to + piece_of(r, piece),
-                        centers + ((int64_t(tile) * kTileCenters + r) * count + chunk) * kPieces + piece);
+            for (int r = first; r < kTileCenters; r += kStep)
+                copy_16(stage + piece_of(r, piece), from + r * count * kPieces);
         }
         close_copies();
-    }
-    __device__ static constexpr int stage_pieces_of(bool keeps) {
-        return (kTileCenters + (keeps ? 0 : kTileRows)) * kPieces;
     }
 };
 
@@ -171,14 +172,22 @@ template <bool keeps, class Use>
 __device__ __forceinline__ void for_values(const Chunks& chunks, const float* __restrict__ halves,
                                            const Use& use) {
     const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, down = warp / 4, across = warp % 4;
+    constexpr int kStage = Chunks::pieces(keeps);
     float sums[4][4][4] = {};
-    for (int step = 0; step < kStages - 1; step++) chunks.copy<keeps>(step);
-    int chunk = 0, first_center = across * 32 + lane % 4 * 2;
-    for (int step = 0; step < chunks.steps; step++) {
+    int next_tile = 0, next_chunk = 0, next_stage = 0;
+    const auto copy_next = [&] {
+        chunks.copy<keeps>(next_tile, next_chunk, chunks.stages + next_stage * kStage);
+        if (++next_chunk == chunks.count) next_chunk = 0, next_tile++;
+        if (++next_stage == kStages) next_stage = 0;
+    };
+    for (int step = 0; step < kStages - 1; step++) copy_next();
+    int chunk = 0, first_center = across * 32 + lane % 4 * 2, at_stage = 0;
+    for (int step = 0; step < chunks.tiles * chunks.count; step++) {
         wait_for_copies<kStages - 2>();
         __syncthreads();
-        chunks.copy<keeps>(step + kStages - 1);
-        const uint4* stage = chunks.stages + step % kStages * Chunks::stage_pieces_of(keeps);
+        copy_next();
+        const uint4* stage = chunks.stages + at_stage * kStage;
+        if (++at_stage == kStages) at_stage = 0;
         const uint4* rows =
             keeps ? chunks.kept + chunk * (kTileRows * kPieces) : stage + kTileCenters * kPieces;
         multiply_chunk(rows + down * 64 * kPieces, stage + across * 32 * kPieces, lane, sums);
@@ -219,7 +228,7 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
     uint4* shared = dynamic_shared<uint4>();
     const int64_t first_row = int64_t(blockIdx.x) * kTileRows;
     uint4* stages = shared + (keeps ? chunks * kTileRows * kPieces : 0);
-    const Chunks from = {rows, centers, nullptr, first_row, chunks, tiles * chunks, shared, stages};
+    const Chunks from = {rows, centers, nullptr, first_row, chunks, tiles, shared, stages};
     Best best[8];
 #pragma unroll
     for (int r = 0; r < 8; r++) {
@@ -260,7 +269,7 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
 
 // Collects the candidates of the rows in question.
 template <bool keeps>
-__global__ void __launch_bounds__(kTensorThreads, 2)
+__global__ void __launch_bounds__(kTensorThreads)
     collect_candidates(const uint4* __restrict__ rows, int chunks, const uint4* __restrict__ centers,
                        const float* __restrict__ halves, int tiles, int64_t k, const PassCounters* counters,
                        const Uncertain uncertain) {
@@ -273,7 +282,7 @@ __global__ void __launch_bounds__(kTensorThreads, 2)
         if (threadIdx.x < kTileRows)
             numbers[threadIdx.x] = uncertain.rows[min(first + threadIdx.x, listed - 1)];
         __syncthreads();
-        const Chunks from = {rows, centers, numbers, 0, chunks, tiles * chunks, shared, stages};
+        const Chunks from = {rows, centers, numbers, 0, chunks, tiles, shared, stages};
         float limit[8];
 #pragma unroll
         for (int r = 0; r < 8; r++) {
