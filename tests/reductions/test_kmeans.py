@@ -401,7 +401,7 @@ BAD = [
     (dict(max_time=0), None, ParameterError, "max_time"),
     (dict(random_state=-1), None, ParameterError, "random_state"),
     (dict(threads=0), None, ParameterError, "threads"),
-    (dict(device="cuda"), None, ParameterError, "device"),
+    (dict(device="gpu"), None, ParameterError, "device"),
     ({}, [1.0] * 7, DataError, r"sample_weight: found shape \(7,\), expected \(8,\)"),
     ({}, [1.0] * 7 + [-1.0], DataError, "sample_weight: found -1"),
     ({}, [1.0] * 7 + [np.nan], DataError, "sample_weight: .*nan"),
