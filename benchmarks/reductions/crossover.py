@@ -157,7 +157,7 @@ METHODS = {
         dissimilarities,
         lambda D, device: scaling(device).fit(D),
         lambda D: fitted(scaling("auto"), D),
-        lambda D: work.scaling_work(len(D), 2, passes=PASSES),
+        lambda D: work.scaling_work(len(D), 2, passes=PASSES, square=True),
     ),
 }
 
