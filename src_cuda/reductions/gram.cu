@@ -58,10 +58,11 @@ void queue_passes(bb_dense_rows& held, const GramPlan& plan, const GramRows<T>& 
     const bool whole = is_whole(rows.values, rows.d, sizeof(T), plan.blocks);
     with_blocks(plan.blocks, [&](auto blocks) {
         constexpr int kBlocks = decltype(blocks)::value;
-        const auto kernel = whole ? gram_pass<T, kBlocks, true> : gram_pass<T, kBlocks, false>;
+        const auto weighted = whole ? gram_pass<T, kBlocks, true, true> : gram_pass<T, kBlocks, false, true>;
+        const auto plain = whole ? gram_pass<T, kBlocks, true, false> : gram_pass<T, kBlocks, false, false>;
         const NextLaunch launch(blocks_of(plan.parts * plan.strips), kGramWarps * 32,
                                 gram_numbers(kBlocks) * 8, held.memory.stream, false);
-        launch(kernel, rows, plan.strips, strips);
+        launch(rows.weights ? weighted : plain, rows, plan.strips, strips);
     });
     if (!plan.pairs) return;
     const auto kernel = whole ? cross_pass<T, kStripBlocks, true> : cross_pass<T, kStripBlocks, false>;

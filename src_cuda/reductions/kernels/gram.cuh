@@ -173,7 +173,7 @@ __device__ __forceinline__ void add_rows(const double (&e)[BLOCKS][2], const dou
 }
 
 // The sums of the columns of each strip: (parts, strips, numbers).
-template <class T, int BLOCKS, bool WHOLE>
+template <class T, int BLOCKS, bool WHOLE, bool WEIGHTED>
 __global__ void __launch_bounds__(kGramWarps * 32, BLOCKS > 4 ? 1 : 2)
     gram_pass(const GramRows<T> rows, int strips, double* out) {
     double* const shared = dynamic_shared<double>();
@@ -194,16 +194,18 @@ __global__ void __launch_bounds__(kGramWarps * 32, BLOCKS > 4 ? 1 : 2)
             double e[BLOCKS][2];
             strip.center(e);
             const double w[2] = {weight[0], weight[1]};
-            const bool weighted = rows.weights || (steps.at + 1) * kGramRows > rows.n;
+            if (!WEIGHTED && (steps.at + 1) * kGramRows > rows.n) {  // rows past the end count nothing
+#pragma unroll
+                for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+                    for (int half = 0; half < 2; half++) e[b][half] *= w[half];
+            }
             steps.at += kGramWarps;
             if (steps.at < steps.end) {  // the next rows are on their way during the products
                 steps.locate(rows, row, weight);
                 strip.read(row);
             }
-            if (weighted)
-                add_rows<BLOCKS, true>(e, w, sums, totals);
-            else
-                add_rows<BLOCKS, false>(e, w, sums, totals);
+            add_rows<BLOCKS, WEIGHTED>(e, w, sums, totals);
         }
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++) totals[b] = sum_steps(totals[b]);
