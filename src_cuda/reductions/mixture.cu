@@ -14,8 +14,8 @@ namespace {
 // Warps of all parts together: so many blocks of eight for each multiprocessor of an H100, as its registers
 // and shared memory hold; the same on all devices, so that the bits are.
 constexpr int64_t kFullWarps = 2 * 8 * 132, kDiagonalWarps = 4 * 8 * 132;
-// Maximum size of the sums of all parts.
-constexpr int64_t kMaxSumBytes = int64_t(1) << 29;
+// Maximum size of the sums of all parts, and of shares that are not in shared memory.
+constexpr int64_t kMaxPartBytes = int64_t(1) << 29;
 // Maximum size of the shares that are on the device at a time when they are written out.
 constexpr int64_t kMaxShareBytes = int64_t(1) << 26;
 
@@ -36,7 +36,7 @@ struct MixturePlan {
           numbers(mixture_numbers(full, blocks, k)),
           share_bytes(8 * k * kShareStride),
           warps(int(std::min<int64_t>(k, kMaxMixtureWarps))) {
-        const int64_t most = std::max<int64_t>(1, kMaxSumBytes / (8 * numbers));
+        const int64_t most = std::max<int64_t>(1, kMaxPartBytes / (8 * numbers + share_bytes));
         parts = std::clamp<int64_t>((n + kTileRows - 1) / kTileRows, 1,
                                     std::min(most, (full ? kFullWarps : kDiagonalWarps) / warps));
     }
