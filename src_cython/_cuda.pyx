@@ -6,6 +6,7 @@ does not touch the driver; the first call that needs a device does.
 
 from typing import NamedTuple
 
+cimport cython
 from cuda.blackbox cimport *
 from cuda.clusters cimport *
 from cuda.dense_rows cimport *

@@ -169,6 +169,16 @@ def uses_weights(weighted: bool | None, graph: Graph) -> bool:
     return graph.weighted if weighted is None else arguments.flag("weighted", weighted) and graph.weighted
 
 
+def check_limits(tol: float, max_iter: int, max_time: float) -> None:
+    """Raise for a limit of a run that is out of range."""
+    if not 0 <= arguments.number("tol", tol) < math.inf:
+        raise ParameterError(f"tol: found {tol}, expected a finite number of at least 0")
+    if arguments.integer("max_iter", max_iter) < 1:
+        raise ParameterError(f"max_iter: found {max_iter}, expected at least 1")
+    if not arguments.number("max_time", max_time) > 0:
+        raise ParameterError(f"max_time: found {max_time}, expected a positive number of seconds")
+
+
 def make_goal(
     tol: float,
     top: int | None,
@@ -184,14 +194,9 @@ def make_goal(
             f"damping: found {damping}, expected at least 0 and below 1; from 1 on the graph alone does not "
             "define the scores"
         )
-    if not 0 <= arguments.number("tol", tol) < math.inf:
-        raise ParameterError(f"tol: found {tol}, expected a finite number of at least 0")
+    check_limits(tol, max_iter, max_time)
     if top is not None and arguments.integer("top", top) < 1:
         raise ParameterError(f"top: found {top}, expected at least 1")
-    if arguments.integer("max_iter", max_iter) < 1:
-        raise ParameterError(f"max_iter: found {max_iter}, expected at least 1")
-    if not arguments.number("max_time", max_time) > 0:
-        raise ParameterError(f"max_time: found {max_time}, expected a positive number of seconds")
     if method not in METHODS:
         raise ParameterError(f"method: found {method!r}, expected one of {', '.join(METHODS)}")
     return Goal(tol, top, max_iter, max_time, callback, method)

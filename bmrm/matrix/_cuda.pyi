@@ -403,6 +403,7 @@ class ResidentPairs:
         features: npt.NDArray[Any] | None = None,
         stored: bool = False,
         device: int = 0,
+        threads: int | None = None,
     ) -> None: ...
     @property
     def n(self) -> int: ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 
 from bmrm.errors import DeviceMemoryError, ParameterError
@@ -17,7 +16,6 @@ from bmrm.reductions.device.mixtures import DeviceMixture
 from bmrm.reductions.host_passes import HostClusters, HostMixture
 from bmrm.reductions.passes import ClusterPasses, MixturePasses
 from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.scatter import Scatter, scatter_matrix
 
 Passes = TypeVar("Passes")
 
@@ -28,7 +26,7 @@ def open_clusters(rows: RowSet, placement: Placement, device: str) -> tuple[Clus
     Raises
     ------
     ParameterError
-        If rows of several ranks, or sparse ones, should be on a GPU.
+        If rows of several ranks should be on a GPU.
     DeviceMemoryError
         If they do not fit on the GPU that the user has asked for.
     """
@@ -36,7 +34,7 @@ def open_clusters(rows: RowSet, placement: Placement, device: str) -> tuple[Clus
     def on_gpu(number: int) -> ClusterPasses:
         return DeviceClusters(rows.X, rows.weights, number, rows.threads)
 
-    return _open(rows, placement, device, lambda: HostClusters(rows), on_gpu)
+    return _open(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)
 
 
 def open_mixture(rows: RowSet, placement: Placement, device: str) -> tuple[MixturePasses, Placement]:
@@ -46,15 +44,13 @@ def open_mixture(rows: RowSet, placement: Placement, device: str) -> tuple[Mixtu
     )
 
 
-def open_scatter(
+def open_gram(
     rows: RowSet, placement: Placement, device: str, *, center: bool
-) -> tuple[Callable[[], Scatter], Placement]:
-    """Put rows where their scatter matrix is computed, which the result does; see `open_clusters`."""
-
-    def on_gpu(number: int) -> Callable[[], Scatter]:
-        return DeviceGram(rows, number, center=center).scatter
-
-    return _open(rows, placement, device, lambda: partial(scatter_matrix, rows, center=center), on_gpu)
+) -> tuple[DeviceGram | None, Placement]:
+    """Put rows on the GPU where their scatter matrix is computed, None for the CPU; see `open_clusters`."""
+    return _open(
+        rows, placement, device, lambda: None, lambda number: DeviceGram(rows, number, center=center)
+    )
 
 
 def _open(
@@ -63,12 +59,15 @@ def _open(
     device: str,
     on_host: Callable[[], Passes],
     on_gpu: Callable[[int], Passes],
+    *,
+    sparse: bool = False,
 ) -> tuple[Passes, Placement]:
+    """Put rows on a GPU or leave them; ``sparse``: sparse ones may be on a GPU."""
     if placement.gpu is None:
         return on_host(), placement
     if rows.ranks > 1:
         raise ParameterError(f"device: found {device!r} for rows on {rows.ranks} ranks, expected auto or cpu")
-    if isinstance(rows.X, Csr):
+    if isinstance(rows.X, Csr) and not sparse:
         raise ParameterError(f"device: found {device!r} for sparse rows, expected auto or cpu")
     try:
         return on_gpu(placement.gpu), placement

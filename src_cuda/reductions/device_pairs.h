@@ -10,6 +10,7 @@
 #include "runtime/device_memory.h"
 #include "runtime/handle.h"
 #include "runtime/mailbox.h"
+#include "runtime/upload.h"
 
 struct bb_scaling : bmrm::Handle {
     bb_scaling(int32_t device, const bb_pairs& pairs);
@@ -83,10 +84,10 @@ struct bb_scaling : bmrm::Handle {
     }
 
   private:
-    bmrm::PairTable upload(const bb_pair_values& from, bmrm::AnyArray& owner);
+    bmrm::PairTable upload(const bb_pair_values& from, bmrm::Uploader& uploader, bmrm::AnyArray& owner);
     template <class T>
-    bmrm::PairTable pack(const bb_pair_values& from, bmrm::AnyArray& owner);
-    void take_features(const bb_pairs& pairs);
+    bmrm::PairTable pack(const bb_pair_values& from, bmrm::Uploader& uploader, bmrm::AnyArray& owner);
+    void take_features(const bb_pairs& pairs, bmrm::Uploader& uploader);
 
     bmrm::PairTable delta_ = {}, weight_ = {};
     bmrm::AnyArray owned_delta_, owned_weight_;

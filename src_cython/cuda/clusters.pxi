@@ -22,6 +22,7 @@ def count_cluster_additions(int64_t n, int64_t d, int64_t k):
     return bb_clusters_additions(n, d, k)
 
 
+@cython.no_gc_clear  # it goes back to its rows, also as a part of a cycle
 cdef class Column:
     """One number of four bytes per row, on the device: labels or squared distances."""
 

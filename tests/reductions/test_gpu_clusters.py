@@ -8,6 +8,7 @@ import pytest
 
 from bmrm.errors import DataError
 from bmrm.matrix.device_arrays import DeviceArray
+from bmrm.reductions import KMeans
 from bmrm.reductions.device.clusters import DeviceClusters
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
@@ -122,3 +123,16 @@ def test_sparse_rows(n, d, k, ones, dtype):
 def test_sparse_rows_without_entries():
     case = cases.Case(np.zeros((40, 6)), None, np.array([[0.0] * 6, [1.0] * 6]))
     cases.check(case, DeviceClusters(cases.compressed(case.X), None, 0), sparse=True)
+
+
+def test_a_fit_of_sparse_rows_is_that_of_the_cpu():
+    X = cases.make_sparse(np.random.default_rng(3), 3000, 50, 4).X
+    init = X[:7].astype(np.float64)
+    options = {"init": init, "max_iter": 10, "tol": 0.0}
+    here = KMeans(7, device="cpu", **options).fit(cases.compressed(X))
+    there = KMeans(7, device="cuda", **options).fit(cases.compressed(X))
+    assert there.placement_.device == "cuda:0"
+    np.testing.assert_array_equal(here.labels_, there.labels_)
+    np.testing.assert_allclose(here.cluster_centers_, there.cluster_centers_, rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(here.predict(X), there.predict(cases.compressed(X)))
+    np.testing.assert_allclose(here.transform(X), there.transform(cases.compressed(X)), atol=1e-7)

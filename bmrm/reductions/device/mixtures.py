@@ -43,7 +43,9 @@ class DeviceMixture:
         cuda, d = import_cuda(), rows.shape[1]
         most = cuda.count_mixture_columns(gpu)
         if d > most:
-            raise DeviceMemoryError(f"X: found {d} columns, expected at most {most} for a mixture on this GPU")
+            raise DeviceMemoryError(
+                f"X: found {d} columns, expected at most {most} for a mixture on this GPU"
+            )
         self.shape, self.total_weight, self.agree = rows.shape, rows.total_weight, rows.agree
         self._weights, self._gpu = rows.weights, gpu
         gram = DeviceGram(rows, gpu, center=True)

@@ -180,15 +180,24 @@ __device__ __forceinline__ int64_t cluster_of(const int64_t* firsts, int64_t k, 
     return low;
 }
 
+// W values side by side, in one load.
+template <class V, int W>
+struct alignas(sizeof(V) * W) Several {
+    V values[W];
+};
+
+// A lane has W columns, and each of the warps a share of the rows of a chunk.
 // partial: capacity x (d + 2): sums, weight, inertia, which is 0 for chunks that do not exist.
-template <class V>
+template <class V, int W>
 __global__ void __launch_bounds__(kChunkThreads)
     sum_chunks(const V* __restrict__ X, int64_t d, const double* __restrict__ weights,
                const double* __restrict__ centers, int64_t k, const uint32_t* __restrict__ order,
                const int64_t* __restrict__ firsts, const int64_t* __restrict__ chunk_firsts, int64_t capacity,
                double* __restrict__ partial) {
+    constexpr int kWarps = kChunkThreads / 32;
     __shared__ int64_t rows[kChunkRows];
-    __shared__ double w[kChunkRows], scratch[2 * kChunkThreads / 32], totals[2];
+    __shared__ double w[kChunkRows], parts[kWarps][32 * W], scratch[2 * kWarps], totals[2];
+    const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
     for (int64_t q = blockIdx.x; q < capacity; q += gridDim.x) {
         double* to = partial + q * (d + 2);
         if (q >= chunk_firsts[k]) {
@@ -206,21 +215,38 @@ __global__ void __launch_bounds__(kChunkThreads)
             mine[0] += w[i];
         }
         __syncthreads();
-        for (int64_t f = threadIdx.x; f < d; f += kChunkThreads) {
-            const double c = centers[j * d + f];
-            double sum = 0;
-            for (int i = 0; i < count; i += kRowsAtOnce) {
-                double e[kRowsAtOnce];
+        for (int64_t begin_column = 0; begin_column < d; begin_column += 32 * W) {
+            const int64_t f = begin_column + lane * W;
+            double sum[W] = {};
+            if (f < d) {
+                double c[W];
 #pragma unroll
-                for (int v = 0; v < kRowsAtOnce; v++) e[v] = double(X[rows[i + v] + f]) - c;
+                for (int e = 0; e < W; e++) c[e] = centers[j * d + f + e];
+                for (int i = warp; i < count; i += kWarps * kRowsAtOnce) {
+                    Several<V, W> x[kRowsAtOnce];
 #pragma unroll
-                for (int v = 0; v < kRowsAtOnce; v++) {
-                    const double part = w[i + v] * e[v];
-                    sum += part;
-                    mine[1] += part * e[v];
+                    for (int v = 0; v < kRowsAtOnce; v++)
+                        x[v] = *reinterpret_cast<const Several<V, W>*>(X + rows[i + kWarps * v] + f);
+#pragma unroll
+                    for (int v = 0; v < kRowsAtOnce; v++)
+#pragma unroll
+                        for (int e = 0; e < W; e++) {
+                            const double u = double(x[v].values[e]) - c[e];
+                            const double part = w[i + kWarps * v] * u;
+                            sum[e] += part;
+                            mine[1] += part * u;
+                        }
                 }
             }
-            to[f] = sum;
+#pragma unroll
+            for (int e = 0; e < W; e++) parts[warp][lane * W + e] = sum[e];
+            __syncthreads();
+            for (int i = int(threadIdx.x); i < 32 * W && begin_column + i < d; i += kChunkThreads) {
+                double all = parts[0][i];
+                for (int other = 1; other < kWarps; other++) all += parts[other][i];
+                to[begin_column + i] = all;
+            }
+            __syncthreads();
         }
         sum_block<2>(mine, scratch, totals);
         if (threadIdx.x < 2) to[d + threadIdx.x] = totals[threadIdx.x];

@@ -171,18 +171,6 @@ inline uint32_t atomicAdd(uint32_t* at, uint32_t more) {
     *at += more;
     return before;
 }
-template <class T>
-T atomicMin(T* at, T value) {
-    const T before = *at;
-    *at = min(before, value);
-    return before;
-}
-template <class T>
-T atomicMax(T* at, T value) {
-    const T before = *at;
-    *at = max(before, value);
-    return before;
-}
 inline long long __double_as_longlong(double value) {
     long long out;
     memcpy(&out, &value, 8);

@@ -130,7 +130,6 @@ void remember_failure(const char* text) noexcept { last_failure = text; }
 
 Memory::Memory(int device) : device(device) {}
 Memory::~Memory() = default;
-void Memory::settle() noexcept {}
 // What is new holds NaN: it must be written before it is read.
 void* Memory::take(int64_t bytes) {
     used_ += bytes;
