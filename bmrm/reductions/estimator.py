@@ -119,7 +119,7 @@ def words_for_scikit_learn(X: Any) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        if "sklearn" not in sys.modules:
+        if "sklearn" not in sys.modules or arguments.is_on_device(X):
             raise
         _raise_with_words(error, X)
 

@@ -58,10 +58,12 @@ def test_several_tiles(module):
     rng = np.random.default_rng(0)
     n = 1100
     D, X = cases.distances(rng.normal(size=(n, 4))).astype(np.float32), rng.normal(size=(n, 2))
+    X[3] = X[4] = X[1000]
     pairs = module.ResidentPairs(n, delta=D)
     found, expected = pairs.descent(pairs.put(X)), Pairs.given(D, n).descent(X)
     cases.near(pairs.get(found[0]), expected[0])
     cases.near(found[1:], expected[1:])
+    assert found[3] == 3
 
 
 def test_vectors(module):
