@@ -84,8 +84,17 @@ cdef extern from "graph/walk.h" namespace "bmrm" nogil:
                    double*) except +
     void exact_residual(const WalkEdges&, const Terms[double]&, const int32_t*, const double*, const double*, int64_t,
                         int64_t, int, double*, float*, double*) except +
+    void residual_of_products(int64_t, const Terms[double]&, const int32_t*, const double*, const double*, int64_t,
+                              int64_t, int, float*, double*) except +
+    void total_points(const double*, const double*, int64_t, int64_t, int64_t, int, double*) except +
+    void multiply_columns(const WalkEdges&, int64_t, int, const double*, double*) except +
     void collect_columns(const double*, const float*, const int32_t*, int64_t, int64_t, const int64_t*, int64_t, int,
                          double* const*) except +
+
+
+cdef extern from "graph/basis.h" namespace "bmrm" nogil:
+    void multiply_basis(const double* const*, int, const double*, int64_t, int, double*) except +
+    double combine_basis(const double* const*, const double*, int, int64_t, int, double*) except +
 
 
 EXACT_COLUMNS = kExactColumns
@@ -188,10 +197,56 @@ cdef inline const double* _numbers_of(array) except? NULL:
     return <const double*>_address(array)
 
 
+cdef _counts(given, int64_t n):
+    """Return counts as an array of int32 that kernels may read."""
+    found = np.require(given, np.int32, ("C", "A"))
+    if found.shape != (n,):
+        raise ParameterError(f"additions: found shape {found.shape}, expected ({n},)")
+    return found
+
+
 cdef inline const float* _floats_of(array) except? NULL:
     if array is None:
         return NULL
     return <const float*>_address(array)
+
+
+cdef _addresses(basis, int64_t n, vector[const double*]& found):
+    """Collect the addresses of vectors, which the caller keeps alive."""
+    for each in basis:
+        found.push_back(<const double*>_address(_output(each, (n,))))
+
+
+def basis_products(basis, w, threads=None):
+    """Return the inner products of a vector with some others, all arrays of float64 and shape (n,).
+
+    Their order of summation depends on n alone.
+    """
+    cdef int64_t n = len(w)
+    cdef int count = len(basis), T = _threads(threads)
+    cdef vector[const double*] vectors
+    _addresses(basis, n, vectors)
+    found = np.empty(count)
+    cdef const double* x = <const double*>_address(_output(w, (n,)))
+    cdef double* out = <double*>_address(found)
+    with nogil:
+        multiply_basis(vectors.data(), count, x, n, T, out)
+    return found
+
+
+def add_basis(basis, factors, w, threads=None):
+    """Add factors times vectors to ``w``; return the sum of the squares of its entries."""
+    cdef int64_t n = len(w)
+    cdef int count = len(basis), T = _threads(threads)
+    cdef vector[const double*] vectors
+    _addresses(basis, n, vectors)
+    times = _input(factors, (count,), "factors")
+    cdef const double* by = _numbers_of(times)
+    cdef double* out = <double*>_address(_output(w, (n,)))
+    cdef double square
+    with nogil:
+        square = combine_basis(vectors.data(), by, count, n, T, out)
+    return square
 
 
 cdef class Edges:
@@ -264,6 +319,25 @@ cdef class Edges:
                 self.blocks.multiply[double](<const double*>source, <double*>target)
         return out
 
+    def multiply_columns(self, z, out):
+        """Write the same sums for some columns at once.
+
+        Parameters
+        ----------
+        z : ndarray of float64, shape (n_sources, W)
+            W is 1, 4 or 8.
+        out : ndarray of float64, shape (n, W)
+        """
+        width = 0 if z.ndim != 2 else z.shape[1]
+        if width > kExactColumns or width not in WIDTHS:
+            raise ParameterError(f"z: found shape {z.shape}, expected {self.n_sources} rows of 1, 4 or 8")
+        given, found = _input(z, (self.n_sources, width), "z"), _output(out, (self.n, width))
+        cdef const double* source = <const double*>_address(given)
+        cdef double* target = <double*>_address(found)
+        cdef int64_t W = width
+        with nogil:
+            multiply_columns(self.view, W, self.threads, source, target)
+
     def count_additions(self, int64_t columns):
         """Return how many additions a term of each target's sum goes through, an upper bound, as int32.
 
@@ -301,6 +375,8 @@ cdef class Walks:
     v0 : float
     restarts : (nodes, columns, shares) or None
         Entries of the restart vectors of several columns, sorted by node: arrays of int64, int64 and float64.
+    additions : ndarray of int32, shape (n,), optional
+        If products are computed elsewhere too. Default: those of ``edges``.
 
     Attributes
     ----------
@@ -317,7 +393,8 @@ cdef class Walks:
     cdef cbool lost_restarts  # whether the dangling nodes send their share to v, not to u
     cdef vector[double] factors, mass
 
-    def __init__(self, Edges edges, scale, int64_t columns, double damping, v, double v0, u, restarts):
+    def __init__(self, Edges edges, scale, int64_t columns, double damping, v, double v0, u, restarts,
+                 additions=None):
         if columns not in WIDTHS:
             raise ParameterError(f"columns: found {columns}, expected one of {WIDTHS}")
         if (columns > 1 and v is not None) or (columns == 1 and restarts is not None):
@@ -329,7 +406,7 @@ cdef class Walks:
         self.light_scale, self.light_v, self.light_u = (
             None if each is None else each.astype(np.float32) for each in (self.scale, self.v, self.u)
         )
-        self.additions = edges.count_additions(columns)
+        self.additions = edges.count_additions(columns) if additions is None else _counts(additions, self.n)
         self.factors.resize(columns)
         self.mass.resize(columns)
         self.light.damping, self.exact.damping = damping, damping
@@ -480,6 +557,81 @@ cdef class Walks:
             sums[:3, some] = found if peers is None else peers.total(found)
         return sums
 
+    def move(self, int64_t column, e, base, z):
+        """Move some columns of the base by e, as the first half of an exact step.
+
+        Parameters
+        ----------
+        column : int
+            The first of them.
+        e, base, z : ndarray
+            As in `exact_step`.
+
+        Returns
+        -------
+        ndarray of float64, shape (2, min(K, 8))
+            The sum of x, and that of x over the dangling nodes.
+        """
+        self._check_column(column)
+        return self._move(column, e, np.ones(self.K), base, z)
+
+    def total(self, int64_t column, base):
+        """Return the same sums of some columns of a base, in the order and number of `exact_step`'s additions."""
+        self._check_column(column)
+        sums = np.empty((2, min(self.K, kExactColumns)))
+        cdef const double* s = _numbers_of(self.scale)
+        cdef const double* x = <const double*>self._vector(base, np.float64, "base")
+        cdef double* out = <double*>_address(sums)
+        with nogil:
+            total_points(x, s, self.n, self.K, column, self.edges.threads, out)
+        return sums
+
+    def residual(self, int64_t column, const double[::1] lost, base, residual, y):
+        """Compute the residual of some columns from their products, as the second half of an exact step.
+
+        Parameters
+        ----------
+        column : int
+        lost : ndarray of float64, shape (min(K, 8),)
+            The sums of x over the dangling nodes.
+        base, residual : ndarray
+            As in `exact_step`.
+        y : ndarray of float64, shape (n, min(K, 8))
+            The products of the messages.
+
+        Returns
+        -------
+        ndarray of float64, shape (3, min(K, 8))
+            The l1 norm of the residual, the sum of T(x), and that of T(x) times the additions of each node's sum.
+        """
+        self._check_column(column)
+        width = min(self.K, kExactColumns)
+        if lost.shape[0] != width:
+            raise ParameterError(f"lost: found {lost.shape[0]} sums, expected {width}")
+        self._set_factors(column, lost)
+        sums = np.empty((3, width))
+        cdef const int32_t* additions = <const int32_t*>_address(self.additions)
+        cdef const double* x = <const double*>self._vector(base, np.float64, "base")
+        cdef float* to = <float*>self._vector(residual, np.float32, "residual")
+        cdef const double* products = <const double*>self._vector(y, np.float64, "y", width)
+        cdef double* out = <double*>_address(sums)
+        with nogil:
+            residual_of_products(self.n, self.exact, additions, x, products, self.K, column, self.edges.threads,
+                                 to, out)
+        return sums
+
+    cdef _check_column(self, int64_t column):
+        if not 0 <= column < self.K or column % min(self.K, kExactColumns):
+            raise ParameterError(f"column: found {column}, expected the first of {min(self.K, kExactColumns)}")
+
+    cdef _set_factors(self, int64_t column, const double[::1] lost):
+        """Set the factors of the restarts of an exact step."""
+        cdef int64_t k
+        for k in range(lost.shape[0]):
+            share = self.exact.damping * lost[k]
+            self.factors[column + k] = 1.0 - self.exact.damping + (share if self.lost_restarts else 0.0)
+            self.mass[column + k] = 0.0 if self.lost_restarts else share
+
     cdef _move(self, int64_t column, e, times, base, z):
         """Move some columns of the base; return the sum of x, and that over the dangling nodes."""
         width = min(self.K, kExactColumns)
@@ -496,12 +648,8 @@ cdef class Walks:
 
     cdef _residual(self, int64_t column, lost, base, residual, z, y):
         """Compute the residual of some columns; return its norm, the sum of T(x), and that times additions."""
-        cdef int64_t k
         width = min(self.K, kExactColumns)
-        for k in range(width):
-            share = self.exact.damping * lost[k]
-            self.factors[column + k] = 1.0 - self.exact.damping + (share if self.lost_restarts else 0.0)
-            self.mass[column + k] = 0.0 if self.lost_restarts else share
+        self._set_factors(column, lost)
         sums = np.empty((3, width))
         cdef const int32_t* additions = <const int32_t*>_address(self.additions)
         cdef const double* x = <const double*>self._vector(base, np.float64, "base")

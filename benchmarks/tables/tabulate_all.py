@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.common import gpu_figures, report
 from benchmarks.tables.pages import command, heading, load, table, verdicts
 from benchmarks.tables.tabulate_dense import full_rows
+from benchmarks.tables.tabulate_devices import graphs_on_gpu, reductions_on_gpu
 from benchmarks.tables.tabulate_ranks import gpus, graph_ranks, owned, ranks
 from benchmarks.tables.tabulate_reductions import scaling
 from benchmarks.tables.tabulate_solves import gpu_solves
@@ -773,6 +774,8 @@ def page() -> str:
         + estimators()
         + graphs()
         + scaling()
+        + graphs_on_gpu()
+        + reductions_on_gpu()
         + products()
         + gpu_products()
         + gpu_bounds()

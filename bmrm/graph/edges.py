@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -128,17 +129,18 @@ def from_matrix(X: Csr, labels: Any = None) -> EdgeList:
 
 def from_networkx(graph: Any, weight: str | None = "weight") -> EdgeList:
     """Convert a NetworkX graph; nodes keep their order, edges without the attribute weigh 1."""
-    nodes = list(graph)
-    n, rows = len(nodes), [graph._adj[node] for node in nodes]
-    source = np.repeat(np.arange(n), [len(row) for row in rows])
+    nodes, adjacent = list(graph), graph._adj
+    n, rows = len(nodes), list(map(adjacent.__getitem__, nodes))
+    source = np.repeat(np.arange(n, dtype=np.int32), np.fromiter(map(len, rows), np.int64, n))
     names = NodeLabels(range(n) if nodes == list(range(n)) else nodes)
-    ends = chain.from_iterable(rows)
+    filled = list(filter(None, rows))
+    ends = chain.from_iterable(filled)
     if isinstance(names.values, range):
-        target = np.fromiter(ends, np.int64, len(source))
+        target = np.fromiter(ends, np.int32, len(source))
     else:
         number = {node: i for i, node in enumerate(nodes)}
-        target = np.fromiter(map(number.__getitem__, ends), np.int64, len(source))
-    records = chain.from_iterable(row.values() for row in rows)
+        target = np.fromiter(map(number.__getitem__, ends), np.int32, len(source))
+    records = chain.from_iterable(map(methodcaller("values"), filled))
     weights = None
     if graph.is_multigraph():  # parallel edges are summed
         parallel = list(records)
@@ -146,7 +148,7 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> EdgeList:
         source, target = np.repeat(source, counts), np.repeat(target, counts)
         weights = _weights_of((record for keys in parallel for record in keys.values()), weight)
     elif weight is not None and any(records):
-        weights = _weights_of((record for row in rows for record in row.values()), weight)
+        weights = _weights_of((record for row in filled for record in row.values()), weight)
     return EdgeList(
         narrow(source, n), narrow(target, n), weights, names, graph.is_directed(), not graph.is_directed()
     )

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.base import interrupts
 from bmrm.base.vectors import Vector
@@ -197,20 +198,20 @@ class FixedPoint:
     def _take_light_step(self) -> None:
         slots, factors = self._next_point()
         mixed, into = self._free_slots()
-        likely = self._is_plain_likely()
+        likely = self.walk.looks_ahead and self._is_plain_likely()
         residual = self.walk.light_step(slots, factors, mixed, into, plain_next=likely)
         self._was_plain = factors is None
         self._count_step(into, slots[0] if self._was_plain else mixed)
         self._before, self._residual = self._residual, residual
         better = residual < self._best
-        self._best_at[better] = self._n_iter
-        self._best = np.minimum(self._best, residual)
-        if self.walk.columns == 1 and better[0]:
-            self._best_slot = into
+        if better.any():
+            self._best_at[better], self._best = self._n_iter, np.minimum(self._best, residual)
+            if self.walk.columns == 1:
+                self._best_slot = into
         if not self._mixing and self.goal.accelerate == "auto" and self._n_iter >= WATCHED_STEPS:
-            shrinks = residual[self._columns] <= SLOW_CONTRACTION * self._before[self._columns]
-            self._mixing = not bool(shrinks.all())
-        self._watch_limits(self._bound(residual, self._rounding))
+            slow = residual > SLOW_CONTRACTION * self._before
+            self._mixing = self._is_any(slow)
+        self._watch_limits()
 
     def _is_plain_likely(self) -> bool:
         """Whether the step after this one will be light and plain if the residual shrinks as before."""
@@ -221,7 +222,11 @@ class FixedPoint:
         )
         expected = self._residual * np.minimum(shrinks, 1.0)
         due = np.maximum(self._goal_of_phase, READY_SHARE * self.goal.tol * (1.0 - self.damping))
-        return bool((expected > due)[self._columns].any())
+        return self._is_any(expected > due)
+
+    def _is_any(self, columns: NDArray[np.bool_]) -> bool:
+        """Whether something holds for a walk that goes on."""
+        return bool(columns.any()) and bool(columns[self._columns].any())
 
     def _count_step(self, into: int, point: int | None) -> None:
         self.n_products += len(self._active)
@@ -243,16 +248,20 @@ class FixedPoint:
         if self._n_iter == 0 and self.start is not None:
             return True
         stalled = self._n_iter - self._best_at >= STALLED_LIGHT_STEPS
-        bound = self._bound(self._residual, self._rounding)
         # The exact step is a plain one: it shrinks the residual by d at least, likely as the last one did.
         shrinks = np.full(len(stalled), self.damping)
         if self._was_plain:
             np.divide(self._residual, self._before, out=shrinks, where=self._before > 0)
         then = self._bound(np.minimum(shrinks, self.damping) * self._residual, self._rounding)
         done = (self._residual <= self._goal_of_phase) | stalled | (then <= READY_SHARE * self.goal.tol)
-        ready = sum(
-            bool(done[column]) or self._is_order_proven(column, bound[column]) for column in self._columns
-        )
+        if self.goal.top is None and not done.any():
+            self._waiting = 0
+            return False
+        if self.goal.top is not None:
+            bound = self._bound(self._residual, self._rounding)
+            for column in self._columns:
+                done[column] = done[column] or self._is_order_proven(column, bound[column])
+        ready = int(np.count_nonzero(done[self._columns]))
         self._waiting = self._waiting + 1 if 2 * ready >= len(self._columns) else 0
         return ready == len(self._columns) or self._waiting > WAITING_STEPS
 
@@ -267,10 +276,12 @@ class FixedPoint:
         else:  # the limit was reached before this step, which proves what there is
             self.n_products += len(self._active)
             self._newest = into
+        # It was a plain step from the image of the step before.
+        self._before, self._was_plain = self._residual, True
         self._residual, self._rounding = residual, self.walk.rounding()
         bound = self._bound(residual, self._rounding)
         if self._limit is None:
-            self._watch_limits(bound)
+            self._watch_limits()
         ended = {
             column: (number, status)
             for column, number in zip(self._columns, self._active, strict=True)
@@ -327,15 +338,16 @@ class FixedPoint:
         self._gap[column] = np.min(scores[:-1] - scores[1:], initial=np.inf)
         return bool(self._gap[column] > bound * UPWARD)
 
-    def _watch_limits(self, bound: Vector) -> None:
+    def _watch_limits(self) -> None:
         """Set the status if all walks have to end here, on any process."""
-        self._watch_own_limits(bound)
+        self._watch_own_limits()
         self._limit = self.walk.agree(self._limit)
 
-    def _watch_own_limits(self, bound: Vector) -> None:
+    def _watch_own_limits(self) -> None:
         elapsed = time.perf_counter() - self._began
         goal = self.goal
         if goal.callback is not None:
+            bound = self._bound(self._residual, self._rounding)
             worst = self._columns[int(np.argmax(bound[self._columns]))]
             state = Progress(
                 self._n_iter, float(self._residual[worst]), float(bound[worst]), self.n_products, elapsed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,11 @@ graphs without locality (slashdot 2.1 times faster, an R-MAT graph 1.6 times), a
 the order of its URLs has."""
 
 
+MIN_PEELED_SHARE = 0.15
+"""Share of the edges that end in nodes without out-links, or start in nodes without in-links, from which
+these nodes are peeled off: light steps have fewer edges and shorter vectors, exact steps take 15 % longer."""
+
+
 class Graph:
     """A directed or undirected graph with labelled nodes, ready for products.
 
@@ -72,6 +77,8 @@ class Graph:
     order : {"auto", "degree", "given"}, default "auto"
         Order of the nodes in memory; results always come in the order of the labels. "degree" puts nodes with
         many in-links first, "given" keeps the order, "auto" keeps it if most edges join nodes that are near.
+        If nodes without in-links or out-links have enough edges to be peeled off, "degree" and "auto" put
+        the former before the others and the latter after them.
     weight : str, default "weight"
         Name of the edge attribute in graph objects.
     threads : int, optional
@@ -143,7 +150,9 @@ class Graph:
         n, weight = self.n_nodes, edges.weight
         require_sort_memory(len(edges.source), weighted=weight is not None)
         rule = resolve_rule(duplicates, weight)
-        self._set_order(_choose_order(edges, n, order))
+        chosen = _choose_order(edges, n, order)
+        self._set_order(chosen.nodes)
+        self._core, self._order_kind = chosen.core, chosen.kind
         kept = "keep" if rule == "error" else rule
         self._starts, self._sources, self._weights = _graph.sort_edges_by_target(
             edges.source, edges.target, weight, self._rank, n, kept, drop_loops
@@ -205,6 +214,14 @@ class Graph:
     def is_reordered(self) -> bool:
         """Whether the order in memory is another than that of the labels."""
         return self._order is not None
+
+    @property
+    def core(self) -> slice | None:
+        """Places in memory of the nodes that have in-links and out-links, if the others are worth peeling.
+
+        Before them come the nodes without in-links, and after them those without out-links.
+        """
+        return self._core
 
     @property
     def places(self) -> NDArray[Any] | None:
@@ -341,7 +358,8 @@ class Graph:
             "self_loops": int(loops),
             "max_in_degree": int(most[0]),
             "max_out_degree": int(most[1]),
-            "order": "given" if self._order is None else "degree",
+            "order": self._order_kind,
+            "peeled_nodes": 0 if self._core is None else self.n_nodes - (self._core.stop - self._core.start),
             "bytes": sum(part.nbytes for part in self.edges_by_target if part is not None),
         }
 
@@ -411,16 +429,44 @@ def in_both_directions(edges: EdgeList) -> EdgeList:
     return EdgeList(source, target, weight, edges.labels, False)
 
 
-def _choose_order(edges: EdgeList, n: int, order: str) -> NDArray[Any] | None:
-    """Return the nodes in the order that they get in memory; None keeps the order of the labels."""
+class NodeOrder(NamedTuple):
+    """The order of the nodes in memory.
+
+    Attributes
+    ----------
+    nodes : ndarray of int32, or None
+        Nodes in that order; None is the order of the labels.
+    core : slice or None
+        Places of the nodes that are left if those without in-links, which come before it, and those without
+        out-links, which come after it, are peeled off; None if that does not pay.
+    kind : str
+        "given" or "degree": what it follows besides.
+    """
+
+    nodes: NDArray[Any] | None
+    core: slice | None
+    kind: str
+
+
+def _choose_order(edges: EdgeList, n: int, order: str) -> NodeOrder:
     if order == "given" or n == 0 or len(edges.source) == 0:
-        return None
+        return NodeOrder(None, None, "given")
+    into = _graph.count_nodes(edges.target, n)
+    kind = "degree"
     if order == "auto":
         near, looked_at = count_near(edges)
-        if near >= MIN_NEAR_SHARE * looked_at:
-            return None
-    degree = _graph.count_nodes(edges.target, n)
-    return narrow(np.argsort(-degree, kind="stable"), n)
+        kind = "given" if near >= MIN_NEAR_SHARE * looked_at else "degree"
+    nodes = np.argsort(-into, kind="stable") if kind == "degree" else np.arange(n)
+    out = _graph.count_nodes(edges.source, n)
+    last = out == 0
+    first = (into == 0) & ~last
+    most = max(int(into[last].sum()), int(out[first].sum()))  # of the edges are peeled, or more
+    n_first, n_last = np.count_nonzero(first), np.count_nonzero(last)
+    if most <= MIN_PEELED_SHARE * len(edges.source) or n_first + n_last == n:
+        return NodeOrder(narrow(nodes, n) if kind == "degree" else None, None, kind)
+    group = np.where(first, 0, np.where(last, 2, 1))[nodes]
+    nodes = np.concatenate([nodes[group == place] for place in range(3)])
+    return NodeOrder(narrow(nodes, n), slice(int(n_first), int(n - n_last)), kind)
 
 
 def count_near(edges: EdgeList) -> tuple[int, int]:

@@ -17,24 +17,24 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bmrm.base import arguments, interrupts
+from bmrm.base import interrupts
 from bmrm.base.interrupts import interruptible
 from bmrm.base.vectors import Vector
-from bmrm.errors import ParameterError
 from bmrm.graph.backends.base import Pair
 from bmrm.graph.backends.choose import check_device, pair_of
 from bmrm.graph.components import has_unique_leader
 from bmrm.graph.graph import Graph
-from bmrm.graph.page_rank import require_room, uses_weights
+from bmrm.graph.page_rank import check_limits, require_room, uses_weights
 from bmrm.graph.peers import total_of
 from bmrm.graph.results import Hits
 
 MAX_BASIS = 40
-"""Vectors of each basis before a restart: they take 640 bytes per node."""
+"""Vectors of the basis before a restart: they take 320 bytes per node."""
 
 ROUNDING = 4 * 2.0**-52
 """Residual relative to the singular value below which a product in float64 shows nothing."""
@@ -97,8 +97,8 @@ def hits(
     peers = graph.peers
     with peers.guarded():
         with peers.together():
-            _check_limits(tol, max_iter, max_time)
-            check_device(device, graph)
+            check_limits(tol, max_iter, max_time)
+            check_device(device)
             weighs = uses_weights(weighted, graph)
         peers.check_alike({"weighted": weighs, "tol": tol, "max_iter": max_iter})
         if not has_edges(graph, weighs):
@@ -108,7 +108,8 @@ def hits(
         require_room(graph, "HITS")
         pair = pair_of(graph, weighs, device)
         found = golub_kahan(pair, tol, max_iter, began + max_time)
-        hubs, authorities = (_positive(pair.to_host(vector)) for vector in (found.hubs, found.authorities))
+        hubs = _positive(pair.hub_scores(found.hubs))
+        authorities = _positive(pair.authority_scores(found.authorities))
         residual = _residual(pair, found)
     gap = 1.0 - found.second / found.first
     value = math.ldexp(found.first, pair.exponent)
@@ -122,19 +123,10 @@ def hits(
         residual / gap if gap > 0 else math.inf,
         found.status,
         found.n_iter,
-        2 * found.n_iter + 2,
+        2 * found.n_iter + 3 + pair.fewer_hubs,
         time.perf_counter() - began,
         lambda: has_unique_leader(graph, weighs, authorities, value),
     )
-
-
-def _check_limits(tol: float, max_iter: int, max_time: float) -> None:
-    if not 0 <= arguments.number("tol", tol) < math.inf:
-        raise ParameterError(f"tol: found {tol}, expected a finite number of at least 0")
-    if arguments.integer("max_iter", max_iter) < 1:
-        raise ParameterError(f"max_iter: found {max_iter}, expected at least 1")
-    if not arguments.number("max_time", max_time) > 0:
-        raise ParameterError(f"max_time: found {max_time}, expected a positive number of seconds")
 
 
 def has_edges(graph: Graph, weighted: bool) -> bool:
@@ -160,18 +152,23 @@ def golub_kahan(pair: Pair, tol: float, max_iter: int, deadline: float) -> Tripl
     """Find the largest singular triplet of A, starting from authorities that are all equal.
 
     With B the bidiagonal matrix of the process, A V = U B and A' U = V B' + b v e', e the last unit vector.
-    So for a triplet (s, p, q) of B the pair h = U p, a = V q has the residuals 0 and b |p_last|.
+    So for a triplet (s, p, q) of B the pair h = U p, a = V q has the residuals 0 and b |p_last|. If hubs are
+    shorter vectors, A' takes the place of A: they are kept orthogonal, and the start is a product later.
     """
     interrupts.set_signal_mode(pair.signal_mode)  # the process ends after the step that a signal arrives in
-    V, U = [pair.start()], list[Any]()
+    V, k = [pair.start()], 0
+    there: Callable[[Any], Any] = pair.hubs
+    back: Callable[[Any], Any] = pair.authorities
+    if pair.fewer_hubs:
+        V = [pair.orthogonalise(pair.hubs(V[0]), [])[0]]
+        there, back = pair.authorities, pair.hubs
     B = np.zeros((MAX_BASIS, MAX_BASIS))
+    last: list[Any] = []  # the last u
     second, n_iter = 0.0, 0
     while True:
-        k = len(U)
-        u, alpha = pair.orthogonalise(pair.hubs(V[k]), U[-1:])  # A v less its part along the u before
-        U.append(u)
-        B[k, k] = alpha
-        w, beta = pair.orthogonalise(pair.authorities(u), V)  # A' u - alpha v
+        u, alpha = pair.orthogonalise(there(V[k]), last)  # A v less its part along the u before
+        last, B[k, k] = [u], alpha
+        w, beta = pair.orthogonalise(back(u), V)  # A' u - alpha v
         n_iter += 1
         left, values, right = np.linalg.svd(B[: k + 1, : k + 1])
         residual, first = beta * abs(left[k, 0]), float(values[0])
@@ -180,13 +177,14 @@ def golub_kahan(pair: Pair, tol: float, max_iter: int, deadline: float) -> Tripl
         if status is None and k + 1 < MAX_BASIS:
             V.append(w)
             B[k, k + 1] = beta
+            k += 1
             continue
-        authorities = pair.combine(V, right[0])
+        best = pair.combine(V, right[0])
         if status is not None:
-            return Triplet(
-                pair.combine(U, left[:, 0]), authorities, first, min(second, first), status, n_iter
-            )
-        V, U, B[:] = [authorities], [], 0.0
+            other, _ = pair.orthogonalise(there(best), [])  # A a = s h
+            hubs, authorities = (best, other) if pair.fewer_hubs else (other, best)
+            return Triplet(hubs, authorities, first, min(second, first), status, n_iter)
+        V, last, k, B[:] = [best], [], 0, 0.0
 
 
 def _status(

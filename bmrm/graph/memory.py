@@ -31,10 +31,13 @@ GRAPH_NODE = 16
 ORDER_NODE = 32
 """In-degrees and their order, while nodes are put in order."""
 
-LAYOUT_EDGE = 6
-"""An edge in the layout for products, besides the graph."""
+LAYOUT_EDGE = 12
+"""An edge in the layout for products, besides the graph; without peeling 6."""
 
-WALK_NODE = 56
+LAYOUT_NODE = 40
+"""The factor of what a node sends and, with peeling, rows of both parts of the edges."""
+
+WALK_NODE = 72
 """Scale, lengths of rows, additions, restart and dangling vectors, and scores of the walks of a graph."""
 
 WALK_VECTOR = 8
@@ -45,8 +48,8 @@ WALK_VECTORS = 17
 HITS_EDGE = 48
 """What `hits` needs for a while: edges sorted by source, or compared components."""
 
-HITS_VECTORS = 86
-"""Two bases of 40 vectors, and those of a step."""
+HITS_VECTORS = 48
+"""A basis of 40 vectors, and those of a step."""
 
 EXCHANGE_EDGE = 24
 """An edge on its way to another rank: the numbers of its nodes, their order, and both again as received."""
@@ -113,7 +116,7 @@ def matrix_bytes(size: GraphSize, task: str, ranks: int = 1) -> int:
     edges = -(-size.n_kept // ranks)
     if task == "hits":  # A by source, and the weights scaled
         return edges * (GRAPH_EDGE + HITS_EDGE + 3 * size.weight) + 8 * size.n_nodes
-    return edges * (LAYOUT_EDGE + 3 * size.weight) + 8 * size.n_nodes
+    return edges * (LAYOUT_EDGE + 4 * size.weight) + LAYOUT_NODE * size.n_nodes
 
 
 def vectors_bytes(size: GraphSize, task: str, columns: int = 1, ranks: int = 1) -> int:

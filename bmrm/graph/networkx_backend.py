@@ -34,12 +34,16 @@ class ConvertedGraph:
     graph : Graph
     weight : str or None
         The edge attribute that became the weights.
+    nodes : list
+        The nodes, as NetworkX has them.
     """
 
     __networkx_backend__ = "bmrm"
 
-    def __init__(self, graph: Graph, weight: str | None, directed: bool, multiple: bool) -> None:
-        self.graph, self.weight = graph, weight
+    def __init__(
+        self, graph: Graph, weight: str | None, directed: bool, multiple: bool, nodes: list[Any]
+    ) -> None:
+        self.graph, self.weight, self.nodes = graph, weight, nodes
         self._directed, self._multiple = directed, multiple
         self.__networkx_cache__: dict[str, Any] = {}
 
@@ -47,7 +51,7 @@ class ConvertedGraph:
         return self.graph.n_nodes
 
     def __iter__(self) -> Any:
-        return iter(self.graph.labels.to_list())
+        return iter(self.nodes)
 
     def is_directed(self) -> bool:
         return self._directed
@@ -74,7 +78,7 @@ def convert_from_nx(
         else ("weight" if preserve_edge_attrs or name == "hits" else None)
     )
     edges: EdgeList = from_networkx(graph, weight)
-    return ConvertedGraph(Graph(edges), weight, graph.is_directed(), graph.is_multigraph())
+    return ConvertedGraph(Graph(edges), weight, graph.is_directed(), graph.is_multigraph(), list(graph))
 
 
 def convert_to_nx(found: Any, *, name: str | None = None) -> Any:
@@ -91,7 +95,7 @@ def convert_to_nx(found: Any, *, name: str | None = None) -> Any:
     }
     graph = kinds[found.is_directed(), found.is_multigraph()]()
     graph.add_nodes_from(found)
-    matrix, labels = found.graph.to_scipy().tocoo(), found.graph.labels.to_list()
+    matrix, labels = found.graph.to_scipy().tocoo(), found.nodes
     ends = zip(matrix.row.tolist(), matrix.col.tolist(), matrix.data.tolist(), strict=True)
     once = ((labels[u], labels[v], w) for u, v, w in ends if found.is_directed() or u <= v)
     graph.add_weighted_edges_from(once, weight=found.weight or "weight")
@@ -132,7 +136,7 @@ def pagerank(
     )
     if found.status == "max_iter":
         raise networkx.PowerIterationFailedConvergence(max_iter)
-    return found.to_dict()
+    return dict(zip(G.nodes, found.scores.tolist(), strict=True))
 
 
 def _counts_weights(G: ConvertedGraph, weight: str | None) -> bool:
@@ -162,13 +166,12 @@ def hits(
     found = find_hits(G.graph, tol=min(max(tol, 0.0), 1e-8), max_iter=max(max_iter, 1))
     if found.status == "max_iter":
         raise networkx.PowerIterationFailedConvergence(max_iter)
-    labels = G.graph.labels.to_list()
     hubs, authorities = (
         (vector if normalized else vector / np.max(vector)) for vector in (found.hubs, found.authorities)
     )
     return (
-        dict(zip(labels, hubs.tolist(), strict=True)),
-        dict(zip(labels, authorities.tolist(), strict=True)),
+        dict(zip(G.nodes, hubs.tolist(), strict=True)),
+        dict(zip(G.nodes, authorities.tolist(), strict=True)),
     )
 
 

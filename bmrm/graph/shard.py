@@ -145,10 +145,13 @@ class GraphShard(Graph):
         )
         if self._keeps_order(edges, order):
             self._set_order(None)
+            self._order_kind = "given"
             bounds = cut_nodes(in_degree, group.size)
         else:
             found, bounds = deal_nodes(in_degree, group.size)
             self._set_order(narrow(found, self.n_nodes))
+            self._order_kind = "degree"
+        self._core = None
         self._first = int(bounds[group.rank])
         self.peers = self._ranks = Ranks(group, bounds)
         if drop_loops:

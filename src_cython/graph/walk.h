@@ -98,28 +98,9 @@ struct Terms {
 
 }  // namespace bmrm
 
-#define BMRM_INLINE BMRM_TARGET __attribute__((always_inline)) inline
-#define BMRM_ISA baseline
-#define BMRM_TARGET
-#include "graph/walk_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-
-#if defined(__x86_64__)
-#define BMRM_ISA avx2
-#define BMRM_TARGET __attribute__((target("avx2,fma,bmi2")))
-#include "graph/walk_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-
-#define BMRM_ISA avx512
-#define BMRM_TARGET \
-    __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2,prefer-vector-width=512")))
-#include "graph/walk_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-#endif
-#undef BMRM_INLINE
+#define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
+#define BMRM_KERNELS "graph/walk_kernels.h"
+#include "cpu/each_instruction_set.h"
 
 namespace bmrm {
 
@@ -131,6 +112,7 @@ struct WalkKernels {
     decltype(&baseline::EdgeRows<float, 4>::rows) rows;  // null for one column
     decltype(&baseline::EdgeRows<double, 4>::rows) exact_rows;
     decltype(&baseline::ExactColumns<1>::move) move;
+    decltype(&baseline::ExactColumns<1>::total) total;
     decltype(&baseline::ExactColumns<1>::residual) residual;
 
     static const WalkKernels& of(i64 K) {
@@ -141,8 +123,8 @@ struct WalkKernels {
   private:
     template <class Columns, class Exact>
     static WalkKernels with(decltype(rows) light, decltype(exact_rows) exact) {
-        return {Columns::mix, Columns::advance, Columns::inner_products, light,
-                exact,        Exact::move,      Exact::residual};
+        return {Columns::mix, Columns::advance, Columns::inner_products, light, exact,
+                Exact::move,  Exact::total,     Exact::residual};
     }
 
 #define BMRM_CHOOSE(set)                                                                      \
@@ -280,6 +262,40 @@ inline void exact_residual(const WalkEdges& edges, const Terms<double>& terms, c
                        kernels.residual(terms, x, additions, W == 1 ? product + first : product, first, last,
                                         K, column, r, some);
                    });
+}
+
+/// The same from products y of W columns that are there already, of all nodes.
+inline void residual_of_products(i64 n, const Terms<double>& terms, const std::int32_t* additions,
+                                 const double* x, const double* y, i64 K, i64 column, int threads, float* r,
+                                 double* sums) {
+    const i64 W = std::min<i64>(K, kExactColumns);
+    const auto& kernels = WalkKernels::of(K);
+    add_over_blocks(n, W, 3 * W, threads, sums, [&](i64 first, i64 last, double* some) {
+        kernels.residual(terms, x, additions, y + first * W, first, last, K, column, r, some);
+    });
+}
+
+/// Per column, from `column` on, the sum of x, and that of x over the nodes with scale 0.
+inline void total_points(const double* x, const double* scale, i64 n, i64 K, i64 column, int threads,
+                         double* sums) {
+    const i64 W = std::min<i64>(K, kExactColumns);
+    const auto& kernels = WalkKernels::of(K);
+    add_over_blocks(n, W, 2 * W, threads, sums, [&](i64 first, i64 last, double* some) {
+        kernels.total(x, scale, first, last, K, column, some);
+    });
+}
+
+/// out = the sums over the edges of each target of W columns of z at the source, times the weight; W is 1 or
+/// a number of columns of an exact step.
+inline void multiply_columns(const WalkEdges& edges, i64 W, int threads, const double* z, double* out) {
+    if (W == 1) return edges.blocks->multiply(z, out);
+    const auto& kernels = WalkKernels::of(W);
+    const i64 all = edges.ptr[edges.n], blocks = (edges.n + kRowBlock - 1) / kRowBlock;
+    for_each_task(blocks, threads_for((all + edges.n) * W, threads), [&](i64 t) {
+        const i64 first = t * kRowBlock;
+        kernels.exact_rows(edges.ptr, edges.idx, edges.val, all, first, std::min(edges.n, first + kRowBlock),
+                           z, out + first * W);
+    });
 }
 
 /// The points of some columns as vectors of their own, in another order: out[c][i] = base + e of column

@@ -237,6 +237,19 @@ struct ExactColumns {
         for (int k = 0; k < W; ++k) sums[k] += all[k], sums[W + k] += lost[k];
     }
 
+    /// Adds to sums the sums of x, then those of x over the nodes with scale 0.
+    BMRM_TARGET static void total(const double* x, const double* scale, i64 first, i64 last, i64 K,
+                                  i64 column, double* sums) {
+        double all[W] = {}, lost[W] = {};
+        for (i64 i = first; i < last; ++i)
+            for (int k = 0; k < W; ++k) {
+                const double value = x[i * K + column + k];
+                all[k] += value;
+                lost[k] += scale[i] == 0 ? value : 0.0;
+            }
+        for (int k = 0; k < W; ++k) sums[k] += all[k], sums[W + k] += lost[k];
+    }
+
     /// r = T(x) - x, given the products y of the nodes from `first` on. Adds to sums the l1 norms of r, the
     /// sums of T(x), and the sums of T(x) times the additions of each node.
     BMRM_TARGET static void residual(const Terms<double>& terms, const double* x,
@@ -298,6 +311,20 @@ struct ExactColumns<1> {
                 for (int l = 0; l < kExactLanes; ++l) one(l);
             else
                 for (int l = 0; l < count; ++l) one(l);
+        }
+        sums[0] += sum(all);
+        sums[1] += sum(lost);
+    }
+
+    BMRM_TARGET static void total(const double* x, const double* scale, i64 first, i64 last, i64, i64,
+                                  double* sums) {
+        Lanes all = {}, lost = {};
+        for (i64 begin = first; begin < last; begin += kExactLanes) {
+            const int count = static_cast<int>(last - begin < kExactLanes ? last - begin : kExactLanes);
+            for (int l = 0; l < count; ++l) {
+                all[l] += x[begin + l];
+                lost[l] += scale[begin + l] == 0 ? x[begin + l] : 0.0;
+            }
         }
         sums[0] += sum(all);
         sums[1] += sum(lost);

@@ -59,6 +59,9 @@ class Walk(Protocol):
 
     columns: int
 
+    looks_ahead: bool
+    """Whether it uses ``plain_next`` of a light step."""
+
     @property
     def norm_error(self) -> float:
         """Bound of the relative error of the norm of a residual of an exact step."""
@@ -98,8 +101,8 @@ class Walk(Protocol):
         into : int
             Slot for T(x).
         plain_next : bool, default False
-            Whether the next step is likely to be a light one from this image alone: a device may begin it
-            before it is asked for.
+            Whether the next step is likely to be a light one from this image alone: a device that looks ahead
+            begins it before it is asked for.
         """
 
     def exact_step(self, slot: int, into: int) -> Vector:
@@ -153,6 +156,9 @@ class Pair(Protocol):
     exponent: int
     """The backend's A is that of the graph times ``2**-exponent``."""
 
+    fewer_hubs: bool
+    """Whether vectors of hubs are much shorter than those of authorities."""
+
     @property
     def signal_mode(self) -> str:
         """See `Walk.signal_mode`."""
@@ -161,7 +167,7 @@ class Pair(Protocol):
         """See `Walk.agree`."""
 
     def start(self) -> Any:
-        """Return the vector of ones over sqrt(n)."""
+        """Return equal authorities with length 1."""
 
     def authorities(self, hubs: Any) -> Any:
         """Return A' h."""
@@ -170,7 +176,10 @@ class Pair(Protocol):
         """Return A a."""
 
     def orthogonalise(self, vector: Any, basis: Sequence[Any]) -> tuple[Any, float]:
-        """Make a vector orthogonal to an orthonormal basis; return it with length 1, and its old length."""
+        """Make a vector orthogonal to an orthonormal basis; return it with length 1, and the length before.
+
+        The vector may be overwritten.
+        """
 
     def combine(self, basis: Sequence[Any], factors: Vector) -> Any:
         """Return the sum of factors times vectors."""
@@ -178,5 +187,8 @@ class Pair(Protocol):
     def distance(self, vector: Any, factor: float, other: Any) -> float:
         """Return the length of ``vector - factor * other``."""
 
-    def to_host(self, vector: Any) -> NDArray[Any]:
-        """Return a vector in the order of the labels."""
+    def hub_scores(self, hubs: Any) -> NDArray[Any]:
+        """Return hubs in the order of the labels."""
+
+    def authority_scores(self, authorities: Any) -> NDArray[Any]:
+        """Return authorities in the order of the labels."""

@@ -11,6 +11,7 @@ from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.graph.backends.base import Pair, Transitions
 from bmrm.graph.backends.gpu import GpuPair, GpuTransitions
 from bmrm.graph.backends.host import HostPair, HostTransitions
+from bmrm.graph.backends.peeled import PeeledTransitions
 from bmrm.graph.graph import Graph
 from bmrm.graph.peers import total_of
 from bmrm.matrix.gpu.devices import import_cuda
@@ -35,7 +36,8 @@ def transitions_of(graph: Graph, weighted: bool, device: str, columns: int = 1) 
 
     def on_host() -> HostTransitions:
         key = "transitions", weighted, "cpu"
-        found: HostTransitions = graph.resident(key, lambda: HostTransitions(graph, weighted))
+        kind = HostTransitions if graph.core is None else PeeledTransitions
+        found: HostTransitions = graph.resident(key, lambda: kind(graph, weighted))
         return found
 
     return _hold(graph, device, on_host, on_gpu)
@@ -56,8 +58,8 @@ def pair_of(graph: Graph, weighted: bool, device: str) -> Pair:
     return _hold(graph, device, on_host, on_gpu)
 
 
-def check_device(device: str, graph: Graph) -> None:
-    """Raise `ParameterError` unless it names a device that the graph may use."""
+def check_device(device: str) -> None:
+    """Raise `ParameterError` unless it names a device."""
     if device not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
         raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
 

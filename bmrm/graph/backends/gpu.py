@@ -73,8 +73,8 @@ MAX_IMAGES = 16
 """Slots that a loop uses at a time: images and points of the history of Anderson's method, the best image,
 the next one and its mixture."""
 
-MAX_BASIS_VECTORS = 2 * 40 + 4
-"""Vectors of both bases of HITS (`bmrm.graph.hubs_authorities.MAX_BASIS`), and a few in passing."""
+MAX_BASIS_VECTORS = 40 + 8
+"""Vectors of the basis of HITS (`bmrm.graph.hubs_authorities.MAX_BASIS`), and a few in passing."""
 
 
 class RowAdditions(NamedTuple):
@@ -282,6 +282,8 @@ def own_numbers(graph: Graph) -> tuple[Indices, NDArray[Any] | None]:
 class GpuWalk:
     """Walks on a GPU."""
 
+    looks_ahead = True
+
     def __init__(self, transitions: GpuTransitions, damping: float, restarts: Restarts) -> None:
         self._transitions, self._graph = transitions, transitions.graph
         self._peers = self._graph.peers
@@ -332,6 +334,11 @@ class GpuWalk:
     def signal_mode(self) -> str:
         return self._peers.signal_mode
 
+    @property
+    def has_window(self) -> bool:
+        """Whether messages go by copies to the memory of other GPUs."""
+        return self._walk.has_window
+
     def agree(self, status: str | None) -> str | None:
         return self._peers.agree(status)
 
@@ -347,7 +354,7 @@ class GpuWalk:
         *,
         plain_next: bool = False,
     ) -> Vector:
-        return self._walk.light_step(slots, factors, mixed, into, plain_next)
+        return self._peers.total(self._walk.light_step(slots, factors, mixed, into, plain_next))
 
     def exact_step(self, slot: int, into: int) -> Vector:
         self._found: Vector = self._walk.exact_step(slot, into)
@@ -409,6 +416,8 @@ class GpuWalk:
 
 class GpuPair:
     """A and A' of a graph on a GPU: one matrix with its transpose, or two with the rows of a process."""
+
+    fewer_hubs = False
 
     def __init__(
         self,
@@ -472,5 +481,12 @@ class GpuPair:
     def distance(self, vector: _cuda.BasisVector, factor: float, other: _cuda.BasisVector) -> float:
         return self._basis.distance(vector, factor, other)
 
+    def hub_scores(self, hubs: _cuda.BasisVector) -> Vector:
+        return self.to_host(hubs)
+
+    def authority_scores(self, authorities: _cuda.BasisVector) -> Vector:
+        return self.to_host(authorities)
+
     def to_host(self, vector: _cuda.BasisVector) -> Vector:
+        """Return a vector in the order of the labels."""
         return np.ascontiguousarray(self._graph.in_given_order(self._basis.get(vector)))

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import Indices, Vector, dot, norm
+from bmrm.base.vectors import Indices, Vector, norm
 from bmrm.graph import _graph
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.graph import Graph
@@ -66,6 +66,12 @@ FAR_TOTAL = 0.1
 MAX_SPARE_BYTES = 1 << 30
 """Arrays that a graph keeps from one run to the next. Fresh memory has to be cleared by the system, which
 costs a tenth of the time of a run with one walk, and a third of one with 16."""
+
+LARGEST_RUN = 16
+"""Entries of a run of which the maximum is looked at first for the largest scores."""
+
+FEWER_HUBS = 2
+"""Authorities per hub from which the process keeps hubs orthogonal, in shorter vectors."""
 
 ENOUGH_LEFT = 0.7
 """Share of the length of a vector that must be left after orthogonalisation, or it is done a second time
@@ -109,6 +115,24 @@ def bound_rounding(
     return np.asarray(image + HIGHER_ORDER * LIGHT_UNIT * residual + n * LIGHT_TINY)
 
 
+def places_of_largest(scores: Vector, count: int) -> NDArray[Any]:
+    """Return the places of the largest entries, and of those that equal the last of them.
+
+    The largest of the maxima of runs bound the entry from below, which leaves few to be partitioned: NumPy's
+    partition takes up to a microsecond per 10 entries if many are equal.
+    """
+    runs = len(scores) // LARGEST_RUN
+    if not 0 < count < len(scores):
+        return np.arange(len(scores))
+    places = np.arange(len(scores))
+    if count < runs:
+        maxima = scores[: runs * LARGEST_RUN].reshape(runs, LARGEST_RUN).max(1)
+        places = np.flatnonzero(scores >= np.partition(maxima, runs - count)[runs - count])
+    found = scores[places]
+    least = np.partition(found, len(found) - count)[len(found) - count]
+    return np.asarray(places[found >= least])
+
+
 class HostTransitions:
     """P' of a graph in main memory.
 
@@ -123,25 +147,34 @@ class HostTransitions:
         starts, sources, _ = graph.edges_by_target
         self.graph, self.n, self.n_own = graph, graph.n_nodes, len(starts) - 1
         values, self.scale = transition_values(graph, weighted)
-        self.edges = _graph.Edges(starts, sources, values, graph.threads, n_sources=self.n)
-        self._spare: list[NDArray[Any]] = []
+        self._spare: dict[tuple[tuple[int, ...], type], list[NDArray[Any]]] = {}
+        self._spare_bytes = 0
+        self._lay_out(starts, sources, values)
+
+    def _lay_out(self, starts: Indices, sources: NDArray[Any], values: Vector | None) -> None:
+        self.edges = _graph.Edges(starts, sources, values, self.graph.threads, n_sources=self.n)
 
     def walk(self, damping: float, restarts: Restarts) -> HostWalk:
         return HostWalk(self, damping, restarts)
 
-    def take_array(self, columns: int, kind: type = np.float32) -> NDArray[Any]:
-        """Return an array of shape (own nodes, columns) with any content, if possible one given back."""
-        for place, array in enumerate(self._spare):
-            if array.shape[1] == columns and array.dtype == kind:
-                with contextlib.suppress(IndexError):  # another thread took it
-                    return self._spare.pop(place)
-        return np.empty((self.n_own, columns), kind)
+    def take_array(self, columns: int, kind: type = np.float32, rows: int | None = None) -> NDArray[Any]:
+        """Return an array of shape (rows, columns) with any content, if possible one given back.
+
+        Rows are by default the own nodes.
+        """
+        shape = self.n_own if rows is None else rows, columns
+        with contextlib.suppress(KeyError, IndexError):  # none is there, or another thread took it
+            array = self._spare[shape, kind].pop()
+            self._spare_bytes -= array.nbytes
+            return array
+        return np.empty(shape, kind)
 
     def give_back(self, arrays: Iterable[NDArray[Any]]) -> None:
         """Keep arrays for the next walk, up to `MAX_SPARE_BYTES`."""
         for array in arrays:
-            if sum(kept.nbytes for kept in self._spare) + array.nbytes <= MAX_SPARE_BYTES:
-                self._spare.append(array)
+            if self._spare_bytes + array.nbytes <= MAX_SPARE_BYTES:
+                self._spare.setdefault((array.shape, array.dtype.type), []).append(array)
+                self._spare_bytes += array.nbytes
 
 
 class HostWalk:
@@ -149,6 +182,8 @@ class HostWalk:
 
     Only a product needs the messages of all nodes, which `Peers.whole` returns.
     """
+
+    looks_ahead = False
 
     def __init__(self, transitions: HostTransitions, damping: float, restarts: Restarts) -> None:
         self._transitions, self._graph = transitions, transitions.graph
@@ -170,7 +205,20 @@ class HostWalk:
         self._width = next(width for width in _graph.WIDTHS if width >= self.columns)
         if self._width == 1:
             self._make_restart_dense()
-        self._passes = _graph.Walks(
+        self._passes, self._light = self._make_passes()
+        additions = np.array([float(self._passes.additions_per_sum)])
+        self._additions_per_sum = float(self._peers.largest(additions)[0]) + self._peers.size - 1
+        self._images: dict[int, NDArray[Any]] = {}  # and mixtures, by slot
+        self._messages, self._sending = self._take_light(), self._take_light()
+        self._correction: NDArray[Any] | None = None  # the residual of the base
+        self._sent: int | None = None  # slot of the image whose messages are there
+        self._lost = np.zeros(self._width)  # its sum over the dangling nodes
+        self._lost_before = self._lost  # that of the point whose image it is
+        self._totals: dict[int, Vector] = {}  # sums of the images of light steps
+
+    def _make_passes(self) -> tuple[_graph.Walks, _graph.Walks]:
+        """Return the passes of exact steps and those of light steps."""
+        found = _graph.Walks(
             self._transitions.edges,
             self._transitions.scale,
             self._width,
@@ -180,17 +228,14 @@ class HostWalk:
             self._u,
             self._entries,
         )
-        additions = np.array([float(self._passes.additions_per_sum)])
-        self._additions_per_sum = float(self._peers.largest(additions)[0]) + self._peers.size - 1
-        self._images: dict[int, NDArray[Any]] = {}  # and mixtures, by slot
-        self._messages, self._sending = self._take(), self._take()
-        self._correction: NDArray[Any] | None = None  # the residual of the base
-        self._sent: int | None = None  # slot of the image whose messages are there
-        self._lost = np.zeros(self._width)  # its sum over the dangling nodes
-        self._totals: dict[int, Vector] = {}  # sums of the images of light steps
+        return found, found
 
     def _take(self, kind: type = np.float32) -> NDArray[Any]:
         return self._transitions.take_array(self._width, kind)
+
+    def _take_light(self) -> NDArray[Any]:
+        """Return an array for a vector of light steps."""
+        return self._take()
 
     def _sorted_entries(self, restarts: Restarts) -> tuple[Indices, Indices, Vector] | None:
         if restarts.nodes is None:
@@ -222,7 +267,7 @@ class HostWalk:
     def _writeable(self, slot: int) -> NDArray[Any]:
         """Return the array of a slot, which must not be the residual of the base."""
         if slot not in self._images or self._images[slot] is self._correction:
-            self._images[slot] = self._take()
+            self._images[slot] = self._take_light()
         return self._images[slot]
 
     def light_step(
@@ -238,8 +283,9 @@ class HostWalk:
         point = images[0] if factors is None else self._writeable(mixed)
         if factors is not None or self._sent != slots[0]:
             factors = None if factors is None else self._padded(factors)
-            self._lost = self._peers.total(self._passes.mix(images, factors, point, self._messages))
-        sums = self._passes.light_step(
+            lost = self._peers.total(self._light.mix(images, factors, point, self._messages))
+            self._lost = self._lost_of(lost, slots, factors)
+        sums = self._light.light_step(
             1.0 - self._damping if self._correction is None else 0.0,
             self._correction,
             self._lost,
@@ -250,8 +296,13 @@ class HostWalk:
         )
         found = self._peers.total(sums)
         self._messages, self._sending = self._sending, self._messages
-        self._sent, self._lost, self._totals[into] = into, found[1], found[2]
+        self._sent, self._totals[into], self._lost_before = into, found[2], self._lost
+        self._lost = self._lost_of(found[1], [into], None)
         return np.asarray(found[0, : self.columns])
+
+    def _lost_of(self, lost: Vector, slots: Sequence[int], factors: Vector | None) -> Vector:
+        """Return what dangling nodes send of a mixture, whose sum over those with a row is ``lost``."""
+        return lost
 
     def _padded(self, factors: Vector) -> Vector:
         if factors.shape[1] == self._width:
@@ -285,7 +336,7 @@ class HostWalk:
         return np.divide(1.0, total, out=np.ones(self._width), where=np.abs(total - 1.0) < FAR_TOTAL)
 
     def products(self, images: Sequence[int], points: Sequence[int | None]) -> Vector:
-        sums = self._passes.products(
+        sums = self._light.products(
             [self._images[slot] for slot in images],
             [None if slot is None else self._images[slot] for slot in points],
         )
@@ -304,11 +355,7 @@ class HostWalk:
 
     def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
         (scores,) = self._own_scores(slot, [column])
-        if 0 < count < len(scores):
-            threshold = np.partition(scores, len(scores) - count)[len(scores) - count]
-            places = np.flatnonzero(scores >= threshold)
-        else:
-            places = np.arange(len(scores))
+        places = places_of_largest(scores, count)
         nodes = self._peers.joined(self._graph.to_given(self._graph.own.start + places))
         found = self._peers.joined(scores[places])
         order = np.lexsort((nodes, -found))[:count]
@@ -320,20 +367,24 @@ class HostWalk:
         self._passes.collect(self._base, self._images[slot], None, columns, found)
         return found
 
+    def _residual(self, slot: int) -> NDArray[Any]:
+        """Return the residual of the base, of all nodes, from the slot of an exact image."""
+        return self._images[slot]
+
     def scores(
         self, slot: int, columns: Sequence[int], out: Sequence[Vector] | None = None
     ) -> Sequence[Vector]:
         if out is None:
             out = [np.empty(self._transitions.n) for _ in columns]
         if self._peers.size == 1:
-            self._passes.collect(self._base, self._images[slot], self._graph.places, columns, list(out))
+            self._passes.collect(self._base, self._residual(slot), self._graph.places, columns, list(out))
             return out
         for found, own in zip(out, self._own_scores(slot, columns), strict=True):
             found[:] = self._graph.to_label_order(self._peers.whole(own))
         return out
 
     def keep(self, columns: Sequence[int], slot: int) -> None:
-        chosen, base, residual = list(columns), self._base, self._images[slot]
+        chosen, base, residual = list(columns), self._base, self._residual(slot)
         self._transitions.give_back([self._messages, self._sending])
         if self._entries is not None:
             nodes, owners, shares = self._entries
@@ -343,11 +394,15 @@ class HostWalk:
             self._entries = nodes[there], number[owners[there]], shares[there]
         self._found, self.columns = self._found[:, chosen], len(chosen)
         self._begin()
-        self._base, self._correction = (self._selected(array, chosen) for array in (base, residual))
+        self._base, found = (self._selected(array, chosen) for array in (base, residual))
+        self._go_on_from(slot, found)
+        self._transitions.give_back([base, residual])
+
+    def _go_on_from(self, slot: int, residual: NDArray[Any]) -> None:
+        """Make a residual the correction, after the base has been reduced to some columns."""
+        self._images, self._correction = {slot: residual}, residual
         self._base_total = np.zeros(self._width)
         self._base_total[: self.columns] = self._found[3]
-        self._images = {slot: self._correction}
-        self._transitions.give_back([base, residual])
 
     def _selected(self, array: NDArray[Any], columns: list[int]) -> NDArray[Any]:
         found = np.zeros((self._transitions.n_own, self._width), array.dtype)
@@ -367,7 +422,11 @@ class HostWalk:
 
 
 class HostPair:
-    """A and A' of a graph in main memory; vectors are arrays in the order in memory."""
+    """A and A' of a graph in main memory; vectors are arrays in the order in memory.
+
+    If nodes are peeled off (`Graph.core`), those without out-links are left out of hubs, and those without
+    in-links out of authorities, where they would be 0.
+    """
 
     def __init__(self, graph: Graph, weighted: bool) -> None:
         starts, sources, weights = graph.edges_by_target
@@ -380,13 +439,29 @@ class HostPair:
             values = np.ldexp(weights, -self.exponent)
         else:
             self.exponent = 0
-        by_source = graph.edges_by_source(values)
-        self._by_target = _graph.Edges(starts, sources, values, graph.threads, n_sources=self.n)
-        self._by_source = _graph.Edges(*by_source, graph.threads, n_sources=self.n)
+        out_starts, targets, out_values = graph.edges_by_source(values)
+        own, core, threads = graph.own, graph.core, graph.threads
+        self._hubs = slice(0, own.stop - own.start if core is None else core.stop)
+        self._authorities = slice(0 if core is None else core.start, own.stop - own.start)
+        n_hubs, n_authorities = (
+            self.n if core is None else part.stop - part.start for part in (self._hubs, self._authorities)
+        )
+        self._by_target = _graph.Edges(
+            starts[self._authorities.start :], sources, values, threads, n_sources=n_hubs
+        )
+        self._by_source = _graph.Edges(
+            out_starts[: self._hubs.stop + 1],
+            targets if core is None else targets - np.int32(core.start),
+            out_values,
+            threads,
+            n_sources=n_authorities,
+        )
+        self.fewer_hubs = FEWER_HUBS * n_hubs <= n_authorities
 
     def start(self) -> Vector:
-        own = self._graph.own
-        return np.full(own.stop - own.start, 1.0 / np.sqrt(self.n))
+        part = self._authorities
+        nodes = self.n if self._graph.core is None else part.stop - part.start
+        return np.full(part.stop - part.start, 1.0 / math.sqrt(nodes))
 
     def authorities(self, hubs: Vector) -> Vector:
         return np.asarray(self._by_target.multiply(self._peers.whole(hubs)))
@@ -395,34 +470,44 @@ class HostPair:
         return np.asarray(self._by_source.multiply(self._peers.whole(authorities)))
 
     def orthogonalise(self, vector: Vector, basis: Sequence[Vector]) -> tuple[Vector, float]:
-        found, term = vector.copy(), np.empty_like(vector)
-        before = math.sqrt(self._dot(found, found))  # unit vectors times a matrix scaled to 1: no overflow
-        for _ in range(2):
-            for each in basis:
-                np.multiply(each, -self._dot(each, found), out=term)
-                found += term
-            length = math.sqrt(self._dot(found, found))
-            if length > ENOUGH_LEFT * before:  # else cancellation has let the basis in again
-                break
+        threads = self._graph.threads
+        # The last one first: it has most of the vector, and what is left then needs one round more.
+        rounds = [basis[-1:], basis, basis] if len(basis) > 1 else [basis, basis] if basis else []
+        sums = self._peers.total(_graph.basis_products([*basis[-1:], vector], vector, threads))
+        factors, before = sums[:-1], math.sqrt(sums[-1])
+        length = before  # unit vectors times a matrix scaled to 1: no overflow
+        for count, some in enumerate(rounds):
+            if count:
+                factors = self._peers.total(_graph.basis_products(some, vector, threads))
+            square = _graph.add_basis(some, -factors, vector, threads)
+            length = math.sqrt(total_of(self._peers, square))
+            if len(some) == len(basis) and length > ENOUGH_LEFT * before:
+                break  # else cancellation has let the basis in again
             before = length
         if length > 0:
-            found /= length
-        return found, length
-
-    def _dot(self, one: Vector, other: Vector) -> float:
-        return total_of(self._peers, dot(one, other))
+            vector /= length
+        return vector, length
 
     def combine(self, basis: Sequence[Vector], factors: Vector) -> Vector:
         found = np.zeros_like(basis[0])
-        for each, factor in zip(basis, factors, strict=True):
-            found += factor * each
+        _graph.add_basis(basis, factors, found, self._graph.threads)
         return found
 
     def distance(self, vector: Vector, factor: float, other: Vector) -> float:
         return norm(self._peers.joined(np.array([norm(vector - factor * other)])))
 
-    def to_host(self, vector: Vector) -> Vector:
-        return np.ascontiguousarray(self._graph.in_given_order(vector))
+    def hub_scores(self, hubs: Vector) -> Vector:
+        return self._in_given_order(hubs, self._hubs)
+
+    def authority_scores(self, authorities: Vector) -> Vector:
+        return self._in_given_order(authorities, self._authorities)
+
+    def _in_given_order(self, vector: Vector, part: slice) -> Vector:
+        """Return the scores of all nodes in the order of the labels."""
+        own = self._graph.own
+        found = np.zeros(own.stop - own.start)
+        found[part] = vector
+        return np.ascontiguousarray(self._graph.in_given_order(found))
 
     @property
     def signal_mode(self) -> str:

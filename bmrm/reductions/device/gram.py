@@ -41,6 +41,12 @@ class DeviceGram:
     center : bool
         Whether the scatter is about the mean, else about 0.
 
+    Attributes
+    ----------
+    on_device : bmrm.matrix._cuda.DenseRows
+    mean : ndarray, shape (d,)
+        Of the rows, with their weights; `scatter` sets it.
+
     Raises
     ------
     DataError
@@ -79,7 +85,8 @@ class DeviceGram:
             shift = shift + rest / total
             matrix, rest = rows.gram(shift)
             size = float(np.trace(matrix))
+        self.mean = shift + rest / total
         error = rounding_bound(self._terms) * size
         if not self._center:
             return Scatter(matrix, shift, total, error)
-        return Scatter(matrix - np.outer(rest, rest) / total, shift + rest / total, total, error)
+        return Scatter(matrix - np.outer(rest, rest) / total, self.mean, total, error)

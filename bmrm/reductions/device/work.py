@@ -55,8 +55,17 @@ SCALING_CPU_SECONDS = 2.5e-10
 SCALING_GPU_SECONDS = 5e-13
 """Time of one operation of a pass of SMACOF on a GPU."""
 
-SCALING_LAUNCHES = 4
-"""Launches of a pass of SMACOF."""
+SCALING_LAUNCHES = 8
+"""Launches of a pass of SMACOF with those of its step."""
+
+SCALING_VECTORS = 50
+"""Vectors of the size of a configuration that accelerated SMACOF has at once."""
+
+MAX_TILE_ROWS = 160
+"""Tiles of a column of pairs at most, up to 163,840 points (``src_cuda/reductions/device_pairs.h``)."""
+
+TILE_COLUMNS = 512
+"""Columns of a tile in two or three dimensions."""
 
 EXPECTED_PASSES = 60
 """Passes of SMACOF, if no smaller number is allowed."""
@@ -170,20 +179,26 @@ def scaling_work(
     passes: int,
     features: int | None = None,
     value_bytes: int = 8,
+    square: bool = False,
     threads: int | None = None,
 ) -> Work:
-    """Predict the work of SMACOF; ``features``: distances of so many features are computed in each pass."""
+    """Predict the work of SMACOF.
+
+    - ``features``: distances of so many features are computed in each pass
+    - ``square``: dissimilarities are a square matrix, of which a GPU stores the upper triangle
+    """
     pairs = 0.5 * points * (points - 1.0)
     count = 1 + min(passes, EXPECTED_PASSES)
     operations = count * pairs * (4.0 + dimensions + (features or 0))
     seconds = operations * SCALING_CPU_SECONDS
     stored = pairs * value_bytes if features is None else float(points * features * value_bytes)
+    tiles = MAX_TILE_ROWS + points / TILE_COLUMNS
     return Work(
         seconds / _speed(seconds / count, threads),
         operations * SCALING_GPU_SECONDS,
         float(SCALING_LAUNCHES * count),
-        stored,
-        stored + 512.0 * points,
+        2.0 * stored if square and features is None else stored,
+        stored + 8.0 * points * dimensions * (SCALING_VECTORS + 2.0 * tiles),
     )
 
 

@@ -1,0 +1,98 @@
+// Vectors of an orthogonal basis: inner products of one vector with all of them, and sums of them. Both read
+// each vector once, by blocks of entries that stay in the first level of cache. Sums are taken in a fixed
+// order within a block, and over the blocks in order: results do not depend on the number of threads.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "common/integers.h"
+#include "common/memory.h"
+#include "cpu/dispatch.h"
+
+namespace bmrm {
+
+/// Entries of a block.
+constexpr i64 kBasisBlock = 1024;
+/// Lanes of a sum.
+constexpr int kBasisLanes = 16;
+
+}  // namespace bmrm
+
+#define BMRM_INLINE BMRM_TARGET __attribute__((always_inline)) inline
+#define BMRM_ISA baseline
+#define BMRM_TARGET
+#include "graph/basis_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+
+#if defined(__x86_64__)
+#define BMRM_ISA avx2
+#define BMRM_TARGET __attribute__((target("avx2,fma,bmi2")))
+#include "graph/basis_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+
+#define BMRM_ISA avx512
+#define BMRM_TARGET \
+    __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2,prefer-vector-width=512")))
+#include "graph/basis_kernels.h"
+#undef BMRM_ISA
+#undef BMRM_TARGET
+#endif
+#undef BMRM_INLINE
+
+namespace bmrm {
+
+/// The loops for the instruction set of this processor.
+struct BasisKernels {
+    decltype(&baseline::BasisLoops::products) products;
+    decltype(&baseline::BasisLoops::add) add;
+
+    static const BasisKernels& here() {
+        static const BasisKernels found = choose();
+        return found;
+    }
+
+  private:
+    static BasisKernels choose() {
+#if defined(__x86_64__)
+        if (isa() == Isa::avx512) return {avx512::BasisLoops::products, avx512::BasisLoops::add};
+        if (isa() == Isa::avx2) return {avx2::BasisLoops::products, avx2::BasisLoops::add};
+#endif
+        return {baseline::BasisLoops::products, baseline::BasisLoops::add};
+    }
+};
+
+/// Calls body(first, last, sums) for blocks of entries, and adds their sums in order: out[s] for s < count.
+template <class Body>
+void add_over_entries(i64 n, i64 vectors, i64 count, int threads, double* out, const Body& body) {
+    const i64 blocks = (n + kBasisBlock - 1) / kBasisBlock;
+    std::vector<double> sums(blocks * count, 0.0);
+    for_each_task(blocks, threads_for(n * (vectors + 1), threads), [&](i64 t) {
+        body(t * kBasisBlock, std::min(n, (t + 1) * kBasisBlock), sums.data() + t * count);
+    });
+    std::fill_n(out, count, 0.0);
+    for (i64 t = 0; t < blocks; ++t)
+        for (i64 s = 0; s < count; ++s) out[s] += sums[t * count + s];
+}
+
+/// out[j] = the inner product of w and vector j of the basis, for vectors of n entries.
+inline void multiply_basis(const double* const* basis, int count, const double* w, i64 n, int threads,
+                           double* out) {
+    add_over_entries(n, count, count, threads, out, [&](i64 first, i64 last, double* sums) {
+        BasisKernels::here().products(basis, count, w, first, last, sums);
+    });
+}
+
+/// w += the sum of factors times vectors of the basis; returns the sum of the squares of w.
+inline double combine_basis(const double* const* basis, const double* factors, int count, i64 n, int threads,
+                            double* w) {
+    double square = 0;
+    add_over_entries(n, count, 1, threads, &square, [&](i64 first, i64 last, double* sum) {
+        BasisKernels::here().add(basis, factors, count, first, last, w, sum);
+    });
+    return square;
+}
+
+}  // namespace bmrm
