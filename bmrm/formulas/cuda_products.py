@@ -115,6 +115,7 @@ def choose_blocks(program: Program, sizes: Mapping[str, int], sparse: bool) -> B
 
 
 def side_blocks(side: Side) -> int:
+    """Return how many blocks of columns a side has."""
     return -(-side.count // BLOCK)
 
 
@@ -184,9 +185,7 @@ class Group:
         Whether they are a group of blocks of one sum, from ``first_left`` and ``first_right`` on.
     """
 
-    def __init__(
-        self, printer: Printer, sums: tuple[ProductSum, ...], one_of_many: bool = False
-    ) -> None:
+    def __init__(self, printer: Printer, sums: tuple[ProductSum, ...], one_of_many: bool = False) -> None:
         self.printer, self.sums, self.one_of_many = printer, sums, one_of_many
         self.factors: dict[tuple[object, ...], _Factors] = {}
         self.parts: list[tuple[ProductSum, str, _Factors, _Factors | None, list[tuple[int, int]]]] = []

@@ -95,7 +95,7 @@ class ProductSum:
         return found - {COUNTER.name}
 
 
-class _Unfit(Exception):
+class _UnfitError(Exception):
     """A statement that is not made of sums of products."""
 
 
@@ -119,7 +119,7 @@ def find_products(
         try:
             finder.visit((statement,), (), (), {})
             finder.check_temporaries(statement)
-        except _Unfit:
+        except _UnfitError:
             continue
         if finder.sums and all(combined.count(each.result) == 1 for each in finder.sums):
             found[place] = tuple(finder.sums)
@@ -145,32 +145,32 @@ class _Finder:
             match statement:
                 case Set(name, value):
                     if not loops or name in self.outputs or name in self.temporaries:
-                        raise _Unfit
+                        raise _UnfitError
                     self.temporaries.add(name)
                     known[name] = replaced(value, known)
                 case Combine():
                     self.sums.append(self.product(statement, loops, tests, known))
                 case For(_, start, stop, 1, inner):
                     if not (self.is_plain(start, loops) and self.is_plain(stop, loops)):
-                        raise _Unfit
+                        raise _UnfitError
                     self.visit(inner, (*loops, statement), tests, known)
                 case If(test, inner, ()):
                     test = replaced(test, known)
                     if self.counters(test, loops) or not self.is_safe(test):
-                        raise _Unfit
+                        raise _UnfitError
                     self.visit(inner, loops, (*tests, test), known)
                 case _:
-                    raise _Unfit
+                    raise _UnfitError
 
     def check_temporaries(self, statement: Statement) -> None:
         """Raise if a local that the statement assigns exists outside of it, or before it is assigned."""
         program = self.program
         inside = sum(self.count(s) for s in statements((statement,)))
         if inside != sum(self.count(s) for s in statements(program.body)):
-            raise _Unfit
+            raise _UnfitError
         for each in self.sums:
             if each.locals() & self.temporaries:
-                raise _Unfit
+                raise _UnfitError
 
     def count(self, statement: Statement) -> int:
         """Count where a statement reads or assigns one of the temporaries."""
@@ -233,11 +233,11 @@ class _Finder:
             or sorted(names) != sorted(loop.name for loop in loops)
             or not all(map(self.bounds.inside, index, result.dims))
         ):
-            raise _Unfit
+            raise _UnfitError
         factors: dict[str, list[Expr]] = {name: [] for name in names}
         for factor in self.split(replaced(node.value, known), loops):
             if not self.is_safe(factor):
-                raise _Unfit
+                raise _UnfitError
             own = self.counters(factor, loops) or {names[0]}
             factors[own.pop()].append(without_lines(factor))
         sides = [self.side(name, factors[name]) for name in names]
@@ -247,10 +247,10 @@ class _Finder:
     def side(self, name: str, factors: list[Expr]) -> Side:
         found = self.bounds.known.get(name)
         if found is None or found.low is None or found.high is None or len(factors) > MAX_FACTORS:
-            raise _Unfit
+            raise _UnfitError
         low, high = self.number(found.low), self.number(found.high)
         if high < low:
-            raise _Unfit
+            raise _UnfitError
         return Side(name, low, high, tuple(replaced(each, {name: COUNTER}) for each in factors))
 
     def number(self, bound: Bound) -> int:
@@ -265,7 +265,7 @@ class _Finder:
                 return [*self.split(a, loops), *self.split(b, loops)]
             case Apply("neg", (a,), "real", _):
                 return [Const(-1.0, "real"), *self.split(a, loops)]
-        raise _Unfit
+        raise _UnfitError
 
 
 PLAIN = {"add", "sub", "mul", "min", "max", "neg"}
@@ -330,4 +330,3 @@ def is_visited(sum_: ProductSum, sizes: Mapping[str, int], counters: Mapping[str
         < plain_number(loop.stop, sizes, counters)
         for loop in sum_.loops
     )
-

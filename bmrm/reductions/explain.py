@@ -148,7 +148,8 @@ def _gpu_text(call: Call) -> str:
     blocks = f"; sums of products by blocks in registers: {', '.join(in_blocks)}" if in_blocks else ""
     return (
         f"GPU: blocks of {found.warps} warps, one row per lane, the row {row}; results of a warp in {where} "
-        f"memory; parameters in shared memory: {parameters}; {size_text(found.shared_bytes)} of it per block{blocks}"
+        f"memory; parameters in shared memory: {parameters}; {size_text(found.shared_bytes)} of it per block"
+        f"{blocks}"
     )
 
 

@@ -12,7 +12,7 @@ from programs import CASES, covariance, histogram, item_sets, kmeans_step, neare
 from random_programs import random_arguments, random_reduction
 
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError, ReductionError
-from bmrm.formulas import driver
+from bmrm.formulas import cuda_products, driver
 from bmrm.formulas.driver import GpuArray
 from bmrm.reductions import exp, gpu, host, reduction
 from bmrm.reductions.rows import read_rows
@@ -122,8 +122,10 @@ def scatter(x, w, shift: "d", total: "d", cross: ("d", "d")):
                 cross[f, g] += a * (x[g] - shift[g])
 
 
-@pytest.mark.parametrize("columns", [1, 8, 9, 20, 70])
-def test_matrices_of_sums_skip_rows_by_their_condition(columns):
+@pytest.mark.parametrize(("columns", "limit"), [(1, 88), (8, 88), (9, 88), (20, 88), (20, 4)])
+def test_matrices_of_sums_skip_rows_by_their_condition(columns, limit, monkeypatch):
+    monkeypatch.setattr(cuda_products, "MAX_APART_NUMBERS", limit)
+    monkeypatch.setattr(cuda_products, "GROUP_BLOCKS", 2)
     rng = np.random.default_rng(columns)
     X, w, shift = rng.normal(size=(150, columns)), rng.random(150), rng.normal(size=columns)
     w[::3], X[::3] = 0, np.nan
@@ -149,7 +151,7 @@ def test_sums_with_numbers_of_the_row_come_from_other_lanes():
         for f in range(len(x)):
             for g in range(max(f, 2), len(x) - 1):
                 upper[f, g] += x[f] * x[g] * s
-        out = s
+        out = s  # noqa: F841
 
     X, p = RNG.normal(size=(90, 9)), RNG.normal(size=4)
     assert "registers: first, mixed, upper" in moments.explain(X, p=p)
@@ -221,7 +223,11 @@ def test_rows_of_another_library_are_used_in_place(kind, library):
     shift = np.zeros(X.shape[1])
     found = covariance(ArrayThere(X), shift=shift)
     assert same_bits(found, covariance(X, shift=shift, device="cuda"))
-    assert covariance.explain(ArrayThere(X), shift=ArrayThere(shift)) == covariance.explain(X, shift=shift)
+    there, here = (
+        covariance.explain(ArrayThere(X), shift=ArrayThere(shift)),
+        covariance.explain(X, shift=shift),
+    )
+    assert there.rpartition("\n")[0] == here.rpartition("\n")[0]  # the last line has the device
 
 
 def test_arrays_are_waited_for_unless_their_stream_is_ours():
