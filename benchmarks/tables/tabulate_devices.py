@@ -137,8 +137,8 @@ def choice_of_device() -> str:
     return (
         heading("The choice of a device", results)
         + f"\n{results['gpu']} and {results['cores']} cores. Ten sizes of each method, four of them within "
-        "twice the crossover on either side; rows in main memory. The cost of a pick is its time over that of the "
-        "better device. Right in nine and a cost of at most 1.3 are the aim.\n"
+        "twice the crossover on either side; rows in main memory. The cost of a pick is its time over "
+        "that of the better device. Right in nine and a cost of at most 1.3 are the aim.\n"
         + table(["method", "right", "largest cost"], rows)
     )
 
