@@ -131,6 +131,11 @@ def test_work_grows_with_the_rows_and_shrinks_with_the_threads(make):
     assert one / 4 < four < one / 3
 
 
+def test_there_is_work_of_one_row_or_point():
+    assert scaling_work(1, 2, passes=1).cpu_seconds > 0.0
+    assert kmeans_work(1, 1, 1, 4, moves=1).cpu_seconds > 0.0
+
+
 def test_a_scatter_matrix_takes_the_square_of_its_columns():
     small, large = gram_work(100_000, 100, 8), gram_work(100_000, 1000, 8)
     assert 50 < large.gpu_seconds / small.gpu_seconds < 100

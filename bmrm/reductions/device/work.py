@@ -240,7 +240,7 @@ def _cpu_seconds(
     core_seconds: float, passes: float, steps: float, threads: int | None, parts: float
 ) -> float:
     """Return the time of some passes that take so long together on one core."""
-    each, team = core_seconds / passes, min(_threads(threads), math.ceil(parts))
+    each, team = core_seconds / passes, max(1, min(_threads(threads), math.ceil(parts)))
     return steps * STEP_SECONDS + passes * min(each, each / team + team * THREAD_SECONDS)
 
 
