@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections import namedtuple
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 from bmrm.base import arguments
-from bmrm.errors import BmrmError, ParameterError
+from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
 from bmrm.formulas import native
 from bmrm.formulas.driver import device as driver_device
 from bmrm.formulas.nvrtc import load_nvrtc
@@ -125,7 +126,12 @@ class Reduction:
         placed = _predict_place(call, threads) if device == "auto" and known.gpu is None else known
         placed.log()
         if placed.gpu is not None:
-            return self._tuple(**self._gpu.run(call, placed.gpu, keep))
+            try:
+                return self._tuple(**self._gpu.run(call, placed.gpu, keep))
+            except DeviceMemoryError as error:
+                if placed is known:
+                    raise
+                warnings.warn(f"device='auto': {error}; using the CPU", stacklevel=2)
         if native.can_compile():
             found = self._host.run(call, threads, order)
         else:
@@ -236,6 +242,8 @@ def _held(rows: AnyRows) -> DeviceArray | None:
 
 def _predict_place(call: Call, threads: int | None = None) -> Placement:
     """Decide where a call with rows in main memory runs, by its predicted times."""
+    if not native.can_compile():
+        return Placement(None, "times are predicted for compiled code, and llvmlite is not installed")
     rows = call.rows
     parts, size = len(part_bounds(call)) - 1, result_bytes(call)
     work = reduction_work(predict_seconds(call, 1), parts, rows.nbytes, size, threads)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from programs import kmeans_step
 
-from bmrm.errors import BmrmError, ParameterError
+from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
+from bmrm.formulas import native
 from bmrm.io.csr import Csr
 from bmrm.reductions import facility
 from bmrm.reductions.device import choose
@@ -152,6 +153,32 @@ def test_work_is_predicted_only_if_there_is_a_choice(monkeypatch):
     kmeans_step(X, w=1.0, centers=X[:3], device="cpu")
     with pytest.raises(AssertionError, match="asked for a GPU"):
         kmeans_step(X, w=1.0, centers=X[:3])
+
+
+def test_nothing_is_predicted_without_a_compiler(monkeypatch):
+    def fails():
+        raise ImportError("llvmlite")
+
+    X = np.random.default_rng(0).normal(size=(100, 8))
+    expected = kmeans_step.python(X, w=1.0, centers=X[:3])
+    monkeypatch.setattr(native, "can_compile", lambda: False)
+    monkeypatch.setattr(native, "vector_bytes", fails)
+    np.testing.assert_array_equal(kmeans_step(X, w=1.0, centers=X[:3]).sums, expected.sums)
+    assert "llvmlite is not installed" in kmeans_step.explain(X, w=1.0, centers=X[:3]).splitlines()[-1]
+
+
+def test_a_gpu_without_room_is_the_cpu_unless_asked_for(monkeypatch):
+    def full(call, number, keep):
+        raise DeviceMemoryError("GPU 0: out of memory")
+
+    X = np.random.default_rng(0).normal(size=(100, 8))
+    monkeypatch.setattr(kmeans_step._gpu, "run", full)
+    monkeypatch.setattr(facility, "_predict_place", lambda call, threads=None: choose.Placement(0, ""))
+    with pytest.warns(UserWarning, match="device='auto': GPU 0: out of memory; using the CPU"):
+        found = kmeans_step(X, w=1.0, centers=X[:3])
+    np.testing.assert_array_equal(found.label, kmeans_step(X, w=1.0, centers=X[:3], device="cpu").label)
+    with pytest.raises(DeviceMemoryError):
+        kmeans_step(X, w=1.0, centers=X[:3], device="cuda")
 
 
 def test_a_reduction_says_where_it_runs_and_why(started, monkeypatch, caplog):
