@@ -12,7 +12,7 @@ from benchmarks.common import gpu_figures, report
 from benchmarks.tables.pages import command, heading, load, table, verdicts
 from benchmarks.tables.tabulate_dense import full_rows
 from benchmarks.tables.tabulate_devices import graphs_on_gpu, reductions_on_gpu
-from benchmarks.tables.tabulate_ranks import gpus, graph_ranks, owned, ranks
+from benchmarks.tables.tabulate_ranks import gpus, graph_gpus, graph_ranks, owned, ranks
 from benchmarks.tables.tabulate_reductions import scaling
 from benchmarks.tables.tabulate_solves import gpu_solves
 from benchmarks.tables.tabulate_wide import wide_rows
@@ -791,6 +791,7 @@ def page() -> str:
         + ranks()
         + owned()
         + graph_ranks()
+        + graph_gpus()
         + gpus()
         + tao()
         + bridge()
