@@ -180,8 +180,14 @@ def graph_gpus() -> str:
     results = load("scaling_graph_gpu")
     first = results["rows"][0]
     rows = [
-        [row["graph"], str(row["gpus"]), row["vectors_by"] or "none", name, f"{1e3 * seconds:.3f}"]
-        + [f"{row['faster'][name]:.2f}"]
+        [
+            row["graph"],
+            str(row["gpus"]),
+            row["vectors_by"] or "none",
+            name,
+            f"{1e3 * seconds:.3f}",
+            f"{row['faster'][name]:.2f}",
+        ]
         for row in results["rows"]
         for name, seconds in row["seconds"].items()
     ]
