@@ -87,7 +87,7 @@ def compare_hits(alone, shared):
 
 
 rng = np.random.default_rng(1)
-n, edges = (500, 3000) if len(sys.argv) > 1 else (30_000, 400_000)
+n, edges = (500, 3000) if len(sys.argv) > 1 else (30_000, 600_000)
 source, target = rng.integers(0, n * 3 // 4, edges), (n * rng.random(edges) ** 3).astype(int)
 weight = rng.uniform(0, 2, edges)
 shares = rng.random((3, n))
