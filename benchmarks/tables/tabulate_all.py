@@ -11,13 +11,8 @@ from pathlib import Path
 from benchmarks.common import gpu_figures, report
 from benchmarks.tables.pages import command, heading, load, table, verdicts
 from benchmarks.tables.tabulate_dense import full_rows
-from benchmarks.tables.tabulate_devices import (
-    choice_of_device,
-    graphs_on_gpu,
-    graphs_on_gpus,
-    reductions_on_gpu,
-)
-from benchmarks.tables.tabulate_ranks import gpus, graph_ranks, owned, ranks
+from benchmarks.tables.tabulate_devices import choice_of_device, graphs_on_gpu, reductions_on_gpu
+from benchmarks.tables.tabulate_ranks import gpus, graph_gpus, graph_ranks, owned, ranks
 from benchmarks.tables.tabulate_reductions import scaling
 from benchmarks.tables.tabulate_solves import gpu_solves
 from benchmarks.tables.tabulate_wide import wide_rows
@@ -803,7 +798,6 @@ def page() -> str:
         + graphs()
         + scaling()
         + graphs_on_gpu()
-        + graphs_on_gpus()
         + reductions_on_gpu()
         + choice_of_device()
         + products()
@@ -822,6 +816,7 @@ def page() -> str:
         + ranks()
         + owned()
         + graph_ranks()
+        + graph_gpus()
         + gpus()
         + tao()
         + bridge()

@@ -104,29 +104,6 @@ def graphs_on_gpu() -> str:
     )
 
 
-def graphs_on_gpus() -> str:
-    """Return the section on graphs over several GPUs."""
-    results = load("scaling_graph_gpu")
-    one, *others = results["rows"]
-    rows = [
-        [
-            f"{row['gpus']} GPUs, {task}",
-            f"{1e6 * row['seconds'][task]:.0f}",
-            f"{1e6 * one['seconds'][task]:.0f}",
-            f"{one['seconds'][task] / row['seconds'][task]:.2f}",
-        ]
-        for row in others
-        for task in ("step", "exact", "walks", "pagerank", "hits")
-    ]
-    (aim,) = (figure for figure in results["figures"])
-    return (
-        heading("Graphs on several GPUs", results)
-        + f"\n{one['gpu']}, an R-MAT graph of {one['nodes']} nodes and {one['edges']} edges, one rank per "
-        f"GPU; messages by copies between the GPUs. The aim is {aim['bound']:g} times for a step.\n"
-        + table(["", "us", "1 GPU, us", "times faster"], rows)
-    )
-
-
 def choice_of_device() -> str:
     """Return the section on `device="auto"` of reductions and estimators."""
     results = load("crossover")
