@@ -95,7 +95,7 @@ def test_a_screen_shows_one_line_and_then_none(data, tmp_path, columns, rich):
         pytest.importorskip("rich")
     script = tmp_path / "run.py"
     script.write_text(CODE.format(command="train", every=0.0, before=SLOW + ("" if rich else PLAIN)))
-    command = [sys.executable, script, *ENDLESS[:-1], "1", data, tmp_path / "model"]
+    command = [sys.executable, script, *ENDLESS[:-1], "0.5", data, tmp_path / "model"]
     line = " ".join(f"'{word}'" for word in command)
     tmux = ["tmux", "-L", f"bmrm-{os.getpid()}-{columns}-{rich}", "-f", "/dev/null"]
     run = [*tmux, "new-session", "-d", "-s", "t", "-x", str(columns), "-y", "20"]
