@@ -98,7 +98,7 @@ def hits(
     with peers.guarded():
         with peers.together():
             check_limits(tol, max_iter, max_time)
-            check_device(device, graph)
+            check_device(device)
             weighs = uses_weights(weighted, graph)
         peers.check_alike({"weighted": weighs, "tol": tol, "max_iter": max_iter})
         if not has_edges(graph, weighs):

@@ -76,7 +76,8 @@ def pagerank(
     method : {"auto", "power", "anderson"}, default "auto"
         Plain steps, Anderson's acceleration, or that as soon as plain steps prove slow.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
-        "auto" uses a GPU if there is one and the graph is large enough for it.
+        "auto" uses a GPU if there is one and the graph is large enough for it. Of a `GraphShard` every rank
+        uses a GPU, its own if its machine has enough of them, or none does.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true return value ends with status "interrupted".
 
@@ -90,7 +91,7 @@ def pagerank(
     ParameterError
         If an option is out of range or a vector does not fit the graph.
     DeviceMemoryError
-        If the graph does not fit on the GPU that ``device`` names.
+        If the vectors of the graph do not fit on the GPU that ``device`` names.
     BmrmError
         If there is no such GPU.
     Interrupted
@@ -112,7 +113,7 @@ def pagerank(
     peers = graph.peers
     with peers.guarded():
         with peers.together():
-            check_device(device, graph)
+            check_device(device)
             goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
             v = restart_vector("personalization", personalization, graph, missing)
             u = restart_vector("dangling", dangling, graph, missing)

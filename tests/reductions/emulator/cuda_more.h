@@ -59,6 +59,7 @@ inline unsigned __match_any_sync(unsigned, int value) {
         if (all[lane] == value) out |= 1u << lane;
     return out;
 }
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
