@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t
 from libcpp cimport bool as c_bool
 from libcpp.memory cimport unique_ptr
+from libcpp.vector cimport vector
 
 from bmrm.matrix._cpu cimport Matrix
 
@@ -12,6 +13,11 @@ from bmrm.errors import ParameterError
 
 include "common/threads.pxi"
 include "common/vectors.pxi"
+
+
+cdef extern from "reductions/kept_moments.h" namespace "bmrm" nogil:
+    cdef cppclass KeptMoments:
+        int64_t additions()
 
 
 cdef extern from "reductions/kmeans.h" namespace "bmrm" nogil:
@@ -30,6 +36,7 @@ cdef extern from "reductions/kmeans.h" namespace "bmrm" nogil:
         double* cluster_weights
         double* sums
         double* parts
+        vector[KeptMoments]* kept
 
     cdef cppclass CClusters "bmrm::Clusters":
         PassCounts assign(const PassArguments&) except +
@@ -80,6 +87,21 @@ def dense_values(matrix):
         return None
     owners = (<Matrix>matrix)._owners
     return owners if isinstance(owners, np.ndarray) else None
+
+
+cdef class KeptSums:
+    """The sums of a pass over dense rows, for the next pass over the same rows (``reductions/kept_moments.h``)."""
+
+    cdef vector[KeptMoments] parts
+
+    @property
+    def additions(self):
+        """Maximum number of additions to a sum of a part since it was taken afresh."""
+        cdef int64_t most = 0
+        cdef size_t p
+        for p in range(self.parts.size()):
+            most = max(most, self.parts[p].additions())
+        return most
 
 
 cdef class Clusters:
@@ -169,9 +191,10 @@ cdef class Clusters:
         found.labels = <int32_t*>_address(labels)
         found.want_sums = False
         found.cluster_weights = found.sums = found.parts = NULL
+        found.kept = NULL
         return found
 
-    def assign(self, centers, labels, sums, *, c_bool want_sums=True):
+    def assign(self, centers, labels, sums, *, c_bool want_sums=True, KeptSums kept=None):
         """Label each row by its nearest centre, in place.
 
         Parameters
@@ -184,6 +207,9 @@ cdef class Clusters:
             w (x - centre) over the rows of each centre, for sparse rows of w x; then the weights of the rows
             of each centre; then the inertia. `cluster_sums` returns their number.
         want_sums : bool, default True
+        kept : KeptSums, optional
+            What the last pass over the same rows left there. Dense rows whose label has not changed since are then
+            not read again in float64 if sums are wanted.
 
         Returns
         -------
@@ -196,6 +222,8 @@ cdef class Clusters:
         cdef c_bool parts
         cdef double* target = _sums(sums, size, self._n, c_part_rows(self._total, size), &parts)
         to.want_sums = want_sums
+        if kept is not None:
+            to.kept = &kept.parts
         if parts:
             to.parts = target
         else:

@@ -35,13 +35,6 @@ cdef extern from "svmlight/block.h" namespace "svmlight" nogil:
         double* labels
         int64_t* queries
 
-cdef extern from "text/blocks.h" namespace "text" nogil:
-    cdef cppclass Counter "std::atomic<int64_t>":
-        int64_t load()
-
-    Counter c_parsed_bytes "text::parsed_bytes"
-
-
 cdef extern from "text/names.h" namespace "text" nogil:
     cdef cppclass Names:
         int64_t size()
@@ -369,11 +362,6 @@ def line_count(text, Py_ssize_t length, *, int threads, size_t block_bytes):
         return reader.lines
     finally:
         del reader
-
-
-def parsed_bytes():
-    """Return the number of bytes parsed so far; see the stub."""
-    return c_parsed_bytes.load()
 
 
 def checksum(const unsigned char[::1] data, *, int threads=1):

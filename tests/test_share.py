@@ -112,7 +112,11 @@ def test_zsh_completes_options_losses_and_files(tmp_path):
     (tmp_path / ".zshrc").write_text(ZSHRC.format(functions=SHARE / "zsh" / "site-functions"))
     (tmp_path / "mymodel").touch()
     lines = {
-        "bmrm-train --feature-l": "bmrm-train --feature-lambda ",
+        "bmrm-train --feature-l": "bmrm-train --feature-lambda=",
+        "bmrm-train --js": "bmrm-train --json ",
+        "bmrm-train --loss=logi": "bmrm-train --loss=logistic ",
+        "bmrm-train --warm-start=my": "bmrm-train --warm-start=mymodel ",
+        "bmrm-train --solver-type=1": "bmrm-train --solver-type=1",
         "bmrm-train --loss logi": "bmrm-train --loss logistic ",
         "bmrm-train --warm-start my": "bmrm-train --warm-start mymodel ",
         "bmrm-info my": "bmrm-info mymodel ",

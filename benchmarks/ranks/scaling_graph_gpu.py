@@ -7,7 +7,8 @@ Every run is `mpiexec -n R`. Each rank draws the whole graph on its GPU (graph_g
 edges, and the ranks build the graph together. All times are of the slowest rank, medians of some rounds:
 
 step     a plain light step with all vector work and the exchange of messages, 40 of them one after another
-bare     the same on a ring of as many nodes: the exchange and the passes, with almost no product
+by NCCL  the same, with messages by NCCL where GPUs otherwise copy them to each other's memory
+bare     a step on a ring of as many nodes: the exchange and the passes, with almost no product
 walks    a step of 8 walks together
 exact    an exact step
 pagerank to a proven error of 1e-8, with all scores in each process; those of one GPU and of several agree
@@ -41,7 +42,7 @@ STEPS = 40
 ROUNDS = 5
 WALKS = 8
 WANTED = {2: 1.6}
-TIMES = ("step", "bare", "walks", "exact", "pagerank", "hits")
+TIMES = ("step", "by NCCL", "bare", "walks", "exact", "pagerank", "hits")
 
 
 def work(options: argparse.Namespace) -> None:
@@ -58,6 +59,7 @@ def work(options: argparse.Namespace) -> None:
     from bmrm.graph import Graph, GraphShard, hits, pagerank
     from bmrm.graph.backends.base import Restarts
     from bmrm.graph.backends.choose import transitions_of
+    from bmrm.graph.backends.gpu import GpuTransitions
 
     group = Group(world)
 
@@ -77,12 +79,12 @@ def work(options: argparse.Namespace) -> None:
             times.append(world.allreduce(time.perf_counter() - began, op=MPI.MAX))
         return statistics.median(times[1:]), value
 
-    def step_seconds(graph: Graph, columns: int = 1) -> float:
+    def step_seconds(transitions: Any, columns: int = 1) -> tuple[float, bool]:
         nodes = np.arange(columns)
         restarts = Restarts()
         if columns > 1:
             restarts = Restarts(nodes=nodes, shares=np.ones(columns), columns=nodes, n_columns=columns)
-        walk = transitions_of(graph, False, "cuda", columns).walk(DAMPING, restarts)
+        walk = transitions.walk(DAMPING, restarts)
         walk.place(0)
 
         def steps() -> None:
@@ -90,8 +92,9 @@ def work(options: argparse.Namespace) -> None:
                 walk.light_step([step % 2], None, 2, 1 - step % 2, plain_next=step + 1 < STEPS)
 
         seconds, _ = slowest(steps)
+        has_window = walk.has_window
         walk.close()
-        return seconds / STEPS
+        return seconds / STEPS, has_window
 
     def exact_seconds(graph: Graph) -> float:
         walk = transitions_of(graph, False, "cuda").walk(DAMPING, Restarts())
@@ -109,7 +112,13 @@ def work(options: argparse.Namespace) -> None:
     resident: Any = transitions_of(graph, False, "cuda")
     nodes = resident.resident(1).nodes
     uploaded = time.perf_counter()
-    seconds = {"step": step_seconds(graph)}
+    seconds = {}
+    seconds["step"], has_window = step_seconds(resident)
+    seconds["by NCCL"] = seconds["step"]
+    if has_window:
+        graph.peers.windows = False  # type: ignore[attr-defined]
+        seconds["by NCCL"], _ = step_seconds(GpuTransitions(graph, False, nodes.exact.device))
+        graph.peers.windows = True  # type: ignore[attr-defined]
     parts = {
         name: (matrix.nnz, 1e6 * matrix.time("normal"))
         for name, matrix in (("near", nodes.light), ("far", nodes.rest), ("exact", nodes.exact))
@@ -119,9 +128,10 @@ def work(options: argparse.Namespace) -> None:
     seconds["pagerank"], found = slowest(lambda: pagerank(graph, DAMPING, tol=TOL, device="cuda"), 3)
     again = pagerank(graph, DAMPING, tol=TOL, device="cuda")
     seconds["hits"], pair = slowest(lambda: hits(graph, tol=TOL, device="cuda"), 3)
-    seconds["walks"] = step_seconds(graph, WALKS)
+    seconds["walks"], _ = step_seconds(transitions_of(graph, False, "cuda", WALKS), WALKS)
     places = np.arange(graph.n_nodes, dtype=np.int32)
-    seconds["bare"] = step_seconds(build((places, np.roll(places, -1)), n_nodes=graph.n_nodes))
+    ring = build((places, np.roll(places, -1)), n_nodes=graph.n_nodes)
+    seconds["bare"], _ = step_seconds(transitions_of(ring, False, "cuda"))
     everyones = group.everyones((graph.own.stop - graph.own.start, len(graph.edges_by_target[1]), parts))
     if rank == 0:
         scores = Path(options.scores)
@@ -131,6 +141,7 @@ def work(options: argparse.Namespace) -> None:
         assert found.status == "converged", found.status
         assert apart <= 2 * TOL, apart
         linked = None if size == 1 else graph.peers.linked_by  # type: ignore[attr-defined]
+        linked = "copies" if has_window else linked
         facts = {
             "gpus": size,
             "gpu": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),

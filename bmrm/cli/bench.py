@@ -20,24 +20,13 @@ PROGRAM = "bmrm-bench"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, or None
-        Without the program's name; None takes ``sys.argv``.
-
-    Returns
-    -------
-    int
-        The exit code; ``bmrm-bench --help`` lists them.
-    """
+    """Run the command as `run_command` does."""
     return run_command(partial(run, PROGRAM, bench), argv)
 
 
 def build_parser() -> CommandParser:
     """Build the parser."""
-    from bmrm.cli.parsing import CommandParser, integer
+    from bmrm.cli.parsing import CommandParser, add_output, integer
 
     parser = CommandParser(
         PROGRAM,
@@ -48,7 +37,7 @@ def build_parser() -> CommandParser:
     )
     parser.add_argument("what", metavar="spmv", choices=["spmv"], help="sparse matrix times vector")
     parser.add_argument("data", metavar="DATA", help="as for bmrm-train; labels are not needed")
-    parser.set_defaults(device=0, all=False, dtype="float32", threads=None, json=False, verbose=False)
+    parser.set_defaults(device=0, all=False, dtype="float32", threads=None)
     parser.add_argument("--device", type=integer(0), metavar="N", help="number of the GPU (default: 0)")
     parser.add_argument(
         "--all", action="store_true", help="time every candidate, not only the promising ones"
@@ -57,8 +46,7 @@ def build_parser() -> CommandParser:
         "--dtype", choices=["float32", "float64"], help="type of the values (default: float32)"
     )
     parser.add_argument("--threads", type=integer(1), metavar="N", help="threads for reading (default: all)")
-    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
-    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+    add_output(parser, json="print everything as one JSON object")
     return parser
 
 

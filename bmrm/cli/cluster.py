@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from bmrm.errors import DataError, HostMemoryError, ParameterError, escape_unpri
 if TYPE_CHECKING:
     import argparse
 
-    from bmrm.base.progress import ProgressLine
     from bmrm.base.vectors import Vector
     from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
@@ -29,25 +28,14 @@ _EXITS = {"converged": Exit.OK, "labelled": Exit.OK, "interrupted": Exit.INTERRU
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, or None
-        Without the program's name; None takes ``sys.argv``.
-
-    Returns
-    -------
-    int
-        The exit code; ``bmrm-cluster --help`` lists them.
-    """
+    """Run the command as `run_command` does."""
     return run_command(partial(run, PROGRAM, cluster), argv)
 
 
 def build_parser() -> CommandParser:
     """Build the parser."""
     from bmrm.cli.options import add_columns
-    from bmrm.cli.parsing import CommandParser, device, integer, positive, real
+    from bmrm.cli.parsing import CommandParser, add_output, device, integer, positive, real
 
     parser = CommandParser(
         PROGRAM,
@@ -63,7 +51,6 @@ def build_parser() -> CommandParser:
         clusters=8, init="k-means++", n_init=None, max_iter=300, max_time=None, tol=1e-4, seed=0,
         output=None, centers=None, apply=None, sample_weight=None, certificate=False,
         format="auto", label=None, drop=(), zero_based="auto", threads=None, device="auto",
-        json=False, quiet=False, verbose=False,
     )  # fmt: skip
     parser.add_argument("-k", "--clusters", type=integer(1), metavar="K", help="clusters (default: 8)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write labels: .npy, else one line per row")
@@ -94,9 +81,7 @@ def build_parser() -> CommandParser:
     parser.add_argument(
         "--device", type=device, metavar="auto|cpu|cuda|cuda:N", help="where to compute (default: auto)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
-    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+    add_output(parser, json="print one JSON object", quiet="print no progress")
     return parser
 
 
@@ -140,12 +125,11 @@ def _check(options: argparse.Namespace) -> None:
 
 def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector | None]:
     """Read the rows and their weights."""
-    from bmrm.base.progress import ProgressLine
-    from bmrm.cli.loading import ZERO_BASED, numbers, reading_step
+    from bmrm.cli.loading import ZERO_BASED, numbers
+    from bmrm.cli.reading_progress import reading_step
     from bmrm.io import read_data
 
-    line = ProgressLine(sys.stderr, every_step=False, quiet=options.quiet or options.json)
-    with line.show_during(reading_step(options.data)), reading(options.data):
+    with showing(options, reading_step(options.data)), reading(options.data):
         data = read_data(
             options.data,
             format=options.format,
@@ -161,10 +145,17 @@ def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector
 
 def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> dict[str, Any]:
     """Find centres; return what is written and reported."""
+    from bmrm.base.progress import Step
     from bmrm.base.units import finite_or_none
     from bmrm.reductions.kmeans import KMeans
 
-    line, show = _progress(options)
+    step = Step(("choosing the first centres",))
+
+    def show(state: KMeansProgress) -> None:
+        nonlocal step
+        words = (f"move {state.iteration}", f"inertia {state.inertia:.6g}", f"{state.changed} labels changed")
+        step = Step(words if state.start == 0 else (f"start {state.start + 1}", *words))
+
     model = KMeans(
         options.clusters,
         init=options.init,
@@ -177,8 +168,8 @@ def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> dict[st
         device=options.device,
         callback=show,
     )
-    model = best_so_far(lambda: model.fit(X, sample_weight=weights))
-    line.clear()
+    with showing(options, lambda: step):
+        model = best_so_far(lambda: model.fit(X, sample_weight=weights))
     found = _facts(model, X.shape, model.labels_, model.inertia_, model.cluster_weights_)
     found |= {"status": model.status_, "n_iter": model.n_iter_, "inertia_error": model.inertia_error_}
     found |= {"rechecked": model.rechecked_, "seed": options.seed, "device": model.placement_.device}
@@ -204,8 +195,9 @@ def _label(options: argparse.Namespace, centers: Vector, X: Any, weights: Vector
     if X.shape[1] != centers.shape[1]:
         raise DataError(f"DATA: found {X.shape[1]} columns, expected {centers.shape[1]} as in --apply")
     model = KMeans.of_centers(centers, threads=options.threads, device=options.device)
-    labels = model.predict(X)
-    inertia = -model.score(X, sample_weight=weights)
+    with showing(options, "labelling the rows"):
+        labels = model.predict(X)
+        inertia = -model.score(X, sample_weight=weights)
     found = _facts(model, X.shape, labels, inertia, np.bincount(labels, weights, len(centers)).astype(float))
     return found | {"status": "labelled"}
 
@@ -222,18 +214,6 @@ def _facts(
         "centers": model.cluster_centers_,
         "labels": labels,
     }
-
-
-def _progress(options: argparse.Namespace) -> tuple[ProgressLine, Callable[[KMeansProgress], object]]:
-    from bmrm.base.progress import ProgressLine, Step
-
-    line = ProgressLine(sys.stderr, every_step=False, quiet=options.quiet or options.json)
-
-    def show(state: KMeansProgress) -> None:
-        words = (f"move {state.iteration}", f"inertia {state.inertia:.6g}", f"{state.changed} labels changed")
-        line.update(lambda: Step(words if state.start == 0 else (f"start {state.start + 1}", *words)))
-
-    return line, show
 
 
 def _read_centers(path: str) -> Vector:

@@ -130,7 +130,11 @@ def _run(program: str, body: Body, argv: Sequence[str], interrupts: Interrupts) 
 
 
 def run_command(runner: Runner, argv: Sequence[str] | None) -> int:
-    """Run a command with the given words, or with those of ``sys.argv``, and then end the process."""
+    """Run a command, and return the exit code, which its ``--help`` explains.
+
+    ``argv`` are the words after the program's name; for None they are those of ``sys.argv``, and the process
+    may end here.
+    """
     return leave(runner(sys.argv[1:], True)) if argv is None else runner(list(argv), False)
 
 

@@ -18,7 +18,7 @@ from bmrm.errors import ParameterError, escape_unprintable
 if TYPE_CHECKING:
     import argparse
 
-    from bmrm.base.progress import ProgressLine
+    from bmrm.base.progress import Step
     from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
     from bmrm.distributed import Group
@@ -33,18 +33,7 @@ _MAX_LABELS_BYTES = 1 << 30  # of a file of queries or seeds, which is untrusted
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, or None
-        Without the program's name; None takes ``sys.argv``.
-
-    Returns
-    -------
-    int
-        The exit code; ``bmrm-graph --help`` lists them.
-    """
+    """Run the command as `run_command` does."""
     if launched():
         from bmrm.cli.ranks import run_on_ranks
 
@@ -56,7 +45,7 @@ def build_parser() -> CommandParser:
     """Build the parser."""
     import argparse
 
-    from bmrm.cli.parsing import CommandParser, device, integer, positive, real
+    from bmrm.cli.parsing import CommandParser, add_output, device, integer, positive, real
 
     parser = CommandParser(
         PROGRAM,
@@ -90,9 +79,6 @@ def build_parser() -> CommandParser:
         threads=None,
         cache=False,
         dry_run=False,
-        json=False,
-        quiet=False,
-        verbose=False,
     )
     damping = real("a number of at least 0 and below 1", lambda value: 0 <= value < 1)
     parser.add_argument(
@@ -127,9 +113,7 @@ def build_parser() -> CommandParser:
     parser.add_argument(
         "--dry-run", action="store_true", help="predict the memory that the task takes, and end"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
-    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+    add_output(parser, json="print one JSON object", quiet="print no progress")
     return parser
 
 
@@ -145,12 +129,15 @@ def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
         "bmrm.graph.walk_with_restart",
         "bmrm.graph.hubs_authorities",
         "bmrm.graph.read",
+        "bmrm.cli.reading_progress",
     )
     if options.dry_run:
         return _dry_run(options, interrupts, group)
+    from bmrm.cli.reading_progress import reading_step
     from bmrm.graph import read_graph
 
-    with interrupts.opened(), showing(options, f"reading {options.edges}"), reading(options.edges):
+    step = reading_step(options.edges, afterwards="building the graph")
+    with interrupts.opened(), showing(options, step), reading(options.edges):
         found = read_graph(options.edges, **_read_options(options), cache=options.cache, comm=group)
     return _TASKS[options.task](options, found, group)
 
@@ -158,11 +145,12 @@ def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
 def _dry_run(options: argparse.Namespace, interrupts: Interrupts, group: Group | None) -> int:
     """Print the bytes of each part of the task, on several ranks of each rank."""
     from bmrm.base.units import size_text
+    from bmrm.cli.reading_progress import reading_step
     from bmrm.graph.memory import predict_bytes
     from bmrm.graph.walk_with_restart import DEFAULT_BATCH
 
     found: list[GraphSize] = []
-    with fail_together(group), interrupts.opened(), showing(options, f"reading {options.edges}"):
+    with fail_together(group), interrupts.opened(), showing(options, reading_step(options.edges)):
         if is_first(group):
             with reading(options.edges):
                 found.append(_measure(options))
@@ -242,19 +230,25 @@ def _check(options: argparse.Namespace) -> None:
         check_apart(options.plot, {"EDGES": options.edges})
 
 
-def _progress(options: argparse.Namespace) -> tuple[ProgressLine, Callable[[Progress], object]]:
-    from bmrm.base.progress import ProgressLine, Step, logarithmic_share
+class _Watch:
+    """The callback of an iteration; ``step`` is what the progress line shows."""
 
-    line = ProgressLine(sys.stderr, every_step=False, quiet=options.quiet or options.json)
-    first = math.inf
+    def __init__(self, tol: float) -> None:
+        from bmrm.base.progress import Step
 
-    def show(state: Progress) -> None:
-        nonlocal first
-        first = first if math.isfinite(first) else state.error_bound
+        self._tol, self._first = tol, math.inf
+        self._newest = Step(("preparing the walks",))
+
+    def __call__(self, state: Progress) -> None:
+        from bmrm.base.progress import Step, logarithmic_share
+
+        if not math.isfinite(self._first):
+            self._first = state.error_bound
         words = (f"iteration {state.iteration}", f"error at most {state.error_bound:.2e}")
-        line.update(lambda: Step(words, logarithmic_share(first, state.error_bound, options.tol)))
+        self._newest = Step(words, logarithmic_share(self._first, state.error_bound, self._tol))
 
-    return line, show
+    def step(self) -> Step:
+        return self._newest
 
 
 def _limits(options: argparse.Namespace) -> dict[str, Any]:
@@ -266,22 +260,22 @@ def _rank(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     """Print PageRank."""
     from bmrm.graph import pagerank
 
-    line, show = _progress(options)
+    watch = _Watch(options.tol)
     seeds = None
     if options.seeds is not None:
         with fail_together(group):
             seeds = dict.fromkeys(_nodes("--seeds", options.seeds, found), 1.0)
-    ranking = best_so_far(
-        lambda: pagerank(
-            found,
-            0.85 if options.damping is None else options.damping,
-            personalization=seeds,
-            method=options.method,
-            callback=show,
-            **_limits(options),
+    with showing(options, watch.step):
+        ranking = best_so_far(
+            lambda: pagerank(
+                found,
+                0.85 if options.damping is None else options.damping,
+                personalization=seeds,
+                method=options.method,
+                callback=watch,
+                **_limits(options),
+            )
         )
-    )
-    line.clear()
     if options.output is not None:
         _write(group, lambda: ranking.save(options.output))
     if options.plot is not None:
@@ -310,21 +304,21 @@ def _walk(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     """Print random walks with restart."""
     from bmrm.graph import random_walk
 
-    line, show = _progress(options)
+    watch = _Watch(options.tol)
     with fail_together(group):
         queries = _nodes("--queries", options.queries, found)
-    walks = best_so_far(
-        lambda: random_walk(
-            found,
-            queries,
-            0.9 if options.damping is None else options.damping,
-            top=options.top,
-            method=options.method,
-            callback=show,
-            **_limits(options),
+    with showing(options, watch.step):
+        walks = best_so_far(
+            lambda: random_walk(
+                found,
+                queries,
+                0.9 if options.damping is None else options.damping,
+                top=options.top,
+                method=options.method,
+                callback=watch,
+                **_limits(options),
+            )
         )
-    )
-    line.clear()
     lists = [walks.top(number) for number in range(len(walks.queries))]
     if options.output is not None:
         _write(group, lambda: walks.save(options.output))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.exits import COMMON_MEANINGS, Exit, epilog, reading, run, run_command
-from bmrm.cli.parsing import CommandParser, integer
+from bmrm.cli.parsing import CommandParser, add_output, integer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,18 +23,7 @@ _MAX_CLASSES_SHOWN = 10
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, or None
-        Without the program's name; None takes ``sys.argv``.
-
-    Returns
-    -------
-    int
-        The exit code; ``bmrm-info --help`` lists them.
-    """
+    """Run the command as `run_command` does."""
     return run_command(partial(run, PROGRAM, info), argv)
 
 
@@ -48,12 +37,11 @@ def build_parser() -> CommandParser:
         epilog=epilog(MEANINGS),
     )
     parser.add_argument("model", metavar="MODEL", help="model or checkpoint, or LIBLINEAR's model text")
-    parser.set_defaults(top=DEFAULT_TOP, json=False, verbose=False)
+    parser.set_defaults(top=DEFAULT_TOP)
     parser.add_argument(
         "--top", type=integer(0), metavar="N", help=f"number of weights shown (default: {DEFAULT_TOP})"
     )
-    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
-    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+    add_output(parser, json="print everything as one JSON object")
     return parser
 
 

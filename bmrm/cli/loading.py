@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,6 +14,7 @@ from bmrm.base.columns import check_names
 from bmrm.base.labels import spread_texts
 from bmrm.base.progress import ProgressLine, Step, print_log
 from bmrm.cli.exits import reading
+from bmrm.cli.reading_progress import reading_step
 from bmrm.errors import DataError, ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
@@ -85,33 +84,6 @@ def split_texts(y: Labels | None) -> Any:
             found = escape_unprintable(",".join(labels))
             raise DataError(f"labels: row {row + 1} has {found!r}, expected labels joined by commas")
     return rows
-
-
-def reading_step(path: str, verb: Callable[[], str] = lambda: "reading") -> Callable[[], Step]:
-    """Return a function that makes the progress line of reading a file, from now on.
-
-    The share is that of the bytes parsed, or of the compressed bytes; pipes have no known length.
-    """
-    count, size = _count_and_size(path)
-    before, name = count(), escape_unprintable(path)
-
-    def step() -> Step:
-        done = count() - before
-        return Step((f"{verb()} {name}",), min(1.0, done / size) if size and done else None)
-
-    return step
-
-
-def _count_and_size(path: str) -> tuple[Callable[[], int], int]:
-    """Return a count of bytes that rises while a regular file is read, and its size; 0 for anything else."""
-    from bmrm.io._svmlight import parsed_bytes
-    from bmrm.io.sources import open_source, unpacked_bytes
-
-    with contextlib.suppress(OSError, DataError):
-        if path != "-" and os.path.isfile(path):
-            with open_source(path) as source:
-                return unpacked_bytes if source.compressed else parsed_bytes, source.size
-    return parsed_bytes, 0
 
 
 def read_shown(options: TrainOptions) -> Data:

@@ -156,6 +156,10 @@ class _PrintCompletion(argparse.Action):
         parser.exit()
 
 
+_ZSH_OPTION = re.compile(r'^(  (?:"\*?|{-\w,)--[\w-]+)(}?"?\[(?:[^]\\]|\\.)*\]:)', re.MULTILINE)
+"""An option with a value in shtab's script; to zsh, ``=`` after its name allows ``--name=VALUE`` too."""
+
+
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
     """Return the script with which a shell completes options, choices and names of files."""
     import shtab
@@ -164,7 +168,18 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
         if action.metavar in FILE_METAVARS:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     script: str = shtab.complete(parser, shell)
+    if shell == "zsh":
+        script = _ZSH_OPTION.sub(r"\1=\2", script)
     return script.rstrip("\n") + "\n"
+
+
+def add_output(parser: CommandParser, *, json: str, quiet: str | None = None) -> None:
+    """Add the options that say what is printed, with the help of two of them."""
+    parser.set_defaults(json=False, quiet=False, verbose=False)
+    parser.add_argument("--json", action="store_true", help=json)
+    if quiet is not None:
+        parser.add_argument("-q", "--quiet", action="store_true", help=quiet)
+    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
 
 
 def is_number(word: str) -> bool:

@@ -42,18 +42,7 @@ _CHUNK_ROWS = 1 << 16  # rows of a dense array that are read at a time, and line
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, or None
-        Without the program's name; None takes ``sys.argv``.
-
-    Returns
-    -------
-    int
-        The exit code; ``bmrm-predict --help`` lists them.
-    """
+    """Run the command as `run_command` does."""
     if launched() and rank() > 0:
         return Exit.OK  # MPI is not needed: the first rank predicts all rows, and it alone writes
     return run_command(partial(run, PROGRAM, predict), argv)
@@ -62,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def build_parser() -> CommandParser:
     """Build the parser."""
     from bmrm.cli.options import add_format
-    from bmrm.cli.parsing import CommandParser, integer
+    from bmrm.cli.parsing import CommandParser, add_output, integer
 
     parser = CommandParser(
         PROGRAM,
@@ -78,7 +67,6 @@ def build_parser() -> CommandParser:
     parser.set_defaults(zero_based=None, threads=None)
     parser.set_defaults(format="auto", label=None, drop=(), labels=None)
     add_format(parser)
-    parser.set_defaults(json=False, quiet=False, verbose=False)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--decision-values", action="store_true", help="write x.w + b, for any task")
     output.add_argument(
@@ -100,22 +88,29 @@ def build_parser() -> CommandParser:
         help="whether feature numbers start at 0 (default: as in training)",
     )
     parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
-    parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object on stdout")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
-    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
+    add_output(parser, json="print the metrics as one JSON object on stdout", quiet="print errors only")
     return parser
 
 
 def predict(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Run the command and return the exit code."""
     options = build_parser().parse_words(argv)
-    interrupts.importing("bmrm.matrix._cpu", "bmrm.io", "bmrm.losses", "bmrm.linear.models.metrics")
+    interrupts.importing(
+        "bmrm.matrix._cpu",
+        "bmrm.io.formats",
+        "bmrm.losses",
+        "bmrm.linear.models.metrics",
+        "bmrm.cli.reading_progress",
+        "bmrm.cli.results",
+    )
     with interrupts.opened():
         return _predict(options, interrupts)
 
 
 def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from bmrm.base.atomic import atomic_write
+    from bmrm.cli.reading_progress import reading_step
+    from bmrm.cli.results import showing
     from bmrm.linear.models import metrics
     from bmrm.linear.models.model import Model
 
@@ -135,7 +130,10 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
         )
     if options.estimates == 1 and model.label_type == "str":
         _check_words(model)
-    ranking = _read_ranking(options, model) if model.task == "ranking" else None
+    ranking = None
+    if model.task == "ranking":
+        with showing(options, reading_step(options.data)):
+            ranking = _read_ranking(options, model)
     groups = None if ranking is None else ranking.qid
     scores = metrics.for_task(
         model.task,
@@ -151,7 +149,10 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
     ignored = 0
     base = _Base(options, model)
     target = contextlib.nullcontext(sys.stdout.buffer) if to_stdout else atomic_write(options.out)
-    with target as out:
+    # Predictions on the terminal show by themselves how far the work is.
+    lines_shown = to_stdout and sys.stdout.isatty()
+    step = reading_step(options.data, lambda: "predicting")
+    with target as out, contextlib.nullcontext() if lines_shown else showing(options, step):
         if options.estimates == 1 and model.classes is not None:
             # The order in which `_write` writes the probabilities.
             order = model.classes[::-1] if model.task == "binary" else model.classes

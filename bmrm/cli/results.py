@@ -7,18 +7,21 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bmrm.errors import Interrupted
 
+if TYPE_CHECKING:
+    from bmrm.base.progress import Step
+
 
 @contextlib.contextmanager
-def showing(options: argparse.Namespace, what: str) -> Iterator[None]:
-    """Show on the terminal what takes long."""
+def showing(options: argparse.Namespace, what: Callable[[], Step] | str) -> Iterator[None]:
+    """Show on the terminal what takes long: a text, or what a function returns at each moment."""
     from bmrm.base.progress import ProgressLine, Step
 
     line = ProgressLine(sys.stderr, every_step=False, quiet=options.quiet or options.json)
-    with line.show_during(lambda: Step((what,))):
+    with line.show_during((lambda: Step((what,))) if isinstance(what, str) else what):
         yield
 
 

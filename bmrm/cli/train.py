@@ -31,18 +31,7 @@ PROGRAM = "bmrm-train"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, or None
-        Without the program's name; None takes ``sys.argv``.
-
-    Returns
-    -------
-    int
-        The exit code; ``bmrm-train --help`` lists them.
-    """
+    """Run the command as `run_command` does."""
     if launched():
         from bmrm.cli.ranks import run_on_ranks
 

@@ -25,6 +25,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bmrm.formulas.bounds import Bounds
+from bmrm.formulas.cuda_products import HELPERS as PRODUCT_HELPERS
+from bmrm.formulas.cuda_products import Blocks, Group, choose_blocks, print_apart
 from bmrm.formulas.lanes import INTRINSIC, LIBRARY
 from bmrm.formulas.layout import OUTSIDE, ZERO, Layout, Site
 from bmrm.formulas.llvm_text import depends_on_row, varying_names
@@ -173,6 +175,8 @@ class Placement:
         Shared memory of a block.
     register_row : bool
         Whether a row is kept in registers.
+    blocks : Blocks
+        Sums of products that are computed by blocks, and go from registers to global memory.
     """
 
     warps: int
@@ -181,6 +185,7 @@ class Placement:
     shared_parameters: tuple[str, ...]
     shared_bytes: int
     register_row: bool
+    blocks: Blocks
 
 
 @dataclass(frozen=True)
@@ -203,7 +208,9 @@ def place(
 
     ``shared_bytes`` limits the shared memory of a block; a GPU may have less than `SHARED_BYTES`.
     """
-    results = [a for a in program.results() if a.role != "output"]
+    blocks = choose_blocks(program, sizes, sparse)
+    in_blocks = blocks.results()
+    results = [a for a in program.results() if a.role != "output" and a.name not in in_blocks]
     items = sum(
         _count(a.dims, sizes) * (2 if a.role in ("argmin", "argmax") else 1) for a in results if a.dims
     )
@@ -223,7 +230,7 @@ def place(
             chosen.append(argument.name)
             used += bytes_
     register_row = not sparse and sizes[program.width] <= MAX_REGISTER_COLUMNS
-    return Placement(warps, items, shared_results, tuple(chosen), used, register_row)
+    return Placement(warps, items, shared_results, tuple(chosen), used, register_row, blocks)
 
 
 def print_cuda(
@@ -278,6 +285,9 @@ class _Printer:
         self.bounds = Bounds(program)
         self.varying = varying_names(program, bool(column))
         self.place = where
+        self.direct = False  # whether rows are read where they are
+        self.in_blocks = where.blocks.results()
+        self.along: dict[int, Group] = {}
         self.lines: list[str] = []
         self.depth = 0
         self.names: dict[str, str] = {}
@@ -289,18 +299,22 @@ class _Printer:
         self.lines.append("  " * self.depth + text)
 
     def open(self, text: str) -> None:
-        self.put(text + " {")
+        self.put(f"{text} {{" if text else "{")
         self.depth += 1
 
-    def close(self) -> None:
+    def close(self, end: str = "}") -> None:
         self.depth -= 1
-        self.put("}")
+        self.put(end)
 
     def name(self, name: str) -> str:
         """Return a C++ name for a local: no user's name can clash with one of C++ or of this file."""
         if name not in self.names:
             self.names[name] = f"v{len(self.names)}_" + re.sub(r"\W", "_", name, flags=re.ASCII)
         return self.names[name]
+
+    def rename(self, name: str, text: str) -> None:
+        """Give a local another C++ name."""
+        self.names[name] = text
 
     def fresh(self, hint: str) -> str:
         self.count += 1
@@ -343,6 +357,7 @@ class _Printer:
             f"#define WARP {WARP}",
             f"#define WARPS {place_.warps}",
             HELPERS,
+            *([PRODUCT_HELPERS] if self.in_blocks else []),
             f"struct Table {{ whole at[{len(self.layout.slots)}]; }};",
             "// Keeps the failure of the earliest row.",
             "__device__ __forceinline__ void fail(const Table& table, whole row, int site) {",
@@ -365,7 +380,8 @@ class _Printer:
     # --- the kernel of the rows
 
     def array_results(self) -> list[Argument]:
-        return [a for a in self.program.results() if a.role != "output" and a.dims]
+        results = self.program.results()
+        return [a for a in results if a.role != "output" and a.dims and a.name not in self.in_blocks]
 
     def number_results(self) -> list[Argument]:
         return [a for a in self.program.results() if a.role != "output" and not a.dims]
@@ -383,17 +399,35 @@ class _Printer:
         self.open("for (whole chunk = blockIdx.x * whole(WARPS) + warp; chunk < chunks; chunk += step)")
         self.results()
         self.put("const whole end = least((chunk + 1) * chunk_rows, last);")
+        blocks = self.place.blocks
+        for sums in blocks.apart.values():
+            print_apart(self, sums)
+        for place_, sums in blocks.along.items():
+            self.along[place_] = Group(self, sums)
+            self.along[place_].declare()
+        if len(blocks.apart) < len(self.program.body):
+            self.rows_loop()
+        for group in self.along.values():
+            group.write()
+        self.write_results()
+        self.close()
+        self.close()
+
+    def rows_loop(self) -> None:
+        """Print the loop that has a row per lane."""
+        blocks = self.place.blocks
         self.open("for (whole base = chunk * chunk_rows; base < end; base += WARP)")
         self.put("const whole row = base + lane;")
         self.put("const bool here = row < end;")
         self.put("const whole mine = here ? row : base;")
         self.row()
         self.locals()
-        self.block(self.program.body, "here")
+        for place_, statement in enumerate(self.program.body):
+            if place_ in self.along:
+                self.along[place_].step()
+            elif place_ not in blocks.apart:
+                self.block((statement,), "here")
         self.outputs()
-        self.close()
-        self.write_results()
-        self.close()
         self.close()
 
     def parameters(self) -> None:
@@ -440,6 +474,13 @@ class _Printer:
                 self.put(f"{type_}* const {array} = {place_};")
                 self.put(f"for (int q = lane; q < {count}; q += WARP) {array}[q] = {neutral};")
                 offset += count
+        for result in self.program.results():
+            if result.name not in self.in_blocks:
+                continue
+            count, name = _count(result.dims, self.sizes), self.name(result.name)
+            place_ = f"(double*){self.slot(f'argument {result.name}')} + chunk * {count}LL"
+            self.put(f"double* const {name} = {place_};")
+            self.put(f"for (int q = lane; q < {count}; q += WARP) {name}[q] = 0;")
         for result in self.number_results():
             kind, name = self.accumulated(result), self.name(result.name)
             self.put(f"{kind} {name} = {self.neutral(result)};")
@@ -480,14 +521,16 @@ class _Printer:
             self.put(f"const whole* const starts = (const whole*){self.slot('starts')};")
             self.put("const whole row_first = starts[mine], row_last = here ? starts[mine + 1] : row_first;")
             return
-        step, across = self.slot("row_step"), self.slot("column_step")
-        self.put(f"const char* const at = (const char*){self.slot('rows')} + mine * {step};")
-        self.put(f"const whole across = {across};")
+        self.row_address()
         if self.place.register_row:
             width = self.sizes[self.program.width]
             self.put(f"T x[{max(1, width)}];")
             self.put("#pragma unroll")
             self.put(f"for (int f = 0; f < {width}; f++) x[f] = T(*(const {self.item}*)(at + f * across));")
+
+    def row_address(self) -> None:
+        self.put(f"const char* const at = (const char*){self.slot('rows')} + mine * {self.slot('row_step')};")
+        self.put(f"const whole across = {self.slot('column_step')};")
 
     def locals(self) -> None:
         kinds = dict(self.program.locals)
@@ -761,6 +804,8 @@ class _Printer:
         return found or "0"
 
     def checked(self, text: str, size: Size, site: Site, mask: str) -> str:
+        if self.direct:  # only what needs no check is read so
+            return text
         return f"inside({text}, {self.size(size)}, {mask}, table, row, {self.layout.site(site)})"
 
     def expr(self, node: Expr, mask: str) -> str:
@@ -781,7 +826,7 @@ class _Printer:
             case RowItem(index, line):
                 width = self.program.width
                 at = self.flat((index,), (width,), "the row", line, mask)
-                if self.place.register_row:
+                if self.place.register_row and not self.direct:
                     return f"x[{at}]"
                 return f"T(*(const {self.item}*)(at + ({at}) * across))"
             case Load(array, index, kind, line):

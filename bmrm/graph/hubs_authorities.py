@@ -22,15 +22,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bmrm.base import arguments, interrupts
+from bmrm.base import interrupts
 from bmrm.base.interrupts import interruptible
 from bmrm.base.vectors import Vector
-from bmrm.errors import ParameterError
 from bmrm.graph.backends.base import Pair
 from bmrm.graph.backends.choose import check_device, pair_of
 from bmrm.graph.components import has_unique_leader
 from bmrm.graph.graph import Graph
-from bmrm.graph.page_rank import require_room, uses_weights
+from bmrm.graph.page_rank import check_limits, require_room, uses_weights
 from bmrm.graph.peers import total_of
 from bmrm.graph.results import Hits
 
@@ -98,8 +97,8 @@ def hits(
     peers = graph.peers
     with peers.guarded():
         with peers.together():
-            _check_limits(tol, max_iter, max_time)
-            check_device(device, graph)
+            check_limits(tol, max_iter, max_time)
+            check_device(device)
             weighs = uses_weights(weighted, graph)
         peers.check_alike({"weighted": weighs, "tol": tol, "max_iter": max_iter})
         if not has_edges(graph, weighs):
@@ -128,15 +127,6 @@ def hits(
         time.perf_counter() - began,
         lambda: has_unique_leader(graph, weighs, authorities, value),
     )
-
-
-def _check_limits(tol: float, max_iter: int, max_time: float) -> None:
-    if not 0 <= arguments.number("tol", tol) < math.inf:
-        raise ParameterError(f"tol: found {tol}, expected a finite number of at least 0")
-    if arguments.integer("max_iter", max_iter) < 1:
-        raise ParameterError(f"max_iter: found {max_iter}, expected at least 1")
-    if not arguments.number("max_time", max_time) > 0:
-        raise ParameterError(f"max_time: found {max_time}, expected a positive number of seconds")
 
 
 def has_edges(graph: Graph, weighted: bool) -> bool:

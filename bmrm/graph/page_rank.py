@@ -76,7 +76,8 @@ def pagerank(
     method : {"auto", "power", "anderson"}, default "auto"
         Plain steps, Anderson's acceleration, or that as soon as plain steps prove slow.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
-        "auto" uses a GPU if there is one and the graph is large enough for it.
+        "auto" uses a GPU if there is one and the graph is large enough for it. Of a `GraphShard` every rank
+        uses a GPU, its own if its machine has enough of them, or none does.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true return value ends with status "interrupted".
 
@@ -90,7 +91,7 @@ def pagerank(
     ParameterError
         If an option is out of range or a vector does not fit the graph.
     DeviceMemoryError
-        If the graph does not fit on the GPU that ``device`` names.
+        If the vectors of the graph do not fit on the GPU that ``device`` names.
     BmrmError
         If there is no such GPU.
     Interrupted
@@ -112,7 +113,7 @@ def pagerank(
     peers = graph.peers
     with peers.guarded():
         with peers.together():
-            check_device(device, graph)
+            check_device(device)
             goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
             v = restart_vector("personalization", personalization, graph, missing)
             u = restart_vector("dangling", dangling, graph, missing)
@@ -168,6 +169,16 @@ def uses_weights(weighted: bool | None, graph: Graph) -> bool:
     return graph.weighted if weighted is None else arguments.flag("weighted", weighted) and graph.weighted
 
 
+def check_limits(tol: float, max_iter: int, max_time: float) -> None:
+    """Raise for a limit of a run that is out of range."""
+    if not 0 <= arguments.number("tol", tol) < math.inf:
+        raise ParameterError(f"tol: found {tol}, expected a finite number of at least 0")
+    if arguments.integer("max_iter", max_iter) < 1:
+        raise ParameterError(f"max_iter: found {max_iter}, expected at least 1")
+    if not arguments.number("max_time", max_time) > 0:
+        raise ParameterError(f"max_time: found {max_time}, expected a positive number of seconds")
+
+
 def make_goal(
     tol: float,
     top: int | None,
@@ -183,14 +194,9 @@ def make_goal(
             f"damping: found {damping}, expected at least 0 and below 1; from 1 on the graph alone does not "
             "define the scores"
         )
-    if not 0 <= arguments.number("tol", tol) < math.inf:
-        raise ParameterError(f"tol: found {tol}, expected a finite number of at least 0")
+    check_limits(tol, max_iter, max_time)
     if top is not None and arguments.integer("top", top) < 1:
         raise ParameterError(f"top: found {top}, expected at least 1")
-    if arguments.integer("max_iter", max_iter) < 1:
-        raise ParameterError(f"max_iter: found {max_iter}, expected at least 1")
-    if not arguments.number("max_time", max_time) > 0:
-        raise ParameterError(f"max_time: found {max_time}, expected a positive number of seconds")
     if method not in METHODS:
         raise ParameterError(f"method: found {method!r}, expected one of {', '.join(METHODS)}")
     return Goal(tol, top, max_iter, max_time, callback, method)

@@ -104,7 +104,7 @@ def random_walk(
     peers, wanted = graph.peers, as_queries(queries)
     with peers.guarded():
         with peers.together():
-            check_device(device, graph)
+            check_device(device)
             goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
             both_ways = arguments.flag("undirected", undirected)
             size = DEFAULT_BATCH if batch is None else arguments.integer("batch", batch)

@@ -53,6 +53,9 @@ def parse(
     the first fault, `ChangedError`, `LongLineError` and `NodesError`.
     """
 
+def parsed_bytes() -> int:
+    """Return the number of bytes of edge text that this process has parsed, while it parses too."""
+
 def open_text(text: Bytes | FileText, start: int, stop: int) -> tuple[list[bool], list[bool], int, int]:
     """Look at the first two edges of the whole lines ``text[start:stop]``.
 

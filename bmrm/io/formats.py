@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.host_memory import require_memory
 from bmrm.errors import DataError, Float32Error, HostMemoryError, ParameterError
-from bmrm.io import _text
+from bmrm.io import _edges, _svmlight, _text
 from bmrm.io.csr import Csr, as_floats, build_canonical, check_finite, check_layout
 from bmrm.io.data import Data
 from bmrm.io.matrix_market import read_matrix_market
@@ -116,6 +116,29 @@ def _read_npy(source: Source) -> NDArray[Any]:
     return as_floats(X)
 
 
+def plain_bytes() -> int:
+    """Return the number of bytes of plain text and of dense rows that this process has read so far."""
+    return _svmlight.parsed_bytes() + _edges.parsed_bytes() + _RowChunks.total_bytes
+
+
+class _RowChunks:
+    """The rows of a dense array, some at a time."""
+
+    total_bytes = 0  # of all arrays
+
+    def __init__(self, source: Source, header: NpyHeader, rows: int) -> None:
+        self._source, self._header, self._rows = source, header, rows
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        header = self._header
+        for first in range(0, header.shape[0], self._rows):
+            with _name_source_in_errors(self._source):
+                X = as_floats(read_rows(self._source.file, header, first, first + self._rows))
+                check_finite(X, first)
+            _RowChunks.total_bytes += X.shape[0] * X.shape[1] * header.dtype.itemsize
+            yield X
+
+
 def iter_dense_rows(source: Source, rows: int) -> Iterator[NDArray[Any]] | None:
     """Read a dense array some rows at a time; return None unless the file is npy and stored by rows."""
     if not source.is_plain or detect_format(source) != "npy":
@@ -124,15 +147,7 @@ def iter_dense_rows(source: Source, rows: int) -> Iterator[NDArray[Any]] | None:
         header = read_header(source.file, source.size)
     if header.by_columns:
         return None
-    return _iter_row_chunks(source, header, rows)
-
-
-def _iter_row_chunks(source: Source, header: NpyHeader, rows: int) -> Iterator[NDArray[Any]]:
-    for first in range(0, header.shape[0], rows):
-        with _name_source_in_errors(source):
-            X = as_floats(read_rows(source.file, header, first, first + rows))
-            check_finite(X, first)
-        yield X
+    return iter(_RowChunks(source, header, rows))
 
 
 def _read_npz(source: Source, grammar: Grammar) -> tuple[Csr, NDArray[Any] | None]:

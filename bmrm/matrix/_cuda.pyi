@@ -315,7 +315,7 @@ def predict_walk_bytes(n: int, columns: int, images: int, nodes: int | None = No
 
 class GraphRanks:
     ranks: Ranks
-    def __init__(self, ranks: Ranks, bounds: npt.NDArray[np.integer[Any]]) -> None: ...
+    def __init__(self, ranks: Ranks, bounds: npt.NDArray[np.integer[Any]], windows: bool = True) -> None: ...
 
 class Nodes:
     light: Matrix | None
@@ -351,6 +351,8 @@ class Walk:
         even: float,
         additions: tuple[float, float],
     ) -> None: ...
+    @property
+    def has_window(self) -> bool: ...
     def close(self) -> None: ...
     def place(self, slot: int, start: _F64 | None) -> None: ...
     def light_step(
@@ -401,6 +403,7 @@ class ResidentPairs:
         features: npt.NDArray[Any] | None = None,
         stored: bool = False,
         device: int = 0,
+        threads: int | None = None,
     ) -> None: ...
     @property
     def n(self) -> int: ...
@@ -479,7 +482,13 @@ class DenseRows:
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     def __init__(
-        self, X: Any, weights: _F64 | None = None, *, device: int = 0, threads: int | None = None
+        self,
+        X: Any,
+        weights: _F64 | None = None,
+        *,
+        device: int = 0,
+        spare: int = 0,
+        threads: int | None = None,
     ) -> None: ...
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...

@@ -20,11 +20,17 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.io.csr import Csr, check_layout
 from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.device_arrays import read_back
 from bmrm.matrix.resident import validate_matrix
 from bmrm.reductions._reductions import dense_values
+from bmrm.reductions.host import reads_too_much
+from bmrm.reductions.rows import DenseRows
 
 MAX_ABSOLUTE_VALUE = 1e150
 """Values of float64 whose squares are far from overflow."""
+
+READ_BYTES = 1 << 25
+"""Size of rows of a mapped file that are validated before their pages are given back."""
 
 
 class Estimator:
@@ -82,9 +88,9 @@ class Estimator:
             raise type("NotFittedError", (BmrmError, known.NotFittedError), {})(text)
 
     def _read_new(self, X: Any) -> Csr | NDArray[Any]:
-        """Validate rows that a fitted model is applied to."""
+        """Validate rows that a fitted model is applied to; those on a GPU are copied to the host."""
         self._check_fitted()
-        found = read_matrix(X)
+        found = read_matrix(read_back(X))
         self._check_columns(found.shape[1])
         return found
 
@@ -113,7 +119,7 @@ def words_for_scikit_learn(X: Any) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        if "sklearn" not in sys.modules:
+        if "sklearn" not in sys.modules or arguments.is_on_device(X):
             raise
         _raise_with_words(error, X)
 
@@ -165,7 +171,7 @@ def _read_matrix(X: Any) -> Csr | NDArray[Any]:
         found = values = np.ascontiguousarray(found)
     if values is None:
         return found
-    largest = max(-float(values.min(initial=0.0)), float(values.max(initial=0.0)))
+    largest = _largest_value(values)
     if not largest < np.inf:  # NaN compares false
         if isinstance(found, Csr):
             at = int(np.argmin(np.isfinite(values)))
@@ -175,6 +181,23 @@ def _read_matrix(X: Any) -> Csr | NDArray[Any]:
     if largest > MAX_ABSOLUTE_VALUE:
         raise DataError(f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}")
     return found
+
+
+def _largest_value(values: NDArray[Any]) -> float:
+    """Return the largest absolute value, NaN if there is one; pages of a large mapped file are given back."""
+    rows = DenseRows(values) if values.ndim == 2 else None
+    mapped = rows if rows is not None and reads_too_much(rows) else None
+    size = len(values) if mapped is None else max(1, READ_BYTES * len(values) // mapped.nbytes)
+    largest = 0.0
+    for first in range(0, len(values), max(1, size)):
+        block = values[first : first + size]
+        found = max(-float(block.min(initial=0.0)), float(block.max(initial=0.0)))
+        largest = found if not found < largest else largest  # NaN compares false
+        if mapped is not None:
+            mapped.give_back(first, first + len(block))
+        if np.isnan(largest):
+            break
+    return largest
 
 
 def read_rows(X: Any, sample_weight: Any) -> tuple[Csr | NDArray[Any], Vector | None]:

@@ -144,9 +144,12 @@ def _gpu_text(call: Call) -> str:
     where = "shared" if found.shared_results else "global"
     parameters = ", ".join(found.shared_parameters) or "none"
     row = "in registers" if found.register_row else "read where it is"
+    in_blocks = found.blocks.results()
+    blocks = f"; sums of products by blocks in registers: {', '.join(in_blocks)}" if in_blocks else ""
     return (
         f"GPU: blocks of {found.warps} warps, one row per lane, the row {row}; results of a warp in {where} "
         f"memory; parameters in shared memory: {parameters}; {size_text(found.shared_bytes)} of it per block"
+        f"{blocks}"
     )
 
 

@@ -39,6 +39,12 @@ MIN_CHUNK_ROWS = 256
 MAX_CHUNKS = 8192
 """Maximum number of chunks: a few for each warp that a large GPU runs."""
 
+FULL_CHUNKS = 2048
+"""Number of chunks that occupies a large GPU even if a warp needs many registers."""
+
+USUAL_PARTIAL_BYTES = 1 << 26
+"""Size of the results of all chunks that takes little time to write and to read again."""
+
 MAX_PARTIAL_BYTES = 1 << 28
 """Maximum size of the results of all chunks."""
 
@@ -68,10 +74,11 @@ def chunk_rows(rows: int, bytes_: int) -> int:
 
     Examples
     --------
-    >>> chunk_rows(1000, 100), chunk_rows(10_000_000, 100)
-    (256, 1248)
+    >>> chunk_rows(1000, 100), chunk_rows(10_000_000, 100), chunk_rows(10_000_000, 30_000)
+    (256, 1248, 4480)
     """
-    chunks = max(1, min(MAX_CHUNKS, MAX_PARTIAL_BYTES // max(1, bytes_)))
+    most = MAX_PARTIAL_BYTES // max(1, bytes_)
+    chunks = max(1, min(MAX_CHUNKS, most, max(FULL_CHUNKS, USUAL_PARTIAL_BYTES // max(1, bytes_))))
     each = max(MIN_CHUNK_ROWS, -(-rows // chunks))
     return -(-each // WARP) * WARP
 

@@ -18,6 +18,7 @@ from bmrm.matrix.resident import default_threads
 from bmrm.reductions._reductions import (
     PANEL_ROWS,
     Clusters,
+    KeptSums,
     cluster_sums,
     mixture_shares,
     mixture_step,
@@ -27,6 +28,9 @@ from bmrm.reductions._reductions import (
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, Farthest, MixtureSums
 from bmrm.reductions.row_set import BLOCK_BYTES, RowSet
 from bmrm.reductions.scatter import FLOAT64_UNIT, Scatter, block_rows, scatter_matrix
+
+KEPT_SUMS_FACTOR = 16
+"""Factor in the error of an inertia whose sums are kept from pass to pass (``reductions/kept_moments.h``)."""
 
 PACKED_BYTES = 4
 """Bytes of a packed value."""
@@ -41,6 +45,7 @@ class HostClusters:
         self.agree, self.check_signals = rows.agree, rows.check_signals
         self._labels = np.empty(rows.here, np.int32)
         self._whole: Clusters | None = None
+        self._kept: dict[int, KeptSums] = {}  # of the block that begins at a row
         X, n = rows.X, rows.shape[0]
         with rows.guarded():
             if isinstance(X, np.ndarray):
@@ -57,6 +62,7 @@ class HostClusters:
 
     def reset(self) -> None:
         self._labels.fill(-1)
+        self._kept.clear()
 
     def labels(self) -> NDArray[np.int32]:
         return self._labels.copy()
@@ -66,7 +72,8 @@ class HostClusters:
 
         def run(block: slice, sums: Vector) -> None:
             of = self._clusters(block)
-            counts[:] += of.assign(centers, self._labels[block], sums, want_sums=want_sums)
+            kept = self._kept.setdefault(block.start, KeptSums()) if want_sums else None
+            counts[:] += of.assign(centers, self._labels[block], sums, want_sums=want_sums, kept=kept)
 
         found = self.rows.fold(cluster_sums(want_sums, k, d), run, self._limit)
         changed, rechecked = self.rows.total_array(counts)
@@ -140,11 +147,14 @@ class HostClusters:
     def inertia_error(self, centers: Vector, inertia: float) -> float:
         rows = self.rows
         n, d = rows.shape
-        # Longest chain of additions: the features of a row, the rows of a panel, the panels of all parts.
-        terms = d + PANEL_ROWS + n // PANEL_ROWS + 16 + len(rows.bounds)
+        # Longest chain of additions: the features of a row; the rows of a panel, or what a part adds to kept
+        # sums; the panels of all parts.
+        kept = max((sums.additions for sums in self._kept.values()), default=0)
+        chain: int = max(PANEL_ROWS, *rows.everyones(kept))
+        terms = d + chain + n // PANEL_ROWS + 16 + len(rows.bounds)
         relative = terms * FLOAT64_UNIT / (1.0 - terms * FLOAT64_UNIT)
         if not isinstance(rows.X, Csr):
-            return relative * inertia
+            return KEPT_SUMS_FACTOR * relative * inertia
         # |x|^2 - 2 x.c + |c|^2 cancels: its error is relative to the terms.
         squares = _row_squares(rows.X)
         size = rows.total(float(squares.sum() if rows.weights is None else squares @ rows.weights))

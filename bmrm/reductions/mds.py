@@ -456,7 +456,8 @@ class MDS(Estimator):
                 )
             rows, (n, m), value_bytes = found, found.shape, found.itemsize
         self._require_memory(n, m)
-        placement = self._choose_device(X, n, m, value_bytes)
+        square = given is not None and given.values.ndim == 2
+        placement = self._choose_device(X, n, m, value_bytes, square)
         try:
             return rows, self._dissimilarities(placement, given, rows, weights), placement
         except DeviceMemoryError as error:
@@ -466,7 +467,7 @@ class MDS(Estimator):
         placement = Placement(None, "the GPU has too little memory")
         return rows, self._dissimilarities(placement, given, rows, weights), placement
 
-    def _choose_device(self, X: Any, n: int, m: int | None, value_bytes: int) -> Placement:
+    def _choose_device(self, X: Any, n: int, m: int | None, value_bytes: int, square: bool) -> Placement:
         """Decide where the passes run."""
         possible = self.metric_mds and self.n_components <= MAX_AXES
         work = None
@@ -478,6 +479,7 @@ class MDS(Estimator):
                 passes=self.max_iter,
                 features=computed,
                 value_bytes=value_bytes,
+                square=square,
                 threads=self.threads,
             )
         given = X if self.metric == "precomputed" else None  # a copy of features is small

@@ -15,7 +15,8 @@ from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
-from bmrm.reductions._reductions import mixture_shares
+from bmrm.reductions.device.choose import parse_device, place
+from bmrm.reductions.device.work import mixture_work
 from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
@@ -23,10 +24,10 @@ from bmrm.reductions.estimator import (
     random_generator,
     time_limit,
 )
-from bmrm.reductions.host_passes import HostMixture
 from bmrm.reductions.kmeans import KMeans
 from bmrm.reductions.limits import limit_reached
 from bmrm.reductions.passes import MixturePasses
+from bmrm.reductions.placing import open_mixture
 from bmrm.reductions.row_set import RowSet, read_row_set
 from bmrm.reductions.scatter import FLOAT64_UNIT
 from bmrm.reductions.seeding import choose_plus_plus, choose_random
@@ -55,14 +56,12 @@ class _Parameters:
 
         Raise `DataError` if a covariance is singular.
         """
-        k, d = self.means.shape
+        d = self.means.shape[1]
         if self.full:
-            roots = np.empty((k, d, d))
-            for j, covariance in enumerate(self.covariances):
-                try:
-                    roots[j] = np.tril(np.linalg.inv(np.linalg.cholesky(covariance)))
-                except np.linalg.LinAlgError:
-                    raise _singular(j) from None
+            try:
+                roots = np.tril(np.linalg.inv(np.linalg.cholesky(self.covariances)))
+            except np.linalg.LinAlgError:
+                raise _singular(self._first_singular()) from None
             logs = np.log(np.einsum("jff->jf", roots)).sum(axis=1)
         else:
             if not (self.covariances > 0.0).all():
@@ -74,6 +73,14 @@ class _Parameters:
         if not (np.isfinite(roots).all() and np.isfinite(logs).all()):
             raise _singular(int(np.argmin(np.isfinite(logs))))
         return roots, np.maximum(constants, -1e300)
+
+    def _first_singular(self) -> int:
+        for j, covariance in enumerate(self.covariances):
+            try:
+                np.linalg.inv(np.linalg.cholesky(covariance))
+            except np.linalg.LinAlgError:
+                return j
+        raise AssertionError("a covariance was singular")
 
 
 def _singular(component: int) -> DataError:
@@ -107,6 +114,9 @@ class GaussianMixture(Estimator):
     max_time : float, optional
         Limit in seconds; the state reached by then is kept.
     random_state : int, Generator or RandomState, optional
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        "auto" is the GPU that has X, or for X in main memory the CPU or the first GPU, whichever is predicted
+        to be faster. On a GPU a row has at most 448 columns (H100; as shared memory allows).
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
 
@@ -131,6 +141,8 @@ class GaussianMixture(Estimator):
         parameters are returned.
     converged_ : bool
     n_iter_, n_features_in_ : int
+    placement_ : Placement
+        Where it ran, and why: ``placement_.device`` and ``placement_.reason``.
 
     References
     ----------
@@ -163,6 +175,7 @@ class GaussianMixture(Estimator):
         init_params: str = "kmeans",
         max_time: float | None = None,
         random_state: Any = None,
+        device: str = "auto",
         threads: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -174,6 +187,7 @@ class GaussianMixture(Estimator):
         self.init_params = init_params
         self.max_time = max_time
         self.random_state = random_state
+        self.device = device
         self.threads = threads
 
     @interruptible
@@ -182,7 +196,9 @@ class GaussianMixture(Estimator):
 
         Parameters
         ----------
-        X : ndarray or dense Dataset on the CPU, shape (n, d)
+        X : ndarray, array on a GPU, or dense Dataset on the CPU, shape (n, d)
+            An array of CuPy, PyTorch, JAX or Numba on a GPU, of float32 or float64 and in C order, is used in
+            place.
         y : ignored
         sample_weight : array_like, shape (n,), optional
             At least 0. A row of weight 2 counts like two rows.
@@ -215,8 +231,21 @@ class GaussianMixture(Estimator):
                     f"n_components: found {self.n_components}, expected at most {counted}, "
                     "the number of rows of positive weight"
                 )
+            full = self.covariance_type in ("full", "tied")
+            work = mixture_work(
+                *rows.shape,
+                self.n_components,
+                rows.X.dtype.itemsize,
+                full=full,
+                steps=self.max_iter,
+                starts=self.n_init,
+                threads=rows.threads,
+            )
             with rows.guarded():
-                self._fit(HostMixture(rows), rows.first_of(self.random_state), started)
+                found = place(self.device, rows.X, work, ranks=rows.ranks)
+                passes, self.placement_ = open_mixture(rows, found, self.device, self.n_components, full=full)
+                self.placement_.log()
+                self._fit(passes, rows.first_of(self.random_state), started)
         return self
 
     def _fit(self, passes: MixturePasses, rng: np.random.Generator, started: float) -> None:
@@ -277,6 +306,7 @@ class GaussianMixture(Estimator):
         return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_parameters())
 
     def _check_parameters(self) -> None:
+        parse_device(self.device)
         positive_integer("n_components", self.n_components)
         positive_integer("max_iter", self.max_iter)
         positive_integer("n_init", self.n_init)
@@ -388,11 +418,13 @@ class GaussianMixture(Estimator):
 
     def _densities(self, X: Any) -> tuple[Vector, Vector]:
         self._check_fitted()
-        rows = _dense_rows(X)
+        rows = _dense_rows(X, threads=self.threads)
         self._check_columns(rows.shape[1])
         parameters = self._parameters()
-        assert isinstance(rows.X, np.ndarray)
-        return mixture_shares(rows.X, parameters.means, *parameters.roots(), threads=self.threads)
+        found = place(self.device, rows.X)
+        k = len(parameters.means)
+        passes, _ = open_mixture(rows, found, self.device, k, full=parameters.full)
+        return passes.shares(parameters.means, *parameters.roots())
 
     def _n_parameters(self) -> int:
         k, d = self.means_.shape
@@ -404,4 +436,4 @@ class GaussianMixture(Estimator):
 def _dense_rows(X: Any, sample_weight: Any = None, threads: int | None = None, comm: Any = None) -> RowSet:
     if arguments.is_sparse(X) or isinstance(X, Csr):
         raise DataError("X: found sparse rows, expected a dense matrix: covariances of sparse rows are dense")
-    return read_row_set(X, sample_weight, threads=threads, comm=comm)
+    return read_row_set(X, sample_weight, threads=threads, comm=comm, on_gpu=True)

@@ -15,6 +15,10 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.resident import device_number
+from bmrm.reductions.device.choose import Placement, parse_device, place
+from bmrm.reductions.device.gram import DeviceGram
+from bmrm.reductions.device.work import gram_work
 from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
@@ -23,6 +27,7 @@ from bmrm.reductions.estimator import (
     time_limit,
     words_for_scikit_learn,
 )
+from bmrm.reductions.placing import open_gram
 from bmrm.reductions.row_set import RowSet, read_row_set
 from bmrm.reductions.scatter import (
     MAX_GRAM_COLUMNS,
@@ -45,6 +50,7 @@ class _Decomposition(Estimator):
     max_iter: int
     max_time: float | None
     random_state: Any
+    device: str
     threads: int | None
     components_: Vector
     explained_variance_: Vector
@@ -58,6 +64,7 @@ class _Decomposition(Estimator):
             raise ParameterError(
                 f"svd_solver: found {self.svd_solver!r}, expected one of {', '.join(SOLVERS)}"
             )
+        parse_device(self.device)
         nonnegative_number("tol", self.tol)
         positive_integer("max_iter", self.max_iter)
         time_limit(self.max_time)
@@ -80,6 +87,8 @@ class _Decomposition(Estimator):
         if solver == "auto":
             narrow = d <= MAX_GRAM_COLUMNS or not isinstance(wanted, int)
             solver = "covariance_eigh" if narrow else "lanczos"
+        self.placement_ = rows.put(self.device, solver)
+        self.placement_.log()
         if solver == "covariance_eigh":
             scatter = rows.scatter()
             found = all_eigenvalues(scatter)
@@ -154,6 +163,10 @@ class PCA(_Decomposition):
         Limit of Lanczos in seconds.
     random_state : int, Generator or RandomState, optional
         For the first vectors of Lanczos.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        Where the covariance matrix of dense rows is computed. "auto" is the GPU that has X, or for X in main
+        memory the CPU or the first GPU, whichever is predicted to be faster. Lanczos, and sparse rows, are on
+        the CPU, or on the device of a `bmrm.Dataset`.
     threads : int, optional
         Maximum number of threads of products with X; default: the cores that this process may use.
 
@@ -180,6 +193,8 @@ class PCA(_Decomposition):
         Average variance of the remaining directions.
     n_components_, n_samples_, n_features_in_, n_iter_ : int
     status_ : {"converged", "precision", "max_iter", "max_time", "interrupted"}
+    placement_ : Placement
+        Where it ran, and why: ``placement_.device`` and ``placement_.reason``.
 
     References
     ----------
@@ -208,6 +223,7 @@ class PCA(_Decomposition):
         max_iter: int = 300,
         max_time: float | None = None,
         random_state: Any = None,
+        device: str = "auto",
         threads: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -217,6 +233,7 @@ class PCA(_Decomposition):
         self.max_iter = max_iter
         self.max_time = max_time
         self.random_state = random_state
+        self.device = device
         self.threads = threads
 
     @interruptible
@@ -225,8 +242,10 @@ class PCA(_Decomposition):
 
         Parameters
         ----------
-        X : ndarray, SciPy sparse matrix, Csr or Dataset, shape (n, d)
-            Of a `bmrm.Dataset` its weights count, unless others are given; on a GPU it must be float64.
+        X : ndarray, array on a GPU, SciPy sparse matrix, Csr or Dataset, shape (n, d)
+            A dense array of CuPy, PyTorch, JAX or Numba on a GPU, of float32 or float64 and in C order, is
+            used in place. Of a `bmrm.Dataset` its weights count, unless others are given; on a GPU it must be
+            float64.
         y : ignored
         sample_weight : array_like, shape (n,), optional
             At least 0. A row of weight 2 counts like two rows.
@@ -258,7 +277,7 @@ class PCA(_Decomposition):
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
     def transform(self, X: Any) -> Vector:
-        """Return coordinates along the components, shape (n, n_components_)."""
+        """Return coordinates along the components, shape (n, n_components_), computed on the CPU."""
         self._check_fitted()
         found = _multiply_centered(self._read_new(X), self.mean_, self.components_, self.threads)
         return found / np.sqrt(self._spread()) if self.whiten else found
@@ -305,7 +324,7 @@ class TruncatedSVD(_Decomposition):
     Parameters
     ----------
     n_components : int, default 2
-    svd_solver, tol, max_iter, max_time, random_state, threads
+    svd_solver, tol, max_iter, max_time, random_state, device, threads
         As for `PCA`.
 
     Attributes
@@ -317,6 +336,7 @@ class TruncatedSVD(_Decomposition):
         As for `PCA`, of the rows themselves.
     n_features_in_, n_samples_, n_iter_ : int
     status_ : str
+    placement_ : Placement
 
     References
     ----------
@@ -340,6 +360,7 @@ class TruncatedSVD(_Decomposition):
         max_iter: int = 300,
         max_time: float | None = None,
         random_state: Any = None,
+        device: str = "auto",
         threads: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -348,6 +369,7 @@ class TruncatedSVD(_Decomposition):
         self.max_iter = max_iter
         self.max_time = max_time
         self.random_state = random_state
+        self.device = device
         self.threads = threads
 
     @interruptible
@@ -395,9 +417,9 @@ class _Rows:
     ) -> None:
         self._on_host = comm is not None or not isinstance(X, Dataset)
         if self._on_host:
-            self.set = read_row_set(X, sample_weight, threads=threads, comm=comm)
-            X = self.set.X
+            self.set = read_row_set(X, sample_weight, threads=threads, comm=comm, on_gpu=True)
         else:
+            self._there = None if X.device == "cpu" else device_number(X.device)
             self._matrix = _resident_rows(X)
             given = X.weights if sample_weight is None else sample_weight
             self.set = RowSet(self._matrix, read_weights(given, X.shape[0]), threads)
@@ -407,6 +429,29 @@ class _Rows:
         self.rank = min(self.shape)
         self.trace = self.rounding = 0.0
         self.mean = np.zeros(self.shape[1])
+        self._gram: DeviceGram | None = None
+
+    def put(self, device: str, solver: str) -> Placement:
+        """Put rows where they are decomposed."""
+        if not self._on_host:
+            found = Placement(self._there, "the Dataset is there")
+            if device not in ("auto", found.device, *(["cuda"] if found.gpu == 0 else [])):
+                raise ParameterError(
+                    f"device: found {device!r}, expected {found.device}, where the Dataset is"
+                )
+            return found
+        by_gram = solver == "covariance_eigh" and not isinstance(self.set.X, Csr)
+        work = None
+        if by_gram:
+            work = gram_work(*self.shape, self.set.X.dtype.itemsize)
+        found = place(device, self.set.X, work, ranks=self.set.ranks)
+        if found.gpu is not None and solver == "lanczos" and not isinstance(self.set.X, Csr):
+            raise ParameterError(
+                f"svd_solver: found 'lanczos' on {found.device}, expected 'covariance_eigh', rows and device "
+                "on the CPU, or a bmrm.Dataset of float64 on the GPU"
+            )
+        self._gram, found = open_gram(self.set, found, device, center=self._center)
+        return found
 
     @functools.cached_property
     def _matrix(self) -> Any:
@@ -424,10 +469,14 @@ class _Rows:
         self.rounding = 1.1 * (rounding_bound(self.shape[1] + 6) + rounding_bound(n + 6)) * float(terms)
 
     def center_of_mass(self) -> Vector:
+        if self._gram is not None:
+            return self._gram.mean
         w = np.ones(self.set.here) if self.set.weights is None else self.set.weights
         return self.set.total_array(np.asarray(self._matrix.rmatvec(w))) / self.total
 
     def scatter(self) -> Scatter:
+        if self._gram is not None:
+            return self._gram.scatter()
         if self._on_host:
             return scatter_matrix(self.set, center=self._center)
         return scatter_of_matrix(self._matrix, self.set, center=self._center)

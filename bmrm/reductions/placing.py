@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 
 from bmrm.errors import DeviceMemoryError, ParameterError
@@ -17,7 +16,6 @@ from bmrm.reductions.device.mixtures import DeviceMixture
 from bmrm.reductions.host_passes import HostClusters, HostMixture
 from bmrm.reductions.passes import ClusterPasses, MixturePasses
 from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.scatter import Scatter, scatter_matrix
 
 Passes = TypeVar("Passes")
 
@@ -39,22 +37,24 @@ def open_clusters(rows: RowSet, placement: Placement, device: str) -> tuple[Clus
     return _open(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)
 
 
-def open_mixture(rows: RowSet, placement: Placement, device: str) -> tuple[MixturePasses, Placement]:
-    """Put dense rows where a mixture is fitted; see `open_clusters`."""
-    return _open(
-        rows, placement, device, lambda: HostMixture(rows), lambda number: DeviceMixture(rows, number)
-    )
+def open_mixture(
+    rows: RowSet, placement: Placement, device: str, components: int, *, full: bool
+) -> tuple[MixturePasses, Placement]:
+    """Put dense rows where a mixture is fitted; ``full``: covariances are matrices. See `open_clusters`."""
+
+    def on_gpu(number: int) -> MixturePasses:
+        return DeviceMixture(rows, number, components, full=full)
+
+    return _open(rows, placement, device, lambda: HostMixture(rows), on_gpu)
 
 
-def open_scatter(
+def open_gram(
     rows: RowSet, placement: Placement, device: str, *, center: bool
-) -> tuple[Callable[[], Scatter], Placement]:
-    """Put rows where their scatter matrix is computed, which the result does; see `open_clusters`."""
-
-    def on_gpu(number: int) -> Callable[[], Scatter]:
-        return DeviceGram(rows, number, center=center).scatter
-
-    return _open(rows, placement, device, lambda: partial(scatter_matrix, rows, center=center), on_gpu)
+) -> tuple[DeviceGram | None, Placement]:
+    """Put rows on the GPU where their scatter matrix is computed, None for the CPU; see `open_clusters`."""
+    return _open(
+        rows, placement, device, lambda: None, lambda number: DeviceGram(rows, number, center=center)
+    )
 
 
 def _open(

@@ -36,8 +36,12 @@ from bmrm.reductions.rows import DenseRows
 if TYPE_CHECKING:
     from bmrm.distributed.group import Group
 
-BLOCK_BYTES = 1 << 26
+BLOCK_BYTES = 1 << 25
 """Approximate size of a block of rows of a mapped file."""
+
+MAX_TAKEN_ROWS = 64
+"""Maximum number of rows that are taken from a large mapped file at a time: the system may map a quarter of a
+megabyte around each."""
 
 MAX_COPY_SHARE = 0.5
 """Maximum share of the free memory for a copy of all rows in another form; else blocks are copied in turn."""
@@ -112,7 +116,8 @@ class RowSet:
         if self.group is not None:
             from bmrm.distributed.options import check_alike
 
-            check_alike(self.group, {name: v for name, v in options.items() if name != "random_state"})
+            compared = {n: v for n, v in options.items() if n != "random_state" and not callable(v)}
+            check_alike(self.group, compared)
 
     def first_of(self, random_state: Any) -> np.random.Generator:
         """Return the generator of the first rank on all ranks."""
@@ -148,17 +153,25 @@ class RowSet:
         """Return some rows of all ranks, dense in float64."""
         mine = (rows >= self.first) & (rows < self.first + self.here)
         local = rows[mine] - self.first
-        found = (
-            np.asarray(self.X.take(local).to_scipy(np.float64).toarray())
-            if isinstance(self.X, Csr)
-            else self.X[local].astype(np.float64)
-        )
+        found = self._take_here(local)
         if self.group is None:
             return found
         taken = np.empty((len(rows), self.shape[1]))
         for places, values in self.everyones((np.flatnonzero(mine), found)):
             taken[places] = values
         return taken
+
+    def _take_here(self, rows: Indices) -> Vector:
+        if isinstance(self.X, Csr):
+            return np.asarray(self.X.take(rows).to_scipy(np.float64).toarray())
+        mapped = self._large_mapped()
+        found = np.empty((len(rows), self.X.shape[1]))
+        size = max(1, len(rows)) if mapped is None else MAX_TAKEN_ROWS
+        for first in range(0, len(rows), size):
+            found[first : first + size] = self.X[rows[first : first + size]]
+            if mapped is not None:
+                mapped.give_back(0, self.here)
+        return found
 
     def all_weights(self) -> Vector | None:
         """Return the weights of the rows of all ranks."""
@@ -177,18 +190,22 @@ class RowSet:
         - ``limit``: of the bytes of a block; None: none, unless the rows are in a mapped file that is too
           large. Pages of such a file are given back after each block.
         """
-        rows = DenseRows(self.X) if isinstance(self.X, np.ndarray) else None
-        mapped = rows if rows is not None and reads_too_much(rows) else None
+        mapped = self._large_mapped()
         if limit is None:
             limit = np.inf if mapped is None else BLOCK_BYTES
         size = self.here
-        if rows is not None and rows.nbytes > limit:
-            size = each * max(1, int(limit) * self.here // (each * rows.nbytes))
+        if isinstance(self.X, np.ndarray) and self.X.nbytes > limit:
+            size = each * max(1, int(limit) * self.here // (each * self.X.nbytes))
         for first in range(0, self.here, size):
             block = slice(first, min(self.here, first + size))
             yield block
             if mapped is not None:
                 mapped.give_back(block.start, block.stop)
+
+    def _large_mapped(self) -> DenseRows | None:
+        """Return the rows if they are in a mapped file that would fill much of the memory."""
+        rows = DenseRows(self.X) if isinstance(self.X, np.ndarray) else None
+        return rows if rows is not None and reads_too_much(rows) else None
 
     def fold(self, numbers: int, run: Callable[[slice, Vector], None], limit: float | None = None) -> Vector:
         """Return sums over the rows of all ranks.

@@ -31,6 +31,7 @@ typedef struct {
     const bb_ranks* calls;  // copied
     bb_nccl* nccl;          // outlives what uses it; NULL: vectors go through main memory
     const int64_t* bounds;  // rank r has the places bounds[r] to bounds[r + 1]
+    int32_t windows;        // 1: with NCCL, messages go by copies to each other's memory if that is possible
 } bb_graph_ranks;
 
 // P' on a device.  The matrices work on one stream and outlive what uses them.
@@ -68,6 +69,8 @@ typedef struct {
 // bb_walk_destroy frees.
 BB_API bb_status bb_walk_create(bb_nodes* nodes, int32_t columns, const bb_walk_terms* terms, bb_walk** out);
 BB_API void bb_walk_destroy(bb_walk* walk);
+// Returns 1 if the messages of light steps go by copies to the memory of other ranks.
+BB_API int32_t bb_walk_has_window(const bb_walk* walk);
 // Returns the maximum number of additions that a term of a sum over n nodes goes through.
 BB_API int64_t bb_walk_additions(int64_t n, int32_t columns);
 // Returns the bytes of a walk with at most `images` images and points in slots.
@@ -88,7 +91,7 @@ typedef struct {
 } bb_light_step;
 
 // Computes T of a mixture of images in float32.
-// norms: (columns), set to the l1 norms of T(x) - x.
+// norms: (columns), set to the l1 norms of T(x) - x; of several ranks, over own nodes.
 BB_API bb_status bb_walk_light(bb_walk* walk, const bb_light_step* step, double* norms);
 // Moves the base to the point of a slot, its negative entries replaced by 0 and divided by its sum if that is
 // about 1, and computes its residual r = T(x) - x in float64.  All slots are lost; `into` then has r, rounded

@@ -36,6 +36,7 @@ typedef struct {
     const void* features;    // (n, m), row-major, either
     int32_t features_type;   // bb_type
     int64_t m;
+    int32_t threads;  // of the host, for the upload
 } bb_pairs;
 
 // Prepares passes.

@@ -111,6 +111,11 @@ void Collective::add_through_host(Memory& memory, int64_t bytes, void* numbers, 
     BB_CHECK(cudaMemcpyAsync(numbers, there, all, cudaMemcpyDefault, memory.stream));
 }
 
+void Collective::gather_on_host(void* whole, const std::vector<int64_t>& bounds) const {
+    if (!alone() && ranks_.gather(ranks_.context, whole, bounds.data()))
+        throw Failure(BB_CUDA, "an exchange between the ranks has failed");
+}
+
 void Collective::gather(cudaStream_t stream, const std::vector<Parts>& arrays) {
     if (alone()) return;
     if (!nccl_) {
@@ -142,8 +147,7 @@ void Collective::gather_through_host(cudaStream_t stream, const Parts& parts) {
     unsigned char* const there = staging(end);
     copy(there + first, whole + first, stop - first);
     BB_CHECK(cudaStreamSynchronize(stream));
-    if (ranks_.gather(ranks_.context, there, parts.bounds.data()))
-        throw Failure(BB_CUDA, "an exchange between the ranks has failed");
+    gather_on_host(there, parts.bounds);
     copy(whole, there, first);
     copy(whole + stop, there + stop, end - stop);
 }

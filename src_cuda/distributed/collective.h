@@ -36,6 +36,8 @@ class Collective {
     void total(double* numbers, int64_t count) const;
     // Sums an array on the device over the ranks, on the stream of its memory.
     void add_up(Memory& memory, bb_type type, void* numbers, int64_t count);
+    // Gives all parts of an array on the host, of which rank r has the bytes bounds[r] to bounds[r + 1].
+    void gather_on_host(void* whole, const std::vector<int64_t>& bounds) const;
     // Gives all parts of some arrays to every rank, in one step on a stream.
     void gather(cudaStream_t stream, const std::vector<Parts>& arrays);
 

@@ -33,6 +33,7 @@ struct bb_walk {
 
     bb_nodes* const nodes;
     bmrm::Memory& memory;
+    const bool has_window;  // messages are in the window of the ranks
 
   private:
     // Vectors that several slots may share.
@@ -59,10 +60,12 @@ struct bb_walk {
     void upload_entries(const bb_walk_terms& given);
     // Adds up the sums of the last pass; kinds of sums, per column; otherwise as for Peers::finish.
     void finish(int count, double* keep, int keeps, bmrm::Mailbox* box, const bmrm::Shared& vector = {},
-                const double* more = nullptr, int mores = 0);
-    // The messages of all nodes, and those of own ones, which a pass writes.
+                const double* more = nullptr, int mores = 0, bool early = false);
+    // The messages of all nodes that a product reads, and those that a pass writes, of own nodes.
+    const float* messages() const;
+    float* next_messages() const;
+    // What is to be sent of them.
     bmrm::Shared shared_messages() const;
-    float* own_messages() const;
     void send(const bb_light_step& step);
     // Queues the product of the messages of all nodes.
     void multiply();
@@ -80,7 +83,8 @@ struct bb_walk {
     bmrm::Array<double> base_;
     Vector correction_;  // the residual of the base, once it is known
     std::vector<Vector> slots_;
-    bmrm::Array<float> messages_, product_, rest_product_;
+    bmrm::Array<float> messages_;  // unless they are in the window
+    bmrm::Array<float> product_, rest_product_;
     bmrm::Array<double> exact_messages_, exact_product_;
     bmrm::Array<double> partial_, lost_, point_;  // lost_: of the point of the next light step, per column
     int32_t sent_ = kNoSlot;                      // slot of the image whose messages and sums are there

@@ -13,6 +13,7 @@ Peers::Peers(Memory& memory, const bb_graph_ranks* ranks, int64_t own) : memory_
     if (bounds_[size_t(rank) + 1] - first_ != own)
         throw Failure(BB_INVALID, "bounds: expected as many places as the matrix has rows");
     if (!collective_.direct()) return;
+    windows_ = ranks->windows != 0;
     int lowest = 0, highest = 0;
     BB_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
     BB_CHECK(cudaStreamCreateWithPriority(&exchanges_, cudaStreamNonBlocking, highest));
@@ -52,23 +53,41 @@ void Peers::end() {
 }
 
 void Peers::finish(const double* partial, int blocks, int count, double* keep, int keeps, const Numbers& more,
-                   const Letter& letter, const Shared& vector) {
+                   const Letter& letter, const Shared& vector, bool early) {
     const NextLaunch adding(1u, kFinishThreads, 0, memory_.stream, false);
     if (alone()) return adding(add_blocks, partial, blocks, count, keep, keeps, more, letter);
     await();  // the sums of the last exchange are still on their way from the same place
     const int size = collective_.size(), rank = collective_.rank();
-    reserve(memory_, gathered_, int64_t(size) * count);
-    double* const own = gathered_.data() + int64_t(rank) * count;
-    adding(add_blocks, partial, blocks, count, own, count, Numbers{}, Letter{});
-    Parts sums = {gathered_.data(), {}};
-    for (int r = 0; r <= size; r++) sums.bounds.push_back(int64_t(r) * count * int64_t(sizeof(double)));
+    const bool in_window = vector.whole && vector.whole == next_window();
+    if (!in_window) reserve(memory_, gathered_, int64_t(size) * count);
+    double* const gathered = in_window ? window_.sums(turn_ + 1) : gathered_.data();
+    const int apart = in_window ? Window::kMaxSums : count;
+    adding(add_blocks, partial, blocks, count, gathered + int64_t(rank) * apart, count, Numbers{},
+           early ? letter : Letter{});
     begin();
-    std::vector<Parts> arrays = {sums};
-    if (vector.whole) arrays.push_back(parts(vector));
-    collective_.gather(letters(), arrays);
+    Arrivals arrivals = {};
+    if (in_window) {
+        turn_++;
+        window_.send(letters(), turn_, parts(vector).bounds, count);
+        arrivals = window_.arrivals(turn_);
+    } else {
+        Parts sums = {gathered, {}};
+        for (int r = 0; r <= size; r++) sums.bounds.push_back(int64_t(r) * count * int64_t(sizeof(double)));
+        std::vector<Parts> arrays = {sums};
+        if (vector.whole) arrays.push_back(parts(vector));
+        collective_.gather(letters(), arrays);
+    }
     const NextLaunch joining(1u, kJoinThreads, 0, letters(), false);
-    joining(add_ranks, gathered_.data(), size, count, keep, keeps, more, letter);
+    joining(add_ranks, gathered, size, apart, count, keep, keeps, more, early ? Letter{} : letter, arrivals);
     end();
+}
+
+bool Peers::open_window(int64_t node_bytes) {
+    if (!windows_) return false;
+    const void* const before = window_.vector(0);
+    const bool there = window_.open(collective_, nodes_ * node_bytes);
+    if (window_.vector(0) != before) lent_to = nullptr;
+    return there;
 }
 
 void Peers::share(const Shared& vector) {

@@ -1,15 +1,19 @@
 // The ranks over which the nodes of a graph are spread: what of a vector another rank has computed, and sums.
 //
 // A rank computes the messages of its own nodes and the sums over them.  `finish` sends both to the others in
-// one step, and adds up the sums in the order of the ranks, so that they have the same bits on all.  By NCCL
-// this goes on a stream of its own: a product with the entries at own nodes may run meanwhile, and only what
-// needs the messages of other nodes waits (`await`).  Letters for the host leave from that stream too.
+// one step, and adds up the sums in the order of the ranks, so that they have the same bits on all.  From
+// device to device this goes on a stream of its own: a product with the entries at own nodes may run
+// meanwhile, and only what needs the messages of other nodes waits (`await`).
+//
+// Messages of light steps go through a window (window.h), if devices can write to each other's memory; all
+// else goes by NCCL.  If ranks share a device, everything goes through main memory.
 #pragma once
 #include <vector>
 
 #include "api/graph.h"
 #include "distributed/collective.h"
 #include "graph/kernels/passes.cuh"
+#include "graph/window.h"
 
 namespace bmrm {
 
@@ -32,13 +36,22 @@ class Peers {
     int64_t nodes() const { return nodes_; }  // of all ranks
     // Whether the host can queue a step before the one before has ended: exchanges do not wait for it.
     bool can_run_ahead() const { return alone() || collective_.direct(); }
-    // The stream whose kernels write letters.
+    // The stream whose kernels write letters with sums over the ranks.
     cudaStream_t letters() const { return exchanges_ ? exchanges_ : memory_.stream; }
 
     // Adds up `count` sums of the blocks of a pass, and over the ranks; otherwise as for add_blocks.  Sends
     // and receives a vector, if there is one.
+    // early: the letter has the sums of this rank alone, and leaves at once from the stream of the memory:
+    // the product that runs during an exchange may keep its kernel waiting.
     void finish(const double* partial, int blocks, int count, double* keep, int keeps, const Numbers& more,
-                const Letter& letter, const Shared& vector = {});
+                const Letter& letter, const Shared& vector = {}, bool early = false);
+    // Makes room in the window for a vector of messages; called by all ranks.  Returns whether there is one.
+    bool open_window(int64_t node_bytes);
+    // The vector in the window that was sent last, and the one to be sent next.
+    void* window() const { return window_.vector(turn_); }
+    void* next_window() const { return window_.vector(turn_ + 1); }
+    // Whose messages are in the window.
+    const void* lent_to = nullptr;
     // Exchanges a vector.
     void share(const Shared& vector);
     // Makes the stream of the memory wait for the last exchange.
@@ -61,7 +74,9 @@ class Peers {
     Array<double> gathered_;  // the sums of each rank
     cudaStream_t exchanges_ = nullptr;
     cudaEvent_t ready_ = nullptr, arrived_ = nullptr;
-    bool pending_ = false;
+    bool pending_ = false, windows_ = false;
+    Window window_;
+    int64_t turn_ = 0;
 };
 
 }  // namespace bmrm

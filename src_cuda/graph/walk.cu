@@ -90,7 +90,11 @@ std::unique_ptr<WalkMail> bb_nodes::take_mail() {
 }
 
 bb_walk::bb_walk(bb_nodes* nodes, int32_t columns, const bb_walk_terms& given)
-    : nodes(nodes), memory(nodes->main()->memory), n_(nodes->n), columns_(columns) {
+    : nodes(nodes),
+      memory(nodes->main()->memory),
+      has_window(nodes->peers.open_window(columns * int64_t(sizeof(float)))),
+      n_(nodes->n),
+      columns_(columns) {
     terms_.damping = given.damping;
     terms_.v0 = given.v0;
     if (given.v) v_ = uploaded<double>(memory, given.v, n_);
@@ -103,7 +107,7 @@ bb_walk::bb_walk(bb_nodes* nodes, int32_t columns, const bb_walk_terms& given)
     terms_.per_entry = given.per_entry;
     base_ = Array<double>(memory, size());
     base_.fill_bytes(0);
-    messages_ = Array<float>(memory, nodes->peers.nodes() * columns);
+    if (!has_window) messages_ = Array<float>(memory, nodes->peers.nodes() * columns);
     product_ = Array<float>(memory, size());
     if (nodes->rest) rest_product_ = Array<float>(memory, size());
     lost_ = Array<double>(memory, columns);
@@ -167,14 +171,24 @@ NextLaunch bb_walk::launch_for(int64_t count) const {
 }
 
 void bb_walk::finish(int count, double* keep, int keeps, Mailbox* box, const Shared& vector,
-                     const double* more, int mores) {
+                     const double* more, int mores, bool early) {
     nodes->peers.finish(partial_.data(), blocks(), count * columns_, keep, keeps * columns_,
-                        Numbers{more, mores * columns_}, box ? box->next() : Letter{}, vector);
+                        Numbers{more, mores * columns_}, box ? box->next() : Letter{}, vector, early);
 }
 
-Shared bb_walk::shared_messages() const { return {messages_.data(), columns_ * int64_t(sizeof(float))}; }
+const float* bb_walk::messages() const {
+    return has_window ? static_cast<const float*>(nodes->peers.window()) : messages_.data();
+}
 
-float* bb_walk::own_messages() const { return messages_.data() + nodes->peers.first() * columns_; }
+float* bb_walk::next_messages() const {
+    float* const whole = has_window ? static_cast<float*>(nodes->peers.next_window()) : messages_.data();
+    return whole + nodes->peers.first() * columns_;
+}
+
+Shared bb_walk::shared_messages() const {
+    void* const whole = has_window ? nodes->peers.next_window() : messages_.data();
+    return {whole, columns_ * int64_t(sizeof(float))};
+}
 
 void bb_walk::forget_ahead() {
     if (ahead_.from != kNoSlot) sent_ = kNoSlot;
@@ -205,7 +219,7 @@ void bb_walk::send(const bb_light_step& step) {
     nodes->peers.await();  // other messages may still be on their way from and to the same place
     double* sums = partial(1);
     const float* scale = nodes->light_scale.data();
-    float* const messages = own_messages();
+    float* const messages = next_messages();
     with_width(columns_, [&](auto width) {
         constexpr int WIDTH = decltype(width)::value;
         if (!step.factors)
@@ -217,23 +231,25 @@ void bb_walk::send(const bb_light_step& step) {
         });
     });
     finish(1, lost_.data(), 1, nullptr, shared_messages());
+    nodes->peers.lent_to = this;
 }
 
 void bb_walk::multiply() {
     if (nodes->rest) {
-        nodes->light->apply(BB_NORMAL, own_messages(), product_.data(), columns_);
+        nodes->light->apply(BB_NORMAL, messages() + nodes->peers.first() * columns_, product_.data(),
+                            columns_);
         nodes->peers.await();
-        nodes->rest->apply(BB_NORMAL, messages_.data(), rest_product_.data(), columns_);
+        nodes->rest->apply(BB_NORMAL, messages(), rest_product_.data(), columns_);
         return;
     }
     nodes->peers.await();
     if (nodes->light) {
-        nodes->light->apply(BB_NORMAL, messages_.data(), product_.data(), columns_);
+        nodes->light->apply(BB_NORMAL, messages(), product_.data(), columns_);
         return;
     }
-    reserve(memory, exact_messages_, messages_.size());
-    launch_for(messages_.size())(convert_vector<float, double>, messages_.data(), messages_.size(),
-                                 exact_messages_.data());
+    const int64_t all = nodes->peers.nodes() * columns_;
+    reserve(memory, exact_messages_, all);
+    launch_for(all)(convert_vector<float, double>, messages(), all, exact_messages_.data());
     multiply_exactly();
     launch_for(size())(convert_vector<double, float>, exact_product_.data(), size(), product_.data());
 }
@@ -244,7 +260,8 @@ void bb_walk::multiply_exactly() {
 }
 
 void bb_walk::queue(const bb_light_step& step, Vector& to, Mailbox& box) {
-    if (step.factors || sent_ != step.slots[0]) send(step);
+    const bool there = sent_ == step.slots[0] && (!has_window || nodes->peers.lent_to == this);
+    if (step.factors || !there) send(step);
     const float* x = at(step.factors ? step.mixed : step.slots[0]);
     multiply();
     float* const image = own(to);
@@ -253,9 +270,9 @@ void bb_walk::queue(const bb_light_step& step, Vector& to, Mailbox& box) {
         constexpr int WIDTH = decltype(width)::value;
         pass()(nodes->rest ? advance<WIDTH, 2> : advance<WIDTH, 1>, terms_, lost_.data(),
                correction_ ? correction_->data() : nullptr, product_.data(), rest_product_.data(), x,
-               nodes->light_scale.data(), n_, columns_, image, own_messages(), sums);
+               nodes->light_scale.data(), n_, columns_, image, next_messages(), sums);
     });
-    finish(2, lost_.data(), 1, &box, shared_messages());
+    finish(2, lost_.data(), 1, &box, shared_messages(), nullptr, 0, true);
 }
 
 void bb_walk::light(const bb_light_step& step, double* norms) {
@@ -283,7 +300,7 @@ void bb_walk::light(const bb_light_step& step, double* norms) {
         queue(next, ahead_.image, mail_->steps[turn_]);
         ahead_.from = step.into;
     }
-    std::copy_n(box.wait(nodes->peers.letters()), columns_, norms);
+    std::copy_n(box.wait(stream()), columns_, norms);
 }
 
 void bb_walk::exact(int32_t number, int32_t into, double* sums) {
@@ -460,14 +477,16 @@ void bb_walk_destroy(bb_walk* walk) {
     on(walk, [&](bb_walk& w) { delete &w; });
 }
 
+int32_t bb_walk_has_window(const bb_walk* walk) { return walk->has_window; }
+
 int64_t bb_walk_additions(int64_t n, int32_t columns) { return pass_additions(n, columns); }
 
 int64_t bb_walk_bytes(int64_t n, int64_t nodes, int32_t columns, int32_t images) {
     // Of own nodes: what is in slots, the image of the step ahead, the residual of the base, and the product
     // in float32, in two parts if there are other nodes; the base, and the product of an exact step, in
     // float64; v and u.  Of all nodes: messages in both types.  And the sums of blocks.
-    const int64_t light = int64_t(images) + 3 + (nodes > n), exact = 2;
-    return n * columns * (4 * light + 8 * exact) + nodes * columns * (4 + 8) + 2 * 8 * n +
+    const int64_t light = int64_t(images) + 3 + (nodes > n), exact = 2, sent = nodes > n ? 2 : 1;
+    return n * columns * (4 * light + 8 * exact) + nodes * columns * (4 * sent + 8) + 2 * 8 * n +
            int64_t(BB_WALK_IMAGES) * (BB_WALK_IMAGES + 1) / 2 * columns * pass_blocks(n, columns) * 8;
 }
 

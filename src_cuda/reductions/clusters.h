@@ -6,38 +6,9 @@
 
 #include "api/clusters.h"
 #include "reductions/kernels/centers.cuh"
+#include "reductions/staging.h"
 #include "runtime/chain.cuh"
 #include "runtime/handle.h"
-
-namespace bmrm {
-
-// Page-locked memory of the host, which copies reach without a detour.
-class Staging {
-  public:
-    Staging() = default;
-    ~Staging() {
-        if (data_) cudaFreeHost(data_);
-    }
-    Staging(const Staging&) = delete;
-    Staging& operator=(const Staging&) = delete;
-
-    // Returns room for `count` doubles; what was there is lost.
-    double* reserve(int64_t count) {
-        if (count <= capacity_) return static_cast<double*>(data_);
-        if (data_) cudaFreeHost(data_);
-        data_ = nullptr;
-        capacity_ = 0;
-        BB_CHECK(cudaHostAlloc(&data_, size_t(count) * sizeof(double), cudaHostAllocPortable));
-        capacity_ = count;
-        return static_cast<double*>(data_);
-    }
-
-  private:
-    void* data_ = nullptr;
-    int64_t capacity_ = 0;
-};
-
-}  // namespace bmrm
 
 struct bb_clusters : bmrm::Handle {
     bb_clusters(const bb_device& device, int64_t n, int64_t d, const double* weights, int64_t memory_limit)
@@ -47,7 +18,6 @@ struct bb_clusters : bmrm::Handle {
             weights_ = bmrm::Array<double>(memory, n);
             weights_.from_host(weights, n);
         }
-        counters_ = bmrm::Array<bmrm::PassCounters>(memory, 1);
         largest_ = bmrm::Array<unsigned long long>(memory, 1);
         BB_CHECK(cudaStreamSynchronize(memory.stream));
     }
@@ -97,25 +67,28 @@ struct bb_clusters : bmrm::Handle {
         BB_CHECK(cudaMemcpyAsync(centers_.data(), staged, size_t(k * d) * sizeof(double), cudaMemcpyDefault,
                                  stream()));
     }
-    // Copies the counters to the host, after what is queued, and waits.
-    bmrm::PassCounters counters(double* staged) {
-        BB_CHECK(cudaMemcpyAsync(staged, counters_.data(), sizeof(bmrm::PassCounters), cudaMemcpyDefault,
-                                 stream()));
-        BB_CHECK(cudaStreamSynchronize(stream()));
-        bmrm::PassCounters out;
-        memcpy(&out, staged, sizeof out);
-        return out;
-    }
     static constexpr int64_t kCounterWords = (sizeof(bmrm::PassCounters) + 7) / 8;  // of a double each
 
-    // Copies what a pass found: of each cluster d sums and the weight, then the inertia.
-    void fetch_sums(const double* results, int64_t k, double* sums, double* cluster_weights,
-                    bb_cluster_counts* found) {
+    // Makes room for `size` results, and sets all counters, which come after them, to 0.
+    void begin(int64_t size) {
+        bmrm::reserve(memory, results_, size + kCounterWords);
+        counters_ = reinterpret_cast<bmrm::PassCounters*>(results_.data() + size);
+        BB_CHECK(cudaMemsetAsync(counters_, 0, sizeof(bmrm::PassCounters), stream()));
+    }
+    // Copies the results and the counters to the host, after what is queued, and waits.
+    const double* fetch_results(int64_t size, bmrm::PassCounters& counted) {
+        double* staged = staging_.reserve(size + kCounterWords);
+        BB_CHECK(cudaMemcpyAsync(staged, results_.data(), size_t(size + kCounterWords) * sizeof(double),
+                                 cudaMemcpyDefault, stream()));
+        BB_CHECK(cudaStreamSynchronize(stream()));
+        memcpy(&counted, staged + size, sizeof counted);
+        return staged;
+    }
+    // The results of a pass: of each cluster d sums and the weight, then the inertia.
+    void fetch_sums(int64_t k, double* sums, double* cluster_weights, bb_cluster_counts* found) {
+        bmrm::PassCounters counted;
         const int64_t size = k * (d + 1);
-        double* staged = staging_.reserve(size + 1 + kCounterWords);
-        BB_CHECK(
-            cudaMemcpyAsync(staged, results, size_t(size + 1) * sizeof(double), cudaMemcpyDefault, stream()));
-        const bmrm::PassCounters counted = counters(staged + size + 1);
+        const double* staged = fetch_results(size + 1, counted);
         for (int64_t j = 0; j < k; j++) {
             if (sums) memcpy(sums + j * d, staged + j * (d + 1), size_t(d) * sizeof(double));
             cluster_weights[j] = staged[j * (d + 1) + d];
@@ -123,7 +96,8 @@ struct bb_clusters : bmrm::Handle {
         *found = {staged[size], int64_t(counted.changed), int64_t(counted.listed), 0.0};
     }
     void fetch_moves(bb_cluster_counts* found) {
-        const bmrm::PassCounters counted = counters(staging_.reserve(kCounterWords));
+        bmrm::PassCounters counted;
+        fetch_results(0, counted);
         *found = {0.0, int64_t(counted.changed), 0, 0.0};
         memcpy(&found->largest, &counted.largest, sizeof found->largest);
     }
@@ -134,8 +108,8 @@ struct bb_clusters : bmrm::Handle {
         return found < HUGE_VAL ? found : HUGE_VAL;  // NaN is not below
     }
 
-    bmrm::Array<double> weights_, centers_;
-    bmrm::Array<bmrm::PassCounters> counters_;
+    bmrm::Array<double> weights_, centers_, results_;
+    bmrm::PassCounters* counters_ = nullptr;
     bmrm::Array<unsigned long long> largest_;
     bmrm::Staging staging_;  // for what comes back
     bmrm::Staging sent_;     // for centres; next written by a call after this one has ended

@@ -10,6 +10,7 @@
 #include "runtime/device_memory.h"
 #include "runtime/handle.h"
 #include "runtime/mailbox.h"
+#include "runtime/upload.h"
 
 struct bb_scaling : bmrm::Handle {
     bb_scaling(int32_t device, const bb_pairs& pairs);
@@ -76,17 +77,17 @@ struct bb_scaling : bmrm::Handle {
 
     // Tiles for terms of which a thread has some columns; they depend on the number of points alone.
     static bmrm::PairTiles tiles_for(int64_t n, int columns) {
-        constexpr int64_t kLeastRows = 32, kMostRows = 1024, kStrips = 96;
+        constexpr int64_t kLeastRows = 32, kMostRows = 1024, kStrips = 160;
         int64_t rows = kLeastRows;
         while (rows < kMostRows && rows * kStrips < n) rows *= 2;
         return {n, rows, int64_t(bmrm::kPairThreads) * columns};
     }
 
   private:
-    bmrm::PairTable upload(const bb_pair_values& from, bmrm::AnyArray& owner);
+    bmrm::PairTable upload(const bb_pair_values& from, bmrm::Uploader& uploader, bmrm::AnyArray& owner);
     template <class T>
-    bmrm::PairTable pack(const bb_pair_values& from, bmrm::AnyArray& owner);
-    void take_features(const bb_pairs& pairs);
+    bmrm::PairTable pack(const bb_pair_values& from, bmrm::Uploader& uploader, bmrm::AnyArray& owner);
+    void take_features(const bb_pairs& pairs, bmrm::Uploader& uploader);
 
     bmrm::PairTable delta_ = {}, weight_ = {};
     bmrm::AnyArray owned_delta_, owned_weight_;

@@ -3,7 +3,7 @@
 // A pass labels all rows in float32 with a bound on the error (nearest_lanes.cuh, nearest_tensor.cuh), then
 // those that the bound leaves in question in float64 (exact.cuh), then adds up the rows of each cluster
 // (cluster_sums.cuh).  Rows with up to kMaxLaneColumns columns are read as they are; of wider ones there is a
-// second copy for the tensor cores, of 4 bytes per value.
+// second copy for the tensor cores, of 2 bytes per value.
 #include "reductions/clusters.h"
 #include "reductions/dense_rows.h"
 #include "reductions/kernels/cluster_sums.cuh"
@@ -20,18 +20,21 @@ namespace {
 
 // Columns up to which the multiply-adds of a thread are faster than splitting rows for the tensor cores.
 constexpr int64_t kMaxLaneColumns = 32;
-// Sums that each warp keeps in shared memory: 64 KB per block, which every supported device has.
-constexpr int64_t kMaxBins = 2048;
-// Parts of the rows for such sums: six blocks for each multiprocessor of an H100.
-constexpr int64_t kMaxParts = 792;
-constexpr int64_t kMinStripRows = 128;
+// Shared memory for sums of tiles; every device has 64 KB for a block.
+constexpr int64_t kMaxTileBytes = 60 << 10;
+// Parts of the rows for such sums: four blocks for each multiprocessor of an H100.
+constexpr int64_t kMaxParts = 528;
 // Distances that are computed at a time before they are copied to the host.
 constexpr int64_t kDistancesAtOnce = int64_t(1) << 22;
 
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-int64_t strip_rows(int64_t n) {
-    return std::max(kMinStripRows, round_up((n + kMaxParts * kStrips - 1) / (kMaxParts * kStrips), 32));
+bool fits_tiles(int64_t d, int64_t k) {
+    return std::max(d, k) <= kMaxTileBytes / 8 && SumTile(int(k), int(d)).bytes() <= kMaxTileBytes;
+}
+
+int64_t part_rows_of(int64_t n) {
+    return round_up(std::max<int64_t>(1, (n + kMaxParts - 1) / kMaxParts), kTileSorted);
 }
 
 int64_t chunk_capacity(int64_t n, int64_t k) { return n / kChunkRows + std::min(n, k); }
@@ -68,7 +71,8 @@ class DenseClusters final : public bb_clusters {
           rows_(memory, type, n, d, values, threads),
           fresh_(memory, n),
           listed_(memory, n),
-          shift_(memory, d) {}
+          shift_(memory, d),
+          shift32_(memory, d) {}
 
     double largest() override {
         largest_.fill_bytes(0);
@@ -79,20 +83,30 @@ class DenseClusters final : public bb_clusters {
     }
 
     void pack(const double* shift, double scale) override {
-        shift_.from_host(shift, d);
-        scale_ = scale;
-        if (is_wide() && !split_) {
+        std::vector<double> origin(shift, shift + d);
+        std::vector<float> origin32(shift, shift + d);
+        if (rows_.type == BB_FLOAT32) origin.assign(origin32.begin(), origin32.end());
+        shift_.from_host(origin.data(), d);
+        shift32_.from_host(origin32.data(), d);
+        int exponent = 0;
+        std::frexp(scale, &exponent);
+        exponent--;  // scale is 2^exponent
+        origin_ = {shift_.data(),
+                   shift32_.data(),
+                   scale,
+                   {std::ldexp(1.0f, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2)}};
+        if (is_wide() && !rounded_) {
             const int64_t padded = round_up(n, kTileRows);
-            split_ = Array<__nv_bfloat16>(memory, padded * chunks() * kChunkNumbers);
-            norms_ = Array<float>(memory, padded);
+            rounded_ = Array<__half>(memory, padded * chunks() * kChunkColumns);
+            norms_ = Array<RowNorms>(memory, padded);
         }
-        if (split_)
+        if (rounded_)
             rows_.with([&](auto X) {
-                launch(grid(blocks_for(32 * n), 16), 256)(split_rows<Value<decltype(X)>>, X, n,
-                                                          round_up(n, kTileRows), d, shift_.data(), scale_,
-                                                          chunks(), split_.data(), norms_.data());
+                launch(grid(blocks_for(32 * n), 16), 256)(round_rows<Value<decltype(X)>>, X, n,
+                                                          round_up(n, kTileRows), d, origin_, chunks(),
+                                                          rounded_.data(), norms_.data());
             });
-        BB_CHECK(cudaStreamSynchronize(stream()));  // the caller's shift has been read
+        BB_CHECK(cudaStreamSynchronize(stream()));  // the host's numbers have been read
     }
 
     void take(const int64_t* numbers, int64_t count, double* values) override {
@@ -108,17 +122,16 @@ class DenseClusters final : public bb_clusters {
 
     void assign(const double* centers, int64_t k, int32_t* labels, double* sums, double* cluster_weights,
                 bb_cluster_counts* found) override {
-        const int64_t size = k * (d + 1);
         upload(centers, k);
-        prepare(k);
+        prepare(k, k * (d + 1) + 1);
         rows_.with([&](auto X) {
             find_nearest(X, k);
-            if (size <= kMaxBins)
-                sum_by_strips(X, int(k), labels);
+            if (fits_tiles(d, k))
+                sum_by_tiles(X, int(k), labels);
             else
                 sum_by_chunks(X, k, labels);
         });
-        fetch_sums(results_.data(), k, sums, cluster_weights, found);
+        fetch_sums(k, sums, cluster_weights, found);
     }
 
     void own(const double* centers, int64_t k, const int32_t* labels, double* distances) override {
@@ -134,13 +147,13 @@ class DenseClusters final : public bb_clusters {
     void moves(const double* centers, int64_t k, const int32_t* labels, const double* cluster_weights,
                bb_cluster_counts* found) override {
         upload(centers, k);
-        prepare(k);
+        prepare(k, 0);
         Array<double> of_clusters(memory, k);
         of_clusters.from_host(cluster_weights, k);
         rows_.with([&](auto X) {
             launch(exact_grid(n), exact_threads(k))(find_moves<Value<decltype(X)>>, X, n, d, columns_.data(),
                                                     k, weights_.data(), labels, of_clusters.data(),
-                                                    counters_.data());
+                                                    counters_);
         });
         fetch_moves(found);
     }
@@ -148,7 +161,7 @@ class DenseClusters final : public bb_clusters {
     void distances(const double* centers, int64_t k, int64_t first, int64_t count,
                    double* distances) override {
         upload(centers, k);
-        prepare(k);
+        prepare(k, 0);
         const int64_t most = std::max<int64_t>(1, kDistancesAtOnce / k);
         Array<double> out(memory, std::min(most, count) * k);
         for (int64_t i = 0; i < count; i += most) {
@@ -170,14 +183,14 @@ class DenseClusters final : public bb_clusters {
         chosen.from_host(candidates, count);
         rows_.with([&](auto X) {
             using V = Value<decltype(X)>;
-            launch(grid(blocks_for(count * d)), 256)(take_points<V>, X, d, chosen.data(), count,
-                                                     shift_.data(), scale_, points.data());
+            launch(grid(blocks_for(count * d)), 256)(take_points<V>, X, d, chosen.data(), count, origin_,
+                                                     points.data());
             for (int64_t first = 0; first < count; first += kCandidatesAtOnce) {
                 const int some = int(std::min<int64_t>(kCandidatesAtOnce, count - first));
                 const auto kernel = d <= kMaxLaneColumns ? sum_potentials<V, 1> : sum_potentials<V, 32>;
                 launch(unsigned(panels()), kPotentialThreads)(
-                    kernel, X, n, d, shift_.data(), scale_, weights_.data(), points.data() + first * d, some,
-                    closest, int(take), panels(), out.data() + first * panels());
+                    kernel, X, n, d, origin_, weights_.data(), points.data() + first * d, some, closest,
+                    int(take), panels(), out.data() + first * panels());
             }
         });
         fetch(out.data(), count * panels(), sums);
@@ -189,73 +202,106 @@ class DenseClusters final : public bb_clusters {
 
     bool is_wide() const { return d > kMaxLaneColumns && device.major >= 8; }
     int chunks() const { return int((d + kChunkColumns - 1) / kChunkColumns); }
-    unsigned exact_grid(int64_t rows) const { return grid((rows + kExactRows - 1) / kExactRows); }
+    unsigned exact_grid(int64_t rows) const { return grid((rows + kExactRows - 1) / kExactRows, 4); }
     int exact_threads(int64_t k) const { return int(std::min<int64_t>(kExactThreads, round_up(k, 32))); }
 
-    // Sets the tables of the centres, and all counters to 0.
-    void prepare(int64_t k) {
-        counters_.fill_bytes(0);
+    // Sets the tables of the centres, for a pass with so many results.
+    void prepare(int64_t k, int64_t results) {
+        begin(results);
         CenterTables to = {};
         reserve(memory, columns_, k * d);
         to.columns = columns_.data();
         if (is_wide()) {
             to.padded = round_up(k, kTileCenters);
             to.chunks = chunks();
-            reserve(memory, center_split_, to.padded * to.chunks * kChunkNumbers);
+            reserve(memory, center_rounded_, to.padded * to.chunks * kChunkColumns);
             reserve(memory, halves_, to.padded);
-            to.split = center_split_.data();
+            to.rounded = center_rounded_.data();
             to.halves = halves_.data();
         } else {
-            with_lanes(d, [&](auto columns, auto) {
-                to.half_at = columns.value;
-                to.stride = 4 * lane_vectors(columns.value);
-            });
-            if (d > kMaxLaneColumns) to.half_at = int(d), to.stride = int(d) + 1;
+            to.width = int(d);
+            if (d <= kMaxLaneColumns) with_lanes(d, [&](auto columns, auto) { to.width = columns.value; });
             to.padded = round_up(k, kGroupCenters);
-            reserve(memory, lanes_, to.padded * to.stride);
+            reserve(memory, lanes_, to.padded * (to.width + 1));
             to.lanes = lanes_.data();
         }
-        launch(grid(blocks_for(32 * to.padded)), 256)(prepare_centers, centers_.data(), k, d, shift_.data(),
-                                                      scale_, to, counters_.data());
+        launch(grid(blocks_for(32 * to.padded)), 256)(prepare_centers, centers_.data(), k, d, origin_, to,
+                                                      counters_);
     }
 
     template <class V>
     void find_nearest(const V* X, int64_t k) {
-        const uint32_t* list = listed_.data();
+        const PassCounters* counts = counters_;
         if (is_wide()) {
-            allow_shared(nearest_tensor, kTensorBytes);
-            launch(unsigned((n + kTileRows - 1) / kTileRows), kTensorThreads, kTensorBytes)(
-                nearest_tensor, reinterpret_cast<const uint4*>(split_.data()), norms_.data(), n, chunks(),
-                reinterpret_cast<const uint4*>(center_split_.data()), halves_.data(),
-                int((k + kTileCenters - 1) / kTileCenters), tensor_error(d, chunks()), counters_.data(),
-                fresh_.data(), listed_.data());
+            find_by_tensor_cores(X, k);
+            decide(X, k, crowded_.data(), &counts->crowded);
         } else if (d <= kMaxLaneColumns) {
             with_lanes(d, [&](auto columns, auto rows) {
                 constexpr int D = decltype(columns)::value, R = decltype(rows)::value;
                 launch(blocks_for(n, kLaneThreads * R), kLaneThreads)(
-                    nearest_lanes<V, D, R>, X, n, int(d), shift_.data(), scale_,
-                    reinterpret_cast<const float4*>(lanes_.data()), int(round_up(k, kGroupCenters)),
-                    lane_error(d), counters_.data(), fresh_.data(), listed_.data());
+                    nearest_lanes<V, D, R>, X, n, int(d), origin_, D == d && reads_16_bytes(X),
+                    reinterpret_cast<const float4*>(lanes_.data()),
+                    int(round_up(k, kGroupCenters) / kGroupCenters), lane_error(d), counters_, fresh_.data(),
+                    listed_.data());
             });
+            decide(X, k, listed_.data(), &counts->listed);
         } else {
-            list = nullptr;  // no tensor cores for these columns: all rows
+            decide(X, k, nullptr, nullptr);  // no tensor cores for these columns: all rows
         }
-        launch(exact_grid(n), exact_threads(k))(decide_exactly<V>, X, n, d, columns_.data(), k, list,
-                                                counters_.data(), fresh_.data());
+    }
+
+    // Compares rows with all centres in float64.
+    template <class V>
+    void decide(const V* X, int64_t k, const uint32_t* listed, const unsigned* count) {
+        launch(exact_grid(n), exact_threads(k))(decide_exactly<V>, X, n, d, columns_.data(), k, listed, count,
+                                                counters_, fresh_.data());
     }
 
     template <class V>
-    void sum_by_strips(const V* X, int k, int32_t* labels) {
-        const int64_t size = k * (d + 1), strip = strip_rows(n),
-                      parts = (n + strip * kStrips - 1) / (strip * kStrips);
+    void find_by_tensor_cores(const V* X, int64_t k) {
+        reserve(memory, limits_, n);
+        reserve(memory, candidate_counts_, n);
+        reserve(memory, candidates_, n * kMaxCandidates);
+        reserve(memory, crowded_, n);
+        const Uncertain uncertain = {listed_.data(), limits_.data(), candidate_counts_.data(),
+                                     candidates_.data(), crowded_.data()};
+        const bool keeps = chunks() <= kKeptChunks;
+        const int64_t bytes = tensor_bytes(keeps, chunks()), row_tiles = (n + kTileRows - 1) / kTileRows;
+        const int tiles = int((k + kTileCenters - 1) / kTileCenters);
+        const auto* rows = reinterpret_cast<const uint4*>(rounded_.data());
+        const auto* centers = reinterpret_cast<const uint4*>(center_rounded_.data());
+        const auto nearest = keeps ? nearest_tensor<true> : nearest_tensor<false>;
+        const auto collect = keeps ? collect_candidates<true> : collect_candidates<false>;
+        allow_shared(nearest, bytes);
+        allow_shared(collect, bytes);
+        launch(unsigned(row_tiles), kTensorThreads, bytes)(nearest, rows, norms_.data(), n, chunks(), centers,
+                                                           halves_.data(), tiles, tensor_error(d, chunks()),
+                                                           counters_, fresh_.data(), uncertain);
+        launch(grid(row_tiles, 2), kTensorThreads, bytes)(collect, rows, chunks(), centers, halves_.data(),
+                                                          tiles, k, counters_, uncertain);
+        launch(grid(blocks_for(n * kMaxCandidates)), 256)(decide_candidates<V>, X, d, centers_.data(),
+                                                          counters_, uncertain, fresh_.data());
+    }
+
+    // Whether all rows begin at multiples of 16 bytes.
+    template <class V>
+    bool reads_16_bytes(const V* X) const {
+        return d * int64_t(sizeof(V)) % 16 == 0 && reinterpret_cast<uintptr_t>(X) % 16 == 0;
+    }
+
+    template <class V>
+    void sum_by_tiles(const V* X, int k, int32_t* labels) {
+        const int64_t size = k * (d + 1), each = part_rows_of(n), parts = (n + each - 1) / each;
         reserve(memory, partial_, parts * (size + 1));
-        reserve(memory, results_, size + 1);
-        const int64_t bytes = kStrips * size * int64_t(sizeof(double));
-        const auto kernel = d <= kFewColumns ? sum_strips<V, true> : sum_strips<V, false>;
+        const int64_t bytes = SumTile(k, int(d)).bytes();
+        const auto kernel = d <= 4    ? sum_tiles<V, 4>
+                            : d <= 8  ? sum_tiles<V, 8>
+                            : d <= 16 ? sum_tiles<V, 16>
+                                      : sum_tiles<V, 32>;
         allow_shared(kernel, bytes);
-        launch(unsigned(parts), kStripThreads, bytes)(kernel, X, n, int(d), weights_.data(), centers_.data(),
-                                                      k, fresh_.data(), labels, strip, parts, partial_.data(),
-                                                      counters_.data());
+        launch(unsigned(parts), kTileThreads, bytes)(kernel, X, n, int(d), weights_.data(), centers_.data(),
+                                                     k, fresh_.data(), labels, each, parts, partial_.data(),
+                                                     counters_);
         add_up(partial_.data(), parts, size + 1, size + 1, results_.data(), stream(), false);
     }
 
@@ -263,26 +309,31 @@ class DenseClusters final : public bb_clusters {
     void sum_by_chunks(const V* X, int64_t k, int32_t* labels) {
         const int64_t size = k * (d + 1), capacity = chunk_capacity(n, k);
         reserve(memory, partial_, capacity * (d + 2));
-        reserve(memory, results_, size + 1);
-        const SortedRows sorted(*this, fresh_.data(), k, kChunkRows, labels, counters_.data());
+        const SortedRows sorted(*this, fresh_.data(), k, kChunkRows, labels, counters_);
         // Loads of 16 bytes if all rows begin at a multiple of these.
         constexpr int kWide = 16 / int(sizeof(V));
-        const bool aligned = d % kWide == 0 && reinterpret_cast<uintptr_t>(X) % 16 == 0;
         launch(blocks_for(capacity, 1), kChunkThreads)(
-            aligned ? sum_chunks<V, kWide> : sum_chunks<V, 1>, X, d, weights_.data(), centers_.data(), k,
-            sorted.order.data(), sorted.firsts.data(), sorted.chunk_firsts.data(), capacity, partial_.data());
+            reads_16_bytes(X) ? sum_chunks<V, kWide> : sum_chunks<V, 1>, X, d, weights_.data(),
+            centers_.data(), k, sorted.order.data(), sorted.firsts.data(), sorted.chunk_firsts.data(),
+            capacity, partial_.data());
         launch(grid(blocks_for(size)), 256)(add_chunks, partial_.data(), sorted.chunk_firsts.data(), k, d,
                                             results_.data());
-        add_up(partial_.data() + d + 1, capacity, d + 2, 1, results_.data() + size, stream(), false);
+        launch(1, kColumnThreads)(add_column, partial_.data() + d + 1, capacity, d + 2,
+                                  results_.data() + size);
     }
 
     DenseRows rows_;
     Array<int32_t> fresh_;    // labels of the pass
     Array<uint32_t> listed_;  // rows to decide in float64
-    Array<double> shift_, columns_, partial_, results_;
-    Array<float> lanes_, halves_, norms_;
-    Array<__nv_bfloat16> split_, center_split_;
-    double scale_ = 1;
+    Array<double> shift_, columns_, partial_;
+    Array<float> shift32_, lanes_, halves_;
+    Array<__half> rounded_, center_rounded_;
+    Array<RowNorms> norms_;
+    Array<float> limits_;  // of the rows to decide, and their candidates
+    Array<unsigned> candidate_counts_;
+    Array<int32_t> candidates_;
+    Array<uint32_t> crowded_;
+    Origin origin_ = {};
 };
 
 }  // namespace
@@ -300,21 +351,22 @@ using namespace bmrm;
 extern "C" {
 
 int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t own) {
-    const int64_t size = k * (d + 1), strip = strip_rows(n),
-                  parts = (n + strip * kStrips - 1) / (strip * kStrips);
+    const int64_t size = k * (d + 1), each = part_rows_of(n), parts = (n + each - 1) / each;
     int64_t bytes = own ? n * d * (type == BB_FLOAT32 ? 4 : 8) : 0;
     bytes += n * (4 + 4 + 8 + 4);  // fresh labels, the list, weights, a column
-    if (d > kMaxLaneColumns) bytes += round_up(n, kTileRows) * (round_up(d, kChunkColumns) * 4 + 4);
+    if (d > kMaxLaneColumns)
+        bytes += round_up(n, kTileRows) * (round_up(d, kChunkColumns) * 2 + 8) + n * 4 * (3 + kMaxCandidates);
     bytes += 3 * 8 * round_up(k, kTileCenters) * (round_up(d, kChunkColumns) + 1);
     // Partial sums; and what sorting takes.
-    bytes += size <= kMaxBins ? 8 * parts * (size + 1) : 8 * chunk_capacity(n, k) * (d + 2) + 20 * n;
+    bytes += fits_tiles(d, k) ? 8 * parts * (size + 1) : 8 * chunk_capacity(n, k) * (d + 2) + 20 * n;
     return bytes;
 }
 
 int64_t bb_clusters_additions(int64_t n, int64_t d, int64_t k) {
-    // Columns of a row; rows of a strip or a chunk; 32 lanes, warps; parts in turn.
-    const int64_t strip = strip_rows(n), parts = (n + strip * kStrips - 1) / (strip * kStrips);
-    const int64_t rows = k * (d + 1) <= kMaxBins ? strip + parts : kChunkRows + chunk_capacity(n, k);
+    // Columns of a row; rows of an item or a chunk; items of a part; parts or chunks in turn.
+    const int64_t each = part_rows_of(n), parts = (n + each - 1) / each;
+    const int64_t rows =
+        fits_tiles(d, k) ? kItemRows + each / kItemRows + parts : kChunkRows + chunk_capacity(n, k);
     return d + rows + 64;
 }
 }

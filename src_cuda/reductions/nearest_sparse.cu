@@ -2,7 +2,6 @@
 #include "reductions/clusters.h"
 #include "reductions/kernels/sparse_clusters.cuh"
 #include "reductions/sorted_rows.h"
-#include "runtime/partial_sums.cuh"
 #include "runtime/upload.h"
 
 namespace bmrm {
@@ -65,28 +64,28 @@ class SparseClusters final : public bb_clusters {
 
     void assign(const double* centers, int64_t k, int32_t* labels, double* sums, double* cluster_weights,
                 bb_cluster_counts* found) override {
-        prepare(centers, k);
+        prepare(centers, k, k * (d + 1) + 1);
         launch(row_grid(), threads_for(k))(nearest_sparse<V>, rows_, n, d, row_squares_.data(),
-                                           features_.data(), squares_.data(), k, largest_.data(),
-                                           counters_.data(), fresh_.data(), distances_.data());
+                                           features_.data(), squares_.data(), k, largest_.data(), counters_,
+                                           fresh_.data(), distances_.data());
         const int64_t size = k * (d + 1), chunk_rows = chunk_rows_of(n, d, k);
         const int64_t capacity = n / chunk_rows + std::min(n, k);
         reserve(memory, partial_, capacity * (d + 2));
-        reserve(memory, results_, size + 1);
         partial_.fill_bytes(0);
-        const SortedRows sorted(*this, fresh_.data(), k, chunk_rows, labels, counters_.data());
+        const SortedRows sorted(*this, fresh_.data(), k, chunk_rows, labels, counters_);
         launch(grid(capacity, 16), kSparseThreads)(
             sum_sparse_chunks<V>, rows_, d, weights_.data(), distances_.data(), k, sorted.order.data(),
             sorted.firsts.data(), sorted.chunk_firsts.data(), chunk_rows, capacity, partial_.data());
         launch(grid(blocks_for(size)), 256)(add_chunks, partial_.data(), sorted.chunk_firsts.data(), k, d,
                                             results_.data());
         launch(grid(blocks_for(size)), 256)(subtract_centers, centers_.data(), k, d, results_.data());
-        add_up(partial_.data() + d + 1, capacity, d + 2, 1, results_.data() + size, stream(), false);
-        fetch_sums(results_.data(), k, sums, cluster_weights, found);
+        launch(1, kColumnThreads)(add_column, partial_.data() + d + 1, capacity, d + 2,
+                                  results_.data() + size);
+        fetch_sums(k, sums, cluster_weights, found);
     }
 
     void own(const double* centers, int64_t k, const int32_t* labels, double* distances) override {
-        prepare(centers, k);
+        prepare(centers, k, 0);
         launch(grid(blocks_for(n)), 256)(measure_own_sparse<V>, rows_, n, row_squares_.data(),
                                          features_.data(), squares_.data(), k, labels, distances_.data());
         fetch(distances_.data(), n, distances);
@@ -94,18 +93,18 @@ class SparseClusters final : public bb_clusters {
 
     void moves(const double* centers, int64_t k, const int32_t* labels, const double* cluster_weights,
                bb_cluster_counts* found) override {
-        prepare(centers, k);
+        prepare(centers, k, 0);
         Array<double> of_clusters(memory, k);
         of_clusters.from_host(cluster_weights, k);
         launch(row_grid(), threads_for(k))(find_moves_sparse<V>, rows_, n, row_squares_.data(),
                                            features_.data(), squares_.data(), k, weights_.data(), labels,
-                                           of_clusters.data(), counters_.data());
+                                           of_clusters.data(), counters_);
         fetch_moves(found);
     }
 
     void distances(const double* centers, int64_t k, int64_t first, int64_t count,
                    double* distances) override {
-        prepare(centers, k);
+        prepare(centers, k, 0);
         const int64_t most = std::max<int64_t>(1, kDistancesAtOnce / k);
         Array<double> out(memory, std::min(most, count) * k);
         for (int64_t i = 0; i < count; i += most) {
@@ -135,12 +134,12 @@ class SparseClusters final : public bb_clusters {
     unsigned row_grid() const { return grid(n, 16); }
     int threads_for(int64_t k) const { return int(std::min<int64_t>(kSparseThreads, (k + 31) / 32 * 32)); }
 
-    // Sets the centres by features and their squares, and all counters to 0.
-    void prepare(const double* centers, int64_t k) {
+    // Sets the centres by features and their squares, for a pass with so many results.
+    void prepare(const double* centers, int64_t k, int64_t results) {
         upload(centers, k);
+        begin(results);
         reserve(memory, features_, k * d);
         reserve(memory, squares_, k);
-        counters_.fill_bytes(0);
         largest_.fill_bytes(0);
         launch(grid(blocks_for(k, 32)), 32)(square_centers, centers_.data(), k, d, features_.data(),
                                             squares_.data(), largest_.data());
@@ -151,7 +150,7 @@ class SparseClusters final : public bb_clusters {
     Array<V> values_;
     Array<double> row_squares_;
     Array<int32_t> fresh_;  // labels of the pass
-    Array<double> distances_, features_, squares_, partial_, results_;
+    Array<double> distances_, features_, squares_, partial_;
     SparseRows<V> rows_ = {};
     int64_t entries_ = 0;
 };

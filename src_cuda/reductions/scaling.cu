@@ -28,22 +28,23 @@ bb_scaling::bb_scaling(int32_t device, const bb_pairs& pairs)
     expect((pairs.delta.values != nullptr) != (pairs.features != nullptr) || n == 1,
            "pairs: expected either dissimilarities or features");
     mail_.reserve(BB_SCALING_PRODUCTS, stream());
+    Uploader uploader(std::max(1, pairs.threads));
     if (pairs.features)
-        take_features(pairs);
+        take_features(pairs, uploader);
     else
-        delta_ = upload(pairs.delta, owned_delta_);
-    if (pairs.weights.values) weight_ = upload(pairs.weights, owned_weight_);
+        delta_ = upload(pairs.delta, uploader, owned_delta_);
+    if (pairs.weights.values) weight_ = upload(pairs.weights, uploader, owned_weight_);
     BB_CHECK(cudaStreamSynchronize(stream()));  // the caller's arrays have been read
 }
 
-PairTable bb_scaling::upload(const bb_pair_values& from, AnyArray& owner) {
+PairTable bb_scaling::upload(const bb_pair_values& from, Uploader& uploader, AnyArray& owner) {
     expect(from.type == BB_FLOAT32 || from.type == BB_FLOAT64, "pairs: expected float32 or float64");
     if (from.in_place) return {from.values, from.type == BB_FLOAT64, from.square, n};
-    return from.type == BB_FLOAT64 ? pack<double>(from, owner) : pack<float>(from, owner);
+    return from.type == BB_FLOAT64 ? pack<double>(from, uploader, owner) : pack<float>(from, uploader, owner);
 }
 
 template <class T>
-PairTable bb_scaling::pack(const bb_pair_values& from, AnyArray& owner) {
+PairTable bb_scaling::pack(const bb_pair_values& from, Uploader& uploader, AnyArray& owner) {
     owner = AnyArray(memory, half_of(n) * int64_t(sizeof(T)));
     T* const to = static_cast<T*>(owner.data());
     if (!from.square) {
@@ -54,7 +55,8 @@ PairTable bb_scaling::pack(const bb_pair_values& from, AnyArray& owner) {
         Array<T> staged(memory, most * n);
         for (int64_t first = 0; first < n; first += most) {
             const int64_t rows = std::min(most, n - first);
-            staged.from_host(static_cast<const T*>(from.values) + first * n, rows * n);
+            uploader.copy(memory, staged.data(), static_cast<const T*>(from.values) + first * n,
+                          rows * n * int64_t(sizeof(T)));
             const NextLaunch launch(blocks_for(rows * n), 256, 0, stream(), false);
             launch(pack_rows<T>, staged.data(), n, first, rows, to);
         }
@@ -62,14 +64,14 @@ PairTable bb_scaling::pack(const bb_pair_values& from, AnyArray& owner) {
     return {to, sizeof(T) == 8, 0, n};
 }
 
-void bb_scaling::take_features(const bb_pairs& pairs) {
+void bb_scaling::take_features(const bb_pairs& pairs, Uploader& uploader) {
     m_ = pairs.m;
     stride_ = (n + 4 + kMostColumns - 1) / kMostColumns * kMostColumns;
     features_ = Array<double>(memory, std::max<int64_t>(1, m_ * stride_));
     const auto turn = [&](auto type) {
         using T = decltype(type);
         Array<T> given(memory, std::max<int64_t>(1, n * m_));
-        given.from_host(static_cast<const T*>(pairs.features), n * m_);
+        uploader.copy(memory, given.data(), pairs.features, n * m_ * int64_t(sizeof(T)));
         const NextLaunch launch(blocks_for(m_ * stride_), 256, 0, stream(), false);
         launch(turn_features<T>, given.data(), n, m_, stride_, features_.data());
     };

@@ -1,8 +1,11 @@
 // Inner loops over dense rows: products, and the Gram tiles of the bundle. Included once per instruction set
-// (dispatch.h), after sparse_kernels.h, hence no include guard.
+// (kernels.h), after sparse_kernels.h, hence no include guard.
 
 namespace bmrm {
 namespace BMRM_ISA {
+
+/// Rows and columns of a tile of a Gram matrix.
+constexpr int kGramTile = BMRM_DOUBLES == 8 ? 4 : 2;
 
 template <class V>
 struct Dense {
@@ -28,7 +31,7 @@ struct Dense {
     /// out[i*P + p] = sum over k in [lo, hi) of A[i*d + k] * B[p*d + k], for i < n and p < P.
     BMRM_TARGET static void gram(const V* A, i64 n, const double* B, i64 P, i64 d, i64 lo, i64 hi,
                                  double* out) {
-        constexpr int T = BMRM_GRAM_TILE;
+        constexpr int T = kGramTile;
         i64 i = 0;
         for (; i + T <= n; i += T) gram_rows<T>(A + i * d, B, P, d, lo, hi, out + i * P);
         for (; i < n; ++i) gram_rows<1>(A + i * d, B, P, d, lo, hi, out + i * P);
@@ -116,10 +119,10 @@ struct Dense {
 
     /// Number of packs of W sums that fit in the registers, besides the operands.
     template <int W>
-    static constexpr int kTile = BMRM_REGISTER == 8       ? 4
-                                 : W <= 3 * BMRM_REGISTER ? 4
-                                 : W <= 6 * BMRM_REGISTER ? 2
-                                                          : 1;
+    static constexpr int kTile = BMRM_DOUBLES == 8       ? 4
+                                 : W <= 3 * BMRM_DOUBLES ? 4
+                                 : W <= 6 * BMRM_DOUBLES ? 2
+                                                         : 1;
 
     template <int W, int T>
     BMRM_INLINE static void rows_tile(const V* X, i64 d, const double* B, double* out) {
@@ -146,7 +149,7 @@ struct Dense {
     template <int R>
     BMRM_INLINE static void gram_rows(const V* A, const double* B, i64 P, i64 d, i64 lo, i64 hi,
                                       double* out) {
-        constexpr int T = BMRM_GRAM_TILE;
+        constexpr int T = kGramTile;
         i64 p = 0;
         for (; p + T <= P; p += T) tile<R, T>(A, d, B + p * d, d, lo, hi, 0, out + p, P);
         for (; p < P; ++p) tile<R, 1>(A, d, B + p * d, d, lo, hi, 0, out + p, P);

@@ -1,60 +1,12 @@
-// Includes the three kernel files three times, once per instruction set: they are compiled in a namespace and
-// for a target of their own each time. The process chooses among the three at the first use.
+// The kernels of products for all instruction sets, among which the process chooses at the first use.
 #pragma once
 
 #include <cstdlib>
 
 #include "cpu/simd.h"
 
-#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed only between inlined functions
-
-#define BMRM_INLINE BMRM_TARGET __attribute__((always_inline)) inline
-
-#define BMRM_ISA baseline
-#define BMRM_TARGET
-#define BMRM_REGISTER 2
-#define BMRM_GRAM_TILE 2
-#include "cpu/pack.h"
-//
-#include "cpu/sparse_kernels.h"
-//
-#include "cpu/dense_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-#undef BMRM_REGISTER
-#undef BMRM_GRAM_TILE
-
-#if defined(__x86_64__)
-#define BMRM_ISA avx2
-#define BMRM_TARGET __attribute__((target("avx2,fma,bmi2")))
-#define BMRM_REGISTER 4
-#define BMRM_GRAM_TILE 2
-#include "cpu/pack.h"
-//
-#include "cpu/sparse_kernels.h"
-//
-#include "cpu/dense_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-#undef BMRM_REGISTER
-#undef BMRM_GRAM_TILE
-
-#define BMRM_ISA avx512
-#define BMRM_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")))
-#define BMRM_REGISTER 8
-#define BMRM_GRAM_TILE 4
-#include "cpu/pack.h"
-//
-#include "cpu/sparse_kernels.h"
-//
-#include "cpu/dense_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-#undef BMRM_REGISTER
-#undef BMRM_GRAM_TILE
-#endif
-
-#undef BMRM_INLINE
+#define BMRM_KERNELS "cpu/kernels.h"
+#include "cpu/each_instruction_set.h"
 
 namespace bmrm {
 

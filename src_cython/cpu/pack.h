@@ -1,4 +1,4 @@
-// W doubles in registers of one instruction set. Included once per instruction set (dispatch.h), hence no
+// W doubles in registers of one instruction set. Included once per instruction set (kernels.h), hence no
 // include guard.
 //
 // A hardware gather of 8 doubles takes 10 cycles on Zen 5 (and microcode on patched Intel cores); eight
@@ -16,7 +16,7 @@ BMRM_INLINE T load(const void* p) {
 
 template <int W>
 struct Pack {
-    static constexpr int L = W < BMRM_REGISTER ? W : BMRM_REGISTER;
+    static constexpr int L = W < BMRM_DOUBLES ? W : BMRM_DOUBLES;
     static constexpr int N = W / L;
     using Register = typename Lanes<L>::f64;
     Register v[N];

@@ -1,4 +1,4 @@
-// Inner loops over compressed rows. Included once per instruction set (dispatch.h), after pack.h, hence no
+// Inner loops over compressed rows. Included once per instruction set (kernels.h), after pack.h, hence no
 // include guard.
 
 namespace bmrm {

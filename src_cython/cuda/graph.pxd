@@ -43,6 +43,7 @@ cdef extern from "api/graph.h" nogil:
         const bb_ranks *calls
         bb_nccl *nccl
         const int64_t *bounds
+        int32_t windows
 
     ctypedef struct bb_transitions:
         bb_matrix *light
@@ -54,6 +55,7 @@ cdef extern from "api/graph.h" nogil:
     void bb_nodes_destroy(bb_nodes *nodes)
     bb_status bb_walk_create(bb_nodes *nodes, int32_t columns, const bb_walk_terms *terms, bb_walk **out)
     void bb_walk_destroy(bb_walk *walk)
+    int32_t bb_walk_has_window(const bb_walk *walk)
     int64_t bb_walk_additions(int64_t n, int32_t columns)
     int64_t bb_walk_bytes(int64_t n, int64_t nodes, int32_t columns, int32_t images)
     bb_status bb_walk_place(bb_walk *walk, int32_t slot, const double *start)

@@ -22,13 +22,15 @@ cdef class GraphRanks:
     ranks : Ranks
     bounds : ndarray of int64, shape (size + 1,)
         Rank r has the places ``bounds[r]`` to ``bounds[r + 1]``.
+    windows : bool, default True
+        With NCCL, messages go by copies to each other's memory if that is possible.
     """
 
     cdef readonly Ranks ranks
     cdef object bounds
     cdef bb_graph_ranks calls
 
-    def __cinit__(self, Ranks ranks, bounds):
+    def __cinit__(self, Ranks ranks, bounds, bint windows=True):
         self.ranks, self.bounds = ranks, np.require(bounds, np.int64, ("C", "A"))
         if self.bounds.shape != (ranks.calls.size + 1,):
             raise ParameterError(f"bounds: found shape {self.bounds.shape}, expected {(ranks.calls.size + 1,)}")
@@ -36,6 +38,7 @@ cdef class GraphRanks:
         if ranks.nccl is not None:
             self.calls.nccl = ranks.nccl.handle
         self.calls.bounds = <const int64_t*>_address(self.bounds)
+        self.calls.windows = windows
 
 
 cdef int _check_shared(GraphRanks shared, bb_status status) except -1:
@@ -177,7 +180,7 @@ cdef class Walk:
             terms.shares = <const double*>_address(shares)
             terms.entries = len(rows)
         with nogil:
-            check(bb_walk_create(nodes.handle, self.columns, &terms, &self.handle))
+            self._check(bb_walk_create(nodes.handle, self.columns, &terms, &self.handle))
 
     def close(self):
         """Free the vectors."""
@@ -202,6 +205,11 @@ cdef class Walk:
             raise ParameterError("walk: it was closed")
         return self.handle
 
+    @property
+    def has_window(self):
+        """Whether the messages of light steps go by copies to the memory of other ranks."""
+        return bool(bb_walk_has_window(self._get()))
+
     def place(self, int32_t slot, start):
         """Set the image of a slot to the restart vectors, or to 0 and the base to ``start`` in the order of rows."""
         cdef bb_walk* walk = self._get()
@@ -213,7 +221,7 @@ cdef class Walk:
             check(bb_walk_place(walk, slot, source))
 
     def light_step(self, slots, factors, int32_t mixed, int32_t into, bint ahead):
-        """Compute T of a mixture of images in float32; return the l1 norms of the residuals.
+        """Compute T of a mixture of images in float32; return the l1 norms of the residuals, over own nodes.
 
         Parameters
         ----------

@@ -29,6 +29,7 @@ cdef extern from "api/scaling.h" nogil:
         const void *features
         int32_t features_type
         int64_t m
+        int32_t threads
 
     ctypedef struct bb_pair_defect:
         int32_t kind

@@ -91,6 +91,8 @@ cdef class ResidentPairs:
     stored : bool, default False
         Whether distances of features are computed once; else they are computed in each pass.
     device : int, default 0
+    threads : int, optional
+        Maximum number of threads of an upload.
 
     Raises
     ------
@@ -103,7 +105,16 @@ cdef class ResidentPairs:
     cdef object _owners
 
     def __cinit__(
-        self, n, *, delta=None, weights=None, bint missing=False, features=None, bint stored=False, device=0
+        self,
+        n,
+        *,
+        delta=None,
+        weights=None,
+        bint missing=False,
+        features=None,
+        bint stored=False,
+        device=0,
+        threads=None,
     ):
         cdef int32_t number = _device(device)
         cdef bb_pairs pairs
@@ -114,7 +125,7 @@ cdef class ResidentPairs:
         for each in (given, w):
             if each is not None and each.shape not in ((self.n, self.n), (self.n * (self.n - 1) // 2,)):
                 raise ParameterError(f"pairs: found shape {each.shape}, expected numbers of {self.n} points")
-        pairs.n, pairs.missing, pairs.stored = self.n, missing, stored
+        pairs.n, pairs.missing, pairs.stored, pairs.threads = self.n, missing, stored, _threads(threads)
         pairs.delta, pairs.weights = _values_of_pairs(given), _values_of_pairs(w)
         if rows is not None:
             if rows.dtype not in (np.float32, np.float64) or rows.ndim != 2 or rows.shape[0] != self.n:

@@ -56,6 +56,7 @@ class Reader {
             block.begin = text_.piece(block.first, block.last, *buffer);
             block.end = block.begin + (block.last - block.first);
             BlockParser(options, arrays, names.seed(), block).run();
+            parsed_bytes += static_cast<int64_t>(block.last - block.first);
             blocks_[b] = std::move(block);
             if (blocks_[b].fault != Fault::kNone) first_fault.report(b);
         });

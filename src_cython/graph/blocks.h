@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "common/integers.h"
@@ -31,6 +32,8 @@ namespace bmrm {
 constexpr int kBlockBits = 14;
 /// Segments of up to this length form runs of equal length; longer ones follow each other with their lengths.
 constexpr i64 kRunLength = 32;
+/// Lengths up to this have loops of their own.
+constexpr int kKnownLengths = 8;
 /// Bounds of the number of edges of a tile. There are at least 16 tiles, if they get this large.
 constexpr i64 kMinTileEdges = i64{1} << 16;
 constexpr i64 kMaxTileEdges = i64{1} << 20;
@@ -194,6 +197,12 @@ class EdgeBlocks {
         }
     }
 
+    /// Calls add_run if the length is one of 1 to kKnownLengths; returns whether it is.
+    template <bool weighted, int... known, class... Words>
+    static bool add_known_run(std::integer_sequence<int, known...>, i64 length, const Words&... words) {
+        return ((length == known + 1 && (add_run<weighted, known + 1>(words...), true)) || ...);
+    }
+
     /// The sum of any segment.
     template <bool weighted, class T>
     static T segment_sum(const std::uint16_t* source, const double* weight, i64 length, const T* z) {
@@ -226,36 +235,11 @@ class EdgeBlocks {
                 }
                 continue;
             }
-            switch (length) {
-                case 1:
-                    add_run<weighted, 1>(target, source, weight, count, from, out);
-                    break;
-                case 2:
-                    add_run<weighted, 2>(target, source, weight, count, from, out);
-                    break;
-                case 3:
-                    add_run<weighted, 3>(target, source, weight, count, from, out);
-                    break;
-                case 4:
-                    add_run<weighted, 4>(target, source, weight, count, from, out);
-                    break;
-                case 5:
-                    add_run<weighted, 5>(target, source, weight, count, from, out);
-                    break;
-                case 6:
-                    add_run<weighted, 6>(target, source, weight, count, from, out);
-                    break;
-                case 7:
-                    add_run<weighted, 7>(target, source, weight, count, from, out);
-                    break;
-                case 8:
-                    add_run<weighted, 8>(target, source, weight, count, from, out);
-                    break;
-                default:
-                    for (i64 i = 0; i < count; ++i)
-                        out[target[i]] += segment_sum<weighted>(
-                            source + i * length, weighted ? weight + i * length : nullptr, length, from);
-            }
+            if (!add_known_run<weighted>(std::make_integer_sequence<int, kKnownLengths>{}, length, target,
+                                         source, weight, count, from, out))
+                for (i64 i = 0; i < count; ++i)
+                    out[target[i]] += segment_sum<weighted>(
+                        source + i * length, weighted ? weight + i * length : nullptr, length, from);
             target += count;
             source += count * length;
             if (weighted) weight += count * length;

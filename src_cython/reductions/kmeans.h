@@ -23,9 +23,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "common/memory.h"
+#include "reductions/kept_moments.h"
 #include "reductions/nearest.h"
 
 namespace bmrm {
@@ -36,8 +38,8 @@ constexpr i64 kMaxParts = 64;
 constexpr i64 kMaxRowParts = 128;
 /// Minimum number of rows of a part, so that adding up the parts costs little; a power of two.
 constexpr i64 kMinPartRows = 2048;
-/// Limit on the sums of all parts, in numbers.
-constexpr i64 kMaxPartSums = i64{1} << 24;
+/// Limit on the sums of all parts, in numbers. Kept sums and their references take twice as much.
+constexpr i64 kMaxPartSums = i64{1} << 23;
 
 /// What a pass found besides labels and sums.
 struct PassCounts {
@@ -74,9 +76,11 @@ inline double rounding_of(double terms, double unit) {
 
 /// k centres with each feature contiguous.
 inline Buffer<double> transpose_centers(const double* centers, i64 k, i64 d) {
+    constexpr i64 kSide = 8;  // of a square of numbers, each row of which takes a line of cache
     Buffer<double> out(k * d);
-    for (i64 j = 0; j < k; ++j)
-        for (i64 f = 0; f < d; ++f) out[f * k + j] = centers[j * d + f];
+    for (i64 f = 0; f < d; f += kSide)
+        for (i64 j = 0; j < k; ++j)
+            for (i64 e = f; e < std::min(d, f + kSide); ++e) out[e * k + j] = centers[j * d + e];
     return out;
 }
 
@@ -98,6 +102,8 @@ struct PassArguments {
     double* cluster_weights;  // k, for `single_moves`
     double* sums;             // those of a part: k x d sums if they are wanted, k weights, the inertia
     double* parts;            // the sums of each part; null: they are added to `sums`
+    std::vector<KeptMoments>*
+        kept;  // of the last pass over the same dense rows, for each part; null: not kept
 };
 
 /// Numbers of the sums of a part.
@@ -180,48 +186,15 @@ class DenseClusters {
         const i64 k = to.k, tiles = (k + kTileCenters - 1) / kTileCenters;
         Buffer<float> values(tiles * kTileCenters * d_), halves(tiles * kTileCenters);
         const double widest = tile_centers(to.centers, k, values.get(), halves.get());
-        const CenterTiles centers{values.get(), halves.get(), tiles};
-        const Buffer<double> columns = transpose_centers(to.centers, k, d_);
         const double g = rounding_of(static_cast<double>(d_ + 6), 0x1p-24);
-        const double constant =
-                         2.01 * (g * widest * widest / 2 + static_cast<double>(d_) * 0x1p-140 * (1 + widest)),
-                     slope = 2.01 * g * widest;
-        const Parts parts(n_, part_sums(to.want_sums, k, d_), total_);
+        const Certificate certain{
+            2.01 * (g * widest * widest / 2 + static_cast<double>(d_) * 0x1p-140 * (1 + widest)),
+            2.01 * g * widest};
+        const Centers centers{
+            {values.get(), halves.get(), tiles}, certain, transpose_centers(to.centers, k, d_)};
         PassCounts found{};
         with_nearest_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            found = run_parts(
-                parts, to, d_, threads_for(n_ * d_ * (k + 4), threads_),
-                [&](i64 begin, i64 end, double* sums, double* cluster_weights) {
-                    alignas(64) float least[kPanelRows], second[kPanelRows];
-                    alignas(64) std::int32_t label[kPanelRows];
-                    Buffer<double> exact(k);
-                    PassCounts one{};
-                    for (i64 base = begin; base < end; base += kPanelRows) {
-                        Kernels::nearest(panels_.get() + base * d_, d_, centers, least, second, label);
-                        const i64 rows = std::min(kPanelRows, end - base);
-                        double inertia = 0.0;
-                        for (i64 l = 0; l < rows; ++l) {
-                            const i64 i = base + l;
-                            const V* x = X_ + i * d_;
-                            i64 at = label[l];
-                            if (!(second[l] - least[l] > constant + slope * norms_[i])) {
-                                Kernels::all_distances(x, d_, columns.get(), k, exact.get());
-                                at = first_least(exact.get(), k);
-                                ++one.rechecked;
-                            }
-                            const double w = to.weights ? to.weights[i] : 1.0;
-                            const double square = Kernels::deviation(x, to.centers + at * d_, d_, w,
-                                                                     sums ? sums + at * d_ : nullptr);
-                            inertia += w * square;
-                            cluster_weights[at] += w;
-                            one.changed += to.labels[i] != at;
-                            to.labels[i] = static_cast<std::int32_t>(at);
-                        }
-                        one.inertia += inertia;
-                    }
-                    return one;
-                });
+            found = to.want_sums ? assign_and_add(to, centers, kernels) : assign_only(to, centers, kernels);
         });
         return found;
     }
@@ -320,6 +293,117 @@ class DenseClusters {
     i64 bytes() const { return panels_.bytes() + norms_.bytes(); }
 
   private:
+    /// A label is certain if the two least values are further apart than constant + slope |y|.
+    struct Certificate {
+        double constant, slope;
+    };
+
+    struct Centers {
+        CenterTiles tiles;
+        Certificate certain;
+        Buffer<double> columns;
+    };
+
+    /// The nearest centres of the rows of a panel.
+    struct Panel {
+        alignas(64) float least[kPanelRows], second[kPanelRows];
+        alignas(64) std::int32_t label[kPanelRows];
+        alignas(64) std::uint8_t open[kPanelRows];
+    };
+
+    /// Calls row(l) for the rows whose byte is 1; most bytes are 0, so eight are looked at at once.
+    template <class Row>
+    static void for_each_open(const std::uint8_t* open, i64 rows, const Row& row) {
+        for (i64 first = 0; first < rows; first += 8) {
+            std::uint64_t word;
+            std::memcpy(&word, open + first, 8);
+            if (!word) continue;
+            for (i64 l = first; l < std::min(rows, first + 8); ++l)
+                if (open[l]) row(l);
+        }
+    }
+
+    /// The nearest centre of a row of a panel.
+    template <class Kernels>
+    i64 decide(const Kernels&, const Centers& centers, const Panel& panel, i64 base, i64 l, i64 k,
+               Buffer<double>& exact, i64& rechecked) const {
+        const i64 i = base + l;
+        if (panel.second[l] - panel.least[l] > centers.certain.constant + centers.certain.slope * norms_[i])
+            return panel.label[l];
+        Kernels::all_distances(X_ + i * d_, d_, centers.columns.get(), k, exact.get());
+        ++rechecked;
+        return first_least(exact.get(), k);
+    }
+
+    template <class Kernels>
+    PassCounts assign_only(const PassArguments& to, const Centers& centers, const Kernels& kernels) const {
+        const Parts parts(n_, part_sums(false, to.k, d_), total_);
+        const auto one_part = [&](i64 begin, i64 end, double*, double* cluster_weights) {
+            Panel panel;
+            Buffer<double> exact(to.k);
+            PassCounts one{};
+            for (i64 base = begin; base < end; base += kPanelRows) {
+                Kernels::nearest(panels_.get() + base * d_, d_, centers.tiles, panel.least, panel.second,
+                                 panel.label);
+                double inertia = 0.0;
+                for (i64 l = 0; l < std::min(kPanelRows, end - base); ++l) {
+                    const i64 i = base + l,
+                              at = decide(kernels, centers, panel, base, l, to.k, exact, one.rechecked);
+                    const double w = to.weights ? to.weights[i] : 1.0;
+                    inertia += w * Kernels::deviation(X_ + i * d_, to.centers + at * d_, d_, w,
+                                                      static_cast<double*>(nullptr));
+                    cluster_weights[at] += w;
+                    one.changed += to.labels[i] != at;
+                    to.labels[i] = static_cast<std::int32_t>(at);
+                }
+                one.inertia += inertia;
+            }
+            return one;
+        };
+        return run_parts(parts, to, d_, threads_for(n_ * d_ * (to.k + 4), threads_), one_part);
+    }
+
+    /// The same with sums, for which only rows are read that have changed since the last pass.
+    template <class Kernels>
+    PassCounts assign_and_add(const PassArguments& to, const Centers& centers, const Kernels& kernels) const {
+        const Parts parts(n_, part_sums(true, to.k, d_), total_);
+        std::vector<KeptMoments> own;
+        std::vector<KeptMoments>& all = to.kept ? *to.kept : own;
+        all.resize(parts.count);
+        const auto weight = [&](i64 i) { return to.weights ? to.weights[i] : 1.0; };
+        const auto one_part = [&](i64 begin, i64 end, double* sums, double* cluster_weights) {
+            KeptMoments& kept = all[begin / parts.each];
+            const bool afresh = kept.begin(to.centers, to.k, d_, end - begin);
+            Panel panel;
+            Buffer<double> exact(to.k);
+            PassCounts one{};
+            for (i64 base = begin; base < end; base += kPanelRows) {
+                Kernels::nearest(panels_.get() + base * d_, d_, centers.tiles, panel.least, panel.second,
+                                 panel.label);
+                const i64 rows = std::min(kPanelRows, end - base);
+                if (afresh || rows < kPanelRows)
+                    std::fill_n(panel.open, rows, std::uint8_t{1});
+                else
+                    Kernels::find_open(panel.least, panel.second, panel.label, norms_.get() + base,
+                                       static_cast<float>(centers.certain.constant),
+                                       static_cast<float>(centers.certain.slope),
+                                       kept.labels() + (base - begin), to.labels + base, panel.open);
+                for_each_open(panel.open, rows, [&](i64 l) {
+                    const i64 i = base + l,
+                              at = decide(kernels, centers, panel, base, l, to.k, exact, one.rechecked);
+                    kept.put(kernels, i - begin, at, X_ + i * d_, weight(i));
+                    one.changed += to.labels[i] != at;
+                    to.labels[i] = static_cast<std::int32_t>(at);
+                });
+            }
+            one.inertia = kept.end(
+                kernels, to.centers, sums, cluster_weights, [&](i64 l) { return X_ + (begin + l) * d_; },
+                [&](i64 l) { return weight(begin + l); });
+            return one;
+        };
+        return run_parts(parts, to, d_, threads_for(n_ * d_ * (to.k + 4), threads_), one_part);
+    }
+
     void pack(i64 base) {
         const i64 rows = std::min(kPanelRows, n_ - base);
         float* panel = panels_.get() + base * d_;

@@ -33,31 +33,8 @@ struct MixtureComponent {
 
 }  // namespace bmrm
 
-#define BMRM_ISA baseline
-#define BMRM_TARGET
-#define BMRM_DOUBLES 2
-#include "reductions/mixture_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-#undef BMRM_DOUBLES
-
-#if defined(__x86_64__)
-#define BMRM_ISA avx2
-#define BMRM_TARGET __attribute__((target("avx2,fma,bmi2")))
-#define BMRM_DOUBLES 4
-#include "reductions/mixture_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-#undef BMRM_DOUBLES
-
-#define BMRM_ISA avx512
-#define BMRM_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2")))
-#define BMRM_DOUBLES 8
-#include "reductions/mixture_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-#undef BMRM_DOUBLES
-#endif
+#define BMRM_KERNELS "reductions/mixture_kernels.h"
+#include "cpu/each_instruction_set.h"
 
 namespace bmrm {
 

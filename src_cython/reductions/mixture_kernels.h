@@ -1,5 +1,4 @@
-// One panel of rows of an EM step. Included once per instruction set (mixture.h), with BMRM_ISA, BMRM_TARGET
-// and BMRM_DOUBLES (doubles of a register).
+// One panel of rows of an EM step. Included once per instruction set (mixture.h), hence no include guard.
 
 namespace bmrm::BMRM_ISA {
 
@@ -8,22 +7,24 @@ struct MixtureKernels {
     typedef i64 Longs __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
     static constexpr int kGroups = kMixtureRows / BMRM_DOUBLES;
 
-    BMRM_TARGET static inline __attribute__((always_inline)) Doubles load(const double* from, int v) {
+    BMRM_INLINE static Doubles load(const double* from, int v) {
         return *reinterpret_cast<const Doubles*>(from + v * BMRM_DOUBLES);
     }
-    BMRM_TARGET static inline __attribute__((always_inline)) void store(double* to, int v,
-                                                                        const Doubles& value) {
+    BMRM_INLINE static void store(double* to, int v, const Doubles& value) {
         *reinterpret_cast<Doubles*>(to + v * BMRM_DOUBLES) = value;
     }
-    BMRM_TARGET static inline __attribute__((always_inline)) double sum(const Doubles& value) {
-        double total = 0.0;
-        for (int l = 0; l < BMRM_DOUBLES; ++l) total += value[l];
-        return total;
+    BMRM_INLINE static double sum(const Doubles& value) {
+        // Halves are added until one number is left: three additions for eight numbers.
+        double lane[BMRM_DOUBLES];
+        store(lane, 0, value);
+        for (int half = BMRM_DOUBLES / 2; half > 0; half /= 2)
+            for (int l = 0; l < half; ++l) lane[l] += lane[l + half];
+        return lane[0];
     }
 
     /// exp(x) for x <= 0: 2^n e^r with |r| <= ln 2 / 2 and the Taylor polynomial of degree 13, of error below
     /// 2^-54. Below kLeastExponent it is 0: denormal numbers would slow the sums down.
-    BMRM_TARGET static inline __attribute__((always_inline)) void exponential(double* values, int v) {
+    BMRM_INLINE static void exponential(double* values, int v) {
         constexpr double kLog2 = 0x1.62e42fee00000p-1, kLog2Rest = 0x1.a39ef35793c76p-33, kRound = 0x1.8p52;
         const Doubles x = load(values, v);
         const Longs tiny = x < kLeastExponent;
@@ -41,25 +42,34 @@ struct MixtureKernels {
         store(values, v, tiny ? Doubles{} : p * (Doubles)power);
     }
 
+    /// e = x - mean, both (d, kMixtureRows).
+    BMRM_INLINE static void subtract_mean(const double* x, i64 d, const MixtureComponent& of, double* e) {
+        for (i64 f = 0; f < d; ++f)
+            for (int v = 0; v < kGroups; ++v)
+                store(e + f * kMixtureRows, v, load(x + f * kMixtureRows, v) - of.mean[f]);
+    }
+
     /// Logarithms of weight and density of one component at the rows of a panel x (d, kMixtureRows).
     BMRM_TARGET static void log_density(const double* x, i64 d, const MixtureComponent& of, double* e,
                                         double* out) {
         Doubles half[kGroups];
         for (int v = 0; v < kGroups; ++v) half[v] = Doubles{};
-        for (i64 f = 0; f < d; ++f)
-            for (int v = 0; v < kGroups; ++v)
-                store(e + f * kMixtureRows, v, load(x + f * kMixtureRows, v) - of.mean[f]);
-        for (i64 f = 0; f < d; ++f) {
-            Doubles y[kGroups];
-            for (int v = 0; v < kGroups; ++v) y[v] = Doubles{};
-            if (of.full) {
+        if (of.full) {
+            subtract_mean(x, d, of, e);
+            for (i64 f = 0; f < d; ++f) {
+                Doubles y[kGroups];
+                for (int v = 0; v < kGroups; ++v) y[v] = Doubles{};
                 for (i64 g = 0; g <= f; ++g)
                     for (int v = 0; v < kGroups; ++v)
                         y[v] += of.root[f * d + g] * load(e + g * kMixtureRows, v);
-            } else {
-                for (int v = 0; v < kGroups; ++v) y[v] = of.root[f] * load(e + f * kMixtureRows, v);
+                for (int v = 0; v < kGroups; ++v) half[v] += y[v] * y[v];
             }
-            for (int v = 0; v < kGroups; ++v) half[v] += y[v] * y[v];
+        } else {
+            for (i64 f = 0; f < d; ++f)
+                for (int v = 0; v < kGroups; ++v) {
+                    const Doubles y = of.root[f] * (load(x + f * kMixtureRows, v) - of.mean[f]);
+                    half[v] += y * y;
+                }
         }
         for (int v = 0; v < kGroups; ++v) store(out, v, of.constant - 0.5 * half[v]);
     }
@@ -84,9 +94,11 @@ struct MixtureKernels {
                 total[v] += load(row, v);
             }
         }
+        Doubles inverse[kGroups];
+        for (int v = 0; v < kGroups; ++v) inverse[v] = 1.0 / total[v];
         for (i64 j = 0; j < k; ++j)
             for (int v = 0; v < kGroups; ++v)
-                store(q + j * kMixtureRows, v, load(q + j * kMixtureRows, v) / total[v]);
+                store(q + j * kMixtureRows, v, load(q + j * kMixtureRows, v) * inverse[v]);
         for (int v = 0; v < kGroups; ++v)
             for (int l = 0; l < BMRM_DOUBLES; ++l)
                 log_sum[v * BMRM_DOUBLES + l] = top[v][l] + std::log(total[v][l]);
@@ -103,21 +115,33 @@ struct MixtureKernels {
             all += weight[v];
         }
         sums[0] += sum(all);
-        for (i64 f = 0; f < d; ++f)
-            for (int v = 0; v < kGroups; ++v)
-                store(e + f * kMixtureRows, v, load(x + f * kMixtureRows, v) - of.mean[f]);
+        if (of.full) {
+            subtract_mean(x, d, of, e);
+            for (i64 f = 0; f < d; ++f) {
+                Doubles t[kGroups], total = Doubles{};
+                for (int v = 0; v < kGroups; ++v) {
+                    t[v] = weight[v] * load(e + f * kMixtureRows, v);
+                    total += t[v];
+                }
+                first[f] += sum(total);
+                for (i64 g = 0; g <= f; ++g) {
+                    Doubles product = Doubles{};
+                    for (int v = 0; v < kGroups; ++v) product += t[v] * load(e + g * kMixtureRows, v);
+                    second[f * d + g] += sum(product);
+                }
+            }
+            return;
+        }
         for (i64 f = 0; f < d; ++f) {
-            Doubles t[kGroups], total = Doubles{};
+            Doubles total = Doubles{}, product = Doubles{};
             for (int v = 0; v < kGroups; ++v) {
-                t[v] = weight[v] * load(e + f * kMixtureRows, v);
-                total += t[v];
+                const Doubles difference = load(x + f * kMixtureRows, v) - of.mean[f];
+                const Doubles t = weight[v] * difference;
+                total += t;
+                product += t * difference;
             }
             first[f] += sum(total);
-            for (i64 g = of.full ? 0 : f; g <= f; ++g) {
-                Doubles product = Doubles{};
-                for (int v = 0; v < kGroups; ++v) product += t[v] * load(e + g * kMixtureRows, v);
-                second[of.full ? f * d + g : f] += sum(product);
-            }
+            second[f] += sum(product);
         }
     }
 };

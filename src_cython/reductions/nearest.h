@@ -25,38 +25,9 @@ struct CenterTiles {
 
 }  // namespace bmrm
 
-#define BMRM_ISA baseline
-#define BMRM_TARGET
-#define BMRM_FLOATS 4
-#define BMRM_GROUP 2
-#include "reductions/nearest_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-#undef BMRM_FLOATS
-#undef BMRM_GROUP
-
-#if defined(__x86_64__)
-#define BMRM_ISA avx2
-#define BMRM_TARGET __attribute__((target("avx2,fma,bmi2")))
-#define BMRM_FLOATS 8
-#define BMRM_GROUP 2
-#include "reductions/nearest_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-#undef BMRM_FLOATS
-#undef BMRM_GROUP
-
-#define BMRM_ISA avx512
-#define BMRM_TARGET \
-    __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2,prefer-vector-width=512")))
-#define BMRM_FLOATS 16
-#define BMRM_GROUP 4
-#include "reductions/nearest_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-#undef BMRM_FLOATS
-#undef BMRM_GROUP
-#endif
+#define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
+#define BMRM_KERNELS "reductions/nearest_kernels.h"
+#include "cpu/each_instruction_set.h"
 
 namespace bmrm {
 

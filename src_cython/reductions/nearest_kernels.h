@@ -1,22 +1,22 @@
-// Distances from rows to centres. Included once per instruction set (nearest.h), with BMRM_ISA, BMRM_TARGET,
-// BMRM_FLOATS (floats of a register) and BMRM_GROUP (registers that hold the rows of one sweep over the
-// centres).
+// Distances from rows to centres. Included once per instruction set (nearest.h), hence no include guard.
 
 namespace bmrm::BMRM_ISA {
 
 struct NearestKernels {
-    typedef float Floats __attribute__((vector_size(4 * BMRM_FLOATS), aligned(4)));
-    typedef std::int32_t Ints __attribute__((vector_size(4 * BMRM_FLOATS), aligned(4)));
-    static constexpr i64 kGroupRows = BMRM_FLOATS * BMRM_GROUP;
+    static constexpr int kFloats = 2 * BMRM_DOUBLES;          // of a register
+    static constexpr int kGroup = BMRM_DOUBLES == 8 ? 4 : 2;  // registers with the rows of one sweep
+    static constexpr i64 kGroupRows = kFloats * kGroup;
+    typedef float Floats __attribute__((vector_size(4 * kFloats), aligned(4)));
+    typedef std::int32_t Ints __attribute__((vector_size(4 * kFloats), aligned(4)));
 
     /// For the rows of a panel: the least and the second least of |z|^2 / 2 - y . z over the centres z, and
     /// the centre of the least.
     BMRM_TARGET static void nearest(const float* panel, i64 d, const CenterTiles& centers, float* least,
                                     float* second, std::int32_t* label) {
         for (i64 first = 0; first < kPanelRows; first += kGroupRows) {
-            Floats low[BMRM_GROUP], next[BMRM_GROUP];
-            Ints at[BMRM_GROUP];
-            for (int v = 0; v < BMRM_GROUP; ++v) {
+            Floats low[kGroup], next[kGroup];
+            Ints at[kGroup];
+            for (int v = 0; v < kGroup; ++v) {
                 low[v] = Floats{} + std::numeric_limits<float>::infinity();
                 next[v] = low[v];
                 at[v] = Ints{};
@@ -24,20 +24,20 @@ struct NearestKernels {
             for (i64 t = 0; t < centers.tiles; ++t) {
                 const float* half = centers.halves + t * kTileCenters;
                 const float* tile = centers.values + t * kTileCenters * d;
-                Floats sum[kTileCenters][BMRM_GROUP];
+                Floats sum[kTileCenters][kGroup];
                 for (int j = 0; j < kTileCenters; ++j)
-                    for (int v = 0; v < BMRM_GROUP; ++v) sum[j][v] = Floats{} + half[j];
+                    for (int v = 0; v < kGroup; ++v) sum[j][v] = Floats{} + half[j];
                 const float* y = panel + first;
                 for (i64 f = 0; f < d; ++f, y += kPanelRows, tile += kTileCenters) {
-                    Floats rows[BMRM_GROUP];
-                    for (int v = 0; v < BMRM_GROUP; ++v)
-                        rows[v] = *reinterpret_cast<const Floats*>(y + v * BMRM_FLOATS);
+                    Floats rows[kGroup];
+                    for (int v = 0; v < kGroup; ++v)
+                        rows[v] = *reinterpret_cast<const Floats*>(y + v * kFloats);
                     for (int j = 0; j < kTileCenters; ++j)
-                        for (int v = 0; v < BMRM_GROUP; ++v) sum[j][v] -= rows[v] * tile[j];
+                        for (int v = 0; v < kGroup; ++v) sum[j][v] -= rows[v] * tile[j];
                 }
                 for (int j = 0; j < kTileCenters; ++j) {
                     const Ints number = Ints{} + static_cast<std::int32_t>(t * kTileCenters + j);
-                    for (int v = 0; v < BMRM_GROUP; ++v) {
+                    for (int v = 0; v < kGroup; ++v) {
                         const Floats q = sum[j][v];
                         const Ints better = q < low[v];
                         const Floats worse = better ? low[v] : q;
@@ -47,11 +47,24 @@ struct NearestKernels {
                     }
                 }
             }
-            for (int v = 0; v < BMRM_GROUP; ++v) {
-                *reinterpret_cast<Floats*>(least + first + v * BMRM_FLOATS) = low[v];
-                *reinterpret_cast<Floats*>(second + first + v * BMRM_FLOATS) = next[v];
-                *reinterpret_cast<Ints*>(label + first + v * BMRM_FLOATS) = at[v];
+            for (int v = 0; v < kGroup; ++v) {
+                *reinterpret_cast<Floats*>(least + first + v * kFloats) = low[v];
+                *reinterpret_cast<Floats*>(second + first + v * kFloats) = next[v];
+                *reinterpret_cast<Ints*>(label + first + v * kFloats) = at[v];
             }
+        }
+    }
+
+    /// Sets open[l] to 0 if the label of a row of a panel is certain and is what it was twice before, else
+    /// to 1. `constant` and `slope` as in `DenseClusters`, here in float32.
+    BMRM_TARGET static void find_open(const float* least, const float* second, const std::int32_t* label,
+                                      const float* norms, float constant, float slope,
+                                      const std::int32_t* kept, const std::int32_t* former,
+                                      std::uint8_t* open) {
+        constexpr float kRoundUp = 1.0f + 0x1p-20f;
+        for (i64 l = 0; l < kPanelRows; ++l) {
+            const float apart = (constant + slope * norms[l]) * kRoundUp;
+            open[l] = !(second[l] - least[l] > apart) | (label[l] != kept[l]) | (label[l] != former[l]);
         }
     }
 
@@ -62,21 +75,20 @@ struct NearestKernels {
     BMRM_TARGET static void closer(const float* panel, i64 d, const float* tile, const float* closest,
                                    const double* weights, float* out, double* sums) {
         for (i64 first = 0; first < kPanelRows; first += kGroupRows) {
-            Floats sum[kPoints][BMRM_GROUP] = {};
+            Floats sum[kPoints][kGroup] = {};
             const float *y = panel + first, *point = tile;
             for (i64 f = 0; f < d; ++f, y += kPanelRows, point += kPoints) {
-                Floats rows[BMRM_GROUP];
-                for (int v = 0; v < BMRM_GROUP; ++v)
-                    rows[v] = *reinterpret_cast<const Floats*>(y + v * BMRM_FLOATS);
+                Floats rows[kGroup];
+                for (int v = 0; v < kGroup; ++v) rows[v] = *reinterpret_cast<const Floats*>(y + v * kFloats);
                 for (int j = 0; j < kPoints; ++j)
-                    for (int v = 0; v < BMRM_GROUP; ++v) {
+                    for (int v = 0; v < kGroup; ++v) {
                         const Floats e = rows[v] - point[j];
                         sum[j][v] += e * e;
                     }
             }
             for (int j = 0; j < kPoints; ++j)
-                for (int v = 0; v < BMRM_GROUP; ++v) {
-                    const i64 l = first + v * BMRM_FLOATS;
+                for (int v = 0; v < kGroup; ++v) {
+                    const i64 l = first + v * kFloats;
                     const Floats before = *reinterpret_cast<const Floats*>(closest + l);
                     const Floats least = sum[j][v] < before ? sum[j][v] : before;
                     *reinterpret_cast<Floats*>(out + j * kPanelRows + l) = least;

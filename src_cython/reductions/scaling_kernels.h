@@ -1,5 +1,5 @@
 // Some rows of pairs against a segment of columns, for multidimensional scaling. Included once per
-// instruction set (scaling.h), with BMRM_ISA, BMRM_TARGET and BMRM_DOUBLES (doubles of a register).
+// instruction set (scaling.h), hence no include guard.
 //
 // Coordinates are planar: those along axis k are at X + k * stride. The number of columns of a segment is a
 // multiple of kLanes, and whole registers may be read and written after its end.
@@ -11,19 +11,17 @@ struct ScalingKernels {
     typedef i64 Longs __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
     static constexpr int kLanes = BMRM_DOUBLES;
 
-    BMRM_TARGET static inline __attribute__((always_inline)) Doubles load(const double* from) {
-        return *reinterpret_cast<const Doubles*>(from);
-    }
-    BMRM_TARGET static inline __attribute__((always_inline)) void store(double* to, const Doubles& value) {
+    BMRM_INLINE static Doubles load(const double* from) { return *reinterpret_cast<const Doubles*>(from); }
+    BMRM_INLINE static void store(double* to, const Doubles& value) {
         *reinterpret_cast<Doubles*>(to) = value;
     }
-    BMRM_TARGET static inline __attribute__((always_inline)) double sum(const Doubles& value) {
+    BMRM_INLINE static double sum(const Doubles& value) {
         double total = 0.0;
         for (int l = 0; l < kLanes; ++l) total += value[l];
         return total;
     }
 
-    BMRM_TARGET static inline __attribute__((always_inline)) Doubles root(const Doubles& x) {
+    BMRM_INLINE static Doubles root(const Doubles& x) {
 #if defined(__x86_64__) && BMRM_DOUBLES == 8
         return (Doubles)_mm512_maskz_sqrt_pd(0xff, (__m512d)x);
 #elif defined(__x86_64__) && BMRM_DOUBLES == 4
@@ -40,7 +38,7 @@ struct ScalingKernels {
     /// 1 / sqrt(x) to about 2 units in the last place; x is at least kLeastSquare. With AVX-512, y has 14
     /// bits, r = 1 - x y^2, and (1 - r)^(-1/2) = 1 + r/2 + 3 r^2/8 + 5 r^3/16 + 35 r^4/128 + O(2^-65): a
     /// third of the time of a root and a division.
-    BMRM_TARGET static inline __attribute__((always_inline)) Doubles inverse_root(const Doubles& x) {
+    BMRM_INLINE static Doubles inverse_root(const Doubles& x) {
 #if defined(__x86_64__) && BMRM_DOUBLES == 8
         const Doubles y = (Doubles)_mm512_maskz_rsqrt14_pd(0xff, (__m512d)x);
         const Doubles r = 1.0 - (x * y) * y;

@@ -102,7 +102,7 @@ class FirstFault {
     std::atomic<size_t> first_{std::numeric_limits<size_t>::max()};
 };
 
-// Number of bytes that this process has parsed, for those who show progress.
+// Number of bytes that the reader of this extension module has parsed, for those who show progress.
 inline std::atomic<int64_t> parsed_bytes{0};
 
 // Moves a part of an array.

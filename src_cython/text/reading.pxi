@@ -1,4 +1,4 @@
-"""What every reader of texts needs: exceptions, signals, places of faults, arrays."""
+"""What every reader of texts needs: exceptions, signals, places of faults, bytes parsed, arrays."""
 
 from libc.stdint cimport int64_t
 
@@ -21,6 +21,16 @@ cdef extern from "text/blocks.h" namespace "text" nogil:
         int64_t line
         int64_t column
         int64_t token
+
+    cdef cppclass Counter "std::atomic<int64_t>":
+        int64_t load()
+
+    Counter c_parsed_bytes "text::parsed_bytes"
+
+
+def parsed_bytes():
+    """Return the number of bytes that this module has parsed so far; see the stub."""
+    return c_parsed_bytes.load()
 
 
 cdef int check_signals() noexcept with gil:

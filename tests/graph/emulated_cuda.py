@@ -22,6 +22,7 @@ SOURCES = (
     "src_cuda/graph/walk.cu",
     "src_cuda/graph/basis.cu",
     "src_cuda/graph/peers.cu",
+    "src_cuda/graph/window.cu",
     "src_cuda/distributed/collective.cu",
     "src_cuda/distributed/nccl.cu",
     "src_cuda/runtime/mailbox.cu",
@@ -49,7 +50,9 @@ class Calls(ctypes.Structure):
 
 
 class Shared(ctypes.Structure):
-    _fields_ = [("calls", ctypes.POINTER(Calls)), ("nccl", c_void_p), ("bounds", c_void_p)]
+    _fields_ = [
+        ("calls", ctypes.POINTER(Calls)), ("nccl", c_void_p), ("bounds", c_void_p), ("windows", c_int32),
+    ]  # fmt: skip
 
 
 class Step(ctypes.Structure):
@@ -65,7 +68,7 @@ def build(folder: Path) -> ctypes.CDLL:
     subprocess.run(
         ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-include", "cuda_runtime.h",
          *(f"-I{ROOT / path}" for path in (EMULATOR, "src_common", "src_cuda")), "-x", "c++",
-         *(str(ROOT / path) for path in SOURCES), "-o", str(library)],
+         *(str(ROOT / path) for path in SOURCES), "-o", str(library), "-lrt"],
         check=True,
     )  # fmt: skip
     return ctypes.CDLL(str(library))
@@ -183,7 +186,7 @@ class Matrix:
 
     def __init__(self, indptr, indices, data, shape, *, dtype, plan="split", **options):
         arrays = given(indptr, np.int64), given(indices, np.int32), given(data, np.float64)
-        self.shape, self.plan, self.stream = shape, plan, 0
+        self.shape, self.plan, self.stream, self.device = shape, plan, 0, options["device"]
         self.handle = c_void_p(
             self.module.library.emulator_matrix(
                 *map(c_int64, shape), *map(address, arrays), c_int32(np.dtype(dtype) == np.float64)
@@ -224,9 +227,9 @@ class Ranks:
 
 
 class GraphRanks:
-    def __init__(self, ranks, bounds):
+    def __init__(self, ranks, bounds, windows=True):
         self.ranks, self.bounds = ranks, given(bounds, np.int64)
-        self.calls = Shared(ctypes.pointer(ranks.calls), ranks.nccl, address(self.bounds))
+        self.calls = Shared(ctypes.pointer(ranks.calls), ranks.nccl, address(self.bounds), windows)
 
 
 class Nodes:
@@ -266,6 +269,10 @@ class Walk:
     def _call(self, name, *arguments, of_walk=True):
         call = getattr(self.module.library, f"bb_walk_{name}")
         self.module.check(call(self.handle, *arguments) if of_walk else call(*arguments))
+
+    @property
+    def has_window(self):
+        return bool(self.module.library.bb_walk_has_window(self.handle))
 
     def close(self):
         self.module.library.bb_walk_destroy(self.handle)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import mpi
 import numpy as np
 import pytest
 
-from bmrm.graph import Graph, hits, pagerank, random_walk
+from bmrm.graph import Graph, hits, pagerank, random_walk, read_graph
 from bmrm.graph.backends.gpu import MAX_BASIS_VECTORS, MAX_IMAGES, GpuPair, GpuTransitions
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
@@ -26,6 +27,21 @@ def test_ranks_find_what_one_process_does_with_the_same_bits_each_time(ranks):
     assert [done.returncode for done in found] == [0] * len(found), found[0].stderr
     assert len({done.stdout for done in found}) == 1
     assert found[0].stdout.split()[1] == ("NCCL" if cuda.device_count() >= ranks else "MPI")
+
+
+def test_the_command_on_ranks_uses_their_gpus(tmp_path):
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    rng, path = np.random.default_rng(2), tmp_path / "edges"
+    path.write_text("".join(f"{u} {v}\n" for u, v in (900 * rng.random((5000, 2)) ** 2).astype(int)))
+    code = "import sys; from bmrm.cli.graph import main; sys.exit(main())"
+    for task in ("pagerank", "hits"):
+        done = mpi.run(2, "-c", code, task, path, "--device", "cuda", "--json", "--tol", "1e-10")
+        assert (done.returncode, done.stderr) == (0, "")
+        report = json.loads(done.stdout)
+        assert report["status"] == "converged"
+        alone = pagerank(read_graph(path), tol=1e-10, device="cpu")
+        if task == "pagerank":
+            assert [node for node, _ in report["top"]][:5] == [node for node, _ in alone.top(5)]
 
 
 def large_graph(weights):
@@ -62,7 +78,7 @@ def test_a_graph_without_room_streams(weights, columns):
 
 def test_hits_of_a_graph_without_room_stream():
     graph = large_graph(weights=False)
-    limit = ROOM + 8 * graph.n_nodes * (MAX_BASIS_VECTORS + 1)
+    limit = 2 * ROOM + 8 * graph.n_nodes * (MAX_BASIS_VECTORS + 1)
     pair = graph.resident(("pair", False, 0), lambda: GpuPair(graph, False, 0, limit))
     assert pair.matrix.host_bytes > 0
     here, there = (hits(graph, tol=1e-10, device=device) for device in ("cpu", "cuda"))

@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).parents[2]
-EMULATOR = "tests/graph/emulator"
+FOLDERS = ("tests/reductions/emulator", "tests/graph/emulator", "src_common", "src_cuda")
 SOURCES = (
     "src_cuda/reductions/scaling.cu",
     "src_cuda/reductions/scaling_passes.cu",
     "src_cuda/reductions/descent.cu",
     "src_cuda/runtime/mailbox.cu",
-    f"{EMULATOR}/emulator.cpp",
+    "tests/graph/emulator/emulator.cpp",
+    "tests/reductions/emulator/reductions.cpp",
 )
 
 
@@ -30,7 +31,7 @@ class Values(ctypes.Structure):
 class PairsOf(ctypes.Structure):
     _fields_ = [
         ("n", c_int64), ("delta", Values), ("weights", Values), ("missing", c_int32), ("stored", c_int32),
-        ("features", c_void_p), ("features_type", c_int32), ("m", c_int64),
+        ("features", c_void_p), ("features_type", c_int32), ("m", c_int64), ("threads", c_int32),
     ]  # fmt: skip
 
 
@@ -45,8 +46,8 @@ def build(folder: Path) -> ctypes.CDLL:
     """Compile the kernels and their host code."""
     library = folder / "emulated_scaling.so"
     subprocess.run(
-        ["g++", "-std=c++17", "-O0", "-fPIC", "-shared", "-w", "-include", "cuda_runtime.h",
-         *(f"-I{ROOT / path}" for path in (EMULATOR, "src_common", "src_cuda")), "-x", "c++",
+        ["g++", "-std=c++17", "-O0", "-fPIC", "-shared", "-w", "-include", "cuda_more.h",
+         *(f"-I{ROOT / path}" for path in FOLDERS), "-x", "c++",
          *(str(ROOT / path) for path in SOURCES), "-o", str(library)],
         check=True,
     )  # fmt: skip
@@ -122,7 +123,18 @@ class PointVector:
 class ResidentPairs:
     module: Module
 
-    def __init__(self, n, *, delta=None, weights=None, missing=False, features=None, stored=False, device=0):
+    def __init__(
+        self,
+        n,
+        *,
+        delta=None,
+        weights=None,
+        missing=False,
+        features=None,
+        stored=False,
+        device=0,
+        threads=None,
+    ):
         self.n, self.handle, self._kept = n, c_void_p(), (delta, weights)
         given = PairsOf(n, values_of(delta), values_of(weights), missing, stored)
         if features is not None:

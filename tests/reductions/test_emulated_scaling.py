@@ -45,7 +45,7 @@ def module(tmp_path_factory):
 def fits(module, monkeypatch):
     """Let `MDS` find the emulated GPU."""
     monkeypatch.setattr(scaling, "import_cuda", lambda: module)
-    monkeypatch.setattr(choose, "gpu", lambda: None)
+    monkeypatch.setattr(choose, "pointer_device", lambda address: 0)
 
 
 @pytest.mark.parametrize(("n", "p"), [(1, 1), (2, 1), (3, 2), (17, 3), (65, 2), (140, 5), (70, 12)])
@@ -58,10 +58,12 @@ def test_several_tiles(module):
     rng = np.random.default_rng(0)
     n = 1100
     D, X = cases.distances(rng.normal(size=(n, 4))).astype(np.float32), rng.normal(size=(n, 2))
+    X[3] = X[4] = X[1000]
     pairs = module.ResidentPairs(n, delta=D)
     found, expected = pairs.descent(pairs.put(X)), Pairs.given(D, n).descent(X)
     cases.near(pairs.get(found[0]), expected[0])
     cases.near(found[1:], expected[1:])
+    assert found[3] == 3
 
 
 def test_vectors(module):

@@ -6,6 +6,7 @@ import scaling_cases as cases
 from scipy.spatial.distance import pdist, squareform
 
 from bmrm.errors import DataError, ParameterError
+from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions import MDS
 from bmrm.reductions._reductions import Pairs
 
@@ -19,7 +20,7 @@ SIZES = [(1, 1), (2, 1), (2, 2), (3, 2), (17, 3), (65, 2), (130, 5), (130, 12), 
 
 def there(value):
     """Put an array of pairs on the GPU, and leave features and flags."""
-    return cp.asarray(value) if isinstance(value, np.ndarray) else value
+    return DeviceArray("pairs", cp.asarray(value), None, None) if isinstance(value, np.ndarray) else value
 
 
 def resident(n, **words):
@@ -50,7 +51,7 @@ def test_large_sums_are_right(n):
     D = cp.empty((n, n), cp.float32)
     for i in range(0, n, 1000):
         D[i : i + 1000] = cp.sqrt(((features[i : i + 1000, None] - features[None]) ** 2).sum(axis=2))
-    pairs = cuda.ResidentPairs(n, delta=D)
+    pairs = cuda.ResidentPairs(n, delta=DeviceArray("D", D, 2, None))  # waits until D is there
     direction, stress, squares, together = pairs.descent(pairs.put(X))
     found, total, far = pairs.get(direction), 0.0, 0.0
     for i in range(0, n, 1000):

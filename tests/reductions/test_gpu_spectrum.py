@@ -8,7 +8,11 @@ import emulated_rows
 import numpy as np
 import pytest
 import row_modules
+import scipy.sparse as sp
 
+from bmrm.errors import DataError, ParameterError
+from bmrm.reductions import PCA, TruncatedSVD
+from bmrm.reductions.device import gram
 from bmrm.reductions.scatter import rounding_bound
 
 SIZES = ((1, 1), (9, 3), (700, 8), (300, 16), (131, 24), (130, 32), (77, 64), (100, 48), (90, 70), (65, 96))
@@ -58,3 +62,72 @@ def test_the_error_is_within_the_bound_of_exact_sums(module):
                 terms = [row[f] * row[h] for row in rows]
                 error = abs(Fraction(matrix[f, h]) - sum(terms))
                 assert error <= Fraction(bound) * sum(map(abs, terms)), (f, h)
+
+
+@pytest.fixture
+def cuda(module, monkeypatch):
+    """A device on which PCA runs: a GPU or the emulator."""
+    if isinstance(module, emulated_rows.Module):
+        monkeypatch.setattr(gram, "import_cuda", lambda: module)
+        return "emulated"
+    return "gpu"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_components_and_intervals_are_those_of_the_cpu(cuda, dtype, weighted):
+    rng = np.random.default_rng(7)
+    for n, d in ((300, 5), (200, 40)):
+        X = (rng.normal(size=(n, d)) * np.geomspace(1, 1e-3, d) + 3.0).astype(dtype)
+        weights = rng.random(n) if weighted else None
+        for method, kept in ((PCA, ("mean_", "noise_variance_")), (TruncatedSVD, ())):
+            here = method(3, device="cpu").fit(X, sample_weight=weights)
+            there = method(3, device="cuda").fit(X, sample_weight=weights)
+            assert there.placement_.device == "cuda:0"
+            for name in ("singular_values_", "explained_variance_ratio_", *kept):
+                np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-9)
+            np.testing.assert_allclose(there.components_[:1], here.components_[:1], atol=1e-9)
+            low, high = there.singular_value_bounds_.T
+            assert there.bounds_proven_
+            assert (low <= here.singular_value_bounds_[:, 1]).all()
+            assert (here.singular_value_bounds_[:, 0] <= high).all()
+
+
+def test_rows_unlike_the_first_ones_take_a_second_pass(cuda):
+    n = 5000
+    X = np.random.default_rng(8).normal(size=(n, 3))
+    X[:: max(1, n // gram.SAMPLED_ROWS)] += 1e9  # those that are looked at
+    exact = X - X.mean(axis=0)
+    expected = np.linalg.svd(exact, compute_uv=False)
+    found = PCA(3, device="cuda").fit(X)
+    np.testing.assert_allclose(found.singular_values_[:1], expected[:1], rtol=1e-12)
+    Y = X.copy()
+    Y[:: max(1, n // gram.SAMPLED_ROWS)] -= 1e9
+    weights = np.ones(n)
+    weights[:: max(1, n // gram.SAMPLED_ROWS)] = 0.0
+    found = PCA(3, device="cuda").fit(X, sample_weight=weights)
+    centred = (Y - weights @ Y / weights.sum()) * np.sqrt(weights)[:, None]
+    np.testing.assert_allclose(found.singular_values_, np.linalg.svd(centred, compute_uv=False), rtol=1e-7)
+
+
+def test_lanczos_and_sparse_rows_on_a_gpu_are_one_error(cuda):
+    X = np.random.default_rng(9).normal(size=(30, 5))
+    with pytest.raises(ParameterError, match="svd_solver"):
+        PCA(2, svd_solver="lanczos", device="cuda").fit(X)
+    with pytest.raises(ParameterError, match="sparse"):
+        PCA(2, device="cuda").fit(sp.csr_array(X))
+    assert PCA(2).fit(sp.csr_array(X)).placement_.device == "cpu"
+
+
+def test_rows_on_a_gpu_are_used_in_place(cuda):
+    if cuda == "emulated":
+        pytest.skip("the emulator has no arrays on a GPU")
+    cp = pytest.importorskip("cupy")
+    X = np.random.default_rng(10).normal(size=(20_000, 33)).astype(np.float32)
+    there = cp.asarray(X)
+    found, other = PCA(4).fit(there), PCA(4, device="cuda").fit(X)
+    assert np.array_equal(found.singular_values_, other.singular_values_)
+    assert np.array_equal(found.transform(there), other.transform(X))
+    there[3, 2] = cp.inf
+    with pytest.raises(DataError, match="row 3"):
+        PCA(4).fit(there)

@@ -58,8 +58,8 @@ def pair_of(graph: Graph, weighted: bool, device: str) -> Pair:
     return _hold(graph, device, on_host, on_gpu)
 
 
-def check_device(device: str, graph: Graph) -> None:
-    """Raise `ParameterError` unless it names a device that the graph may use."""
+def check_device(device: str) -> None:
+    """Raise `ParameterError` unless it names a device."""
     if device not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
         raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
 

@@ -334,6 +334,11 @@ class GpuWalk:
     def signal_mode(self) -> str:
         return self._peers.signal_mode
 
+    @property
+    def has_window(self) -> bool:
+        """Whether messages go by copies to the memory of other GPUs."""
+        return self._walk.has_window
+
     def agree(self, status: str | None) -> str | None:
         return self._peers.agree(status)
 
@@ -349,7 +354,7 @@ class GpuWalk:
         *,
         plain_next: bool = False,
     ) -> Vector:
-        return self._walk.light_step(slots, factors, mixed, into, plain_next)
+        return self._peers.total(self._walk.light_step(slots, factors, mixed, into, plain_next))
 
     def exact_step(self, slot: int, into: int) -> Vector:
         self._found: Vector = self._walk.exact_step(slot, into)

@@ -79,6 +79,7 @@ class DevicePasses:
             features=None if data.features is None else np.ascontiguousarray(data.features),
             stored=stored,
             device=device,
+            threads=data.threads,
         )
 
     def summary(self) -> Summary:

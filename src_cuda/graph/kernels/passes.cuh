@@ -94,14 +94,27 @@ static __global__ void __launch_bounds__(kFinishThreads)
 
 constexpr int kJoinThreads = 256;
 
-// Adds up `count` sums over the ranks, in their order; those of a rank follow those of the rank before.
-// Otherwise as add_blocks.
+// Flags of the ranks, which are set to `number` when what they have sent is there; no flags: it is there.
+struct Arrivals {
+    const volatile unsigned long long* flags;
+    unsigned long long number;
+    int rank;  // this one, which has no flag
+};
+
+// Adds up `count` sums over the ranks, in their order; those of a rank are `apart` from those of the rank
+// before.  Otherwise as add_blocks.
 static __global__ void __launch_bounds__(kJoinThreads)
-    add_ranks(const double* __restrict__ gathered, int ranks, int count, double* keep, int keeps,
-              const Numbers more, Letter letter) {
+    add_ranks(const volatile double* gathered, int ranks, int apart, int count, double* keep, int keeps,
+              const Numbers more, Letter letter, const Arrivals arrivals) {
+    if (arrivals.flags) {
+        for (int r = int(threadIdx.x); r < ranks; r += kJoinThreads)
+            while (r != arrivals.rank && arrivals.flags[r] != arrivals.number) continue;
+        __threadfence_system();
+        __syncthreads();
+    }
     for (int s = int(threadIdx.x); s < count; s += kJoinThreads) {
         double sum = gathered[s];
-        for (int r = 1; r < ranks; r++) sum += gathered[int64_t(r) * count + s];
+        for (int r = 1; r < ranks; r++) sum += gathered[int64_t(r) * apart + s];
         if (letter.values) letter.values[s] = sum;
         if (s >= count - keeps) keep[s - (count - keeps)] = sum;
     }

@@ -1,25 +1,48 @@
 // Centres as the passes read them, and the bound on the error of a fast pass.
 #pragma once
-#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include "runtime/block_sum.cuh"
 #include "runtime/device_memory.h"
 
 namespace bmrm {
 
-constexpr int kChunkColumns = 32;                 // columns of a chunk for the tensor cores
-constexpr int kChunkNumbers = 2 * kChunkColumns;  // of bfloat16: the high parts, then the low parts
+constexpr int kChunkColumns = 64;  // columns of a chunk for the tensor cores: 128 bytes of float16
+constexpr int kGroupCenters = 4;   // centres that lie together for a thread's rows (nearest_lanes.cuh)
+
+// W values side by side, in one load.
+template <class V, int W>
+struct alignas(sizeof(V) * W) Several {
+    V values[W];
+};
+
+// What is subtracted from rows and centres, and the power of two that they are then multiplied by.  Rows of
+// float32 need no float64: the shift is one of float32 too, and the power is the product of two.
+struct Origin {
+    const double* shift;
+    const float* shift32;
+    double scale;
+    float scales[2];
+
+    __device__ __forceinline__ float apply(float x, int64_t f) const {
+        return (x - shift32[f]) * scales[0] * scales[1];
+    }
+    __device__ __forceinline__ float apply(double x, int64_t f) const {
+        return float((x - shift[f]) * scale);
+    }
+};
 
 // What the passes of one call count.
 struct PassCounters {
-    unsigned widest;             // bits of the maximum norm of a centre, rounded up
-    unsigned listed;             // rows that the fast pass could not decide
-    unsigned long long changed;  // or rows that gain by a move
-    unsigned long long largest;  // bits of the maximum gain
+    unsigned widest, widest_rest;  // bits of the maximum norms of centres, and of what float16 leaves of them
+    unsigned listed;               // rows that the fast pass could not decide
+    unsigned crowded;              // of these, rows with too many candidates
+    unsigned long long changed;    // or rows that gain by a move
+    unsigned long long largest;    // bits of the maximum gain
 };
 
-// A value of the fast pass differs from the exact one by at most
-// `square` B^2/2 + `product` |y| B + `least` (1 + B), B being the maximum norm of a centre.
+// A value of the fast pass differs from the exact one by at most `square` B^2/2 + `product` |y| B +
+// `least` (1 + B), B being the maximum norm of a centre, besides what float16 leaves.
 struct FastError {
     float square, product, least;
 };
@@ -35,54 +58,62 @@ __device__ __forceinline__ float twice_error(const FastError& error, const PassC
 // Norms are rounded up by more than their own error.
 __device__ __forceinline__ float norm_above(double square) { return float(sqrt(square) * (1.0 + 0x1p-18)); }
 
-// Writes a number as the sum of two of bfloat16, which leaves a relative error of 2^-18.
-__device__ __forceinline__ void write_split(double value, __nv_bfloat16* high, __nv_bfloat16* low) {
-    *high = __float2bfloat16(float(value));
-    *low = __float2bfloat16(float(value - double(__bfloat162float(*high))));
+// Rounds to float16, and sets what that leaves.
+__device__ __forceinline__ __half round_half(double value, double& rest) {
+    const __half found = __float2half(float(value));
+    rest = value - double(__half2float(found));
+    return found;
 }
 
 // Where the numbers of centres go.
 struct CenterTables {
-    double* columns;       // d x k: as they are
-    float* lanes;          // padded x stride: minus the shifted and scaled ones, zeros, half the squared norm
-    __nv_bfloat16* split;  // padded x chunks x kChunkNumbers, or
-    float* halves;         // padded: half the squared norms
-    int stride, chunks, half_at;
+    double* columns;  // d x k: as they are
+    float* lanes;     // groups of kGroupCenters: minus the shifted and scaled ones, width numbers each, then
+                      // half the squared norms
+    __half* rounded;  // padded x chunks x kChunkColumns, or
+    float* halves;    // padded: half the squared norms
+    int width, chunks;
     int64_t padded;  // centres that only fill up are infinitely far from everything
 };
 
 // One warp per centre.
 static __global__ void __launch_bounds__(256)
-    prepare_centers(const double* __restrict__ centers, int64_t k, int64_t d,
-                    const double* __restrict__ shift, double scale, CenterTables to, PassCounters* counters) {
+    prepare_centers(const double* __restrict__ centers, int64_t k, int64_t d, const Origin origin,
+                    CenterTables to, PassCounters* counters) {
     const int lane = int(threadIdx.x) % 32;
     const int64_t warps = int64_t(gridDim.x) * blockDim.x / 32;
     for (int64_t j = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) / 32; j < to.padded; j += warps) {
-        double square = 0;
-        const int64_t width = to.split ? int64_t(to.chunks) * kChunkColumns : to.stride;
+        double square = 0, rest_square = 0;
+        float* group = to.lanes + j / kGroupCenters * (kGroupCenters * (to.width + 1));
+        const int64_t width = to.rounded ? int64_t(to.chunks) * kChunkColumns : to.width;
         for (int64_t f = lane; f < width; f += 32) {
             double z = 0;
             if (j < k && f < d) {
                 const double c = centers[j * d + f];
                 to.columns[f * k + j] = c;
-                z = (c - shift[f]) * scale;
+                z = (c - origin.shift[f]) * origin.scale;
             }
             square += z * z;
-            if (to.split) {
-                __nv_bfloat16* chunk = to.split + (j * to.chunks + f / kChunkColumns) * kChunkNumbers;
-                write_split(z, chunk + f % kChunkColumns, chunk + kChunkColumns + f % kChunkColumns);
-            } else if (f != to.half_at) {
-                to.lanes[j * to.stride + f] = -float(z);
+            if (to.rounded) {
+                double rest = 0;
+                to.rounded[j * to.chunks * kChunkColumns + f] = round_half(z, rest);
+                rest_square += rest * rest;
+            } else {
+                group[j % kGroupCenters * to.width + f] = -float(z);
             }
         }
         square = sum_warp(square);
+        rest_square = sum_warp(rest_square);
         if (lane == 0) {
             const float half = j < k ? float(0.5 * square) : __int_as_float(0x7F800000);
-            if (to.split)
+            if (to.rounded)
                 to.halves[j] = half;
             else
-                to.lanes[j * to.stride + to.half_at] = half;
-            if (j < k) atomicMax(&counters->widest, __float_as_uint(norm_above(square)));
+                group[kGroupCenters * to.width + j % kGroupCenters] = half;
+            if (j < k) {
+                atomicMax(&counters->widest, __float_as_uint(norm_above(square)));
+                atomicMax(&counters->widest_rest, __float_as_uint(norm_above(rest_square)));
+            }
         }
     }
 }

@@ -1,9 +1,11 @@
 // Sums of w (x - c) over the rows of each cluster, in float64 and in a fixed order.
 //
-// If all sums fit into shared memory, each warp has a copy of them there and adds the rows of its strip, one
-// after another; the strips depend on n only.  Otherwise rows are sorted by label, each cluster is cut into
-// chunks of kChunkRows rows, and a block adds the rows of a chunk.  Both times what is left are partial sums
-// side by side, which are added in their order.
+// If all sums fit into shared memory, a block takes tiles of kTileSorted rows: it sorts them by label (a
+// stable counting sort of row numbers), cuts each cluster's rows into items of up to kItemRows, and a team of
+// lanes, one per column, adds up an item in registers; then each cluster's items are added to its sums in
+// order.  Which tiles make a part depends on n only.  Otherwise all rows are sorted by label, each cluster is
+// cut into chunks of kChunkRows rows, and a block adds the rows of a chunk.  Both times what is left are
+// partial sums side by side, which are added in their order.
 //
 // A cluster's sums are d numbers and the sum of the weights; one number at the end is the inertia.
 #pragma once
@@ -12,10 +14,12 @@
 
 namespace bmrm {
 
-constexpr int kStrips = 4;  // of a part, one per warp of a block
-constexpr int kStripThreads = 32 * kStrips;
+constexpr int kTileSorted = 1024;
+constexpr int kTileThreads = 256;
+constexpr int kTileWarps = kTileThreads / 32;
+constexpr int kTileBatches = kTileSorted / kTileThreads;  // of 32 rows, for a warp
+constexpr int kItemRows = 64;
 constexpr int kRowsAtOnce = 8;  // rows whose loads are in flight together
-constexpr int kFewColumns = 4;  // up to here a lane adds whole rows
 
 constexpr int kChunkRows = 256;
 constexpr int kChunkThreads = 128;
@@ -32,119 +36,179 @@ __device__ __forceinline__ void count_changes(int changed, PassCounters* counter
     if (threadIdx.x % 32 == 0 && changed) atomicAdd(&counters->changed, (unsigned long long)changed);
 }
 
-// Adds the sums of the warps of a block in order, and writes them.
-__device__ __forceinline__ void write_part(const double* bins, int size, double inertia, double* partial) {
-    __shared__ double scratch[kStrips], total[1];
-    for (int i = int(threadIdx.x); i < size; i += kStripThreads) {
-        double sum = bins[i];
-        for (int s = 1; s < kStrips; s++) sum += bins[s * size + i];
-        partial[i] = sum;
+// Shared memory of a block: sums of all clusters and of items, the sorted rows, and where labels begin.
+struct SumTile {
+    int k, width;  // width: d + 1
+
+    __host__ __device__ SumTile(int k, int d) : k(k), width(d + 1) {}
+    __host__ __device__ int items() const { return k + kTileSorted / kItemRows; }
+    __host__ __device__ int64_t bytes() const {
+        return int64_t(8) * width * (k + items()) + 4 * (int64_t(kTileWarps) * k + k + 1) +
+               2 * (int64_t(kTileSorted) + 3 * items());
     }
-    double mine[1] = {inertia};
-    sum_block<1>(mine, scratch, total);
-    if (threadIdx.x == 0) partial[size] = total[0];
+};
+
+// Adds a pair of counts in 16 bits each over the labels: exclusive sums of rows and of items.
+// counts: kTileWarps x k, replaced by the rows of earlier warps; starts: k + 1, set.
+__device__ __forceinline__ void scan_labels(int k, uint32_t* counts, uint32_t* starts) {
+    __shared__ uint32_t of_warps[kTileWarps];
+    const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+    const int each = (k + kTileThreads - 1) / kTileThreads;
+    const int first = int(threadIdx.x) * each, last = min(k, first + each);
+    uint32_t mine = 0;
+    for (int j = first; j < last; j++) {
+        uint32_t rows = 0;
+        for (int w = 0; w < kTileWarps; w++) {
+            const uint32_t more = counts[w * k + j];
+            counts[w * k + j] = rows;
+            rows += more;
+        }
+        starts[j] = rows | (rows + kItemRows - 1) / kItemRows << 16;
+        mine += starts[j];
+    }
+    uint32_t before = mine;  // inclusive over the warp
+    for (int apart = 1; apart < 32; apart *= 2) {
+        const uint32_t other = __shfl_sync(0xFFFFFFFFu, before, lane >= apart ? lane - apart : lane);
+        if (lane >= apart) before += other;
+    }
+    if (lane == 31) of_warps[warp] = before;
+    __syncthreads();
+    before -= mine;
+    for (int w = 0; w < warp; w++) before += of_warps[w];
+    for (int j = first; j < last; j++) {
+        const uint32_t here = starts[j];
+        starts[j] = before;
+        before += here;
+    }
+    if (last == k && first < k) starts[k] = before;
+    __syncthreads();
 }
 
-// Adds the rows of a warp's batch to its bins; a lane has a column.
-template <class V>
-__device__ __forceinline__ void add_columns(const V* X, const double* centers, int d, int32_t label, double w,
-                                            int count, double* bins, double& inertia) {
-    const int lane = int(threadIdx.x) % 32;
-    for (int u = 0; u < count; u += kRowsAtOnce) {
-        int at[kRowsAtOnce];
-        double weight[kRowsAtOnce];
+// The sum of the weights of an item.
+__device__ __forceinline__ double sum_weights(const double* weights, const uint16_t* sorted, int begin,
+                                              int end) {
+    if (!weights) return double(end - begin);
+    double sum = 0;
+    for (int i = begin; i < end; i++) sum += weights[sorted[i]];
+    return sum;
+}
+
+// The sum of w (x - c) of an item in a column; adds w (x - c)^2 to the inertia.
+template <bool weighted, class V>
+__device__ __forceinline__ double sum_item(const V* column, int d, const double* weights,
+                                           const uint16_t* sorted, int begin, int end, double c,
+                                           double& inertia) {
+    double sum = 0;
+    for (int i = begin; i < end; i += kRowsAtOnce) {
+        V x[kRowsAtOnce];
+        double w[kRowsAtOnce];
 #pragma unroll
         for (int v = 0; v < kRowsAtOnce; v++) {
-            at[v] = __shfl_sync(0xFFFFFFFFu, label, u + v);
-            weight[v] = __shfl_sync(0xFFFFFFFFu, w, u + v);  // 0 after the last row
+            const int row = sorted[min(i + v, end - 1)];
+            x[v] = column[row * d];
+            w[v] = weighted ? weights[row] : 1.0;
         }
-        for (int f = lane; f < d; f += 32) {
-            double e[kRowsAtOnce];
 #pragma unroll
-            for (int v = 0; v < kRowsAtOnce; v++)
-                e[v] =
-                    u + v < count ? double(X[int64_t(u + v) * d + f]) - centers[int64_t(at[v]) * d + f] : 0;
-#pragma unroll
-            for (int v = 0; v < kRowsAtOnce; v++) {
-                const double part = weight[v] * e[v];
-                inertia += part * e[v];
-                bins[at[v] * (d + 1) + f] += part;
-            }
+        for (int v = 0; v < kRowsAtOnce; v++) {
+            const double e = double(x[v]) - c, piece = i + v < end ? w[v] * e : 0.0;
+            sum += piece;
+            inertia += piece * e;
         }
-        if (lane == 31)
-            for (int v = 0; v < kRowsAtOnce; v++) bins[at[v] * (d + 1) + d] += weight[v];
     }
+    return sum;
 }
 
-// The same if rows have up to kFewColumns columns; a lane has a row.  The first lane of those with the same
-// label adds the others' numbers, in their order.
-template <class V>
-__device__ __forceinline__ void add_rows(const V* X, const double* centers, int d, int32_t label, double w,
-                                         int count, double* bins, double& inertia) {
-    const int lane = int(threadIdx.x) % 32;
-    double part[kFewColumns + 1];
-#pragma unroll
-    for (int f = 0; f < kFewColumns; f++) {
-        double e = 0;
-        if (lane < count && f < d) e = double(X[int64_t(lane) * d + f]) - centers[int64_t(label) * d + f];
-        part[f] = w * e;
-        inertia += part[f] * e;
-    }
-    part[kFewColumns] = w;
-    const unsigned same = __match_any_sync(0xFFFFFFFFu, lane < count ? label : -1);
-    const bool first = lane < count && lane == __ffs(int(same)) - 1;
-    unsigned rest = first ? same & (same - 1) : 0;
-    while (__any_sync(0xFFFFFFFFu, rest != 0)) {
-        const int from = rest ? __ffs(int(rest)) - 1 : lane;
-#pragma unroll
-        for (int f = 0; f <= kFewColumns; f++) {
-            const double other = __shfl_sync(0xFFFFFFFFu, part[f], from);
-            if (rest) part[f] += other;
-        }
-        rest &= rest - 1;
-    }
-    if (first) {
-        double* to = bins + label * (d + 1);
-#pragma unroll
-        for (int f = 0; f < kFewColumns; f++)
-            if (f < d) to[f] += part[f];
-        to[d] += part[kFewColumns];
-    }
-    __syncwarp();
-}
-
-// partial: parts x (k (d + 1) + 1).  few: d is at most kFewColumns.
-template <class V, bool few>
-__global__ void __launch_bounds__(kStripThreads)
-    sum_strips(const V* __restrict__ X, int64_t n, int d, const double* __restrict__ weights,
-               const double* __restrict__ centers, int k, const int32_t* __restrict__ fresh,
-               int32_t* __restrict__ labels, int64_t strip, int64_t parts, double* __restrict__ partial,
-               PassCounters* counters) {
-    double* all = dynamic_shared<double>();
-    const int size = k * (d + 1), lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-    double* bins = all + warp * size;
+// partial: parts x (k (d + 1) + 1).  L: lanes of a team.
+template <class V, int L>
+__global__ void __launch_bounds__(kTileThreads, 4)
+    sum_tiles(const V* __restrict__ X, int64_t n, int d, const double* __restrict__ weights,
+              const double* __restrict__ centers, int k, const int32_t* __restrict__ fresh,
+              int32_t* __restrict__ labels, int64_t part_rows, int64_t parts, double* __restrict__ partial,
+              PassCounters* counters) {
+    constexpr int kTeams = kTileThreads / L;
+    __shared__ double scratch[kTileWarps], total[1];
+    const SumTile tile(k, d);
+    const int width = tile.width, size = k * width;
+    double* bins = dynamic_shared<double>();
+    double* of_items = bins + size;
+    uint32_t* counts = reinterpret_cast<uint32_t*>(of_items + tile.items() * width);
+    uint32_t* starts = counts + kTileWarps * k;
+    uint16_t* sorted = reinterpret_cast<uint16_t*>(starts + k + 1);
+    uint16_t* item_labels = sorted + kTileSorted;
+    uint16_t* item_begins = item_labels + tile.items();
+    uint16_t* item_ends = item_begins + tile.items();
+    const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+    const int team = int(threadIdx.x) / L, member = int(threadIdx.x) % L;
     int changed = 0;
     for (int64_t part = blockIdx.x; part < parts; part += gridDim.x) {
-        for (int i = lane; i < size; i += 32) bins[i] = 0;
-        __syncwarp();
+        for (int i = int(threadIdx.x); i < size; i += kTileThreads) bins[i] = 0;
         double inertia = 0;
-        const int64_t first = (part * kStrips + warp) * strip, last = min(n, first + strip);
-        for (int64_t base = first; base < last; base += 32) {
-            const int count = int(min(int64_t(32), last - base));
-            int32_t label = 0;
-            double w = 0;
-            if (lane < count) {
-                label = fresh[base + lane];
-                w = weights ? weights[base + lane] : 1.0;
-                changed += take_label(labels, base + lane, label);
+        const int64_t last = min(n, (part + 1) * part_rows);
+        for (int64_t base = part * part_rows; base < last; base += kTileSorted) {
+            int label[kTileBatches], rank[kTileBatches];
+            for (int i = int(threadIdx.x); i < kTileWarps * k; i += kTileThreads) counts[i] = 0;
+#pragma unroll
+            for (int b = 0; b < kTileBatches; b++) {
+                const int64_t row = base + (warp * kTileBatches + b) * 32 + lane;
+                label[b] = row < last ? fresh[row] : -1;
+                if (row < last) changed += take_label(labels, row, label[b]);
             }
-            if (few)
-                add_rows(X + base * d, centers, d, label, w, count, bins, inertia);
-            else
-                add_columns(X + base * d, centers, d, label, w, count, bins, inertia);
+            __syncthreads();
+#pragma unroll
+            for (int b = 0; b < kTileBatches; b++) {
+                const unsigned same = __match_any_sync(0xFFFFFFFFu, label[b]);
+                const unsigned before = same & ((1u << lane) - 1);
+                uint32_t* count = counts + warp * k + max(label[b], 0);
+                rank[b] = int(*count) + __popc(before);
+                __syncwarp();
+                if (label[b] >= 0 && !before) *count += uint32_t(__popc(same));
+                __syncwarp();
+            }
+            __syncthreads();
+            scan_labels(k, counts, starts);
+#pragma unroll
+            for (int b = 0; b < kTileBatches; b++)
+                if (label[b] >= 0)
+                    sorted[(starts[label[b]] & 0xFFFFu) + counts[warp * k + label[b]] + rank[b]] =
+                        uint16_t((warp * kTileBatches + b) * 32 + lane);
+            for (int j = int(threadIdx.x); j < k; j += kTileThreads) {
+                const int end = int(starts[j + 1] & 0xFFFFu);
+                int item = int(starts[j] >> 16);
+                for (int begin = int(starts[j] & 0xFFFFu); begin < end; begin += kItemRows, item++) {
+                    item_labels[item] = uint16_t(j);
+                    item_begins[item] = uint16_t(begin);
+                    item_ends[item] = uint16_t(min(end, begin + kItemRows));
+                }
+            }
+            __syncthreads();
+            const int items = int(starts[k] >> 16);
+            for (int item = team; item < items; item += kTeams) {
+                const int j = item_labels[item], end = item_ends[item];
+                double* to = of_items + item * width;
+                if (member == 0)
+                    to[d] = sum_weights(weights ? weights + base : nullptr, sorted, item_begins[item], end);
+                for (int f = member; f < d; f += L)
+                    to[f] = weights
+                                ? sum_item<true>(X + base * d + f, d, weights + base, sorted,
+                                                 item_begins[item], end, centers[int64_t(j) * d + f], inertia)
+                                : sum_item<false>(X + base * d + f, d, weights, sorted, item_begins[item],
+                                                  end, centers[int64_t(j) * d + f], inertia);
+            }
+            __syncthreads();
+            for (int i = int(threadIdx.x); i < size; i += kTileThreads) {
+                const int j = i / width;
+                double sum = bins[i];
+                for (int item = int(starts[j] >> 16); item < int(starts[j + 1] >> 16); item++)
+                    sum += of_items[item * width + i - j * width];
+                bins[i] = sum;
+            }
+            __syncthreads();
         }
-        __syncthreads();
-        write_part(all, size, inertia, partial + part * (size + 1));
+        double* to = partial + part * (size + 1);
+        for (int i = int(threadIdx.x); i < size; i += kTileThreads) to[i] = bins[i];
+        double mine[1] = {inertia};
+        sum_block<1>(mine, scratch, total);
+        if (threadIdx.x == 0) to[size] = total[0];
         __syncthreads();
     }
     count_changes(changed, counters);
@@ -179,12 +243,6 @@ __device__ __forceinline__ int64_t cluster_of(const int64_t* firsts, int64_t k, 
     }
     return low;
 }
-
-// W values side by side, in one load.
-template <class V, int W>
-struct alignas(sizeof(V) * W) Several {
-    V values[W];
-};
 
 // A lane has W columns, and each of the warps a share of the rows of a chunk.
 // partial: capacity x (d + 2): sums, weight, inertia, which is 0 for chunks that do not exist.
@@ -264,6 +322,17 @@ static __global__ void __launch_bounds__(256)
         for (int64_t q = chunk_firsts[j]; q < chunk_firsts[j + 1]; q++) sum += partial[q * (d + 2) + f];
         out[i] = sum;
     }
+}
+
+constexpr int kColumnThreads = 1024;
+
+// Adds `count` numbers that are `apart` from one another, in one block.
+static __global__ void __launch_bounds__(kColumnThreads)
+    add_column(const double* __restrict__ from, int64_t count, int64_t apart, double* __restrict__ out) {
+    __shared__ double scratch[kColumnThreads / 32];
+    double mine[1] = {0};
+    for (int64_t i = threadIdx.x; i < count; i += kColumnThreads) mine[0] += from[i * apart];
+    sum_block<1>(mine, scratch, out);
 }
 
 }  // namespace bmrm

@@ -13,11 +13,13 @@
 //     pairs ROWS, COLUMNS         of a thread; ROWS times ADDS, rounded up to powers of two, at most 32
 //     kUnknownCounts        whether an unknown dissimilarity is replaced rather than left out
 //     load(i, x)            the numbers of a point
-//     add<WEIGHTED>(...)    adds a pair; returns whether add_rare may have something to add, if kHasRare
+//     add<WEIGHTED>(...)    adds a pair; notes in `rare` whether add_rare may have something to add
+//     add_rare(...)         what it adds to i; the opposite goes to j
 #pragma once
 #include <stdint.h>
 
 #include "api/scaling.h"
+#include "reductions/kernels/roots.cuh"
 #include "runtime/block_sum.cuh"
 #include "runtime/mailbox.h"
 
@@ -25,7 +27,6 @@ namespace bmrm {
 
 constexpr int kPairThreads = 128;  // of a block
 constexpr int kPairWarps = kPairThreads / 32;
-constexpr int kStagedRows = 64;  // rows whose numbers are in shared memory at once
 
 // One number per pair: a square matrix, of which the upper triangle counts, or that triangle row by row.
 struct PairTable {
@@ -89,11 +90,50 @@ struct PairTiles {
     }
 };
 
+// Starts to copy a number to shared memory, on devices that can do so without a register.  Only the thread
+// that copies it may read it, after wait_for_copies.
+template <class T>
+__device__ __forceinline__ void copy_ahead(T* to, const T* from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(unsigned(__cvta_generic_to_shared(to))),
+                 "l"(from), "n"(sizeof(T))
+                 : "memory");
+#else
+    *to = *from;
+#endif
+}
+__device__ __forceinline__ void close_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+// Waits until at most AHEAD groups of copies are on their way.
+template <int AHEAD>
+__device__ __forceinline__ void wait_for_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD) : "memory");
+#endif
+}
+
 // Dissimilarities that are given.
 template <class T>
 struct GivenPairs {
     using Value = T;
+    static constexpr int kStages = sizeof(T) == 4 ? 3 : 2;  // of a few rows that a thread copies ahead
     PairTable table;
+
+    // Starts to copy what `read` would read; `to` has room for kPairThreads numbers per place.
+    template <int ROWS, int COLUMNS>
+    __device__ void start(int64_t i, int64_t j, T* to) const {
+        const T* from = static_cast<const T*>(table.values) + table.row(i) + j;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+            for (int v = 0; v < COLUMNS; v++)
+                copy_ahead(to + (r * COLUMNS + v) * kPairThreads, from + 32 * v);
+            from += table.square ? table.n : table.n - i - r - 2;
+        }
+    }
 
     template <int ROWS, int COLUMNS, bool EDGE>
     __device__ void read(int64_t i, int64_t j, T (&delta)[ROWS][COLUMNS]) const {
@@ -105,6 +145,7 @@ struct GivenPairs {
 // None: passes that read weights only.
 struct NoPairs {
     using Value = float;
+    static constexpr int kStages = 0;
 
     template <int ROWS, int COLUMNS, bool EDGE>
     __device__ void read(int64_t, int64_t, float (&delta)[ROWS][COLUMNS]) const {
@@ -118,6 +159,7 @@ struct NoPairs {
 // Dissimilarities are the distances of rows of features.
 struct FeaturePairs {
     using Value = double;
+    static constexpr int kStages = 0;
     const double* features;  // feature f of point i is at f * stride + i; 0 past the last point
     int64_t m, stride;       // features; points rounded up to whole tiles
 
@@ -145,7 +187,7 @@ struct FeaturePairs {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
-            for (int v = 0; v < COLUMNS; v++) delta[r][v] = sqrt(delta[r][v]);
+            for (int v = 0; v < COLUMNS; v++) delta[r][v] = distance_of(delta[r][v]);
     }
     __device__ double at(int64_t i, int64_t j) const {
         double square = 0.0;
@@ -153,7 +195,7 @@ struct FeaturePairs {
             const double apart = features[f * stride + i] - features[f * stride + j];
             square += apart * apart;
         }
-        return sqrt(square);
+        return distance_of(square);
     }
 };
 
@@ -210,13 +252,12 @@ struct ThreadColumns {
 // Adds the pairs of ROWS rows from i on with the columns of a thread, the first of which is j.  `own` has the
 // numbers of the rows.  EDGE: some of the pairs may not exist, because j <= i or j >= n.
 template <bool WEIGHTED, bool EDGE, class Source, class Term>
-__device__ __forceinline__ void add_rows(const Source& source, const PairWeights& weights, const Term& term,
-                                         int64_t n, int64_t i, int64_t j, const double* own,
-                                         ThreadColumns<Term>& columns,
+__device__ __forceinline__ void add_rows(const Source& source,
+                                         const typename Source::Value (&delta)[Term::ROWS][Term::COLUMNS],
+                                         const PairWeights& weights, const Term& term, int64_t n, int64_t i,
+                                         int64_t j, const double* own, ThreadColumns<Term>& columns,
                                          double (&added)[Term::ROWS][Term::ADDS]) {
     constexpr int kReads = ThreadColumns<Term>::kReads;
-    typename Source::Value delta[Term::ROWS][Term::COLUMNS];
-    source.template read<Term::ROWS, Term::COLUMNS, EDGE>(i, j, delta);
     double given[Term::ROWS][Term::COLUMNS];
     if constexpr (WEIGHTED) weights.read<Term::ROWS, Term::COLUMNS, EDGE>(i, j, given);
     // A pair that does not exist weighs 0.
@@ -227,7 +268,8 @@ __device__ __forceinline__ void add_rows(const Source& source, const PairWeights
         else
             return 1.0;
     };
-    bool rare = false;
+    constexpr bool kWeighs = WEIGHTED || EDGE;
+    int rare = Term::kNothingRare;
 #pragma unroll
     for (int r = 0; r < Term::ROWS; r++) {
         double x[kReads];
@@ -242,35 +284,45 @@ __device__ __forceinline__ void add_rows(const Source& source, const PairWeights
                     if (!Term::kUnknownCounts) w = 0.0;
                 }
             }
-            rare |= term.template add < WEIGHTED ||
-                    EDGE > (x, columns.x[v], value, w, added[r], columns.added[v], columns.sums);
+            term.template add<kWeighs>(x, columns.x[v], value, w, added[r], columns.added[v], columns.sums,
+                                       rare);
         }
     }
-    if constexpr (Term::kHasRare) {
-        if (!rare) return;
-        // Reads them again, so that the pass need not keep them.
+    if constexpr (Term::kMayHaveRare) {
+        if (!term.has_rare(rare)) return;
+        // One pair at a time, read again: short code, and nothing that the pass has to keep for it.
+#pragma unroll 1
+        for (int at = 0; at < Term::ROWS * Term::COLUMNS; at++) {
+            const int r = at / Term::COLUMNS, v = at % Term::COLUMNS;
+            const int64_t column = j + 32 * v;
+            if (column <= i + r || column >= n) continue;
+            const double value = source.at(i + r, column);
+            if (value != value) continue;
+            const double w = WEIGHTED && weights.table.values ? weights.table.at(i + r, column) : 1.0;
+            double there[kReads] = {}, more[Term::ADDS] = {};
+            term.load(column, there);
+            term.add_rare(own + r * kReads, there, i + r, column, value, w, more, columns.sums);
 #pragma unroll
-        for (int r = 0; r < Term::ROWS; r++)
+            for (int k = 0; k < Term::ADDS; k++) {
 #pragma unroll
-            for (int v = 0; v < Term::COLUMNS; v++) {
-                const int64_t column = j + 32 * v;
-                if (column <= i + r || column >= n) continue;
-                const double value = source.at(i + r, column);
-                if (value != value) continue;
-                const double w = WEIGHTED && weights.table.values ? weights.table.at(i + r, column) : 1.0;
-                term.add_rare(own + r * kReads, columns.x[v], i + r, column, value, w, added[r],
-                              columns.added[v], columns.sums);
+                for (int other = 0; other < Term::ROWS; other++)
+                    added[other][k] += other == r ? more[k] : 0.0;
+#pragma unroll
+                for (int other = 0; other < Term::COLUMNS; other++)
+                    columns.added[other][k] -= other == v ? more[k] : 0.0;
             }
+        }
     }
 }
 
 // The pairs of one tile.  row_sums: (stacks, n, ADDS); column_sums: (strips, n, ADDS); sums: (blocks, SUMS).
 // The block of stack c and strip r is c * strips + r.
 template <class Source, class Term, bool WEIGHTED>
-__global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 4 : 2)
+__global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 3 : 2)
     add_pairs(Source source, PairWeights weights, Term term, PairTiles tiles, double* row_sums,
               double* column_sums, double* sums) {
     constexpr int kReads = ThreadColumns<Term>::kReads, kAdds = Term::ADDS, kRows = Term::ROWS;
+    constexpr int kStagedRows = kAdds > 8 ? 32 : 64;  // rows whose numbers are in shared memory at once
     constexpr int kSlots = round_up_to_power(kAdds);
     constexpr int kNumbers = kSlots * round_up_to_power(kRows);
     static_assert(kNumbers <= 32 && kStagedRows % kRows == 0 && round_up_to_power(kRows) == kRows, "");
@@ -303,6 +355,21 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
 #pragma unroll
     for (int k = 0; k < ThreadColumns<Term>::kSums; k++) columns.sums[k] = 0.0;
 
+    // Rows whose pairs with all columns of the warp exist are copied some stages ahead.
+    constexpr int kStages = Source::kStages, kPerStage = kRows * Term::COLUMNS * kPairThreads;
+    __shared__ typename Source::Value ahead[kStages > 0 ? kStages * kPerStage : 1];
+    const int64_t whole = warp_end <= n ? (last < warp_column ? last : warp_column) : first;
+    const auto stage_of = [&](int64_t i) { return int((i - first) / kRows) % (kStages > 0 ? kStages : 1); };
+    const auto start = [&](int64_t i) {
+        if constexpr (kStages > 0) {
+            if (i + kRows <= whole)
+                source.template start<kRows, Term::COLUMNS>(i, j, ahead + stage_of(i) * kPerStage + thread);
+            close_copies();
+        }
+    };
+#pragma unroll
+    for (int stage = 0; stage + 1 < kStages; stage++) start(first + stage * kRows);
+
     for (int64_t base = first; base < last; base += kStagedRows) {
         const int count = int(last - base < kStagedRows ? last - base : kStagedRows);
         if (thread < kStagedRows) {
@@ -322,10 +389,25 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
 #pragma unroll
                 for (int k = 0; k < kAdds; k++) added[r][k] = 0.0;
             const double* const own = staged + g * kReads;
-            if (i + kRows <= warp_column && warp_end <= n)
-                add_rows<WEIGHTED, false>(source, weights, term, n, i, j, own, columns, added);
-            else if (i < warp_end)
-                add_rows<WEIGHTED, true>(source, weights, term, n, i, j, own, columns, added);
+            typename Source::Value delta[kRows][Term::COLUMNS];
+            if (i + kRows <= warp_column && warp_end <= n) {
+                if constexpr (kStages > 0) {
+                    start(i + (kStages - 1) * kRows);
+                    wait_for_copies<kStages - 1>();
+                    const typename Source::Value* const here = ahead + stage_of(i) * kPerStage + thread;
+#pragma unroll
+                    for (int r = 0; r < kRows; r++)
+#pragma unroll
+                        for (int v = 0; v < Term::COLUMNS; v++)
+                            delta[r][v] = here[(r * Term::COLUMNS + v) * kPairThreads];
+                } else {
+                    source.template read<kRows, Term::COLUMNS, false>(i, j, delta);
+                }
+                add_rows<WEIGHTED, false>(source, delta, weights, term, n, i, j, own, columns, added);
+            } else if (i < warp_end) {
+                source.template read<kRows, Term::COLUMNS, true>(i, j, delta);
+                add_rows<WEIGHTED, true>(source, delta, weights, term, n, i, j, own, columns, added);
+            }
             double numbers[kNumbers];
 #pragma unroll
             for (int r = 0; r < kRows; r++)

@@ -8,11 +8,6 @@ constexpr int kCandidatesAtOnce = 8;
 constexpr int kPotentialThreads = 256;
 
 template <class V>
-__device__ __forceinline__ float shifted(V x, double shift, double scale) {
-    return float((double(x) - shift) * scale);
-}
-
-template <class V>
 __global__ void __launch_bounds__(256)
     take_rows(const V* __restrict__ X, int64_t d, const int64_t* __restrict__ numbers, int64_t count,
               double* __restrict__ out) {
@@ -22,8 +17,8 @@ __global__ void __launch_bounds__(256)
 template <class V>
 __global__ void __launch_bounds__(256)
     take_points(const V* __restrict__ X, int64_t d, const int64_t* __restrict__ numbers, int64_t count,
-                const double* __restrict__ shift, double scale, float* __restrict__ out) {
-    BB_FOR (i, count * d) out[i] = shifted(X[numbers[i / d] * d + i % d], shift[i % d], scale);
+                const Origin origin, float* __restrict__ out) {
+    BB_FOR (i, count * d) out[i] = origin.apply(X[numbers[i / d] * d + i % d], i % d);
 }
 
 // The bits of the maximum of |x|; those of NaN and infinity are above those of all numbers.
@@ -45,10 +40,9 @@ __global__ void __launch_bounds__(256)
 // One block per panel of rows, L lanes per row.  points: up to kCandidatesAtOnce x d.
 template <class V, int L>
 __global__ void __launch_bounds__(kPotentialThreads)
-    sum_potentials(const V* __restrict__ X, int64_t n, int64_t d, const double* __restrict__ shift,
-                   double scale, const double* __restrict__ weights, const float* __restrict__ points,
-                   int count, float* __restrict__ closest, int take, int64_t panels,
-                   double* __restrict__ sums) {
+    sum_potentials(const V* __restrict__ X, int64_t n, int64_t d, const Origin origin,
+                   const double* __restrict__ weights, const float* __restrict__ points, int count,
+                   float* __restrict__ closest, int take, int64_t panels, double* __restrict__ sums) {
     __shared__ double scratch[kCandidatesAtOnce * kPotentialThreads / 32], totals[kCandidatesAtOnce];
     double mine[kCandidatesAtOnce] = {};
     const int lane = int(threadIdx.x) % L;
@@ -57,7 +51,7 @@ __global__ void __launch_bounds__(kPotentialThreads)
         const int64_t row = first + i;
         float square[kCandidatesAtOnce] = {};
         for (int64_t f = lane; f < d; f += L) {
-            const float y = shifted(X[row * d + f], shift[f], scale);
+            const float y = origin.apply(X[row * d + f], f);
 #pragma unroll
             for (int c = 0; c < kCandidatesAtOnce; c++)
                 if (c < count) {

@@ -1,25 +1,13 @@
 // What a pair adds in the passes of multidimensional scaling; kernels/pair_tiles.cuh says how it is added up.
 // src_cython/reductions/scaling.h has the same passes for the CPU, with the mathematics.
 #pragma once
-#include <math.h>
+#include <limits.h>
 #include <stdint.h>
 
 #include "coincident_points.h"
+#include "reductions/kernels/roots.cuh"
 
 namespace bmrm {
-
-// 1 / sqrt(x) to about 2 units in the last place; x is a positive normal number.  The device has y with about
-// 20 bits; with r = 1 - x y^2, (1 - r)^(-1/2) = 1 + r / 2 + 3 r^2 / 8 + O(2^-60).
-__device__ __forceinline__ double inverse_root(double x) {
-#ifdef __CUDA_ARCH__
-    double y;
-    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
-    const double r = fma(-(x * y), y, 1.0);
-    return fma(y * r, fma(r, 0.375, 0.5), y);
-#else
-    return 1.0 / sqrt(x);
-#endif
-}
 
 // Numbers of points, stored by rows of `p`; a kernel reads READS of them, 0 for those that do not exist.
 template <int READS>
@@ -43,22 +31,28 @@ struct PointShape {
 template <int P>
 struct DescentTerm : PointShape<P> {
     static constexpr int READS = P, ADDS = P, SUMS = 3;
-    static constexpr bool kUnknownCounts = false, kHasRare = true;
+    static constexpr bool kUnknownCounts = false, kMayHaveRare = true;
+    static constexpr int kNothingRare = INT_MAX;
+
+    // `rare` is the least upper half of a squared distance.
+    static __device__ bool has_rare(int rare) { return rare < upper_half(kLeastSquare); }
     Points<P> points;
 
     __device__ void load(int64_t i, double* x) const { points.load(i, x); }
 
     template <bool WEIGHTED>
-    __device__ bool add(const double* x, const double* z, double delta, double w, double* h, double* g,
-                        double* sums) const {
+    __device__ void add(const double* x, const double* z, double delta, double w, double* h, double* g,
+                        double* sums, int& rare) const {
         double u[P], square = 0.0;
 #pragma unroll
         for (int k = 0; k < P; k++) {
             u[k] = x[k] - z[k];
             square = fma(u[k], u[k], square);
         }
-        const bool apart = square >= kLeastSquare;
-        const double root = inverse_root(square), y = apart ? root : 0.0;
+        // What a pair at one place adds here is 0, or is taken back by add_rare.
+        const int half = upper_half(square);
+        rare = rare < half ? rare : half;
+        const double y = inverse_root(with_least_half(square, half));
         const double e = fma(-square, y, delta);
         double c = fma(delta, y, -1.0);
         if constexpr (WEIGHTED) {
@@ -74,24 +68,21 @@ struct DescentTerm : PointShape<P> {
             h[k] = fma(c, u[k], h[k]);
             g[k] = fma(-c, u[k], g[k]);
         }
-        return !apart && delta > 0.0;
     }
 
     // Two points at one place part along an axis.
     __device__ void add_rare(const double* x, const double* z, int64_t i, int64_t j, double delta, double w,
-                             double* h, double* g, double* sums) const {
+                             double* more, double* sums) const {
         double square = 0.0;
 #pragma unroll
         for (int k = 0; k < P; k++) square = fma(x[k] - z[k], x[k] - z[k], square);
-        const double pull = w * delta;
-        if (square >= kLeastSquare || !(pull > 0.0)) return;
-        const int axis = int(parting_axis(i, j, points.p));
+        if (is_apart(square)) return;
+        const double y = inverse_root(with_least_half(square, upper_half(square)));
+        const double c = w * fma(delta, y, -1.0), pull = w * delta;
+        const int axis = pull > 0.0 ? int(parting_axis(i, j, points.p)) : -1;
 #pragma unroll
-        for (int k = 0; k < P; k++) {
-            h[k] += k == axis ? pull : 0.0;
-            g[k] -= k == axis ? pull : 0.0;
-        }
-        sums[2] += 1.0;
+        for (int k = 0; k < P; k++) more[k] = (k == axis ? pull : 0.0) - c * (x[k] - z[k]);
+        if (pull > 0.0) sums[2] += 1.0;
     }
 };
 
@@ -99,21 +90,21 @@ struct DescentTerm : PointShape<P> {
 template <int T>
 struct LaplacianTerm : PointShape<T> {
     static constexpr int READS = T, ADDS = T, SUMS = 0;
-    static constexpr bool kUnknownCounts = false, kHasRare = false;
+    static constexpr bool kUnknownCounts = false, kMayHaveRare = false;
+    static constexpr int kNothingRare = 0;
     Points<T> points;
 
     __device__ void load(int64_t i, double* y) const { points.load(i, y); }
 
     template <bool WEIGHTED>
-    __device__ bool add(const double* y, const double* z, double, double w, double* h, double* g,
-                        double*) const {
+    __device__ void add(const double* y, const double* z, double, double w, double* h, double* g, double*,
+                        int&) const {
 #pragma unroll
         for (int k = 0; k < T; k++) {
             const double u = y[k] - z[k];
             h[k] = fma(w, u, h[k]);
             g[k] = fma(-w, u, g[k]);
         }
-        return false;
     }
 };
 
@@ -121,14 +112,15 @@ struct LaplacianTerm : PointShape<T> {
 template <int T>
 struct SquaredTerm : PointShape<T> {
     static constexpr int READS = T, ADDS = T, SUMS = 0;
-    static constexpr bool kUnknownCounts = true, kHasRare = false;
+    static constexpr bool kUnknownCounts = true, kMayHaveRare = false;
+    static constexpr int kNothingRare = 0;
     Points<T> points;
 
     __device__ void load(int64_t i, double* y) const { points.load(i, y); }
 
     template <bool WEIGHTED>
-    __device__ bool add(const double* y, const double* z, double delta, double w, double* h, double* g,
-                        double*) const {
+    __device__ void add(const double* y, const double* z, double delta, double w, double* h, double* g,
+                        double*, int&) const {
         double square = delta * delta;
         if constexpr (WEIGHTED) square *= w;  // 0 for a pair that does not exist
 #pragma unroll
@@ -136,7 +128,6 @@ struct SquaredTerm : PointShape<T> {
             h[k] = fma(square, z[k], h[k]);
             g[k] = fma(square, y[k], g[k]);
         }
-        return false;
     }
 };
 
@@ -144,21 +135,21 @@ struct SquaredTerm : PointShape<T> {
 template <int P>
 struct PullTerm : PointShape<P> {
     static constexpr int READS = P, ADDS = 1, SUMS = 0;
-    static constexpr bool kUnknownCounts = false, kHasRare = false;
+    static constexpr bool kUnknownCounts = false, kMayHaveRare = false;
+    static constexpr int kNothingRare = 0;
     Points<P> points;
 
     __device__ void load(int64_t i, double* x) const { points.load(i, x); }
 
     template <bool WEIGHTED>
-    __device__ bool add(const double* x, const double* z, double delta, double w, double* h, double* g,
-                        double*) const {
+    __device__ void add(const double* x, const double* z, double delta, double w, double* h, double* g,
+                        double*, int&) const {
         double square = 0.0;
 #pragma unroll
         for (int k = 0; k < P; k++) square = fma(x[k] - z[k], x[k] - z[k], square);
-        const double pull = square >= kLeastSquare ? w * delta * inverse_root(square) : 0.0;
+        const double pull = is_apart(square) ? w * delta * inverse_root(square) : 0.0;
         h[0] += pull;
         g[0] += pull;
-        return false;
     }
 };
 
@@ -169,7 +160,8 @@ template <int P>
 struct CurvatureTerm {
     static constexpr int ROWS = P <= 2 ? 4 : P <= 8 ? 2 : 1, COLUMNS = P <= 2 ? 2 : 1;
     static constexpr int READS = 2 * P, ADDS = P, SUMS = 0;
-    static constexpr bool kUnknownCounts = false, kHasRare = false;
+    static constexpr bool kUnknownCounts = false, kMayHaveRare = false;
+    static constexpr int kNothingRare = 0;
     Points<P> points, direction;
 
     __device__ void load(int64_t i, double* x) const {
@@ -178,15 +170,15 @@ struct CurvatureTerm {
     }
 
     template <bool WEIGHTED>
-    __device__ bool add(const double* x, const double* z, double delta, double w, double* h, double* g,
-                        double*) const {
+    __device__ void add(const double* x, const double* z, double delta, double w, double* h, double* g,
+                        double*, int&) const {
         double square = 0.0, inner = 0.0;
 #pragma unroll
         for (int k = 0; k < P; k++) {
             square = fma(x[k] - z[k], x[k] - z[k], square);
             inner = fma(x[k] - z[k], x[P + k] - z[P + k], inner);
         }
-        const double y = square >= kLeastSquare ? inverse_root(square) : 0.0, ratio = delta * y;
+        const double y = is_apart(square) ? inverse_root(square) : 0.0, ratio = delta * y;
         const double even = w * (1.0 - ratio), along = w * ratio * y * y * inner;
 #pragma unroll
         for (int k = 0; k < P; k++) {
@@ -194,28 +186,28 @@ struct CurvatureTerm {
             h[k] += more;
             g[k] -= more;
         }
-        return false;
     }
 };
 
 // Sums of the weights of each point; sums of w delta^2 and of delta^2, and the number of known pairs.
 struct SummaryTerm {
     static constexpr int ROWS = 4, COLUMNS = 4, READS = 0, ADDS = 1, SUMS = 3;
-    static constexpr bool kUnknownCounts = false, kHasRare = true;
+    static constexpr bool kUnknownCounts = false, kMayHaveRare = true;
+    static constexpr int kNothingRare = 0;
+    static __device__ bool has_rare(int) { return true; }
 
     __device__ void load(int64_t, double*) const {}
 
     template <bool WEIGHTED>
-    __device__ bool add(const double*, const double*, double delta, double w, double* h, double* g,
-                        double* sums) const {
+    __device__ void add(const double*, const double*, double delta, double w, double* h, double* g,
+                        double* sums, int& rare) const {
         h[0] += w;
         g[0] += w;
         sums[0] = fma(w * delta, delta, sums[0]);
-        return true;
     }
     // A known pair counts whatever its weight.
     __device__ void add_rare(const double*, const double*, int64_t, int64_t, double delta, double, double*,
-                             double*, double* sums) const {
+                             double* sums) const {
         sums[1] = fma(delta, delta, sums[1]);
         sums[2] += 1.0;
     }

@@ -32,6 +32,9 @@ using std::min;
 typedef int cudaError_t;
 typedef void* cudaStream_t;
 typedef void* cudaEvent_t;
+struct cudaIpcMemHandle_t {
+    char reserved[64];
+};
 struct cudaDeviceProp {
     struct {
         char bytes[16];
@@ -45,6 +48,7 @@ enum {
     cudaHostAllocPortable = 1,
     cudaHostAllocMapped = 2,
     cudaStreamNonBlocking = 1,
+    cudaIpcMemLazyEnablePeerAccess = 1,
     cudaEventDisableTiming = 2
 };
 
@@ -65,6 +69,21 @@ inline cudaError_t cudaHostAlloc(void** to, size_t bytes, unsigned) {
     *to = calloc(1, bytes);
     return 0;
 }
+inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, int) {
+    memcpy(to, from, bytes);
+    return 0;
+}
+inline cudaError_t cudaMemset(void* to, int value, size_t bytes) {
+    memset(to, value, bytes);
+    return 0;
+}
+inline cudaError_t cudaDeviceSynchronize() { return 0; }
+// Memory that another process may open.
+cudaError_t cudaMalloc(void** to, size_t bytes);
+cudaError_t cudaFree(void* memory);
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory);
+cudaError_t cudaIpcOpenMemHandle(void** to, cudaIpcMemHandle_t handle, unsigned);
+cudaError_t cudaIpcCloseMemHandle(void* memory);
 inline cudaError_t cudaMallocHost(void** to, size_t bytes) { return cudaHostAlloc(to, bytes, 0); }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp*, int) { return 0; }
 // What is queued runs at once, so that streams and events are mere names.
@@ -150,18 +169,6 @@ inline void __threadfence_system() {}
 inline uint32_t atomicAdd(uint32_t* at, uint32_t more) {
     const uint32_t before = *at;
     *at += more;
-    return before;
-}
-template <class T>
-T atomicMin(T* at, T value) {
-    const T before = *at;
-    *at = min(before, value);
-    return before;
-}
-template <class T>
-T atomicMax(T* at, T value) {
-    const T before = *at;
-    *at = max(before, value);
     return before;
 }
 inline long long __double_as_longlong(double value) {

@@ -1,4 +1,9 @@
 // The scheduler of the fibers, and what src_cuda/runtime does on a device.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <map>
 #include <string>
 
 #include "matrix/handle.h"
@@ -70,6 +75,48 @@ void run(dim3 blocks, int count, std::function<void()> kernel) {
 
 }  // namespace emulator
 
+namespace {
+
+struct Mapped {
+    std::string name;
+    size_t bytes;
+};
+std::map<void*, Mapped> mapped;
+
+cudaError_t map_memory(void** to, const std::string& name, size_t bytes, int flags) {
+    const int file = shm_open(name.c_str(), O_RDWR | flags, 0600);
+    if (file < 0 || (flags && ftruncate(file, off_t(bytes)))) return 1;
+    bytes = size_t(lseek(file, 0, SEEK_END));
+    *to = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    mapped[*to] = {name, bytes};
+    return 0;
+}
+
+}  // namespace
+
+cudaError_t cudaMalloc(void** to, size_t bytes) {
+    static int count = 0;
+    return map_memory(to, "/emulated-" + std::to_string(getpid()) + "-" + std::to_string(count++), bytes,
+                      O_CREAT);
+}
+cudaError_t cudaFree(void* memory) {
+    shm_unlink(mapped[memory].name.c_str());
+    return cudaIpcCloseMemHandle(memory);
+}
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
+    strcpy(handle->reserved, mapped[memory].name.c_str());
+    return 0;
+}
+cudaError_t cudaIpcOpenMemHandle(void** to, cudaIpcMemHandle_t handle, unsigned) {
+    return map_memory(to, handle.reserved, 0, 0);
+}
+cudaError_t cudaIpcCloseMemHandle(void* memory) {
+    const size_t bytes = mapped[memory].bytes;
+    mapped.erase(memory);
+    return munmap(memory, bytes);
+}
+
 namespace bmrm {
 
 namespace {
@@ -83,7 +130,6 @@ void remember_failure(const char* text) noexcept { last_failure = text; }
 
 Memory::Memory(int device) : device(device) {}
 Memory::~Memory() = default;
-void Memory::settle() noexcept {}
 // What is new holds NaN: it must be written before it is read.
 void* Memory::take(int64_t bytes) {
     used_ += bytes;

@@ -29,6 +29,11 @@ inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const vo
     *out = {cudaMemoryTypeUnregistered, 0};
     return 0;
 }
+constexpr size_t kFreeBytes = size_t(1) << 32;
+inline cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
+    *free_bytes = *total = kFreeBytes;
+    return 0;
+}
 inline cudaError_t cudaFuncSetAttribute(const void*, int, int) { return 0; }
 
 namespace emulator {
@@ -59,6 +64,7 @@ inline unsigned __match_any_sync(unsigned, int value) {
         if (all[lane] == value) out |= 1u << lane;
     return out;
 }
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dmul_rn(double a, double b) { return a * b; }

@@ -35,13 +35,16 @@ class Ranks:
         How vectors go from GPU to GPU, if they do.
     """
 
+    windows = True
+    """Whether GPUs may copy messages to each other's memory instead of sending them by NCCL's kernels."""
+
     signal_mode = interrupts.HELD  # an exception would leave the other ranks waiting
 
     def __init__(self, group: Group, bounds: Indices) -> None:
         self.group, self.bounds, self.size, self.number = group, bounds, group.size, group.number
         self.everywhere = bool((np.diff(bounds) > 0).all())
         self._wholes: dict[tuple[int, str], NDArray[Any]] = {}  # the last one that was used
-        self._on_gpus: dict[int, Any] = {}  # by device
+        self._on_gpus: dict[tuple[int, bool], Any] = {}  # by device and windows
         self.linked_by: str | None = None
 
     def total(self, part: Vector) -> Vector:
@@ -63,13 +66,15 @@ class Ranks:
         return cast("Numbers", found.reshape(int(self.bounds[-1]), *rows.shape[1:]))
 
     def on_gpus(self, device: int) -> Any:
-        if self.size > 1 and device not in self._on_gpus:
+        key = device, self.windows
+        if self.size > 1 and key not in self._on_gpus:
             from bmrm.distributed.links import Links
 
             links = Links(self.group, device)
             self.linked_by = "MPI" if links.nccl is None else "NCCL"
-            self._on_gpus[device] = import_cuda().GraphRanks(links.ranks(np.float64), self.bounds)
-        return self._on_gpus.get(device)
+            ranks = links.ranks(np.float64)
+            self._on_gpus[key] = import_cuda().GraphRanks(ranks, self.bounds, self.windows)
+        return self._on_gpus.get(key)
 
     def agree(self, status: str | None) -> str | None:
         wishes = self.group.parts(np.array([float(ENDINGS.index(status))]))

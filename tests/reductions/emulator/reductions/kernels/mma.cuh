@@ -1,6 +1,6 @@
 // Instructions of the tensor cores, by the layouts of fragments that the PTX ISA gives.
 #pragma once
-#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 namespace bmrm {
 
@@ -19,7 +19,7 @@ inline void load_matrices(const void* shared, uint32_t (&out)[4]) {
 
 // Number `which` of a register of two.
 inline float part_of(uint32_t both, int which) {
-    return __bfloat162float({uint16_t(which ? both >> 16 : both & 0xFFFFu)});
+    return __half2float({uint16_t(which ? both >> 16 : both & 0xFFFFu)});
 }
 
 inline void multiply_add(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {

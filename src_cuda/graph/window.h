@@ -1,0 +1,49 @@
+// Memory of each rank into which the other ranks' devices write: messages, sums, and a flag that says that
+// both are there.  Copies between devices take no multiprocessor from the product that runs meanwhile, as
+// NCCL's kernels would, and start while that product has them all.
+//
+// There are two places for everything, used in turns.  When a rank writes what belongs to turn t, it has seen
+// the flags of turn t - 1.  The others have set these after all that they do with turn t - 2, which was at
+// the same place.
+#pragma once
+#include <vector>
+
+#include "api/graph.h"
+#include "distributed/collective.h"
+#include "graph/kernels/passes.cuh"
+
+namespace bmrm {
+
+class Window {
+  public:
+    static constexpr int kMaxSums = 2 * BB_WALK_COLUMNS;
+
+    Window() = default;
+    ~Window() { close(); }
+    Window(const Window&) = delete;
+    Window& operator=(const Window&) = delete;
+
+    // Makes room for a vector of some bytes; called by all ranks.  Returns false if a device cannot write to
+    // another's memory, or has too little: then there is no window, now and later.
+    bool open(Collective& ranks, int64_t bytes);
+    unsigned char* vector(int64_t turn) const { return mine_ + turn % 2 * vector_bytes_; }
+    // The sums of all ranks, `kMaxSums` apart.
+    double* sums(int64_t turn) const { return reinterpret_cast<double*>(mine_ + sums_at(turn)); }
+    // Queues the copies of this rank's part of a vector, and of `count` sums, to the others.
+    void send(cudaStream_t stream, int64_t turn, const std::vector<int64_t>& bounds, int count) const;
+    Arrivals arrivals(int64_t turn) const;
+
+  private:
+    int64_t sums_at(int64_t turn) const;
+    int64_t flags_at(int64_t turn) const;
+    int64_t numbers_at() const { return flags_at(0) + 2 * size_ * int64_t(sizeof(unsigned long long)); }
+    void close() noexcept;
+
+    int32_t rank_ = 0, size_ = 0;
+    int64_t vector_bytes_ = 0;
+    unsigned char* mine_ = nullptr;
+    std::vector<unsigned char*> others_;  // null for this rank
+    bool impossible_ = false;
+};
+
+}  // namespace bmrm

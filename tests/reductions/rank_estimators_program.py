@@ -1,0 +1,125 @@
+"""Fit estimators to the rows of several ranks, and compare with all rows on one; for the test named so."""
+
+import sys
+
+import numpy as np
+import scipy.sparse
+from mpi4py import MPI
+
+from bmrm.errors import BmrmError
+from bmrm.reductions import PCA, GaussianMixture, KMeans, TruncatedSVD, scatter
+from bmrm.reductions._reductions import part_rows
+
+scatter.BLOCK_VALUES = 4096 * 4  # parts of 4096 rows
+
+comm = MPI.COMM_WORLD
+rng = np.random.default_rng(0)
+ROWS = 3 * 4096 + 100
+assert part_rows(ROWS) == 2048
+X = 3 * rng.normal(size=(5, 4))[rng.integers(0, 5, ROWS)] + rng.normal(size=(ROWS, 4))
+weights = rng.integers(0, 3, ROWS).astype(float)
+whole_parts = 4096 * np.linspace(0, 3, comm.size + 1).astype(int)
+whole_parts[-1] = ROWS
+anywhere = np.linspace(0, ROWS, comm.size + 1).astype(int)
+sparse = scipy.sparse.csr_array(X * (X > 1))
+
+
+def compare(name, make, data, weights, attributes, here, *, same_bits):
+    """Fit with rank r's rows from here[r], and without ranks."""
+    mine = slice(here[comm.rank], here[comm.rank + 1])
+    w = None if weights is None else weights[mine]
+    found, alone = make().fit(data[mine], sample_weight=w, comm=comm), make().fit(data, sample_weight=weights)
+    for attribute in attributes:
+        one, whole = np.asarray(getattr(found, attribute)), np.asarray(getattr(alone, attribute))
+        if attribute == "labels_":
+            np.testing.assert_array_equal(one, whole[mine], err_msg=name)
+            continue
+        if same_bits:
+            assert one.tobytes() == whole.tobytes(), (name, attribute, one, whole)
+        else:
+            np.testing.assert_allclose(one, whole, rtol=1e-9, atol=1e-9, err_msg=f"{name} {attribute}")
+        assert len(set(comm.allgather(one.tobytes()))) == 1, (name, attribute)
+    return found
+
+
+CLUSTERS = ("cluster_centers_", "labels_", "inertia_", "cluster_weights_", "history_", "n_iter_")
+MIXTURE = ("weights_", "means_", "covariances_", "lower_bounds_", "log_likelihood_")
+COMPONENTS = ("components_", "singular_values_", "explained_variance_ratio_", "mean_")
+
+
+def start(k):
+    return np.asarray(X[:k] + 0.1)
+
+
+for here, exact in ((whole_parts, True), (anywhere, comm.size == 1)):
+    for w in (None, weights):
+        # from the same start; k-means++ of other panels of rows may draw others
+        options = {"init": "k-means++" if exact else start(5), "random_state": 0, "tol": 0.0, "max_iter": 8}
+        for data in (X, X.astype(np.float32), sparse):
+            model = compare(
+                "KMeans", lambda o=options: KMeans(5, **o), data, w, CLUSTERS, here, same_bits=exact
+            )
+        for kind in ("full", "diag"):
+            first = "kmeans" if exact else "random_from_data"
+            compare(
+                "GaussianMixture",
+                lambda kind=kind, first=first: GaussianMixture(
+                    3, covariance_type=kind, init_params=first, random_state=0, max_iter=3
+                ),
+                X, w, MIXTURE, here, same_bits=exact,
+            )  # fmt: skip
+        compare("PCA", lambda: PCA(2), X, w, COMPONENTS, here, same_bits=exact)
+        compare("PCA, sparse", lambda: PCA(2), sparse, w, COMPONENTS, here, same_bits=comm.size == 1)
+        compare(
+            "Lanczos", lambda: TruncatedSVD(2, svd_solver="lanczos", random_state=0), sparse, w,
+            COMPONENTS[:2], here, same_bits=comm.size == 1,
+        )  # fmt: skip
+compare(
+    "random starts",
+    lambda: KMeans(4, init="random", n_init=2, random_state=1, max_iter=5),
+    X, weights, CLUSTERS, whole_parts, same_bits=True,
+)  # fmt: skip
+
+# Two centres are far from all rows: both get one of the farthest rows of all ranks.
+far = np.concatenate([start(3), [[1e3] * 4, [-1e3] * 4]])
+compare(
+    "empty clusters",
+    lambda: KMeans(5, init=far, max_iter=3),
+    X,
+    weights,
+    CLUSTERS,
+    whole_parts,
+    same_bits=True,
+)
+mine = slice(whole_parts[comm.rank], whole_parts[comm.rank + 1])
+proof = model.certificate(sparse[mine], weights[mine], comm=comm, samples=2, size=40)
+alone = model.certificate(sparse, weights, samples=2, size=40)
+assert (proof.moves_left, proof.largest_gain) == (alone.moves_left, alone.largest_gain)
+assert np.isclose(proof.lower_bound, alone.lower_bound, rtol=1e-9)
+
+last = comm.size - 1  # what is wrong on one rank is an error of all
+some = X[mine].copy()
+if comm.rank == last:
+    some[0, 0] = np.nan
+
+
+def init(X, k, rng):
+    return X[:k]
+
+
+wrong = [
+    lambda: KMeans(3).fit(some, comm=comm),
+    lambda: KMeans(3 if comm.rank == last else 2).fit(X[mine], comm=comm),
+    lambda: PCA(2).fit(X[mine][:, : 4 if comm.rank == last else 3], comm=comm),
+    lambda: KMeans(ROWS + 1).fit(X[mine], comm=comm),
+    lambda: GaussianMixture(2).fit(X[mine], sample_weight=np.zeros(len(some)), comm=comm),
+    lambda: KMeans(2, init=init).fit(X[mine], comm=comm),
+    lambda: KMeans(2, device="cuda").fit(X[mine], comm=comm),
+]
+for each in wrong if comm.size > 1 else ():
+    try:
+        each()
+    except BmrmError as error:
+        print(f"failed: {error}\n", end="")
+print(f"rank {comm.rank} done\n", end="")
+sys.stdout.flush()
