@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,17 @@ MIN_NEAR_SHARE = 0.5
 graphs without locality (slashdot 2.1 times faster, an R-MAT graph 1.6 times), and destroys what a crawl in
 the order of its URLs has."""
 
+REACHED_NODES = 1 << 16
+"""Edges between nodes whose numbers differ by less read a part of a vector that fits a core's cache, or the
+shared memory of a GPU's multiprocessor."""
+
+MIN_REACHED_SHARE = 0.9
+"""Share of such edges from which the order of the input is kept too, as that of communities one after
+another. With 64 communities of 65,536 nodes products in this order took 0.4 (float32) and 0.6 (float64) of
+the time on an H100, and PageRank with 16 of them 0.77 of it on a CPU."""
+
+MIN_REACHES = 8
+"""Minimum number of nodes, in units of `REACHED_NODES`: in smaller graphs, many edges are short by chance."""
 
 MIN_PEELED_SHARE = 0.15
 """Share of the edges that end in nodes without out-links, or start in nodes without in-links, from which
@@ -454,8 +466,7 @@ def _choose_order(edges: EdgeList, n: int, order: str) -> NodeOrder:
     into = _graph.count_nodes(edges.target, n)
     kind = "degree"
     if order == "auto":
-        near, looked_at = count_near(edges)
-        kind = "given" if near >= MIN_NEAR_SHARE * looked_at else "degree"
+        kind = "given" if is_local(count_near(edges), n) else "degree"
     nodes = np.argsort(-into, kind="stable") if kind == "degree" else np.arange(n)
     out = _graph.count_nodes(edges.source, n)
     last = out == 0
@@ -469,8 +480,17 @@ def _choose_order(edges: EdgeList, n: int, order: str) -> NodeOrder:
     return NodeOrder(narrow(nodes, n), slice(int(n_first), int(n - n_last)), kind)
 
 
-def count_near(edges: EdgeList) -> tuple[int, int]:
-    """Return how many edges of a sample join nodes that are near, and the size of the sample."""
+def count_near(edges: EdgeList) -> tuple[int, int, int]:
+    """Return how many edges of a sample join near nodes, or nodes within reach, and the sample's size."""
     step = max(1, len(edges.source) // LOCALITY_SAMPLES)
     distance = np.abs(edges.source[::step].astype(np.int64) - edges.target[::step])
-    return int((distance < NEAR_NODES).sum()), len(distance)
+    near, reached = (int(np.count_nonzero(distance < most)) for most in (NEAR_NODES, REACHED_NODES))
+    return near, reached, len(distance)
+
+
+def is_local(counted: Sequence[int], n: int) -> bool:
+    """Whether `count_near` has found locality in the order of the input; ``n`` is the number of nodes."""
+    near, reached, looked_at = counted
+    if near >= MIN_NEAR_SHARE * looked_at:
+        return True
+    return n >= MIN_REACHES * REACHED_NODES and reached >= MIN_REACHED_SHARE * looked_at

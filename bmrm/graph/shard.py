@@ -19,12 +19,12 @@ from bmrm.graph.backends.ranks.peers import Ranks
 from bmrm.graph.backends.ranks.routing import number_together, send_edges
 from bmrm.graph.edges import EdgeList, edges_of
 from bmrm.graph.graph import (
-    MIN_NEAR_SHARE,
     Graph,
     check_options,
     check_weights,
     count_near,
     in_both_directions,
+    is_local,
     require_sort_memory,
     resolve_rule,
 )
@@ -171,8 +171,7 @@ class GraphShard(Graph):
         """Return whether the nodes of each rank are a run of all nodes in the order of the labels."""
         if order != "auto":
             return order == "given"
-        near, looked_at = np.sum(self.group.everyones(count_near(edges)), axis=0)
-        return bool(near >= MIN_NEAR_SHARE * looked_at)
+        return is_local(np.sum(self.group.everyones(count_near(edges)), axis=0).tolist(), self.n_nodes)
 
     def _rows(
         self, near: NDArray[np.int32], far: NDArray[np.int32], weight: Vector | None, duplicates: str

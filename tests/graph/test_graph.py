@@ -12,6 +12,7 @@ from scipy import sparse
 
 from bmrm.errors import DataError, ParameterError
 from bmrm.graph import Graph, pagerank
+from bmrm.graph import graph as graphs
 
 
 def adjacency(G):
@@ -101,6 +102,19 @@ def test_neighbours_keep_their_order():
     assert not Graph((chain[:-1], chain[1:])).is_reordered
     rng = np.random.default_rng(0)
     assert Graph(rng.integers(0, 1000, (5000, 2))).is_reordered
+
+
+def test_communities_one_after_another_keep_their_order(monkeypatch):
+    each, count = 256, 9
+    monkeypatch.setattr(graphs, "REACHED_NODES", each)
+    rng = np.random.default_rng(3)
+    home = rng.integers(0, count, 100_000) * each
+    inside = rng.integers(0, each, (2, len(home)))
+    assert not Graph((home + inside[0], home + inside[1])).is_reordered
+    anywhere = rng.permutation(count * each)
+    assert Graph((anywhere[home + inside[0]], anywhere[home + inside[1]])).is_reordered
+    # In a small graph all nodes are within reach of each other.
+    assert Graph((inside[0], inside[1])).is_reordered
 
 
 @pytest.mark.parametrize("layout", ["csr_array", "csc_array", "coo_array", "csr_matrix"])
