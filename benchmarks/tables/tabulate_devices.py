@@ -106,7 +106,7 @@ def graphs_on_gpu() -> str:
 
 def choice_of_device() -> str:
     """Return the section on `device="auto"` of reductions and estimators."""
-    results = load("crossover")
+    results = load("reductions_crossover")
     rows = [
         [method, f"{found['right']} of {len(found['sizes'])}", f"{found['largest_cost']:.2f}"]
         for method, found in results["methods"].items()
