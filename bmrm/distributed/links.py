@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
+from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base.vectors import Indices, Vector
@@ -84,3 +85,21 @@ class Links:
             self.nccl,
         )
         return made
+
+
+_LINKS_KEY = MPI.Comm.Create_keyval()
+
+
+def links_of(group: Group, device: int) -> Links:
+    """Return the connections of a communicator's GPUs, which are made once; all ranks must call this.
+
+    They last as long as the communicator. NCCL frees its part on all ranks together, or waits for the others;
+    ranks collect garbage at different times.
+    """
+    found: dict[int, Links] | None = group.comm.Get_attr(_LINKS_KEY)
+    if found is None:
+        found = {}
+        group.comm.Set_attr(_LINKS_KEY, found)
+    if device not in found:
+        found[device] = Links(group, device)
+    return found[device]

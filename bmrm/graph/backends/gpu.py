@@ -489,4 +489,4 @@ class GpuPair:
 
     def to_host(self, vector: _cuda.BasisVector) -> Vector:
         """Return a vector in the order of the labels."""
-        return np.ascontiguousarray(self._graph.in_given_order(self._basis.get(vector)))
+        return np.array(self._graph.to_label_order(self._peers.whole(self._basis.get(vector))))

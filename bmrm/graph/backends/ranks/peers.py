@@ -68,9 +68,9 @@ class Ranks:
     def on_gpus(self, device: int) -> Any:
         key = device, self.windows
         if self.size > 1 and key not in self._on_gpus:
-            from bmrm.distributed.links import Links
+            from bmrm.distributed.links import links_of
 
-            links = Links(self.group, device)
+            links = links_of(self.group, device)
             self.linked_by = "MPI" if links.nccl is None else "NCCL"
             ranks = links.ranks(np.float64)
             self._on_gpus[key] = import_cuda().GraphRanks(ranks, self.bounds, self.windows)
