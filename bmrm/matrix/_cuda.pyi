@@ -315,7 +315,7 @@ def predict_walk_bytes(n: int, columns: int, images: int, nodes: int | None = No
 
 class GraphRanks:
     ranks: Ranks
-    def __init__(self, ranks: Ranks, bounds: npt.NDArray[np.integer[Any]], windows: bool = True) -> None: ...
+    def __new__(cls, ranks: Ranks, bounds: npt.NDArray[np.integer[Any]], windows: bool = True) -> Self: ...
 
 class Nodes:
     light: Matrix | None
@@ -323,8 +323,8 @@ class Nodes:
     exact: Matrix
     n: int
     n_all: int
-    def __init__(
-        self,
+    def __new__(
+        cls,
         light: Matrix | None,
         rest: Matrix | None,
         exact: Matrix,
@@ -333,15 +333,15 @@ class Nodes:
         places: npt.NDArray[np.integer[Any]] | None,
         beside: Nodes | None = None,
         shared: GraphRanks | None = None,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def main(self) -> Matrix: ...
 
 class Walk:
     nodes: Nodes
     columns: int
-    def __init__(
-        self,
+    def __new__(
+        cls,
         nodes: Nodes,
         columns: int,
         damping: float,
@@ -350,7 +350,7 @@ class Walk:
         entries: tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]], _F64] | None,
         even: float,
         additions: tuple[float, float],
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def has_window(self) -> bool: ...
     def close(self) -> None: ...
@@ -369,9 +369,9 @@ class BasisVector: ...
 class Basis:
     matrix: Matrix
     by_source: Matrix | None
-    def __init__(
-        self, matrix: Matrix, by_source: Matrix | None = None, shared: GraphRanks | None = None
-    ) -> None: ...
+    def __new__(
+        cls, matrix: Matrix, by_source: Matrix | None = None, shared: GraphRanks | None = None
+    ) -> Self: ...
     def filled(self, value: float) -> BasisVector: ...
     def apply(self, op: _Operator, vector: BasisVector) -> BasisVector: ...
     def orthogonalise(
@@ -393,8 +393,8 @@ class PointVector:
     def columns(self) -> int: ...
 
 class ResidentPairs:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         n: int,
         *,
         delta: Any = None,
@@ -404,7 +404,7 @@ class ResidentPairs:
         stored: bool = False,
         device: int = 0,
         threads: int | None = None,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def n(self) -> int: ...
     @property
@@ -481,15 +481,15 @@ def count_mixture_columns(device: int = 0) -> int: ...
 class DenseRows:
     shape: tuple[int, int]
     dtype: np.dtype[Any]
-    def __init__(
-        self,
+    def __new__(
+        cls,
         X: Any,
         weights: _F64 | None = None,
         *,
         device: int = 0,
         spare: int = 0,
         threads: int | None = None,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __len__(self) -> int: ...
