@@ -7,29 +7,18 @@ included. What differs from a GPU is time, and that copies do not run ahead.
 from __future__ import annotations
 
 import ctypes
-import subprocess
-from ctypes import byref, c_char, c_double, c_int32, c_int64, c_uint32, c_void_p
+from ctypes import byref, c_double, c_int64, c_uint32, c_void_p
 from pathlib import Path
 
 import numpy as np
+from emulated_build import Device, compile_kernels
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("tests/reductions/emulator", "tests/graph/emulator", "src_common", "src_cuda")
 SOURCES = (
     "src_cuda/reductions/nearest.cu",
     "src_cuda/reductions/nearest_sparse.cu",
     "src_cuda/reductions/clusters.cu",
     "src_cuda/runtime/pinned.cpp",
-    "tests/graph/emulator/emulator.cpp",
-    "tests/reductions/emulator/reductions.cpp",
 )
-
-
-class Device(ctypes.Structure):
-    _fields_ = [
-        ("id", c_int32), ("major", c_int32), ("minor", c_int32), ("multiprocessors", c_int32),
-        ("sizes", c_int64 * 5), ("name", c_char * 128),
-    ]  # fmt: skip
 
 
 class Counts(ctypes.Structure):
@@ -38,18 +27,8 @@ class Counts(ctypes.Structure):
 
 def build(folder: Path) -> ctypes.CDLL:
     """Compile the kernels and their host code."""
-    library = folder / "emulated_clusters.so"
-    subprocess.run(
-        ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-include", "cuda_more.h",
-         *(f"-I{ROOT / path}" for path in FOLDERS), "-x", "c++",
-         *(str(ROOT / path) for path in SOURCES), "-o", str(library)],
-        check=True,
-    )  # fmt: skip
-    found = ctypes.CDLL(str(library))
-    found.emulator_failure.restype = ctypes.c_char_p
-    for name in ("bb_clusters_additions", "bb_clusters_bytes"):
-        getattr(found, name).restype = c_int64
-    return found
+    counts = ("bb_clusters_additions", "bb_clusters_bytes")
+    return compile_kernels(folder / "emulated_clusters.so", SOURCES, counts=counts)
 
 
 def address(array: np.ndarray | None) -> c_void_p:

@@ -7,29 +7,17 @@ tensor cores for float64.
 from __future__ import annotations
 
 import ctypes
-import subprocess
-from ctypes import byref, c_char, c_double, c_int32, c_int64, c_void_p
+from ctypes import byref, c_double, c_int32, c_int64, c_void_p
 from pathlib import Path
 
 import numpy as np
+from emulated_build import Device, compile_kernels
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("tests/reductions/emulator", "tests/graph/emulator", "src_common", "src_cuda")
 SOURCES = (
     "src_cuda/reductions/dense_rows.cu",
     "src_cuda/reductions/gram.cu",
     "src_cuda/reductions/mixture.cu",
-    "tests/graph/emulator/emulator.cpp",
-    "tests/reductions/emulator/reductions.cpp",
 )
-
-
-class Device(ctypes.Structure):
-    _fields_ = [
-        ("id", c_int32), ("major", c_int32), ("minor", c_int32), ("multiprocessors", c_int32),
-        ("shared_per_block", c_int64), ("shared_per_multiprocessor", c_int64), ("l2_bytes", c_int64),
-        ("total_bytes", c_int64), ("free_bytes", c_int64), ("name", c_char * 128),
-    ]  # fmt: skip
 
 
 class Model(ctypes.Structure):
@@ -46,18 +34,8 @@ class Moments(ctypes.Structure):
 
 def build(folder: Path) -> ctypes.CDLL:
     """Compile the kernels and their host code."""
-    library = folder / "emulated_rows.so"
-    subprocess.run(
-        ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-include", "cuda_more.h",
-         *(f"-I{ROOT / path}" for path in FOLDERS), "-x", "c++",
-         *(str(ROOT / path) for path in SOURCES), "-o", str(library)],
-        check=True,
-    )  # fmt: skip
-    found = ctypes.CDLL(str(library))
-    found.emulator_failure.restype = ctypes.c_char_p
-    for name in ("bb_gram_additions", "bb_gram_bytes", "bb_mixture_bytes", "bb_mixture_columns"):
-        getattr(found, name).restype = c_int64
-    return found
+    counts = ("bb_gram_additions", "bb_gram_bytes", "bb_mixture_bytes", "bb_mixture_columns")
+    return compile_kernels(folder / "emulated_rows.so", SOURCES, counts=counts)
 
 
 def address(array: np.ndarray | None) -> c_void_p:

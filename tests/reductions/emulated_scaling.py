@@ -6,21 +6,17 @@ The CUDA runtime is that of ``tests/graph/emulator``: the threads of a block are
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from ctypes import byref, c_double, c_int32, c_int64, c_void_p
 from pathlib import Path
 
 import numpy as np
+from emulated_build import compile_kernels
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("tests/reductions/emulator", "tests/graph/emulator", "src_common", "src_cuda")
 SOURCES = (
     "src_cuda/reductions/scaling.cu",
     "src_cuda/reductions/scaling_passes.cu",
     "src_cuda/reductions/descent.cu",
     "src_cuda/runtime/mailbox.cu",
-    "tests/graph/emulator/emulator.cpp",
-    "tests/reductions/emulator/reductions.cpp",
 )
 
 
@@ -44,17 +40,8 @@ class Defect(ctypes.Structure):
 
 def build(folder: Path) -> ctypes.CDLL:
     """Compile the kernels and their host code."""
-    library = folder / "emulated_scaling.so"
-    subprocess.run(
-        ["g++", "-std=c++17", "-O0", "-fPIC", "-shared", "-w", "-include", "cuda_more.h",
-         *(f"-I{ROOT / path}" for path in FOLDERS), "-x", "c++",
-         *(str(ROOT / path) for path in SOURCES), "-o", str(library)],
-        check=True,
-    )  # fmt: skip
-    found = ctypes.CDLL(str(library))
-    found.emulator_failure.restype = ctypes.c_char_p
-    found.bb_scaling_sum_bytes.restype = c_int64
-    return found
+    counts = ("bb_scaling_sum_bytes",)
+    return compile_kernels(folder / "emulated_scaling.so", SOURCES, counts=counts, optimise="-O0")
 
 
 def in_memory(array):

@@ -1,0 +1,43 @@
+"""Compiles kernels of ``src_cuda/reductions`` and their host code by g++, to run on the CPU.
+
+The CUDA runtime is that of ``tests/graph/emulator``; ``emulator`` adds what these kernels need besides.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Sequence
+from ctypes import c_char, c_int32, c_int64
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("tests/reductions/emulator", "tests/graph/emulator", "src_common", "src_cuda")
+EMULATOR = ("tests/graph/emulator/emulator.cpp", "tests/reductions/emulator/reductions.cpp")
+
+
+class Device(ctypes.Structure):
+    """``bb_device`` of src_cuda/api/blackbox.h."""
+
+    _fields_ = [
+        ("id", c_int32), ("major", c_int32), ("minor", c_int32), ("multiprocessors", c_int32),
+        ("shared_per_block", c_int64), ("shared_per_multiprocessor", c_int64), ("l2_bytes", c_int64),
+        ("total_bytes", c_int64), ("free_bytes", c_int64), ("name", c_char * 128),
+    ]  # fmt: skip
+
+
+def compile_kernels(
+    library: Path, sources: Sequence[str], *, counts: Sequence[str], optimise: str = "-O1"
+) -> ctypes.CDLL:
+    """Compile sources into a library; the functions in ``counts`` return int64."""
+    subprocess.run(
+        ["g++", "-std=c++17", optimise, "-fPIC", "-shared", "-w", "-include", "cuda_more.h",
+         *(f"-I{ROOT / path}" for path in FOLDERS), "-x", "c++",
+         *(str(ROOT / path) for path in (*sources, *EMULATOR)), "-o", str(library)],
+        check=True,
+    )  # fmt: skip
+    found = ctypes.CDLL(str(library))
+    found.emulator_failure.restype = ctypes.c_char_p
+    for name in counts:
+        getattr(found, name).restype = c_int64
+    return found
