@@ -7,14 +7,13 @@ from fractions import Fraction
 from pathlib import Path
 
 import emulated_cuda
-import exact_pagerank as exact
-import graph_cases as cases
 import mpi
 import numpy as np
 import pytest
+from device_checks import check_bounds_in_exact_arithmetic, check_walks_are_those_of_the_cpu
 
 from bmrm.errors import DeviceMemoryError
-from bmrm.graph import Graph, hits, pagerank, random_walk
+from bmrm.graph import Graph, hits, pagerank
 from bmrm.graph.backends import choose, gpu
 from bmrm.graph.backends.gpu import GpuPair, GpuTransitions
 
@@ -65,33 +64,11 @@ def test_pagerank_is_that_of_the_cpu(module, method, weights):
 
 @pytest.mark.parametrize("count", [1, 2, 5, 20])
 def test_several_walks_are_those_of_the_cpu(count):
-    graph = random_graph(3, n=300)
-    queries = [0, {1: 2.0, 5: 1.0}, *range(7, 5 + count)][:count]
-    for top in (None, 5):
-        there, here = (
-            random_walk(graph, queries, 0.8, top=top, tol=1e-10, batch=count, device=device)
-            for device in ("cuda", "cpu")
-        )
-        assert there.status == here.status
-        bounds = there.error_bound + here.error_bound
-        if top is None:
-            assert (np.abs(there.scores - here.scores).sum(0) <= bounds).all()
-        else:
-            assert (np.abs(there.scores - here.scores).max(1) <= bounds).all()
+    check_walks_are_those_of_the_cpu(random_graph(3, n=300), count, 5)
 
 
 def test_the_bound_holds_in_exact_arithmetic():
-    rng = np.random.default_rng(4)
-    for _ in range(40):
-        case = cases.random_case(rng)
-        graph = Graph(case.arrays if case.is_weighted else case.arrays[:2], n_nodes=case.n)
-        tol = float(rng.choice([1e-3, 1e-9, 0.0]))
-        found = pagerank(
-            graph, case.damping, personalization=case.restart, dangling=case.dangling, tol=tol, device="cuda"
-        )
-        true = exact.pagerank(case.edges, case.n, case.damping, case.restart, case.dangling)
-        assert exact.l1_distance(found.scores, true) <= found.error_bound
-        assert found.status == "precision" or found.error_bound <= tol
+    check_bounds_in_exact_arithmetic(40)
 
 
 def test_a_step_that_was_foreseen_is_the_same():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import graph_cases as cases
 import numpy as np
 import pytest
+from device_checks import check_bounds_in_exact_arithmetic, check_walks_are_those_of_the_cpu
 
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.graph import Graph, hits, pagerank, random_walk
@@ -62,36 +63,13 @@ def test_pagerank_is_that_of_the_cpu(weights, tol):
 @gpu
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 20, 32])
 def test_several_walks_are_those_of_the_cpu(count):
-    graph = zipf_graph(3, weights=count == 8, hub=5000)
-    queries = [0, {1: 2.0, 5: 1.0}, *range(7, 5 + count)][:count]
-    for top in (None, 10):
-        there, here = (
-            random_walk(graph, queries, 0.8, top=top, tol=1e-10, batch=count, device=device)
-            for device in ("cuda", "cpu")
-        )
-        assert there.status == here.status
-        bounds = there.error_bound + here.error_bound
-        axis = 0 if top is None else 1
-        apart = np.abs(there.scores - here.scores)
-        assert ((apart.sum(axis) if top is None else apart.max(axis)) <= bounds).all()
+    check_walks_are_those_of_the_cpu(zipf_graph(3, weights=count == 8, hub=5000), count, 10)
 
 
 @gpu
 def test_the_bound_holds_in_exact_arithmetic():
     pytest.importorskip("flint")
-    import exact_pagerank as exact
-
-    rng = np.random.default_rng(4)
-    for _ in range(60):
-        case = cases.random_case(rng)
-        graph = Graph(case.arrays if case.is_weighted else case.arrays[:2], n_nodes=case.n)
-        tol = float(rng.choice([1e-3, 1e-9, 0.0]))
-        found = pagerank(
-            graph, case.damping, personalization=case.restart, dangling=case.dangling, tol=tol, device="cuda"
-        )
-        true = exact.pagerank(case.edges, case.n, case.damping, case.restart, case.dangling)
-        assert exact.l1_distance(found.scores, true) <= found.error_bound
-        assert found.status == "precision" or found.error_bound <= tol
+    check_bounds_in_exact_arithmetic(60)
 
 
 @gpu
