@@ -1,5 +1,6 @@
 // Rows on a device as the passes of k-means read them, whatever their kind.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -9,10 +10,12 @@
 #include "reductions/staging.h"
 #include "runtime/chain.cuh"
 #include "runtime/handle.h"
+#include "runtime/pinned.h"
 
 struct bb_clusters : bmrm::Handle {
-    bb_clusters(const bb_device& device, int64_t n, int64_t d, const double* weights, int64_t memory_limit)
-        : Handle(device.id), device(device), n(n), d(d) {
+    bb_clusters(const bb_device& device, int64_t n, int64_t d, const double* weights, int64_t memory_limit,
+                int threads)
+        : Handle(device.id), device(device), n(n), d(d), threads_(std::min(threads, kMaxCopyThreads)) {
         memory.set_limit(memory_limit);
         if (weights) {
             weights_ = bmrm::Array<double>(memory, n);
@@ -60,12 +63,24 @@ struct bb_clusters : bmrm::Handle {
         memcpy(to, staged, size_t(count) * sizeof(double));
     }
 
+    // Threads of the host that copy centres and sums, and the least numbers that several of them pay for.
+    static constexpr int kMaxCopyThreads = 4;
+    static constexpr int64_t kMinTeamNumbers = 1 << 15;
+
     void upload(const double* centers, int64_t k) {
-        bmrm::reserve(memory, centers_, k * d);
-        double* staged = sent_.reserve(k * d);
-        memcpy(staged, centers, size_t(k * d) * sizeof(double));
-        BB_CHECK(cudaMemcpyAsync(centers_.data(), staged, size_t(k * d) * sizeof(double), cudaMemcpyDefault,
-                                 stream()));
+        const int64_t count = k * d;
+        bmrm::reserve(memory, centers_, count);
+        double* staged = sent_.reserve(count);
+        const auto fill = [&](int64_t first, int64_t some) {
+            bmrm::copy_to_pinned(centers + first, size_t(some) * sizeof(double), staged + first);
+        };
+        const auto send = [&](int64_t first, int64_t some) {
+            BB_CHECK(cudaMemcpyAsync(centers_.data() + first, staged + first, size_t(some) * sizeof(double),
+                                     cudaMemcpyDefault, stream()));
+        };
+        if (count >= kMinTeamNumbers) return bmrm::fill_and_send(count, threads_, fill, send);
+        fill(0, count);
+        send(0, count);
     }
     static constexpr int64_t kCounterWords = (sizeof(bmrm::PassCounters) + 7) / 8;  // of a double each
 
@@ -89,10 +104,16 @@ struct bb_clusters : bmrm::Handle {
         bmrm::PassCounters counted;
         const int64_t size = k * (d + 1);
         const double* staged = fetch_results(size + 1, counted);
-        for (int64_t j = 0; j < k; j++) {
-            if (sums) memcpy(sums + j * d, staged + j * (d + 1), size_t(d) * sizeof(double));
-            cluster_weights[j] = staged[j * (d + 1) + d];
-        }
+        const auto drain = [&](int64_t first, int64_t some) {
+            for (int64_t j = first; j < first + some; j++) {
+                if (sums) memcpy(sums + j * d, staged + j * (d + 1), size_t(d) * sizeof(double));
+                cluster_weights[j] = staged[j * (d + 1) + d];
+            }
+        };
+        if (sums && size >= kMinTeamNumbers)
+            bmrm::wait_and_drain(k, 1 + k / (4 * threads_), threads_, [](int64_t, int64_t) {}, drain);
+        else
+            drain(0, k);
         *found = {staged[size], int64_t(counted.changed), int64_t(counted.listed), 0.0};
     }
     void fetch_moves(bb_cluster_counts* found) {
@@ -110,6 +131,7 @@ struct bb_clusters : bmrm::Handle {
 
     bmrm::Array<double> weights_, centers_, results_;
     bmrm::PassCounters* counters_ = nullptr;
+    const int threads_;
     bmrm::Array<unsigned long long> largest_;
     bmrm::Staging staging_;  // for what comes back
     bmrm::Staging sent_;     // for centres; next written by a call after this one has ended

@@ -67,7 +67,7 @@ class DenseClusters final : public bb_clusters {
   public:
     DenseClusters(const bb_device& device, int64_t n, int64_t d, bb_type type, const void* values,
                   const double* weights, int64_t memory_limit, int threads)
-        : bb_clusters(device, n, d, weights, memory_limit),
+        : bb_clusters(device, n, d, weights, memory_limit, threads),
           rows_(memory, type, n, d, values, threads),
           fresh_(memory, n),
           listed_(memory, n),
@@ -225,8 +225,9 @@ class DenseClusters final : public bb_clusters {
             reserve(memory, lanes_, to.padded * (to.width + 1));
             to.lanes = lanes_.data();
         }
-        launch(grid(blocks_for(32 * to.padded)), 256)(prepare_centers, centers_.data(), k, d, origin_, to,
-                                                      counters_);
+        const int64_t threads = std::min<int64_t>(kCenterThreads, round_up(d, 32));
+        launch(grid(to.padded, 16), int(threads))(prepare_centers, centers_.data(), k, d, origin_, to,
+                                                  counters_);
     }
 
     template <class V>

@@ -26,7 +26,7 @@ class SparseClusters final : public bb_clusters {
     SparseClusters(const bb_device& device, int64_t n, int64_t d, const int64_t* starts,
                    const int32_t* columns, const void* values, const double* weights, int64_t memory_limit,
                    int threads)
-        : bb_clusters(device, n, d, weights, memory_limit),
+        : bb_clusters(device, n, d, weights, memory_limit, threads),
           starts_(memory, n + 1),
           columns_(memory, starts[n]),
           values_(memory, values ? starts[n] : 0),

@@ -76,45 +76,46 @@ struct CenterTables {
     int64_t padded;  // centres that only fill up are infinitely far from everything
 };
 
-// One warp per centre.
-static __global__ void __launch_bounds__(256)
+constexpr int kCenterThreads = 256;
+
+// One block of 32 to kCenterThreads threads per centre.
+static __global__ void __launch_bounds__(kCenterThreads)
     prepare_centers(const double* __restrict__ centers, int64_t k, int64_t d, const Origin origin,
                     CenterTables to, PassCounters* counters) {
-    const int lane = int(threadIdx.x) % 32;
-    const int64_t warps = int64_t(gridDim.x) * blockDim.x / 32;
-    for (int64_t j = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) / 32; j < to.padded; j += warps) {
-        double square = 0, rest_square = 0;
+    __shared__ double scratch[2 * kCenterThreads / 32], totals[2];
+    for (int64_t j = blockIdx.x; j < to.padded; j += gridDim.x) {
+        double squares[2] = {0, 0};  // of the centre, and of what float16 leaves
         float* group = to.lanes + j / kGroupCenters * (kGroupCenters * (to.width + 1));
         const int64_t width = to.rounded ? int64_t(to.chunks) * kChunkColumns : to.width;
-        for (int64_t f = lane; f < width; f += 32) {
+        for (int64_t f = threadIdx.x; f < width; f += blockDim.x) {
             double z = 0;
             if (j < k && f < d) {
                 const double c = centers[j * d + f];
                 to.columns[f * k + j] = c;
                 z = (c - origin.shift[f]) * origin.scale;
             }
-            square += z * z;
+            squares[0] += z * z;
             if (to.rounded) {
                 double rest = 0;
-                to.rounded[j * to.chunks * kChunkColumns + f] = round_half(z, rest);
-                rest_square += rest * rest;
+                to.rounded[j * width + f] = round_half(z, rest);
+                squares[1] += rest * rest;
             } else {
                 group[j % kGroupCenters * to.width + f] = -float(z);
             }
         }
-        square = sum_warp(square);
-        rest_square = sum_warp(rest_square);
-        if (lane == 0) {
-            const float half = j < k ? float(0.5 * square) : __int_as_float(0x7F800000);
+        sum_block<2>(squares, scratch, totals);
+        if (threadIdx.x == 0) {
+            const float half = j < k ? float(0.5 * totals[0]) : __int_as_float(0x7F800000);
             if (to.rounded)
                 to.halves[j] = half;
             else
                 group[kGroupCenters * to.width + j % kGroupCenters] = half;
             if (j < k) {
-                atomicMax(&counters->widest, __float_as_uint(norm_above(square)));
-                atomicMax(&counters->widest_rest, __float_as_uint(norm_above(rest_square)));
+                atomicMax(&counters->widest, __float_as_uint(norm_above(totals[0])));
+                atomicMax(&counters->widest_rest, __float_as_uint(norm_above(totals[1])));
             }
         }
+        __syncthreads();
     }
 }
 

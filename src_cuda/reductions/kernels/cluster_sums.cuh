@@ -98,18 +98,19 @@ template <bool weighted, class V>
 __device__ __forceinline__ double sum_item(const V* column, int d, const double* weights,
                                            const uint16_t* sorted, int begin, int end, double c,
                                            double& inertia) {
+    constexpr int kLoads = weighted || sizeof(V) > 4 ? kRowsAtOnce : 2 * kRowsAtOnce;  // as registers allow
     double sum = 0;
-    for (int i = begin; i < end; i += kRowsAtOnce) {
-        V x[kRowsAtOnce];
-        double w[kRowsAtOnce];
+    for (int i = begin; i < end; i += kLoads) {
+        V x[kLoads];
+        double w[kLoads];
 #pragma unroll
-        for (int v = 0; v < kRowsAtOnce; v++) {
+        for (int v = 0; v < kLoads; v++) {
             const int row = sorted[min(i + v, end - 1)];
             x[v] = column[row * d];
             w[v] = weighted ? weights[row] : 1.0;
         }
 #pragma unroll
-        for (int v = 0; v < kRowsAtOnce; v++) {
+        for (int v = 0; v < kLoads; v++) {
             const double e = double(x[v]) - c, piece = i + v < end ? w[v] * e : 0.0;
             sum += piece;
             inertia += piece * e;
@@ -247,7 +248,7 @@ __device__ __forceinline__ int64_t cluster_of(const int64_t* firsts, int64_t k, 
 // A lane has W columns, and each of the warps a share of the rows of a chunk.
 // partial: capacity x (d + 2): sums, weight, inertia, which is 0 for chunks that do not exist.
 template <class V, int W>
-__global__ void __launch_bounds__(kChunkThreads)
+__global__ void __launch_bounds__(kChunkThreads, 6)
     sum_chunks(const V* __restrict__ X, int64_t d, const double* __restrict__ weights,
                const double* __restrict__ centers, int64_t k, const uint32_t* __restrict__ order,
                const int64_t* __restrict__ firsts, const int64_t* __restrict__ chunk_firsts, int64_t capacity,

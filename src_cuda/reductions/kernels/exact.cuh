@@ -16,7 +16,7 @@ __device__ __forceinline__ void exact_squares(const V* const (&x)[kExactRows], i
                                               double (&square)[kExactRows]) {
 #pragma unroll
     for (int r = 0; r < kExactRows; r++) square[r] = 0;
-#pragma unroll 4
+#pragma unroll 8
     for (int64_t f = 0; f < d; f++) {
         const double c = column[f * k];
 #pragma unroll

@@ -300,7 +300,7 @@ __global__ void __launch_bounds__(kTensorThreads)
 
 // Labels the rows in question by the nearest of their candidates; kMaxCandidates lanes per row.
 template <class V>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 4)
     decide_candidates(const V* __restrict__ X, int64_t d, const double* __restrict__ centers,
                       PassCounters* counters, const Uncertain uncertain, int32_t* __restrict__ labels) {
     const int64_t listed = counters->listed, step = int64_t(gridDim.x) * blockDim.x / kMaxCandidates;
@@ -317,7 +317,7 @@ __global__ void __launch_bounds__(256)
             square = 0;
             const V* x = X + row * d;
             const double* c = centers + j * d;
-#pragma unroll 8
+#pragma unroll 16
             for (int64_t f = 0; f < d; f++) {
                 const double e = double(x[f]) - c[f];
                 square = __dadd_rn(square, __dmul_rn(e, e));
