@@ -316,7 +316,7 @@ __device__ __forceinline__ void add_rows(const Source& source,
 }
 
 // The pairs of one tile.  row_sums: (stacks, n, ADDS); column_sums: (strips, n, ADDS); sums: (blocks, SUMS).
-// The block of stack c and strip r is c * strips + r.
+// The block of strip r and stack c is r * stacks + c: blocks that run together read neighbouring memory.
 template <class Source, class Term, bool WEIGHTED>
 __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 3 : 2)
     add_pairs(Source source, PairWeights weights, Term term, PairTiles tiles, double* row_sums,
@@ -331,8 +331,8 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
     __shared__ double scratch[kPairWarps * ThreadColumns<Term>::kSums];
     __shared__ double totals[ThreadColumns<Term>::kSums];
 
-    const int64_t n = tiles.n, strips = tiles.strips();
-    const int64_t stack = int64_t(blockIdx.x) / strips, strip = int64_t(blockIdx.x) % strips;
+    const int64_t n = tiles.n, stacks = tiles.stacks();
+    const int64_t strip = int64_t(blockIdx.x) / stacks, stack = int64_t(blockIdx.x) % stacks;
     const int thread = int(threadIdx.x), warp = thread / 32, lane = thread % 32;
     const int64_t first = strip * tiles.rows, end = tiles.end(stack);
     if (first >= end) {
