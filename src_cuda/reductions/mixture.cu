@@ -169,10 +169,12 @@ bb_status bb_mixture_step(bb_dense_rows* rows, const bb_mixture_model* model, co
             given_labels = Array<int32_t>(memory, n);
             given_labels.from_host(labels, n);
         }
-        Array<double> sums(memory, plan.parts * plan.numbers), total(memory, plan.numbers), shares;
+        reserve(memory, held.work, (plan.parts + 1) * plan.numbers);
+        double *const total = held.work.data(), *const sums = total + plan.numbers;
+        Array<double> shares;
         if (!shared.shares) shares = Array<double>(memory, plan.parts * model->k * kShareStride);
-        const MixturePlaces places = {plan.parts,  sums.data(), plan.numbers, shares.data(),
-                                      shared.sums, nullptr,     nullptr};
+        const MixturePlaces places = {plan.parts,  sums,    plan.numbers, shares.data(),
+                                      shared.sums, nullptr, nullptr};
         held.rows.with([&](auto* values) {
             using T = std::remove_const_t<std::remove_pointer_t<decltype(values)>>;
             const MixtureRows<T> given = {values, held.weights.data(), given_labels.data(), n, int32_t(d)};
@@ -183,10 +185,9 @@ bb_status bb_mixture_step(bb_dense_rows* rows, const bb_mixture_model* model, co
                 queue_pass<T, kMixtureStep>(held, plan, shared, model->full, given, there.model(), places,
                                             grid);
         });
-        add_up(sums.data(), plan.parts, plan.numbers, plan.numbers - 1, total.data(), memory.stream, false);
+        add_up(sums, plan.parts, plan.numbers, plan.numbers - 1, total, memory.stream, false);
         double* const found = held.found.reserve(plan.numbers);
-        BB_CHECK(
-            cudaMemcpyAsync(found, total.data(), size_t(total.bytes()), cudaMemcpyDefault, memory.stream));
+        BB_CHECK(cudaMemcpyAsync(found, total, size_t(plan.numbers) * 8, cudaMemcpyDefault, memory.stream));
         BB_CHECK(cudaStreamSynchronize(memory.stream));
         unpack(found, plan, *model, d, moments);
     });

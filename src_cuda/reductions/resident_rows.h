@@ -19,4 +19,5 @@ struct bb_dense_rows : bmrm::Handle {
     const bmrm::DenseRows rows;
     bmrm::Array<double> weights;  // empty if all are 1
     bmrm::Staging given, found;   // of a call, and its results
+    bmrm::Array<double> work;     // what a pass needs, kept from call to call
 };
