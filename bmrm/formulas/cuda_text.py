@@ -68,8 +68,8 @@ MAX_WARPS = 8
 EXTRA = ("chunks", "chunk_rows")
 """Entries of the table besides those of the CPU's code: how many chunks there are, and their rows."""
 
-NO_FAILURE = 2**63 - 1
-"""Value of the error word of a pass in which nothing failed."""
+NO_FAILURE = 0x7F7F7F7F7F7F7F7F
+"""Value of the error word of a pass in which nothing failed: all bytes equal, later than any row."""
 
 C_NAMES = {*LIBRARY, *INTRINSIC} - {"fmod"}
 """Functions of the C library that CUDA has too."""

@@ -119,10 +119,12 @@ class Reduction:
         """
         _check_options(device, threads, order, keep)
         rows = read_rows(data)
-        known = place(device, _held(rows))
+        held = _held(rows)
+        known = place(device, held)
         with rows.ranks.group.together() if rows.ranks else nullcontext():
             call = self._binder.bind(rows, words, gpu=known.gpu is not None)
-        placed = _place(device, call, threads)
+        is_open = device == "auto" and held is None
+        placed = _place(device, call, threads) if is_open else known
         placed.log()
         if placed.gpu is not None:
             return self._tuple(**self._gpu.run(call, placed.gpu, keep))
