@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bmrm.formulas.bounds import Bounds
+from bmrm.formulas.cuda_loops import MAX_BATCH, batched, trips
 from bmrm.formulas.cuda_products import HELPERS as PRODUCT_HELPERS
 from bmrm.formulas.cuda_products import Blocks, Group, choose_blocks, print_apart
 from bmrm.formulas.lanes import INTRINSIC, LIBRARY
@@ -133,6 +134,30 @@ template <class Op, class A> __device__ __forceinline__ A over_warp(A a) {
 #pragma unroll
   for (int step = WARP / 2; step > 0; step /= 2) a = Op::of(a, __shfl_xor_sync(FULL, a, step));
   return a;
+}
+// Combines each of N values over the warp; a[0] of lane i is then value i * N / WARP.
+template <class Op, int STEP, int COUNT> struct Halve {
+  template <class A, int N> static __device__ __forceinline__ void run(A (&a)[N], int lane) {
+    const bool upper = lane & STEP;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+      const A given = upper ? a[i] : a[i + COUNT], kept = upper ? a[i + COUNT] : a[i];
+      a[i] = Op::of(kept, __shfl_xor_sync(FULL, given, STEP));
+    }
+    Halve<Op, STEP / 2, COUNT / 2>::run(a, lane);
+  }
+};
+template <class Op, int STEP> struct Halve<Op, STEP, 0> {
+  template <class A, int N> static __device__ __forceinline__ void run(A (&a)[N], int lane) {
+    a[0] = Op::of(a[0], __shfl_xor_sync(FULL, a[0], STEP));
+    Halve<Op, STEP / 2, 0>::run(a, lane);
+  }
+};
+template <class Op> struct Halve<Op, 0, 0> {
+  template <class A, int N> static __device__ __forceinline__ void run(A (&)[N], int) {}
+};
+template <class Op, class A, int N> __device__ __forceinline__ void over_warp_each(A (&a)[N], int lane) {
+  Halve<Op, WARP / 2, N / 2>::run(a, lane);
 }
 // The number of earlier lanes that take part and have the same index; -1 for a lane that does not take part.
 __device__ __forceinline__ int rank_of(whole index, bool taking_part, int lane) {
@@ -288,6 +313,7 @@ class _Printer:
         self.direct = False  # whether rows are read where they are
         self.in_blocks = where.blocks.results()
         self.along: dict[int, Group] = {}
+        self.batches: dict[int, str] = {}  # where statements leave their values, by their identity
         self.lines: list[str] = []
         self.depth = 0
         self.names: dict[str, str] = {}
@@ -581,6 +607,9 @@ class _Printer:
         sign = "<" if node.step > 0 else ">"
         head = f"whole {name} = {start}, {end} = {stop}"
         if not self.varies(node.start, node.stop) and node.name not in self.varying:
+            if some := batched(node, self.program, self.bounds, self.sizes, self.varying):
+                self.batched_loop(node, some, start, stop, mask)
+                return
             self.open(f"for ({head}; {name} {sign} {end}; {name} += {node.step})")
             self.block(node.body, mask)
             self.close()
@@ -595,6 +624,41 @@ class _Printer:
             self.put(f"const bool {test} = {on};")
             self.block(node.body, test)
             self.close()
+
+    def batched_loop(self, node: For, some: list[Combine], start: str, stop: str, mask: str) -> None:
+        """Print a loop by batches of turns, after each of which the results of all are combined."""
+        count, name = trips(node, self.bounds, self.sizes), self.name(node.name)
+        if count <= MAX_REGISTER_COLUMNS:
+            self.put("#pragma unroll")
+        count = min(MAX_BATCH, 1 << (count - 1).bit_length())
+        first, end, item = self.fresh("first"), self.fresh("end"), self.fresh("item")
+        self.open(f"for (whole {first} = {start}, {end} = {stop}; {first} < {end}; {first} += {count})")
+        for each in some:
+            held = self.batches[id(each)] = self.fresh("held")
+            self.put(f"{self.accumulated(self.program.arguments[each.array])} {held}[{count}];")
+        self.put("#pragma unroll")
+        self.open(f"for (int {item} = 0; {item} < {count}; {item}++)")
+        for each in some:
+            held = self.batches[id(each)] = f"{self.batches[id(each)]}[{item}]"
+            self.put(f"{held} = {self.neutral(self.program.arguments[each.array])};")
+        self.put(f"const whole {name} = {first} + {item};")
+        self.open(f"if ({name} < {end})")
+        self.block(node.body, mask)
+        self.close()
+        self.close()
+        for each in some:
+            result, op = self.program.arguments[each.array], OPERATORS[each.op]
+            held = self.batches.pop(id(each)).partition("[")[0]
+            self.open("")
+            self.put(f"over_warp_each<{op}>({held}, lane);")
+            self.put(f"const whole {name} = {first} + lane / {WARP // count};")
+            flat = self.flat(each.index, result.dims, each.array, each.line, mask)
+            self.put(f"{self.accumulated(result)}& place = {self.name(each.array)}[{flat}];")
+            here = f"{name} < {end} && lane % {WARP // count} == 0"
+            self.put(f"if ({here}) place = {op}::of(place, {held}[0]);")
+            self.close()
+        self.put("__syncwarp();")
+        self.close()
 
     def stored_loop(self, node: ForStored, mask: str) -> None:
         place_, index, value = self.fresh("place"), self.name(node.index), self.name(node.value)
@@ -657,6 +721,9 @@ class _Printer:
         self.put(f"if (!{flag}) {value} = {self.neutral(result)};")
         if not result.dims:
             self.put(f"{name} = {op}::of({name}, {value});")
+            return
+        if id(node) in self.batches:
+            self.put(f"{self.batches[id(node)]} = {value};")
             return
         flat = self.flat(node.index, result.dims, node.array, node.line, mask)
         if not self.varies(*node.index):
