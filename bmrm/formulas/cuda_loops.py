@@ -12,8 +12,10 @@ from collections.abc import Mapping
 
 from bmrm.formulas.bounds import Bounds
 from bmrm.formulas.llvm_text import depends_on_row
+from bmrm.formulas.products import is_safe, without_lines
 from bmrm.formulas.tree import (
     Combine,
+    Expr,
     For,
     ForStored,
     Load,
@@ -27,6 +29,9 @@ from bmrm.formulas.tree import (
 
 MAX_BATCH = 16
 """Maximum number of places that are combined side by side: their numbers are in registers."""
+
+MIN_TURNED = 8
+"""Minimum number of places of a turned loop; with fewer, too many lanes have none."""
 
 COMBINED = ("sum", "min", "max", "or", "and")
 """Operators that need one number."""
@@ -92,3 +97,43 @@ def batched(
     ]
     others = [each for each in statements(node.body) if each not in found]
     return [] if any(isinstance(each, (Combine, For, ForStored)) for each in others) else found
+
+
+def turned(
+    node: For, program: Program, bounds: Bounds, sizes: Mapping[str, int], varying: set[str]
+) -> list[Combine]:
+    """Return the statements of a loop that is turned; none if it is not."""
+    found = _of_chosen_rows(node, program, bounds, varying)
+    if len(found) < len(node.body) or trips(node, bounds, sizes) < MIN_TURNED:
+        return []
+    fit = all(each.op == "sum" and is_safe(each.value, program, bounds) for each in found)
+    return found if fit else []
+
+
+def ranked(
+    node: For, program: Program, bounds: Bounds, sizes: Mapping[str, int], varying: set[str]
+) -> list[Combine]:
+    """Return the statements of a loop whose lanes take turns once for all places; none if they do not."""
+    found = _of_chosen_rows(node, program, bounds, varying)
+    others = [each for each in node.body if each not in found]
+    if not found or trips(node, bounds, sizes) < 2 or not all(isinstance(each, Set) for each in others):
+        return []
+    rows = {(chosen_row(each), program.arguments[each.array].dims[:-1]) for each in found}
+    return found if len(rows) == 1 else []
+
+
+def chosen_row(statement: Combine) -> tuple[Expr, ...]:
+    """Return the indices of a row of the result."""
+    return tuple(map(without_lines, statement.index[:-1]))
+
+
+def _of_chosen_rows(node: For, program: Program, bounds: Bounds, varying: set[str]) -> list[Combine]:
+    """Return the statements of a loop that combine into a row of a result which the data choose."""
+    return [
+        each
+        for each in node.body
+        if isinstance(each, Combine)
+        and _has_own_place(each, node, program, bounds)
+        and each.index[-1] == Var(node.name, "int")
+        and any(depends_on_row(program, index, varying) for index in each.index)
+    ]
