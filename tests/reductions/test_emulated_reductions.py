@@ -201,6 +201,32 @@ def test_not_every_sum_is_one_of_products():
     check(others(X, device="cuda"), others.python(X), 1e-12, 1e-12)
 
 
+@pytest.mark.parametrize("columns", [2, 7, 8, 19, 40])
+def test_loops_that_combine_one_result_after_another(columns):
+    @reduction
+    def places(x, w, table: ("k", "d"), sums: ("k", "d"), most: ("k", "d"), count: "k", low: "d", high: "d"):
+        at = int(w) % len(sums)
+        scale = w * 0.5
+        if w > 2:
+            for f in range(len(x)):
+                sums[at, f] += scale * x[f] - table[at, f]
+        for f in range(1, len(x)):
+            most[at, f] = max(most[at, f], x[f])
+        count[at] += 1
+        for f in range(len(x)):
+            e = x[f] * scale
+            low[f] = min(low[f], e)
+            if e > 0:
+                high[f] = max(high[f], e)
+
+    rng = np.random.default_rng(columns)
+    X, w = rng.normal(size=(150, columns)), rng.integers(0, 9, 150)
+    words = {"w": w.astype(float), "table": rng.normal(size=(4, columns))}
+    found = places(X, device="cuda", **words)
+    check(found, places.python(X, **words), 1e-12, 1e-12)
+    assert same_bits(found, on_gpu(places, X, words, blocks=2))
+
+
 def test_large_results_are_in_global_memory():
     X = RNG.normal(size=(100, 3))
     words = {"w": RNG.random(100), "centers": RNG.normal(size=(4000, 3))}
