@@ -207,21 +207,26 @@ def test_loops_that_combine_one_result_after_another(columns):
     def places(x, w, table: ("k", "d"), sums: ("k", "d"), most: ("k", "d"), count: "k", low: "d", high: "d"):
         at = int(w) % len(sums)
         scale = w * 0.5
+        for f in range(len(x)):
+            sums[at, f] += scale * x[f] - table[at, f]
         if w > 2:
-            for f in range(len(x)):
-                sums[at, f] += scale * x[f] - table[at, f]
-        for f in range(1, len(x)):
-            most[at, f] = max(most[at, f], x[f])
+            for f in range(1, len(x)):
+                most[at, f] = max(most[at, f], x[f])
         count[at] += 1
         for f in range(len(x)):
             e = x[f] * scale
             low[f] = min(low[f], e)
+        for f in range(len(x)):
+            e = x[f] - scale
             if e > 0:
                 high[f] = max(high[f], e)
 
     rng = np.random.default_rng(columns)
     X, w = rng.normal(size=(150, columns)), rng.integers(0, 9, 150)
     words = {"w": w.astype(float), "table": rng.normal(size=(4, columns))}
+    text = places.source("cuda", X, **words)
+    assert ("const unsigned taking" in text) == (columns >= 8)
+    assert "over_warp_each<Least>" in text
     found = places(X, device="cuda", **words)
     check(found, places.python(X, **words), 1e-12, 1e-12)
     assert same_bits(found, on_gpu(places, X, words, blocks=2))
