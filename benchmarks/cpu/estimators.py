@@ -3,8 +3,9 @@
     python -m benchmarks.cpu.estimators [--repeat 2] [--threads 1 2] [--out FILE]
 
 k-means: blobs, with centres of standard deviation 0.5 and rows of 1 around them. An iteration is the
-difference of two fits of 2 and up to 22 iterations from the same first rows, over the iterations between
-them; a fit has the defaults of both, with k-means++. Mixtures: an EM step is the difference of fits of 2
+difference of two fits of 2 and up to 22 iterations from the same first rows, over the passes between them;
+ours end with a pass that labels the rows, scikit-learn's unless labels were equal. A fit has the defaults of
+both, with k-means++. Mixtures: an EM step is the difference of fits of 2
 and 7 steps from k-means++ starts of their own, over five. Each figure is the least of the repetitions; of
 one thread it is processor time. PCA:
 20 components of sparse rows with columns of falling frequency, ours to residuals of 1e-8, scikit-learn's by
@@ -62,18 +63,21 @@ def kmeans(n: int, d: int, k: int, dtype: type, threads: int, repeat: int) -> di
     mine: dict[Any, float] = {}
     theirs: dict[Any, float] = {}
     for _ in range(repeat):
+        passes = {}
         for steps in (FEW, MANY):
             ours = KMeans(k, init=init, tol=0.0, max_iter=steps, threads=threads)
             peer = Peer(k, init=init, n_init=1, tol=0.0, max_iter=steps)
             mine[steps] = min(mine.get(steps, np.inf), seconds(threads, lambda e=ours: e.fit(X)))
             theirs[steps] = min(theirs.get(steps, np.inf), seconds(threads, lambda e=peer: e.fit(X)))
-        steps_between = ours.n_iter_ - FEW, peer.n_iter_ - FEW
+            passes[steps] = len(ours.history_), peer.n_iter_ + (peer.n_iter_ == steps)
+        between = [many - few for few, many in zip(passes[FEW], passes[MANY], strict=True)]
         ours, peer = KMeans(k, random_state=0, threads=threads), Peer(k, random_state=0)
         mine["fit"] = min(mine.get("fit", np.inf), seconds(threads, lambda e=ours: e.fit(X)))
         theirs["fit"] = min(theirs.get("fit", np.inf), seconds(threads, lambda e=peer: e.fit(X)))
-    step = [(t[MANY] - t[FEW]) / steps for t, steps in zip((mine, theirs), steps_between, strict=True)]
+    step = [(t[MANY] - t[FEW]) / count for t, count in zip((mine, theirs), between, strict=True)]
     found = {
         "rows": n, "columns": d, "clusters": k, "dtype": np.dtype(dtype).name, "threads": threads,
+        "passes": between[0], "sklearn_passes": between[1],
         "iteration_ms": 1e3 * step[0], "sklearn_iteration_ms": 1e3 * step[1], "iteration_ratio": step[1] /
         step[0], "fit_s": mine["fit"], "sklearn_fit_s": theirs["fit"], "fit_ratio": theirs["fit"] /
         mine["fit"], "iterations": ours.n_iter_, "sklearn_iterations": peer.n_iter_, "inertia": ours.inertia_,

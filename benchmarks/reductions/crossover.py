@@ -28,16 +28,18 @@ from benchmarks.reductions.programs import CASES, normal_rows
 from bmrm.base.threads import usable_cores
 from bmrm.formulas.driver import device as driver_device
 from bmrm.reductions import MDS, PCA, GaussianMixture, KMeans
+from bmrm.reductions.cost import predict_seconds
 from bmrm.reductions.device import choose, work
 from bmrm.reductions.facility import _place
+from bmrm.reductions.host import part_bounds
 from bmrm.reductions.rows import read_rows
 
 FACTORS = (1 / 32, 1 / 8, 1 / 3, 0.6, 0.8, 1.25, 1.7, 3.0, 8.0, 32.0)
 """Amounts of work as multiples of that at the crossover; four are within a factor of 2."""
 
-REPEATS = 5
-MAX_SECONDS = 2.0
-"""Time after which a run is not repeated."""
+MIN_ROUNDS, MAX_ROUNDS = 3, 60
+MAX_SECONDS = 1.0
+"""Time after which runs are not repeated."""
 
 MAX_WRONG_COST = 1.3
 MIN_RIGHT = 9
@@ -80,9 +82,8 @@ def reduction_call(X: Any) -> Any:
 
 def reduction_work(X: Any) -> work.Work:
     """Return the work of a step of k-means as a reduction."""
-    from bmrm.reductions.cost import predict_seconds
-
-    return work.reduction_work(predict_seconds(reduction_call(X), 1), X.nbytes, 64 * 17 * 8)
+    call = reduction_call(X)
+    return work.reduction_work(predict_seconds(call, 1), len(part_bounds(call)) - 1, X.nbytes, 64 * 17 * 8)
 
 
 def kmeans(device: str) -> KMeans:
@@ -119,7 +120,7 @@ def fitted(estimator: Any, X: Any) -> choose.Placement:
 
 METHODS = {
     "reduction": Method(
-        40_000,
+        5_000,
         1.0,
         lambda n: normal_rows(n, 16, np.float32),
         lambda X, device: CASES["k-means"].reduction(X, device=device, **reduction_words(X)),
@@ -127,7 +128,7 @@ METHODS = {
         reduction_work,
     ),
     "KMeans": Method(
-        4_000,
+        20_000,
         1.0,
         lambda n: normal_rows(n, 16, np.float32),
         lambda X, device: kmeans(device).fit(X),
@@ -135,7 +136,7 @@ METHODS = {
         lambda X: work.kmeans_work(*X.shape, 32, X.itemsize, moves=PASSES),
     ),
     "GaussianMixture": Method(
-        1_000,
+        400,
         1.0,
         lambda n: normal_rows(n, 16, np.float32),
         lambda X, device: mixture(device).fit(X),
@@ -143,7 +144,7 @@ METHODS = {
         lambda X: work.mixture_work(*X.shape, 16, X.itemsize, full=True, steps=PASSES),
     ),
     "PCA": Method(
-        40_000,
+        3_000,
         1.0,
         lambda n: normal_rows(n, 64, np.float32),
         lambda X, device: PCA(8, svd_solver="covariance_eigh", device=device).fit(X),
@@ -151,40 +152,42 @@ METHODS = {
         lambda X: work.gram_work(*X.shape, X.itemsize),
     ),
     "MDS": Method(
-        600,
+        300,
         2.0,
         dissimilarities,
         lambda D, device: scaling(device).fit(D),
         lambda D: fitted(scaling("auto"), D),
-        lambda D: work.scaling_work(len(D), 2, passes=PASSES),
+        lambda D: work.scaling_work(len(D), 2, passes=PASSES, square=True),
     ),
 }
 
 
-def least_seconds(call: Callable[[], Any]) -> float:
-    """Return the least time of some calls, after one that does not count."""
-    call()
-    found: list[float] = []
-    while len(found) < REPEATS and sum(found) < MAX_SECONDS:
-        start = time.perf_counter()
+def least_seconds(*calls: Callable[[], Any]) -> list[float]:
+    """Return the least time of each of some calls, which take turns, after a round that does not count."""
+    for call in calls:
         call()
-        found.append(time.perf_counter() - start)
-    return min(found)
+    least, began, rounds = [np.inf] * len(calls), time.perf_counter(), 0
+    while rounds < MIN_ROUNDS or (rounds < MAX_ROUNDS and time.perf_counter() - began < MAX_SECONDS):
+        for number, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            least[number] = min(least[number], time.perf_counter() - start)
+        rounds += 1
+    return least
 
 
 def measure(method: Method, factor: float) -> dict[str, Any]:
     """Measure one size."""
     n = max(64, round(method.size * factor ** (1.0 / method.power)))
     X = method.make(n)
-    seconds = {
-        device: least_seconds(lambda device=device: method.run(X, device)) for device in ("cpu", "cuda")
-    }
+    times = least_seconds(lambda: method.run(X, "cpu"), lambda: method.run(X, "cuda"))
+    seconds = dict(zip(("cpu", "cuda"), times, strict=True))
     placed = method.place(X)
     chosen = "cpu" if placed.gpu is None else "cuda"
     predicted = method.predict(X)
     overhead = (
         choose.FIT_SECONDS
-        + predicted.launches * choose.LAUNCH_SECONDS
+        + predicted.steps * choose.STEP_SECONDS
         + predicted.upload_bytes / choose.UPLOAD_BYTES_PER_SECOND
     )
     return {
@@ -196,7 +199,7 @@ def measure(method: Method, factor: float) -> dict[str, Any]:
         "cost": seconds[chosen] / min(seconds.values()),
         "reason": placed.reason,
         "predicted": {"cpu": predicted.cpu_seconds, "overhead": overhead, "passes": predicted.gpu_seconds},
-        "launches": predicted.launches,
+        "steps": predicted.steps,
     }
 
 
@@ -233,7 +236,7 @@ def terms() -> dict[str, float]:
     done = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=True)
     on = driver_device(0)
     X = np.ones(UPLOADED_BYTES // 8)
-    seconds = least_seconds(lambda: on.upload(X))
+    (seconds,) = least_seconds(lambda: on.upload(X))
     return {"start_seconds": float(done.stdout), "driver_upload_bytes_per_second": UPLOADED_BYTES / seconds}
 
 

@@ -21,7 +21,7 @@ from bmrm.reductions.device.choose import Placement, parse_device, place
 from bmrm.reductions.device.work import reduction_work
 from bmrm.reductions.explain import explain_call, explain_program
 from bmrm.reductions.gpu import GpuPasses
-from bmrm.reductions.host import MAX_PLAIN_SECONDS, HostPasses, result_bytes, run_plain
+from bmrm.reductions.host import MAX_PLAIN_SECONDS, HostPasses, part_bounds, result_bytes, run_plain
 from bmrm.reductions.rows import AnyRows, DeviceRows, read_rows
 
 ORDERS = ("fixed", "any")
@@ -237,7 +237,8 @@ def _held(rows: AnyRows) -> DeviceArray | None:
 def _place(device: str, call: Call, threads: int | None = None) -> Placement:
     """Decide where a call runs."""
     rows = call.rows
-    work = reduction_work(predict_seconds(call, 1), rows.nbytes, result_bytes(call), threads)
+    parts, size = len(part_bounds(call)) - 1, result_bytes(call)
+    work = reduction_work(predict_seconds(call, 1), parts, rows.nbytes, size, threads)
     ranks = rows.ranks.group.size if rows.ranks else 1
     return place(device, _held(rows), work, ranks=ranks, available=_usable_gpu)
 

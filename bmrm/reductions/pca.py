@@ -443,7 +443,7 @@ class _Rows:
         by_gram = solver == "covariance_eigh" and not isinstance(self.set.X, Csr)
         work = None
         if by_gram:
-            work = gram_work(*self.shape, self.set.X.dtype.itemsize, threads=self.set.threads)
+            work = gram_work(*self.shape, self.set.X.dtype.itemsize)
         found = place(device, self.set.X, work, ranks=self.set.ranks)
         if found.gpu is not None and solver == "lanczos" and not isinstance(self.set.X, Csr):
             raise ParameterError(

@@ -6,38 +6,9 @@
 
 #include "api/clusters.h"
 #include "reductions/kernels/centers.cuh"
+#include "reductions/staging.h"
 #include "runtime/chain.cuh"
 #include "runtime/handle.h"
-
-namespace bmrm {
-
-// Page-locked memory of the host, which copies reach without a detour.
-class Staging {
-  public:
-    Staging() = default;
-    ~Staging() {
-        if (data_) cudaFreeHost(data_);
-    }
-    Staging(const Staging&) = delete;
-    Staging& operator=(const Staging&) = delete;
-
-    // Returns room for `count` doubles; what was there is lost.
-    double* reserve(int64_t count) {
-        if (count <= capacity_) return static_cast<double*>(data_);
-        if (data_) cudaFreeHost(data_);
-        data_ = nullptr;
-        capacity_ = 0;
-        BB_CHECK(cudaHostAlloc(&data_, size_t(count) * sizeof(double), cudaHostAllocPortable));
-        capacity_ = count;
-        return static_cast<double*>(data_);
-    }
-
-  private:
-    void* data_ = nullptr;
-    int64_t capacity_ = 0;
-};
-
-}  // namespace bmrm
 
 struct bb_clusters : bmrm::Handle {
     bb_clusters(const bb_device& device, int64_t n, int64_t d, const double* weights, int64_t memory_limit)

@@ -1,7 +1,6 @@
 // The Gram matrix of dense rows: up to 64 columns by one pass over the rows, more in strips of 32, of which
 // each pair is one pass.
 #include <algorithm>
-#include <vector>
 
 #include "api/gram.h"
 #include "reductions/kernels/gram.cuh"
@@ -59,10 +58,11 @@ void queue_passes(bb_dense_rows& held, const GramPlan& plan, const GramRows<T>& 
     const bool whole = is_whole(rows.values, rows.d, sizeof(T), plan.blocks);
     with_blocks(plan.blocks, [&](auto blocks) {
         constexpr int kBlocks = decltype(blocks)::value;
-        const auto kernel = whole ? gram_pass<T, kBlocks, true> : gram_pass<T, kBlocks, false>;
+        const auto weighted = whole ? gram_pass<T, kBlocks, true, true> : gram_pass<T, kBlocks, false, true>;
+        const auto plain = whole ? gram_pass<T, kBlocks, true, false> : gram_pass<T, kBlocks, false, false>;
         const NextLaunch launch(blocks_of(plan.parts * plan.strips), kGramWarps * 32,
                                 gram_numbers(kBlocks) * 8, held.memory.stream, false);
-        launch(kernel, rows, plan.strips, strips);
+        launch(rows.weights ? weighted : plain, rows, plan.strips, strips);
     });
     if (!plan.pairs) return;
     const auto kernel = whole ? cross_pass<T, kStripBlocks, true> : cross_pass<T, kStripBlocks, false>;
@@ -71,28 +71,32 @@ void queue_passes(bb_dense_rows& held, const GramPlan& plan, const GramRows<T>& 
     launch(kernel, rows, plan.pairs, pairs);
 }
 
-// Writes the sums of a strip, and of two strips, into the matrix.
-void unpack_strip(const double* from, int blocks, int64_t origin, int64_t d, double* gram, double* totals) {
-    const int width = int(std::min<int64_t>(8 * blocks, d - origin));
-    for (int f = 0; f < width; f++) {
-        totals[origin + f] = from[gram_numbers(blocks) - 8 * blocks + f % blocks * 8 + f / blocks];
-        for (int h = 0; h <= f; h++) {
-            int upper = f, lower = h;
-            if (upper % blocks < lower % blocks) std::swap(upper, lower);
-            const int a = upper % blocks, b = lower % blocks;
-            const double found = from[(a * (a + 1) / 2 + b) * 64 + upper / blocks * 8 + lower / blocks];
-            gram[(origin + f) * d + origin + h] = gram[(origin + h) * d + origin + f] = found;
-        }
-    }
+// Writes a block of sums into the matrix and its other half: `left` and `right` are the first columns of the
+// block, of which each `blocks`-th belongs to it.
+void unpack_block(const double* from, int blocks, int64_t left, int64_t right, int64_t d, double* gram) {
+    for (int64_t g = 0, f = left; g < 8 && f < d; g++, f += blocks)
+        for (int64_t t = 0, h = right; t < 8 && h < d; t++, h += blocks)
+            gram[f * d + h] = gram[h * d + f] = from[g * 8 + t];
 }
 
-void unpack_pair(const double* from, int blocks, int64_t left, int64_t right, int64_t d, double* gram) {
-    const int width = int(std::min<int64_t>(8 * blocks, d - left));
-    for (int f = 0; f < width; f++)
-        for (int h = 0; h < 8 * blocks; h++) {
-            const double found = from[(f % blocks * blocks + h % blocks) * 64 + f / blocks * 8 + h / blocks];
-            gram[(left + f) * d + right + h] = gram[(right + h) * d + left + f] = found;
-        }
+// Writes the sums of a strip into the matrix.
+void unpack_strip(const double* from, int blocks, int64_t origin, int64_t d, double* gram, double* totals) {
+    for (int p = 0; p < block_pairs(blocks); p++) {
+        const BlockPair pair = block_pair(blocks, p);
+        unpack_block(from + 128 * p, blocks, origin + pair.upper, origin + pair.column, d, gram);
+        if (pair.lower >= 0)
+            unpack_block(from + 128 * p + 64, blocks, origin + pair.lower, origin + pair.column, d, gram);
+    }
+    const double* sums = from + gram_numbers(blocks) - 8 * blocks;
+    for (int b = 0; b < blocks; b++)
+        for (int64_t g = 0, f = origin + b; g < 8 && f < d; g++, f += blocks) totals[f] = sums[8 * b + g];
+}
+
+// Writes the products of two strips into the matrix.
+void unpack_strips(const double* from, int blocks, int64_t left, int64_t right, int64_t d, double* gram) {
+    for (int a = 0; a < blocks; a++)
+        for (int b = 0; b < blocks; b++)
+            unpack_block(from + (a * blocks + b) * 64, blocks, left + a, right + b, d, gram);
 }
 
 }  // namespace
@@ -104,10 +108,12 @@ bb_status bb_gram(bb_dense_rows* rows, const double* shift, int32_t grid, double
         const int64_t n = held.rows.n, d = held.rows.d;
         const GramPlan plan(n, d);
         Memory& memory = held.memory;
+        double* const origin = held.given.reserve(d);
+        std::copy_n(shift, d, origin);
         Array<double> shifts(memory, d), sums(memory, plan.numbers());
         Array<double> strips(memory, plan.parts * plan.strips * plan.strip_numbers());
         Array<double> pairs(memory, plan.parts * plan.pairs * plan.pair_numbers());
-        shifts.from_host(shift, d);
+        shifts.from_host(origin, d);
         held.rows.with([&](auto* values) {
             using T = std::remove_const_t<std::remove_pointer_t<decltype(values)>>;
             const GramRows<T> given = {values, held.weights.data(), shifts.data(), n, d, plan.parts};
@@ -119,15 +125,17 @@ bb_status bb_gram(bb_dense_rows* rows, const double* shift, int32_t grid, double
         if (of_pairs)
             add_up(pairs.data(), plan.parts, of_pairs, of_pairs, sums.data() + of_strips, memory.stream,
                    false);
-        const std::vector<double> found = sums.to_host();
+        double* const found = held.found.reserve(plan.numbers());
+        BB_CHECK(cudaMemcpyAsync(found, sums.data(), size_t(sums.bytes()), cudaMemcpyDefault, memory.stream));
+        BB_CHECK(cudaStreamSynchronize(memory.stream));
         for (int s = 0; s < plan.strips; s++)
-            unpack_strip(found.data() + s * plan.strip_numbers(), plan.blocks, int64_t(s) * 8 * plan.blocks,
-                         d, gram, totals);
+            unpack_strip(found + s * plan.strip_numbers(), plan.blocks, int64_t(s) * 8 * plan.blocks, d, gram,
+                         totals);
         for (int p = 0; p < plan.pairs; p++) {
             int left, right;
             strips_of(p, left, right);
-            unpack_pair(found.data() + of_strips + p * plan.pair_numbers(), plan.blocks,
-                        int64_t(left) * 8 * plan.blocks, int64_t(right) * 8 * plan.blocks, d, gram);
+            unpack_strips(found + of_strips + p * plan.pair_numbers(), plan.blocks,
+                          int64_t(left) * 8 * plan.blocks, int64_t(right) * 8 * plan.blocks, d, gram);
         }
     });
 }

@@ -1,7 +1,6 @@
 // Steps of EM on a device: where a pass keeps its sums, and the layout of its arrays.
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "api/mixture.h"
 #include "reductions/kernels/mixture.cuh"
@@ -12,11 +11,11 @@ using namespace bmrm;
 
 namespace {
 
-// Warps of all parts together: two blocks of eight for each multiprocessor of an H100; the same on all
-// devices, so that the bits are.
-constexpr int64_t kMixtureWarps = 2112;
-// Maximum size of the sums of all parts.
-constexpr int64_t kMaxSumBytes = int64_t(1) << 29;
+// Warps of all parts together: so many blocks of eight for each multiprocessor of an H100, as its registers
+// and shared memory hold; the same on all devices, so that the bits are.
+constexpr int64_t kFullWarps = 2 * 8 * 132, kDiagonalWarps = 4 * 8 * 132;
+// Maximum size of the sums of all parts, and of shares that are not in shared memory.
+constexpr int64_t kMaxPartBytes = int64_t(1) << 29;
 // Maximum size of the shares that are on the device at a time when they are written out.
 constexpr int64_t kMaxShareBytes = int64_t(1) << 26;
 
@@ -37,9 +36,9 @@ struct MixturePlan {
           numbers(mixture_numbers(full, blocks, k)),
           share_bytes(8 * k * kShareStride),
           warps(int(std::min<int64_t>(k, kMaxMixtureWarps))) {
-        const int64_t most = std::max<int64_t>(1, kMaxSumBytes / (8 * numbers));
-        parts =
-            std::clamp<int64_t>((n + kTileRows - 1) / kTileRows, 1, std::min(most, kMixtureWarps / warps));
+        const int64_t most = std::max<int64_t>(1, kMaxPartBytes / (8 * numbers + share_bytes));
+        parts = std::clamp<int64_t>((n + kTileRows - 1) / kTileRows, 1,
+                                    std::min(most, (full ? kFullWarps : kDiagonalWarps) / warps));
     }
     int64_t bytes() const { return parts * (8 * numbers + share_bytes) + 8 * numbers; }
 };
@@ -63,11 +62,13 @@ struct SharedPlan {
 
 // A mixture on the device, with padded columns and roots in the order in which threads read them.
 struct ModelOnDevice {
-    ModelOnDevice(Memory& memory, const bb_mixture_model& from, int64_t d)
+    ModelOnDevice(Memory& memory, Staging& staging, const bb_mixture_model& from, int64_t d)
         : blocks_(blocks_of_columns(d)), k_(from.k), full_(from.full), d_(d) {
         const int64_t padded = 8 * blocks_, root = second_moments(full_, blocks_);
-        std::vector<double> packed(size_t(k_ * (padded + root + 1)), 0.0);
-        double *means = packed.data(), *roots = means + k_ * padded, *constants = roots + k_ * root;
+        const int64_t size = k_ * (padded + root + 1);
+        double* const means = staging.reserve(size);
+        double *roots = means + k_ * padded, *constants = roots + k_ * root;
+        std::fill_n(means, size, 0.0);
         for (int64_t j = 0; j < k_; j++) {
             std::copy_n(from.means + j * d, d, means + j * padded);
             if (!from.roots) continue;
@@ -77,7 +78,8 @@ struct ModelOnDevice {
             else
                 std::copy_n(from.roots + j * d, d, roots + j * root);
         }
-        all_ = on_device(memory, packed);
+        all_ = Array<double>(memory, size);
+        all_.from_host(means, size);  // the caller waits for it before it uses the staging memory again
     }
     MixtureModel model() const {
         const int64_t padded = 8 * blocks_, root = second_moments(full_, blocks_);
@@ -113,10 +115,10 @@ void queue_pass(const bb_dense_rows& held, const MixturePlan& plan, const Shared
     launch(kernel, rows, model, places);
 }
 
-void unpack(const std::vector<double>& found, const MixturePlan& plan, const bb_mixture_model& model,
-            int64_t d, bb_mixture_moments* to) {
+void unpack(const double* found, const MixturePlan& plan, const bb_mixture_model& model, int64_t d,
+            bb_mixture_moments* to) {
     for (int64_t j = 0; j < model.k; j++) {
-        const double* from = found.data() + j * plan.moments;
+        const double* from = found + j * plan.moments;
         const double* first = from + second_moments(model.full, plan.blocks);
         to->weights[j] = first[8 * plan.blocks];
         std::copy_n(first, d, to->first + j * d);
@@ -131,7 +133,7 @@ void unpack(const std::vector<double>& found, const MixturePlan& plan, const bb_
                     h > f ? 0.0 : from[(a * (a + 1) / 2 + b) * 64 + f % 8 * 8 + h % 8];
             }
     }
-    to->likelihood = found[size_t(model.k * plan.moments)];
+    to->likelihood = found[model.k * plan.moments];
 }
 
 void expect_components(const bb_mixture_model& model) {
@@ -161,7 +163,7 @@ bb_status bb_mixture_step(bb_dense_rows* rows, const bb_mixture_model* model, co
         const MixturePlan plan(n, d, model->k, model->full);
         const SharedPlan shared(held.device, plan, true);
         Memory& memory = held.memory;
-        const ModelOnDevice there(memory, *model, d);
+        const ModelOnDevice there(memory, held.given, *model, d);
         Array<int32_t> given_labels;
         if (labels) {
             given_labels = Array<int32_t>(memory, n);
@@ -182,7 +184,11 @@ bb_status bb_mixture_step(bb_dense_rows* rows, const bb_mixture_model* model, co
                                             grid);
         });
         add_up(sums.data(), plan.parts, plan.numbers, plan.numbers - 1, total.data(), memory.stream, false);
-        unpack(total.to_host(), plan, *model, d, moments);
+        double* const found = held.found.reserve(plan.numbers);
+        BB_CHECK(
+            cudaMemcpyAsync(found, total.data(), size_t(total.bytes()), cudaMemcpyDefault, memory.stream));
+        BB_CHECK(cudaStreamSynchronize(memory.stream));
+        unpack(found, plan, *model, d, moments);
     });
 }
 
@@ -192,7 +198,7 @@ bb_status bb_mixture_shares(bb_dense_rows* rows, const bb_mixture_model* model, 
         expect_components(*model);
         const int64_t n = held.rows.n, d = held.rows.d, k = model->k;
         Memory& memory = held.memory;
-        const ModelOnDevice there(memory, *model, d);
+        const ModelOnDevice there(memory, held.given, *model, d);
         const int64_t each = std::clamp<int64_t>(kMaxShareBytes / (8 * k) / kTileRows * kTileRows, kTileRows,
                                                  (n + kTileRows - 1) / kTileRows * kTileRows);
         const MixturePlan plan(each, d, k, model->full);

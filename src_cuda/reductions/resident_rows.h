@@ -2,6 +2,7 @@
 #pragma once
 #include "api/dense_rows.h"
 #include "reductions/dense_rows.h"
+#include "reductions/staging.h"
 #include "runtime/handle.h"
 
 struct bb_dense_rows : bmrm::Handle {
@@ -17,4 +18,5 @@ struct bb_dense_rows : bmrm::Handle {
     const bb_device device;
     const bmrm::DenseRows rows;
     bmrm::Array<double> weights;  // empty if all are 1
+    bmrm::Staging given, found;   // of a call, and its results
 };

@@ -1,9 +1,9 @@
 // Names shared by the kernels of every instruction set.
 //
 // The kernels are written once, with the vector extensions of GCC and Clang, and compiled three times
-// (each_instruction_set.h): for AVX-512, for AVX2 with FMA, and for the compiler's default target. They compute with
-// packs of 8 doubles, held in one, two or four registers (pack.h). The order of every sum is the same in all
-// three, so their results differ only by the rounding of fused multiply-adds.
+// (each_instruction_set.h): for AVX-512, for AVX2 with FMA, and for the compiler's default target. They
+// compute with packs of 8 doubles, held in one, two or four registers (pack.h). The order of every sum is the
+// same in all three, so their results differ only by the rounding of fused multiply-adds.
 #pragma once
 
 #include <cstdint>

@@ -79,12 +79,24 @@ cdef class Ranks:
         self.calls.rank, self.calls.size, self.calls.context = rank, size, <void*>self
         self.calls.total, self.calls.add_up, self.calls.gather = _total_of_ranks, _sum_of_ranks, _parts_of_ranks
 
-    cdef int32_t run(self, what, void* numbers, int64_t count, dtype, more=()) noexcept:
+    cdef int32_t run(self, what, void* numbers, int64_t count, dtype) noexcept:
         """Let ``what`` change numbers in place; keep the exception that it raises."""
         cdef int64_t size = count * dtype.itemsize
         try:
-            if size:
-                what(np.frombuffer(<char[:size]><char*>numbers, dtype), *more)
+            what(np.frombuffer(<char[:size]><char*>numbers, dtype))
+        except BaseException as error:
+            self.error = error
+            return 1
+        return 0
+
+    cdef int32_t complete(self, void* whole, const int64_t* bounds) noexcept:
+        """Let `gather` complete an array; keep the exception that it raises."""
+        cdef int32_t rank, size = self.calls.size
+        cdef int64_t count = bounds[size]
+        try:
+            edges = np.array([bounds[rank] for rank in range(size + 1)], np.int64)
+            if count:
+                self.gather(np.frombuffer(<char[:count]><char*>whole, np.uint8), edges)
         except BaseException as error:
             self.error = error
             return 1
@@ -110,6 +122,4 @@ cdef int32_t _sum_of_ranks(void* context, void* numbers, int64_t count) noexcept
 
 cdef int32_t _parts_of_ranks(void* context, void* whole, const int64_t* bounds) noexcept nogil:
     with gil:
-        ranks = <Ranks>context
-        edges = np.array([bounds[rank] for rank in range(ranks.calls.size + 1)], np.int64)
-        return ranks.run(ranks.gather, whole, edges[-1], np.dtype(np.uint8), (edges,))
+        return (<Ranks>context).complete(whole, bounds)

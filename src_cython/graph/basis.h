@@ -19,28 +19,9 @@ constexpr int kBasisLanes = 16;
 
 }  // namespace bmrm
 
-#define BMRM_INLINE BMRM_TARGET __attribute__((always_inline)) inline
-#define BMRM_ISA baseline
-#define BMRM_TARGET
-#include "graph/basis_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-
-#if defined(__x86_64__)
-#define BMRM_ISA avx2
-#define BMRM_TARGET __attribute__((target("avx2,fma,bmi2")))
-#include "graph/basis_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-
-#define BMRM_ISA avx512
-#define BMRM_TARGET \
-    __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi2,prefer-vector-width=512")))
-#include "graph/basis_kernels.h"
-#undef BMRM_ISA
-#undef BMRM_TARGET
-#endif
-#undef BMRM_INLINE
+#define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
+#define BMRM_KERNELS "graph/basis_kernels.h"
+#include "cpu/each_instruction_set.h"
 
 namespace bmrm {
 

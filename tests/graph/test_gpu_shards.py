@@ -78,7 +78,7 @@ def test_a_graph_without_room_streams(weights, columns):
 
 def test_hits_of_a_graph_without_room_stream():
     graph = large_graph(weights=False)
-    limit = ROOM + 8 * graph.n_nodes * (MAX_BASIS_VECTORS + 1)
+    limit = 2 * ROOM + 8 * graph.n_nodes * (MAX_BASIS_VECTORS + 1)
     pair = graph.resident(("pair", False, 0), lambda: GpuPair(graph, False, 0, limit))
     assert pair.matrix.host_bytes > 0
     here, there = (hits(graph, tol=1e-10, device=device) for device in ("cpu", "cuda"))

@@ -140,15 +140,12 @@ def test_a_signal_to_one_rank_ends_all_with_the_best_ranking(folder):
     code = """
 import os, signal, sys
 from bmrm.cli import graph
-make = graph._progress
-def pressing(options):
-    line, show = make(options)
-    def press(state):
-        if os.environ["PMI_RANK"] == "1" and state.iteration == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-        return show(state)
-    return line, press
-graph._progress = pressing
+watch = graph._Watch.__call__
+def press(self, state):
+    if os.environ["PMI_RANK"] == "1" and state.iteration == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+    return watch(self, state)
+graph._Watch.__call__ = press
 sys.exit(graph.main(sys.argv[1:]))
 """
     done = mpi.run(2, "-c", code, "pagerank", "integers", "--tol", "1e-300", "--json")

@@ -3,7 +3,7 @@
 Rows that are on a GPU stay there. For rows in main memory, ``device="auto"`` compares two predictions:
 
     on the CPU   time of all passes, with the threads that they may use
-    on a GPU     start of the GPU + upload + launches + time of all passes
+    on a GPU     start of the GPU + upload + steps + time of all passes
 
 The overheads are those that T. Gunarathne, B. Salpitikorala, A. Chauhan and G. Fox (Iterative statistical
 kernels on contemporary GPUs, Int. J. Computational Science and Engineering 8, 2013) find to decide the
@@ -37,16 +37,16 @@ from bmrm.reductions.device.work import Work
 
 DEVICES = ("auto", "cpu", "cuda")
 
-START_SECONDS = 0.3
-"""Time until a new process has a context on a GPU and the code of a kernel there; NVIDIA H100."""
+START_SECONDS = 0.12
+"""Time until a new process has a context on a GPU; NVIDIA H100."""
 
-FIT_SECONDS = 1e-3
+FIT_SECONDS = 5.5e-4
 """Time of allocations and synchronisations of one fit, or one call of a reduction; NVIDIA H100."""
 
-LAUNCH_SECONDS = 8e-6
-"""Time from one launch of a kernel to the next, if the host waits for some of them; NVIDIA H100."""
+STEP_SECONDS = 1.3e-4
+"""Time of one call of compiled code that the host waits for: launches and copies of results; NVIDIA H100."""
 
-UPLOAD_BYTES_PER_SECOND = 8e9
+UPLOAD_BYTES_PER_SECOND = 9e9
 """Rate of an upload from pageable memory; NVIDIA H100 by PCIe 5."""
 
 MULTIPROCESSORS = 132
@@ -187,7 +187,7 @@ def is_started(number: int = 0) -> bool:
 
 def _compare(work: Work, available: Callable[[], dict[str, Any] | None]) -> Placement:
     """Decide by the predicted times; ask for a GPU only if one could pay."""
-    overhead = FIT_SECONDS + work.launches * LAUNCH_SECONDS
+    overhead = FIT_SECONDS + work.steps * STEP_SECONDS
     upload = work.upload_bytes / UPLOAD_BYTES_PER_SECOND
     if work.cpu_seconds > overhead + upload and not is_started():
         overhead += START_SECONDS

@@ -1,8 +1,9 @@
 """The work of each method, as times on the CPU and on a GPU that `place` compares.
 
-A pass has operations, in a unit of the method: multiply-adds, or what takes about as long. Constants are the
-times of one operation, measured by ``benchmarks/reductions/crossover.py`` on an NVIDIA H100 and its 16 cores
-of a Xeon, at the sizes near which the choice changes.
+A pass has operations, in a unit of the method: multiply-adds, or what takes about as long. On the CPU it
+takes the operations' time on one core, or that divided by the threads and the time to start them, whichever
+is less. On either device there is a time per step, a call of compiled code that the host waits for. Constants
+are measured by ``benchmarks/reductions/crossover.py`` on an NVIDIA H100 and 16 cores of an Intel Xeon.
 """
 
 from __future__ import annotations
@@ -13,50 +14,56 @@ from typing import NamedTuple
 
 from bmrm.base.threads import requested_threads, usable_cores
 
-MIN_THREADED_SECONDS = 2e-3
-"""Time of a pass on one core below which threads are of little use."""
+THREAD_SECONDS = 2.2e-5
+"""Time by which a pass takes longer for each thread that it starts and waits for."""
 
-KMEANS_CPU_SECONDS = 8e-11
+PART_ROWS = 2048
+"""Minimum number of rows of a part of a pass, which one thread has."""
+
+PART_PAIRS = 65536
+"""Minimum number of pairs of points of a part of a pass of SMACOF."""
+
+STEP_SECONDS = 4e-5
+"""Time of a step on the CPU, besides its passes."""
+
+KMEANS_CPU_SECONDS = 7.5e-11
 """Time of one multiply-add of a pass of k-means on one core."""
 
-KMEANS_GPU_SECONDS = 2e-13
+KMEANS_GPU_SECONDS = 4e-13
 """Time of one multiply-add of a pass of k-means on a GPU."""
 
 KMEANS_ROW_OPERATIONS = 24
 """Operations per row and column of a pass of k-means, besides one per centre: sums, and reading the rows."""
 
-KMEANS_LAUNCHES = 4
-"""Launches of a pass of k-means."""
-
 EXPECTED_MOVES = 20
 """Moves of the centres that a start of k-means takes, if no smaller number is allowed."""
 
-MIXTURE_CPU_SECONDS = 2.5e-10
+MIXTURE_CPU_SECONDS = 6.5e-11
 """Time of one operation of a step of EM on one core."""
 
-MIXTURE_GPU_SECONDS = 8e-13
+MIXTURE_GPU_SECONDS = 2e-13
 """Time of one operation of a step of EM on a GPU."""
-
-MIXTURE_LAUNCHES = 4
-"""Launches of a step of EM."""
 
 EXPECTED_STEPS = 20
 """Steps of EM, if no smaller number is allowed."""
 
-GRAM_CPU_SECONDS = 8e-11
-"""Time of one multiply-add of a scatter matrix on one core."""
+GRAM_CPU_SECONDS = 6e-11
+"""Time of one multiply-add of a scatter matrix. Rows are centred on one core, so that threads gain little."""
 
-GRAM_GPU_SECONDS = 6e-14
+GRAM_GPU_SECONDS = 5e-14
 """Time of one multiply-add of a scatter matrix on a GPU."""
 
-SCALING_CPU_SECONDS = 2.5e-10
+MIXTURE_START_STEPS = 10
+"""Steps before the first of EM, of a few rows or k-means."""
+
+GRAM_STEPS = 4
+"""Steps of a scatter matrix: the mean, the matrix, and the eigenvalues of the result."""
+
+SCALING_CPU_SECONDS = 4.5e-10
 """Time of one operation of a pass of SMACOF on one core."""
 
 SCALING_GPU_SECONDS = 5e-13
 """Time of one operation of a pass of SMACOF on a GPU."""
-
-SCALING_LAUNCHES = 8
-"""Launches of a pass of SMACOF with those of its step."""
 
 SCALING_VECTORS = 50
 """Vectors of the size of a configuration that accelerated SMACOF has at once."""
@@ -70,11 +77,23 @@ TILE_COLUMNS = 512
 EXPECTED_PASSES = 60
 """Passes of SMACOF, if no smaller number is allowed."""
 
-REDUCTION_LAUNCHES = 2
-"""Launches of a reduction: its rows, and how chunks are combined."""
+REDUCTION_CPU_SHARE = 0.52
+"""Time of a reduction on one core of the Xeon, as a share of what `predict_seconds` returns."""
 
 REDUCTION_GPU_SPEED = 250.0
 """Speed of a pass of a reduction on a GPU, as a multiple of one core's."""
+
+REDUCTION_CALL_SECONDS = 3e-4
+"""Time of a call of a reduction on the CPU, besides its passes."""
+
+REDUCTION_TEAM_SECONDS = 1.2e-3
+"""Time to start the threads of a reduction, which are Python's."""
+
+REDUCTION_PART_SECONDS = 4.5e-5
+"""Time of a part of a reduction that only one thread at a time can spend: a call, and combining results."""
+
+MIN_THREADED_SECONDS = 2e-3
+"""Predicted time below which a reduction has one thread; see `bmrm.reductions.host`."""
 
 
 class Work(NamedTuple):
@@ -83,8 +102,9 @@ class Work(NamedTuple):
     cpu_seconds: float
     """Time on the CPU with the threads that it would use."""
     gpu_seconds: float
-    """Time of the passes on an H100, without launches."""
-    launches: float
+    """Time of the passes on an H100, without steps."""
+    steps: float
+    """Calls of compiled code that the host waits for."""
     upload_bytes: float
     gpu_bytes: float
     """Memory that it takes on a GPU."""
@@ -118,15 +138,14 @@ def kmeans_work(
     values = float(rows) * columns
     passes = starts * (1 + min(moves, EXPECTED_MOVES))
     operations = passes * values * (clusters + KMEANS_ROW_OPERATIONS)
-    launches = float(KMEANS_LAUNCHES * passes)
+    steps = float(passes)
     if seeded:  # a pass of all trials for each centre, and one that takes the best
         operations += starts * values * clusters * (4 + math.log(clusters))
-        launches += starts * 2.0 * clusters
-    seconds = operations * KMEANS_CPU_SECONDS
+        steps += starts * 2.0 * clusters
     return Work(
-        seconds / _speed(seconds / passes, threads),
+        _cpu_seconds(operations * KMEANS_CPU_SECONDS, passes, steps, threads, rows / PART_ROWS),
         operations * KMEANS_GPU_SECONDS,
-        launches,
+        steps,
         values * value_bytes,
         values * (value_bytes + 4) + 16.0 * rows,
     )
@@ -148,25 +167,24 @@ def mixture_work(
     each = values * components * (columns + 8.0 if full else 12.0)
     passes = starts * (1 + min(steps, EXPECTED_STEPS))
     operations = passes * each
-    seconds = operations * MIXTURE_CPU_SECONDS
+    calls = float(passes + starts * MIXTURE_START_STEPS)
     return Work(
-        seconds / _speed(seconds / passes, threads),
+        _cpu_seconds(operations * MIXTURE_CPU_SECONDS, passes, calls, threads, rows / PART_ROWS),
         operations * MIXTURE_GPU_SECONDS,
-        float(MIXTURE_LAUNCHES * passes),
+        calls,
         values * value_bytes,
         values * value_bytes + 16.0 * rows,
     )
 
 
-def gram_work(rows: int, columns: int, value_bytes: int, *, threads: int | None = None) -> Work:
+def gram_work(rows: int, columns: int, value_bytes: int) -> Work:
     """Predict the work of the scatter matrix of dense rows."""
     values = float(rows) * columns
     operations = values * (columns + 8.0)
-    seconds = operations * GRAM_CPU_SECONDS
     return Work(
-        seconds / _speed(seconds, threads),
+        operations * GRAM_CPU_SECONDS + GRAM_STEPS * STEP_SECONDS,
         operations * GRAM_GPU_SECONDS,
-        4.0,
+        float(GRAM_STEPS),
         values * value_bytes,
         values * value_bytes + 64.0 * columns**2,
     )
@@ -190,33 +208,41 @@ def scaling_work(
     pairs = 0.5 * points * (points - 1.0)
     count = 1 + min(passes, EXPECTED_PASSES)
     operations = count * pairs * (4.0 + dimensions + (features or 0))
-    seconds = operations * SCALING_CPU_SECONDS
     stored = pairs * value_bytes if features is None else float(points * features * value_bytes)
     tiles = MAX_TILE_ROWS + points / TILE_COLUMNS
     return Work(
-        seconds / _speed(seconds / count, threads),
+        _cpu_seconds(operations * SCALING_CPU_SECONDS, count, count, threads, pairs / PART_PAIRS),
         operations * SCALING_GPU_SECONDS,
-        float(SCALING_LAUNCHES * count),
+        float(count),
         2.0 * stored if square and features is None else stored,
         stored + 8.0 * points * dimensions * (SCALING_VECTORS + 2.0 * tiles),
     )
 
 
 def reduction_work(
-    core_seconds: float, row_bytes: float, result_bytes: float, threads: int | None = None
+    core_seconds: float, parts: int, row_bytes: float, result_bytes: float, threads: int | None = None
 ) -> Work:
-    """Predict the work of a reduction from its time on one core."""
+    """Predict the work of a reduction from its predicted time on one core, and its parts on the CPU."""
+    seconds = REDUCTION_CPU_SHARE * core_seconds
+    if core_seconds >= MIN_THREADED_SECONDS:
+        threads = min(parts, _threads(threads))
+        seconds = seconds / threads + REDUCTION_TEAM_SECONDS + parts * REDUCTION_PART_SECONDS
     return Work(
-        core_seconds / _speed(core_seconds, threads),
+        seconds + REDUCTION_CALL_SECONDS,
         core_seconds / REDUCTION_GPU_SPEED,
-        float(REDUCTION_LAUNCHES),
+        0.0,
         row_bytes,
         row_bytes + result_bytes,
     )
 
 
-def _speed(pass_seconds: float, threads: int | None) -> float:
-    """Return by how much several threads are faster than one core; a short pass has one."""
-    if pass_seconds < MIN_THREADED_SECONDS:
-        return 1.0
-    return float(threads or requested_threads(os.environ) or usable_cores())
+def _cpu_seconds(
+    core_seconds: float, passes: float, steps: float, threads: int | None, parts: float
+) -> float:
+    """Return the time of some passes that take so long together on one core."""
+    each, team = core_seconds / passes, min(_threads(threads), math.ceil(parts))
+    return steps * STEP_SECONDS + passes * min(each, each / team + team * THREAD_SECONDS)
+
+
+def _threads(given: int | None) -> int:
+    return given or requested_threads(os.environ) or usable_cores()

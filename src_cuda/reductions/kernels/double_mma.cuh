@@ -44,18 +44,18 @@ __device__ __forceinline__ void multiply_8x8x8(double (&sums)[2], const double (
     multiply_8x8x4(sums, a[1], b[1]);
 }
 
-// The same for two blocks of A's rows, of which a[0] and a[1] are.
-__device__ __forceinline__ void multiply_16x8x8(double (&upper)[2], double (&lower)[2],
-                                                const double (&a)[2][2], const double (&b)[2]) {
+// The same for two blocks of A's rows, `a` and `other`, of which `upper` and `lower` are the sums.
+__device__ __forceinline__ void multiply_16x8x8(double (&upper)[2], double (&lower)[2], const double (&a)[2],
+                                                const double (&other)[2], const double (&b)[2]) {
 #if __CUDA_ARCH__ >= 900
     asm volatile(
         "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
         "{%0,%1,%2,%3};"
         : "+d"(upper[0]), "+d"(upper[1]), "+d"(lower[0]), "+d"(lower[1])
-        : "d"(a[0][0]), "d"(a[1][0]), "d"(a[0][1]), "d"(a[1][1]), "d"(b[0]), "d"(b[1]));
+        : "d"(a[0]), "d"(other[0]), "d"(a[1]), "d"(other[1]), "d"(b[0]), "d"(b[1]));
 #else
-    multiply_8x8x8(upper, a[0], b);
-    multiply_8x8x8(lower, a[1], b);
+    multiply_8x8x8(upper, a, b);
+    multiply_8x8x8(lower, other, b);
 #endif
 }
 

@@ -28,10 +28,29 @@ struct GramRows {
     int64_t parts;
 };
 
-// Numbers that a part has: blocks of 8 x 8 sums by rows, then the sums of each column.
-__host__ __device__ constexpr int gram_numbers(int blocks) {
-    return blocks * (blocks + 1) / 2 * 64 + 8 * blocks;
+// Blocks of sums that are computed together: those of the rows `upper` and `lower` in a column.
+struct BlockPair {
+    int column, upper, lower;  // lower: -1 if there is only one
+};
+
+__host__ __device__ constexpr int block_pairs(int blocks) {
+    return blocks == 8 ? 18 : blocks == 4 ? 5 : blocks;  // 36, 10, 3 and 1 blocks
 }
+
+// Each pair of blocks of columns appears once, in one order or the other, such that (almost) all come in
+// twos: a product of 16 x 8 costs as much as one of 8 x 8.
+__host__ __device__ constexpr BlockPair block_pair(int blocks, int which) {
+    constexpr BlockPair kOf8[] = {{0, 0, 2}, {0, 3, 4}, {1, 1, 2}, {1, 3, 4}, {1, 5, 0}, {2, 2, 4},
+                                  {2, 5, 6}, {3, 3, 4}, {3, 5, 6}, {3, 7, 2}, {4, 4, 5}, {4, 6, 7},
+                                  {5, 5, 6}, {5, 7, 0}, {6, 6, 7}, {6, 0, 1}, {7, 7, 0}, {7, 1, 2}};
+    constexpr BlockPair kOf4[] = {{0, 0, 2}, {1, 1, 2}, {1, 3, 0}, {2, 2, 3}, {3, 3, 0}};
+    constexpr BlockPair kOf2[] = {{0, 0, 1}, {1, 1, -1}};
+    constexpr BlockPair kOf1[] = {{0, 0, -1}};
+    return blocks == 8 ? kOf8[which] : blocks == 4 ? kOf4[which] : blocks == 2 ? kOf2[which] : kOf1[which];
+}
+
+// Numbers that a part has: two blocks of 8 x 8 sums, by rows, of each pair, then the sums of each column.
+__host__ __device__ constexpr int gram_numbers(int blocks) { return block_pairs(blocks) * 128 + 8 * blocks; }
 // The same for two strips.
 __host__ __device__ constexpr int cross_numbers(int blocks) { return blocks * blocks * 64; }
 
@@ -129,8 +148,32 @@ __device__ __forceinline__ void add_to(double* place, double value, bool first) 
     *place = first ? value : *place + value;
 }
 
+// Adds the products of eight rows.
+template <int BLOCKS, bool WEIGHTED>
+__device__ __forceinline__ void add_rows(const double (&e)[BLOCKS][2], const double (&weight)[2],
+                                         double (&sums)[2 * block_pairs(BLOCKS)][2],
+                                         double (&totals)[BLOCKS]) {
+#pragma unroll
+    for (int column = 0; column < BLOCKS; column++) {
+        double scaled[2];
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+            scaled[half] = WEIGHTED ? weight[half] * e[column][half] : e[column][half];
+        totals[column] += scaled[0] + scaled[1];
+#pragma unroll
+        for (int p = 0; p < block_pairs(BLOCKS); p++) {
+            const BlockPair pair = block_pair(BLOCKS, p);
+            if (pair.column != column) continue;
+            if (pair.lower < 0)
+                multiply_8x8x8(sums[2 * p], e[pair.upper], scaled);
+            else
+                multiply_16x8x8(sums[2 * p], sums[2 * p + 1], e[pair.upper], e[pair.lower], scaled);
+        }
+    }
+}
+
 // The sums of the columns of each strip: (parts, strips, numbers).
-template <class T, int BLOCKS, bool WHOLE>
+template <class T, int BLOCKS, bool WHOLE, bool WEIGHTED>
 __global__ void __launch_bounds__(kGramWarps * 32, BLOCKS > 4 ? 1 : 2)
     gram_pass(const GramRows<T> rows, int strips, double* out) {
     double* const shared = dynamic_shared<double>();
@@ -138,7 +181,7 @@ __global__ void __launch_bounds__(kGramWarps * 32, BLOCKS > 4 ? 1 : 2)
     for (int64_t item = blockIdx.x; item < rows.parts * strips; item += gridDim.x) {
         const int64_t part = item / strips;
         Strip<T, BLOCKS, WHOLE> strip(rows, item % strips * 8 * BLOCKS);
-        double sums[BLOCKS * (BLOCKS + 1) / 2][2] = {};
+        double sums[2 * block_pairs(BLOCKS)][2] = {};
         double totals[BLOCKS] = {};
         GramSteps steps(rows, part);
         int64_t row[2];
@@ -151,43 +194,28 @@ __global__ void __launch_bounds__(kGramWarps * 32, BLOCKS > 4 ? 1 : 2)
             double e[BLOCKS][2];
             strip.center(e);
             const double w[2] = {weight[0], weight[1]};
+            if (!WEIGHTED && (steps.at + 1) * kGramRows > rows.n) {  // rows past the end count nothing
+#pragma unroll
+                for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+                    for (int half = 0; half < 2; half++) e[b][half] *= w[half];
+            }
             steps.at += kGramWarps;
             if (steps.at < steps.end) {  // the next rows are on their way during the products
                 steps.locate(rows, row, weight);
                 strip.read(row);
             }
-#pragma unroll
-            for (int pair = 0; pair < (BLOCKS + 1) / 2; pair++) {
-                const int upper = 2 * pair, lower = upper + 1 < BLOCKS ? upper + 1 : upper;
-                double a[2][2];
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    a[0][half] = w[half] * e[upper][half];
-                    a[1][half] = w[half] * e[lower][half];
-                }
-                totals[upper] += a[0][0] + a[0][1];
-                if (lower > upper) {
-                    totals[lower] += a[1][0] + a[1][1];
-#pragma unroll
-                    for (int b = 0; b <= upper; b++)
-                        multiply_16x8x8(sums[upper * (upper + 1) / 2 + b], sums[lower * (lower + 1) / 2 + b],
-                                        a, e[b]);
-                } else {
-#pragma unroll
-                    for (int b = 0; b < upper; b++)
-                        multiply_8x8x8(sums[upper * (upper + 1) / 2 + b], a[0], e[b]);
-                }
-                multiply_8x8x8(sums[lower * (lower + 1) / 2 + lower], a[1], e[lower]);
-            }
+            add_rows<BLOCKS, WEIGHTED>(e, w, sums, totals);
         }
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++) totals[b] = sum_steps(totals[b]);
         join_warps<kNumbers>(shared, out + item * kNumbers, [&](double* at, bool first) {
             const int g = fragment_row(), t = fragment_step();
 #pragma unroll
-            for (int tile = 0; tile < BLOCKS * (BLOCKS + 1) / 2; tile++)
+            for (int block = 0; block < 2 * block_pairs(BLOCKS); block++)
 #pragma unroll
-                for (int k = 0; k < 2; k++) add_to(at + tile * 64 + g * 8 + 2 * t + k, sums[tile][k], first);
+                for (int k = 0; k < 2; k++)
+                    add_to(at + block * 64 + g * 8 + 2 * t + k, sums[block][k], first);
 #pragma unroll
             for (int b = 0; b < BLOCKS; b++)
                 if (t == 0) add_to(at + kNumbers - 8 * BLOCKS + 8 * b + g, totals[b], first);
@@ -235,7 +263,7 @@ __global__ void __launch_bounds__(kGramWarps * 32, 2)
                 }
 #pragma unroll
                 for (int b = 0; b < BLOCKS; b++)
-                    multiply_16x8x8(sums[a * BLOCKS + b], sums[(a + 1) * BLOCKS + b], some, f[b]);
+                    multiply_16x8x8(sums[a * BLOCKS + b], sums[(a + 1) * BLOCKS + b], some[0], some[1], f[b]);
             }
         }
         join_warps<kNumbers>(shared, out + item * kNumbers, [&](double* at, bool begin) {

@@ -136,7 +136,7 @@ __device__ __forceinline__ void log_densities(const MixtureModel& model, int j, 
 #pragma unroll
                     for (int half = 0; half < 2; half++) e[s][half] = at[8 * s * stride + 4 * half] - m[half];
                 if (FULL) {
-                    multiply_16x8x8(y[r][0], y[r][1], e, l);
+                    multiply_16x8x8(y[r][0], y[r][1], e[0], e[1], l);
                 } else {
 #pragma unroll
                     for (int s = 0; s < 2; s++)
@@ -218,11 +218,11 @@ __device__ __forceinline__ void add_products(const double* x, int stride, const 
             }
         }
         if (TWO) {
-            multiply_16x8x8(found[0], found[1], scaled, f[0]);
+            multiply_16x8x8(found[0], found[1], scaled[0], scaled[1], f[0]);
             if (DIAGONAL)
                 multiply_8x8x8(found[3], scaled[1], f[1]);
             else
-                multiply_16x8x8(found[2], found[3], scaled, f[1]);
+                multiply_16x8x8(found[2], found[3], scaled[0], scaled[1], f[1]);
         } else {
             multiply_8x8x8(found[0], scaled[0], f[0]);
             if (!DIAGONAL) multiply_8x8x8(found[2], scaled[0], f[1]);

@@ -14,6 +14,7 @@
 //     kUnknownCounts        whether an unknown dissimilarity is replaced rather than left out
 //     load(i, x)            the numbers of a point
 //     add<WEIGHTED>(...)    adds a pair; notes in `rare` whether add_rare may have something to add
+//     add_rare(...)         what it adds to i; the opposite goes to j
 #pragma once
 #include <stdint.h>
 
@@ -289,19 +290,28 @@ __device__ __forceinline__ void add_rows(const Source& source,
     }
     if constexpr (Term::kMayHaveRare) {
         if (!term.has_rare(rare)) return;
-        // Reads them again, so that the pass need not keep them.
+        // One pair at a time, read again: short code, and nothing that the pass has to keep for it.
+#pragma unroll 1
+        for (int at = 0; at < Term::ROWS * Term::COLUMNS; at++) {
+            const int r = at / Term::COLUMNS, v = at % Term::COLUMNS;
+            const int64_t column = j + 32 * v;
+            if (column <= i + r || column >= n) continue;
+            const double value = source.at(i + r, column);
+            if (value != value) continue;
+            const double w = WEIGHTED && weights.table.values ? weights.table.at(i + r, column) : 1.0;
+            double there[kReads] = {}, more[Term::ADDS] = {};
+            term.load(column, there);
+            term.add_rare(own + r * kReads, there, i + r, column, value, w, more, columns.sums);
 #pragma unroll
-        for (int r = 0; r < Term::ROWS; r++)
+            for (int k = 0; k < Term::ADDS; k++) {
 #pragma unroll
-            for (int v = 0; v < Term::COLUMNS; v++) {
-                const int64_t column = j + 32 * v;
-                if (column <= i + r || column >= n) continue;
-                const double value = source.at(i + r, column);
-                if (value != value) continue;
-                const double w = WEIGHTED && weights.table.values ? weights.table.at(i + r, column) : 1.0;
-                term.add_rare(own + r * kReads, columns.x[v], i + r, column, value, w, added[r],
-                              columns.added[v], columns.sums);
+                for (int other = 0; other < Term::ROWS; other++)
+                    added[other][k] += other == r ? more[k] : 0.0;
+#pragma unroll
+                for (int other = 0; other < Term::COLUMNS; other++)
+                    columns.added[other][k] -= other == v ? more[k] : 0.0;
             }
+        }
     }
 }
 

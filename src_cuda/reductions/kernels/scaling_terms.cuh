@@ -72,7 +72,7 @@ struct DescentTerm : PointShape<P> {
 
     // Two points at one place part along an axis.
     __device__ void add_rare(const double* x, const double* z, int64_t i, int64_t j, double delta, double w,
-                             double* h, double* g, double* sums) const {
+                             double* more, double* sums) const {
         double square = 0.0;
 #pragma unroll
         for (int k = 0; k < P; k++) square = fma(x[k] - z[k], x[k] - z[k], square);
@@ -81,13 +81,8 @@ struct DescentTerm : PointShape<P> {
         const double c = w * fma(delta, y, -1.0), pull = w * delta;
         const int axis = pull > 0.0 ? int(parting_axis(i, j, points.p)) : -1;
 #pragma unroll
-        for (int k = 0; k < P; k++) {
-            const double added = (k == axis ? pull : 0.0) - c * (x[k] - z[k]);
-            h[k] += added;
-            g[k] -= added;
-        }
-        if (!(pull > 0.0)) return;
-        sums[2] += 1.0;
+        for (int k = 0; k < P; k++) more[k] = (k == axis ? pull : 0.0) - c * (x[k] - z[k]);
+        if (pull > 0.0) sums[2] += 1.0;
     }
 };
 
@@ -212,7 +207,7 @@ struct SummaryTerm {
     }
     // A known pair counts whatever its weight.
     __device__ void add_rare(const double*, const double*, int64_t, int64_t, double delta, double, double*,
-                             double*, double* sums) const {
+                             double* sums) const {
         sums[1] = fma(delta, delta, sums[1]);
         sums[2] += 1.0;
     }
