@@ -311,6 +311,8 @@ class _Printer:
         self.bounds = Bounds(program)
         self.varying = varying_names(program, bool(column))
         self.place = where
+        whole_numbers = {name for name, kind in program.locals.items() if kind == "int"}
+        self.narrow = {name for name in whole_numbers if self.bounds.narrow(name)}
         self.direct = False  # whether rows are read where they are
         self.in_blocks = where.blocks.results()
         self.along: dict[int, Group] = {}
@@ -565,7 +567,8 @@ class _Printer:
         kinds = dict(self.program.locals)
         kinds |= {a.name: a.type for a in self.program.results() if a.role == "output"}
         for name, kind in kinds.items():
-            self.put(f"{self.kind(kind)} {self.name(name)} = {'false' if kind == 'bool' else '0'};")
+            type_ = "int" if name in self.narrow else self.kind(kind)
+            self.put(f"{type_} {self.name(name)} = {'false' if kind == 'bool' else '0'};")
         for name, array in self.program.arrays.items():
             count = _count(array.dims, self.sizes)
             self.put(f"{self.memory(array.type)} {self.name(name)}[{max(1, count)}];")
@@ -886,24 +889,29 @@ class _Printer:
             self.put("__shared__ whole rows[32][33];")
         self.put(f"const whole chunks = {self.slot('chunks')};")
         self.put("const int cell = threadIdx.x % 32, group = threadIdx.x / 32;")
+        before = 0
         for result in self.program.results():
             if result.role in ("output", "other"):
                 continue
-            self.combine_result(result)
+            self.combine_result(result, before)
+            before += -(-max(1, _count(result.dims, self.sizes)) // WARP)
         self.close()
 
-    def combine_result(self, result: Argument) -> None:
+    def combine_result(self, result: Argument, before: int) -> None:
+        """Print how a result is combined; blocks of threads begin after those of the results before."""
         count, kind = max(1, _count(result.dims, self.sizes)), self.accumulated(result)
         slot, neutral = self.layout.slots[f"argument {result.name}"], self.neutral(result)
         extremum = result.role in ("argmin", "argmax")
         sign = "<" if result.role in ("min", "argmin") else ">"
-        self.open(f"for (whole first = blockIdx.x * 32LL; first < {count}LL; first += gridDim.x * 32LL)")
+        mine = f"(blockIdx.x + gridDim.x - {before}u % gridDim.x) % gridDim.x"
+        self.open(f"for (whole first = {mine} * 32LL; first < {count}LL; first += gridDim.x * 32LL)")
         self.put("const whole q = first + cell;")
         self.put(f"{kind} best = {neutral};")
         if extremum:
             self.put("whole row = GREATEST_WHOLE, chosen = -1;")
             rows = self.layout.slots[f"rows {result.name}"]
-        self.open(f"if (q < {count}LL) for (whole chunk = group; chunk < chunks; chunk += 32)")
+        self.put("#pragma unroll 8")
+        self.open(f"for (whole chunk = q < {count}LL ? group : chunks; chunk < chunks; chunk += 32)")
         self.put(f"const {kind} v = ((const {kind}*)table.at[{slot}])[chunk * {count}LL + q];")
         if extremum:
             self.put(f"const whole r = ((const whole*)table.at[{rows}])[chunk * {count}LL + q];")
@@ -968,7 +976,7 @@ class _Printer:
             case Const(value, kind):
                 return constant(value, kind)
             case Var(name, _):
-                return self.name(name)
+                return f"whole({self.name(name)})" if name in self.narrow else self.name(name)
             case Value(name, kind):
                 text = self.name(name)
                 if self.program.arguments[name].role == "row value":

@@ -35,14 +35,15 @@ from bmrm.reductions.host import (
 )
 from bmrm.reductions.rows import DenseRows, DeviceRows, SparseRows
 
-MIN_CHUNK_ROWS = 256
+MIN_CHUNK_ROWS = 128
 """Minimum number of rows of a chunk: results are written once for each chunk."""
 
-MAX_CHUNKS = 8192
-"""Maximum number of chunks: a few for each warp that a large GPU runs."""
+USUAL_CHUNKS = 132 * 24
+"""Maximum number of chunks. An H100 has 132 multiprocessors, which run 8 to 48 warps each, mostly 24: a few
+chunks more than there are warps would take as long as twice as many."""
 
-FULL_CHUNKS = 2048
-"""Number of chunks that occupies a large GPU even if a warp needs many registers."""
+FEW_CHUNKS = 132 * 8
+"""The same if results are large: one block of 8 warps on each multiprocessor."""
 
 USUAL_PARTIAL_BYTES = 1 << 26
 """Size of the results of all chunks that takes little time to write and to read again."""
@@ -86,10 +87,10 @@ def chunk_rows(rows: int, bytes_: int) -> int:
     Examples
     --------
     >>> chunk_rows(1000, 100), chunk_rows(10_000_000, 100), chunk_rows(10_000_000, 30_000)
-    (256, 1248, 4480)
+    (128, 3168, 9472)
     """
-    most = MAX_PARTIAL_BYTES // max(1, bytes_)
-    chunks = max(1, min(MAX_CHUNKS, most, max(FULL_CHUNKS, USUAL_PARTIAL_BYTES // max(1, bytes_))))
+    chunks = USUAL_CHUNKS if USUAL_CHUNKS * bytes_ <= USUAL_PARTIAL_BYTES else FEW_CHUNKS
+    chunks = max(1, min(chunks, MAX_PARTIAL_BYTES // max(1, bytes_)))
     each = max(MIN_CHUNK_ROWS, -(-rows // chunks))
     return -(-each // WARP) * WARP
 
@@ -148,8 +149,8 @@ class GpuPasses:
             results = tuple(_results_of(call, code.layout))
             in_chunks = [(math.prod(r.shape), r.rows_slot is not None) for r in results if not r.per_row]
             bytes_ = sum(8 * count * (1 + has_rows) for count, has_rows in in_chunks)
-            most = max([1, *(count for count, _ in in_chunks)])
-            combining = min(-(-most // WARP), MAX_COMBINE_BLOCKS)
+            needed = sum(-(-count // WARP) for count, _ in in_chunks)
+            combining = max(1, min(needed, MAX_COMBINE_BLOCKS))
             blocks = each * on.multiprocessors
             self._kernels[key] = _Kernels(code, module, rows, combine, blocks, results, bytes_, combining)
         return self._kernels[key]
