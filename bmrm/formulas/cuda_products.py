@@ -52,6 +52,7 @@ __device__ __forceinline__ void add_products(double (&sums)[2], const double (&l
         : "d"(left[half]), "d"(right[half]));
 #else
     const int lane = threadIdx.x % WARP;
+#pragma unroll 1
     for (int k = 0; k < 4; k++) {
       const double mine = __shfl_sync(FULL, left[half], lane / 4 * 4 + k);
       sums[0] += mine * __shfl_sync(FULL, right[half], lane % 4 * 8 + k);

@@ -8,9 +8,12 @@ order of the ranks: the bits depend on the rows that each rank has, while those 
 from __future__ import annotations
 
 import ctypes
+import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.errors import ParameterError, ReductionError
 from bmrm.formulas.cuda_text import MAX_SITES, NO_FAILURE, SHARED_BYTES, WARP, CudaCode, print_cuda
@@ -28,7 +31,6 @@ from bmrm.reductions.host import (
     output_type,
     over_ranks,
     reads_too_much,
-    result_bytes,
     run_plain_row,
 )
 from bmrm.reductions.rows import DenseRows, DeviceRows, SparseRows
@@ -53,6 +55,12 @@ COMBINE_THREADS = 1024
 
 MAX_COMBINE_BLOCKS = 1024
 """Maximum number of blocks of the second kernel."""
+
+MAX_HELD_BYTES = 256
+"""Maximum size of a parameter that stays on the GPU, found by its value: numbers, mostly."""
+
+MAX_HELD = 256
+"""Number of parameters that stay, before all are forgotten."""
 
 UPLOADED_BYTES = 1 << 26
 """Size of rows of a mapped file that are uploaded before their pages are given back."""
@@ -83,6 +91,18 @@ def chunk_rows(rows: int, bytes_: int) -> int:
     return -(-each // WARP) * WARP
 
 
+class _Result(NamedTuple):
+    """A result of a call: all but the number of rows is known before."""
+
+    name: str
+    slot: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    per_row: bool
+    rows_slot: int | None
+    """Place in the table of the rows of its extrema."""
+
+
 class _Kernels(NamedTuple):
     code: CudaCode
     module: Module
@@ -90,6 +110,10 @@ class _Kernels(NamedTuple):
     combine: ctypes.c_void_p
     blocks: int
     """Blocks of the first kernel that the device runs side by side."""
+    results: tuple[_Result, ...]
+    result_bytes: int
+    """Size of the results of a chunk."""
+    combine_blocks: int
 
 
 class GpuPasses:
@@ -98,6 +122,7 @@ class GpuPasses:
     def __init__(self, source: Source) -> None:
         self.source = source
         self._kernels: dict[Any, _Kernels] = {}
+        self._held: dict[Any, GpuArray] = {}
 
     def code_of(self, call: Call, shared_bytes: int = SHARED_BYTES) -> CudaCode:
         """Print the code of a call."""
@@ -117,7 +142,12 @@ class GpuPasses:
             shared = code.placement.shared_bytes
             rows, combine = module.function("bmrm_rows", shared), module.function("bmrm_combine")
             each = module.blocks_per_multiprocessor(rows, code.placement.warps * WARP, shared)
-            self._kernels[key] = _Kernels(code, module, rows, combine, each * on.multiprocessors)
+            results = tuple(_results_of(call, code.layout))
+            counts = [math.prod(r.shape) for r in results if not r.per_row]
+            combining = min(-(-max([1, *counts]) // WARP), MAX_COMBINE_BLOCKS)
+            bytes_ = 8 * sum(counts)
+            blocks = each * on.multiprocessors
+            self._kernels[key] = _Kernels(code, module, rows, combine, blocks, results, bytes_, combining)
         return self._kernels[key]
 
     def run(
@@ -143,51 +173,65 @@ class GpuPasses:
         on = device(number)
         kernels = self.compiled(call, on, contract)
         placement, slots = kernels.code.placement, kernels.code.layout.slots
-        table, total = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.int64)
-        owners = [*_fill_rows(on, call, table, slots), *_fill_arguments(on, call, table, slots)]
+        kind = ctypes.c_int64 * len(slots)
+        table, total = kind(), kind()
+        owners = [*_fill_rows(on, call, table, slots), *self._fill_arguments(on, call, table, slots)]
         rows = call.rows.shape[0]
-        each = chunk_rows(rows, result_bytes(call))
+        each = chunk_rows(rows, kernels.result_bytes)
         chunks = max(1, -(-rows // each))
         found: dict[str, GpuArray] = {}
         best_rows: dict[str, GpuArray] = {}
-        for argument in call.program.results():
-            name, shape = argument.name, call.shape(argument)
-            slot = slots[f"argument {name}"]
-            if argument.role == "output":
-                found[name] = on.allocate((rows,), output_type(argument, call.real))
+        for name, slot, shape, dtype, per_row, rows_slot in kernels.results:
+            if per_row:
+                found[name] = on.allocate((rows,), dtype)
                 table[slot] = found[name].address
                 continue
-            kind = accumulated_type(argument)
-            found[name] = on.allocate(shape, kind)
-            partial = on.allocate((chunks, *shape), kind)
+            found[name], partial = on.allocate(shape, dtype), on.allocate((chunks, *shape), dtype)
             owners.append(partial)
             table[slot], total[slot] = partial.address, found[name].address
-            if f"rows {name}" in slots:
-                best_rows[name] = on.allocate(shape, np.int64)
-                held = on.allocate((chunks, *shape), np.int64)
+            if rows_slot is not None:
+                best_rows[name], held = on.allocate(shape, np.int64), on.allocate((chunks, *shape), np.int64)
                 owners.append(held)
-                table[slots[f"rows {name}"]] = held.address
-                total[slots[f"rows {name}"]] = best_rows[name].address
+                table[rows_slot], total[rows_slot] = held.address, best_rows[name].address
         error = on.upload(np.array([NO_FAILURE]))
-        for name, value in (
-            ("error", error.address),
-            ("last", rows),
-            ("number", call.rows.first_row),
-            ("chunks", chunks),
-            ("chunk_rows", each),
-        ):
-            table[slots[name]] = value
+        table[slots["error"]], table[slots["last"]], table[slots["number"]] = (
+            error.address,
+            rows,
+            call.rows.first_row,
+        )
+        table[slots["chunks"]], table[slots["chunk_rows"]] = chunks, each
         threads = placement.warps * WARP
         grid = min(kernels.blocks, -(-chunks // placement.warps)) if blocks is None else blocks
-        kernels.module.launch(kernels.rows, grid, threads, placement.shared_bytes, table)
-        cells = max([1, *(int(np.prod(call.shape(a))) for a in call.program.results() if a.role != "output")])
-        combining = min(-(-cells // WARP), MAX_COMBINE_BLOCKS)
-        kernels.module.launch(kernels.combine, combining, COMBINE_THREADS, 0, table, total)
+        with on.current():
+            kernels.module.launch(kernels.rows, grid, threads, placement.shared_bytes, table)
+            kernels.module.launch(kernels.combine, kernels.combine_blocks, COMBINE_THREADS, 0, table, total)
         failed = int(error.numpy()[0])  # waits for the kernels
         if failed != NO_FAILURE:
             self._raise_failure(call, kernels.code.layout, failed)
         del owners
         return found, best_rows
+
+    def _fill_arguments(self, on: Device, call: Call, table: Any, slots: dict[str, int]) -> list[Any]:
+        """Put parameters on the device, and their addresses in the table; return what must live so long."""
+        given: dict[str, Any] = {f"argument {name}": array for name, array in call.values.items()}
+        given |= {f"squares {name}": array for name, array in call.squares.items()}
+        for slot, array in given.items():
+            if isinstance(array, np.ndarray) or not _is_on(on, array):
+                given[slot] = self._upload(on, to_host(array))
+            table[slots[slot]] = given[slot].address
+        return list(given.values())
+
+    def _upload(self, on: Device, array: NDArray[Any]) -> GpuArray:
+        """Upload a parameter; a small one that was uploaded before is there."""
+        if array.nbytes > MAX_HELD_BYTES:
+            return on.upload(array)
+        key = on.number, array.dtype, array.shape, array.tobytes()
+        found = self._held.get(key)
+        if found is None:
+            if len(self._held) >= MAX_HELD:
+                self._held.clear()
+            found = self._held[key] = on.upload(array)
+        return found
 
     def _raise_failure(self, call: Call, layout: Layout, failed: int) -> None:
         """Raise the error of a row: of the plain function, with the number found, if it raises one too.
@@ -203,6 +247,15 @@ class GpuPasses:
             raise ReductionError(f"{where}: division of a whole number by 0")
         last = size_of(site.size, call.sizes) - 1
         raise ReductionError(f"{where}: {site.what}: found an index outside of it, expected 0 to {last}")
+
+
+def _results_of(call: Call, layout: Layout) -> Iterator[_Result]:
+    """Yield what is known of the results of a call."""
+    for argument in call.program.results():
+        name, per_row = argument.name, argument.role == "output"
+        kind = np.dtype(output_type(argument, call.real) if per_row else accumulated_type(argument))
+        rows_slot = layout.slots.get(f"rows {name}")
+        yield _Result(name, layout.slots[f"argument {name}"], call.shape(argument), kind, per_row, rows_slot)
 
 
 def _to_host(call: Call, found: dict[str, GpuArray], best_rows: dict[str, GpuArray]) -> Pass:
@@ -255,17 +308,6 @@ def _upload_rows(on: Device, rows: DenseRows) -> GpuArray:
         if mapped is not None:
             mapped.give_back(first, last)
     return held
-
-
-def _fill_arguments(on: Device, call: Call, table: Any, slots: dict[str, int]) -> list[Any]:
-    """Put parameters on the device, and their addresses in the table; return what must live until the end."""
-    given: dict[str, Any] = {f"argument {name}": array for name, array in call.values.items()}
-    given |= {f"squares {name}": array for name, array in call.squares.items()}
-    for slot, array in given.items():
-        if isinstance(array, np.ndarray) or not _is_on(on, array):
-            given[slot] = on.upload(to_host(array))
-        table[slots[slot]] = given[slot].address
-    return list(given.values())
 
 
 def _is_on(on: Device, array: GpuArray | DeviceArray) -> bool:
