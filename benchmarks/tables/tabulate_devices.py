@@ -106,7 +106,7 @@ def graphs_on_gpu() -> str:
 
 def choice_of_device() -> str:
     """Return the section on `device="auto"` of reductions and estimators."""
-    results = load("crossover")
+    results = load("reductions_crossover")
     rows = [
         [method, f"{found['right']} of {len(found['sizes'])}", f"{found['largest_cost']:.2f}"]
         for method, found in results["methods"].items()
@@ -183,8 +183,8 @@ def reductions_on_gpu() -> str:
         + table(["program", "ms", "CuPy ms", "PyTorch ms", "cold", "cached"], written)
         + heading("k-means on a GPU", clusters)
         + "\nA whole pass: exact labels, sums and inertia, against the best of four forms in PyTorch, in "
-        "float32 and in tf32; the ratio is that to float32. Rows that the fast pass cannot decide are decided in "
-        "float64.\n"
+        "float32 and in tf32; the ratio is that to float32. Rows that the fast pass cannot decide are "
+        "decided in float64.\n"
         + table(
             ["rows, clusters", "ms", "PyTorch ms", "tf32 ms", "times faster", "decided in float64"], lloyd
         )
