@@ -30,7 +30,7 @@ from bmrm.formulas.driver import device as driver_device
 from bmrm.reductions import MDS, PCA, GaussianMixture, KMeans
 from bmrm.reductions.cost import predict_seconds
 from bmrm.reductions.device import choose, work
-from bmrm.reductions.facility import _place
+from bmrm.reductions.facility import _predict_place
 from bmrm.reductions.host import part_bounds
 from bmrm.reductions.rows import read_rows
 
@@ -120,15 +120,15 @@ def fitted(estimator: Any, X: Any) -> choose.Placement:
 
 METHODS = {
     "reduction": Method(
-        5_000,
+        6_500,
         1.0,
         lambda n: normal_rows(n, 16, np.float32),
         lambda X, device: CASES["k-means"].reduction(X, device=device, **reduction_words(X)),
-        lambda X: _place("auto", reduction_call(X)),
+        lambda X: _predict_place(reduction_call(X)),
         reduction_work,
     ),
     "KMeans": Method(
-        20_000,
+        15_000,
         1.0,
         lambda n: normal_rows(n, 16, np.float32),
         lambda X, device: kmeans(device).fit(X),
@@ -136,7 +136,7 @@ METHODS = {
         lambda X: work.kmeans_work(*X.shape, 32, X.itemsize, moves=PASSES),
     ),
     "GaussianMixture": Method(
-        400,
+        450,
         1.0,
         lambda n: normal_rows(n, 16, np.float32),
         lambda X, device: mixture(device).fit(X),
@@ -144,7 +144,7 @@ METHODS = {
         lambda X: work.mixture_work(*X.shape, 16, X.itemsize, full=True, steps=PASSES),
     ),
     "PCA": Method(
-        3_000,
+        7_500,
         1.0,
         lambda n: normal_rows(n, 64, np.float32),
         lambda X, device: PCA(8, svd_solver="covariance_eigh", device=device).fit(X),
@@ -152,7 +152,7 @@ METHODS = {
         lambda X: work.gram_work(*X.shape, X.itemsize),
     ),
     "MDS": Method(
-        300,
+        320,
         2.0,
         dissimilarities,
         lambda D, device: scaling(device).fit(D),

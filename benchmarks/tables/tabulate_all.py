@@ -11,8 +11,8 @@ from pathlib import Path
 from benchmarks.common import gpu_figures, report
 from benchmarks.tables.pages import command, heading, load, table, verdicts
 from benchmarks.tables.tabulate_dense import full_rows
-from benchmarks.tables.tabulate_devices import graphs_on_gpu, reductions_on_gpu
-from benchmarks.tables.tabulate_ranks import gpus, graph_ranks, owned, ranks
+from benchmarks.tables.tabulate_devices import choice_of_device, graphs_on_gpu, reductions_on_gpu
+from benchmarks.tables.tabulate_ranks import gpus, graph_gpus, graph_ranks, owned, ranks
 from benchmarks.tables.tabulate_reductions import scaling
 from benchmarks.tables.tabulate_solves import gpu_solves
 from benchmarks.tables.tabulate_wide import wide_rows
@@ -353,6 +353,29 @@ def gpu_choice() -> str:
         + table(["matrices", "products", "tuned mean", "worst", "predicted mean", "worst"], groups)
         + "\nHow often each kernel is the best, and the ratio of predicted to measured time of its "
         "candidates.\n" + table(["kernel", "best", "10 %", "median", "90 %"], kernels)
+    )
+
+
+def one_hot_choice() -> str:
+    """Return the section on products with a large one-hot matrix on a GPU."""
+    results = load("choice_onehot_gpu")
+    rows = []
+    for row in results["rows"]:
+        candidates = [words.split() for words in row["candidates"]]
+        pick = min((candidates[int(i)] for i in row["tried"].split()), key=lambda words: float(words[-2]))
+        ours = float(pick[-1])
+        product = "X w" if row["op"] == "normal" else "X' r"
+        rows.append(
+            [
+                f"{product}, {row['values']}", pick[0], f"{1e6 * ours:.0f}", f"{1e6 * row['peer']:.0f}",
+                f"{row['peer'] / ours:.2f}",
+            ]
+        )  # fmt: skip
+    return (
+        heading("A one-hot matrix on a GPU", results)
+        + f"\n{results['gpu']['name']}. {results['rows'][0]['matrix']}, columns by Zipf's law; `ones64` are "
+        "values that are not stored, with vectors in float64. cuSPARSE's better algorithm on stored values.\n"
+        + table(["product, values", "kernel", "us", "cuSPARSE, us", "times faster"], rows)
     )
 
 
@@ -776,10 +799,12 @@ def page() -> str:
         + scaling()
         + graphs_on_gpu()
         + reductions_on_gpu()
+        + choice_of_device()
         + products()
         + gpu_products()
         + gpu_bounds()
         + choice
+        + one_hot_choice()
         + gpu_solves()
         + convergence()
         + error_bounds()
@@ -791,6 +816,7 @@ def page() -> str:
         + ranks()
         + owned()
         + graph_ranks()
+        + graph_gpus()
         + gpus()
         + tao()
         + bridge()

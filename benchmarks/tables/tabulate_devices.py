@@ -19,7 +19,7 @@ def of(row: dict[str, Any], key: str, style: str = ".2f", unit: float = 1.0) -> 
 
 def graphs_on_gpu() -> str:
     """Return the section on graphs on a GPU."""
-    results = load("graph_gpu")
+    results, parts = load("graph_gpu"), load("graph_walks_gpu")
     products, walks = [], []
     for row in results["rows"]:
         name = f"{row['graph']}, {row['nodes']} / {row['edges']}"
@@ -39,15 +39,25 @@ def graphs_on_gpu() -> str:
             [
                 row["graph"],
                 of(row, "pagerank_ms", ".1f"),
-                str(row.get("n_iter", "-")),
+                str(row["n_iter"]),
                 of(row, "loop_ms", ".1f"),
-                str(row.get("loop_iterations", "-")),
+                str(row["loop_iterations"]),
                 of(row, "pagerank_times_faster"),
-                of(row, "walks_32_us_each", ".0f"),
-                of(row, "walks_32_times_faster"),
-                of(row, "hits_ms", ".0f"),
             ]
         )
+    others = [
+        [
+            row["graph"],
+            of(row, "walks_8_us_each", ".0f"),
+            of(row, "walks_8_times_faster"),
+            of(row, "walks_32_us_each", ".0f"),
+            of(row, "walks_32_times_faster"),
+            of(row, "top_us", ".0f"),
+            of(row, "hits_ms", ".0f"),
+            str(row["hits_steps"]),
+        ]
+        for row in parts["rows"]
+    ]
     figures = [
         [title, f"{found:.2f}", f"{results['targets'][title]:g}"]
         for title, found in results["figures"].items()
@@ -71,24 +81,42 @@ def graphs_on_gpu() -> str:
             products,
         )
         + "\nTime to a proven error of 1e-8, scores on the host; the loop in float64 stops at the residual "
-        "that bounds the same error. Walks: the time per iteration of each of 32 together, and how many "
-        "times less that is than one alone.\n"
+        "that bounds the same error.\n"
+        + table(["graph", "PageRank, ms", "steps", "loop, ms", "steps", "times faster"], walks)
+        + "\nThe least over the graphs:\n"
+        + table(["figure", "times faster", "aim"], figures)
+        + heading("Walks together, top lists and HITS on a GPU", parts)
+        + "\nThe same graphs and device. Walks: the time per iteration of each of 8 or 32 together, and how "
+        "many times less that is than one alone.\n"
         + table(
             [
                 "graph",
-                "PageRank, ms",
-                "steps",
-                "loop, ms",
-                "steps",
-                "times faster",
+                "8 walks, us each",
+                "over one",
                 "32 walks, us each",
                 "over one",
+                "first 100 scores, us",
                 "HITS, ms",
+                "steps",
             ],
-            walks,
+            others,
         )
-        + "\nThe least over the graphs:\n"
-        + table(["figure", "times faster", "aim"], figures)
+    )
+
+
+def choice_of_device() -> str:
+    """Return the section on `device="auto"` of reductions and estimators."""
+    results = load("reductions_crossover")
+    rows = [
+        [method, f"{found['right']} of {len(found['sizes'])}", f"{found['largest_cost']:.2f}"]
+        for method, found in results["methods"].items()
+    ]
+    return (
+        heading("The choice of a device", results)
+        + f"\n{results['gpu']} and {results['cores']} cores. Ten sizes of each method, four of them within "
+        "twice the crossover on either side; rows in main memory. The cost of a pick is its time over "
+        "that of the better device. Right in nine and a cost of at most 1.3 are the aim.\n"
+        + table(["method", "right", "largest cost"], rows)
     )
 
 
@@ -155,8 +183,8 @@ def reductions_on_gpu() -> str:
         + table(["program", "ms", "CuPy ms", "PyTorch ms", "cold", "cached"], written)
         + heading("k-means on a GPU", clusters)
         + "\nA whole pass: exact labels, sums and inertia, against the best of four forms in PyTorch, in "
-        "float32 and in tf32; the ratio is that to float32. Rows that float32 cannot decide are decided in "
-        "float64.\n"
+        "float32 and in tf32; the ratio is that to float32. Rows that the fast pass cannot decide are "
+        "decided in float64.\n"
         + table(
             ["rows, clusters", "ms", "PyTorch ms", "tf32 ms", "times faster", "decided in float64"], lloyd
         )

@@ -171,3 +171,37 @@ def gpus() -> str:
         + table(columns, rows)
         + f"\n{judged}.\n"
     )
+
+
+def graph_gpus() -> str:
+    """Return the section on graphs over several GPUs, or nothing without results."""
+    if not (report.RESULTS / "scaling_graph_gpu.json").exists():
+        return ""
+    results = load("scaling_graph_gpu")
+    first = results["rows"][0]
+    rows = [
+        [
+            row["graph"],
+            str(row["gpus"]),
+            row["vectors_by"] or "none",
+            name,
+            f"{1e3 * seconds:.3f}",
+            f"{row['faster'][name]:.2f}",
+        ]
+        for row in results["rows"]
+        for name, seconds in row["seconds"].items()
+    ]
+    judged = "; ".join(
+        f"{figure['name']} {figure['value']:.2f}, aim {figure['bound']:g}: "
+        + ("reached" if figure["passed"] else "missed")
+        for figure in results["figures"]
+    )
+    return (
+        heading("Graphs over several GPUs", results)
+        + f"\n{first['gpu']}s of one host, one rank each; {first['nodes']} nodes and {first['edges']} edges. "
+        "`step` is a light step with all vector work and the exchange of messages; `bare` is one on a ring "
+        "of as many nodes, almost without a product; `walks` is a step of 8 walks; PageRank to a proven "
+        "1e-8, with all scores in each process, and HITS to 1e-8. Times of the slowest rank, medians.\n"
+        + table(["graph", "GPUs", "messages by", "part", "ms", "faster"], rows)
+        + f"\n{judged}.\n"
+    )

@@ -482,7 +482,13 @@ class DenseRows:
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     def __init__(
-        self, X: Any, weights: _F64 | None = None, *, device: int = 0, threads: int | None = None
+        self,
+        X: Any,
+        weights: _F64 | None = None,
+        *,
+        device: int = 0,
+        spare: int = 0,
+        threads: int | None = None,
     ) -> None: ...
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...

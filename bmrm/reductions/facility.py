@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections import namedtuple
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 from bmrm.base import arguments
-from bmrm.errors import BmrmError, ParameterError
+from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
 from bmrm.formulas import native
 from bmrm.formulas.driver import device as driver_device
 from bmrm.formulas.nvrtc import load_nvrtc
@@ -127,7 +128,12 @@ class Reduction:
         placed = _place(device, call, threads) if is_open else known
         placed.log()
         if placed.gpu is not None:
-            return self._tuple(**self._gpu.run(call, placed.gpu, keep))
+            try:
+                return self._tuple(**self._gpu.run(call, placed.gpu, keep))
+            except DeviceMemoryError as error:
+                if placed is known:
+                    raise
+                warnings.warn(f"device='auto': {error}; using the CPU", stacklevel=2)
         if native.can_compile():
             found = self._host.run(call, threads, order)
         else:
@@ -166,7 +172,9 @@ class Reduction:
         if data is None:
             return explain_program(self._source, self._binder.general)
         call = self._call(data, words)
-        return f"{explain_call(self._source, call)}\n{_place('auto', call)}"
+        there = _held(call.rows)
+        placed = _predict_place(call) if there is None else place("auto", there)
+        return f"{explain_call(self._source, call)}\n{placed}"
 
     def source(self, target: str, data: Any, **words: Any) -> str:
         """Return the code that a call would run.
@@ -234,13 +242,15 @@ def _held(rows: AnyRows) -> DeviceArray | None:
     return rows.array if isinstance(rows, DeviceRows) else None
 
 
-def _place(device: str, call: Call, threads: int | None = None) -> Placement:
-    """Decide where a call runs."""
+def _predict_place(call: Call, threads: int | None = None) -> Placement:
+    """Decide where a call with rows in main memory runs, by its predicted times."""
+    if not native.can_compile():
+        return Placement(None, "times are predicted for compiled code, and llvmlite is not installed")
     rows = call.rows
     parts, size = len(part_bounds(call)) - 1, result_bytes(call)
     work = reduction_work(predict_seconds(call, 1), parts, rows.nbytes, size, threads)
     ranks = rows.ranks.group.size if rows.ranks else 1
-    return place(device, _held(rows), work, ranks=ranks, available=_usable_gpu)
+    return place("auto", None, work, ranks=ranks, available=_usable_gpu)
 
 
 def _usable_gpu() -> dict[str, Any] | None:

@@ -231,18 +231,19 @@ class GaussianMixture(Estimator):
                     f"n_components: found {self.n_components}, expected at most {counted}, "
                     "the number of rows of positive weight"
                 )
+            full = self.covariance_type in ("full", "tied")
             work = mixture_work(
                 *rows.shape,
                 self.n_components,
                 rows.X.dtype.itemsize,
-                full=self.covariance_type in ("full", "tied"),
+                full=full,
                 steps=self.max_iter,
                 starts=self.n_init,
                 threads=rows.threads,
             )
             with rows.guarded():
                 found = place(self.device, rows.X, work, ranks=rows.ranks)
-                passes, self.placement_ = open_mixture(rows, found, self.device)
+                passes, self.placement_ = open_mixture(rows, found, self.device, self.n_components, full=full)
                 self.placement_.log()
                 self._fit(passes, rows.first_of(self.random_state), started)
         return self
@@ -420,7 +421,9 @@ class GaussianMixture(Estimator):
         rows = _dense_rows(X, threads=self.threads)
         self._check_columns(rows.shape[1])
         parameters = self._parameters()
-        passes, _ = open_mixture(rows, place(self.device, rows.X), self.device)
+        found = place(self.device, rows.X)
+        k = len(parameters.means)
+        passes, _ = open_mixture(rows, found, self.device, k, full=parameters.full)
         return passes.shares(parameters.means, *parameters.roots())
 
     def _n_parameters(self) -> int:

@@ -37,11 +37,15 @@ def open_clusters(rows: RowSet, placement: Placement, device: str) -> tuple[Clus
     return _open(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)
 
 
-def open_mixture(rows: RowSet, placement: Placement, device: str) -> tuple[MixturePasses, Placement]:
-    """Put dense rows where a mixture is fitted; see `open_clusters`."""
-    return _open(
-        rows, placement, device, lambda: HostMixture(rows), lambda number: DeviceMixture(rows, number)
-    )
+def open_mixture(
+    rows: RowSet, placement: Placement, device: str, components: int, *, full: bool
+) -> tuple[MixturePasses, Placement]:
+    """Put dense rows where a mixture is fitted; ``full``: covariances are matrices. See `open_clusters`."""
+
+    def on_gpu(number: int) -> MixturePasses:
+        return DeviceMixture(rows, number, components, full=full)
+
+    return _open(rows, placement, device, lambda: HostMixture(rows), on_gpu)
 
 
 def open_gram(

@@ -11,11 +11,11 @@ typedef struct bb_dense_rows bb_dense_rows;
 
 // Puts rows on a device: in place if they are there already, which must then outlive the result.
 // device: of bb_device_info; type: of the values; values: (n, d) by rows, either; weights: n numbers of at
-// least 0 on the host, or NULL if all are 1; threads: of the host, for the upload; out: is set to the rows,
-// which bb_dense_rows_destroy frees.
+// least 0 on the host, or NULL if all are 1; spare: bytes of device memory that must be left for passes;
+// threads: of the host, for the upload; out: is set to the rows, which bb_dense_rows_destroy frees.
 BB_API bb_status bb_dense_rows_create(const bb_device* device, bb_type type, int64_t n, int64_t d,
-                                      const void* values, const double* weights, int32_t threads,
-                                      bb_dense_rows** out);
+                                      const void* values, const double* weights, int64_t spare,
+                                      int32_t threads, bb_dense_rows** out);
 BB_API void bb_dense_rows_destroy(bb_dense_rows* rows);
 // values: is set to the address of the values on the device.
 BB_API bb_status bb_dense_rows_address(bb_dense_rows* rows, const void** values);

@@ -1,6 +1,7 @@
 // Dense rows on a device; api/dense_rows.h.
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "reductions/kernels/dense_rows.cuh"
 #include "reductions/resident_rows.h"
@@ -11,13 +12,21 @@ using namespace bmrm;
 extern "C" {
 
 bb_status bb_dense_rows_create(const bb_device* device, bb_type type, int64_t n, int64_t d,
-                               const void* values, const double* weights, int32_t threads,
+                               const void* values, const double* weights, int64_t spare, int32_t threads,
                                bb_dense_rows** out) {
     return guarded([&] {
         if (n < 1 || d < 1 || d > 0x7FFFFFFF)
             throw Failure(BB_INVALID, "X: expected at least one row and one column, and fewer than 2^31");
         const OnDevice scope(device->id);
-        *out = new bb_dense_rows(*device, type, n, d, values, weights, threads);
+        auto rows = std::make_unique<bb_dense_rows>(*device, type, n, d, values, weights, threads);
+        size_t free_bytes = 0, total = 0;
+        BB_CHECK(cudaMemGetInfo(&free_bytes, &total));
+        if (int64_t(free_bytes) < spare)
+            throw Failure(BB_MEMORY, "device " + std::to_string(device->id) + ": " +
+                                         size_text(double(spare)) + " are needed besides the rows, " +
+                                         size_text(double(free_bytes)) + " of " + size_text(double(total)) +
+                                         " are free");
+        *out = rows.release();
     });
 }
 

@@ -37,13 +37,15 @@ cdef class DenseRows:
         Used in place if it is on the device.
     weights : ndarray of float64, shape (n,), or None
     device : int, default 0
+    spare : int, default 0
+        Bytes of device memory that must be left for passes.
     threads : int, optional
         Maximum number of threads for the upload.
 
     Raises
     ------
     DeviceMemoryError
-        If the rows do not fit.
+        If the rows do not fit, or too little memory is left.
     """
 
     cdef bb_dense_rows* handle
@@ -51,7 +53,7 @@ cdef class DenseRows:
     cdef readonly tuple shape
     cdef readonly object dtype
 
-    def __cinit__(self, X, weights=None, *, device=0, threads=None):
+    def __cinit__(self, X, weights=None, *, device=0, int64_t spare=0, threads=None):
         array = _array(X, "X")
         if array.ndim != 2 or array.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ParameterError(f"X: found {array.ndim} dimensions of {array.dtype}, expected 2 of floats")
@@ -70,7 +72,7 @@ cdef class DenseRows:
         cdef bb_device info
         with nogil:
             check(bb_device_info(number, &info))
-            check(bb_dense_rows_create(&info, kind, n, d, values, w, team, &self.handle))
+            check(bb_dense_rows_create(&info, kind, n, d, values, w, spare, team, &self.handle))
         if isinstance(array, np.ndarray):
             self._owner = None  # it was copied
 

@@ -110,10 +110,6 @@ class KeptMoments {
         return static_cast<i64>(most);
     }
 
-    i64 bytes() const {
-        return static_cast<i64>(8 * (sums_.size() + references_.size()) + 4 * labels_.size());
-    }
-
   private:
     enum Place : i64 { kSquares, kWeight, kRows, kLeft, kLeftWeight, kAdditions, kMoments };
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
+from commands import start_python
 
 from bmrm.cli.graph import main
 
@@ -133,16 +130,28 @@ def test_errors_are_one_line(edges, capsys, words, code, message):
     assert out == ""
 
 
+CTRL_C_AT_THE_FIFTH_STEP = """
+import os, signal, sys
+from bmrm.cli import graph
+
+watch = graph._Watch.__call__
+
+def press(self, state):
+    watch(self, state)
+    if state.iteration == 5:
+        os.kill(os.getpid(), signal.SIGINT)
+
+graph._Watch.__call__ = press
+sys.exit(graph.main())
+"""
+
+
 def test_ctrl_c_prints_what_was_found(tmp_path):
-    path, ring = tmp_path / "ring.txt", np.arange(100_000)
+    path, ring = tmp_path / "ring.txt", np.arange(1000)
     np.savetxt(path, np.column_stack([ring, np.roll(ring, -1)]), "%d")
-    words = [sys.executable, "-m", "bmrm.cli.graph", "pagerank", str(path), "--tol", "1e-300", "--json"]
-    words += ["--damping", "0.9999999", "--method", "power", "--max-iter", "1000000000", "--seeds", "0"]
-    process = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-    )
-    time.sleep(2.5)
-    process.send_signal(signal.SIGINT)
+    words = ["pagerank", path, "--tol", "1e-300", "--json", "--damping", "0.9999999", "--method", "power"]
+    words += ["--max-iter", "1000000000", "--seeds", "0"]
+    process = start_python(CTRL_C_AT_THE_FIFTH_STEP, *words)
     out, err = process.communicate(timeout=60)
     assert err == ""
     assert process.returncode == 130

@@ -55,7 +55,7 @@ def shown_on(
     return b"".join(parts).decode()
 
 
-@pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
+@pytest.mark.parametrize("columns", [20, 60, 200])
 def test_a_plain_line_is_shorter_than_the_terminal(data, tmp_path, columns):
     shown = shown_on(columns, *ENDLESS, data, tmp_path / "model", before=PLAIN)
     lines = shown.split("\r")
@@ -65,7 +65,7 @@ def test_a_plain_line_is_shorter_than_the_terminal(data, tmp_path, columns):
     assert shown.endswith(" \r")
 
 
-@pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
+@pytest.mark.parametrize("columns", [20, 60, 200])
 def test_a_line_of_rich_is_shorter_than_the_terminal(data, tmp_path, columns):
     pytest.importorskip("rich")
     shown = shown_on(columns, *ENDLESS, data, tmp_path / "model")
@@ -95,7 +95,7 @@ def test_a_screen_shows_one_line_and_then_none(data, tmp_path, columns, rich):
         pytest.importorskip("rich")
     script = tmp_path / "run.py"
     script.write_text(CODE.format(command="train", every=0.0, before=SLOW + ("" if rich else PLAIN)))
-    command = [sys.executable, script, *ENDLESS[:-1], "1", data, tmp_path / "model"]
+    command = [sys.executable, script, *ENDLESS[:-1], "0.5", data, tmp_path / "model"]
     line = " ".join(f"'{word}'" for word in command)
     tmux = ["tmux", "-L", f"bmrm-{os.getpid()}-{columns}-{rich}", "-f", "/dev/null"]
     run = [*tmux, "new-session", "-d", "-s", "t", "-x", str(columns), "-y", "20"]

@@ -68,7 +68,7 @@ def build(folder: Path) -> ctypes.CDLL:
     subprocess.run(
         ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-include", "cuda_runtime.h",
          *(f"-I{ROOT / path}" for path in (EMULATOR, "src_common", "src_cuda")), "-x", "c++",
-         *(str(ROOT / path) for path in SOURCES), "-o", str(library)],
+         *(str(ROOT / path) for path in SOURCES), "-o", str(library), "-lrt"],
         check=True,
     )  # fmt: skip
     return ctypes.CDLL(str(library))

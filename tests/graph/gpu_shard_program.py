@@ -87,7 +87,7 @@ def compare_hits(alone, shared):
 
 
 rng = np.random.default_rng(1)
-n, edges = (500, 3000) if len(sys.argv) > 1 else (30_000, 400_000)
+n, edges = (500, 3000) if len(sys.argv) > 1 else (30_000, 600_000)
 source, target = rng.integers(0, n * 3 // 4, edges), (n * rng.random(edges) ** 3).astype(int)
 weight = rng.uniform(0, 2, edges)
 shares = rng.random((3, n))
@@ -117,10 +117,12 @@ assert bits[0] == bits[1]
 
 # Less memory than P' takes twice: once, in float64, part of which streams on a device.
 transitions = GpuTransitions(shared, True, device)
-exact = gpu.format_bytes(transitions._edges, np.float64)
+both = gpu.format_bytes(transitions._edges, np.float64) + sum(
+    gpu.format_bytes(part, np.float32) for part in gpu.split_by_source(transitions._edges, shared.own)
+)
 vectors = gpu.import_cuda().predict_walk_bytes(transitions.n_own, 1, gpu.MAX_IMAGES, n)
 found = []
-for limit in (None, vectors + exact + 1000):
+for limit in (None, vectors + both - 1):
     transitions = GpuTransitions(shared, True, device, limit)
     assert (transitions.resident(1).nodes.light is None) == (limit is not None)
     walk = transitions.walk(0.85, gpu.Restarts())

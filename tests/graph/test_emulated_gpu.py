@@ -13,8 +13,9 @@ import mpi
 import numpy as np
 import pytest
 
+from bmrm.errors import DeviceMemoryError
 from bmrm.graph import Graph, hits, pagerank, random_walk
-from bmrm.graph.backends import gpu
+from bmrm.graph.backends import choose, gpu
 from bmrm.graph.backends.gpu import GpuPair, GpuTransitions
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
@@ -174,6 +175,29 @@ def test_a_basis_is_orthonormal_and_its_sums_are_right():
     inside, length = pair.orthogonalise(basis[3], basis)
     assert length < 1e-15
     assert np.isfinite(pair.to_host(inside)).all()
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_a_graph_with_room_for_one_matrix_takes_light_steps_in_it(module, weights, caplog):
+    graph = random_graph(11, weights=weights)
+    here = pagerank(graph, tol=1e-11, device="cpu")
+    vectors = module.predict_walk_bytes(graph.n_nodes, 1, gpu.MAX_IMAGES)
+    exact = graph.n_edges * (10 if weights else 2) + 4 * (graph.n_nodes + 1)
+    for room, streams in ((exact + 100, False), (exact * 3 // 4, True)):
+        module.free_bytes = (vectors + room) / gpu.FREE_SHARE
+        other = random_graph(11, weights=weights)
+        with caplog.at_level("INFO", "bmrm"):
+            there = pagerank(other, tol=1e-11, device="cuda")
+        assert there.status == "converged"
+        assert np.abs(there.scores - here.scores).sum() <= there.error_bound + here.error_bound
+        assert ("stream from main memory" in caplog.text) == streams
+        assert choose.transitions_of(other, weights, "cuda").resident(1).nodes.light is None
+    for room in (exact // 4, -1):  # most would stream; not even the vectors fit
+        module.free_bytes = (vectors + room) / gpu.FREE_SHARE
+        with pytest.warns(UserWarning, match="using the CPU"):
+            assert pagerank(random_graph(11, weights=weights), tol=1e-11).status == "converged"
+    with pytest.raises(DeviceMemoryError, match="too little"):
+        pagerank(random_graph(11, weights=weights), device="cuda")
 
 
 def test_ranks_find_what_one_process_does_however_vectors_go(library, tmp_path):

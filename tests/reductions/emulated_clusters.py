@@ -19,6 +19,7 @@ SOURCES = (
     "src_cuda/reductions/nearest.cu",
     "src_cuda/reductions/nearest_sparse.cu",
     "src_cuda/reductions/clusters.cu",
+    "src_cuda/runtime/pinned.cpp",
     "tests/graph/emulator/emulator.cpp",
     "tests/reductions/emulator/reductions.cpp",
 )

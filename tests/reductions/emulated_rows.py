@@ -96,12 +96,12 @@ class Module:
 class DenseRows:
     module: Module
 
-    def __init__(self, X, weights=None, *, device=0, threads=None):
+    def __init__(self, X, weights=None, *, device=0, spare=0, threads=None):
         self.X, self.handle = np.ascontiguousarray(X), c_void_p()
         self.shape, self.dtype, weights = X.shape, X.dtype, given(weights)
         self._call("dense_rows_create", byref(self.module.device), c_int32(X.dtype == np.float64),
-                   c_int64(X.shape[0]), c_int64(X.shape[1]), address(self.X), address(weights), c_int32(1),
-                   byref(self.handle), of_rows=False)  # fmt: skip
+                   c_int64(X.shape[0]), c_int64(X.shape[1]), address(self.X), address(weights),
+                   c_int64(spare), c_int32(1), byref(self.handle), of_rows=False)  # fmt: skip
 
     def __del__(self):
         self.module.library.bb_dense_rows_destroy(self.handle)

@@ -295,6 +295,15 @@ def test_parameters_elsewhere_are_copied(library):
         assert same_bits(kmeans_step(X, w=ArrayThere(weight), centers=given, device="cuda:0"), expected)
 
 
+def test_small_parameters_stay_until_there_are_too_many(monkeypatch):
+    monkeypatch.setattr(gpu, "MAX_HELD", 2)
+    X, centers = np.ones((40, 2)), np.zeros((1, 2))
+    for weight in (1.0, 2.0, 0.5, 1.0):
+        found = kmeans_step(X, w=weight, centers=centers, device="cuda")
+        assert found.counts.tolist() == [40 * weight]
+        assert 1 <= len(kmeans_step._gpu._held) <= 2
+
+
 def test_a_device_is_that_of_the_rows(library):
     X = np.ones((40, 3))
     library.elsewhere = {X.ctypes.data}

@@ -264,3 +264,9 @@ def test_rows_on_a_gpu_are_used_in_place(cuda):
         GaussianMixture(**words).fit(there)
     with pytest.raises(ParameterError, match="device"):
         GaussianMixture(**words, device="cpu").fit(there)
+
+
+def test_too_little_memory_for_passes_is_found_at_once(module):
+    X = np.ones((10, 2))
+    with pytest.raises(Exception, match="needed besides the rows"):
+        module.DenseRows(X, spare=1 << 45)

@@ -40,6 +40,8 @@ class DeviceGram:
         CUDA number.
     center : bool
         Whether the scatter is about the mean, else about 0.
+    spare : int, default 0
+        Bytes of device memory that must be left besides those for the scatter matrix.
 
     Attributes
     ----------
@@ -55,9 +57,12 @@ class DeviceGram:
         If the rows do not fit.
     """
 
-    def __init__(self, rows: RowSet, gpu: int, *, center: bool) -> None:
+    def __init__(self, rows: RowSet, gpu: int, *, center: bool, spare: int = 0) -> None:
         cuda, (n, d) = import_cuda(), rows.shape
-        self.on_device: DenseRows = cuda.DenseRows(rows.X, rows.weights, device=gpu, threads=rows.threads)
+        spare = max(spare, cuda.predict_gram_bytes(n, d))
+        self.on_device: DenseRows = cuda.DenseRows(
+            rows.X, rows.weights, device=gpu, spare=spare, threads=rows.threads
+        )
         self._center, self._total = center, rows.total_weight
         self._terms = cuda.count_gram_additions(n, d) + OTHER_ROUNDINGS
         if not isinstance(rows.X, np.ndarray):  # those in main memory have been validated

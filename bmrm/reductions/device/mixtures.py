@@ -29,6 +29,9 @@ class DeviceMixture:
         Of one process; dense, in main memory or on the GPU.
     gpu : int
         CUDA number.
+    components : int
+    full : bool
+        Whether covariances are matrices, else diagonals.
 
     Raises
     ------
@@ -39,8 +42,8 @@ class DeviceMixture:
         columns on an H100).
     """
 
-    def __init__(self, rows: RowSet, gpu: int) -> None:
-        cuda, d = import_cuda(), rows.shape[1]
+    def __init__(self, rows: RowSet, gpu: int, components: int, *, full: bool) -> None:
+        cuda, (n, d) = import_cuda(), rows.shape
         most = cuda.count_mixture_columns(gpu)
         if d > most:
             raise DeviceMemoryError(
@@ -48,7 +51,8 @@ class DeviceMixture:
             )
         self.shape, self.total_weight, self.agree = rows.shape, rows.total_weight, rows.agree
         self._weights, self._gpu = rows.weights, gpu
-        gram = DeviceGram(rows, gpu, center=True)
+        spare = cuda.predict_mixture_bytes(n, d, components, full)
+        gram = DeviceGram(rows, gpu, center=True, spare=spare)
         self._rows, self.scatter = gram.on_device, gram.scatter
         self._clusters: ClusterPasses | None = None
 

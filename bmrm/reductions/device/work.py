@@ -14,8 +14,14 @@ from typing import NamedTuple
 
 from bmrm.base.threads import requested_threads, usable_cores
 
-THREAD_SECONDS = 2.2e-5
+THREAD_SECONDS = 2.6e-5
 """Time by which a pass takes longer for each thread that it starts and waits for."""
+
+PINNED_BYTES = 1 << 24
+"""Size from which rows of an estimator are uploaded through pinned memory."""
+
+PINNED_SECONDS = 9e-3
+"""Time to allocate the pinned memory of an upload."""
 
 PART_ROWS = 2048
 """Minimum number of rows of a part of a pass, which one thread has."""
@@ -47,7 +53,7 @@ MIXTURE_GPU_SECONDS = 2e-13
 EXPECTED_STEPS = 20
 """Steps of EM, if no smaller number is allowed."""
 
-GRAM_CPU_SECONDS = 6e-11
+GRAM_CPU_SECONDS = 6.9e-11
 """Time of one multiply-add of a scatter matrix. Rows are centred on one core, so that threads gain little."""
 
 GRAM_GPU_SECONDS = 5e-14
@@ -56,10 +62,10 @@ GRAM_GPU_SECONDS = 5e-14
 MIXTURE_START_STEPS = 10
 """Steps before the first of EM, of a few rows or k-means."""
 
-GRAM_STEPS = 4
-"""Steps of a scatter matrix: the mean, the matrix, and the eigenvalues of the result."""
+GRAM_STEPS = 19
+"""Steps that a scatter matrix takes as long as: allocations, the matrix, and what is made of it."""
 
-SCALING_CPU_SECONDS = 4.5e-10
+SCALING_CPU_SECONDS = 3.5e-10
 """Time of one operation of a pass of SMACOF on one core."""
 
 SCALING_GPU_SECONDS = 5e-13
@@ -77,7 +83,7 @@ TILE_COLUMNS = 512
 EXPECTED_PASSES = 60
 """Passes of SMACOF, if no smaller number is allowed."""
 
-REDUCTION_CPU_SHARE = 0.52
+REDUCTION_CPU_SHARE = 0.37
 """Time of a reduction on one core of the Xeon, as a share of what `predict_seconds` returns."""
 
 REDUCTION_GPU_SPEED = 250.0
@@ -144,7 +150,7 @@ def kmeans_work(
         steps += starts * 2.0 * clusters
     return Work(
         _cpu_seconds(operations * KMEANS_CPU_SECONDS, passes, steps, threads, rows / PART_ROWS),
-        operations * KMEANS_GPU_SECONDS,
+        operations * KMEANS_GPU_SECONDS + _pinning_seconds(values * value_bytes),
         steps,
         values * value_bytes,
         values * (value_bytes + 4) + 16.0 * rows,
@@ -170,7 +176,7 @@ def mixture_work(
     calls = float(passes + starts * MIXTURE_START_STEPS)
     return Work(
         _cpu_seconds(operations * MIXTURE_CPU_SECONDS, passes, calls, threads, rows / PART_ROWS),
-        operations * MIXTURE_GPU_SECONDS,
+        operations * MIXTURE_GPU_SECONDS + _pinning_seconds(values * value_bytes),
         calls,
         values * value_bytes,
         values * value_bytes + 16.0 * rows,
@@ -183,7 +189,7 @@ def gram_work(rows: int, columns: int, value_bytes: int) -> Work:
     operations = values * (columns + 8.0)
     return Work(
         operations * GRAM_CPU_SECONDS + GRAM_STEPS * STEP_SECONDS,
-        operations * GRAM_GPU_SECONDS,
+        operations * GRAM_GPU_SECONDS + _pinning_seconds(values * value_bytes),
         float(GRAM_STEPS),
         values * value_bytes,
         values * value_bytes + 64.0 * columns**2,
@@ -209,12 +215,13 @@ def scaling_work(
     count = 1 + min(passes, EXPECTED_PASSES)
     operations = count * pairs * (4.0 + dimensions + (features or 0))
     stored = pairs * value_bytes if features is None else float(points * features * value_bytes)
+    uploaded = 2.0 * stored if square and features is None else stored
     tiles = MAX_TILE_ROWS + points / TILE_COLUMNS
     return Work(
         _cpu_seconds(operations * SCALING_CPU_SECONDS, count, count, threads, pairs / PART_PAIRS),
-        operations * SCALING_GPU_SECONDS,
+        operations * SCALING_GPU_SECONDS + _pinning_seconds(uploaded),
         float(count),
-        2.0 * stored if square and features is None else stored,
+        uploaded,
         stored + 8.0 * points * dimensions * (SCALING_VECTORS + 2.0 * tiles),
     )
 
@@ -236,11 +243,15 @@ def reduction_work(
     )
 
 
+def _pinning_seconds(upload_bytes: float) -> float:
+    return PINNED_SECONDS if upload_bytes >= PINNED_BYTES else 0.0
+
+
 def _cpu_seconds(
     core_seconds: float, passes: float, steps: float, threads: int | None, parts: float
 ) -> float:
     """Return the time of some passes that take so long together on one core."""
-    each, team = core_seconds / passes, min(_threads(threads), math.ceil(parts))
+    each, team = core_seconds / passes, max(1, min(_threads(threads), math.ceil(parts)))
     return steps * STEP_SECONDS + passes * min(each, each / team + team * THREAD_SECONDS)
 
 

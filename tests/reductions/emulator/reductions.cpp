@@ -4,5 +4,6 @@
 namespace bmrm {
 
 void Memory::settle() noexcept {}
+std::string size_text(double bytes) { return std::to_string(bytes) + " B"; }
 
 }  // namespace bmrm
