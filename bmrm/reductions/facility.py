@@ -120,12 +120,10 @@ class Reduction:
         """
         _check_options(device, threads, order, keep)
         rows = read_rows(data)
-        held = _held(rows)
-        known = place(device, held)
+        known = place(device, _held(rows))
         with rows.ranks.group.together() if rows.ranks else nullcontext():
             call = self._binder.bind(rows, words, gpu=known.gpu is not None)
-        is_open = device == "auto" and held is None
-        placed = _place(device, call, threads) if is_open else known
+        placed = _predict_place(call, threads) if device == "auto" and known.gpu is None else known
         placed.log()
         if placed.gpu is not None:
             try:
