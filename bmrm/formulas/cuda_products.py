@@ -52,6 +52,7 @@ __device__ __forceinline__ void add_products(double (&sums)[2], const double (&l
         : "d"(left[half]), "d"(right[half]));
 #else
     const int lane = threadIdx.x % WARP;
+#pragma unroll 1
     for (int k = 0; k < 4; k++) {
       const double mine = __shfl_sync(FULL, left[half], lane / 4 * 4 + k);
       sums[0] += mine * __shfl_sync(FULL, right[half], lane % 4 * 8 + k);
@@ -150,7 +151,8 @@ class Printer(Protocol):
     def open(self, text: str) -> None: ...
     def close(self, end: str = "}") -> None: ...
     def name(self, name: str) -> str: ...
-    def rename(self, name: str, text: str) -> None: ...
+    def rename(self, names: dict[str, str]) -> None: ...
+    def bring(self, names: list[str], other: str) -> dict[str, str]: ...
     def fresh(self, hint: str) -> str: ...
     def size(self, size: str | int) -> str: ...
     def kind(self, kind: str) -> str: ...
@@ -230,7 +232,9 @@ class Group:
         printer.put("const whole row = first_row + 4 * half + lane % 4;")
         printer.put("const bool here = row < end;")
         printer.put("const whole mine = here ? row : first_row;")
-        held = self.bring_locals()
+        held = printer.bring(
+            sorted({name for each in self.sums for name in each.locals()}), "int(row - base)"
+        )
         printer.row_address()
         printer.direct = True
         tests = {}
@@ -253,21 +257,9 @@ class Group:
             printer.put(f"{each.name}[block][half] = {used} ? {value} : {each.kind}(0);")
             printer.close()
         printer.direct = False
-        for name, text in held.items():
-            printer.rename(name, text)
+        printer.rename(held)
         printer.close()
         printer.close("};")
-
-    def bring_locals(self) -> dict[str, str]:
-        """Print the exchange of the row's own numbers, and return how they were called."""
-        printer, held = self.printer, {}
-        for name in sorted({name for each in self.sums for name in each.locals()}):
-            kind, old, new = printer.program.locals[name], printer.name(name), printer.fresh("far")
-            value = f"int({old})" if kind == "bool" else old
-            printer.put(f"const {printer.kind(kind)} {new} = __shfl_sync(FULL, {value}, int(row - base));")
-            held[name] = old
-            printer.rename(name, new)
-        return held
 
     def convert(self) -> None:
         """Print the factors in float64."""

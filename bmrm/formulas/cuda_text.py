@@ -25,11 +25,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bmrm.formulas.bounds import Bounds
+from bmrm.formulas.cuda_loops import MAX_BATCH, batched, chosen_row, ranked, trips, turned
 from bmrm.formulas.cuda_products import HELPERS as PRODUCT_HELPERS
 from bmrm.formulas.cuda_products import Blocks, Group, choose_blocks, print_apart
 from bmrm.formulas.lanes import INTRINSIC, LIBRARY
 from bmrm.formulas.layout import OUTSIDE, ZERO, Layout, Site
 from bmrm.formulas.llvm_text import depends_on_row, varying_names
+from bmrm.formulas.products import without_lines
 from bmrm.formulas.tree import (
     Apply,
     Argument,
@@ -50,6 +52,7 @@ from bmrm.formulas.tree import (
     Statement,
     Value,
     Var,
+    parts,
     statements,
 )
 
@@ -68,8 +71,8 @@ MAX_WARPS = 8
 EXTRA = ("chunks", "chunk_rows")
 """Entries of the table besides those of the CPU's code: how many chunks there are, and their rows."""
 
-NO_FAILURE = 2**63 - 1
-"""Value of the error word of a pass in which nothing failed."""
+NO_FAILURE = 0x7F7F7F7F7F7F7F7F
+"""Value of the error word of a pass in which nothing failed: all bytes equal, later than any row."""
 
 C_NAMES = {*LIBRARY, *INTRINSIC} - {"fmod"}
 """Functions of the C library that CUDA has too."""
@@ -134,6 +137,30 @@ template <class Op, class A> __device__ __forceinline__ A over_warp(A a) {
   for (int step = WARP / 2; step > 0; step /= 2) a = Op::of(a, __shfl_xor_sync(FULL, a, step));
   return a;
 }
+// Combines each of N values over the warp; a[0] of lane i is then value i * N / WARP.
+template <class Op, int STEP, int COUNT> struct Halve {
+  template <class A, int N> static __device__ __forceinline__ void run(A (&a)[N], int lane) {
+    const bool upper = lane & STEP;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+      const A given = upper ? a[i] : a[i + COUNT], kept = upper ? a[i + COUNT] : a[i];
+      a[i] = Op::of(kept, __shfl_xor_sync(FULL, given, STEP));
+    }
+    Halve<Op, STEP / 2, COUNT / 2>::run(a, lane);
+  }
+};
+template <class Op, int STEP> struct Halve<Op, STEP, 0> {
+  template <class A, int N> static __device__ __forceinline__ void run(A (&a)[N], int lane) {
+    a[0] = Op::of(a[0], __shfl_xor_sync(FULL, a[0], STEP));
+    Halve<Op, STEP / 2, 0>::run(a, lane);
+  }
+};
+template <class Op> struct Halve<Op, 0, 0> {
+  template <class A, int N> static __device__ __forceinline__ void run(A (&)[N], int) {}
+};
+template <class Op, class A, int N> __device__ __forceinline__ void over_warp_each(A (&a)[N], int lane) {
+  Halve<Op, WARP / 2, N / 2>::run(a, lane);
+}
 // The number of earlier lanes that take part and have the same index; -1 for a lane that does not take part.
 __device__ __forceinline__ int rank_of(whole index, bool taking_part, int lane) {
   const unsigned taking = __ballot_sync(FULL, taking_part);
@@ -147,8 +174,7 @@ __device__ __forceinline__ void combine_same(A* at, A value, int lane) {
   __syncwarp();
 }
 template <class Op, class A>
-__device__ __forceinline__ void combine_bins(A* results, whole index, A value, bool taking_part, int lane) {
-  const int rank = rank_of(index, taking_part, lane);
+__device__ __forceinline__ void combine_bins(A* results, whole index, A value, int rank) {
   for (int round = 0; __any_sync(FULL, rank >= round); round++) {
     if (rank == round) results[index] = Op::of(results[index], value);
     __syncwarp();
@@ -285,9 +311,14 @@ class _Printer:
         self.bounds = Bounds(program)
         self.varying = varying_names(program, bool(column))
         self.place = where
+        whole_numbers = {name for name, kind in program.locals.items() if kind == "int"}
+        self.narrow = {name for name in whole_numbers if self.bounds.narrow(name)}
         self.direct = False  # whether rows are read where they are
         self.in_blocks = where.blocks.results()
         self.along: dict[int, Group] = {}
+        self.ranks: dict[tuple[tuple[Expr, ...], str], str] = {}
+        """Ranks of the lanes that are known here, by the index, and by the lanes that take part."""
+        self.batches: dict[int, str] = {}  # where statements leave their values, by their identity
         self.lines: list[str] = []
         self.depth = 0
         self.names: dict[str, str] = {}
@@ -312,9 +343,9 @@ class _Printer:
             self.names[name] = f"v{len(self.names)}_" + re.sub(r"\W", "_", name, flags=re.ASCII)
         return self.names[name]
 
-    def rename(self, name: str, text: str) -> None:
-        """Give a local another C++ name."""
-        self.names[name] = text
+    def rename(self, names: dict[str, str]) -> None:
+        """Give locals other C++ names."""
+        self.names |= names
 
     def fresh(self, hint: str) -> str:
         self.count += 1
@@ -426,7 +457,7 @@ class _Printer:
             if place_ in self.along:
                 self.along[place_].step()
             elif place_ not in blocks.apart:
-                self.block((statement,), "here")
+                self.statement(statement, "here")
         self.outputs()
         self.close()
 
@@ -536,7 +567,8 @@ class _Printer:
         kinds = dict(self.program.locals)
         kinds |= {a.name: a.type for a in self.program.results() if a.role == "output"}
         for name, kind in kinds.items():
-            self.put(f"{self.kind(kind)} {self.name(name)} = {'false' if kind == 'bool' else '0'};")
+            type_ = "int" if name in self.narrow else self.kind(kind)
+            self.put(f"{type_} {self.name(name)} = {'false' if kind == 'bool' else '0'};")
         for name, array in self.program.arrays.items():
             count = _count(array.dims, self.sizes)
             self.put(f"{self.memory(array.type)} {self.name(name)}[{max(1, count)}];")
@@ -552,24 +584,29 @@ class _Printer:
     # --- statements
 
     def block(self, body: tuple[Statement, ...], mask: str) -> None:
+        self.ranks = {}
         for statement in body:
-            match statement:
-                case Set(name, value):
-                    guard = "" if mask in ("here", "true") else f"if ({mask}) "
-                    self.put(f"{guard}{self.name(name)} = {self.expr(value, mask)};")
-                case SetItem(array, index, value, line):
-                    guard = "" if mask in ("here", "true") else f"if ({mask}) "
-                    dims = self.program.arrays[array].dims
-                    flat = self.flat(index, dims, array, line, mask)
-                    self.put(f"{guard}{self.name(array)}[{flat}] = {self.expr(value, mask)};")
-                case Combine():
-                    self.combine(statement, mask)
-                case For():
-                    self.loop(statement, mask)
-                case ForStored():
-                    self.stored_loop(statement, mask)
-                case If():
-                    self.condition(statement, mask)
+            self.statement(statement, mask)
+        self.ranks = {}
+
+    def statement(self, statement: Statement, mask: str) -> None:
+        guard = "" if mask in ("here", "true") else f"if ({mask}) "
+        if not isinstance(statement, Combine):
+            self.ranks = {}
+        match statement:
+            case Set(name, value):
+                self.put(f"{guard}{self.name(name)} = {self.expr(value, mask)};")
+            case SetItem(array, index, value, line):
+                flat = self.flat(index, self.program.arrays[array].dims, array, line, mask)
+                self.put(f"{guard}{self.name(array)}[{flat}] = {self.expr(value, mask)};")
+            case Combine():
+                self.combine(statement, mask)
+            case For():
+                self.loop(statement, mask)
+            case ForStored():
+                self.stored_loop(statement, mask)
+            case If():
+                self.condition(statement, mask)
 
     def varies(self, *exprs: Expr) -> bool:
         """Return whether an expression may differ from lane to lane."""
@@ -581,6 +618,16 @@ class _Printer:
         sign = "<" if node.step > 0 else ">"
         head = f"whole {name} = {start}, {end} = {stop}"
         if not self.varies(node.start, node.stop) and node.name not in self.varying:
+            known = node, self.program, self.bounds, self.sizes, self.varying
+            if some := batched(*known):
+                self.batched_loop(node, some, start, stop, mask)
+                return
+            if some := turned(*known):
+                self.turned_loop(node, some, start, stop, mask)
+                return
+            if some := ranked(*known):
+                self.ranked_loop(node, some, f"{head}; {name} {sign} {end}; {name}++", mask)
+                return
             self.open(f"for ({head}; {name} {sign} {end}; {name} += {node.step})")
             self.block(node.body, mask)
             self.close()
@@ -595,6 +642,105 @@ class _Printer:
             self.put(f"const bool {test} = {on};")
             self.block(node.body, test)
             self.close()
+
+    def batched_loop(self, node: For, some: list[Combine], start: str, stop: str, mask: str) -> None:
+        """Print a loop by batches of turns, after each of which the results of all are combined."""
+        count, name = trips(node, self.bounds, self.sizes), self.name(node.name)
+        if count <= MAX_REGISTER_COLUMNS:
+            self.put("#pragma unroll")
+        count = min(MAX_BATCH, 1 << (count - 1).bit_length())
+        first, end, item = self.fresh("first"), self.fresh("end"), self.fresh("item")
+        self.open(f"for (whole {first} = {start}, {end} = {stop}; {first} < {end}; {first} += {count})")
+        for each in some:
+            held = self.batches[id(each)] = self.fresh("held")
+            self.put(f"{self.accumulated(self.program.arguments[each.array])} {held}[{count}];")
+        self.put("#pragma unroll")
+        self.open(f"for (int {item} = 0; {item} < {count}; {item}++)")
+        for each in some:
+            held = self.batches[id(each)] = f"{self.batches[id(each)]}[{item}]"
+            self.put(f"{held} = {self.neutral(self.program.arguments[each.array])};")
+        self.put(f"const whole {name} = {first} + {item};")
+        self.open(f"if ({name} < {end})")
+        self.block(node.body, mask)
+        self.close()
+        self.close()
+        for each in some:
+            result, op = self.program.arguments[each.array], OPERATORS[each.op]
+            held = self.batches.pop(id(each)).partition("[")[0]
+            self.open("")
+            self.put(f"over_warp_each<{op}>({held}, lane);")
+            self.put(f"const whole {name} = {first} + lane / {WARP // count};")
+            flat = self.flat(each.index, result.dims, each.array, each.line, mask)
+            self.put(f"{self.accumulated(result)}& place = {self.name(each.array)}[{flat}];")
+            here = f"{name} < {end} && lane % {WARP // count} == 0"
+            self.put(f"if ({here}) place = {op}::of(place, {held}[0]);")
+            self.close()
+        self.put("__syncwarp();")
+        self.close()
+
+    def turned_loop(self, node: For, some: list[Combine], start: str, stop: str, mask: str) -> None:
+        """Print a loop row by row: lanes are its turns."""
+        first, end, taking, other = (self.fresh(hint) for hint in ("first", "end", "taking", "other"))
+        self.open("")
+        self.put(f"const whole {first} = {start}, {end} = {stop};")
+        self.put(f"const unsigned {taking} = __ballot_sync(FULL, {mask});")
+        places = []
+        for each in some:
+            dims = self.program.arguments[each.array].dims
+            flat = self.flat(each.index[:-1], dims[:-1], each.array, each.line, mask)
+            places.append(self.fresh("chosen"))
+            self.put(f"const whole {places[-1]} = ({flat}) * {self.size(dims[-1])};")
+        self.put("#pragma unroll 4")
+        self.open(f"for (int {other} = 0; {other} < WARP; {other}++)")
+        used = self.fresh("used")
+        self.put(f"const bool {used} = {taking} >> {other} & 1u;")
+        names = {p.name for each in some for p in parts(each.value) if isinstance(p, Var)} - {node.name}
+        held = self.bring(sorted(names & set(self.program.locals)), other)
+        for place_ in places:
+            self.put(f"const whole {place_}_there = __shfl_sync(FULL, {place_}, {other});")
+        self.put(f"const whole row = base + {other}, mine = {used} ? row : base;")
+        self.row_address()
+        self.direct = True
+        name = self.name(node.name)
+        self.open(f"if ({used}) for (whole {name} = {first} + lane; {name} < {end}; {name} += WARP)")
+        for each, place_ in zip(some, places, strict=True):
+            kind = self.accumulated(self.program.arguments[each.array])
+            value = f"{kind}({self.expr(each.value, 'true')})"
+            self.put(f"{self.name(each.array)}[{place_}_there + {name}] += {value};")
+        self.close()
+        self.direct = False
+        self.rename(held)
+        self.close()
+        self.put("__syncwarp();")
+        self.close()
+
+    def bring(self, names: list[str], other: str) -> dict[str, str]:
+        """Print the exchange of numbers of another lane's row, and return how they are called here."""
+        held = {}
+        for name in names:
+            kind, old, new = self.program.locals[name], self.name(name), self.fresh("far")
+            value = f"int({old})" if kind == "bool" else old
+            self.put(f"const {self.kind(kind)} {new} = __shfl_sync(FULL, {value}, {other});")
+            held[name], self.names[name] = old, new
+        return held
+
+    def ranked_loop(self, node: For, some: list[Combine], head: str, mask: str) -> None:
+        """Print a loop whose lanes take turns once for all turns of the loop."""
+        rank, round_ = self.fresh("rank"), self.fresh("round")
+        first, dims = some[0], self.program.arguments[some[0].array].dims
+        flat = self.flat(first.index[:-1], dims[:-1], first.array, first.line, mask)
+        self.put(f"const int {rank} = rank_of({flat}, {mask}, lane);")
+        self.open(f"for (int {round_} = 0; __any_sync(FULL, {rank} >= {round_}); {round_}++)")
+        self.open(f"if ({rank} == {round_}) for ({head})")
+        for each in some:
+            self.batches[id(each)] = ""
+        self.block(node.body, "true")
+        for each in some:
+            del self.batches[id(each)]
+        self.close()
+        self.put("__syncwarp();")
+        self.close()
+        self.ranks[chosen_row(first), mask] = rank
 
     def stored_loop(self, node: ForStored, mask: str) -> None:
         place_, index, value = self.fresh("place"), self.name(node.index), self.name(node.value)
@@ -658,11 +804,23 @@ class _Printer:
         if not result.dims:
             self.put(f"{name} = {op}::of({name}, {value});")
             return
+        if held := self.batches.get(id(node)):
+            self.put(f"{held} = {value};")
+            return
         flat = self.flat(node.index, result.dims, node.array, node.line, mask)
+        if held is not None:  # this lane's turn
+            place_ = self.fresh("place")
+            self.put(f"{kind}& {place_} = {name}[{flat}];")
+            self.put(f"{place_} = {op}::of({place_}, {value});")
+            return
         if not self.varies(*node.index):
             self.put(f"combine_same<{op}>({name} + {flat}, {value}, lane);")
         else:
-            self.put(f"combine_bins<{op}>({name}, {flat}, {value}, {flag}, lane);")
+            rank = self.ranks.get((tuple(map(without_lines, node.index)), mask))
+            if rank is None:
+                rank = self.fresh("rank")
+                self.put(f"const int {rank} = rank_of({flat}, {flag}, lane);")
+            self.put(f"combine_bins<{op}>({name}, {flat}, {value}, {rank});")
 
     def combine_extremum(self, node: Combine, result: Argument, value: str, flag: str, mask: str) -> None:
         """Keep the best value, and what goes with it; of equal values the one of the earliest row."""
@@ -731,24 +889,29 @@ class _Printer:
             self.put("__shared__ whole rows[32][33];")
         self.put(f"const whole chunks = {self.slot('chunks')};")
         self.put("const int cell = threadIdx.x % 32, group = threadIdx.x / 32;")
+        before = 0
         for result in self.program.results():
             if result.role in ("output", "other"):
                 continue
-            self.combine_result(result)
+            self.combine_result(result, before)
+            before += -(-max(1, _count(result.dims, self.sizes)) // WARP)
         self.close()
 
-    def combine_result(self, result: Argument) -> None:
+    def combine_result(self, result: Argument, before: int) -> None:
+        """Print how a result is combined; blocks of threads begin after those of the results before."""
         count, kind = max(1, _count(result.dims, self.sizes)), self.accumulated(result)
         slot, neutral = self.layout.slots[f"argument {result.name}"], self.neutral(result)
         extremum = result.role in ("argmin", "argmax")
         sign = "<" if result.role in ("min", "argmin") else ">"
-        self.open(f"for (whole first = blockIdx.x * 32LL; first < {count}LL; first += gridDim.x * 32LL)")
+        mine = f"(blockIdx.x + gridDim.x - {before}u % gridDim.x) % gridDim.x"
+        self.open(f"for (whole first = {mine} * 32LL; first < {count}LL; first += gridDim.x * 32LL)")
         self.put("const whole q = first + cell;")
         self.put(f"{kind} best = {neutral};")
         if extremum:
             self.put("whole row = GREATEST_WHOLE, chosen = -1;")
             rows = self.layout.slots[f"rows {result.name}"]
-        self.open(f"if (q < {count}LL) for (whole chunk = group; chunk < chunks; chunk += 32)")
+        self.put("#pragma unroll 8")
+        self.open(f"for (whole chunk = q < {count}LL ? group : chunks; chunk < chunks; chunk += 32)")
         self.put(f"const {kind} v = ((const {kind}*)table.at[{slot}])[chunk * {count}LL + q];")
         if extremum:
             self.put(f"const whole r = ((const whole*)table.at[{rows}])[chunk * {count}LL + q];")
@@ -813,7 +976,7 @@ class _Printer:
             case Const(value, kind):
                 return constant(value, kind)
             case Var(name, _):
-                return self.name(name)
+                return f"whole({self.name(name)})" if name in self.narrow else self.name(name)
             case Value(name, kind):
                 text = self.name(name)
                 if self.program.arguments[name].role == "row value":
@@ -828,7 +991,8 @@ class _Printer:
                 at = self.flat((index,), (width,), "the row", line, mask)
                 if self.place.register_row and not self.direct:
                     return f"x[{at}]"
-                return f"T(*(const {self.item}*)(at + ({at}) * across))"
+                where = f"(const {self.item}*)(at + ({at}) * across)"
+                return f"T(__ldg({where}))" if self.direct else f"T(*{where})"
             case Load(array, index, kind, line):
                 return self.load(array, index, kind, line, mask)
             case Apply():

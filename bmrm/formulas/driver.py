@@ -36,7 +36,7 @@ POINTER_DEVICE = 9
 MIN_PIECE_BYTES = 256
 """Minimum size of a piece of memory."""
 
-MAX_SPARE_BYTES = 1 << 26
+MAX_SPARE_BYTES = 1 << 27
 """Maximum size of a piece that is kept for the next call; larger ones go back to the driver at once."""
 
 
@@ -160,6 +160,20 @@ class Device:
                     )
                 )
 
+    def fill(self, address: int, byte: int, size: int) -> None:
+        """Set bytes, in the order of the work on the device; its context must be current."""
+        self.check(self.library.cuMemsetD8Async(ctypes.c_uint64(address), byte, ctypes.c_size_t(size), None))
+
+    def read_number(self, address: int) -> int:
+        """Wait for the work on the device, and read an int64; the context must be current."""
+        found = ctypes.c_int64()
+        self.check(
+            self.library.cuMemcpyDtoH_v2(
+                ctypes.c_void_p(ctypes.addressof(found)), ctypes.c_uint64(address), ctypes.c_size_t(8)
+            )
+        )
+        return found.value
+
     def load(self, code: bytes) -> Module:
         """Load machine code."""
         module = ctypes.c_void_p()
@@ -270,17 +284,16 @@ class Module:
         blocks: int,
         threads: int,
         shared_bytes: int,
-        *tables: NDArray[np.int64],
+        *tables: ctypes.Array[ctypes.c_int64],
     ) -> None:
-        """Launch a kernel whose parameters are tables of int64, passed by value."""
+        """Launch a kernel whose parameters are tables, passed by value; the context must be current."""
         device = self._device
-        parameters = (ctypes.c_void_p * len(tables))(*(table.ctypes.data for table in tables))
-        with device.current():
-            device.check(
-                device.library.cuLaunchKernel(
-                    function, blocks, 1, 1, threads, 1, 1, shared_bytes, None, parameters, None
-                )
+        parameters = (ctypes.c_void_p * len(tables))(*map(ctypes.addressof, tables))
+        device.check(
+            device.library.cuLaunchKernel(
+                function, blocks, 1, 1, threads, 1, 1, shared_bytes, None, parameters, None
             )
+        )
 
 
 _devices: dict[int, Device] = {}

@@ -198,28 +198,7 @@ class _Finder:
         return names & {loop.name for loop in loops}
 
     def is_safe(self, expr: Expr) -> bool:
-        """Return whether an expression needs no check and no array of the row's own."""
-        return all(map(self._is_safe, parts(expr)))
-
-    def _is_safe(self, part: Expr) -> bool:
-        program, inside = self.program, self.bounds.inside
-        match part:
-            case Value(name, _):
-                return name not in self.outputs
-            case Var(name, _):
-                return name not in self.outputs
-            case RowItem(index, _):
-                return inside(index, program.width)
-            case Load(array, index, _, _):
-                name = array.removesuffix(".squares")
-                if array in program.arrays or name not in program.arguments:
-                    return False
-                return all(map(inside, index, program.arguments[name].dims))
-            case Apply("shl" | "shr", args, _, _):
-                return inside(args[1], 64)
-            case Apply("floordiv" | "mod", args, _, _) if args[0].type != "real":
-                return isinstance(args[1], Const) and args[1].value != 0
-        return True
+        return is_safe(expr, self.program, self.bounds)
 
     def product(
         self, node: Combine, loops: tuple[For, ...], tests: tuple[Expr, ...], known: dict[str, Expr]
@@ -266,6 +245,30 @@ class _Finder:
             case Apply("neg", (a,), "real", _):
                 return [Const(-1.0, "real"), *self.split(a, loops)]
         raise _UnfitError
+
+
+def is_safe(expr: Expr, program: Program, bounds: Bounds) -> bool:
+    """Return whether an expression needs no check, and nothing of the row's own except numbers."""
+    outputs = {a.name for a in program.results()}
+    return all(_is_safe(part, program, bounds, outputs) for part in parts(expr))
+
+
+def _is_safe(part: Expr, program: Program, bounds: Bounds, outputs: set[str]) -> bool:
+    match part:
+        case Value(name, _) | Var(name, _):
+            return name not in outputs
+        case RowItem(index, _):
+            return bounds.inside(index, program.width)
+        case Load(array, index, _, _):
+            name = array.removesuffix(".squares")
+            if array in program.arrays or name not in program.arguments:
+                return False
+            return all(map(bounds.inside, index, program.arguments[name].dims))
+        case Apply("shl" | "shr", args, _, _):
+            return bounds.inside(args[1], 64)
+        case Apply("floordiv" | "mod", args, _, _) if args[0].type != "real":
+            return isinstance(args[1], Const) and args[1].value != 0
+    return True
 
 
 PLAIN = {"add", "sub", "mul", "min", "max", "neg"}

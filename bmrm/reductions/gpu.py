@@ -8,9 +8,12 @@ order of the ranks: the bits depend on the rows that each rank has, while those 
 from __future__ import annotations
 
 import ctypes
+import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.errors import ParameterError, ReductionError
 from bmrm.formulas.cuda_text import MAX_SITES, NO_FAILURE, SHARED_BYTES, WARP, CudaCode, print_cuda
@@ -28,19 +31,19 @@ from bmrm.reductions.host import (
     output_type,
     over_ranks,
     reads_too_much,
-    result_bytes,
     run_plain_row,
 )
 from bmrm.reductions.rows import DenseRows, DeviceRows, SparseRows
 
-MIN_CHUNK_ROWS = 256
+MIN_CHUNK_ROWS = 128
 """Minimum number of rows of a chunk: results are written once for each chunk."""
 
-MAX_CHUNKS = 8192
-"""Maximum number of chunks: a few for each warp that a large GPU runs."""
+USUAL_CHUNKS = 132 * 24
+"""Maximum number of chunks. An H100 has 132 multiprocessors, which run 8 to 48 warps each, mostly 24: a few
+chunks more than there are warps would take as long as twice as many."""
 
-FULL_CHUNKS = 2048
-"""Number of chunks that occupies a large GPU even if a warp needs many registers."""
+FEW_CHUNKS = 132 * 8
+"""The same if results are large: one block of 8 warps on each multiprocessor."""
 
 USUAL_PARTIAL_BYTES = 1 << 26
 """Size of the results of all chunks that takes little time to write and to read again."""
@@ -53,6 +56,15 @@ COMBINE_THREADS = 1024
 
 MAX_COMBINE_BLOCKS = 1024
 """Maximum number of blocks of the second kernel."""
+
+ERROR_BYTES = 8
+"""Size of the error word."""
+
+MAX_HELD_BYTES = 256
+"""Maximum size of a parameter that stays on the GPU, found by its value: numbers, mostly."""
+
+MAX_HELD = 256
+"""Number of parameters that stay, before all are forgotten."""
 
 UPLOADED_BYTES = 1 << 26
 """Size of rows of a mapped file that are uploaded before their pages are given back."""
@@ -75,12 +87,24 @@ def chunk_rows(rows: int, bytes_: int) -> int:
     Examples
     --------
     >>> chunk_rows(1000, 100), chunk_rows(10_000_000, 100), chunk_rows(10_000_000, 30_000)
-    (256, 1248, 4480)
+    (128, 3168, 9472)
     """
-    most = MAX_PARTIAL_BYTES // max(1, bytes_)
-    chunks = max(1, min(MAX_CHUNKS, most, max(FULL_CHUNKS, USUAL_PARTIAL_BYTES // max(1, bytes_))))
+    chunks = USUAL_CHUNKS if USUAL_CHUNKS * bytes_ <= USUAL_PARTIAL_BYTES else FEW_CHUNKS
+    chunks = max(1, min(chunks, MAX_PARTIAL_BYTES // max(1, bytes_)))
     each = max(MIN_CHUNK_ROWS, -(-rows // chunks))
     return -(-each // WARP) * WARP
+
+
+class _Result(NamedTuple):
+    """A result of a call: all but the number of rows is known before."""
+
+    name: str
+    slot: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    per_row: bool
+    rows_slot: int | None
+    """Place in the table of the rows of its extrema."""
 
 
 class _Kernels(NamedTuple):
@@ -90,6 +114,10 @@ class _Kernels(NamedTuple):
     combine: ctypes.c_void_p
     blocks: int
     """Blocks of the first kernel that the device runs side by side."""
+    results: tuple[_Result, ...]
+    result_bytes: int
+    """Size of the results of a chunk, with the rows of extrema."""
+    combine_blocks: int
 
 
 class GpuPasses:
@@ -98,6 +126,7 @@ class GpuPasses:
     def __init__(self, source: Source) -> None:
         self.source = source
         self._kernels: dict[Any, _Kernels] = {}
+        self._held: dict[Any, GpuArray] = {}
 
     def code_of(self, call: Call, shared_bytes: int = SHARED_BYTES) -> CudaCode:
         """Print the code of a call."""
@@ -117,7 +146,13 @@ class GpuPasses:
             shared = code.placement.shared_bytes
             rows, combine = module.function("bmrm_rows", shared), module.function("bmrm_combine")
             each = module.blocks_per_multiprocessor(rows, code.placement.warps * WARP, shared)
-            self._kernels[key] = _Kernels(code, module, rows, combine, each * on.multiprocessors)
+            results = tuple(_results_of(call, code.layout))
+            in_chunks = [(math.prod(r.shape), r.rows_slot is not None) for r in results if not r.per_row]
+            bytes_ = sum(8 * count * (1 + has_rows) for count, has_rows in in_chunks)
+            needed = sum(-(-count // WARP) for count, _ in in_chunks)
+            combining = max(1, min(needed, MAX_COMBINE_BLOCKS))
+            blocks = each * on.multiprocessors
+            self._kernels[key] = _Kernels(code, module, rows, combine, blocks, results, bytes_, combining)
         return self._kernels[key]
 
     def run(
@@ -143,51 +178,64 @@ class GpuPasses:
         on = device(number)
         kernels = self.compiled(call, on, contract)
         placement, slots = kernels.code.placement, kernels.code.layout.slots
-        table, total = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.int64)
-        owners = [*_fill_rows(on, call, table, slots), *_fill_arguments(on, call, table, slots)]
+        kind = ctypes.c_int64 * len(slots)
+        table, total = kind(), kind()
+        owners = [*_fill_rows(on, call, table, slots), *self._fill_arguments(on, call, table, slots)]
         rows = call.rows.shape[0]
-        each = chunk_rows(rows, result_bytes(call))
+        each = chunk_rows(rows, kernels.result_bytes)
         chunks = max(1, -(-rows // each))
+        partial = on.allocate((chunks * kernels.result_bytes + ERROR_BYTES,), np.uint8)
+        error = partial.address + chunks * kernels.result_bytes
+        place = partial.address
         found: dict[str, GpuArray] = {}
         best_rows: dict[str, GpuArray] = {}
-        for argument in call.program.results():
-            name, shape = argument.name, call.shape(argument)
-            slot = slots[f"argument {name}"]
-            if argument.role == "output":
-                found[name] = on.allocate((rows,), output_type(argument, call.real))
+        for name, slot, shape, dtype, per_row, rows_slot in kernels.results:
+            if per_row:
+                found[name] = on.allocate((rows,), dtype)
                 table[slot] = found[name].address
                 continue
-            kind = accumulated_type(argument)
-            found[name] = on.allocate(shape, kind)
-            partial = on.allocate((chunks, *shape), kind)
-            owners.append(partial)
-            table[slot], total[slot] = partial.address, found[name].address
-            if f"rows {name}" in slots:
+            found[name] = on.allocate(shape, dtype)
+            table[slot], total[slot] = place, found[name].address
+            place += 8 * chunks * math.prod(shape)
+            if rows_slot is not None:
                 best_rows[name] = on.allocate(shape, np.int64)
-                held = on.allocate((chunks, *shape), np.int64)
-                owners.append(held)
-                table[slots[f"rows {name}"]] = held.address
-                total[slots[f"rows {name}"]] = best_rows[name].address
-        error = on.upload(np.array([NO_FAILURE]))
-        for name, value in (
-            ("error", error.address),
-            ("last", rows),
-            ("number", call.rows.first_row),
-            ("chunks", chunks),
-            ("chunk_rows", each),
-        ):
-            table[slots[name]] = value
+                table[rows_slot], total[rows_slot] = place, best_rows[name].address
+                place += 8 * chunks * math.prod(shape)
+        table[slots["error"]], table[slots["last"]], table[slots["number"]] = error, rows, call.rows.first_row
+        table[slots["chunks"]], table[slots["chunk_rows"]] = chunks, each
         threads = placement.warps * WARP
         grid = min(kernels.blocks, -(-chunks // placement.warps)) if blocks is None else blocks
-        kernels.module.launch(kernels.rows, grid, threads, placement.shared_bytes, table)
-        cells = max([1, *(int(np.prod(call.shape(a))) for a in call.program.results() if a.role != "output")])
-        combining = min(-(-cells // WARP), MAX_COMBINE_BLOCKS)
-        kernels.module.launch(kernels.combine, combining, COMBINE_THREADS, 0, table, total)
-        failed = int(error.numpy()[0])  # waits for the kernels
+        with on.current():
+            on.fill(error, NO_FAILURE & 0xFF, ERROR_BYTES)
+            kernels.module.launch(kernels.rows, grid, threads, placement.shared_bytes, table)
+            kernels.module.launch(kernels.combine, kernels.combine_blocks, COMBINE_THREADS, 0, table, total)
+            failed = on.read_number(error)  # waits for the kernels
         if failed != NO_FAILURE:
             self._raise_failure(call, kernels.code.layout, failed)
-        del owners
+        del owners, partial
         return found, best_rows
+
+    def _fill_arguments(self, on: Device, call: Call, table: Any, slots: dict[str, int]) -> list[Any]:
+        """Put parameters on the device, and their addresses in the table; return what must live so long."""
+        given: dict[str, Any] = {f"argument {name}": array for name, array in call.values.items()}
+        given |= {f"squares {name}": array for name, array in call.squares.items()}
+        for slot, array in given.items():
+            if isinstance(array, np.ndarray) or not _is_on(on, array):
+                given[slot] = self._upload(on, to_host(array))
+            table[slots[slot]] = given[slot].address
+        return list(given.values())
+
+    def _upload(self, on: Device, array: NDArray[Any]) -> GpuArray:
+        """Upload a parameter; a small one that was uploaded before is there."""
+        if array.nbytes > MAX_HELD_BYTES:
+            return on.upload(array)
+        key = on.number, array.dtype, array.shape, array.tobytes()
+        found = self._held.get(key)
+        if found is None:
+            if len(self._held) >= MAX_HELD:
+                self._held.clear()
+            found = self._held[key] = on.upload(array)
+        return found
 
     def _raise_failure(self, call: Call, layout: Layout, failed: int) -> None:
         """Raise the error of a row: of the plain function, with the number found, if it raises one too.
@@ -203,6 +251,15 @@ class GpuPasses:
             raise ReductionError(f"{where}: division of a whole number by 0")
         last = size_of(site.size, call.sizes) - 1
         raise ReductionError(f"{where}: {site.what}: found an index outside of it, expected 0 to {last}")
+
+
+def _results_of(call: Call, layout: Layout) -> Iterator[_Result]:
+    """Yield what is known of the results of a call."""
+    for argument in call.program.results():
+        name, per_row = argument.name, argument.role == "output"
+        kind = np.dtype(output_type(argument, call.real) if per_row else accumulated_type(argument))
+        rows_slot = layout.slots.get(f"rows {name}")
+        yield _Result(name, layout.slots[f"argument {name}"], call.shape(argument), kind, per_row, rows_slot)
 
 
 def _to_host(call: Call, found: dict[str, GpuArray], best_rows: dict[str, GpuArray]) -> Pass:
@@ -255,17 +312,6 @@ def _upload_rows(on: Device, rows: DenseRows) -> GpuArray:
         if mapped is not None:
             mapped.give_back(first, last)
     return held
-
-
-def _fill_arguments(on: Device, call: Call, table: Any, slots: dict[str, int]) -> list[Any]:
-    """Put parameters on the device, and their addresses in the table; return what must live until the end."""
-    given: dict[str, Any] = {f"argument {name}": array for name, array in call.values.items()}
-    given |= {f"squares {name}": array for name, array in call.squares.items()}
-    for slot, array in given.items():
-        if isinstance(array, np.ndarray) or not _is_on(on, array):
-            given[slot] = on.upload(to_host(array))
-        table[slots[slot]] = given[slot].address
-    return list(given.values())
 
 
 def _is_on(on: Device, array: GpuArray | DeviceArray) -> bool:

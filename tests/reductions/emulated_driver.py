@@ -80,6 +80,12 @@ class Driver:
         ctypes.memmove(to.value, source.value, size.value)
         return 0
 
+    def cuMemsetD8Async(self, address, byte, size, stream):
+        assert self.depth
+        assert stream is None
+        ctypes.memset(address.value, byte, size.value)
+        return 0
+
     def cuPointerGetAttribute(self, found, which, address):
         assert which == 9
         found._obj.value = 1 if address.value in self.elsewhere else 0

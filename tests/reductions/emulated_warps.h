@@ -175,6 +175,10 @@ inline unsigned __match_any_sync(unsigned mask, unsigned long long value) {
 }
 inline void __syncwarp() { emulator::meet(emulator::MEET, emulator::kAll, 0); }
 inline void __syncthreads() { emulator::leave(emulator::AT_BLOCK); }
+template <class A>
+A __ldg(const A* at) {
+    return *at;
+}
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline double __longlong_as_double(long long bits) { return emulator::as<double>(bits); }
 inline long long __double_as_longlong(double number) {

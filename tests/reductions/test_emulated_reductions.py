@@ -201,6 +201,37 @@ def test_not_every_sum_is_one_of_products():
     check(others(X, device="cuda"), others.python(X), 1e-12, 1e-12)
 
 
+@pytest.mark.parametrize("columns", [2, 7, 8, 19, 40])
+def test_loops_that_combine_one_result_after_another(columns):
+    @reduction
+    def places(x, w, table: ("k", "d"), sums: ("k", "d"), most: ("k", "d"), count: "k", low: "d", high: "d"):
+        at = int(w) % len(sums)
+        scale = w * 0.5
+        for f in range(len(x)):
+            sums[at, f] += scale * x[f] - table[at, f]
+        if w > 2:
+            for f in range(1, len(x)):
+                most[at, f] = max(most[at, f], x[f])
+        count[at] += 1
+        for f in range(len(x)):
+            e = x[f] * scale
+            low[f] = min(low[f], e)
+        for f in range(len(x)):
+            e = x[f] - scale
+            if e > 0:
+                high[f] = max(high[f], e)
+
+    rng = np.random.default_rng(columns)
+    X, w = rng.normal(size=(150, columns)), rng.integers(0, 9, 150)
+    words = {"w": w.astype(float), "table": rng.normal(size=(4, columns))}
+    text = places.source("cuda", X, **words)
+    assert ("const bool used" in text) == (columns >= 8)
+    assert "over_warp_each<Least>" in text
+    found = places(X, device="cuda", **words)
+    check(found, places.python(X, **words), 1e-12, 1e-12)
+    assert same_bits(found, on_gpu(places, X, words, blocks=2))
+
+
 def test_large_results_are_in_global_memory():
     X = RNG.normal(size=(100, 3))
     words = {"w": RNG.random(100), "centers": RNG.normal(size=(4000, 3))}
@@ -262,6 +293,15 @@ def test_parameters_elsewhere_are_copied(library):
     library.elsewhere = {far.ctypes.data}
     for given in (ArrayThere(centers), ArrayThere(far), ArrayThere(centers.astype(np.longdouble))):
         assert same_bits(kmeans_step(X, w=ArrayThere(weight), centers=given, device="cuda:0"), expected)
+
+
+def test_small_parameters_stay_until_there_are_too_many(monkeypatch):
+    monkeypatch.setattr(gpu, "MAX_HELD", 2)
+    X, centers = np.ones((40, 2)), np.zeros((1, 2))
+    for weight in (1.0, 2.0, 0.5, 1.0):
+        found = kmeans_step(X, w=weight, centers=centers, device="cuda")
+        assert found.counts.tolist() == [40 * weight]
+        assert 1 <= len(kmeans_step._gpu._held) <= 2
 
 
 def test_a_device_is_that_of_the_rows(library):
