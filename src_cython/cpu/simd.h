@@ -46,6 +46,13 @@ constexpr i64 kFetchAhead = 256;
 /// The same for rows of sums, each of which takes a cache line or more.
 constexpr i64 kSumsAhead = 32;
 
+/// Rows with values and fewer entries than this are summed by one loop; with up to as many, eight at a time
+/// if neighbours are of unlike length.
+constexpr i64 kTinyRow = 8;
+
+/// Number of rows with values from which they are visited by length: a processor remembers the ends of fewer.
+constexpr i64 kManyRows = i64{1} << 14;
+
 /// Maximum length of rows that are summed eight at a time, if their lengths are about equal.
 constexpr i64 kShortRow = 32;
 

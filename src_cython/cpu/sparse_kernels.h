@@ -51,6 +51,14 @@ BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, cons
     return sum.sum();
 }
 
+/// The same for a row of few entries, as one loop: to mask eight lanes and sum them takes longer.
+template <class I, class V>
+BMRM_INLINE double tiny_dot(const I* idx, const V* val, i64 lo, i64 hi, const double* w) {
+    double sum = 0;
+    for (i64 k = lo; k < hi; ++k) sum += static_cast<double>(val[k]) * w[idx[k]];
+    return sum;
+}
+
 template <class I, class V>
 struct Sparse {
     /// out[i] = row i . w for i in [begin, end), added to out[i] if `add`.
@@ -62,34 +70,53 @@ struct Sparse {
                 if (!short_rows(ptr + i, idx, w, add, out + i))
                     for (i64 row = i; row < i + 8; ++row)
                         whole_row(ptr + row, idx, val, nnz, w, add, out + row);
+        if constexpr (!std::is_same_v<V, One>)
+            if (!add) {
+                for (; i < end; ++i) row_or_tiny(ptr + i, idx, val, nnz, w, out + i);
+                return;
+            }
         for (; i < end; ++i) whole_row(ptr + i, idx, val, nnz, w, add, out + i);
     }
 
     /// The rows begin + order[k], k < count: out[row] = row . w. The lengths of the rows ascend up to
-    /// kShortRow; longer ones come last.
+    /// kShortRow, or with values kTinyRow; longer ones come last.
     BMRM_TARGET static void rows_by_length(const i64* ptr, const I* idx, const V* val, i64 nnz, i64 begin,
                                            const std::uint16_t* order, i64 count, const double* w,
                                            double* out) {
+        constexpr bool ones = std::is_same_v<V, One>;
+        constexpr i64 limit = ones ? kShortRow : kTinyRow;
         const auto length_of = [&](i64 k) {
             const i64 row = begin + order[k];
             return ptr[row + 1] - ptr[row];
         };
         for (i64 k = 0; k < count;) {
             const i64 length = length_of(k);
-            if (length > kShortRow || k + 8 > count || length_of(k + 7) != length) {
+            if (length > limit || k + 8 > count || length_of(k + 7) != length) {
                 const i64 row = begin + order[k++];
                 whole_row(ptr + row, idx, val, nnz, w, false, out + row);
                 continue;
             }
             // One row in each lane, which saves the sum over lanes and the mispredicted end of every row.
             const I* from[8];
-            for (int l = 0; l < 8; ++l) from[l] = idx + ptr[begin + order[k + l]];
+            const V* values[8];
+            for (int l = 0; l < 8; ++l) {
+                const i64 start = ptr[begin + order[k + l]];
+                from[l] = idx + start;
+                values[l] = ones ? val : val + start;
+            }
             if (k + kGroupsAhead * 8 + 8 <= count)
-                for (int l = 0; l < 8; ++l)
-                    __builtin_prefetch(idx + ptr[begin + order[k + kGroupsAhead * 8 + l]]);
+                for (int l = 0; l < 8; ++l) {
+                    const i64 start = ptr[begin + order[k + kGroupsAhead * 8 + l]];
+                    __builtin_prefetch(idx + start);
+                    if constexpr (!ones) __builtin_prefetch(val + start);
+                }
             Pack<8> sum;
             sum.clear();
-            for (i64 n = 0; n < length; ++n) sum.add_across(w, from, n);
+            for (i64 n = 0; n < length; ++n)
+                if constexpr (ones)
+                    sum.add_across(w, from, n);
+                else
+                    sum.add_product_across(w, from, values, n);
             double sums[8];
             sum.write(sums);
             for (int l = 0; l < 8; ++l) out[begin + order[k + l]] = sums[l];
@@ -264,6 +291,14 @@ struct Sparse {
                                       bool add, double* out) {
         double s = dot(idx, val, ptr[0], ptr[1], nnz, w);
         *out = add ? *out + s : s;
+    }
+
+    BMRM_INLINE static void row_or_tiny(const i64* ptr, const I* idx, const V* val, i64 nnz, const double* w,
+                                        double* out) {
+        if (ptr[1] - ptr[0] >= kTinyRow) return whole_row(ptr, idx, val, nnz, w, false, out);
+        __builtin_prefetch(idx + ptr[0] + kAhead, 0, kLevel<I, V>);
+        __builtin_prefetch(val + ptr[0] + kAhead, 0, kLevel<I, V>);
+        *out = tiny_dot(idx, val, ptr[0], ptr[1], w);
     }
 
     /// Sums eight rows of ones at once, one in each lane, which saves the sum over lanes and the mispredicted

@@ -41,8 +41,8 @@ class SparseMatrix final : public Matrix, public Rows {
             auto n = static_cast<double>(ptr[i + 1] - ptr[i]);
             gram_work_ += n * (n + 1) / 2;
         }
-        // With values the loop over eight rows at once is no faster than one row after the other.
-        if constexpr (std::is_same_v<V, One>) by_length_ = order_by_length(ptr, m, tiles_);
+        constexpr bool ones = std::is_same_v<V, One>;
+        if (ones || m >= kManyRows) by_length_ = order_by_length(ptr, m, ones ? kShortRow : kTinyRow, tiles_);
     }
 
     void matvec(const double* w, double* out) const override {
