@@ -56,7 +56,7 @@ def build_parser() -> CommandParser:
     parser.add_argument("-o", "--output", metavar="FILE", help="write labels: .npy, else one line per row")
     parser.add_argument("--centers", metavar="FILE", help="write centres: .npz or .safetensors")
     parser.add_argument(
-        "--apply", metavar="FILE", help="label rows by the centres in a file of --centers, which stay"
+        "--apply", metavar="FILE", help="label rows by the centres in a file written by --centers"
     )
     parser.add_argument("--init", choices=["k-means++", "random"], help="first centres (default: k-means++)")
     parser.add_argument(
@@ -66,9 +66,14 @@ def build_parser() -> CommandParser:
     parser.add_argument("--max-time", type=positive, metavar="S", help="limit on seconds")
     tol = real("a number of at least 0", lambda value: value >= 0)
     parser.add_argument(
-        "--tol", type=tol, metavar="E", help="last move, relative to the variance (default: 1e-4)"
+        "--tol",
+        type=tol,
+        metavar="E",
+        help="sum of squared moves at which to stop, relative to the variance (default: 1e-4)",
     )
-    parser.add_argument("--seed", type=integer(0), metavar="N", help="of random numbers (default: 0)")
+    parser.add_argument(
+        "--seed", type=integer(0), metavar="N", help="seed of the random numbers (default: 0)"
+    )
     parser.add_argument("--sample-weight", metavar="FILE", help="weights of the rows, one number per line")
     parser.add_argument(
         "--certificate", action="store_true", help="bound the inertia of any K centres from below"
@@ -115,7 +120,9 @@ def _check(options: argparse.Namespace) -> None:
             f"-o {options.output}: labels are written to *.npy or as text, centres by --centers"
         )
     if options.apply is not None and options.centers is not None:
-        raise ParameterError("--apply: found with --centers, expected one of them: the centres stay")
+        raise ParameterError(
+            "--apply: found with --centers, expected one of the two: --apply does not move centres"
+        )
     inputs = {"DATA": options.data, "--apply": options.apply, "--sample-weight": options.sample_weight}
     if options.output not in (None, "-"):
         check_apart(options.output, {**inputs, "--centers": options.centers})

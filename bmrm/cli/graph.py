@@ -216,7 +216,7 @@ def _check(options: argparse.Namespace) -> None:
     }
     for name, is_wrong in wrong.items():
         if is_wrong:
-            raise ParameterError(f"{name}: found with {options.task}, which has no use for it")
+            raise ParameterError(f"{name}: found with {options.task}, which does not use it")
     if options.task == "rwr" and options.queries is None:
         raise ParameterError("--queries: found none, expected the nodes from which the walks start")
     if options.output is not None:

@@ -485,7 +485,9 @@ class KMeans(Estimator):
             return given
         if callable(self.init):
             if isinstance(X, DeviceArray) or passes.shape[0] != X.shape[0]:
-                raise ParameterError("init: found a callable for rows elsewhere, expected a name or centres")
+                raise ParameterError(
+                    "init: found a callable for rows on a GPU or on several ranks, expected a name or centres"
+                )
             X = X.to_scipy() if isinstance(X, Csr) else X
             return _check_centers(self.init(X, self.n_clusters, rng), self.n_clusters, X.shape[1])
         choose = choose_plus_plus if self.init == "k-means++" else choose_random

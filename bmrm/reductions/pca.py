@@ -434,7 +434,7 @@ class _Rows:
     def put(self, device: str, solver: str) -> Placement:
         """Put rows where they are decomposed."""
         if not self._on_host:
-            found = Placement(self._there, "the Dataset is there")
+            found = Placement(self._there, "the Dataset is on it")
             if device not in ("auto", found.device, *(["cuda"] if found.gpu == 0 else [])):
                 raise ParameterError(
                     f"device: found {device!r}, expected {found.device}, where the Dataset is"

@@ -128,11 +128,13 @@ def place(
     if there is not None:
         if device == "cpu" or asked not in (None, there):
             raise ParameterError(f"device: found {device!r} for rows on GPU {there}, expected cuda:{there}")
-        return Placement(there, "the rows are there")
+        return Placement(there, "the rows are on it")
     if device != "auto":
         return Placement(None if device == "cpu" else asked or 0, "as given")
     if ranks > 1:
-        return Placement(None, f"rows on {ranks} ranks have the same bits for any number of them on CPUs")
+        return Placement(
+            None, f"the rows are on {ranks} ranks, and on CPUs the bits do not depend on that number"
+        )
     if work is None:
         return Placement(None, "the rows are in main memory")
     return _compare(work, available)
