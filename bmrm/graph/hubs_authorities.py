@@ -26,12 +26,13 @@ from bmrm.base import interrupts
 from bmrm.base.interrupts import interruptible
 from bmrm.base.vectors import Vector
 from bmrm.graph.backends.base import Pair
-from bmrm.graph.backends.choose import check_device, pair_of
+from bmrm.graph.backends.choose import pair_of
 from bmrm.graph.components import has_unique_leader
 from bmrm.graph.graph import Graph
 from bmrm.graph.page_rank import check_limits, require_room, uses_weights
 from bmrm.graph.peers import total_of
 from bmrm.graph.results import Hits
+from bmrm.matrix.gpu.devices import parse_device
 
 MAX_BASIS = 40
 """Vectors of the basis before a restart: they take 320 bytes per node."""
@@ -98,7 +99,7 @@ def hits(
     with peers.guarded():
         with peers.together():
             check_limits(tol, max_iter, max_time)
-            check_device(device)
+            parse_device(device)
             weighs = uses_weights(weighted, graph)
         peers.check_alike({"weighted": weighs, "tol": tol, "max_iter": max_iter})
         if not has_edges(graph, weighs):

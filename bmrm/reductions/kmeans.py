@@ -17,8 +17,9 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
-from bmrm.reductions.device.choose import Placement, parse_device
+from bmrm.reductions.device.choose import Placement
 from bmrm.reductions.device.work import kmeans_work
 from bmrm.reductions.estimator import (
     Estimator,

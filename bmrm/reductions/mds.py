@@ -20,9 +20,9 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, DeviceMemoryError, HostMemoryError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import read_back
-from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.matrix.gpu.devices import import_cuda, parse_device
 from bmrm.reductions._reductions import Pairs
-from bmrm.reductions.device.choose import Placement, parse_device, place
+from bmrm.reductions.device.choose import Placement, place
 from bmrm.reductions.device.scaling import MAX_AXES, passes_on, read_resident_pairs
 from bmrm.reductions.device.work import scaling_work
 from bmrm.reductions.dissimilarities import Dissimilarities

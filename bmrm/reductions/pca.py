@@ -15,8 +15,9 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.resident import device_number
-from bmrm.reductions.device.choose import Placement, parse_device
+from bmrm.reductions.device.choose import Placement
 from bmrm.reductions.device.gram import DeviceGram
 from bmrm.reductions.device.work import gram_work
 from bmrm.reductions.estimator import (
