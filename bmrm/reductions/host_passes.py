@@ -25,12 +25,17 @@ from bmrm.reductions._reductions import (
     mixture_sums,
     part_rows,
 )
+from bmrm.reductions.draws import place_of, uniform_of_rows
+from bmrm.reductions.estimator import power_below
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, Farthest, MixtureSums
 from bmrm.reductions.row_set import BLOCK_BYTES, RowSet
 from bmrm.reductions.scatter import FLOAT64_UNIT, Scatter, block_rows, scatter_matrix
 
 KEPT_SUMS_FACTOR = 16
 """Factor in the error of an inertia whose sums are kept from pass to pass (``reductions/kept_moments.h``)."""
+
+DRAWN_ROWS = 1 << 18
+"""Rows for which numbers are drawn at a time."""
 
 PACKED_BYTES = 4
 """Bytes of a packed value."""
@@ -52,6 +57,8 @@ class HostClusters:
                 sampled = np.arange(0, n, max(1, n // SAMPLED_ROWS))
                 self._shift = rows.take(sampled).mean(axis=0)
                 self._scale = _scale_of(rows, X, self._shift)
+            else:
+                self._scale = _scale_of_sparse(rows, X)
             self._limit: float = np.inf
             if isinstance(X, Csr) or rows.bytes_fit(PACKED_BYTES * X.size):
                 self._whole = self._packed(slice(0, rows.here))
@@ -126,6 +133,7 @@ class HostClusters:
 
     def begin_seeding(self) -> None:
         self._closest = np.full(self.rows.here, np.inf, np.float32)
+        self._points = 0
 
     def take_center(self, row: int) -> float:
         self._panels = self._measure(np.array([row]), take=True)[0]
@@ -138,6 +146,46 @@ class HostClusters:
 
     def draw(self, uniform: Vector) -> Indices:
         return self._draw(uniform, self._cumulative, self._potential, self._row_in_panel)
+
+    def approach(self, points: Vector) -> float:
+        k, d = points.shape
+        counted, panels = np.zeros(cluster_sums(False, k, d)), []
+        for block in self._blocks():
+            of, fresh = self._clusters(block), np.full(block.stop - block.start, -1, np.int32)
+            of.assign(points, fresh, counted, want_sums=False)
+            squares = of.own_distances(points, fresh) * self._scale * self._scale
+            squares = squares.astype(np.float32)
+            closest, nearest = self._closest[block], self._labels[block]
+            closer = np.flatnonzero(squares < closest) if self._points else slice(None)
+            closest[closer] = squares[closer]
+            nearest[closer] = fresh[closer] + self._points
+            panels.append(np.add.reduceat(self._shares(block), np.arange(0, len(fresh), PANEL_ROWS)))
+        self._points += k
+        self._potential = float(self.rows.accumulate(np.concatenate(panels))[1])
+        return self._potential
+
+    def draw_each(self, expected: float, key: int) -> Indices:
+        rows, drawn = self.rows, [np.empty(0, np.int64)]
+        factor = expected / self._potential
+        for first in range(0, rows.here, DRAWN_ROWS):
+            block = slice(first, min(first + DRAWN_ROWS, rows.here))
+            uniform = uniform_of_rows(key, rows.first + block.start, rows.first + block.stop)
+            drawn.append(rows.first + first + np.flatnonzero(uniform < self._shares(block) * factor))
+        return np.concatenate(rows.everyones(np.concatenate(drawn)))
+
+    def nearest_weights(self) -> Vector:
+        weights, points = self.rows.weights, self._points
+
+        def sums_of(part: slice) -> Vector:
+            w = None if weights is None else weights[part]
+            return np.bincount(self._labels[part], w, points).astype(np.float64)
+
+        return self.rows.fold_parts(points, part_rows(self.shape[0], points), sums_of)
+
+    def _shares(self, block: slice) -> Vector:
+        """Return w D^2 of some rows here."""
+        shares = self._closest[block].astype(np.float64)
+        return shares if self.rows.weights is None else shares * self.rows.weights[block]
 
     def draw_by_weight(self, uniform: Vector) -> Indices:
         weights = self.rows.weights
@@ -226,7 +274,7 @@ class HostClusters:
         within = np.add.accumulate(within)
         begin = self._cumulative[panel] - self._panels[panel]
         rest = (number * self._potential - begin) / self._panels[panel]
-        return first + _place_of(within, min(max(rest, 0.0), 1.0) * within[-1])
+        return first + place_of(within, min(max(rest, 0.0), 1.0) * within[-1])
 
 
 class HostMixture:
@@ -297,18 +345,6 @@ def _mixture_sums(found: Vector, k: int, d: int, full: bool) -> MixtureSums:
     return MixtureSums(float(found[-1]), sums[:, 0], sums[:, 1 : 1 + d], second)
 
 
-def _place_of(cumulative: Vector, target: float) -> int:
-    """Return the place on which a number falls; places of length 0 are never found.
-
-    Examples
-    --------
-    >>> [_place_of(np.array([0.0, 1.0, 1.0, 4.0]), target) for target in (0.0, 0.9, 1.0, 4.0)]
-    [1, 1, 3, 3]
-    """
-    last = int(np.searchsorted(cumulative, cumulative[-1], "left"))
-    return min(int(np.searchsorted(cumulative, target, "right")), last)
-
-
 def _row_squares(X: Csr) -> Vector:
     values = np.ones(X.nnz) if X.data is None else X.data.astype(np.float64) ** 2
     return np.add.reduceat(np.append(values, 0.0), X.indptr[:-1]) * (np.diff(X.indptr) > 0)
@@ -318,5 +354,9 @@ def _scale_of(rows: RowSet, X: NDArray[np.floating], shift: Vector) -> float:
     largest = 0.0
     for block in rows.blocks(part_rows(rows.shape[0])):
         largest = max(largest, -float(X[block].min()), float(X[block].max()))
-    largest = max(rows.everyones(largest)) + float(np.abs(shift).max())
-    return float(np.ldexp(1.0, -int(np.frexp(largest)[1]))) if largest > 0.0 else 1.0
+    return power_below(max(rows.everyones(largest)) + float(np.abs(shift).max()))
+
+
+def _scale_of_sparse(rows: RowSet, X: Csr) -> float:
+    largest = float(X.nnz > 0) if X.data is None else float(np.abs(X.data).max(initial=0.0))
+    return power_below(max(rows.everyones(largest)))

@@ -19,7 +19,8 @@ from bmrm.errors import DataError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
+from bmrm.reductions.draws import place_of
+from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE, power_below
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, Farthest
 from bmrm.reductions.scatter import FLOAT64_UNIT
 
@@ -77,7 +78,10 @@ class DeviceClusters:
             )
         if not isinstance(X, Csr):
             shift = self.take(np.arange(0, n, max(1, n // SAMPLED_ROWS))).mean(axis=0)
-            self._clusters.pack(shift, _scale_of(largest, shift))
+            self._scale = power_below(largest + float(np.abs(shift).max()))
+            self._clusters.pack(shift, self._scale)
+        else:
+            self._scale = power_below(largest)
         self._labels: Column = self._clusters.labels()
         self._closest: Column | None = None
         self._cumulative = self._cumulative_weights = np.empty(0)
@@ -111,6 +115,7 @@ class DeviceClusters:
 
     def begin_seeding(self) -> None:
         self._closest = self._clusters.distances()
+        self._points = 0
 
     def take_center(self, row: int) -> float:
         assert self._closest is not None
@@ -128,22 +133,37 @@ class DeviceClusters:
         assert self._closest is not None
         found = np.empty(len(uniform), np.int64)
         for at, target in enumerate(uniform * self._cumulative[-1]):
-            panel = _place_of(self._cumulative, target)
+            panel = place_of(self._cumulative, target)
             first = panel * self._panel_rows
             some = slice(first, min(first + self._panel_rows, self.shape[0]))
             within = self._closest.read(some.start, some.stop).astype(np.float64)
             if self._weights is not None:
                 within *= self._weights[some]
             before = self._cumulative[panel - 1] if panel else 0.0
-            found[at] = first + _place_of(np.add.accumulate(within), target - before)
+            found[at] = first + place_of(np.add.accumulate(within), target - before)
         return found
+
+    def approach(self, points: Vector) -> float:
+        assert self._closest is not None
+        panels = self._clusters.approach(points, self._points, self._scale, self._closest, self._labels)
+        self._points += len(points)
+        self._potential = float(np.add.accumulate(panels)[-1])
+        return self._potential
+
+    def draw_each(self, expected: float, key: int) -> Indices:
+        assert self._closest is not None
+        drawn = self._clusters.draw_each(key, 0, expected / self._potential, self._closest)
+        return np.sort(drawn.astype(np.int64))
+
+    def nearest_weights(self) -> Vector:
+        return np.bincount(self.labels(), self._weights, self._points).astype(np.float64)
 
     def draw_by_weight(self, uniform: Vector) -> Indices:
         if not len(self._cumulative_weights):
             weights = np.ones(self.shape[0]) if self._weights is None else self._weights
             self._cumulative_weights = np.add.accumulate(weights)
         cumulative = self._cumulative_weights
-        return np.array([_place_of(cumulative, target) for target in uniform * cumulative[-1]], np.int64)
+        return np.array([place_of(cumulative, target) for target in uniform * cumulative[-1]], np.int64)
 
     def all_weights(self) -> Vector | None:
         return self._weights
@@ -174,21 +194,3 @@ class DeviceClusters:
 
     def check_signals(self) -> None:
         check_signals()
-
-
-def _place_of(cumulative: Vector, target: float) -> int:
-    """Return the place on which a number falls; places of length 0 are never found.
-
-    Examples
-    --------
-    >>> [_place_of(np.array([0.0, 1.0, 1.0, 4.0]), target) for target in (0.0, 0.9, 1.0, 4.0)]
-    [1, 1, 3, 3]
-    """
-    last = int(np.searchsorted(cumulative, cumulative[-1], "left"))
-    return min(int(np.searchsorted(cumulative, target, "right")), last)
-
-
-def _scale_of(largest: float, shift: Vector) -> float:
-    """Return the power of two by which rows of values up to ``largest`` become at most 1 after a shift."""
-    widest = largest + float(np.abs(shift).max())
-    return float(np.ldexp(1.0, -int(np.frexp(widest)[1]))) if widest > 0.0 else 1.0
