@@ -18,7 +18,7 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
-from bmrm.reductions.device.choose import Placement, parse_device, place
+from bmrm.reductions.device.choose import Placement, parse_device
 from bmrm.reductions.device.work import kmeans_work
 from bmrm.reductions.estimator import (
     Estimator,
@@ -28,7 +28,7 @@ from bmrm.reductions.estimator import (
 )
 from bmrm.reductions.lloyd import Clustering, run_lloyd
 from bmrm.reductions.passes import ClusterPasses
-from bmrm.reductions.placing import open_clusters
+from bmrm.reductions.placing import open_clusters, place_rows
 from bmrm.reductions.row_set import RowSet, read_row_set
 from bmrm.reductions.seeding import choose_parallel, choose_plus_plus, choose_random
 
@@ -245,8 +245,9 @@ class KMeans(Estimator):
         comm : mpi4py.MPI.Comm or PETSc.Comm, optional
             X and the weights are the rows of this rank, at least one, which come after those of the ranks
             before. All ranks must call this at the same time, with equal parameters. ``labels_`` are those of
-            the rows of this rank; all else is the same on all ranks, with the same bits as without ranks if
-            the rows of each rank begin at a multiple of a power of two of rows, see docs/reductions.md.
+            the rows of this rank; all else is the same on all ranks, on CPUs with the same bits as without
+            ranks if the rows of each rank begin at a multiple of a power of two of rows, see
+            docs/reductions.md. On GPUs each rank takes one of its machine.
 
         Returns
         -------
@@ -278,9 +279,10 @@ class KMeans(Estimator):
     def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
         """Put rows where they are worked on; in a fit for many passes, else for one."""
         if isinstance(rows.X, Csr):
-            return open_clusters(rows, place(self.device, rows.X, ranks=rows.ranks), self.device)
+            return open_clusters(rows, place_rows(rows, self.device), self.device)
         work = kmeans_work(
-            *rows.shape,
+            rows.most_here,
+            rows.shape[1],
             self.n_clusters if fitting else len(self.cluster_centers_),
             rows.X.dtype.itemsize,
             moves=self.max_iter if fitting else 0,
@@ -288,7 +290,7 @@ class KMeans(Estimator):
             init=self.init if fitting and isinstance(self.init, str) else "",
             threads=rows.threads,
         )
-        return open_clusters(rows, place(self.device, rows.X, work, ranks=rows.ranks), self.device)
+        return open_clusters(rows, place_rows(rows, self.device, work), self.device)
 
     def _cluster(
         self, passes: ClusterPasses, rows: RowSet | None, rng: np.random.Generator, started: float

@@ -69,9 +69,10 @@ BB_API bb_status bb_clusters_moves(bb_clusters* rows, const double* centers, int
 // distances: (count, k), set to the distances from rows first ... first + count - 1.
 BB_API bb_status bb_clusters_distances(bb_clusters* rows, const double* centers, int64_t k, int64_t first,
                                        int64_t count, double* distances);
-// Sums w min(closest, squared distance) for candidate rows as new centres, by panels of BB_PANEL_ROWS rows.
-// closest: a column; take: 1 if the only candidate becomes a centre; sums: (count, panels).
-BB_API bb_status bb_clusters_potentials(bb_clusters* rows, const int64_t* candidates, int64_t count,
+// Sums w min(closest, squared distance) for points as new centres, by panels of BB_PANEL_ROWS rows.
+// points: (count, d), each equal to some row, which another device may have; closest: a column; take: 1 if
+// the only point becomes a centre; sums: (count, panels).
+BB_API bb_status bb_clusters_potentials(bb_clusters* rows, const double* points, int64_t count,
                                         float* closest, int32_t take, double* sums);
 
 // Measures the rows against further points, numbered from `first`, and sums w times the squared distance to

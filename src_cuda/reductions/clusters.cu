@@ -134,12 +134,11 @@ bb_status bb_clusters_distances(bb_clusters* rows, const double* centers, int64_
     });
 }
 
-bb_status bb_clusters_potentials(bb_clusters* rows, const int64_t* candidates, int64_t count, float* closest,
+bb_status bb_clusters_potentials(bb_clusters* rows, const double* points, int64_t count, float* closest,
                                  int32_t take, double* sums) {
     return on_handle(rows, [&](bb_clusters& held) {
-        expect_rows(held, candidates, count);
-        expect(!take || count == 1, "candidates: expected one to take");
-        held.potentials(candidates, count, closest, take != 0, sums);
+        expect(points && count >= 1 && (!take || count == 1), "points: expected one to take, or some");
+        held.potentials(points, count, closest, take != 0, sums);
     });
 }
 

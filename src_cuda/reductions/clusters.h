@@ -38,8 +38,7 @@ struct bb_clusters : bmrm::Handle {
                        bb_cluster_counts* found) = 0;
     virtual void distances(const double* centers, int64_t k, int64_t first, int64_t count,
                            double* distances) = 0;
-    virtual void potentials(const int64_t* candidates, int64_t count, float* closest, bool take,
-                            double* sums) = 0;
+    virtual void potentials(const double* points, int64_t count, float* closest, bool take, double* sums) = 0;
     virtual void approach(const double* points, int64_t count, int32_t first, double scale, float* closest,
                           int32_t* nearest, double* sums) = 0;
     int64_t draw(const float* closest, uint64_t key, int64_t first, double factor, int32_t* drawn) {

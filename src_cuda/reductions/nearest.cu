@@ -175,15 +175,14 @@ class DenseClusters final : public bb_clusters {
         }
     }
 
-    void potentials(const int64_t* candidates, int64_t count, float* closest, bool take,
-                    double* sums) override {
-        Array<int64_t> chosen(memory, count);
+    void potentials(const double* given, int64_t count, float* closest, bool take, double* sums) override {
+        Array<double> values(memory, count * d);
         Array<float> points(memory, count * d);
         Array<double> out(memory, count * panels());
-        chosen.from_host(candidates, count);
+        values.from_host(given, count * d);
         rows_.with([&](auto X) {
             using V = Value<decltype(X)>;
-            launch(grid(blocks_for(count * d)), 256)(take_points<V>, X, d, chosen.data(), count, origin_,
+            launch(grid(blocks_for(count * d)), 256)(shift_points<V>, values.data(), d, count, origin_,
                                                      points.data());
             for (int64_t first = 0; first < count; first += kCandidatesAtOnce) {
                 const int some = int(std::min<int64_t>(kCandidatesAtOnce, count - first));

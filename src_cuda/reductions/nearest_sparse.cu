@@ -57,8 +57,7 @@ class SparseClusters final : public bb_clusters {
         Array<double> out(memory, count * d);
         chosen.from_host(numbers, count);
         out.fill_bytes(0);
-        launch(grid(count), kSparseThreads)(scatter_rows<V>, rows_, chosen.data(), count, d, int64_t(1),
-                                            out.data());
+        launch(grid(count), kSparseThreads)(scatter_rows<V>, rows_, chosen.data(), count, d, out.data());
         fetch(out.data(), count * d, values);
     }
 
@@ -114,17 +113,12 @@ class SparseClusters final : public bb_clusters {
         }
     }
 
-    void potentials(const int64_t* candidates, int64_t count, float* closest, bool take,
-                    double* sums) override {
-        Array<int64_t> chosen(memory, count);
-        Array<double> points(memory, count * d), out(memory, count * panels());
-        chosen.from_host(candidates, count);
-        points.fill_bytes(0);
-        launch(grid(count), kSparseThreads)(scatter_rows<V>, rows_, chosen.data(), count, int64_t(1), count,
-                                            points.data());
+    void potentials(const double* points, int64_t count, float* closest, bool take, double* sums) override {
+        Array<double> out(memory, count * panels());
+        prepare(points, count, 0);
         launch(grid(count * panels(), 16), kSparseThreads)(
-            sum_sparse_potentials<V>, rows_, n, row_squares_.data(), weights_.data(), chosen.data(),
-            points.data(), count, closest, int(take), panels(), out.data());
+            sum_sparse_potentials<V>, rows_, n, row_squares_.data(), weights_.data(), features_.data(),
+            squares_.data(), count, closest, int(take), panels(), out.data());
         fetch(out.data(), count * panels(), sums);
     }
 

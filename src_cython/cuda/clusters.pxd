@@ -43,7 +43,7 @@ cdef extern from "api/clusters.h" nogil:
                                 const double *cluster_weights, bb_cluster_counts *found)
     bb_status bb_clusters_distances(bb_clusters *rows, const double *centers, int64_t k, int64_t first,
                                     int64_t count, double *distances)
-    bb_status bb_clusters_potentials(bb_clusters *rows, const int64_t *candidates, int64_t count, float *closest,
+    bb_status bb_clusters_potentials(bb_clusters *rows, const double *points, int64_t count, float *closest,
                                      int32_t take, double *sums)
     bb_status bb_clusters_approach(bb_clusters *rows, const double *points, int64_t count, int64_t first,
                                    double scale, float *closest, int32_t *nearest, double *sums)

@@ -250,17 +250,17 @@ cdef class Clusters:
             check(bb_clusters_distances(self.handle, places, k, 0, self.n, to))
         return out
 
-    def potentials(self, candidates, Column closest, *, bint take=False):
-        """For each candidate row as a new centre: the sums of w min(closest, distance), by panels of rows.
+    def potentials(self, points, Column closest, *, bint take=False):
+        """For each of some rows, given by their values, as a new centre: the sums of w min(closest, distance).
 
         Returns
         -------
-        ndarray, shape (len(candidates), panels)
+        ndarray, shape (len(points), panels)
         """
-        candidates = np.require(candidates, np.int64, ("C", "A"))
-        out = np.empty((len(candidates), (self.n + BB_PANEL_ROWS - 1) // BB_PANEL_ROWS))
-        cdef const int64_t* chosen = <const int64_t*>_address(candidates)
-        cdef int64_t count = len(candidates)
+        points = _input(points, (len(points), self.d), "points")
+        out = np.empty((len(points), (self.n + BB_PANEL_ROWS - 1) // BB_PANEL_ROWS))
+        cdef const double* chosen = <const double*>_address(points)
+        cdef int64_t count = len(points)
         cdef float* column = <float*>self._of(closest, np.float32)
         cdef double* to = <double*>_address(out)
         with nogil:

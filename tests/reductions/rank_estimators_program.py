@@ -123,7 +123,6 @@ wrong = [
     lambda: KMeans(ROWS + 1).fit(X[mine], comm=comm),
     lambda: GaussianMixture(2).fit(X[mine], sample_weight=np.zeros(len(some)), comm=comm),
     lambda: KMeans(2, init=init).fit(X[mine], comm=comm),
-    lambda: KMeans(2, device="cuda").fit(X[mine], comm=comm),
 ]
 for each in wrong if comm.size > 1 else ():
     try:

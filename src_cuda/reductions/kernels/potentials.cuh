@@ -14,11 +14,12 @@ __global__ void __launch_bounds__(256)
     BB_FOR (i, count * d) out[i] = double(X[numbers[i / d] * d + i % d]);
 }
 
+// values: (count, d), of rows of type V, so that the conversion is exact.
 template <class V>
 __global__ void __launch_bounds__(256)
-    take_points(const V* __restrict__ X, int64_t d, const int64_t* __restrict__ numbers, int64_t count,
-                const Origin origin, float* __restrict__ out) {
-    BB_FOR (i, count * d) out[i] = origin.apply(X[numbers[i / d] * d + i % d], i % d);
+    shift_points(const double* __restrict__ values, int64_t d, int64_t count, const Origin origin,
+                 float* __restrict__ out) {
+    BB_FOR (i, count * d) out[i] = origin.apply(V(values[i]), i % d);
 }
 
 // The bits of the maximum of |x|; those of NaN and infinity are above those of all numbers.
