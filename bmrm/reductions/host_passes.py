@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import Vector
+from bmrm.base.vectors import Indices, Vector
 from bmrm.io.csr import Csr
 from bmrm.matrix import _cpu
 from bmrm.matrix.resident import default_threads
@@ -25,6 +25,7 @@ from bmrm.reductions._reductions import (
     mixture_sums,
     part_rows,
 )
+from bmrm.reductions.draws import uniform_of_rows
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, MixtureSums
 from bmrm.reductions.row_set import BLOCK_BYTES, RowSet
 from bmrm.reductions.scatter import Scatter, block_rows, scatter_matrix
@@ -32,6 +33,9 @@ from bmrm.reductions.shared_clusters import SharedClusters, scale_of
 
 KEPT_SUMS_FACTOR = 16
 """Factor in the error of an inertia whose sums are kept from pass to pass (``reductions/kept_moments.h``)."""
+
+DRAWN_ROWS = 1 << 18
+"""Rows for which numbers are drawn at a time."""
 
 PACKED_BYTES = 4
 """Bytes of a packed value."""
@@ -54,6 +58,9 @@ class HostClusters(SharedClusters):
                 sampled = np.arange(0, n, max(1, n // SAMPLED_ROWS))
                 self._shift = rows.take(sampled).mean(axis=0)
                 self._scale = scale_of(max(rows.everyones(_largest_of(rows, X))), self._shift)
+            else:
+                largest = 1.0 if X.data is None else float(np.abs(X.data).max(initial=0.0))
+                self._scale = scale_of(max(rows.everyones(largest)))
             self._limit: float = np.inf
             if isinstance(X, Csr) or rows.bytes_fit(PACKED_BYTES * X.size):
                 self._whole = self._packed(slice(0, rows.here))
@@ -110,6 +117,7 @@ class HostClusters(SharedClusters):
 
     def begin_seeding(self) -> None:
         self._closest = np.full(self.rows.here, np.inf, np.float32)
+        self.points = 0
 
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
         found = []
@@ -120,6 +128,34 @@ class HostClusters(SharedClusters):
 
     def read_closest(self, some: slice) -> NDArray[np.float32]:
         return self._closest[some]
+
+    def approach_here(self, points: Vector) -> Vector:
+        k, d = points.shape
+        counted, panels = np.zeros(cluster_sums(False, k, d)), []
+        for block in self._blocks():
+            of, fresh = self._clusters(block), np.full(block.stop - block.start, -1, np.int32)
+            of.assign(points, fresh, counted, want_sums=False)
+            squares = of.own_distances(points, fresh) * self._scale * self._scale
+            squares = squares.astype(np.float32)
+            closest, nearest = self._closest[block], self._labels[block]
+            closer = np.flatnonzero(squares < closest) if self.points else slice(None)
+            closest[closer] = squares[closer]
+            nearest[closer] = fresh[closer] + self.points
+            panels.append(np.add.reduceat(self._shares(block), np.arange(0, len(fresh), PANEL_ROWS)))
+        return np.concatenate(panels)
+
+    def draw_here(self, key: int, factor: float) -> Indices:
+        rows, drawn = self.rows, []
+        for start in range(0, rows.here, DRAWN_ROWS):
+            block = slice(start, min(start + DRAWN_ROWS, rows.here))
+            uniform = uniform_of_rows(key, rows.first + block.start, rows.first + block.stop)
+            drawn.append(start + np.flatnonzero(uniform < self._shares(block) * factor))
+        return np.concatenate(drawn)
+
+    def _shares(self, block: slice) -> Vector:
+        """Return w D^2 of some rows here."""
+        shares = self._closest[block].astype(np.float64)
+        return shares if self.rows.weights is None else shares * self.rows.weights[block]
 
     def count_additions(self, clusters: int) -> int:
         n, d = self.shape

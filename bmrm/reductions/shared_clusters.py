@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
 from bmrm.io.csr import Csr
+from bmrm.reductions._reductions import part_rows
 from bmrm.reductions.passes import Farthest
 from bmrm.reductions.row_set import RowSet
 from bmrm.reductions.scatter import rounding_bound
@@ -27,6 +28,9 @@ class SharedClusters(ABC):
     """Rows of which a pass of seeding returns one sum."""
     error_factor = 1
     """Factor in the error of an inertia of dense rows."""
+
+    points = 0
+    """Number of points that the rows were measured against since `begin_seeding`."""
 
     def __init__(self, rows: RowSet) -> None:
         self.rows, self.shape = rows, rows.shape
@@ -54,6 +58,17 @@ class SharedClusters(ABC):
     @abstractmethod
     def read_closest(self, some: slice) -> NDArray[np.float32]:
         """Return the squared distances of some rows here to the nearest of the centres so far."""
+
+    @abstractmethod
+    def approach_here(self, points: Vector) -> Vector:
+        """Measure the rows here against further points; return the sums of w D^2 of the panels here.
+
+        The labels become the numbers of the nearest points.
+        """
+
+    @abstractmethod
+    def draw_here(self, key: int, factor: float) -> Indices:
+        """Draw each row here by itself with probability w D^2 factor; ascending numbers here."""
 
     @abstractmethod
     def count_additions(self, clusters: int) -> int:
@@ -101,6 +116,24 @@ class SharedClusters(ABC):
         cumulative, end = self.rows.accumulate(weights)
         return self._draw(uniform, cumulative, float(end), lambda place, _: place)
 
+    def approach(self, points: Vector) -> float:
+        self._potential = float(self.rows.accumulate(self.approach_here(points))[1])
+        self.points += len(points)
+        return self._potential
+
+    def draw_each(self, expected: float, key: int) -> Indices:
+        rows = self.rows
+        return np.concatenate(rows.everyones(rows.first + self.draw_here(key, expected / self._potential)))
+
+    def nearest_weights(self) -> Vector:
+        labels, weights, points = self.labels(), self.rows.weights, self.points
+
+        def sums_of(part: slice) -> Vector:
+            w = None if weights is None else weights[part]
+            return np.bincount(labels[part], w, points).astype(np.float64)
+
+        return self.rows.fold_parts(points, part_rows(self.shape[0], points), sums_of)
+
     def inertia_error(self, centers: Vector, inertia: float) -> float:
         rows = self.rows
         relative = rounding_bound(self.count_additions(len(centers)) + len(rows.bounds))
@@ -147,9 +180,9 @@ class SharedClusters(ABC):
         return first + _place_of(within, min(max(rest, 0.0), 1.0) * within[-1])
 
 
-def scale_of(largest: float, shift: Vector) -> float:
+def scale_of(largest: float, shift: Vector | None = None) -> float:
     """Return the power of two by which rows of values up to ``largest`` become at most 1 after a shift."""
-    widest = largest + float(np.abs(shift).max())
+    widest = largest if shift is None else largest + float(np.abs(shift).max())
     return float(np.ldexp(1.0, -int(np.frexp(widest)[1]))) if widest > 0.0 else 1.0
 
 

@@ -65,9 +65,11 @@ class DeviceClusters(SharedClusters):
             self._labels: Column = self._clusters.labels()
         if not isinstance(X, Csr):
             shift = self.take(np.arange(0, n, max(1, n // SAMPLED_ROWS))).mean(axis=0)
-            scale = scale_of(max(rows.everyones(largest)), shift)
+            self._scale = scale_of(max(rows.everyones(largest)), shift)
             with rows.together():
-                self._clusters.pack(shift, scale)
+                self._clusters.pack(shift, self._scale)
+        else:
+            self._scale = scale_of(max(rows.everyones(largest)))
         self._closest: Column | None = None
 
     def reset(self) -> None:
@@ -108,6 +110,7 @@ class DeviceClusters(SharedClusters):
     def begin_seeding(self) -> None:
         with self.rows.together():
             self._closest = self._clusters.distances()
+        self.points = 0
 
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
         with self.rows.together():
@@ -118,6 +121,18 @@ class DeviceClusters(SharedClusters):
     def read_closest(self, some: slice) -> NDArray[np.float32]:
         assert self._closest is not None
         return self._closest.read(some.start, some.stop)
+
+    def approach_here(self, points: Vector) -> Vector:
+        with self.rows.together():
+            assert self._closest is not None
+            found = self._clusters.approach(points, self.points, self._scale, self._closest, self._labels)
+        return found
+
+    def draw_here(self, key: int, factor: float) -> Indices:
+        with self.rows.together():
+            assert self._closest is not None
+            found = self._clusters.draw_each(key, self.rows.first, factor, self._closest)
+        return np.sort(found.astype(np.int64))
 
     def take(self, rows: Indices) -> Vector:
         there = isinstance(self.rows.X, DeviceArray)
