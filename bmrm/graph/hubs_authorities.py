@@ -1,9 +1,9 @@
 """HITS: hubs and authorities by the Golub-Kahan process.
 
 The hub and authority vectors are the singular vectors of the largest singular value s of the adjacency matrix
-A: A a = s h, A' h = s a (Kleinberg, J. ACM 46 (1999) 604). Power iteration needs 10 to 110 double products on
-real graphs. The Golub-Kahan process takes the best pair of the Krylov space, after 7 to 23 (Golub, Kahan,
-SIAM J. Numer. Anal. 2 (1965) 205). It keeps the authorities orthogonal, which keeps the hubs so (Simon, Zha,
+A: A a = s h, A' h = s a (Kleinberg, J. ACM 46 (1999) 604). The Golub-Kahan process takes the best pair of the
+Krylov space (Golub, Kahan, SIAM J. Numer. Anal. 2 (1965) 205): after 7 to 23 double products on the graphs of
+``benchmarks/cpu/graph.py``. It keeps the authorities orthogonal, which keeps the hubs so (Simon, Zha,
 SIAM J. Sci. Comput. 21 (2000) 2257), and restarts with the best pair when the basis is full. The residual
 that is reported comes from products of its own.
 
