@@ -250,7 +250,7 @@ class Graph:
         return self.to_label_order(self.peers.joined(values))
 
     def in_memory_order(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Take the values of the own nodes, in the order in memory, from those of all in the order of labels."""
+        """Take the values of the own nodes, in the order in memory, from all in the order of labels."""
         found: NDArray[Any] = values[self.own] if self._order is None else values[self._order[self.own]]
         return found
 
