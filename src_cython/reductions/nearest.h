@@ -34,11 +34,7 @@ namespace bmrm {
 /// Calls use(kernels) with the kernels of this processor's instruction set.
 template <class Use>
 void with_nearest_kernels(const Use& use) {
-#if defined(__x86_64__)
-    if (isa() == Isa::avx512) return use(avx512::NearestKernels{});
-    if (isa() == Isa::avx2) return use(avx2::NearestKernels{});
-#endif
-    use(baseline::NearestKernels{});
+    BMRM_WITH_KERNELS(use, NearestKernels);
 }
 
 }  // namespace bmrm
