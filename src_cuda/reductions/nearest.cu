@@ -6,6 +6,7 @@
 // second copy for the tensor cores, of 2 bytes per value.
 #include "reductions/clusters.h"
 #include "reductions/dense_rows.h"
+#include "reductions/integer_sums.h"
 #include "reductions/kernels/cluster_sums.cuh"
 #include "reductions/kernels/exact.cuh"
 #include "reductions/kernels/nearest_lanes.cuh"
@@ -107,6 +108,8 @@ class DenseClusters final : public bb_clusters {
                                                           rounded_.data(), norms_.data());
             });
         BB_CHECK(cudaStreamSynchronize(stream()));  // the host's numbers have been read
+        if (rows_.type == BB_FLOAT32 && !weights_ && device.major >= 8 && d <= IntegerPlan::kMaxColumns)
+            integers_.prepare(memory, rows_.as_float(), n, d, origin.data(), scale);
     }
 
     void take(const int64_t* numbers, int64_t count, double* values) override {
@@ -124,8 +127,9 @@ class DenseClusters final : public bb_clusters {
                 bb_cluster_counts* found) override {
         upload(centers, k);
         prepare(k, k * (d + 1) + 1);
+        rows_.with([&](auto X) { find_nearest(X, k); });
+        if (sum_by_integers(k, labels, sums, cluster_weights, found)) return;
         rows_.with([&](auto X) {
-            find_nearest(X, k);
             if (fits_tiles(d, k))
                 sum_by_tiles(X, int(k), labels);
             else
@@ -302,6 +306,20 @@ class DenseClusters final : public bb_clusters {
         return d * int64_t(sizeof(V)) % 16 == 0 && reinterpret_cast<uintptr_t>(X) % 16 == 0;
     }
 
+    // Adds up rows of float32 without weights; returns whether the results are set, and as accurate as sums
+    // in float64.
+    bool sum_by_integers(int64_t k, int32_t* labels, double* sums, double* cluster_weights,
+                         bb_cluster_counts* found) {
+        const IntegerPlan plan(n, d, k, device.multiprocessors);
+        if (!integers_.ready() || !plan) return false;
+        integers_.queue(memory, plan, rows_.as_float(), n, d, k, centers_.data(), fresh_.data(), labels,
+                        counters_);
+        BB_CHECK(cudaStreamSynchronize(stream()));
+        const PassCounters& counted = integers_.counted();
+        *found = {0.0, int64_t(counted.changed), int64_t(counted.listed), 0.0};
+        return integers_.fetch(k, d, sums, cluster_weights, &found->inertia);
+    }
+
     template <class V>
     void sum_by_tiles(const V* X, int k, int32_t* labels) {
         const int64_t size = k * (d + 1), each = part_rows_of(n), parts = (n + each - 1) / each;
@@ -342,6 +360,7 @@ class DenseClusters final : public bb_clusters {
     Array<float> shift32_, lanes_, halves_;
     Array<__half> rounded_, center_rounded_;
     Array<RowNorms> norms_;
+    IntegerSums integers_;
     Array<float> limits_;  // of the rows to decide, and their candidates
     Array<unsigned> candidate_counts_;
     Array<int32_t> candidates_;
