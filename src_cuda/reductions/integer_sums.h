@@ -88,15 +88,16 @@ class IntegerSums {
     }
     bool ready() const { return bool(offsets_); }
 
-    // Queues a pass over labels.  centers, counters: on the device.
-    void queue(Memory& memory, const IntegerPlan& plan, const float* X, int64_t n, int64_t d, int64_t k,
-               const double* centers, const int32_t* fresh, int32_t* labels, PassCounters* counters) {
+    // Queues a pass over labels.  early: as in NextLaunch; centers, counters: on the device.
+    void queue(Memory& memory, bool early, const IntegerPlan& plan, const float* X, int64_t n, int64_t d,
+               int64_t k, const double* centers, const int32_t* fresh, int32_t* labels,
+               PassCounters* counters) {
         reserve(memory, partial_, plan.parts * k * (d + 1));
         with_integer_tiles(plan, [&](auto tiles) {
             constexpr int C = decltype(tiles)::columns, T = decltype(tiles)::tiles;
             const int groups = int(k + 16 * T - 1) / (16 * T);
             const NextLaunch launch(unsigned(plan.parts * plan.column_groups * groups), kIntegerThreads, 0,
-                                    memory.stream, false);
+                                    memory.stream, early);
             launch(sum_integers<C, T>, X, n, int(d), factor_, offsets_.data(), int(k), fresh, labels,
                    plan.part_rows, plan.column_groups, groups, partial_.data(), counters);
         });
@@ -106,7 +107,7 @@ class IntegerSums {
         weights_ = sums_ + k * d;
         shares_ = reinterpret_cast<ClusterShare*>(weights_ + k);
         noted_ = reinterpret_cast<PassCounters*>(shares_ + k);
-        const NextLaunch launch(unsigned(k), 32 * kFinishWarps, 0, memory.stream, false);
+        const NextLaunch launch(unsigned(k), 32 * kFinishWarps, 0, memory.stream, early);
         launch(finish_integers, partial_.data(), plan.parts, int(k), int(d), factor_, offsets_.data(),
                centers, counters, sums_, weights_, shares_, noted_);
     }

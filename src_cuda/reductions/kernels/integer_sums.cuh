@@ -74,7 +74,7 @@ __device__ __forceinline__ void load_labels(const int32_t* fresh, int64_t row, i
 template <int C, int T>
 __global__ void __launch_bounds__(kIntegerThreads, 3)
     sum_integers(const float* __restrict__ X, int64_t n, int d, double factor,
-                 const double* __restrict__ offsets, int k, const int32_t* __restrict__ fresh,
+                 const double* __restrict__ offsets, int k, const int32_t* given_fresh,
                  int32_t* __restrict__ labels, int64_t part_rows, int column_groups, int cluster_groups,
                  long long* __restrict__ partial, PassCounters* counters) {
     constexpr int kCells = T * 16 * C * 8;
@@ -87,10 +87,13 @@ __global__ void __launch_bounds__(kIntegerThreads, 3)
     const int column = first_column + g % C;
     const bool is_column = column < d;
     const double offset = is_column ? offsets[column] : kIntegerOrigin;
+    let_next_start();
     const int64_t first = part * part_rows, last = min(n, first + part_rows);
     for (int i = int(threadIdx.x); i < kCells; i += kIntegerThreads) cells[i] = 0;
     int sums[T][C][4] = {};
     int changed = 0;
+    wait_for_previous();
+    const int32_t* fresh = after_wait(given_fresh);
     for (int64_t base = first + warp * kStepRows; base < last; base += kIntegerThreads) {
         int32_t own[2][4];
         float x[2][4];
@@ -201,15 +204,19 @@ constexpr int kFinishWarps = 16;
 // One block per cluster: adds the parts of its whole numbers, and sets its sums of x - c, its number of rows
 // and its share in the inertia.
 static __global__ void __launch_bounds__(32 * kFinishWarps)
-    finish_integers(const long long* __restrict__ partial, int64_t parts, int k, int d, double factor,
-                    const double* __restrict__ offsets, const double* __restrict__ centers,
-                    const PassCounters* __restrict__ counters, double* __restrict__ sums,
+    finish_integers(const long long* given_partial, int64_t parts, int k, int d, double factor,
+                    const double* __restrict__ offsets, const double* given_centers,
+                    const PassCounters* given_counters, double* __restrict__ sums,
                     double* __restrict__ cluster_weights, ClusterShare* __restrict__ shares,
                     PassCounters* __restrict__ noted) {
     __shared__ long long scratch[3][kFinishWarps][32];
     const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, j = int(blockIdx.x);
     const int64_t apart = int64_t(k) * (d + 1), first = int64_t(j) * (d + 1);
     long long low = 0, high = 0, rows = 0;
+    wait_for_previous();
+    const long long* partial = after_wait(given_partial);
+    const double* centers = after_wait(given_centers);
+    const PassCounters* counters = after_wait(given_counters);
 #pragma unroll 8
     for (int64_t p = warp; p < parts; p += kFinishWarps) {
         const long long value = lane < d ? partial[p * apart + first + lane] : 0;
