@@ -2,7 +2,7 @@
 //
 // A pass labels all rows in float32 with a bound on the error (nearest_lanes.cuh, nearest_tensor.cuh), then
 // those that the bound leaves in question in float64 (exact.cuh), then adds up the rows of each cluster
-// (cluster_sums.cuh).  Rows with up to kMaxLaneColumns columns are read as they are; of wider ones there is a
+// (integer_sums.cuh, or cluster_sums.cuh).  Rows with up to kMaxLaneColumns columns are read as they are; of wider ones there is a
 // second copy for the tensor cores, of 2 bytes per value.
 #include "reductions/clusters.h"
 #include "reductions/dense_rows.h"
@@ -388,7 +388,8 @@ int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t
         bytes += round_up(n, kTileRows) * (round_up(d, kChunkColumns) * 2 + 8) + n * 4 * (3 + kMaxCandidates);
     bytes += 3 * 8 * round_up(k, kTileCenters) * (round_up(d, kChunkColumns) + 1);
     // Partial sums; and what sorting takes.
-    bytes += fits_tiles(d, k) ? 8 * parts * (size + 1) : 8 * chunk_capacity(n, k) * (d + 2) + 20 * n;
+    const int64_t most = std::max(parts, n / kMaxIntegerRows + 1);  // sums of integers have other parts
+    bytes += fits_tiles(d, k) ? 8 * most * (size + 1) : 8 * chunk_capacity(n, k) * (d + 2) + 20 * n;
     return bytes;
 }
 
