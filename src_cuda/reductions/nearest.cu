@@ -10,6 +10,7 @@
 #include "reductions/kernels/cluster_sums.cuh"
 #include "reductions/kernels/exact.cuh"
 #include "reductions/kernels/nearest_lanes.cuh"
+#include "reductions/kernels/nearest_split.cuh"
 #include "reductions/kernels/nearest_tensor.cuh"
 #include "reductions/kernels/potentials.cuh"
 #include "reductions/sorted_rows.h"
@@ -21,6 +22,8 @@ namespace {
 
 // Columns up to which the multiply-adds of a thread are faster than splitting rows for the tensor cores.
 constexpr int64_t kMaxLaneColumns = 32;
+// Columns up to which the tensor cores multiply rows in two parts.
+constexpr int64_t kMaxSplitColumns = 16;
 // Shared memory for sums of tiles; every device has 64 KB for a block.
 constexpr int64_t kMaxTileBytes = 60 << 10;
 // Parts of the rows for such sums: four blocks for each multiprocessor of an H100.
@@ -92,9 +95,11 @@ class DenseClusters final : public bb_clusters {
         int exponent = 0;
         std::frexp(scale, &exponent);
         exponent--;  // scale is 2^exponent
+        if (d <= kMaxSplitColumns) exponent = split_exponent(exponent);
+        shift_there_ = origin;
         origin_ = {shift_.data(),
                    shift32_.data(),
-                   scale,
+                   std::ldexp(1.0, exponent),
                    {std::ldexp(1.0f, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2)}};
         if (is_wide() && !rounded_) {
             const int64_t padded = round_up(n, kTileRows);
@@ -212,6 +217,35 @@ class DenseClusters final : public bb_clusters {
     template <class Pointer>
     using Value = std::remove_const_t<std::remove_pointer_t<Pointer>>;
 
+    // The exponent of the scale for which rows reach up to 2^kSplitExponent; as given if all are at the
+    // shift.
+    int split_exponent(int given) {
+        largest_.fill_bytes(0);
+        rows_.with([&](auto X) {
+            launch(grid(blocks_for(n * d)), 256)(find_widest<Value<decltype(X)>>, X, n * d, d, shift_.data(),
+                                                 largest_.data());
+        });
+        const double widest = fetch_largest();
+        if (!(widest > 0.0)) return given;
+        int exponent = 0;
+        std::frexp(widest, &exponent);
+        return kSplitExponent - exponent;
+    }
+
+    // Whether rows and centres in two parts are as precise as they must be.
+    bool splits(const double* centers, int64_t k) const {
+        if (d > kMaxSplitColumns || device.major < 8) return false;
+        for (int64_t j = 0; j < k; j++) {
+            double square = 0;
+            for (int64_t f = 0; f < d; f++) {
+                const double z = (centers[j * d + f] - shift_there_[size_t(f)]) * origin_.scale;
+                square += z * z;
+            }
+            if (!(square <= kMaxSplitNorm * kMaxSplitNorm)) return false;
+        }
+        return true;
+    }
+
     bool is_wide() const { return d > kMaxLaneColumns && device.major >= 8; }
     int chunks() const { return int((d + kChunkColumns - 1) / kChunkColumns); }
     unsigned exact_grid(int64_t rows) const { return grid((rows + kExactRows - 1) / kExactRows, 4); }
@@ -236,7 +270,12 @@ class DenseClusters final : public bb_clusters {
         } else {
             to.width = int(d);
             if (d <= kMaxLaneColumns) with_lanes(d, [&](auto columns, auto) { to.width = columns.value; });
-            to.padded = round_up(k, kGroupCenters);
+            to.padded = round_up(k, kSplitCenters);
+            split_ = d <= kMaxLaneColumns && splits(centers, k);
+            if (split_) {
+                reserve(memory, split_centers_, to.padded / kSplitCenters * 64 * split_steps(to.width));
+                to.split = reinterpret_cast<uint2*>(split_centers_.data());
+            }
             reserve(memory, lanes_, to.padded * (to.width + 1));
             to.lanes = lanes_.data();
         }
@@ -253,6 +292,17 @@ class DenseClusters final : public bb_clusters {
         } else if (d <= kMaxLaneColumns) {
             with_lanes(d, [&](auto columns, auto rows) {
                 constexpr int D = decltype(columns)::value, R = decltype(rows)::value;
+                if constexpr (D <= kMaxSplitColumns)
+                    if (split_) {
+                        constexpr int T = D <= 8 ? 4 : 2;  // tiles of 16 rows of a warp
+                        launch_early(blocks_for(n, kSplitThreads / 2 * T), kSplitThreads)(
+                            nearest_split<V, D, T>, X, n, int(d), origin_, D == d && reads_16_bytes(X),
+                            reinterpret_cast<const float4*>(lanes_.data()),
+                            reinterpret_cast<const uint4*>(split_centers_.data()),
+                            int(round_up(k, kSplitCenters) / kSplitCenters), split_error(d), counters_,
+                            fresh_.data(), listed_.data());
+                        return;
+                    }
                 launch_early(blocks_for(n, kLaneThreads * R), kLaneThreads)(
                     nearest_lanes<V, D, R>, X, n, int(d), origin_, D == d && reads_16_bytes(X),
                     reinterpret_cast<const float4*>(lanes_.data()),
@@ -359,6 +409,9 @@ class DenseClusters final : public bb_clusters {
     Array<__half> rounded_, center_rounded_;
     Array<RowNorms> norms_;
     IntegerSums integers_;
+    std::vector<double> shift_there_;
+    Array<uint64_t> split_centers_;
+    bool split_ = false;   // for the centres of the pass
     Array<float> limits_;  // of the rows to decide, and their candidates
     Array<unsigned> candidate_counts_;
     Array<int32_t> candidates_;
