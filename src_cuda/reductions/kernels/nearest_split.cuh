@@ -21,9 +21,10 @@ constexpr int kSplitVectors = 1024;      // of 16 bytes: 16 KB of centres at a t
 constexpr double kMaxSplitNorm = 0x1p8;  // of centres: half its square is within float16
 constexpr int kSplitExponent = 4;        // rows reach up to 2^4, far above the least numbers of float16
 
-// The parts of a bound for values: of |z|^2/2 and of |y| B, and what is at most 2^-25 in each column.
+// The parts of a bound for values: of |z|^2/2 and of |y| B, and what is at most 2^-25 in each column.  An
+// instruction loses 2^-23 for each of its terms that is not 0, the sum so far and three more.
 inline FastError split_error(int64_t d) {
-    const double lost = 20.0 * double(split_steps(int(d))) * 0x1p-23;
+    const double lost = double(3 * d + 3 + 4 * split_steps(int(d))) * 0x1p-23;
     return {float(1.05 * (lost + 4 * 0x1p-24)), float(1.05 * (lost + 4 * 0x1p-22)),
             float(1.05 * 0x1p-25 * (16.0 * double(d) + std::sqrt(double(d)) + 2))};
 }
