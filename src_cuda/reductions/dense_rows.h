@@ -34,6 +34,8 @@ class DenseRows {
             use(static_cast<const double*>(values_));
     }
 
+    const float* as_float() const { return static_cast<const float*>(values_); }
+
     const bb_type type;
     const int64_t n, d;
 
