@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import Vector
+from bmrm.base.vectors import Indices, Vector
 from bmrm.io.csr import Csr
 from bmrm.matrix import _cpu
 from bmrm.matrix.resident import default_threads
@@ -25,13 +25,18 @@ from bmrm.reductions._reductions import (
     mixture_sums,
     part_rows,
 )
+from bmrm.reductions.draws import uniform_of_rows
+from bmrm.reductions.estimator import power_below
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, MixtureSums
 from bmrm.reductions.row_set import BLOCK_BYTES, RowSet
 from bmrm.reductions.scatter import Scatter, block_rows, scatter_matrix
-from bmrm.reductions.shared_clusters import SharedClusters, scale_of
+from bmrm.reductions.shared_clusters import SharedClusters
 
 KEPT_SUMS_FACTOR = 16
 """Factor in the error of an inertia whose sums are kept from pass to pass (``reductions/kept_moments.h``)."""
+
+DRAWN_ROWS = 1 << 18
+"""Rows for which numbers are drawn at a time."""
 
 PACKED_BYTES = 4
 """Bytes of a packed value."""
@@ -53,7 +58,10 @@ class HostClusters(SharedClusters):
                 self.error_factor = KEPT_SUMS_FACTOR
                 sampled = np.arange(0, n, max(1, n // SAMPLED_ROWS))
                 self._shift = rows.take(sampled).mean(axis=0)
-                self._scale = scale_of(max(rows.everyones(_largest_of(rows, X))), self._shift)
+                largest = max(rows.everyones(_largest_of(rows, X)))
+                self._scale = power_below(largest + float(np.abs(self._shift).max()))
+            else:
+                self._scale = _scale_of_sparse(rows, X)
             self._limit: float = np.inf
             if isinstance(X, Csr) or rows.bytes_fit(PACKED_BYTES * X.size):
                 self._whole = self._packed(slice(0, rows.here))
@@ -109,6 +117,7 @@ class HostClusters(SharedClusters):
         return np.asarray(np.sqrt(np.maximum(squares - 2.0 * (sparse @ centers.T), 0.0)))
 
     def begin_seeding(self) -> None:
+        super().begin_seeding()
         self._closest = np.full(self.rows.here, np.inf, np.float32)
 
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
@@ -117,6 +126,34 @@ class HostClusters(SharedClusters):
             of = self._clusters(block)
             found.append(of.potentials(points, self._closest[block], take=take))
         return np.concatenate(found, axis=1)
+
+    def panel_distances(self, points: Vector, first: int) -> Vector:
+        k, d = points.shape
+        counted, panels = np.zeros(cluster_sums(False, k, d)), []
+        for block in self._blocks():
+            of, fresh = self._clusters(block), np.full(block.stop - block.start, -1, np.int32)
+            of.assign(points, fresh, counted, want_sums=False)
+            squares = of.own_distances(points, fresh) * self._scale * self._scale
+            squares = squares.astype(np.float32)
+            closest, nearest = self._closest[block], self._labels[block]
+            closer = np.flatnonzero(squares < closest) if first else slice(None)
+            closest[closer] = squares[closer]
+            nearest[closer] = fresh[closer] + first
+            panels.append(np.add.reduceat(self._shares(block), np.arange(0, len(fresh), PANEL_ROWS)))
+        return np.concatenate(panels)
+
+    def draw_here(self, factor: float, key: int) -> Indices:
+        rows, drawn = self.rows, [np.empty(0, np.int64)]
+        for first in range(0, rows.here, DRAWN_ROWS):
+            block = slice(first, min(first + DRAWN_ROWS, rows.here))
+            uniform = uniform_of_rows(key, rows.first + block.start, rows.first + block.stop)
+            drawn.append(first + np.flatnonzero(uniform < self._shares(block) * factor))
+        return np.concatenate(drawn)
+
+    def _shares(self, block: slice) -> Vector:
+        """Return w D^2 of some rows here."""
+        shares = self._closest[block].astype(np.float64)
+        return shares if self.rows.weights is None else shares * self.rows.weights[block]
 
     def read_closest(self, some: slice) -> NDArray[np.float32]:
         return self._closest[some]
@@ -229,3 +266,8 @@ def _largest_of(rows: RowSet, X: NDArray[np.floating]) -> float:
     for block in rows.blocks(part_rows(rows.shape[0])):
         largest = max(largest, -float(X[block].min()), float(X[block].max()))
     return largest
+
+
+def _scale_of_sparse(rows: RowSet, X: Csr) -> float:
+    largest = float(X.nnz > 0) if X.data is None else float(np.abs(X.data).max(initial=0.0))
+    return power_below(max(rows.everyones(largest)))

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
 from bmrm.io.csr import Csr
+from bmrm.reductions._reductions import part_rows
+from bmrm.reductions.draws import place_of
 from bmrm.reductions.passes import Farthest
 from bmrm.reductions.row_set import RowSet
 from bmrm.reductions.scatter import rounding_bound
@@ -30,7 +32,11 @@ class SharedClusters(ABC):
 
     def __init__(self, rows: RowSet) -> None:
         self.rows, self.shape = rows, rows.shape
+        self._points = 0  # that rows were measured against
         self.all_weights, self.agree, self.check_signals = rows.all_weights, rows.agree, rows.check_signals
+
+    def begin_seeding(self) -> None:
+        self._points = 0
 
     @abstractmethod
     def labels(self) -> NDArray[np.int32]:
@@ -50,6 +56,17 @@ class SharedClusters(ABC):
 
         With ``take`` the only point becomes a centre.
         """
+
+    @abstractmethod
+    def panel_distances(self, points: Vector, first: int) -> Vector:
+        """Measure the rows here against further points, numbered from ``first``; see `approach`.
+
+        Labels become the numbers of the nearest points. Returns the sums of w D^2 of the panels here.
+        """
+
+    @abstractmethod
+    def draw_here(self, factor: float, key: int) -> Indices:
+        """Return the rows here that are drawn with probability ``factor`` w D^2 each, ascending."""
 
     @abstractmethod
     def read_closest(self, some: slice) -> NDArray[np.float32]:
@@ -93,6 +110,25 @@ class SharedClusters(ABC):
 
     def draw(self, uniform: Vector) -> Indices:
         return self._draw(uniform, self._cumulative, self._potential, self._row_in_panel)
+
+    def approach(self, points: Vector) -> float:
+        panels = self.panel_distances(points, self._points)
+        self._points += len(points)
+        self._potential = float(self.rows.accumulate(panels)[1])
+        return self._potential
+
+    def draw_each(self, expected: float, key: int) -> Indices:
+        drawn = self.draw_here(expected / self._potential, key)
+        return np.concatenate(self.rows.everyones(self.rows.first + drawn))
+
+    def nearest_weights(self) -> Vector:
+        labels, weights, points = self.labels(), self.rows.weights, self._points
+
+        def sums_of(part: slice) -> Vector:
+            w = None if weights is None else weights[part]
+            return np.bincount(labels[part], w, points).astype(np.float64)
+
+        return self.rows.fold_parts(points, part_rows(self.shape[0], points), sums_of)
 
     def draw_by_weight(self, uniform: Vector) -> Indices:
         weights = self.rows.weights
@@ -144,25 +180,7 @@ class SharedClusters(ABC):
         within = np.add.accumulate(within)
         begin = self._cumulative[panel] - self._panels[panel]
         rest = (number * self._potential - begin) / self._panels[panel]
-        return first + _place_of(within, min(max(rest, 0.0), 1.0) * within[-1])
-
-
-def scale_of(largest: float, shift: Vector) -> float:
-    """Return the power of two by which rows of values up to ``largest`` become at most 1 after a shift."""
-    widest = largest + float(np.abs(shift).max())
-    return float(np.ldexp(1.0, -int(np.frexp(widest)[1]))) if widest > 0.0 else 1.0
-
-
-def _place_of(cumulative: Vector, target: float) -> int:
-    """Return the place on which a number falls; places of length 0 are never found.
-
-    Examples
-    --------
-    >>> [_place_of(np.array([0.0, 1.0, 1.0, 4.0]), target) for target in (0.0, 0.9, 1.0, 4.0)]
-    [1, 1, 3, 3]
-    """
-    last = int(np.searchsorted(cumulative, cumulative[-1], "left"))
-    return min(int(np.searchsorted(cumulative, target, "right")), last)
+        return first + place_of(within, min(max(rest, 0.0), 1.0) * within[-1])
 
 
 def _row_squares(X: Csr) -> Vector:

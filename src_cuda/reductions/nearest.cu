@@ -195,6 +195,19 @@ class DenseClusters final : public bb_clusters {
         fetch(out.data(), count * panels(), sums);
     }
 
+    void approach(const double* points, int64_t count, int32_t first, double scale, float* closest,
+                  int32_t* nearest, double* sums) override {
+        upload(points, count);
+        prepare(count, 0);
+        Array<double> squares(memory, n);
+        rows_.with([&](auto X) {
+            find_nearest(X, count);
+            launch(grid(blocks_for(32 * n), 16), 256)(measure_own<Value<decltype(X)>>, X, n, d,
+                                                      centers_.data(), fresh_.data(), squares.data());
+        });
+        keep_closer(squares.data(), fresh_.data(), scale, first, closest, nearest, sums);
+    }
+
   private:
     template <class Pointer>
     using Value = std::remove_const_t<std::remove_pointer_t<Pointer>>;

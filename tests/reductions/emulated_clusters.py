@@ -7,7 +7,7 @@ included. What differs from a GPU is time, and that copies do not run ahead.
 from __future__ import annotations
 
 import ctypes
-from ctypes import byref, c_double, c_int64, c_uint32, c_void_p
+from ctypes import byref, c_double, c_int64, c_uint32, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -181,3 +181,20 @@ class Clusters:
             address(out),
         )
         return out
+
+    def approach(self, points, first, scale, closest, nearest):
+        points = np.ascontiguousarray(points, np.float64)
+        out = np.empty(-(-self.n // self.module.PANEL_ROWS))
+        self.call(
+            "approach", address(points), c_int64(len(points)), c_int64(first), c_double(scale),
+            closest.address, nearest.address, address(out),
+        )  # fmt: skip
+        return out
+
+    def draw_each(self, key, first, factor, closest):
+        drawn, count = self.labels(), c_int64()
+        self.call(
+            "draw", closest.address, c_uint64(key), c_int64(first), c_double(factor), drawn.address,
+            byref(count),
+        )  # fmt: skip
+        return drawn.read(0, count.value)

@@ -111,6 +111,10 @@ seeded = [KMeans(5, random_state=0, device="cuda").fit(X[mine], comm=comm) for _
 assert seeded[0].cluster_centers_.tobytes() == seeded[1].cluster_centers_.tobytes()
 best = KMeans(5, random_state=0, n_init=3, device="cpu").fit(X).inertia_
 assert seeded[0].inertia_ < 2.0 * best
+for data in (X, sparse):  # draws of k-means|| are those of one process
+    found = KMeans(40, init="k-means||", random_state=0, max_iter=1, device="cuda").fit(data[mine], comm=comm)
+    alone = KMeans(40, init="k-means||", random_state=0, max_iter=1, device="cpu").fit(data)
+    np.testing.assert_allclose(found.cluster_centers_, alone.cluster_centers_, rtol=1e-9, atol=1e-9)
 mixture = GaussianMixture(3, random_state=0, max_iter=2, device="cuda").fit(X[mine], comm=comm)
 assert len(set(comm.allgather(mixture.means_.tobytes()))) == 1
 

@@ -10,7 +10,9 @@ from bmrm.errors import DataError
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions import KMeans
 from bmrm.reductions.device.clusters import DeviceClusters
+from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.row_set import RowSet
+from bmrm.reductions.seeding import choose_parallel
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
@@ -137,3 +139,47 @@ def test_a_fit_of_sparse_rows_is_that_of_the_cpu():
     np.testing.assert_allclose(here.cluster_centers_, there.cluster_centers_, rtol=1e-11, atol=1e-11)
     np.testing.assert_array_equal(here.predict(X), there.predict(cases.compressed(X)))
     np.testing.assert_allclose(here.transform(X), there.transform(cases.compressed(X)), atol=1e-7)
+
+
+@pytest.mark.parametrize("d", [2, 16, 40, 784])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_are_drawn_as_on_the_cpu(d, dtype):
+    case = cases.make(np.random.default_rng(d), 3001, d, 9, dtype, weighted=True, offset=5.0)
+    found = [
+        cases.check_parallel_seeding(case, passes, np.random.default_rng(1))
+        for passes in (
+            DeviceClusters(RowSet(case.X, case.weights), 0),
+            HostClusters(RowSet(case.X, case.weights)),
+        )
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("n", "d", "k"), [(50_000, 2, 700), (20_000, 16, 300), (9000, 128, 64)])
+def test_parallel_seeds_are_those_of_the_cpu(n, d, k):
+    case = cases.make(np.random.default_rng(d), n, d, 99, np.float32)
+    chosen = [
+        choose_parallel(passes, k, np.random.default_rng(0), RowSet(case.X, None))
+        for passes in (
+            DeviceClusters(RowSet(case.X, None), 0),
+            DeviceClusters(RowSet(case.X, None), 0),
+            HostClusters(RowSet(case.X, None)),
+        )
+    ]
+    for others in chosen[1:]:
+        np.testing.assert_array_equal(chosen[0], others)
+    assert len(np.unique(chosen[0])) == k
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows_are_drawn_as_on_the_cpu(dtype):
+    case = cases.make_sparse(np.random.default_rng(2), 3000, 60, 9, dtype)
+    sparse = cases.compressed(case.X)
+    found = [
+        cases.check_parallel_seeding(case, passes, np.random.default_rng(1))
+        for passes in (
+            DeviceClusters(RowSet(sparse, case.weights), 0),
+            HostClusters(RowSet(sparse, case.weights)),
+        )
+    ]
+    np.testing.assert_array_equal(*found)
