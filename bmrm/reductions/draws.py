@@ -40,15 +40,3 @@ def uniform_of_rows(key: int, first: int, last: int) -> Vector:
     state = (state ^ (state >> np.uint64(27))) * SECOND_FACTOR
     state ^= state >> np.uint64(31)
     return (state >> np.uint64(64 - UNIFORM_BITS)).astype(np.float64) * 2.0**-UNIFORM_BITS
-
-
-def place_of(cumulative: Vector, target: float) -> int:
-    """Return the place on which a number falls; places of length 0 are never found.
-
-    Examples
-    --------
-    >>> [place_of(np.array([0.0, 1.0, 1.0, 4.0]), target) for target in (0.0, 0.9, 1.0, 4.0)]
-    [1, 1, 3, 3]
-    """
-    last = int(np.searchsorted(cumulative, cumulative[-1], "left"))
-    return min(int(np.searchsorted(cumulative, target, "right")), last)

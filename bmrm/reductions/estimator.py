@@ -244,17 +244,6 @@ def random_generator(given: Any) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def power_below(largest: float) -> float:
-    """Return the power of two by which numbers up to ``largest`` become at most 1.
-
-    Examples
-    --------
-    >>> power_below(3.0), power_below(0.0)
-    (0.25, 1.0)
-    """
-    return float(np.ldexp(1.0, -int(np.frexp(largest)[1]))) if largest > 0.0 else 1.0
-
-
 def positive_integer(what: str, given: Any) -> int:
     """Validate a whole number of at least 1."""
     found = arguments.integer(what, given)

@@ -26,11 +26,10 @@ from bmrm.reductions._reductions import (
     part_rows,
 )
 from bmrm.reductions.draws import uniform_of_rows
-from bmrm.reductions.estimator import power_below
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, MixtureSums
 from bmrm.reductions.row_set import BLOCK_BYTES, RowSet
 from bmrm.reductions.scatter import Scatter, block_rows, scatter_matrix
-from bmrm.reductions.shared_clusters import SharedClusters
+from bmrm.reductions.shared_clusters import SharedClusters, scale_of
 
 KEPT_SUMS_FACTOR = 16
 """Factor in the error of an inertia whose sums are kept from pass to pass (``reductions/kept_moments.h``)."""
@@ -58,10 +57,10 @@ class HostClusters(SharedClusters):
                 self.error_factor = KEPT_SUMS_FACTOR
                 sampled = np.arange(0, n, max(1, n // SAMPLED_ROWS))
                 self._shift = rows.take(sampled).mean(axis=0)
-                largest = max(rows.everyones(_largest_of(rows, X)))
-                self._scale = power_below(largest + float(np.abs(self._shift).max()))
+                self._scale = scale_of(max(rows.everyones(_largest_of(rows, X))), self._shift)
             else:
-                self._scale = _scale_of_sparse(rows, X)
+                largest = 1.0 if X.data is None else float(np.abs(X.data).max(initial=0.0))
+                self._scale = scale_of(max(rows.everyones(largest)))
             self._limit: float = np.inf
             if isinstance(X, Csr) or rows.bytes_fit(PACKED_BYTES * X.size):
                 self._whole = self._packed(slice(0, rows.here))
@@ -117,8 +116,8 @@ class HostClusters(SharedClusters):
         return np.asarray(np.sqrt(np.maximum(squares - 2.0 * (sparse @ centers.T), 0.0)))
 
     def begin_seeding(self) -> None:
-        super().begin_seeding()
         self._closest = np.full(self.rows.here, np.inf, np.float32)
+        self.points = 0
 
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
         found = []
@@ -127,7 +126,10 @@ class HostClusters(SharedClusters):
             found.append(of.potentials(points, self._closest[block], take=take))
         return np.concatenate(found, axis=1)
 
-    def panel_distances(self, points: Vector, first: int) -> Vector:
+    def read_closest(self, some: slice) -> NDArray[np.float32]:
+        return self._closest[some]
+
+    def approach_here(self, points: Vector) -> Vector:
         k, d = points.shape
         counted, panels = np.zeros(cluster_sums(False, k, d)), []
         for block in self._blocks():
@@ -136,27 +138,24 @@ class HostClusters(SharedClusters):
             squares = of.own_distances(points, fresh) * self._scale * self._scale
             squares = squares.astype(np.float32)
             closest, nearest = self._closest[block], self._labels[block]
-            closer = np.flatnonzero(squares < closest) if first else slice(None)
+            closer = np.flatnonzero(squares < closest) if self.points else slice(None)
             closest[closer] = squares[closer]
-            nearest[closer] = fresh[closer] + first
+            nearest[closer] = fresh[closer] + self.points
             panels.append(np.add.reduceat(self._shares(block), np.arange(0, len(fresh), PANEL_ROWS)))
         return np.concatenate(panels)
 
-    def draw_here(self, factor: float, key: int) -> Indices:
-        rows, drawn = self.rows, [np.empty(0, np.int64)]
-        for first in range(0, rows.here, DRAWN_ROWS):
-            block = slice(first, min(first + DRAWN_ROWS, rows.here))
+    def draw_here(self, key: int, factor: float) -> Indices:
+        rows, drawn = self.rows, []
+        for start in range(0, rows.here, DRAWN_ROWS):
+            block = slice(start, min(start + DRAWN_ROWS, rows.here))
             uniform = uniform_of_rows(key, rows.first + block.start, rows.first + block.stop)
-            drawn.append(first + np.flatnonzero(uniform < self._shares(block) * factor))
+            drawn.append(start + np.flatnonzero(uniform < self._shares(block) * factor))
         return np.concatenate(drawn)
 
     def _shares(self, block: slice) -> Vector:
         """Return w D^2 of some rows here."""
         shares = self._closest[block].astype(np.float64)
         return shares if self.rows.weights is None else shares * self.rows.weights[block]
-
-    def read_closest(self, some: slice) -> NDArray[np.float32]:
-        return self._closest[some]
 
     def count_additions(self, clusters: int) -> int:
         n, d = self.shape
@@ -266,8 +265,3 @@ def _largest_of(rows: RowSet, X: NDArray[np.floating]) -> float:
     for block in rows.blocks(part_rows(rows.shape[0])):
         largest = max(largest, -float(X[block].min()), float(X[block].max()))
     return largest
-
-
-def _scale_of_sparse(rows: RowSet, X: Csr) -> float:
-    largest = float(X.nnz > 0) if X.data is None else float(np.abs(X.data).max(initial=0.0))
-    return power_below(max(rows.everyones(largest)))

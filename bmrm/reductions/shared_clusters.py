@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import Indices, Vector
 from bmrm.io.csr import Csr
 from bmrm.reductions._reductions import part_rows
-from bmrm.reductions.draws import place_of
 from bmrm.reductions.passes import Farthest
 from bmrm.reductions.row_set import RowSet
 from bmrm.reductions.scatter import rounding_bound
@@ -30,13 +29,12 @@ class SharedClusters(ABC):
     error_factor = 1
     """Factor in the error of an inertia of dense rows."""
 
+    points = 0
+    """Number of points that the rows were measured against since `begin_seeding`."""
+
     def __init__(self, rows: RowSet) -> None:
         self.rows, self.shape = rows, rows.shape
-        self._points = 0  # that rows were measured against
         self.all_weights, self.agree, self.check_signals = rows.all_weights, rows.agree, rows.check_signals
-
-    def begin_seeding(self) -> None:
-        self._points = 0
 
     @abstractmethod
     def labels(self) -> NDArray[np.int32]:
@@ -58,19 +56,19 @@ class SharedClusters(ABC):
         """
 
     @abstractmethod
-    def panel_distances(self, points: Vector, first: int) -> Vector:
-        """Measure the rows here against further points, numbered from ``first``; see `approach`.
+    def read_closest(self, some: slice) -> NDArray[np.float32]:
+        """Return the squared distances of some rows here to the nearest of the centres so far."""
 
-        Labels become the numbers of the nearest points. Returns the sums of w D^2 of the panels here.
+    @abstractmethod
+    def approach_here(self, points: Vector) -> Vector:
+        """Measure the rows here against further points; return the sums of w D^2 of the panels here.
+
+        The labels become the numbers of the nearest points.
         """
 
     @abstractmethod
-    def draw_here(self, factor: float, key: int) -> Indices:
-        """Return the rows here that are drawn with probability ``factor`` w D^2 each, ascending."""
-
-    @abstractmethod
-    def read_closest(self, some: slice) -> NDArray[np.float32]:
-        """Return the squared distances of some rows here to the nearest of the centres so far."""
+    def draw_here(self, key: int, factor: float) -> Indices:
+        """Draw each row here by itself with probability w D^2 factor; ascending numbers here."""
 
     @abstractmethod
     def count_additions(self, clusters: int) -> int:
@@ -111,31 +109,30 @@ class SharedClusters(ABC):
     def draw(self, uniform: Vector) -> Indices:
         return self._draw(uniform, self._cumulative, self._potential, self._row_in_panel)
 
-    def approach(self, points: Vector) -> float:
-        panels = self.panel_distances(points, self._points)
-        self._points += len(points)
-        self._potential = float(self.rows.accumulate(panels)[1])
-        return self._potential
-
-    def draw_each(self, expected: float, key: int) -> Indices:
-        drawn = self.draw_here(expected / self._potential, key)
-        return np.concatenate(self.rows.everyones(self.rows.first + drawn))
-
-    def nearest_weights(self) -> Vector:
-        labels, weights, points = self.labels(), self.rows.weights, self._points
-
-        def sums_of(part: slice) -> Vector:
-            w = None if weights is None else weights[part]
-            return np.bincount(labels[part], w, points).astype(np.float64)
-
-        return self.rows.fold_parts(points, part_rows(self.shape[0], points), sums_of)
-
     def draw_by_weight(self, uniform: Vector) -> Indices:
         weights = self.rows.weights
         if weights is None:
             return np.minimum((uniform * self.shape[0]).astype(np.int64), self.shape[0] - 1)
         cumulative, end = self.rows.accumulate(weights)
         return self._draw(uniform, cumulative, float(end), lambda place, _: place)
+
+    def approach(self, points: Vector) -> float:
+        self._potential = float(self.rows.accumulate(self.approach_here(points))[1])
+        self.points += len(points)
+        return self._potential
+
+    def draw_each(self, expected: float, key: int) -> Indices:
+        rows = self.rows
+        return np.concatenate(rows.everyones(rows.first + self.draw_here(key, expected / self._potential)))
+
+    def nearest_weights(self) -> Vector:
+        labels, weights, points = self.labels(), self.rows.weights, self.points
+
+        def sums_of(part: slice) -> Vector:
+            w = None if weights is None else weights[part]
+            return np.bincount(labels[part], w, points).astype(np.float64)
+
+        return self.rows.fold_parts(points, part_rows(self.shape[0], points), sums_of)
 
     def inertia_error(self, centers: Vector, inertia: float) -> float:
         rows = self.rows
@@ -180,7 +177,25 @@ class SharedClusters(ABC):
         within = np.add.accumulate(within)
         begin = self._cumulative[panel] - self._panels[panel]
         rest = (number * self._potential - begin) / self._panels[panel]
-        return first + place_of(within, min(max(rest, 0.0), 1.0) * within[-1])
+        return first + _place_of(within, min(max(rest, 0.0), 1.0) * within[-1])
+
+
+def scale_of(largest: float, shift: Vector | None = None) -> float:
+    """Return the power of two by which rows of values up to ``largest`` become at most 1 after a shift."""
+    widest = largest if shift is None else largest + float(np.abs(shift).max())
+    return float(np.ldexp(1.0, -int(np.frexp(widest)[1]))) if widest > 0.0 else 1.0
+
+
+def _place_of(cumulative: Vector, target: float) -> int:
+    """Return the place on which a number falls; places of length 0 are never found.
+
+    Examples
+    --------
+    >>> [_place_of(np.array([0.0, 1.0, 1.0, 4.0]), target) for target in (0.0, 0.9, 1.0, 4.0)]
+    [1, 1, 3, 3]
+    """
+    last = int(np.searchsorted(cumulative, cumulative[-1], "left"))
+    return min(int(np.searchsorted(cumulative, target, "right")), last)
 
 
 def _row_squares(X: Csr) -> Vector:

@@ -90,6 +90,8 @@ for w in (None, weights):
         for init in (start, far):
             options = {"init": init, "tol": 0.0, "max_iter": 4}
             model = compare("KMeans", lambda d, o=options: KMeans(5, device=d, **o), data, w, CLUSTERS)
+        options = {"init": "k-means||", "random_state": 0, "tol": 0.0, "max_iter": 4}
+        compare("k-means||", lambda d, o=options: KMeans(9, device=d, **o), data, w, CLUSTERS)
     for kind in ("full", "diag"):
         options = {"covariance_type": kind, "init_params": "random_from_data", "random_state": 0}
         compare(

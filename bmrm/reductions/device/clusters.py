@@ -19,10 +19,10 @@ from bmrm.errors import DataError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE, power_below
+from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment
 from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.shared_clusters import SharedClusters
+from bmrm.reductions.shared_clusters import SharedClusters, scale_of
 
 if TYPE_CHECKING:
     from bmrm.matrix._cuda import Clusters, Column
@@ -63,14 +63,13 @@ class DeviceClusters(SharedClusters):
             largest = self._clusters.largest()
             _check_largest(largest)
             self._labels: Column = self._clusters.labels()
-        largest = max(rows.everyones(largest))
         if not isinstance(X, Csr):
             shift = self.take(np.arange(0, n, max(1, n // SAMPLED_ROWS))).mean(axis=0)
-            self._scale = power_below(largest + float(np.abs(shift).max()))
+            self._scale = scale_of(max(rows.everyones(largest)), shift)
             with rows.together():
                 self._clusters.pack(shift, self._scale)
         else:
-            self._scale = power_below(largest)
+            self._scale = scale_of(max(rows.everyones(largest)))
         self._closest: Column | None = None
 
     def reset(self) -> None:
@@ -109,9 +108,9 @@ class DeviceClusters(SharedClusters):
         return self._clusters.measure(centers)
 
     def begin_seeding(self) -> None:
-        super().begin_seeding()
         with self.rows.together():
             self._closest = self._clusters.distances()
+        self.points = 0
 
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
         with self.rows.together():
@@ -119,21 +118,21 @@ class DeviceClusters(SharedClusters):
             found = self._clusters.potentials(points, self._closest, take=take)
         return found
 
-    def panel_distances(self, points: Vector, first: int) -> Vector:
-        with self.rows.together():
-            assert self._closest is not None
-            found = self._clusters.approach(points, first, self._scale, self._closest, self._labels)
-        return found
-
-    def draw_here(self, factor: float, key: int) -> Indices:
-        with self.rows.together():
-            assert self._closest is not None
-            drawn = self._clusters.draw_each(key, self.rows.first, factor, self._closest)
-        return np.sort(drawn.astype(np.int64))
-
     def read_closest(self, some: slice) -> NDArray[np.float32]:
         assert self._closest is not None
         return self._closest.read(some.start, some.stop)
+
+    def approach_here(self, points: Vector) -> Vector:
+        with self.rows.together():
+            assert self._closest is not None
+            found = self._clusters.approach(points, self.points, self._scale, self._closest, self._labels)
+        return found
+
+    def draw_here(self, key: int, factor: float) -> Indices:
+        with self.rows.together():
+            assert self._closest is not None
+            found = self._clusters.draw_each(key, self.rows.first, factor, self._closest)
+        return np.sort(found.astype(np.int64))
 
     def take(self, rows: Indices) -> Vector:
         there = isinstance(self.rows.X, DeviceArray)
