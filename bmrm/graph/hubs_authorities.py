@@ -108,14 +108,14 @@ def hits(
         require_room(graph, "HITS")
         pair = pair_of(graph, weighs, device)
         found = golub_kahan(pair, tol, max_iter, began + max_time)
-        hubs = _positive(pair.hub_scores(found.hubs))
-        authorities = _positive(pair.authority_scores(found.authorities))
+        hubs = _distribution(pair.hub_scores(found.hubs))
+        authorities = _distribution(pair.authority_scores(found.authorities))
         residual = _residual(pair, found)
     gap = 1.0 - found.second / found.first
     value = math.ldexp(found.first, pair.exponent)
     return Hits(
-        hubs / hubs.sum(),
-        authorities / authorities.sum(),
+        hubs,
+        authorities,
         graph.labels,
         value,
         gap,
@@ -202,9 +202,16 @@ def _status(
     return "max_iter" if n_iter >= max_iter else None
 
 
-def _positive(vector: Vector) -> Vector:
-    """Choose the sign whose sum is positive, and replace what rounding made negative by 0."""
-    return np.maximum(vector if vector.sum() >= 0 else -vector, 0.0)
+def _distribution(vector: Vector) -> Vector:
+    """Choose the sign whose sum is positive, replace what rounding made negative by 0, and scale to sum 1.
+
+    In place: a new array costs more than the arithmetic.
+    """
+    if vector.sum() < 0:
+        np.negative(vector, out=vector)
+    np.maximum(vector, 0.0, out=vector)
+    vector /= vector.sum()
+    return vector
 
 
 def _residual(pair: Pair, found: Triplet) -> float:

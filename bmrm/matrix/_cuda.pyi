@@ -333,6 +333,7 @@ class Nodes:
         places: npt.NDArray[np.integer[Any]] | None,
         beside: Nodes | None = None,
         shared: GraphRanks | None = None,
+        all_places: npt.NDArray[np.integer[Any]] | None = None,
     ) -> Self: ...
     @property
     def main(self) -> Matrix: ...
@@ -370,7 +371,11 @@ class Basis:
     matrix: Matrix
     by_source: Matrix | None
     def __new__(
-        cls, matrix: Matrix, by_source: Matrix | None = None, shared: GraphRanks | None = None
+        cls,
+        matrix: Matrix,
+        by_source: Matrix | None = None,
+        shared: GraphRanks | None = None,
+        places: npt.NDArray[np.integer[Any]] | None = None,
     ) -> Self: ...
     def filled(self, value: float) -> BasisVector: ...
     def apply(self, op: _Operator, vector: BasisVector) -> BasisVector: ...
