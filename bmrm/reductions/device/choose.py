@@ -173,9 +173,12 @@ def _compare(work: Work, available: Callable[[], dict[str, Any] | None]) -> Plac
     info = available()
     if info is None:
         return Placement(None, "no GPU that this build can use")
-    if work.gpu_bytes > info["free_bytes"]:
-        return Placement(None, "the GPU has too little memory")
     passes = work.gpu_seconds * MULTIPROCESSORS / info["multiprocessors"]
+    missing = work.gpu_bytes - info["free_bytes"]
+    if missing > 0.0:
+        if not work.copied_passes:
+            return Placement(None, "the GPU has too little memory")
+        upload += work.copied_passes * missing / UPLOAD_BYTES_PER_SECOND  # in each pass
     seconds = overhead + upload + passes
     reason = (
         f"{on_cpu}, and a GPU {_time_text(seconds)}: {_time_text(overhead)} to start, {_time_text(upload)} "

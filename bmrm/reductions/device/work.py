@@ -117,6 +117,8 @@ class Work(NamedTuple):
     upload_bytes: float
     gpu_bytes: float
     """Memory that it takes on a GPU."""
+    copied_passes: float = 0.0
+    """Passes that could copy rows for which there is no room on a GPU; 0 if all rows must stay there."""
 
 
 def kmeans_work(
@@ -160,6 +162,7 @@ def kmeans_work(
         steps,
         values * value_bytes,
         values * (value_bytes + 4) + 16.0 * rows,
+        copied_passes=steps,  # each is a pass
     )
 
 
