@@ -97,19 +97,23 @@ class DenseClusters final : public bb_clusters {
                    scale,
                    {std::ldexp(1.0f, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2)}};
         if (is_wide() && !rounded_) {
-            const int64_t padded = round_up(n, kTileRows);
+            const int64_t padded = round_up(capacity, kTileRows);
             rounded_ = Array<__half>(memory, padded * chunks() * kChunkColumns);
             norms_ = Array<RowNorms>(memory, padded);
         }
-        if (rounded_)
-            rows_.with([&](auto X) {
-                launch(grid(blocks_for(32 * n), 16), 256)(round_rows<Value<decltype(X)>>, X, n,
-                                                          round_up(n, kTileRows), d, origin_, chunks(),
-                                                          rounded_.data(), norms_.data());
-            });
+        round();
         BB_CHECK(cudaStreamSynchronize(stream()));  // the host's numbers have been read
         if (rows_.type == BB_FLOAT32 && !weights_ && device.major >= 8 && d <= IntegerPlan::kMaxColumns)
             integers_.prepare(memory, rows_.as_float(), n, d, origin.data(), scale);
+    }
+
+    void load(int64_t count, const void* values, const double* weights) override {
+        if (!rows_.is_own() || !weights != !weights_) return bb_clusters::load(count, values, weights);
+        n = count;
+        if (weights) weights_.from_host(weights, n);
+        rows_.load(memory, n, values);
+        round();
+        BB_CHECK(cudaStreamSynchronize(stream()));
     }
 
     void take(const int64_t* numbers, int64_t count, double* values) override {
@@ -212,6 +216,15 @@ class DenseClusters final : public bb_clusters {
     template <class Pointer>
     using Value = std::remove_const_t<std::remove_pointer_t<Pointer>>;
 
+    // Rounds rows for the tensor cores, once there is an origin.
+    void round() {
+        if (!rounded_) return;
+        rows_.with([&](auto X) {
+            launch(grid(blocks_for(32 * n), 16), 256)(round_rows<Value<decltype(X)>>, X, n,
+                                                      round_up(n, kTileRows), d, origin_, chunks(),
+                                                      rounded_.data(), norms_.data());
+        });
+    }
     bool is_wide() const { return d > kMaxLaneColumns && device.major >= 8; }
     int chunks() const { return int((d + kChunkColumns - 1) / kChunkColumns); }
     unsigned exact_grid(int64_t rows) const { return grid((rows + kExactRows - 1) / kExactRows, 4); }
