@@ -103,8 +103,10 @@ class DenseClusters final : public bb_clusters {
         }
         round();
         BB_CHECK(cudaStreamSynchronize(stream()));  // the host's numbers have been read
-        if (rows_.type == BB_FLOAT32 && !weights_ && device.major >= 8 && d <= IntegerPlan::kMaxColumns)
-            integers_.prepare(memory, rows_.as_float(), n, d, origin.data(), scale);
+        if (rows_.type == BB_FLOAT32 && !weights_ && device.major >= 8 && d <= IntegerPlan::kMaxColumns) {
+            integers_.set_origin(memory, d, origin.data(), scale);
+            integers_.square(memory, rows_.as_float(), n, d);
+        }
     }
 
     void load(int64_t count, const void* values, const double* weights) override {
@@ -113,6 +115,7 @@ class DenseClusters final : public bb_clusters {
         if (weights) weights_.from_host(weights, n);
         rows_.load(memory, n, values);
         round();
+        if (integers_.ready()) integers_.square(memory, rows_.as_float(), n, d);
         BB_CHECK(cudaStreamSynchronize(stream()));
     }
 
