@@ -16,7 +16,12 @@
 struct bb_clusters : bmrm::Handle {
     bb_clusters(const bb_device& device, int64_t n, int64_t d, const double* weights, int64_t memory_limit,
                 int threads)
-        : Handle(device.id), device(device), n(n), d(d), threads_(std::min(threads, kMaxCopyThreads)) {
+        : Handle(device.id),
+          device(device),
+          n(n),
+          d(d),
+          capacity(n),
+          threads_(std::min(threads, kMaxCopyThreads)) {
         memory.set_limit(memory_limit);
         if (weights) {
             weights_ = bmrm::Array<double>(memory, n);
@@ -27,6 +32,10 @@ struct bb_clusters : bmrm::Handle {
     }
     virtual ~bb_clusters() = default;
 
+    // Replaces the rows.
+    virtual void load(int64_t, const void*, const double*) {
+        throw bmrm::Failure(BB_INVALID, "rows: expected dense ones that were uploaded");
+    }
     virtual double largest() = 0;
     virtual void pack(const double* shift, double scale) = 0;
     virtual void take(const int64_t* numbers, int64_t count, double* values) = 0;
@@ -53,7 +62,8 @@ struct bb_clusters : bmrm::Handle {
     int64_t panels() const { return (n + BB_PANEL_ROWS - 1) / BB_PANEL_ROWS; }
 
     const bb_device device;
-    const int64_t n, d;
+    int64_t n;
+    const int64_t d, capacity;  // capacity: rows at first, and numbers of a column
 
   protected:
     cudaStream_t stream() const { return memory.stream; }

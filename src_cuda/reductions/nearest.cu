@@ -94,27 +94,30 @@ class DenseClusters final : public bb_clusters {
         shift32_.from_host(origin32.data(), d);
         int exponent = 0;
         std::frexp(scale, &exponent);
-        exponent--;  // scale is 2^exponent
-        if (d <= kMaxSplitColumns) exponent = split_exponent(exponent);
+        origin_ = origin_of(exponent - 1);  // scale is 2^(exponent - 1)
+        near_origin_ = d <= kMaxSplitColumns ? origin_of(split_exponent(exponent - 1)) : origin_;
         shift_there_ = origin;
-        origin_ = {shift_.data(),
-                   shift32_.data(),
-                   std::ldexp(1.0, exponent),
-                   {std::ldexp(1.0f, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2)}};
         if (is_wide() && !rounded_) {
-            const int64_t padded = round_up(n, kTileRows);
+            const int64_t padded = round_up(capacity, kTileRows);
             rounded_ = Array<__half>(memory, padded * chunks() * kChunkColumns);
             norms_ = Array<RowNorms>(memory, padded);
         }
-        if (rounded_)
-            rows_.with([&](auto X) {
-                launch(grid(blocks_for(32 * n), 16), 256)(round_rows<Value<decltype(X)>>, X, n,
-                                                          round_up(n, kTileRows), d, origin_, chunks(),
-                                                          rounded_.data(), norms_.data());
-            });
+        round();
         BB_CHECK(cudaStreamSynchronize(stream()));  // the host's numbers have been read
-        if (rows_.type == BB_FLOAT32 && !weights_ && device.major >= 8 && d <= IntegerPlan::kMaxColumns)
-            integers_.prepare(memory, rows_.as_float(), n, d, origin.data(), scale);
+        if (rows_.type == BB_FLOAT32 && !weights_ && device.major >= 8 && d <= IntegerPlan::kMaxColumns) {
+            integers_.set_origin(memory, d, origin.data(), scale);
+            integers_.square(memory, rows_.as_float(), n, d);
+        }
+    }
+
+    void load(int64_t count, const void* values, const double* weights) override {
+        if (!rows_.is_own() || !weights != !weights_) return bb_clusters::load(count, values, weights);
+        n = count;
+        if (weights) weights_.from_host(weights, n);
+        rows_.load(memory, n, values);
+        round();
+        if (integers_.ready()) integers_.square(memory, rows_.as_float(), n, d);
+        BB_CHECK(cudaStreamSynchronize(stream()));
     }
 
     void take(const int64_t* numbers, int64_t count, double* values) override {
@@ -217,6 +220,13 @@ class DenseClusters final : public bb_clusters {
     template <class Pointer>
     using Value = std::remove_const_t<std::remove_pointer_t<Pointer>>;
 
+    Origin origin_of(int exponent) const {
+        return {shift_.data(),
+                shift32_.data(),
+                std::ldexp(1.0, exponent),
+                {std::ldexp(1.0f, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2)}};
+    }
+
     // The exponent of the scale for which rows reach up to 2^kSplitExponent; as given if all are at the
     // shift.
     int split_exponent(int given) {
@@ -238,7 +248,7 @@ class DenseClusters final : public bb_clusters {
         for (int64_t j = 0; j < k; j++) {
             double square = 0;
             for (int64_t f = 0; f < d; f++) {
-                const double z = (centers[j * d + f] - shift_there_[size_t(f)]) * origin_.scale;
+                const double z = (centers[j * d + f] - shift_there_[size_t(f)]) * near_origin_.scale;
                 square += z * z;
             }
             if (!(square <= kMaxSplitNorm * kMaxSplitNorm)) return false;
@@ -246,6 +256,15 @@ class DenseClusters final : public bb_clusters {
         return true;
     }
 
+    // Rounds rows for the tensor cores, once there is an origin.
+    void round() {
+        if (!rounded_) return;
+        rows_.with([&](auto X) {
+            launch(grid(blocks_for(32 * n), 16), 256)(round_rows<Value<decltype(X)>>, X, n,
+                                                      round_up(n, kTileRows), d, origin_, chunks(),
+                                                      rounded_.data(), norms_.data());
+        });
+    }
     bool is_wide() const { return d > kMaxLaneColumns && device.major >= 8; }
     int chunks() const { return int((d + kChunkColumns - 1) / kChunkColumns); }
     unsigned exact_grid(int64_t rows) const { return grid((rows + kExactRows - 1) / kExactRows, 4); }
@@ -280,7 +299,7 @@ class DenseClusters final : public bb_clusters {
             to.lanes = lanes_.data();
         }
         const int64_t threads = std::min<int64_t>(kCenterThreads, round_up(d, 32));
-        launch(grid(to.padded, 16), int(threads))(prepare_centers, given, k, d, origin_, to, counters_);
+        launch(grid(to.padded, 16), int(threads))(prepare_centers, given, k, d, near_origin_, to, counters_);
     }
 
     template <class V>
@@ -296,7 +315,7 @@ class DenseClusters final : public bb_clusters {
                     if (split_) {
                         constexpr int T = D <= 8 ? 4 : 2;  // tiles of 16 rows of a warp
                         launch_early(blocks_for(n, kSplitThreads / 2 * T), kSplitThreads)(
-                            nearest_split<V, D, T>, X, n, int(d), origin_, D == d && reads_16_bytes(X),
+                            nearest_split<V, D, T>, X, n, int(d), near_origin_, D == d && reads_16_bytes(X),
                             reinterpret_cast<const float4*>(lanes_.data()),
                             reinterpret_cast<const uint4*>(split_centers_.data()),
                             int(round_up(k, kSplitCenters) / kSplitCenters), split_error(d), counters_,
@@ -304,7 +323,7 @@ class DenseClusters final : public bb_clusters {
                         return;
                     }
                 launch_early(blocks_for(n, kLaneThreads * R), kLaneThreads)(
-                    nearest_lanes<V, D, R>, X, n, int(d), origin_, D == d && reads_16_bytes(X),
+                    nearest_lanes<V, D, R>, X, n, int(d), near_origin_, D == d && reads_16_bytes(X),
                     reinterpret_cast<const float4*>(lanes_.data()),
                     int(round_up(k, kGroupCenters) / kGroupCenters), lane_error(d), counters_, fresh_.data(),
                     listed_.data());
@@ -416,7 +435,8 @@ class DenseClusters final : public bb_clusters {
     Array<unsigned> candidate_counts_;
     Array<int32_t> candidates_;
     Array<uint32_t> crowded_;
-    Origin origin_ = {};
+    Origin origin_ = {};       // as given
+    Origin near_origin_ = {};  // of rows and centres that are compared
 };
 
 }  // namespace

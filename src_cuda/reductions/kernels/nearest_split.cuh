@@ -18,6 +18,7 @@ namespace bmrm {
 
 constexpr int kSplitThreads = 128;
 constexpr int kSplitVectors = 1024;      // of 16 bytes: 16 KB of centres at a time
+constexpr float kMaxRowNorm = 0x1p8f;    // of rows that this decides
 constexpr double kMaxSplitNorm = 0x1p8;  // of centres: half its square is within float16
 constexpr int kSplitExponent = 4;        // rows reach up to 2^4, far above the least numbers of float16
 
@@ -26,7 +27,7 @@ constexpr int kSplitExponent = 4;        // rows reach up to 2^4, far above the 
 inline FastError split_error(int64_t d) {
     const double lost = double(3 * d + 3 + 4 * split_steps(int(d))) * 0x1p-23;
     return {float(1.05 * (lost + 4 * 0x1p-24)), float(1.05 * (lost + 4 * 0x1p-22)),
-            float(1.05 * 0x1p-25 * (16.0 * double(d) + std::sqrt(double(d)) + 2))};
+            float(1.05 * 0x1p-25 * (std::sqrt(double(d)) * (kMaxRowNorm + 1.0) + 2))};
 }
 
 // As `refine` in nearest_lanes.cuh, centre by centre.
@@ -155,7 +156,8 @@ __global__ void __launch_bounds__(kSplitThreads)
         for (int f = 0; f < D; f++) square = fmaf(y[f], y[f], square);
         labels[row] = label;
         // Comparisons with NaN or infinity are false: overflow leads to float64.
-        if (!(next - nearest > twice_error(error, counters, norm_above(double(square)))))
+        const float norm = norm_above(double(square));
+        if (!(norm <= kMaxRowNorm && next - nearest > twice_error(error, counters, norm)))
             listed[atomicAdd(&counters->listed, 1u)] = uint32_t(row);
     }
 }
