@@ -17,8 +17,9 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
-from bmrm.reductions.device.choose import Placement, parse_device
+from bmrm.reductions.device.choose import Placement
 from bmrm.reductions.device.work import kmeans_work
 from bmrm.reductions.estimator import (
     Estimator,
@@ -507,7 +508,9 @@ class KMeans(Estimator):
             return passes.take(choose_parallel(passes, k, rng, rows))
         X = rows.X
         if isinstance(X, DeviceArray) or rows.ranks > 1:
-            raise ParameterError("init: found a callable for rows elsewhere, expected a name or centres")
+            raise ParameterError(
+                "init: found a callable for rows on a GPU or on several ranks, expected a name or centres"
+            )
         X = X.to_scipy() if isinstance(X, Csr) else X
         return _check_centers(self.init(X, k, rng), k, X.shape[1])
 

@@ -75,6 +75,10 @@ struct bb_clusters : bmrm::Handle {
     bmrm::NextLaunch launch(unsigned blocks, int threads, int64_t shared_bytes = 0) const {
         return bmrm::NextLaunch(blocks, threads, shared_bytes, stream(), false);
     }
+    // A launch that may begin before the last one ends: its kernel waits.
+    bmrm::NextLaunch launch_early(unsigned blocks, int threads) const {
+        return bmrm::NextLaunch(blocks, threads, 0, stream(), bmrm::can_chain(device));
+    }
     // Copies `count` doubles to the host through the staging area, with what is queued before.
     void fetch(const double* from, int64_t count, double* to) {
         double* staged = staging_.reserve(count);
@@ -87,6 +91,21 @@ struct bb_clusters : bmrm::Handle {
     static constexpr int kMaxCopyThreads = 4;
     static constexpr int64_t kMinTeamNumbers = 1 << 15;
 
+    // Numbers that one kernel reads from the memory of the host faster than they are copied before.
+    static constexpr int64_t kMaxGivenNumbers = 1 << 12;
+
+    // Returns where a kernel finds the centres; the device has no other copy if `copied` is false.
+    const double* give(const double* centers, int64_t k, bool& copied) {
+        copied = k * d > kMaxGivenNumbers;
+        if (copied) {
+            upload(centers, k);
+            return centers_.data();
+        }
+        bmrm::reserve(memory, centers_, k * d);
+        double* staged = sent_.reserve(k * d);
+        memcpy(staged, centers, size_t(k * d) * sizeof(double));
+        return staged;
+    }
     void upload(const double* centers, int64_t k) {
         const int64_t count = k * d;
         bmrm::reserve(memory, centers_, count);

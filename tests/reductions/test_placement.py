@@ -9,9 +9,10 @@ from programs import kmeans_step
 from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
 from bmrm.formulas import native
 from bmrm.io.csr import Csr
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions import facility
 from bmrm.reductions.device import choose
-from bmrm.reductions.device.choose import START_SECONDS, gpu_that_has, is_started, parse_device, place
+from bmrm.reductions.device.choose import START_SECONDS, gpu_that_has, is_started, place
 from bmrm.reductions.device.work import Work, gram_work, kmeans_work, mixture_work, scaling_work
 
 A_GPU = {"multiprocessors": 132, "free_bytes": 1 << 33}

@@ -219,7 +219,7 @@ def scaling_work(
 ) -> Work:
     """Predict the work of SMACOF.
 
-    - ``features``: distances of so many features are computed in each pass
+    - ``features``: the number of features from which each pass computes the distances
     - ``square``: dissimilarities are a square matrix, of which a GPU stores the upper triangle
     """
     pairs = 0.5 * points * (points - 1.0)
