@@ -75,6 +75,10 @@ class IntegerSums {
         for (size_t f = 0; f < offsets.size(); f++)
             offsets[f] = kIntegerOrigin - std::nearbyint(shift[f] * factor_);
         offsets_ = on_device(memory, offsets);
+        add_squares(memory, X, n, d);
+    }
+    // Replaces the sum of the squares, for other rows.
+    void add_squares(Memory& memory, const float* X, int64_t n, int64_t d) {
         const int64_t parts = (n + kSquareRows - 1) / kSquareRows;
         Array<double> squares(memory, 3 * parts);
         const NextLaunch launch(unsigned(parts), kSquareThreads, 0, memory.stream, false);

@@ -114,6 +114,7 @@ class DenseClusters final : public bb_clusters {
         rows_.load(memory, n, values);
         round();
         BB_CHECK(cudaStreamSynchronize(stream()));
+        if (integers_.ready()) integers_.add_squares(memory, rows_.as_float(), n, d);
     }
 
     void take(const int64_t* numbers, int64_t count, double* values) override {
