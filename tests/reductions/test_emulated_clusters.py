@@ -160,7 +160,7 @@ def host(case):
 
 
 @pytest.mark.parametrize(
-    ("d", "dtype", "weighted"), [(3, np.float32, True), (3, np.float32, False), (40, np.float64, True)]
+    ("d", "dtype", "weighted"), [(3, np.float32, False), (2, np.float64, True), (40, np.float32, True)]
 )
 def test_blocks_that_are_copied_in_each_pass_give_the_bits_of_blocks_that_stay(
     use, monkeypatch, d, dtype, weighted
@@ -176,10 +176,10 @@ def test_blocks_that_are_copied_in_each_pass_give_the_bits_of_blocks_that_stay(
         assert passes.note.startswith(f"{stay} of 4 blocks of 1024 rows stay") == (stay < 4)
         found.append(cases.bits(case, passes))
     assert found[0] == found[1] == found[2]
-    if d == 3:
+    if d < 40:
         passes.reset()
         cases.check(case, passes)
-        if weighted:
-            cases.check_others(case, passes, rng)
+    if d == 2:
+        cases.check_others(case, passes, rng)
     with pytest.raises(DeviceMemoryError, match="on the GPU for blocks of rows"):
         DeviceClusters(RowSet(case.X, case.weights), 0, 5, one)
