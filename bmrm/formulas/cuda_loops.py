@@ -3,8 +3,8 @@
 A loop ``for f in ...: s[j, f] += ...``, whose places do not depend on the row, has a number per lane for each
 place. Combining 16 of them over the warp one by one takes 5 exchanges each. Combined side by side, each
 exchange halves the numbers that a lane has: 16 exchanges in all (`batched`). In a loop whose places are in a
-row that the data choose, lanes are turns of the loop, for one row after the other (`turned`); if its turns are
-few, lanes take turns once for all of them (`ranked`).
+row that the data choose, lanes are turns of the loop, for one row after the other (`turned`). If there are
+few turns, lanes take turns once for all of them (`ranked`).
 
 How many turns of a loop are written out is limited here too (`turns_at_once`): NVRTC takes the more time the
 more text it makes.
