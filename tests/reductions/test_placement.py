@@ -11,7 +11,7 @@ from bmrm.formulas import native
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions import facility
-from bmrm.reductions.device import choose
+from bmrm.reductions.device import choose, work
 from bmrm.reductions.device.choose import START_SECONDS, gpu_that_has, is_started, place
 from bmrm.reductions.device.work import Work, gram_work, kmeans_work, mixture_work, scaling_work
 
@@ -197,7 +197,7 @@ def test_a_reduction_says_where_it_runs_and_why(started, monkeypatch, caplog):
         kmeans_step(X, **words)
         kmeans_step(X, device="cpu", **words)
     assert [m.startswith("plan: device  cpu: ") for m in caplog.messages] == [True, True]
-    monkeypatch.setattr(choose, "FIT_SECONDS", 0.0)
+    monkeypatch.setattr(work, "REDUCTION_GPU_CALL_SECONDS", 0.0)
     monkeypatch.setattr(choose, "UPLOAD_BYTES_PER_SECOND", 1e15)
     monkeypatch.setattr(facility, "_usable_gpu", lambda: A_GPU)
     assert kmeans_step.explain(X, **words).splitlines()[-1].startswith("device  cuda:0: the CPU takes ")
