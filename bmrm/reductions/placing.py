@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 Passes = TypeVar("Passes")
 
 
-def open_clusters(rows: RowSet, placement: Placement, device: str) -> tuple[ClusterPasses, Placement]:
-    """Put rows where k-means runs; the CPU if they do not fit on a GPU that the user has not asked for.
+def open_clusters(
+    rows: RowSet, placement: Placement, device: str, clusters: int
+) -> tuple[ClusterPasses, Placement]:
+    """Put rows where k-means runs; the CPU if there is no room on a GPU that the user has not asked for.
+
+    The placement says which rows are copied to the GPU in each pass, if some are.
 
     Raises
     ------
@@ -36,9 +40,12 @@ def open_clusters(rows: RowSet, placement: Placement, device: str) -> tuple[Clus
     """
 
     def on_gpu(number: int) -> ClusterPasses:
-        return DeviceClusters(rows, number)
+        return DeviceClusters(rows, number, clusters)
 
-    return _open(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)
+    passes, found = _open(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)
+    if isinstance(passes, DeviceClusters) and passes.note:
+        found = replace(found, reason=f"{found.reason}; {passes.note}")
+    return passes, found
 
 
 def open_mixture(

@@ -7,9 +7,9 @@
 // launch that may begin early waits, so that the end of a launch implies the end of everything queued before
 // it.
 //
-// Inputs are read by `load_input`.  The compiler may move a load above the wait, and sometimes does, if the
-// load declares that nothing writes there while the kernel runs (__ldg, or any load by a const __restrict__
-// pointer).
+// Inputs are read by `load_input`, or by a pointer from `after_wait`.  The compiler may move a load above the
+// wait, and sometimes does, if the load declares that nothing writes there while the kernel runs (__ldg, or
+// any load by a const __restrict__ pointer).
 #pragma once
 #include <cuda_fp16.h>
 
@@ -49,6 +49,13 @@ __device__ __forceinline__ __half load_input(const __half* p) {
     __half_raw v;
     asm volatile("ld.global.u16 %0, [%1];" : "=h"(v.x) : "l"(p));
     return v;
+}
+
+// A pointer that the compiler cannot look through: loads by it stay below the wait too.
+template <class T>
+__device__ __forceinline__ T* after_wait(T* p) {
+    asm volatile("" : "+l"(p) : : "memory");
+    return p;
 }
 
 inline bool can_chain(const bb_device& device) { return device.major >= 9; }

@@ -7,6 +7,7 @@ included. What differs from a GPU is time, and that copies do not run ahead.
 from __future__ import annotations
 
 import ctypes
+import threading
 from ctypes import byref, c_double, c_int64, c_uint32, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,8 @@ SOURCES = (
     "src_cuda/reductions/clusters.cu",
     "src_cuda/runtime/pinned.cpp",
 )
+ONE_AT_A_TIME = threading.Lock()
+"""Held in a call: the emulator runs one kernel at a time."""
 COUNTS = ("bb_clusters_additions", "bb_clusters_bytes")
 
 
@@ -51,6 +54,10 @@ class Module:
     def check(self, status: int) -> None:
         if status:
             raise RuntimeError(self.library.emulator_failure().decode())
+
+    def predict_cluster_bytes(self, n: int, d: int, k: int, dtype: type, uploaded: bool) -> int:
+        kind = int(np.dtype(dtype) == np.float64)
+        return self.library.bb_clusters_bytes(c_int64(n), c_int64(d), c_int64(k), kind, int(uploaded))
 
     def count_cluster_additions(self, n: int, d: int, k: int) -> int:
         return self.library.bb_clusters_additions(c_int64(n), c_int64(d), c_int64(k))
@@ -108,7 +115,12 @@ class Clusters:
         self.module.library.bb_clusters_destroy(self.handle)
 
     def call(self, name: str, *arguments: object) -> None:
-        self.module.check(getattr(self.module.library, f"bb_clusters_{name}")(self.handle, *arguments))
+        with ONE_AT_A_TIME:
+            self.module.check(getattr(self.module.library, f"bb_clusters_{name}")(self.handle, *arguments))
+
+    def load(self, X: np.ndarray, weights: np.ndarray | None = None) -> None:
+        self.n = len(X)
+        self.call("load", c_int64(self.n), address(np.ascontiguousarray(X)), address(weights))
 
     def largest(self) -> float:
         found = c_double()

@@ -117,6 +117,8 @@ class Work(NamedTuple):
     upload_bytes: float
     gpu_bytes: float
     """Memory that it takes on a GPU."""
+    copied_passes: float = 0.0
+    """Passes that could copy rows for which there is no room on a GPU; 0 if all rows must stay there."""
 
 
 def kmeans_work(
@@ -160,6 +162,7 @@ def kmeans_work(
         steps,
         values * value_bytes,
         values * (value_bytes + 4) + 16.0 * rows,
+        copied_passes=steps,  # each is a pass
     )
 
 
@@ -214,7 +217,7 @@ def scaling_work(
 ) -> Work:
     """Predict the work of SMACOF.
 
-    - ``features``: distances of so many features are computed in each pass
+    - ``features``: the number of features from which each pass computes the distances
     - ``square``: dissimilarities are a square matrix, of which a GPU stores the upper triangle
     """
     pairs = 0.5 * points * (points - 1.0)
