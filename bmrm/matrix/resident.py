@@ -285,6 +285,7 @@ def build_with_known_plans(
 
     one_way = options.get("transpose") is False
     key = fingerprint(X, dtype, options["memory_limit"]) + ("-one-way" if one_way else "")
+    key += "-half" if options.get("half_inputs") else ""
     picked = device_cache.find_plans(name, key)
     if picked is not None:
         try:
