@@ -22,7 +22,15 @@ Peers::Peers(Memory& memory, const bb_graph_ranks* ranks, int64_t own) : memory_
 }
 
 Peers::~Peers() {
-    if (exchanges_) cudaStreamSynchronize(exchanges_);
+    try {
+        await();  // what the others send is there before its place is freed
+    } catch (const Failure&) {
+        // The device has failed: nothing is on its way.
+    }
+    if (exchanges_) {
+        cudaStreamSynchronize(memory_.stream);
+        cudaStreamSynchronize(exchanges_);
+    }
     for (cudaEvent_t event : {ready_, arrived_})
         if (event) cudaEventDestroy(event);
     if (exchanges_) cudaStreamDestroy(exchanges_);
@@ -35,6 +43,13 @@ Parts Peers::parts(const Shared& vector) const {
 }
 
 void Peers::await() {
+    if (arriving_) {
+        const Arriving a = *arriving_;
+        arriving_.reset();
+        const NextLaunch joining(1u, kJoinThreads, 0, memory_.stream, false);
+        joining(add_ranks, a.gathered, collective_.size(), Window::kMaxSums, a.count, a.keep, a.keeps,
+                Numbers{}, Letter{}, a.arrivals);
+    }
     if (pending_) BB_CHECK(cudaStreamWaitEvent(memory_.stream, arrived_, 0));
     pending_ = false;
 }
@@ -65,25 +80,32 @@ void Peers::finish(const double* partial, int blocks, int count, double* keep, i
     adding(add_blocks, partial, blocks, count, gathered + int64_t(rank) * apart, count, Numbers{},
            early ? letter : Letter{});
     begin();
-    Arrivals arrivals = {};
     if (in_window) {
         turn_++;
         window_.send(letters(), turn_, parts(vector).bounds, count);
-        arrivals = window_.arrivals(turn_);
-    } else {
-        Parts sums = {gathered, {}};
-        for (int r = 0; r <= size; r++) sums.bounds.push_back(int64_t(r) * count * int64_t(sizeof(double)));
-        std::vector<Parts> arrays = {sums};
-        if (vector.whole) arrays.push_back(parts(vector));
-        collective_.gather(letters(), arrays);
+        arriving_ = {gathered, count, keep, keeps, window_.arrivals(turn_)};
+        return;
     }
+    Parts sums = {gathered, {}};
+    for (int r = 0; r <= size; r++) sums.bounds.push_back(int64_t(r) * count * int64_t(sizeof(double)));
+    std::vector<Parts> arrays = {sums};
+    if (vector.whole) arrays.push_back(parts(vector));
+    collective_.gather(letters(), arrays);
     const NextLaunch joining(1u, kJoinThreads, 0, letters(), false);
-    joining(add_ranks, gathered, size, apart, count, keep, keeps, more, early ? Letter{} : letter, arrivals);
+    joining(add_ranks, gathered, size, apart, count, keep, keeps, more, early ? Letter{} : letter,
+            Arrivals{});
     end();
+}
+
+void Peers::forget(const void* walk) noexcept {
+    if (lent_to != walk) return;
+    lent_to = nullptr;
+    if (arriving_) arriving_->keeps = 0;
 }
 
 bool Peers::open_window(int64_t node_bytes) {
     if (!windows_) return false;
+    await();  // what the others have sent is there before its place may be freed
     const void* const before = window_.vector(0);
     const bool there = window_.open(collective_, nodes_ * node_bytes);
     if (window_.vector(0) != before) lent_to = nullptr;

@@ -6,8 +6,11 @@
 // meanwhile, and only what needs the messages of other nodes waits (`await`).
 //
 // Messages of light steps go through a window (window.h), if devices can write to each other's memory; all
-// else goes by NCCL.  If ranks share a device, everything goes through main memory.
+// else goes by NCCL.  If ranks share a device, everything goes through main memory.  With the window, the
+// kernel that waits for the others and adds up comes after that product on the same stream: next to it, it
+// would find no room, since a product fills all multiprocessors until it ends.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "api/graph.h"
@@ -45,6 +48,8 @@ class Peers {
     // the product that runs during an exchange may keep its kernel waiting.
     void finish(const double* partial, int blocks, int count, double* keep, int keeps, const Numbers& more,
                 const Letter& letter, const Shared& vector = {}, bool early = false);
+    // Before a walk ends: forgets where it keeps the sums of the last exchange.
+    void forget(const void* walk) noexcept;
     // Makes room in the window for a vector of messages; called by all ranks.  Returns whether there is one.
     bool open_window(int64_t node_bytes);
     // The vector in the window that was sent last, and the one to be sent next.
@@ -64,6 +69,15 @@ class Peers {
     }
 
   private:
+    // Sums of the ranks that are on their way to the window.
+    struct Arriving {
+        const double* gathered;
+        int count;
+        double* keep;
+        int keeps;
+        Arrivals arrivals;
+    };
+
     Parts parts(const Shared& vector) const;
     void begin();
     void end();
@@ -76,6 +90,7 @@ class Peers {
     cudaStream_t exchanges_ = nullptr;
     cudaEvent_t ready_ = nullptr, arrived_ = nullptr;
     bool pending_ = false, windows_ = false;
+    std::optional<Arriving> arriving_;
     Window window_;
     int64_t turn_ = 0;
 };

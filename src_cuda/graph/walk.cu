@@ -118,6 +118,7 @@ bb_walk::bb_walk(bb_nodes* nodes, int32_t columns, const bb_walk_terms& given)
 }
 
 bb_walk::~bb_walk() {
+    nodes->peers.forget(this);
     cudaStreamSynchronize(nodes->peers.letters());  // letters may still be on their way
     cudaStreamSynchronize(stream());
     if (mail_) nodes->give_mail(std::move(mail_));

@@ -88,6 +88,7 @@ bool Window::open(Collective& ranks, int64_t bytes) {
 }
 
 void Window::close() noexcept {
+    if (mine_) succeeds(cudaDeviceSynchronize());
     for (unsigned char* theirs : others_)
         if (theirs) succeeds(cudaIpcCloseMemHandle(theirs));
     others_.clear();
