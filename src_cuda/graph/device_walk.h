@@ -64,6 +64,7 @@ struct bb_walk {
     // The messages of all nodes that a product reads, and those that a pass writes, of own nodes.
     const float* messages() const;
     float* next_messages() const;
+    bmrm::Copies next_copies() const;
     // What is to be sent of them.
     bmrm::Shared shared_messages() const;
     void send(const bb_light_step& step);

@@ -70,22 +70,22 @@ void Peers::end() {
 void Peers::finish(const double* partial, int blocks, int count, double* keep, int keeps, const Numbers& more,
                    const Letter& letter, const Shared& vector, bool early) {
     const NextLaunch adding(1u, kFinishThreads, 0, memory_.stream, false);
-    if (alone()) return adding(add_blocks, partial, blocks, count, keep, keeps, more, letter);
+    if (alone()) return adding(add_blocks, partial, blocks, count, keep, keeps, more, letter, Outgoing{});
     await();  // the sums of the last exchange are still on their way from the same place
     const int size = collective_.size(), rank = collective_.rank();
     const bool in_window = vector.whole && vector.whole == next_window();
     if (!in_window) reserve(memory_, gathered_, int64_t(size) * count);
     double* const gathered = in_window ? window_.sums(turn_ + 1) : gathered_.data();
     const int apart = in_window ? Window::kMaxSums : count;
+    const Outgoing outgoing = in_window ? window_.outgoing(turn_ + 1) : Outgoing{};
     adding(add_blocks, partial, blocks, count, gathered + int64_t(rank) * apart, count, Numbers{},
-           early ? letter : Letter{});
-    begin();
+           early ? letter : Letter{}, outgoing);
     if (in_window) {
         turn_++;
-        window_.send(letters(), turn_, parts(vector).bounds, count);
         arriving_ = {gathered, count, keep, keeps, window_.arrivals(turn_)};
         return;
     }
+    begin();
     Parts sums = {gathered, {}};
     for (int r = 0; r <= size; r++) sums.bounds.push_back(int64_t(r) * count * int64_t(sizeof(double)));
     std::vector<Parts> arrays = {sums};

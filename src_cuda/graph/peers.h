@@ -5,10 +5,11 @@
 // device to device this goes on a stream of its own: a product with the entries at own nodes may run
 // meanwhile, and only what needs the messages of other nodes waits (`await`).
 //
-// Messages of light steps go through a window (window.h), if devices can write to each other's memory; all
-// else goes by NCCL.  If ranks share a device, everything goes through main memory.  With the window, the
-// kernel that waits for the others and adds up comes after that product on the same stream: next to it, it
-// would find no room, since a product fills all multiprocessors until it ends.
+// Messages of light steps go through a window (window.h), if devices can write to each other's memory: passes
+// write them there, and all of a step is on one stream.  The kernel that waits for the others and adds up
+// comes after the product that needs nothing of them: next to it, it would find no room, since a product
+// fills all multiprocessors until it ends.  All else goes by NCCL.  If ranks share a device, everything goes
+// through main memory.
 #pragma once
 #include <optional>
 #include <vector>
@@ -55,6 +56,8 @@ class Peers {
     // The vector in the window that was sent last, and the one to be sent next.
     void* window() const { return window_.vector(turn_); }
     void* next_window() const { return window_.vector(turn_ + 1); }
+    // Where a pass puts the messages of own nodes for other ranks.
+    Copies next_copies(int columns) const { return window_.copies(turn_ + 1, first_ * columns); }
     // Whose messages are in the window.
     const void* lent_to = nullptr;
     // Returns a vector of all nodes, given that of own nodes: itself if there are no others, else `room`,

@@ -192,6 +192,8 @@ Shared bb_walk::shared_messages() const {
     return {whole, columns_ * int64_t(sizeof(float))};
 }
 
+Copies bb_walk::next_copies() const { return has_window ? nodes->peers.next_copies(columns_) : Copies{}; }
+
 void bb_walk::forget_ahead() {
     if (ahead_.from != kNoSlot) sent_ = kNoSlot;
     ahead_.from = kNoSlot;
@@ -222,14 +224,16 @@ void bb_walk::send(const bb_light_step& step) {
     double* sums = partial(1);
     const float* scale = nodes->light_scale.data();
     float* const messages = next_messages();
+    const Copies copies = next_copies();
     with_width(columns_, [&](auto width) {
         constexpr int WIDTH = decltype(width)::value;
         if (!step.factors)
-            return pass()(send_messages<WIDTH, 0>, mixture, scale, n_, columns_, nullptr, messages, sums);
+            return pass()(send_messages<WIDTH, 0>, mixture, scale, n_, columns_, nullptr, messages, copies,
+                          sums);
         float* const x = own(slot(step.mixed));
         with_count(step.count, [&](auto images) {
             pass()(send_messages<WIDTH, decltype(images)::value>, mixture, scale, n_, columns_, x, messages,
-                   sums);
+                   copies, sums);
         });
     });
     finish(1, lost_.data(), 1, nullptr, shared_messages());
@@ -272,7 +276,7 @@ void bb_walk::queue(const bb_light_step& step, Vector& to, Mailbox& box) {
         constexpr int WIDTH = decltype(width)::value;
         pass()(nodes->rest ? advance<WIDTH, 2> : advance<WIDTH, 1>, terms_, lost_.data(),
                correction_ ? correction_->data() : nullptr, product_.data(), rest_product_.data(), x,
-               nodes->light_scale.data(), n_, columns_, image, next_messages(), sums);
+               nodes->light_scale.data(), n_, columns_, image, next_messages(), next_copies(), sums);
     });
     finish(2, lost_.data(), 1, &box, shared_messages(), nullptr, 0, true);
 }

@@ -128,7 +128,7 @@ def take_turns(transitions):
 
 
 linked_by, bits = shared.peers.linked_by, []
-for windows in (True, False):  # messages by copies between devices, if these can, and as all else goes
+for windows in (True, False):  # messages written to other devices, if these can, and as all else goes
     again = pair(parts, n_nodes=n, duplicates="sum")[1]
     again.peers.windows = windows
     bits.append(pagerank(again, tol=1e-11, device="cuda").scores.tobytes())

@@ -338,7 +338,7 @@ class GpuWalk:
 
     @property
     def has_window(self) -> bool:
-        """Whether messages go by copies to the memory of other GPUs."""
+        """Whether messages are written to the memory of other GPUs."""
         return self._walk.has_window
 
     def agree(self, status: str | None) -> str | None:
