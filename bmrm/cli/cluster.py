@@ -58,7 +58,9 @@ def build_parser() -> CommandParser:
     parser.add_argument(
         "--apply", metavar="FILE", help="label rows by the centres in a file of --centers, which stay"
     )
-    parser.add_argument("--init", choices=["k-means++", "random"], help="first centres (default: k-means++)")
+    parser.add_argument(
+        "--init", choices=["k-means++", "k-means||", "random"], help="first centres (default: k-means++)"
+    )
     parser.add_argument(
         "--n-init", type=integer(1), metavar="N", help="starts (default: 1, or 10 from random rows)"
     )

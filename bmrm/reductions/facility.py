@@ -247,8 +247,9 @@ def _predict_place(call: Call, threads: int | None = None) -> Placement:
     rows = call.rows
     parts, size = len(part_bounds(call)) - 1, result_bytes(call)
     work = reduction_work(predict_seconds(call, 1), parts, rows.nbytes, size, threads)
-    ranks = rows.ranks.group.size if rows.ranks else 1
-    return place("auto", None, work, ranks=ranks, available=_usable_gpu)
+    if rows.ranks and rows.ranks.group.size > 1:
+        return Placement(None, "rows on several ranks have the same bits for any number of them on CPUs")
+    return place("auto", None, work, available=_usable_gpu)
 
 
 def _usable_gpu() -> dict[str, Any] | None:

@@ -69,10 +69,24 @@ BB_API bb_status bb_clusters_moves(bb_clusters* rows, const double* centers, int
 // distances: (count, k), set to the distances from rows first ... first + count - 1.
 BB_API bb_status bb_clusters_distances(bb_clusters* rows, const double* centers, int64_t k, int64_t first,
                                        int64_t count, double* distances);
-// Sums w min(closest, squared distance) for candidate rows as new centres, by panels of BB_PANEL_ROWS rows.
-// closest: a column; take: 1 if the only candidate becomes a centre; sums: (count, panels).
-BB_API bb_status bb_clusters_potentials(bb_clusters* rows, const int64_t* candidates, int64_t count,
+// Sums w min(closest, squared distance) for points as new centres, by panels of BB_PANEL_ROWS rows.
+// points: (count, d), each equal to some row, which another device may have; closest: a column; take: 1 if
+// the only point becomes a centre; sums: (count, panels).
+BB_API bb_status bb_clusters_potentials(bb_clusters* rows, const double* points, int64_t count,
                                         float* closest, int32_t take, double* sums);
+
+// Measures the rows against further points, numbered from `first`, and sums w times the squared distance to
+// the nearest point so far, by panels of BB_PANEL_ROWS rows.
+// points: (count, d), on the host; scale: a power of two, whose square distances are multiplied by; closest:
+// a column of these products; nearest: a column of numbers of points; both are set anew if first is 0; sums:
+// panels.
+BB_API bb_status bb_clusters_approach(bb_clusters* rows, const double* points, int64_t count, int64_t first,
+                                      double scale, float* closest, int32_t* nearest, double* sums);
+// Draws each row by itself with probability w closest factor.
+// key: of the draw; first: number of the first row, on which numbers depend; drawn: a column, whose first
+// `*count` numbers become those of rows here, in any order.
+BB_API bb_status bb_clusters_draw(bb_clusters* rows, const float* closest, uint64_t key, int64_t first,
+                                  double factor, int32_t* drawn, int64_t* count);
 
 // Returns the maximum number of additions that a term of a sum over n rows and d columns goes through.
 BB_API int64_t bb_clusters_additions(int64_t n, int64_t d, int64_t k);

@@ -134,12 +134,26 @@ bb_status bb_clusters_distances(bb_clusters* rows, const double* centers, int64_
     });
 }
 
-bb_status bb_clusters_potentials(bb_clusters* rows, const int64_t* candidates, int64_t count, float* closest,
+bb_status bb_clusters_potentials(bb_clusters* rows, const double* points, int64_t count, float* closest,
                                  int32_t take, double* sums) {
     return on_handle(rows, [&](bb_clusters& held) {
-        expect_rows(held, candidates, count);
-        expect(!take || count == 1, "candidates: expected one to take");
-        held.potentials(candidates, count, closest, take != 0, sums);
+        expect(points && count >= 1 && (!take || count == 1), "points: expected one to take, or some");
+        held.potentials(points, count, closest, take != 0, sums);
     });
+}
+
+bb_status bb_clusters_approach(bb_clusters* rows, const double* points, int64_t count, int64_t first,
+                               double scale, float* closest, int32_t* nearest, double* sums) {
+    return on_handle(rows, [&](bb_clusters& held) {
+        expect_centers(points, count);
+        expect(first >= 0 && first + count <= kMaxCenters, "points: expected fewer");
+        held.approach(points, count, int32_t(first), scale, closest, nearest, sums);
+    });
+}
+
+bb_status bb_clusters_draw(bb_clusters* rows, const float* closest, uint64_t key, int64_t first,
+                           double factor, int32_t* drawn, int64_t* count) {
+    return on_handle(rows,
+                     [&](bb_clusters& held) { *count = held.draw(closest, key, first, factor, drawn); });
 }
 }

@@ -7,6 +7,7 @@
 
 #include "api/clusters.h"
 #include "reductions/kernels/centers.cuh"
+#include "reductions/kernels/potentials.cuh"
 #include "reductions/staging.h"
 #include "runtime/chain.cuh"
 #include "runtime/handle.h"
@@ -37,8 +38,17 @@ struct bb_clusters : bmrm::Handle {
                        bb_cluster_counts* found) = 0;
     virtual void distances(const double* centers, int64_t k, int64_t first, int64_t count,
                            double* distances) = 0;
-    virtual void potentials(const int64_t* candidates, int64_t count, float* closest, bool take,
-                            double* sums) = 0;
+    virtual void potentials(const double* points, int64_t count, float* closest, bool take, double* sums) = 0;
+    virtual void approach(const double* points, int64_t count, int32_t first, double scale, float* closest,
+                          int32_t* nearest, double* sums) = 0;
+    int64_t draw(const float* closest, uint64_t key, int64_t first, double factor, int32_t* drawn) {
+        begin(0);
+        launch(grid(bmrm::blocks_for(n)), 256)(bmrm::draw_rows, closest, n, weights_.data(), key, first,
+                                               factor, &counters_->listed, drawn);
+        bmrm::PassCounters counted;
+        fetch_results(0, counted);
+        return counted.listed;
+    }
 
     int64_t panels() const { return (n + BB_PANEL_ROWS - 1) / BB_PANEL_ROWS; }
 
@@ -115,6 +125,15 @@ struct bb_clusters : bmrm::Handle {
         else
             drain(0, k);
         *found = {staged[size], int64_t(counted.changed), int64_t(counted.listed), 0.0};
+    }
+    // Ends `approach` with the nearest of the new points and the squared distances.
+    void keep_closer(const double* squares, const int32_t* fresh, double scale, int32_t first, float* closest,
+                     int32_t* nearest, double* sums) {
+        bmrm::Array<double> of_panels(memory, panels());
+        launch(unsigned(panels()), bmrm::kPotentialThreads)(bmrm::take_closer, squares, fresh, n,
+                                                            weights_.data(), scale, first, closest, nearest,
+                                                            of_panels.data());
+        fetch(of_panels.data(), panels(), sums);
     }
     void fetch_moves(bb_cluster_counts* found) {
         bmrm::PassCounters counted;

@@ -175,15 +175,14 @@ class DenseClusters final : public bb_clusters {
         }
     }
 
-    void potentials(const int64_t* candidates, int64_t count, float* closest, bool take,
-                    double* sums) override {
-        Array<int64_t> chosen(memory, count);
+    void potentials(const double* given, int64_t count, float* closest, bool take, double* sums) override {
+        Array<double> values(memory, count * d);
         Array<float> points(memory, count * d);
         Array<double> out(memory, count * panels());
-        chosen.from_host(candidates, count);
+        values.from_host(given, count * d);
         rows_.with([&](auto X) {
             using V = Value<decltype(X)>;
-            launch(grid(blocks_for(count * d)), 256)(take_points<V>, X, d, chosen.data(), count, origin_,
+            launch(grid(blocks_for(count * d)), 256)(shift_points<V>, values.data(), d, count, origin_,
                                                      points.data());
             for (int64_t first = 0; first < count; first += kCandidatesAtOnce) {
                 const int some = int(std::min<int64_t>(kCandidatesAtOnce, count - first));
@@ -194,6 +193,19 @@ class DenseClusters final : public bb_clusters {
             }
         });
         fetch(out.data(), count * panels(), sums);
+    }
+
+    void approach(const double* points, int64_t count, int32_t first, double scale, float* closest,
+                  int32_t* nearest, double* sums) override {
+        upload(points, count);
+        prepare(count, 0);
+        Array<double> squares(memory, n);
+        rows_.with([&](auto X) {
+            find_nearest(X, count);
+            launch(grid(blocks_for(32 * n), 16), 256)(measure_own<Value<decltype(X)>>, X, n, d,
+                                                      centers_.data(), fresh_.data(), squares.data());
+        });
+        keep_closer(squares.data(), fresh_.data(), scale, first, closest, nearest, sums);
     }
 
   private:

@@ -250,19 +250,56 @@ cdef class Clusters:
             check(bb_clusters_distances(self.handle, places, k, 0, self.n, to))
         return out
 
-    def potentials(self, candidates, Column closest, *, bint take=False):
-        """For each candidate row as a new centre: the sums of w min(closest, distance), by panels of rows.
+    def potentials(self, points, Column closest, *, bint take=False):
+        """For each of some rows, given by their values, as a new centre: the sums of w min(closest, distance).
 
         Returns
         -------
-        ndarray, shape (len(candidates), panels)
+        ndarray, shape (len(points), panels)
         """
-        candidates = np.require(candidates, np.int64, ("C", "A"))
-        out = np.empty((len(candidates), (self.n + BB_PANEL_ROWS - 1) // BB_PANEL_ROWS))
-        cdef const int64_t* chosen = <const int64_t*>_address(candidates)
-        cdef int64_t count = len(candidates)
+        points = _input(points, (len(points), self.d), "points")
+        out = np.empty((len(points), (self.n + BB_PANEL_ROWS - 1) // BB_PANEL_ROWS))
+        cdef const double* chosen = <const double*>_address(points)
+        cdef int64_t count = len(points)
         cdef float* column = <float*>self._of(closest, np.float32)
         cdef double* to = <double*>_address(out)
         with nogil:
             check(bb_clusters_potentials(self.handle, chosen, count, column, take, to))
         return out
+
+    def approach(self, points, int64_t first, double scale, Column closest, Column nearest):
+        """Measure the rows against further points; return sums of w closest, by panels of rows.
+
+        Parameters
+        ----------
+        points : ndarray, shape (count, d)
+        first : int
+            Number of the first of these points; 0 begins anew.
+        scale : float
+            A power of two, whose square distances are multiplied by.
+        closest, nearest : Column
+            The least squared distance so far, and the number of the point; of equal ones the first.
+        """
+        points = _input(points, (len(points), self.d), "points")
+        cdef int64_t count = len(points)
+        out = np.empty((self.n + BB_PANEL_ROWS - 1) // BB_PANEL_ROWS)
+        cdef const double* places = <const double*>_address(points)
+        cdef float* squares = <float*>self._of(closest, np.float32)
+        cdef int32_t* numbers = <int32_t*>self._of(nearest, np.int32)
+        cdef double* to = <double*>_address(out)
+        with nogil:
+            check(bb_clusters_approach(self.handle, places, count, first, scale, squares, numbers, to))
+        return out
+
+    def draw_each(self, uint64_t key, int64_t first, double factor, Column closest):
+        """Draw each row by itself with probability w closest factor; return their numbers, in any order.
+
+        ``first`` is added to the numbers of rows for the generator of random numbers.
+        """
+        cdef Column drawn = self.labels()
+        cdef const float* squares = <const float*>self._of(closest, np.float32)
+        cdef int32_t* to = <int32_t*>drawn.address
+        cdef int64_t count
+        with nogil:
+            check(bb_clusters_draw(self.handle, squares, key, first, factor, to, &count))
+        return drawn.read(0, count)

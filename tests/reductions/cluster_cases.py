@@ -8,6 +8,8 @@ import numpy as np
 
 from bmrm.io.csr import Csr
 from bmrm.reductions.device.clusters import DeviceClusters
+from bmrm.reductions.draws import uniform_of_rows
+from bmrm.reductions.passes import ClusterPasses
 
 
 class Case(NamedTuple):
@@ -142,3 +144,30 @@ def check_others(case: Case, passes: DeviceClusters, rng: np.random.Generator) -
     np.testing.assert_array_equal(
         passes.draw_by_weight(uniform), np.searchsorted(np.cumsum(w), uniform * np.cumsum(w)[-1], "right")
     )
+
+
+def check_parallel_seeding(case: Case, passes: ClusterPasses, rng: np.random.Generator) -> np.ndarray:
+    """Check the passes of k-means||; return the rows of all draws."""
+    X, weights, _ = case
+    n, values = len(X), X.astype(np.float64)
+    w = np.ones(n) if weights is None else weights
+    points, drawn, unit = np.empty((0, X.shape[1])), [], 0.0
+    passes.begin_seeding()
+    for key, count in ((0, 1), (2**64 - 1, 5), (12345, 40)):
+        rows = rng.integers(0, n, count)
+        points = np.concatenate([points, values[rows]])
+        potential = passes.approach(passes.take(rows))
+        squares = ((values[:, None] - points) ** 2).sum(axis=2)
+        shares = w * squares.min(axis=1)
+        unit = unit or potential / shares.sum()
+        np.testing.assert_allclose(potential, unit * shares.sum(), rtol=1e-6)
+        expected = np.bincount(squares.argmin(axis=1), w, len(points))
+        np.testing.assert_allclose(passes.nearest_weights(), expected, rtol=1e-12)
+        found = passes.draw_each(20.0, key)
+        uniform = uniform_of_rows(key, 0, n)
+        chances = 20.0 * shares / shares.sum()
+        clear = np.abs(uniform - chances) > 1e-6 * chances  # a row of chance 0 is never drawn
+        np.testing.assert_array_equal(np.isin(np.arange(n), found)[clear], (uniform < chances)[clear])
+        assert (np.diff(found) > 0).all()
+        drawn.append(found)
+    return np.concatenate(drawn)

@@ -7,7 +7,8 @@ included. What differs from a GPU is time, and that copies do not run ahead.
 from __future__ import annotations
 
 import ctypes
-from ctypes import byref, c_double, c_int64, c_uint32, c_void_p
+from ctypes import byref, c_double, c_int64, c_uint32, c_uint64, c_void_p
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +20,17 @@ SOURCES = (
     "src_cuda/reductions/clusters.cu",
     "src_cuda/runtime/pinned.cpp",
 )
+COUNTS = ("bb_clusters_additions", "bb_clusters_bytes")
 
 
 class Counts(ctypes.Structure):
     _fields_ = [("inertia", c_double), ("changed", c_int64), ("rechecked", c_int64), ("largest", c_double)]
 
 
+@cache
 def build(folder: Path) -> ctypes.CDLL:
     """Compile the kernels and their host code."""
-    counts = ("bb_clusters_additions", "bb_clusters_bytes")
-    return compile_kernels(folder / "emulated_clusters.so", SOURCES, counts=counts)
+    return compile_kernels(folder / "emulated_clusters.so", SOURCES, counts=COUNTS)
 
 
 def address(array: np.ndarray | None) -> c_void_p:
@@ -167,15 +169,32 @@ class Clusters:
         )
         return out
 
-    def potentials(self, candidates, closest, *, take=False):
-        candidates = np.ascontiguousarray(candidates, np.int64)
-        out = np.empty((len(candidates), -(-self.n // self.module.PANEL_ROWS)))
+    def potentials(self, points, closest, *, take=False):
+        points = np.ascontiguousarray(points, np.float64)
+        out = np.empty((len(points), -(-self.n // self.module.PANEL_ROWS)))
         self.call(
             "potentials",
-            address(candidates),
-            c_int64(len(candidates)),
+            address(points),
+            c_int64(len(points)),
             closest.address,
             int(take),
             address(out),
         )
         return out
+
+    def approach(self, points, first, scale, closest, nearest):
+        points = np.ascontiguousarray(points, np.float64)
+        out = np.empty(-(-self.n // self.module.PANEL_ROWS))
+        self.call(
+            "approach", address(points), c_int64(len(points)), c_int64(first), c_double(scale),
+            closest.address, nearest.address, address(out),
+        )  # fmt: skip
+        return out
+
+    def draw_each(self, key, first, factor, closest):
+        drawn, count = self.labels(), c_int64()
+        self.call(
+            "draw", closest.address, c_uint64(key), c_int64(first), c_double(factor), drawn.address,
+            byref(count),
+        )  # fmt: skip
+        return drawn.read(0, count.value)

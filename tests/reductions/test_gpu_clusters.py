@@ -10,6 +10,9 @@ from bmrm.errors import DataError
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions import KMeans
 from bmrm.reductions.device.clusters import DeviceClusters
+from bmrm.reductions.host_passes import HostClusters
+from bmrm.reductions.row_set import RowSet
+from bmrm.reductions.seeding import choose_parallel
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
@@ -26,14 +29,14 @@ SHAPES = [
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_pass_is_that_of_float64(n, d, k, dtype, weighted):
     case = cases.make(np.random.default_rng(n + k), n, d, k, dtype, weighted=weighted)
-    cases.check(case, DeviceClusters(case.X, case.weights, 0))
+    cases.check(case, DeviceClusters(RowSet(case.X, case.weights), 0))
 
 
 @pytest.mark.parametrize("d", [3, 16, 64])
 @pytest.mark.parametrize("scale", [1e-40, 1e-30, 1e-5, 1e8, 1e30])
 def test_scales_do_not_matter(d, scale):
     case = cases.make(np.random.default_rng(d), 5000, d, 20, np.float64, scale=scale)
-    share = cases.check(case, DeviceClusters(case.X, None, 0))
+    share = cases.check(case, DeviceClusters(RowSet(case.X, None), 0))
     assert share < 0.6
 
 
@@ -42,14 +45,14 @@ def test_ties_go_to_the_least_centre(d):
     rng = np.random.default_rng(d)
     X = rng.integers(-2, 3, (20_000, d)).astype(np.float32)
     case = cases.Case(X, None, np.concatenate([X[:20], X[:20]]).astype(np.float64))
-    cases.check(case, DeviceClusters(X, None, 0))
+    cases.check(case, DeviceClusters(RowSet(X, None), 0))
 
 
 @pytest.mark.parametrize("d", [2, 64])
 def test_rows_that_are_all_equal(d):
     X = np.full((3000, d), 1.25)
     case = cases.Case(X, None, np.array([X[0] + 1.0, X[0], X[0]]))
-    passes = DeviceClusters(X, None, 0)
+    passes = DeviceClusters(RowSet(X, None), 0)
     cases.check(case, passes)
     assert passes.assign(case.centers).inertia == 0.0
 
@@ -60,7 +63,7 @@ def test_centres_that_overflow_float32(d):
     X = rng.normal(size=(3000, d))
     centers = rng.normal(size=(4, d))
     centers[2] *= 1e60
-    assert cases.check(cases.Case(X, None, centers), DeviceClusters(X, None, 0)) == 1.0
+    assert cases.check(cases.Case(X, None, centers), DeviceClusters(RowSet(X, None), 0)) == 1.0
 
 
 def test_clear_rows_are_not_decided_twice():
@@ -68,7 +71,7 @@ def test_clear_rows_are_not_decided_twice():
         rng = np.random.default_rng(d)
         points = rng.normal(size=(k, d))
         X = (points[rng.integers(0, k, 20_000)] + 0.05 * rng.normal(size=(20_000, d))).astype(np.float32)
-        found = DeviceClusters(X, None, 0).assign(points)
+        found = DeviceClusters(RowSet(X, None), 0).assign(points)
         assert found.rechecked < 0.01 * len(X)
 
 
@@ -76,7 +79,7 @@ def test_clear_rows_are_not_decided_twice():
 def test_the_other_passes(d, k):
     rng = np.random.default_rng(d)
     case = cases.make(rng, 5003, d, k, np.float32, weighted=True)
-    passes = DeviceClusters(case.X, case.weights, 0)
+    passes = DeviceClusters(RowSet(case.X, case.weights), 0)
     cases.check_others(case, passes, rng)
 
 
@@ -86,15 +89,15 @@ def test_rows_on_the_gpu_are_used_in_place(d):
     case = cases.make(np.random.default_rng(d), 5000, d, 20, np.float32)
     there = cp.asarray(case.X)
     before = cp.cuda.runtime.memGetInfo()[0]
-    passes = DeviceClusters(DeviceArray("X", there, 2, (np.float32, np.float64)), None, 0)
+    passes = DeviceClusters(RowSet(DeviceArray("X", there, 2, (np.float32, np.float64)), None), 0)
     cases.check(case, passes)
     np.testing.assert_array_equal(passes.take(np.array([3, 4999])), case.X[[3, 4999]])
-    here = DeviceClusters(case.X, None, 0)
+    here = DeviceClusters(RowSet(case.X, None), 0)
     np.testing.assert_array_equal(passes.assign(case.centers).sums, here.assign(case.centers).sums)
     assert before - cp.cuda.runtime.memGetInfo()[0] < 1 << 30
     there[7, 0] = cp.nan
     with pytest.raises(DataError, match="found NaN or infinity on the GPU"):
-        DeviceClusters(DeviceArray("X", there, 2, (np.float32, np.float64)), None, 0)
+        DeviceClusters(RowSet(DeviceArray("X", there, 2, (np.float32, np.float64)), None), 0)
 
 
 def test_memory_is_predicted():
@@ -114,7 +117,7 @@ def test_memory_is_predicted():
 def test_sparse_rows(n, d, k, ones, dtype):
     rng = np.random.default_rng(n)
     case = cases.make_sparse(rng, n, d, max(k, 2), dtype, ones=ones)
-    passes = DeviceClusters(cases.compressed(case.X), case.weights, 0)
+    passes = DeviceClusters(RowSet(cases.compressed(case.X), case.weights), 0)
     cases.check(case, passes, sparse=True)
     if not ones:
         cases.check_others(case, passes, rng)
@@ -122,7 +125,7 @@ def test_sparse_rows(n, d, k, ones, dtype):
 
 def test_sparse_rows_without_entries():
     case = cases.Case(np.zeros((40, 6)), None, np.array([[0.0] * 6, [1.0] * 6]))
-    cases.check(case, DeviceClusters(cases.compressed(case.X), None, 0), sparse=True)
+    cases.check(case, DeviceClusters(RowSet(cases.compressed(case.X), None), 0), sparse=True)
 
 
 def test_a_fit_of_sparse_rows_is_that_of_the_cpu():
@@ -136,3 +139,47 @@ def test_a_fit_of_sparse_rows_is_that_of_the_cpu():
     np.testing.assert_allclose(here.cluster_centers_, there.cluster_centers_, rtol=1e-11, atol=1e-11)
     np.testing.assert_array_equal(here.predict(X), there.predict(cases.compressed(X)))
     np.testing.assert_allclose(here.transform(X), there.transform(cases.compressed(X)), atol=1e-7)
+
+
+@pytest.mark.parametrize("d", [2, 16, 40, 784])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_are_drawn_as_on_the_cpu(d, dtype):
+    case = cases.make(np.random.default_rng(d), 3001, d, 9, dtype, weighted=True, offset=5.0)
+    found = [
+        cases.check_parallel_seeding(case, passes, np.random.default_rng(1))
+        for passes in (
+            DeviceClusters(RowSet(case.X, case.weights), 0),
+            HostClusters(RowSet(case.X, case.weights)),
+        )
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("n", "d", "k"), [(50_000, 2, 700), (20_000, 16, 300), (9000, 128, 64)])
+def test_parallel_seeds_are_those_of_the_cpu(n, d, k):
+    case = cases.make(np.random.default_rng(d), n, d, 99, np.float32)
+    chosen = [
+        choose_parallel(passes, k, np.random.default_rng(0), RowSet(case.X, None))
+        for passes in (
+            DeviceClusters(RowSet(case.X, None), 0),
+            DeviceClusters(RowSet(case.X, None), 0),
+            HostClusters(RowSet(case.X, None)),
+        )
+    ]
+    for others in chosen[1:]:
+        np.testing.assert_array_equal(chosen[0], others)
+    assert len(np.unique(chosen[0])) == k
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows_are_drawn_as_on_the_cpu(dtype):
+    case = cases.make_sparse(np.random.default_rng(2), 3000, 60, 9, dtype)
+    sparse = cases.compressed(case.X)
+    found = [
+        cases.check_parallel_seeding(case, passes, np.random.default_rng(1))
+        for passes in (
+            DeviceClusters(RowSet(sparse, case.weights), 0),
+            HostClusters(RowSet(sparse, case.weights)),
+        )
+    ]
+    np.testing.assert_array_equal(*found)

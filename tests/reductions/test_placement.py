@@ -66,7 +66,7 @@ def test_what_is_asked_for_is_not_questioned():
     assert place("cuda:2", None, small, available=never).gpu == 2
     large = Work(1e9, 0.0, 0.0, 0.0, 0.0)
     assert place("cpu", None, large, available=never).gpu is None
-    assert place("cuda", None, large, ranks=2, available=never).gpu == 0
+    assert place("cuda", None, large, available=never).gpu == 0
 
 
 def test_auto_takes_what_is_predicted_to_be_faster(started):
@@ -85,12 +85,11 @@ def test_auto_is_the_cpu_if_the_upload_alone_takes_longer(started):
     assert place("auto", None, Work(0.5, 1e-3, 1, 1e11, 0.0), available=never).gpu is None
 
 
-def test_auto_is_the_cpu_without_a_gpu_or_room_on_it_and_on_ranks(started, recwarn):
+def test_auto_is_the_cpu_without_a_gpu_or_room_on_it(started, recwarn):
     large = kmeans_work(10_000_000, 16, 64, 4, moves=300, threads=2)
     assert place("auto", None, large, available=lambda: None).gpu is None
     little = {**A_GPU, "free_bytes": 1 << 20}
     assert "too little memory" in place("auto", None, large, available=lambda: little).reason
-    assert place("auto", None, large, ranks=2, available=never).gpu is None
     assert place("auto", available=never).gpu is None
     assert not recwarn.list
 

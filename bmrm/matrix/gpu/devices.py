@@ -45,11 +45,15 @@ def import_cuda() -> ModuleType:
     return _cuda
 
 
-def gpu() -> dict[str, Any] | None:
-    """Return `bmrm.matrix._cuda.device_info` of the first GPU; None if there is no usable GPU."""
+def gpu(process: int = 0) -> dict[str, Any] | None:
+    """Return `bmrm.matrix._cuda.device_info` of the GPU of a process, by its number on its machine.
+
+    Processes take the GPUs in turn. None if there is no usable GPU.
+    """
     try:
         cuda = import_cuda()
-        found: dict[str, Any] | None = cuda.device_info(0) if cuda.device_count() else None
+        count = cuda.device_count()
+        found: dict[str, Any] | None = cuda.device_info(process % count) if count else None
     except BmrmError:
         return None
     return found if found is not None and (found["major"], found["minor"]) >= MIN_COMPUTE_CAPABILITY else None

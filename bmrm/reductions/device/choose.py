@@ -92,7 +92,6 @@ def place(
     rows: Any = None,
     work: Work | None = None,
     *,
-    ranks: int = 1,
     available: Callable[[], dict[str, Any] | None] = gpu,
 ) -> Placement:
     """Decide where something runs.
@@ -104,8 +103,6 @@ def place(
         What the user passes, or a validated matrix or array on a GPU.
     work : Work, optional
         Predicted work; None if there is nothing to decide for rows in main memory: "auto" is the CPU.
-    ranks : int, default 1
-        Processes that share the rows. With more than one "auto" is the CPU, which keeps the bits.
     available : callable, default `bmrm.matrix.gpu.devices.gpu`
         Returns the properties of a usable GPU, or None.
 
@@ -131,8 +128,6 @@ def place(
         return Placement(there, "the rows are there")
     if device != "auto":
         return Placement(None if device == "cpu" else asked or 0, "as given")
-    if ranks > 1:
-        return Placement(None, f"rows on {ranks} ranks have the same bits for any number of them on CPUs")
     if work is None:
         return Placement(None, "the rows are in main memory")
     return _compare(work, available)
