@@ -110,12 +110,14 @@ bb_status bb_gram(bb_dense_rows* rows, const double* shift, int32_t grid, double
         Memory& memory = held.memory;
         const int64_t of_strips = plan.strips * plan.strip_numbers(),
                       of_pairs = plan.pairs * plan.pair_numbers();
-        reserve(memory, held.work, plan.parts * plan.numbers());
-        double *const strips = held.work.data(), *const pairs = strips + plan.parts * of_strips;
-        // Kernels read the shift from the memory of the host, and write their few results there: each copy
-        // would take longer.
-        double *const shifts = held.given.reserve(d), *const found = held.found.reserve(plan.numbers());
-        std::copy_n(shift, d, shifts);
+        reserve(memory, held.work, d + plan.parts * plan.numbers());
+        double *const shifts = held.work.data(), *const strips = shifts + d,
+                      *const pairs = strips + plan.parts * of_strips;
+        double* const origin = held.given.reserve(d);
+        std::copy_n(shift, d, origin);
+        BB_CHECK(cudaMemcpyAsync(shifts, origin, size_t(d) * 8, cudaMemcpyDefault, memory.stream));
+        // The few results are written to the memory of the host, which is faster than a copy.
+        double* const found = held.found.reserve(plan.numbers());
         held.rows.with([&](auto* values) {
             using T = std::remove_const_t<std::remove_pointer_t<decltype(values)>>;
             const GramRows<T> given = {values, held.weights.data(), shifts, n, d, plan.parts};
@@ -144,7 +146,7 @@ int64_t bb_gram_additions(int64_t n, int64_t d) {
 
 int64_t bb_gram_bytes(int64_t n, int64_t d) {
     const GramPlan plan(n, d);
-    return 8 * plan.parts * plan.numbers();
+    return 8 * (d + plan.parts * plan.numbers());
 }
 
 }  // extern "C"
