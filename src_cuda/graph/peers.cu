@@ -42,16 +42,18 @@ Parts Peers::parts(const Shared& vector) const {
     return out;
 }
 
-void Peers::await() {
+bool Peers::await() {
     if (arriving_) {
         const Arriving a = *arriving_;
         arriving_.reset();
-        const NextLaunch joining(1u, kJoinThreads, 0, memory_.stream, false);
+        const NextLaunch joining(1u, kJoinThreads, 0, memory_.stream, memory_.chains);
         joining(add_ranks, a.gathered, collective_.size(), Window::kMaxSums, a.count, a.keep, a.keeps,
                 Numbers{}, Letter{}, a.arrivals);
     }
-    if (pending_) BB_CHECK(cudaStreamWaitEvent(memory_.stream, arrived_, 0));
+    const bool pending = pending_;
+    if (pending) BB_CHECK(cudaStreamWaitEvent(memory_.stream, arrived_, 0));
     pending_ = false;
+    return pending;
 }
 
 // Makes exchanges wait for what is queued on the stream so far.

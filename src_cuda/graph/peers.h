@@ -63,8 +63,8 @@ class Peers {
     // Returns a vector of all nodes, given that of own nodes: itself if there are no others, else `room`,
     // where it may be already.  What is queued next on the stream of the memory may read it.
     const double* gather(const double* own, Array<double>& room);
-    // Makes the stream of the memory wait for the last exchange.
-    void await();
+    // Makes the stream of the memory wait for the last exchange.  Returns whether it is on another stream.
+    bool await();
     // Prepares for products right after `await`: a launch that may begin before the one before it ends waits
     // for that launch, and might not for the exchange between the two.
     void follow(Memory& memory) const {

@@ -65,6 +65,7 @@ bb_nodes::bb_nodes(const bb_transitions& matrices, const uint32_t* from_lengths,
     : light(matrices.light),
       rest(matrices.rest),
       exact(matrices.exact),
+      rest_overlaps(rest && rest->memory.overlaps),
       n(exact->rows()),
       peers(main()->memory, ranks, n),
       lengths(uploaded<uint32_t>(main()->memory, from_lengths, n)),
@@ -244,7 +245,7 @@ void bb_walk::multiply() {
     if (nodes->rest) {
         nodes->light->apply(BB_NORMAL, messages() + nodes->peers.first() * columns_, product_.data(),
                             columns_);
-        nodes->peers.await();
+        nodes->rest->memory.overlaps = !nodes->peers.await() && nodes->rest_overlaps;
         nodes->rest->apply(BB_NORMAL, messages(), rest_product_.data(), columns_);
         return;
     }

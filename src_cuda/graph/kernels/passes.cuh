@@ -9,6 +9,7 @@
 
 #include "graph/layout.h"
 #include "runtime/block_sum.cuh"
+#include "runtime/chain.cuh"
 #include "runtime/device_memory.h"
 #include "runtime/mailbox.h"
 
@@ -99,6 +100,7 @@ struct Outgoing {
 static __global__ void __launch_bounds__(kFinishThreads)
     add_blocks(const double* __restrict__ partial, int blocks, int count, double* keep, int keeps,
                const Numbers more, Letter letter, const __grid_constant__ Outgoing others) {
+    let_next_start();  // a product loads its first entries meanwhile
     const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
     for (int s = warp; s < count; s += kFinishThreads / 32) {
         double sum = 0;
@@ -130,12 +132,14 @@ struct Arrivals {
 static __global__ void __launch_bounds__(kJoinThreads)
     add_ranks(const volatile double* gathered, int ranks, int apart, int count, double* keep, int keeps,
               const Numbers more, Letter letter, const Arrivals arrivals) {
+    let_next_start();
     if (arrivals.flags) {
         for (int r = int(threadIdx.x); r < ranks; r += kJoinThreads)
             while (r != arrivals.rank && arrivals.flags[r] != arrivals.number) continue;
         __threadfence_system();
         __syncthreads();
     }
+    wait_for_previous();
     for (int s = int(threadIdx.x); s < count; s += kJoinThreads) {
         double sum = gathered[s];
         for (int r = 1; r < ranks; r++) sum += gathered[int64_t(r) * apart + s];
