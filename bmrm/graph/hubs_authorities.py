@@ -1,9 +1,9 @@
 """HITS: hubs and authorities by the Golub-Kahan process.
 
 The hub and authority vectors are the singular vectors of the largest singular value s of the adjacency matrix
-A: A a = s h, A' h = s a (Kleinberg, J. ACM 46 (1999) 604). Power iteration needs 10 to 110 double products on
-real graphs. The Golub-Kahan process takes the best pair of the Krylov space, after 7 to 23 (Golub, Kahan,
-SIAM J. Numer. Anal. 2 (1965) 205). It keeps the authorities orthogonal, which keeps the hubs so (Simon, Zha,
+A: A a = s h, A' h = s a (Kleinberg, J. ACM 46 (1999) 604). The Golub-Kahan process takes the best pair of the
+Krylov space (Golub, Kahan, SIAM J. Numer. Anal. 2 (1965) 205): after 7 to 23 double products on the graphs of
+``benchmarks/cpu/graph.py``. It keeps the authorities orthogonal, which keeps the hubs so (Simon, Zha,
 SIAM J. Sci. Comput. 21 (2000) 2257), and restarts with the best pair when the basis is full. The residual
 that is reported comes from products of its own.
 
@@ -26,12 +26,13 @@ from bmrm.base import interrupts
 from bmrm.base.interrupts import interruptible
 from bmrm.base.vectors import Vector
 from bmrm.graph.backends.base import Pair
-from bmrm.graph.backends.choose import check_device, pair_of
+from bmrm.graph.backends.choose import pair_of
 from bmrm.graph.components import has_unique_leader
 from bmrm.graph.graph import Graph
 from bmrm.graph.page_rank import check_limits, require_room, uses_weights
 from bmrm.graph.peers import total_of
 from bmrm.graph.results import Hits
+from bmrm.matrix.gpu.devices import parse_device
 
 MAX_BASIS = 40
 """Vectors of the basis before a restart: they take 320 bytes per node."""
@@ -98,7 +99,7 @@ def hits(
     with peers.guarded():
         with peers.together():
             check_limits(tol, max_iter, max_time)
-            check_device(device)
+            parse_device(device)
             weighs = uses_weights(weighted, graph)
         peers.check_alike({"weighted": weighs, "tol": tol, "max_iter": max_iter})
         if not has_edges(graph, weighs):

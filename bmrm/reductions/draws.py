@@ -31,8 +31,8 @@ def uniform_of_rows(key: int, first: int, last: int) -> Vector:
     Examples
     --------
     >>> uniform_of_rows(0, 0, 3).round(4)
-    array([0.8833, 0.4318, 0.0264])
-    >>> (uniform_of_rows(0, 0, 3)[1:] == uniform_of_rows(0, 1, 3)).all()
+    array([0.8833, 0.4315, 0.0264])
+    >>> bool((uniform_of_rows(0, 0, 3)[1:] == uniform_of_rows(0, 1, 3)).all())
     True
     """
     state = np.uint64(key) + np.arange(first + 1, last + 1, dtype=np.uint64) * STEP

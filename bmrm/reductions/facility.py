@@ -16,9 +16,10 @@ from bmrm.formulas.driver import device as driver_device
 from bmrm.formulas.nvrtc import load_nvrtc
 from bmrm.formulas.source import read_source
 from bmrm.matrix.device_arrays import DeviceArray
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions.binding import Binder, Call
 from bmrm.reductions.cost import predict_seconds
-from bmrm.reductions.device.choose import Placement, parse_device, place
+from bmrm.reductions.device.choose import Placement, place
 from bmrm.reductions.device.work import reduction_work
 from bmrm.reductions.explain import explain_call, explain_program
 from bmrm.reductions.gpu import GpuPasses

@@ -1,7 +1,7 @@
 """The passes of `bmrm.reductions.passes` over rows in main memory or in a file, by the compiled loops.
 
-k-means packs dense rows in float32, which takes as much memory as the rows. If there is not enough, blocks of
-rows are packed anew in each pass.
+k-means packs dense rows in float32, which takes as much memory as the rows. If there is not enough, each
+pass packs them again, block by block.
 """
 
 from __future__ import annotations

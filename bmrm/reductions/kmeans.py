@@ -17,8 +17,9 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
-from bmrm.reductions.device.choose import Placement, parse_device
+from bmrm.reductions.device.choose import Placement
 from bmrm.reductions.device.work import kmeans_work
 from bmrm.reductions.estimator import (
     Estimator,
@@ -278,19 +279,20 @@ class KMeans(Estimator):
 
     def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
         """Put rows where they are worked on; in a fit for many passes, else for one."""
+        k = self.n_clusters if fitting else len(self.cluster_centers_)
         if isinstance(rows.X, Csr):
-            return open_clusters(rows, place_rows(rows, self.device), self.device)
+            return open_clusters(rows, place_rows(rows, self.device), self.device, k)
         work = kmeans_work(
             rows.most_here,
             rows.shape[1],
-            self.n_clusters if fitting else len(self.cluster_centers_),
+            k,
             rows.X.dtype.itemsize,
             moves=self.max_iter if fitting else 0,
             starts=self._starts(self._given_centers(rows.shape[1])) if fitting else 1,
             init=self.init if fitting and isinstance(self.init, str) else "",
             threads=rows.threads,
         )
-        return open_clusters(rows, place_rows(rows, self.device, work), self.device)
+        return open_clusters(rows, place_rows(rows, self.device, work), self.device, k)
 
     def _cluster(
         self, passes: ClusterPasses, rows: RowSet | None, rng: np.random.Generator, started: float
@@ -506,7 +508,9 @@ class KMeans(Estimator):
             return passes.take(choose_parallel(passes, k, rng, rows))
         X = rows.X
         if isinstance(X, DeviceArray) or rows.ranks > 1:
-            raise ParameterError("init: found a callable for rows elsewhere, expected a name or centres")
+            raise ParameterError(
+                "init: found a callable for rows on a GPU or on several ranks, expected a name or centres"
+            )
         X = X.to_scipy() if isinstance(X, Csr) else X
         return _check_centers(self.init(X, k, rng), k, X.shape[1])
 

@@ -15,7 +15,7 @@ from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
-from bmrm.reductions.device.choose import parse_device
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions.device.work import mixture_work
 from bmrm.reductions.estimator import (
     Estimator,

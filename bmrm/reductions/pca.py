@@ -15,8 +15,9 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.resident import device_number
-from bmrm.reductions.device.choose import Placement, parse_device
+from bmrm.reductions.device.choose import Placement
 from bmrm.reductions.device.gram import DeviceGram
 from bmrm.reductions.device.work import gram_work
 from bmrm.reductions.estimator import (
@@ -434,7 +435,7 @@ class _Rows:
     def put(self, device: str, solver: str) -> Placement:
         """Put rows where they are decomposed."""
         if not self._on_host:
-            found = Placement(self._there, "the Dataset is there")
+            found = Placement(self._there, "the Dataset is on it")
             if device not in ("auto", found.device, *(["cuda"] if found.gpu == 0 else [])):
                 raise ParameterError(
                     f"device: found {device!r}, expected {found.device}, where the Dataset is"

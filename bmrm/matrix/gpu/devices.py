@@ -5,11 +5,15 @@ Nothing here touches a driver until a function needs it.
 
 from __future__ import annotations
 
+import re
 from types import ModuleType
 from typing import Any
 
-from bmrm.errors import BmrmError
+from bmrm.errors import BmrmError, ParameterError
 from bmrm.matrix.gpu import cache as device_cache
+
+DEVICES = ("auto", "cpu", "cuda")
+"""Names of devices besides ``"cuda:N"``."""
 
 WORTH_A_GPU = 5_000_000
 """Minimum number of stored values for which ``device="auto"`` uses a GPU.
@@ -31,6 +35,24 @@ MIN_COMPUTE_CAPABILITY = (7, 5)
 """Compute capability of the oldest supported device."""
 
 _constants: dict[int, dict[str, float]] = {}
+
+
+def parse_device(device: Any) -> int | None:
+    """Return the number of the GPU that ``device`` names, None if it names none.
+
+    Raise `ParameterError` if it is not one of "auto", "cpu", "cuda", "cuda:N".
+
+    Examples
+    --------
+    >>> parse_device("cuda:3"), parse_device("cuda"), parse_device("cpu")
+    (3, None, None)
+    """
+    if isinstance(device, str):
+        if device in DEVICES:
+            return None
+        if re.fullmatch(r"cuda:[0-9]{1,9}", device):
+            return int(device.partition(":")[2])
+    raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
 
 
 def import_cuda() -> ModuleType:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -32,16 +31,11 @@ from bmrm.errors import ParameterError
 from bmrm.formulas.driver import pointer_device
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
-from bmrm.matrix.gpu.devices import gpu
+from bmrm.matrix.gpu.devices import gpu, parse_device
 from bmrm.reductions.device.work import Work
-
-DEVICES = ("auto", "cpu", "cuda")
 
 START_SECONDS = 0.12
 """Time until a new process has a context on a GPU; NVIDIA H100."""
-
-FIT_SECONDS = 5.5e-4
-"""Time of allocations and synchronisations of one fit, or one call of a reduction; NVIDIA H100."""
 
 STEP_SECONDS = 1.3e-4
 """Time of one call of compiled code that the host waits for: launches and copies of results; NVIDIA H100."""
@@ -125,30 +119,12 @@ def place(
     if there is not None:
         if device == "cpu" or asked not in (None, there):
             raise ParameterError(f"device: found {device!r} for rows on GPU {there}, expected cuda:{there}")
-        return Placement(there, "the rows are there")
+        return Placement(there, "the rows are on it")
     if device != "auto":
         return Placement(None if device == "cpu" else asked or 0, "as given")
     if work is None:
         return Placement(None, "the rows are in main memory")
     return _compare(work, available)
-
-
-def parse_device(device: Any) -> int | None:
-    """Return the number of the GPU that ``device`` names, None if it names none.
-
-    Raise `ParameterError` if it is not one of "auto", "cpu", "cuda", "cuda:N".
-
-    Examples
-    --------
-    >>> parse_device("cuda:3"), parse_device("cuda"), parse_device("cpu")
-    (3, None, None)
-    """
-    if isinstance(device, str):
-        if device in DEVICES:
-            return None
-        if re.fullmatch(r"cuda:[0-9]{1,9}", device):
-            return int(device.partition(":")[2])
-    raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
 
 
 def gpu_that_has(rows: Any) -> int | None:
@@ -182,7 +158,7 @@ def is_started(number: int = 0) -> bool:
 
 def _compare(work: Work, available: Callable[[], dict[str, Any] | None]) -> Placement:
     """Decide by the predicted times; ask for a GPU only if one could pay."""
-    overhead = FIT_SECONDS + work.steps * STEP_SECONDS
+    overhead = work.call_seconds + work.steps * STEP_SECONDS
     upload = work.upload_bytes / UPLOAD_BYTES_PER_SECOND
     if work.cpu_seconds > overhead + upload and not is_started():
         overhead += START_SECONDS
@@ -194,9 +170,12 @@ def _compare(work: Work, available: Callable[[], dict[str, Any] | None]) -> Plac
     info = available()
     if info is None:
         return Placement(None, "no GPU that this build can use")
-    if work.gpu_bytes > info["free_bytes"]:
-        return Placement(None, "the GPU has too little memory")
     passes = work.gpu_seconds * MULTIPROCESSORS / info["multiprocessors"]
+    missing = work.gpu_bytes - info["free_bytes"]
+    if missing > 0.0:
+        if not work.copied_passes:
+            return Placement(None, "the GPU has too little memory")
+        upload += work.copied_passes * missing / UPLOAD_BYTES_PER_SECOND  # in each pass
     seconds = overhead + upload + passes
     reason = (
         f"{on_cpu}, and a GPU {_time_text(seconds)}: {_time_text(overhead)} to start, {_time_text(upload)} "
