@@ -104,7 +104,8 @@ typedef enum {
     BB_TUNE_PREDICT = 0,  // trust the prediction
     BB_TUNE_BEST,         // time the best few
     BB_TUNE_ALL,          // time every candidate
-    BB_TUNE_BUS           // trust the prediction for formats that cross the bus for each product
+    BB_TUNE_BUS,          // trust the prediction for formats that cross the bus for each product
+    BB_TUNE_COLD          // as BB_TUNE_BEST, for products between which other work fills the caches
 } bb_tuning;
 
 typedef struct {

@@ -65,6 +65,7 @@ struct bb_walk {
     // unless they are halves.
     const float* messages() const;
     float* next_messages() const;
+    bmrm::Copies next_copies() const;
     // Returns where the next pass that writes messages, or looks at them, finds their largest ones.
     bmrm::Peaks next_peaks();
     // What is to be sent of them.

@@ -34,6 +34,7 @@ struct bb_nodes {
     void give_mail(std::unique_ptr<bmrm::WalkMail> mail) { idle_mail_.push_back(std::move(mail)); }
 
     bb_matrix *const light, *const rest, *const exact;
+    const bool rest_overlaps;  // whether a product with `rest` may begin early, but for an exchange before it
     const int64_t n;
     bmrm::Peers peers;
     bmrm::Array<uint32_t> lengths;

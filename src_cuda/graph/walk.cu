@@ -65,6 +65,7 @@ bb_nodes::bb_nodes(const bb_transitions& matrices, const uint32_t* from_lengths,
     : light(matrices.light),
       rest(matrices.rest),
       exact(matrices.exact),
+      rest_overlaps(rest && rest->memory.overlaps),
       n(exact->rows()),
       peers(main()->memory, ranks, n),
       lengths(uploaded<uint32_t>(main()->memory, from_lengths, n)),
@@ -124,6 +125,7 @@ bb_walk::bb_walk(bb_nodes* nodes, int32_t columns, const bb_walk_terms& given)
 }
 
 bb_walk::~bb_walk() {
+    nodes->peers.forget(this);
     cudaStreamSynchronize(nodes->peers.letters());  // letters may still be on their way
     cudaStreamSynchronize(stream());
     if (mail_) nodes->give_mail(std::move(mail_));
@@ -202,6 +204,8 @@ Shared bb_walk::shared_messages() const {
     return {whole, columns_ * int64_t(sizeof(float))};
 }
 
+Copies bb_walk::next_copies() const { return has_window ? nodes->peers.next_copies(columns_) : Copies{}; }
+
 void bb_walk::forget_ahead() {
     if (ahead_.from != kNoSlot) sent_ = kNoSlot;
     ahead_.from = kNoSlot;
@@ -231,15 +235,17 @@ void bb_walk::send(const bb_light_step& step) {
     nodes->peers.await();  // other messages may still be on their way from and to the same place
     double* sums = partial(1);
     const float* scale = nodes->light_scale.data();
+    const Copies copies = next_copies();
     float* const x = step.factors ? own(slot(step.mixed)) : nullptr;
     const auto launch = [&](auto width, auto* messages, const Peaks& peaks) {
         constexpr int WIDTH = decltype(width)::value;
         using Z = std::remove_pointer_t<decltype(messages)>;
         if (!step.factors)
-            return pass()(send_messages<WIDTH, 0, Z>, mixture, scale, n_, columns_, x, messages, peaks, sums);
+            return pass()(send_messages<WIDTH, 0, Z>, mixture, scale, n_, columns_, x, messages, peaks,
+                          copies, sums);
         with_count(step.count, [&](auto images) {
             pass()(send_messages<WIDTH, decltype(images)::value, Z>, mixture, scale, n_, columns_, x,
-                   messages, peaks, sums);
+                   messages, peaks, copies, sums);
         });
     };
     if (nodes->half_messages()) {
@@ -257,7 +263,7 @@ void bb_walk::multiply() {
     if (nodes->rest) {
         nodes->light->apply(BB_NORMAL, messages() + nodes->peers.first() * columns_, product_.data(),
                             columns_);
-        nodes->peers.await();
+        nodes->rest->memory.overlaps = !nodes->peers.await() && nodes->rest_overlaps;
         nodes->rest->apply(BB_NORMAL, messages(), rest_product_.data(), columns_);
         return;
     }
@@ -290,7 +296,7 @@ void bb_walk::queue(const bb_light_step& step, Vector& to, Mailbox& box) {
     const auto launch = [&](auto kernel, auto* messages, const Peaks& peaks) {
         pass()(kernel, terms_, lost_.data(), correction_ ? correction_->data() : nullptr, product_.data(),
                rest_product_.data(), x, nodes->light_scale.data(), n_, columns_, image, messages, peaks,
-               sums);
+               next_copies(), sums);
     };
     if (nodes->half_messages())
         launch(advance<1, 1, __half>, halves_.data(), next_peaks());

@@ -63,6 +63,7 @@ cdef extern from "api/blackbox.h" nogil:
         BB_TUNE_BEST
         BB_TUNE_ALL
         BB_TUNE_BUS
+        BB_TUNE_COLD
 
     ctypedef struct bb_options:
         int32_t tuning, transpose, coding, forced, finite, half_inputs

@@ -1,6 +1,8 @@
 """The matrix on a GPU: its construction, the upload, and the blocks of rows."""
 
-cdef dict TUNINGS = {"predict": BB_TUNE_PREDICT, "best": BB_TUNE_BEST, "all": BB_TUNE_ALL}
+cdef dict TUNINGS = {
+    "predict": BB_TUNE_PREDICT, "best": BB_TUNE_BEST, "all": BB_TUNE_ALL, "cold": BB_TUNE_COLD,
+}
 cdef int64_t CHUNK = 1 << 24  # number of nonzeros uploaded at a time; they are converted chunk by chunk
 
 
@@ -31,8 +33,9 @@ cdef class Matrix(_Described):
     device : int, default 0
     plan : Plan, str or pair of them, optional
         Kernels to use for X and for X^T, instead of choosing them.
-    tune : {"best", "predict", "all"}, default "best"
-        Time the candidates with the best predictions, none, or all of them.
+    tune : {"best", "predict", "all", "cold"}, default "best"
+        Time the candidates with the best predictions, none, or all of them; or the best with cold caches, for
+        products between which other work fills these.
     coding : bool, default True
         Detect values that are all 1, and at most 256 distinct values, which are then kept as one byte each;
         no result depends on it.
@@ -127,7 +130,7 @@ cdef class Matrix(_Described):
         starts = sparse_blocks(
             ptr, room,
             lambda rows, nnz: bb_prepare_bytes(rows, self._d, nnz, value_bytes, self._transpose))
-        if starts.shape[0] > 2 and options.tuning == BB_TUNE_BEST:
+        if starts.shape[0] > 2 and options.tuning in (BB_TUNE_BEST, BB_TUNE_COLD):
             # Every product copies the format, so it should be short, however fast the kernel is.
             if bb_format_bytes(self._m, self._d, self._nnz, value_bytes, self._transpose) > room:
                 options.tuning = BB_TUNE_BUS

@@ -234,7 +234,7 @@ SHAPES = [
 
 
 @gpu
-@pytest.mark.parametrize("tune", ["predict", "best", "all"])
+@pytest.mark.parametrize("tune", ["predict", "best", "all", "cold"])
 @pytest.mark.parametrize(("m", "d", "nnz"), SHAPES)
 def test_shapes(m, d, nnz, tune):
     rng = np.random.default_rng(m + d)

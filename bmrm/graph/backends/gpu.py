@@ -129,12 +129,13 @@ def upload(
     plan: str | None = None,
     transpose: bool = False,
     limit: int | None = None,
+    tune: str = "best",
     half_inputs: bool = False,
 ) -> _cuda.Matrix:
     """Put a matrix on a device; ``spare`` are the bytes that are left for vectors, of at most ``limit``."""
     cuda = import_cuda()
     options: dict[str, Any] = {"dtype": np.dtype(dtype), "device": device, "spare": spare}
-    options |= {"transpose": transpose, "memory_limit": limit, "half_inputs": half_inputs}
+    options |= {"transpose": transpose, "memory_limit": limit, "tune": tune, "half_inputs": half_inputs}
     if plan is not None:
         matrix: _cuda.Matrix = cuda.Matrix(X.indptr, X.indices, X.data, X.shape, plan=plan, **options)
         return matrix
@@ -270,13 +271,17 @@ class GpuTransitions:
         exact_bytes = format_bytes(self._edges, np.float64) if same is None else 0
         left = usable_bytes(self._device, self._limit) - spare - exact_bytes
         parts = [self._edges]
+        tune = "best"
         if self.graph.peers.size > 1:
-            parts = [*split_by_source(self._edges, self.graph.own)]
+            # A product with one part finds what the other has left in the caches.
+            parts, tune = [*split_by_source(self._edges, self.graph.own)], "cold"
         light: list[_cuda.Matrix | None] = [None, None]
         limit = None
         if sum(format_bytes(part, np.float32) for part in parts) <= left:
             for number, part in enumerate(parts):
-                light[number] = upload(part, self._device, np.float32, spare, plan=plan, half_inputs=halves)
+                light[number] = upload(
+                    part, self._device, np.float32, spare, plan=plan, tune=tune, half_inputs=halves
+                )
         else:
             plan_one_matrix(exact_bytes, spare, left + spare + exact_bytes, min_resident)
             limit = self._limit
@@ -368,7 +373,7 @@ class GpuWalk:
 
     @property
     def has_window(self) -> bool:
-        """Whether messages go by copies to the memory of other GPUs."""
+        """Whether messages are written to the memory of other GPUs."""
         return self._walk.has_window
 
     def agree(self, status: str | None) -> str | None:

@@ -30,13 +30,13 @@ struct Mixture {
     float factor[BB_WALK_IMAGES][BB_WALK_COLUMNS];
 };
 
-// x = the mixture of COUNT images, and z = x scale.  If COUNT is 0, x is the first image and is not written.
-// Sums: of x over the nodes with scale 0.
+// x = the mixture of COUNT images, and z = x scale, for other ranks too.  If COUNT is 0, x is the first image
+// and is not written.  Sums: of x over the nodes with scale 0.
 template <int WIDTH, int COUNT, class Z>
 __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
     send_messages(const __grid_constant__ Mixture mixture, const float* __restrict__ scale, int64_t n,
                   int columns, float* __restrict__ x, Z* __restrict__ z, const Peaks peaks,
-                  double* __restrict__ partial) {
+                  const __grid_constant__ Copies copies, double* __restrict__ partial) {
     constexpr int IMAGES = COUNT ? COUNT : 1;
     struct Loaded {
         float scale, image[IMAGES];
@@ -64,6 +64,7 @@ __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
                 x[at] = value;
             }
             messages.put(z + at, value * a.scale);
+            copies.put(at, value * a.scale);
             if (a.scale == 0) sums[0] += double(value);
         });
     messages.end();
@@ -127,15 +128,15 @@ struct RestartFactors {
         : v(terms.u ? direct : direct + terms.damping * lost), u(terms.u ? terms.damping * lost : 0.0) {}
 };
 
-// g = the image of x, and z = g scale.  base: r, or null while the base is 0; rest: what the product lacks,
-// if it is in two PARTS; lost: per column the sum of x over the nodes with scale 0.  Sums: the l1 norm of g -
-// x, and of g over the nodes with scale 0.
+// g = the image of x, and z = g scale, for other ranks too.  base: r, or null while the base is 0; rest: what
+// the product lacks, if it is in two PARTS; lost: per column the sum of x over the nodes with scale 0.  Sums:
+// the l1 norm of g - x, and of g over the nodes with scale 0.
 template <int WIDTH, int PARTS, class Z>
 __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
     advance(const WalkTerms terms, const double* __restrict__ lost, const float* __restrict__ base,
             const float* __restrict__ product, const float* __restrict__ rest, const float* __restrict__ x,
             const float* __restrict__ scale, int64_t n, int columns, float* __restrict__ g, Z* __restrict__ z,
-            const Peaks peaks, double* __restrict__ partial) {
+            const Peaks peaks, const __grid_constant__ Copies copies, double* __restrict__ partial) {
     struct Loaded {
         float product, x, scale, constant;
     };
@@ -159,6 +160,7 @@ __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
             const float residual = image - a.x;
             g[at] = image;
             messages.put(z + at, image * a.scale);
+            copies.put(at, image * a.scale);
             sums[0] += double(fabsf(residual));
             if (a.scale == 0) sums[1] += double(image);
         });
