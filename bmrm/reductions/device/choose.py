@@ -44,8 +44,7 @@ UPLOAD_BYTES_PER_SECOND = 9e9
 """Rate of an upload from pageable memory; NVIDIA H100 by PCIe 5."""
 
 COPY_BYTES_PER_SECOND = 2.6e10
-"""Rate of copies of rows in each pass, with pinned memory that is kept; ``benchmarks/reductions/gpu_blocks.py``
-on an NVIDIA H100 by PCIe 5."""
+"""Rate of copies of rows in each pass; NVIDIA H100 by PCIe 5, ``benchmarks/reductions/gpu_blocks.py``."""
 
 MULTIPROCESSORS = 132
 """Of the GPU for which times of passes are predicted, an H100; those of others are scaled by their own."""
