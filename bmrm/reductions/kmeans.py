@@ -279,19 +279,20 @@ class KMeans(Estimator):
 
     def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
         """Put rows where they are worked on; in a fit for many passes, else for one."""
+        k = self.n_clusters if fitting else len(self.cluster_centers_)
         if isinstance(rows.X, Csr):
-            return open_clusters(rows, place_rows(rows, self.device), self.device)
+            return open_clusters(rows, place_rows(rows, self.device), self.device, k)
         work = kmeans_work(
             rows.most_here,
             rows.shape[1],
-            self.n_clusters if fitting else len(self.cluster_centers_),
+            k,
             rows.X.dtype.itemsize,
             moves=self.max_iter if fitting else 0,
             starts=self._starts(self._given_centers(rows.shape[1])) if fitting else 1,
             init=self.init if fitting and isinstance(self.init, str) else "",
             threads=rows.threads,
         )
-        return open_clusters(rows, place_rows(rows, self.device, work), self.device)
+        return open_clusters(rows, place_rows(rows, self.device, work), self.device, k)
 
     def _cluster(
         self, passes: ClusterPasses, rows: RowSet | None, rng: np.random.Generator, started: float

@@ -210,6 +210,12 @@ class RowSet:
             if mapped is not None:
                 mapped.give_back(block.start, block.stop)
 
+    def give_back(self, block: slice) -> None:
+        """Give the pages of some rows here back to the system, if the file with all is too large."""
+        mapped = self._large_mapped()
+        if mapped is not None:
+            mapped.give_back(block.start, block.stop)
+
     def _large_mapped(self) -> DenseRows | None:
         """Return the rows if they are in a mapped file that would fill much of the memory."""
         rows = DenseRows(self.X) if isinstance(self.X, np.ndarray) else None
@@ -265,6 +271,20 @@ class RowSet:
             return total
 
         return self.group.in_turn(parts.shape[1], step) if self.group else step(None)
+
+    def sum_parts(self, parts: Iterator[Vector]) -> Vector:
+        """Return the sum of the vectors of the parts of all ranks, added in their order.
+
+        An error of one rank is one of all.
+        """
+        if self.group is None:
+            total = np.array(next(parts))
+            for part in parts:
+                total += part
+            return total
+        with self.together():
+            found = np.array(list(parts))
+        return self.add_in_turn(found)
 
     def accumulate(self, values: Vector) -> tuple[Vector, Vector]:
         """Return cumulative sums along the last axis, from the first row of all ranks on, and their end.

@@ -40,6 +40,10 @@ BB_API void bb_clusters_destroy(bb_clusters* rows);
 // Returns the bytes that dense rows take on the device with k centres; own: 1 if the values are uploaded.
 BB_API int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t own);
 
+// Replaces dense rows that were uploaded by n others on the host, no more than at first, and waits; columns
+// stay, and the rows are ready for passes if those before were.  weights: n, or NULL if those at first were.
+BB_API bb_status bb_clusters_load(bb_clusters* rows, int64_t n, const void* values, const double* weights);
+
 // largest: is set to the maximum of |x|, infinite if a value is not finite.
 BB_API bb_status bb_clusters_largest(bb_clusters* rows, double* largest);
 // Makes rows ready for passes.  shift: d numbers near the data; scale: a power of two, such that
@@ -48,7 +52,8 @@ BB_API bb_status bb_clusters_pack(bb_clusters* rows, const double* shift, double
 // values: (count, d), set to some rows.
 BB_API bb_status bb_clusters_take(bb_clusters* rows, const int64_t* numbers, int64_t count, double* values);
 
-// Lends a column with all its numbers set to the given bits, and takes it back.
+// Lends a column, of one number for each row that there was at first, with all its numbers set to the given
+// bits, and takes it back.
 BB_API bb_status bb_clusters_lend(bb_clusters* rows, uint32_t bits, void** column);
 BB_API void bb_clusters_give(bb_clusters* rows, void* column);
 // Copies a part of a column to the host, or all of it from there.

@@ -16,7 +16,12 @@
 struct bb_clusters : bmrm::Handle {
     bb_clusters(const bb_device& device, int64_t n, int64_t d, const double* weights, int64_t memory_limit,
                 int threads)
-        : Handle(device.id), device(device), n(n), d(d), threads_(std::min(threads, kMaxCopyThreads)) {
+        : Handle(device.id),
+          device(device),
+          n(n),
+          d(d),
+          capacity(n),
+          threads_(std::min(threads, kMaxCopyThreads)) {
         memory.set_limit(memory_limit);
         if (weights) {
             weights_ = bmrm::Array<double>(memory, n);
@@ -27,6 +32,10 @@ struct bb_clusters : bmrm::Handle {
     }
     virtual ~bb_clusters() = default;
 
+    // Replaces the rows.
+    virtual void load(int64_t, const void*, const double*) {
+        throw bmrm::Failure(BB_INVALID, "rows: expected dense ones that were uploaded");
+    }
     virtual double largest() = 0;
     virtual void pack(const double* shift, double scale) = 0;
     virtual void take(const int64_t* numbers, int64_t count, double* values) = 0;
@@ -53,7 +62,8 @@ struct bb_clusters : bmrm::Handle {
     int64_t panels() const { return (n + BB_PANEL_ROWS - 1) / BB_PANEL_ROWS; }
 
     const bb_device device;
-    const int64_t n, d;
+    int64_t n;
+    const int64_t d, capacity;  // capacity: rows at first, and numbers of a column
 
   protected:
     cudaStream_t stream() const { return memory.stream; }
@@ -64,6 +74,10 @@ struct bb_clusters : bmrm::Handle {
     }
     bmrm::NextLaunch launch(unsigned blocks, int threads, int64_t shared_bytes = 0) const {
         return bmrm::NextLaunch(blocks, threads, shared_bytes, stream(), false);
+    }
+    // A launch that may begin before the last one ends: its kernel waits.
+    bmrm::NextLaunch launch_early(unsigned blocks, int threads, int64_t shared_bytes = 0) const {
+        return bmrm::NextLaunch(blocks, threads, shared_bytes, stream(), bmrm::can_chain(device));
     }
     // Copies `count` doubles to the host through the staging area, with what is queued before.
     void fetch(const double* from, int64_t count, double* to) {
@@ -77,6 +91,21 @@ struct bb_clusters : bmrm::Handle {
     static constexpr int kMaxCopyThreads = 4;
     static constexpr int64_t kMinTeamNumbers = 1 << 15;
 
+    // Numbers that one kernel reads from the memory of the host faster than they are copied before.
+    static constexpr int64_t kMaxGivenNumbers = 1 << 12;
+
+    // Returns where a kernel finds the centres; the device has no other copy if `copied` is false.
+    const double* give(const double* centers, int64_t k, bool& copied) {
+        copied = k * d > kMaxGivenNumbers;
+        if (copied) {
+            upload(centers, k);
+            return centers_.data();
+        }
+        bmrm::reserve(memory, centers_, k * d);
+        double* staged = sent_.reserve(k * d);
+        memcpy(staged, centers, size_t(k * d) * sizeof(double));
+        return staged;
+    }
     void upload(const double* centers, int64_t k) {
         const int64_t count = k * d;
         bmrm::reserve(memory, centers_, count);

@@ -26,6 +26,7 @@ cdef extern from "api/clusters.h" nogil:
     void bb_clusters_destroy(bb_clusters *rows)
     int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t own)
 
+    bb_status bb_clusters_load(bb_clusters *rows, int64_t n, const void *values, const double *weights)
     bb_status bb_clusters_largest(bb_clusters *rows, double *largest)
     bb_status bb_clusters_pack(bb_clusters *rows, const double *shift, double scale)
     bb_status bb_clusters_take(bb_clusters *rows, const int64_t *numbers, int64_t count, double *values)

@@ -75,7 +75,7 @@ cdef class Clusters:
     """
 
     cdef bb_clusters* handle
-    cdef object _owner
+    cdef object _owner, _dtype
     cdef readonly int64_t n, d
 
     def __init__(self, X, weights=None, *, device=0, memory_limit=None, threads=None):
@@ -84,7 +84,7 @@ cdef class Clusters:
             raise ParameterError(f"X: found {array.ndim} dimensions of {array.dtype}, expected 2 of floats")
         if isinstance(array, np.ndarray):
             array = np.require(array, requirements=("C", "A"))
-        self._owner, (self.n, self.d) = (X, array), array.shape
+        self._owner, (self.n, self.d), self._dtype = (X, array), array.shape, array.dtype
         cdef const double* w = NULL
         if weights is not None:
             weights = _input(weights, (self.n,), "weights")
@@ -145,6 +145,27 @@ cdef class Clusters:
         if handle != NULL:
             with nogil:
                 bb_clusters_destroy(handle)
+
+    def load(self, X, weights=None):
+        """Replace dense rows that were uploaded by others, no more than at first; columns stay.
+
+        Parameters
+        ----------
+        X : ndarray of the same type, shape (n, d)
+        weights : ndarray of float64, shape (n,), or None as at first
+        """
+        if X.ndim != 2 or X.shape[1] != self.d or X.dtype != self._dtype:
+            raise ParameterError(f"X: found {X.shape} of {X.dtype}, expected {self.d} columns of {self._dtype}")
+        X = np.require(X, requirements=("C", "A"))
+        cdef int64_t n = len(X)
+        cdef const double* w = NULL
+        if weights is not None:
+            weights = _input(weights, (n,), "weights")
+            w = <const double*>_address(weights)
+        cdef const void* values = _address(X)
+        with nogil:
+            check(bb_clusters_load(self.handle, n, values, w))
+        self.n = n
 
     def largest(self):
         """Return the maximum of ``abs(X)``; infinity if a value is not finite."""

@@ -171,3 +171,20 @@ def check_parallel_seeding(case: Case, passes: ClusterPasses, rng: np.random.Gen
         assert (np.diff(found) > 0).all()
         drawn.append(found)
     return np.concatenate(drawn)
+
+
+def bits(case: Case, passes: DeviceClusters) -> list[object]:
+    """Return the results of passes as bits."""
+    found = passes.assign(case.centers)
+    labels = passes.labels()
+    moves = passes.single_moves(case.centers, found.cluster_weights)
+    far = passes.farthest(case.centers, 5)
+    passes.begin_seeding()
+    taken = passes.take_center(5)
+    potentials = passes.potentials(np.arange(3, 7))
+    drawn = passes.draw(np.linspace(0.0, 0.99, 7))
+    passes.begin_seeding()
+    potential = passes.approach(case.X[:9].astype(np.float64))
+    each, weights = passes.draw_each(50, 7), passes.nearest_weights()
+    arrays = (found.sums, found.cluster_weights, labels, potentials, drawn, each, weights, *far)
+    return [found.inertia, found.rechecked, moves, taken, potential, *(of.tobytes() for of in arrays)]

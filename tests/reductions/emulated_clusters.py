@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from emulated_build import Device, compile_kernels
+from emulated_build import ONE_AT_A_TIME, Device, compile_kernels
 
 SOURCES = (
     "src_cuda/reductions/nearest.cu",
@@ -51,6 +51,10 @@ class Module:
     def check(self, status: int) -> None:
         if status:
             raise RuntimeError(self.library.emulator_failure().decode())
+
+    def predict_cluster_bytes(self, n: int, d: int, k: int, dtype: type, uploaded: bool) -> int:
+        kind = int(np.dtype(dtype) == np.float64)
+        return self.library.bb_clusters_bytes(c_int64(n), c_int64(d), c_int64(k), kind, int(uploaded))
 
     def count_cluster_additions(self, n: int, d: int, k: int) -> int:
         return self.library.bb_clusters_additions(c_int64(n), c_int64(d), c_int64(k))
@@ -108,7 +112,12 @@ class Clusters:
         self.module.library.bb_clusters_destroy(self.handle)
 
     def call(self, name: str, *arguments: object) -> None:
-        self.module.check(getattr(self.module.library, f"bb_clusters_{name}")(self.handle, *arguments))
+        with ONE_AT_A_TIME:
+            self.module.check(getattr(self.module.library, f"bb_clusters_{name}")(self.handle, *arguments))
+
+    def load(self, X: np.ndarray, weights: np.ndarray | None = None) -> None:
+        self.n = len(X)
+        self.call("load", c_int64(self.n), address(np.ascontiguousarray(X)), address(weights))
 
     def largest(self) -> float:
         found = c_double()

@@ -15,7 +15,7 @@ from mpi4py import MPI
 from bmrm.errors import BmrmError, DeviceMemoryError
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions import PCA, GaussianMixture, KMeans, placing
-from bmrm.reductions.device import clusters, gram, mixtures
+from bmrm.reductions.device import blocks, clusters, gram, mixtures
 from bmrm.reductions.device.choose import Placement
 
 comm = MPI.COMM_WORLD
@@ -52,7 +52,7 @@ def emulate(folder):
 if sys.argv[1] == "gpu":
     gpus, rows = import_cuda().device_count(), 200_003
 else:
-    gpus, rows = emulate(sys.argv[1]), 3_003
+    gpus, rows = emulate(sys.argv[1]), 1_203
 
 rng = np.random.default_rng(0)
 X = 3 * rng.normal(size=(5, 4))[rng.integers(0, 5, rows)] + rng.normal(size=(rows, 4))
@@ -85,22 +85,15 @@ COMPONENTS = ("components_", "singular_values_", "explained_variance_ratio_", "m
 
 start = X[:5] + 0.1
 far = np.concatenate([start[:3], [[1e3] * 4, [-1e3] * 4]])  # two centres get the farthest rows of all ranks
-for w in (None, weights):
-    for data in (X, X.astype(np.float32), sparse):
-        for init in (start, far):
-            options = {"init": init, "tol": 0.0, "max_iter": 4}
-            model = compare("KMeans", lambda d, o=options: KMeans(5, device=d, **o), data, w, CLUSTERS)
-        options = {"init": "k-means||", "random_state": 0, "tol": 0.0, "max_iter": 4}
-        compare("k-means||", lambda d, o=options: KMeans(9, device=d, **o), data, w, CLUSTERS)
-    for kind in ("full", "diag"):
-        options = {"covariance_type": kind, "init_params": "random_from_data", "random_state": 0}
-        compare(
-            "GaussianMixture",
-            lambda d, o=options: GaussianMixture(3, device=d, max_iter=3, **o),
-            X,
-            w,
-            MIXTURE,
-        )
+for w, data in ((None, X.astype(np.float32)), (weights, X), (weights, sparse)):
+    for init in (start, far):
+        options = {"init": init, "tol": 0.0, "max_iter": 4}
+        model = compare("KMeans", lambda d, o=options: KMeans(5, device=d, **o), data, w, CLUSTERS)
+    options = {"init": "k-means||", "random_state": 0, "tol": 0.0, "max_iter": 4}
+    compare("k-means||", lambda d, o=options: KMeans(9, device=d, **o), data, w, CLUSTERS)
+for w, kind in ((None, "full"), (weights, "diag")):
+    options = {"covariance_type": kind, "init_params": "random_from_data", "random_state": 0, "max_iter": 2}
+    compare("GaussianMixture", lambda d, o=options: GaussianMixture(3, device=d, **o), X, w, MIXTURE)
     compare("PCA", lambda d: PCA(2, device=d), X + 10.0, w, COMPONENTS)
 
 proof = model.certificate(sparse[mine], weights[mine], comm=comm, samples=2, size=40)
@@ -116,6 +109,23 @@ assert seeded[0].inertia_ < 2.0 * best
 mixture = GaussianMixture(3, random_state=0, max_iter=2, device="cuda").fit(X[mine], comm=comm)
 assert len(set(comm.allgather(mixture.means_.tobytes()))) == 1
 
+# If each rank begins with a block, the bits are those of one process.
+blocks.BLOCK_BYTES = 1024 * 4 * 8
+blocks.free_share = gram.free_share = lambda rows, gpu: 1 << 40
+starts = 1024 * np.linspace(0, rows // 1024 + 1, comm.size + 1).astype(int)
+whole_blocks = slice(starts[comm.rank], min(rows, starts[comm.rank + 1]))
+for make, names in (
+    (lambda: KMeans(5, init=start, tol=0.0, max_iter=3, device="cuda"), CLUSTERS),
+    (lambda: GaussianMixture(2, init_params="random_from_data", random_state=0, device="cuda"), MIXTURE),
+    (lambda: PCA(2, device="cuda"), COMPONENTS),
+):
+    found = make().fit(X[whole_blocks], sample_weight=weights[whole_blocks], comm=comm)
+    alone = make().fit(X, sample_weight=weights)
+    for name in names:
+        one, whole = np.asarray(getattr(found, name)), np.asarray(getattr(alone, name))
+        whole = whole[whole_blocks] if name == "labels_" else whole
+        assert one.tobytes() == whole.tobytes(), name
+
 # With "auto" all ranks use GPUs, or none, and say why.
 place = placing.place
 placing.place = lambda device, X, work, available: Placement(None if last else 0, f"reason {comm.rank}")
@@ -129,11 +139,11 @@ assert KMeans(5, max_iter=2).fit(X[mine], comm=comm).placement_.device == f"cuda
 class Full(clusters.DeviceClusters):
     """Rows that do not fit on the last rank's GPU."""
 
-    def __init__(self, rows, gpu):
+    def __init__(self, rows, gpu, clusters):
         with rows.together():
             if last:
                 raise DeviceMemoryError("the GPU is full")
-        super().__init__(rows, gpu)
+        super().__init__(rows, gpu, clusters)
 
 
 whole, placing.DeviceClusters = placing.DeviceClusters, Full

@@ -9,7 +9,8 @@ import emulated_clusters
 import numpy as np
 import pytest
 
-from bmrm.reductions.device import clusters
+from bmrm.errors import DeviceMemoryError
+from bmrm.reductions.device import blocks, clusters
 from bmrm.reductions.device.clusters import DeviceClusters
 from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.row_set import RowSet
@@ -96,6 +97,12 @@ def test_sparse_rows(use, n, d, k, ones):
         cases.check_others(case, passes, rng)
 
 
+@pytest.mark.parametrize("spread", [1e-3, 1e-6, 0.0])
+def test_clusters_may_be_tight(use, spread):
+    case = cases.make(np.random.default_rng(0), 600, 3, 7, np.float32, spread=spread)
+    cases.check(case, DeviceClusters(RowSet(case.X, None), 0))
+
+
 PARALLEL = [(1100, 3, {}), (700, 20, {"weighted": True, "offset": 1e3}), (300, 40, {"scale": 1e-40})]
 
 
@@ -136,3 +143,29 @@ def test_parallel_seeds_are_those_of_the_cpu(use, d):
 
 def host(case):
     return HostClusters(RowSet(case.X, case.weights, threads=1))
+
+
+@pytest.mark.parametrize(
+    ("d", "dtype", "weighted"), [(3, np.float32, False), (2, np.float64, True), (40, np.float32, True)]
+)
+def test_blocks_that_are_copied_in_each_pass_give_the_bits_of_blocks_that_stay(
+    use, monkeypatch, d, dtype, weighted
+):
+    rng = np.random.default_rng(d)
+    case = cases.make(rng, 3 * 1024 + 100, d, 5, dtype, weighted=weighted)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1024 * d * np.dtype(dtype).itemsize)
+    one = clusters.import_cuda().predict_cluster_bytes(1024, d, 5, dtype, True)
+    columns = blocks.COLUMN_BYTES * len(case.X)
+    found = []
+    for limit, stay in ((4 * one, 4), (3 * one + columns, 1), (2 * one + columns, 0)):
+        passes = DeviceClusters(RowSet(case.X, case.weights), 0, 5, limit)
+        assert passes.note.startswith(f"{stay} of 4 blocks of 1024 rows stay") == (stay < 4)
+        found.append(cases.bits(case, passes))
+    assert found[0] == found[1] == found[2]
+    if d < 40:
+        passes.reset()
+        cases.check(case, passes)
+    if d == 2:
+        cases.check_others(case, passes, rng)
+    with pytest.raises(DeviceMemoryError, match="on the GPU for blocks of rows"):
+        DeviceClusters(RowSet(case.X, case.weights), 0, 5, one)

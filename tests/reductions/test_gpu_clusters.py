@@ -9,6 +9,7 @@ import pytest
 from bmrm.errors import DataError
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions import KMeans
+from bmrm.reductions.device import blocks
 from bmrm.reductions.device.clusters import DeviceClusters
 from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.row_set import RowSet
@@ -141,6 +142,13 @@ def test_a_fit_of_sparse_rows_is_that_of_the_cpu():
     np.testing.assert_allclose(here.transform(X), there.transform(cases.compressed(X)), atol=1e-7)
 
 
+@pytest.mark.parametrize("d", [2, 16])
+@pytest.mark.parametrize("spread", [1e-3, 1e-6, 0.0])
+def test_clusters_may_be_tight(d, spread):
+    case = cases.make(np.random.default_rng(0), 20_000, d, 7, np.float32, spread=spread)
+    cases.check(case, DeviceClusters(RowSet(case.X, None), 0))
+
+
 @pytest.mark.parametrize("d", [2, 16, 40, 784])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_are_drawn_as_on_the_cpu(d, dtype):
@@ -183,3 +191,47 @@ def test_sparse_rows_are_drawn_as_on_the_cpu(dtype):
         )
     ]
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("d", "k"), [(2, 30), (16, 64), (64, 20), (3, 3000)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_that_are_copied_in_each_pass_give_the_bits_of_blocks_that_stay(monkeypatch, d, k, weighted):
+    rng = np.random.default_rng(d)
+    case = cases.make(rng, 10 * 8192 + 100, d, k, np.float32, weighted=weighted)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 8192 * d * 4)
+    one = cuda.predict_cluster_bytes(8192, d, k, np.float32, True)
+    columns = blocks.COLUMN_BYTES * len(case.X)
+    found = []
+    for limit, stay in ((11 * one, 11), (6 * one + columns, 4), (2 * one + columns, 0)):
+        passes = DeviceClusters(RowSet(case.X, case.weights, 4), 0, k, limit)
+        assert passes.note.startswith(f"{stay} of 11 blocks of 8192 rows stay") == (stay < 11)
+        found += [cases.bits(case, passes), cases.bits(case, passes)]
+    assert all(each == found[0] for each in found)
+    passes.reset()
+    cases.check(case, passes)
+    if weighted:
+        cases.check_others(case, passes, rng)
+
+
+def test_a_fit_of_rows_in_a_file_that_do_not_fit_is_that_of_rows_that_do(monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    points = 4 * rng.normal(size=(12, 8))
+    X = (points[rng.integers(0, 12, 300_000)] + rng.normal(size=(300_000, 8))).astype(np.float32)
+    np.save(tmp_path / "X.npy", X)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 20)
+    options = {"random_state": 0, "device": "cuda", "max_iter": 10}
+    whole = KMeans(12, **options).fit(X)
+    assert whole.placement_.reason == "as given"
+    one = cuda.predict_cluster_bytes(1 << 15, 8, 12, np.float32, True)
+    limit = 5 * one
+    stay = blocks.count_resident(10, len(X), one, limit)
+    assert 0 < stay < 10
+    monkeypatch.setattr(blocks, "free_share", lambda rows, gpu: limit)
+    found = KMeans(12, **options).fit(np.load(tmp_path / "X.npy", mmap_mode="r"))
+    assert found.placement_.reason.startswith(f"as given; {stay} of 10 blocks of 32768 rows stay")
+    assert found.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()
+    np.testing.assert_array_equal(found.labels_, whole.labels_)
+    assert found.history_ == whole.history_
+    cp = pytest.importorskip("cupy")
+    there = KMeans(12, **options).fit(cp.asarray(X))
+    assert there.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()

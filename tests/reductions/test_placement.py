@@ -11,7 +11,7 @@ from bmrm.formulas import native
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions import facility
-from bmrm.reductions.device import choose
+from bmrm.reductions.device import choose, work
 from bmrm.reductions.device.choose import START_SECONDS, gpu_that_has, is_started, place
 from bmrm.reductions.device.work import Work, gram_work, kmeans_work, mixture_work, scaling_work
 
@@ -90,7 +90,15 @@ def test_auto_is_the_cpu_without_a_gpu_or_room_on_it(started, recwarn):
     large = kmeans_work(10_000_000, 16, 64, 4, moves=300, threads=2)
     assert place("auto", None, large, available=lambda: None).gpu is None
     little = {**A_GPU, "free_bytes": 1 << 20}
-    assert "too little memory" in place("auto", None, large, available=lambda: little).reason
+    pairs = scaling_work(40_000, 2, passes=300)
+    assert "too little memory" in place("auto", None, pairs, available=lambda: little).reason
+    wide = Work(1.0, 0.1, 0, 1e9, 1e10, copied_passes=20.0)
+    assert place("auto", None, wide, available=lambda: little).gpu is None  # copies take longer
+    many = kmeans_work(10_000_000, 16, 4000, 4, moves=300, init="", threads=2)
+    found = [place("auto", None, many, available=lambda of=of: of) for of in (A_GPU, little)]
+    assert [each.gpu for each in found] == [0, 0]
+    assert "71.1 ms to upload" in found[0].reason
+    assert "1.23 s to upload" in found[1].reason  # in 21 passes
     assert place("auto", available=never).gpu is None
     assert not recwarn.list
 
@@ -123,7 +131,7 @@ def test_the_start_of_a_gpu_counts_until_it_has_one(monkeypatch):
 )
 def test_work_grows_with_the_rows_and_shrinks_with_the_threads(make):
     small, large = make(10_000, 1), make(100_000, 1)
-    assert all(value > 0.0 for value in small)
+    assert all(value > 0.0 for value in small[:5])
     assert large.cpu_seconds > 5 * small.cpu_seconds
     assert large.gpu_seconds > 5 * small.gpu_seconds
     assert large.steps == small.steps
@@ -190,7 +198,7 @@ def test_a_reduction_says_where_it_runs_and_why(started, monkeypatch, caplog):
         kmeans_step(X, **words)
         kmeans_step(X, device="cpu", **words)
     assert [m.startswith("plan: device  cpu: ") for m in caplog.messages] == [True, True]
-    monkeypatch.setattr(choose, "FIT_SECONDS", 0.0)
+    monkeypatch.setattr(work, "REDUCTION_GPU_CALL_SECONDS", 0.0)
     monkeypatch.setattr(choose, "UPLOAD_BYTES_PER_SECOND", 1e15)
     monkeypatch.setattr(facility, "_usable_gpu", lambda: A_GPU)
     assert kmeans_step.explain(X, **words).splitlines()[-1].startswith("device  cuda:0: the CPU takes ")

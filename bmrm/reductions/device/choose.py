@@ -37,14 +37,14 @@ from bmrm.reductions.device.work import Work
 START_SECONDS = 0.12
 """Time until a new process has a context on a GPU; NVIDIA H100."""
 
-FIT_SECONDS = 5.5e-4
-"""Time of allocations and synchronisations of one fit, or one call of a reduction; NVIDIA H100."""
-
 STEP_SECONDS = 1.3e-4
 """Time of one call of compiled code that the host waits for: launches and copies of results; NVIDIA H100."""
 
 UPLOAD_BYTES_PER_SECOND = 9e9
 """Rate of an upload from pageable memory; NVIDIA H100 by PCIe 5."""
+
+COPY_BYTES_PER_SECOND = 2.6e10
+"""Rate of copies of rows in each pass; NVIDIA H100 by PCIe 5, ``benchmarks/reductions/gpu_blocks.py``."""
 
 MULTIPROCESSORS = 132
 """Of the GPU for which times of passes are predicted, an H100; those of others are scaled by their own."""
@@ -161,7 +161,7 @@ def is_started(number: int = 0) -> bool:
 
 def _compare(work: Work, available: Callable[[], dict[str, Any] | None]) -> Placement:
     """Decide by the predicted times; ask for a GPU only if one could pay."""
-    overhead = FIT_SECONDS + work.steps * STEP_SECONDS
+    overhead = work.call_seconds + work.steps * STEP_SECONDS
     upload = work.upload_bytes / UPLOAD_BYTES_PER_SECOND
     if work.cpu_seconds > overhead + upload and not is_started():
         overhead += START_SECONDS
@@ -173,9 +173,12 @@ def _compare(work: Work, available: Callable[[], dict[str, Any] | None]) -> Plac
     info = available()
     if info is None:
         return Placement(None, "no GPU that this build can use")
-    if work.gpu_bytes > info["free_bytes"]:
-        return Placement(None, "the GPU has too little memory")
     passes = work.gpu_seconds * MULTIPROCESSORS / info["multiprocessors"]
+    missing = work.gpu_bytes - info["free_bytes"]
+    if missing > 0.0:
+        if not work.copied_passes:
+            return Placement(None, "the GPU has too little memory")
+        upload += work.copied_passes * missing / COPY_BYTES_PER_SECOND
     seconds = overhead + upload + passes
     reason = (
         f"{on_cpu}, and a GPU {_time_text(seconds)}: {_time_text(overhead)} to start, {_time_text(upload)} "

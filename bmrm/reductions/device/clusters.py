@@ -1,14 +1,16 @@
 """The passes of k-means over rows on a GPU, by the compiled kernels of ``src_cuda/reductions``.
 
-Rows that are on the GPU already are used in place; others are uploaded once. Labels and distances stay there
-between passes, and only sums cross the bus. Labels are those of the CPU, since rows that the fast pass cannot
-prove are decided by the same operations in float64. Sums have the same bits on every run and for any grid,
-and are as accurate as those of the CPU, which adds in another order. Ranks add theirs in turn on the host, so
-the bits are those of the given ranks and their rows. If one rank fails, all raise its error.
+Rows that are on the GPU already are used in place; others are uploaded once, or in each pass if they do not
+fit (`bmrm.reductions.device.blocks`). Labels and distances stay there between passes, and only sums cross
+the bus. Labels are those of the CPU, since rows that the fast pass cannot prove are decided by the same
+operations in float64. Sums have the same bits on every run and for any grid, and are as accurate as those of
+the CPU, which adds in another order. Those of blocks, and of ranks, are added in turn on the host: the bits
+are those of one process if each rank begins with a block. If one rank fails, all raise its error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from bmrm.errors import DataError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.reductions.device import blocks
+from bmrm.reductions.device.blocks import RowBlocks
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment
 from bmrm.reductions.row_set import RowSet
@@ -37,115 +41,184 @@ class DeviceClusters(SharedClusters):
         Dense in main memory or on the GPU, or sparse in main memory.
     gpu : int
         CUDA number of this rank's GPU.
+    clusters : int, default 1
+        Number of centres, of which the memory for passes depends.
+    limit : int, optional
+        Maximum number of bytes on the GPU for rows of several blocks, except rows that are there; default:
+        most of what is free.
+    there : sequence, optional
+        Arrays of the blocks that are on the GPU, the first ones; the others are copied in each pass.
 
     Raises
     ------
     DataError
         If a value on the GPU is not finite, or its square overflows.
     DeviceMemoryError
-        If the rows do not fit.
+        If the rows, or two blocks of them, do not fit.
     """
 
-    def __init__(self, rows: RowSet, gpu: int) -> None:
+    def __init__(
+        self,
+        rows: RowSet,
+        gpu: int,
+        clusters: int = 1,
+        limit: int | None = None,
+        there: Sequence[Any] | None = None,
+    ) -> None:
         super().__init__(rows)
         cuda: Any = import_cuda()
-        X, n = rows.X, rows.shape[0]
+        X, (n, d) = rows.X, rows.shape
         self.panel_rows = cuda.PANEL_ROWS
         self._count_additions = cuda.count_cluster_additions
+        self._each = n if isinstance(X, Csr) else blocks.block_rows(d, X.dtype.itemsize)
+        if there is None and limit is None and isinstance(X, np.ndarray) and rows.most_here > self._each:
+            limit = blocks.free_share(rows, gpu)
         with rows.together():
-            self._clusters: Clusters
-            if isinstance(X, Csr):
-                self._clusters = cuda.Clusters.sparse(
-                    X.indptr, X.indices, X.data, X.shape, rows.weights, device=gpu, threads=rows.threads
+            resident = -(-rows.here // self._each)
+            if there is not None:
+                resident = len(there)
+            elif limit is not None and resident > 1:
+                needed = cuda.predict_cluster_bytes(self._each, d, clusters, X.dtype, True)
+                resident = blocks.count_resident(
+                    resident, needed, needed, limit, blocks.COLUMN_BYTES * rows.here
                 )
-            else:
-                self._clusters = cuda.Clusters(X, rows.weights, device=gpu, threads=rows.threads)
-            largest = self._clusters.largest()
-            _check_largest(largest)
-            self._labels: Column = self._clusters.labels()
-        if not isinstance(X, Csr):
-            shift = self.take(np.arange(0, n, max(1, n // SAMPLED_ROWS))).mean(axis=0)
-            self._scale = scale_of(max(rows.everyones(largest)), shift)
-            with rows.together():
-                self._clusters.pack(shift, self._scale)
-        else:
-            self._scale = scale_of(max(rows.everyones(largest)))
-        self._closest: Column | None = None
+
+            def put(X: Any, weights: Vector | None) -> Any:
+                options = {"device": gpu, "threads": rows.threads}
+                if isinstance(X, Csr):
+                    return cuda.Clusters.sparse(X.indptr, X.indices, X.data, X.shape, weights, **options)
+                return cuda.Clusters(X, weights, **options)
+
+            self._blocks: RowBlocks[Clusters] = RowBlocks(rows, self._each, resident, put, there or ())
+            self._labels = [on.labels() for on in self._blocks.on]
+            self._closest: list[Column] = []
+            largest = self._largest()
+        largest = max(rows.everyones(largest))
+        if isinstance(X, Csr):
+            self._scale = scale_of(largest)
+            return
+        shift = self.take(np.arange(0, n, max(1, n // SAMPLED_ROWS))).mean(axis=0)
+        self._scale = scale_of(largest, shift)
+        with rows.together():
+            for on in {id(on): on for on in self._blocks.on}.values():
+                on.pack(shift, self._scale)
+
+    @property
+    def note(self) -> str:
+        """Which blocks stay on the GPU; empty if all do."""
+        return self._blocks.note
+
+    def _pass_over(self) -> Iterator[tuple[Clusters, Column]]:
+        """Yield the blocks in their order, and their labels."""
+        for i in self._blocks.pass_over():
+            yield self._blocks.on[i], self._labels[i]
+
+    def _seeding_pass(self) -> Iterator[tuple[Clusters, Column, Column, int]]:
+        """Yield the blocks, their labels, the distances to the nearest centres so far, and the first rows."""
+        for i in self._blocks.pass_over():
+            yield self._blocks.on[i], self._labels[i], self._closest[i], self._blocks.parts[i].start
+
+    def _largest(self) -> float:
+        largest = max(on.largest() for on, _ in self._pass_over())
+        if not largest < np.inf:
+            raise DataError("X: found NaN or infinity on the GPU, expected finite numbers")
+        if largest > MAX_ABSOLUTE_VALUE:
+            raise DataError(
+                f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}"
+            )
+        return largest
 
     def reset(self) -> None:
         with self.rows.together():
-            self._labels = self._clusters.labels()
+            self._labels.clear()  # so that there is room for others
+            self._labels += [on.labels() for on in self._blocks.on]
 
     def assign(self, centers: Vector, *, want_sums: bool = True) -> Assignment:
         k, d = centers.shape
-        with self.rows.together():
-            sums, weights, inertia, *counts = self._clusters.assign(
-                centers, self._labels, want_sums=want_sums
-            )
-            sums = np.empty((0, d)) if sums is None else sums
-        if self.rows.group is None:
-            return Assignment(sums, weights, inertia, *counts)
-        found = self.rows.add_in_turn(np.concatenate([sums.ravel(), weights, [inertia]])[None, :])
-        changed, rechecked = self.rows.total_array(np.array(counts, np.float64)).astype(np.int64).tolist()
-        sums, weights = found[: -k - 1].reshape(-1, d), found[-k - 1 : -1]
-        return Assignment(sums, weights, float(found[-1]), changed, rechecked)
+        if self.rows.group is None and len(self._labels) == 1:
+            found = self._blocks.on[0].assign(centers, self._labels[0], want_sums=want_sums)
+            return Assignment(np.empty((0, d)) if found[0] is None else found[0], *found[1:])
+        counts = np.zeros(2)
+
+        def sums_of_blocks() -> Iterator[Vector]:
+            for on, labels in self._pass_over():
+                sums, weights, inertia, *more = on.assign(centers, labels, want_sums=want_sums)
+                counts[:] += more
+                yield np.concatenate([[] if sums is None else sums.ravel(), weights, [inertia]])
+
+        total = self.rows.sum_parts(sums_of_blocks())
+        changed, rechecked = self.rows.total_array(counts)
+        sums, weights = total[: -k - 1].reshape(-1, d), total[-k - 1 : -1]
+        return Assignment(sums, weights, float(total[-1]), int(changed), int(rechecked))
 
     def labels(self) -> NDArray[np.int32]:
-        return self._labels.read(0, self.rows.here)
+        return _joined(
+            [
+                labels.read(0, some.stop - some.start)
+                for labels, some in zip(self._labels, self._blocks.parts, strict=True)
+            ]
+        )
 
     def own_distances(self, centers: Vector) -> Vector:
         with self.rows.together():
-            found = self._clusters.own_distances(centers, self._labels)
-        return found
+            parts = [on.own_distances(centers, labels) for on, labels in self._pass_over()]
+        return _joined(parts)
 
     def moves_here(self, centers: Vector, cluster_weights: Vector) -> tuple[int, float]:
         with self.rows.together():
-            found = self._clusters.single_moves(centers, self._labels, cluster_weights)
-        return found
+            found = [on.single_moves(centers, labels, cluster_weights) for on, labels in self._pass_over()]
+        moves, gains = zip(*found, strict=True)
+        return sum(moves), max(gains)
 
     def distances(self, centers: Vector) -> Vector:
         """Return the distances from each row here to all centres."""
-        return self._clusters.measure(centers)
+        return _joined([on.measure(centers) for on, _ in self._pass_over()])
 
     def begin_seeding(self) -> None:
         with self.rows.together():
-            self._closest = self._clusters.distances()
+            self._closest.clear()
+            self._closest += [on.distances() for on in self._blocks.on]
         self.points = 0
 
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
         with self.rows.together():
-            assert self._closest is not None
-            found = self._clusters.potentials(points, self._closest, take=take)
-        return found
+            parts = [on.potentials(points, closest, take=take) for on, _, closest, _ in self._seeding_pass()]
+        return _joined(parts, axis=1)
 
     def read_closest(self, some: slice) -> NDArray[np.float32]:
-        assert self._closest is not None
-        return self._closest.read(some.start, some.stop)
+        number = some.start // self._each  # a panel is part of one block
+        first = number * self._each
+        found: NDArray[np.float32] = self._closest[number].read(some.start - first, some.stop - first)
+        return found
 
     def approach_here(self, points: Vector) -> Vector:
         with self.rows.together():
-            assert self._closest is not None
-            found = self._clusters.approach(points, self.points, self._scale, self._closest, self._labels)
-        return found
+            parts = [
+                on.approach(points, self.points, self._scale, closest, labels)
+                for on, labels, closest, _ in self._seeding_pass()
+            ]
+        return _joined(parts)
 
     def draw_here(self, key: int, factor: float) -> Indices:
+        before = self.rows.first
         with self.rows.together():
-            assert self._closest is not None
-            found = self._clusters.draw_each(key, self.rows.first, factor, self._closest)
-        return np.sort(found.astype(np.int64))
+            parts = [
+                first + np.sort(on.draw_each(key, before + first, factor, closest)).astype(np.int64)
+                for on, _, closest, first in self._seeding_pass()
+            ]
+        return _joined(parts)
 
     def take(self, rows: Indices) -> Vector:
-        there = isinstance(self.rows.X, DeviceArray)
-        return self.rows.take(rows, self._clusters.take if there else None)
+        return self.rows.take(rows, self._blocks.take if isinstance(self.rows.X, DeviceArray) else None)
 
     def count_additions(self, clusters: int) -> int:
         if isinstance(self.rows.X, Csr):
             return sum(self.shape)
-        return int(self._count_additions(self.rows.most_here, self.shape[1], clusters))
+        most = self.rows.most_here
+        in_block: int = self._count_additions(min(most, self._each), self.shape[1], clusters)
+        return in_block + most // self._each
 
 
-def _check_largest(largest: float) -> None:
-    if not largest < np.inf:
-        raise DataError("X: found NaN or infinity on the GPU, expected finite numbers")
-    if largest > MAX_ABSOLUTE_VALUE:
-        raise DataError(f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}")
+def _joined(parts: list[NDArray[Any]], axis: int = 0) -> NDArray[Any]:
+    """Return the arrays of all blocks as one."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
