@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.blas import small_matrices
 from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
@@ -241,7 +242,7 @@ class GaussianMixture(Estimator):
                 starts=self.n_init,
                 threads=rows.threads,
             )
-            with rows.guarded():
+            with rows.guarded(), small_matrices(rows.shape[1]):
                 found = place(self.device, rows.X, work, ranks=rows.ranks)
                 passes, self.placement_ = open_mixture(rows, found, self.device, self.n_components, full=full)
                 self.placement_.log()

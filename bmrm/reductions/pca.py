@@ -37,7 +37,7 @@ from bmrm.reductions.scatter import (
     scatter_matrix,
     scatter_of_matrix,
 )
-from bmrm.reductions.spectrum import Spectrum, all_eigenvalues, some_eigenvalues
+from bmrm.reductions.spectrum import BLOCK, SPARSE_BLOCK, Spectrum, all_eigenvalues, some_eigenvalues
 
 SOLVERS = ("auto", "covariance_eigh", "lanczos")
 
@@ -106,6 +106,8 @@ class _Decomposition(Estimator):
                 deadline=time.monotonic() + time_limit(self.max_time),
                 rng=rows.set.first_of(self.random_state),
                 agree=rows.set.agree,
+                block=SPARSE_BLOCK if isinstance(rows.set.X, Csr) else BLOCK,
+                threads=self.threads,
             )
         else:
             raise ParameterError(f"n_components: found {wanted}, expected a whole number for lanczos")
@@ -416,6 +418,7 @@ class _Rows:
         self, X: Any, sample_weight: Any, center: bool, threads: int | None, comm: Any = None
     ) -> None:
         self._on_host = comm is not None or not isinstance(X, Dataset)
+        self._there: int | None = None  # the GPU of a Dataset
         if self._on_host:
             self.set = read_row_set(X, sample_weight, threads=threads, comm=comm, on_gpu=True)
         else:
@@ -483,6 +486,10 @@ class _Rows:
 
     def multiply(self, V: Vector) -> Vector:
         """Return A'A V."""
+        if self._there is None:
+            mean = self.mean if self._center else None
+            found = self._matrix.gram_product(V, weights=self.set.weights, mean=mean)
+            return self.set.total_array(found)
         U = self._matrix.matmat(V)
         if self._center:
             U -= self.mean @ V
