@@ -20,6 +20,11 @@ cdef extern from "reductions/kept_moments.h" namespace "bmrm" nogil:
         int64_t additions()
 
 
+cdef extern from "reductions/kept_bounds.h" namespace "bmrm" nogil:
+    cdef cppclass KeptBounds:
+        pass
+
+
 cdef extern from "reductions/kmeans.h" namespace "bmrm" nogil:
     cdef struct PassCounts:
         double inertia
@@ -37,6 +42,7 @@ cdef extern from "reductions/kmeans.h" namespace "bmrm" nogil:
         double* sums
         double* parts
         vector[KeptMoments]* kept
+        KeptBounds* bounds
 
     cdef cppclass CClusters "bmrm::Clusters":
         PassCounts assign(const PassArguments&) except +
@@ -90,9 +96,20 @@ def dense_values(matrix):
 
 
 cdef class KeptSums:
-    """The sums of a pass over dense rows, for the next pass over the same rows (``reductions/kept_moments.h``)."""
+    """The sums of a pass over dense rows, for the next pass over the same rows (``reductions/kept_moments.h``).
+
+    Parameters
+    ----------
+    bounded : bool, default False
+        Whether bounds on distances are kept, too (``reductions/kept_bounds.h``): up to 68 bytes per row.
+    """
 
     cdef vector[KeptMoments] parts
+    cdef KeptBounds bounds
+    cdef readonly c_bool bounded
+
+    def __init__(self, *, c_bool bounded=False):
+        self.bounded = bounded
 
     @property
     def additions(self):
@@ -192,6 +209,7 @@ cdef class Clusters:
         found.want_sums = False
         found.cluster_weights = found.sums = found.parts = NULL
         found.kept = NULL
+        found.bounds = NULL
         return found
 
     def assign(self, centers, labels, sums, *, c_bool want_sums=True, KeptSums kept=None):
@@ -224,6 +242,8 @@ cdef class Clusters:
         to.want_sums = want_sums
         if kept is not None:
             to.kept = &kept.parts
+            if kept.bounded:
+                to.bounds = &kept.bounds
         if parts:
             to.parts = target
         else:

@@ -72,7 +72,7 @@ class HostClusters:
 
         def run(block: slice, sums: Vector) -> None:
             of = self._clusters(block)
-            kept = self._kept.setdefault(block.start, KeptSums()) if want_sums else None
+            kept = self._kept_of(block) if want_sums else None
             counts[:] += of.assign(centers, self._labels[block], sums, want_sums=want_sums, kept=kept)
 
         found = self.rows.fold(cluster_sums(want_sums, k, d), run, self._limit)
@@ -82,6 +82,11 @@ class HostClusters:
         if want_sums and isinstance(self.rows.X, Csr):  # of w x so far
             sums = sums - weights[:, None] * centers
         return Assignment(sums, weights, float(found[-1]), int(changed), int(rechecked))
+
+    def _kept_of(self, block: slice) -> KeptSums:
+        if block.start not in self._kept:  # bounds of rows in a file might not fit
+            self._kept[block.start] = KeptSums(bounded=self._whole is not None)
+        return self._kept[block.start]
 
     def own_distances(self, centers: Vector) -> Vector:
         """Return the squared distance of each row here to the centre of its label."""

@@ -180,9 +180,9 @@ cdef class Matrix(_Products):
         Examples
         --------
         >>> Matrix.predict_bytes(1000, 200, 10_000, 4, transpose=False)
-        58328
+        60328
         >>> Matrix.predict_bytes(1000, 200, 10_000, 4, transpose=True)
-        120576
+        122576
         """
         m, d = _shape((m, d))
         _check_stored(nnz, value_bytes)
