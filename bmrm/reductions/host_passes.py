@@ -131,15 +131,29 @@ class HostClusters:
 
     def begin_seeding(self) -> None:
         self._closest = np.full(self.rows.here, np.inf, np.float32)
+        self._candidates: list[int] = []  # those that were measured last
+        self._least = np.empty((0, self.rows.here), np.float32)  # and the minima of each
 
     def take_center(self, row: int) -> float:
-        self._panels = self._measure(np.array([row]), take=True)[0]
+        if row in self._candidates:
+            at = self._candidates.index(row)
+            self._panels = self._measured[at]
+            self._closest[:] = self._least[at]
+        else:
+            self._panels = self._measure(np.array([row]), self._closest[None])[0]
+        self._candidates = []
         self._cumulative, end = self.rows.accumulate(self._panels)
         self._potential = float(end)
         return self._potential
 
     def potentials(self, candidates: Indices) -> Vector:
-        return self.rows.accumulate(self._measure(candidates, take=False))[1]
+        if self._whole is None:  # the minima would take several times the memory of the labels
+            return self.rows.accumulate(self._measure(candidates, None))[1]
+        if len(self._least) != len(candidates):
+            self._least = np.empty((len(candidates), self.rows.here), np.float32)
+        self._measured = self._measure(candidates, self._least)
+        self._candidates = candidates.tolist()
+        return self.rows.accumulate(self._measured)[1]
 
     def draw(self, uniform: Vector) -> Indices:
         return self._draw(uniform, self._cumulative, self._potential, self._row_in_panel)
@@ -192,12 +206,16 @@ class HostClusters:
         """Yield the rows here in blocks, for passes without sums over blocks."""
         return self.rows.blocks(part_rows(self.rows.shape[0]), self._limit)
 
-    def _measure(self, candidates: Indices, *, take: bool) -> Vector:
-        """Return the sums of w min(closest, distance) of the panels here, for each candidate."""
+    def _measure(self, candidates: Indices, least: NDArray[np.float32] | None) -> Vector:
+        """Return the sums of w min(closest, distance) of the panels here, for each candidate.
+
+        - ``least``: where to write the minima, shape (candidates, rows here)
+        """
         points, found = self.take(candidates), []
         for block in self._blocks():
             of = self._clusters(block)
-            found.append(of.potentials(points, self._closest[block], take=take))
+            minima = None if least is None else least[:, block]
+            found.append(of.potentials(points, self._closest[block], minima))
         return np.concatenate(found, axis=1)
 
     def _draw(

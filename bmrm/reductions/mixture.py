@@ -425,7 +425,9 @@ class GaussianMixture(Estimator):
         found = place(self.device, rows.X)
         k = len(parameters.means)
         passes, _ = open_mixture(rows, found, self.device, k, full=parameters.full)
-        return passes.shares(parameters.means, *parameters.roots())
+        with small_matrices(rows.shape[1]):
+            roots = parameters.roots()
+        return passes.shares(parameters.means, *roots)
 
     def _n_parameters(self) -> int:
         k, d = self.means_.shape

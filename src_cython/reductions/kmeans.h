@@ -243,10 +243,10 @@ class DenseClusters {
     }
 
     /// For each of some candidates (count x d): what the sum of w min(closest, distance) would be if it
-    /// became a centre, by panels: potentials[c * panels + panel]. With `take`, closest becomes the minimum
-    /// for the only candidate.
-    void potentials(const double* candidates, i64 count, const double* weights, float* closest, bool take,
-                    double* potentials) const {
+    /// became a centre, by panels: potentials[c * panels + panel]. Unless it is null, `least_distances` gets
+    /// the minima, in rows `step` numbers apart; that of a single candidate may be `closest`.
+    void potentials(const double* candidates, i64 count, const double* weights, const float* closest,
+                    float* least_distances, i64 step, double* potentials) const {
         // Kernels exist for 1, 2 and 4 points: a last tile of 3 repeats a point.
         const i64 panels = (n_ + kPanelRows - 1) / kPanelRows, padded = count + count % kTileCenters / 3;
         Buffer<float> points(padded * d_);
@@ -288,8 +288,11 @@ class DenseClusters {
                         }
                         for (i64 c = first; c < std::min<i64>(count, first + kTileCenters); ++c)
                             potentials[c * panels + base / kPanelRows] = sums[c - first];
+                        if (!least_distances) continue;
+                        for (i64 c = first; c < std::min<i64>(count, first + kTileCenters); ++c)
+                            std::copy_n(least + (c - first) * kPanelRows, rows,
+                                        least_distances + c * step + base);
                     }
-                    if (take) std::copy_n(least, rows, closest + base);
                 }
             });
         });
@@ -734,8 +737,8 @@ class SparseClusters {
         return all;
     }
 
-    void potentials(const double* candidates, i64 count, const double* weights, float* closest, bool take,
-                    double* potentials) const {
+    void potentials(const double* candidates, i64 count, const double* weights, const float* closest,
+                    float* least_distances, i64 step, double* potentials) const {
         const i64 panels = (n_ + kPanelRows - 1) / kPanelRows;
         const Buffer<double> points = transpose_centers(candidates, count, d_);
         const Buffer<double> squares = center_squares(candidates, count);
@@ -753,7 +756,7 @@ class SparseClusters {
                             const auto square =
                                 static_cast<float>(positive_part(squares_[i], products[c], squares[c]));
                             const float least = std::min(square, closest[i]);
-                            if (take) closest[i] = least;
+                            if (least_distances) least_distances[c * step + i] = least;
                             potentials[c * panels + base / kPanelRows] +=
                                 static_cast<double>(least) * (weights ? weights[i] : 1.0);
                         }
@@ -827,8 +830,8 @@ class Clusters {
     virtual PassCounts assign(const PassArguments& to) const = 0;
     virtual void own_distances(const PassArguments& to, double* out) const = 0;
     virtual PassCounts single_moves(const PassArguments& to) const = 0;
-    virtual void potentials(const double* candidates, i64 count, const double* weights, float* closest,
-                            bool take, double* out) const = 0;
+    virtual void potentials(const double* candidates, i64 count, const double* weights, const float* closest,
+                            float* least, i64 step, double* out) const = 0;
     virtual i64 bytes() const = 0;
 };
 
@@ -840,9 +843,9 @@ class ClustersOf final : public Clusters {
     PassCounts assign(const PassArguments& to) const override { return of_.assign(to); }
     void own_distances(const PassArguments& to, double* out) const override { of_.own_distances(to, out); }
     PassCounts single_moves(const PassArguments& to) const override { return of_.single_moves(to); }
-    void potentials(const double* candidates, i64 count, const double* weights, float* closest, bool take,
-                    double* out) const override {
-        of_.potentials(candidates, count, weights, closest, take, out);
+    void potentials(const double* candidates, i64 count, const double* weights, const float* closest,
+                    float* least, i64 step, double* out) const override {
+        of_.potentials(candidates, count, weights, closest, least, step, out);
     }
     i64 bytes() const override { return of_.bytes(); }
 

@@ -159,13 +159,15 @@ def test_bounds_change_neither_labels_nor_sums(monkeypatch, n, d, k, dtype, kind
     monkeypatch.undo()
     for passes in (bounded, threaded):
         passes.assign(X[:k].astype(np.float64))
-    assert bounded._kept[0].bounded and not plain._kept[0].bounded
+    assert bounded._kept[0].bounded
+    assert not plain._kept[0].bounded
     for centers in moving_centers(rng, X, k):
         found, other, same = (passes.assign(centers) for passes in (bounded, plain, threaded))
         assert exact_labels(X, centers, bounded.labels())
         for passes, its in ((plain, other), (threaded, same)):
             assert (passes.labels() == bounded.labels()).all()
-            assert (its.sums == found.sums).all() and its.inertia == found.inertia
+            assert (its.sums == found.sums).all()
+            assert its.inertia == found.inertia
             assert its.changed == found.changed
 
 
