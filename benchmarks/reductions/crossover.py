@@ -120,7 +120,7 @@ def fitted(estimator: Any, X: Any) -> choose.Placement:
 
 METHODS = {
     "reduction": Method(
-        6_500,
+        3_200,
         1.0,
         lambda n: normal_rows(n, 16, np.float32),
         lambda X, device: CASES["k-means"].reduction(X, device=device, **reduction_words(X)),
@@ -186,7 +186,7 @@ def measure(method: Method, factor: float) -> dict[str, Any]:
     chosen = "cpu" if placed.gpu is None else "cuda"
     predicted = method.predict(X)
     overhead = (
-        choose.FIT_SECONDS
+        predicted.call_seconds
         + predicted.steps * choose.STEP_SECONDS
         + predicted.upload_bytes / choose.UPLOAD_BYTES_PER_SECOND
     )

@@ -2,8 +2,12 @@
 
 A loop ``for f in ...: s[j, f] += ...``, whose places do not depend on the row, has a number per lane for each
 place. Combining 16 of them over the warp one by one takes 5 exchanges each. Combined side by side, each
-exchange halves the numbers that a lane has: 16 exchanges in all (`batched`).
+exchange halves the numbers that a lane has: 16 exchanges in all (`batched`). In a loop whose places are in a
+row that the data choose, lanes are turns of the loop, for one row after the other (`turned`). If there are
+few turns, lanes take turns once for all of them (`ranked`).
 
+How many turns of a loop are written out is limited here too (`turns_at_once`): NVRTC takes the more time the
+more text it makes.
 """
 
 from __future__ import annotations
@@ -11,18 +15,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bmrm.formulas.bounds import Bounds
+from bmrm.formulas.lanes import LIBRARY
 from bmrm.formulas.llvm_text import depends_on_row
 from bmrm.formulas.products import is_safe, without_lines
 from bmrm.formulas.tree import (
+    Apply,
     Combine,
     Expr,
     For,
     ForStored,
+    If,
     Load,
     Program,
     RowItem,
     Set,
+    Statement,
     Var,
+    direct_expressions,
     parts,
     statements,
 )
@@ -32,6 +41,18 @@ MAX_BATCH = 16
 
 MIN_TURNED = 8
 """Minimum number of places of a turned loop; with fewer, too many lanes have none."""
+
+MAX_OPERATIONS = 256
+"""Maximum number of operations of a row that are written out for the turns of a loop."""
+
+MAX_COLUMN_OPERATIONS = 1024
+"""The same of a loop whose counter is a column: if its turns are not written out, the row is in memory."""
+
+MAX_TURNS_AT_ONCE = 8
+"""Maximum number of turns that are written out, of a loop that has more."""
+
+CALL_OPERATIONS, COMBINE_OPERATIONS = 32, 64
+"""What a call of a function of the library, and a result that is combined over a warp, count."""
 
 COMBINED = ("sum", "min", "max", "or", "and")
 """Operators that need one number."""
@@ -44,6 +65,44 @@ def trips(node: For, bounds: Bounds, sizes: Mapping[str, int]) -> int:
         return 0
     low, high = (((sizes[b.size] if b.size else 0) + b.offset) for b in (found.low, found.high))
     return max(0, high - low + 1)
+
+
+def turns_at_once(node: For, bounds: Bounds, sizes: Mapping[str, int]) -> int:
+    """Return how many turns of a loop are written out; 0 if the compiler decides.
+
+    It does if all turns are short. A loop whose counter is a column should be longer before it is limited:
+    the row is in registers, and a register has no number that is only known later.
+    """
+    count, operations = trips(node, bounds, sizes), _operations(node.body, bounds, sizes)
+    counter = Var(node.name, "int")
+    used = (p for each in statements(node.body) for expr in direct_expressions(each) for p in parts(expr))
+    if any(isinstance(p, RowItem) and counter in parts(p.index) for p in used):
+        return 1 if count * operations > MAX_COLUMN_OPERATIONS else 0
+    if count * operations <= MAX_OPERATIONS:
+        return 0
+    fit = max(1, MAX_OPERATIONS // operations)
+    return min(MAX_TURNS_AT_ONCE, 1 << (fit.bit_length() - 1))
+
+
+def _operations(body: tuple[Statement, ...], bounds: Bounds, sizes: Mapping[str, int]) -> int:
+    """Count the operations of statements, those in loops for each turn."""
+    total = 0
+    for statement in body:
+        total += 1
+        for expr in direct_expressions(statement):
+            for part in parts(expr):
+                if isinstance(part, Apply):
+                    total += CALL_OPERATIONS if part.op in LIBRARY else 1
+        match statement:
+            case Combine():
+                total += COMBINE_OPERATIONS
+            case For(body=inner):
+                total += max(1, trips(statement, bounds, sizes)) * _operations(inner, bounds, sizes)
+            case ForStored(body=inner):
+                total += _operations(inner, bounds, sizes)
+            case If(body=inner, orelse=other):
+                total += _operations(inner, bounds, sizes) + _operations(other, bounds, sizes)
+    return total
 
 
 def _assigned(node: For) -> set[str]:

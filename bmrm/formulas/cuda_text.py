@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bmrm.formulas.bounds import Bounds
-from bmrm.formulas.cuda_loops import MAX_BATCH, batched, chosen_row, ranked, trips, turned
+from bmrm.formulas.cuda_loops import MAX_BATCH, batched, chosen_row, ranked, trips, turned, turns_at_once
 from bmrm.formulas.cuda_products import HELPERS as PRODUCT_HELPERS
 from bmrm.formulas.cuda_products import Blocks, Group, choose_blocks, print_apart
 from bmrm.formulas.lanes import INTRINSIC, LIBRARY
@@ -67,6 +67,9 @@ SHARED_BYTES = 96 * 1024
 
 MAX_WARPS = 8
 """Maximum number of warps of a block."""
+
+ROWS_AHEAD = 8
+"""Number of rows whose values are read before they are added, in a loop whose lanes are columns."""
 
 EXTRA = ("chunks", "chunk_rows")
 """Entries of the table besides those of the CPU's code: how many chunks there are, and their rows."""
@@ -180,6 +183,29 @@ __device__ __forceinline__ void combine_bins(A* results, whole index, A value, i
     __syncwarp();
   }
 }
+// Combines the parts of a result: a column of threads per element, groups of parts; all threads of a number.
+// The blocks of the first elements are those after `before`. Not inline: it is compiled once.
+template <class Op, class A>
+__device__ __noinline__ void combine_parts(const A* from, A* to, whole count, whole parts, A neutral,
+                                           unsigned before, A (*held)[33]) {
+  const int cell = threadIdx.x % 32, group = threadIdx.x / 32;
+  const whole start = count == 1 ? threadIdx.x : group, step = count == 1 ? 1024 : 32;
+  whole first = (blockIdx.x + gridDim.x - before % gridDim.x) % gridDim.x * 32LL;
+  for (; first < count; first += gridDim.x * 32LL) {
+    const whole q = count == 1 ? 0 : first + cell;
+    A best = neutral;
+#pragma unroll 4
+    for (whole part = q < count ? start : parts; part < parts; part += step) {
+      best = Op::of(best, from[part * count + q]);
+    }
+    if (count == 1) best = over_warp<Op>(best);
+    held[group][cell] = best;
+    __syncthreads();
+    best = over_warp<Op>(held[cell][group]);
+    if (cell == 0 && first + group < count) to[first + group] = best;
+    __syncthreads();
+  }
+}
 """
 
 
@@ -212,6 +238,15 @@ class Placement:
     shared_bytes: int
     register_row: bool
     blocks: Blocks
+
+    def is_together(self, result: Argument) -> bool:
+        """Return whether the warps of a block combine a result, so that there is one part per block.
+
+        Not if sums go to global memory from registers: then a block may have fewer chunks than warps.
+        """
+        return (
+            self.shared_results and not self.blocks.sums() and bool(result.dims) and result.role in OPERATORS
+        )
 
 
 @dataclass(frozen=True)
@@ -426,6 +461,10 @@ class _Printer:
         self.parameters()
         self.put(f"const whole last = {self.slot('last')}, number = {self.slot('number')};")
         self.put(f"const whole chunks = {self.slot('chunks')}, chunk_rows = {self.slot('chunk_rows')};")
+        if self.vector() > 1:
+            item = {"float": 4, "double": 8}[self.item]
+            places = f"({self.slot('rows')} | {self.slot('row_step')}) % {item * self.vector()} == 0"
+            self.put(f"const bool packed = {self.slot('column_step')} == {item} && {places};")
         self.put("const whole step = gridDim.x * whole(WARPS);")
         self.open("for (whole chunk = blockIdx.x * whole(WARPS) + warp; chunk < chunks; chunk += step)")
         self.results()
@@ -503,6 +542,7 @@ class _Printer:
                 else:
                     place_ = f"(({type_}*){self.slot(slot)} + chunk * {count}LL)"
                 self.put(f"{type_}* const {array} = {place_};")
+                self.put("#pragma unroll 1")
                 self.put(f"for (int q = lane; q < {count}; q += WARP) {array}[q] = {neutral};")
                 offset += count
         for result in self.program.results():
@@ -520,14 +560,28 @@ class _Printer:
         self.put("__syncwarp();")
 
     def write_results(self) -> None:
-        """Write the results of a chunk to its place in global memory."""
-        self.put("__syncwarp();")
+        """Write the results of a chunk, or of those of a block, to their place in global memory."""
+        together = [result for result in self.array_results() if self.place.is_together(result)]
+        self.put("__syncthreads();" if together else "__syncwarp();")
         for result in self.array_results() if self.place.shared_results else []:
             count, kind, name = (
                 _count(result.dims, self.sizes),
                 self.accumulated(result),
                 self.name(result.name),
             )
+            if result in together:
+                self.open(f"for (int q = threadIdx.x; q < {count}; q += blockDim.x)")
+                self.put(f"const {kind}* const first = {name} - warp * {self.place.slice_items};")
+                self.put(f"{kind} all = first[q];")
+                self.put("#pragma unroll")
+                self.open("for (int other = 1; other < WARPS; other++)")
+                other = f"first[other * {self.place.slice_items} + q]"
+                self.put(f"all = {OPERATORS[result.role]}::of(all, {other});")
+                self.close()
+                to = f"(({kind}*){self.slot(f'argument {result.name}')})[chunk / WARPS * {count}LL + q]"
+                self.put(f"{to} = all;")
+                self.close()
+                continue
             arrays = [(name, f"argument {result.name}", kind)]
             if result.role in ("argmin", "argmax"):
                 arrays.append((name + "_row", f"rows {result.name}", "whole"))
@@ -544,7 +598,7 @@ class _Printer:
             self.put(f"if (lane == 0) (({kind}*){self.slot(f'argument {result.name}')})[chunk] = {value};")
             if result.role in ("argmin", "argmax"):
                 self.put(f"if (lane == 0) ((whole*){self.slot(f'rows {result.name}')})[chunk] = {name}_row;")
-        self.put("__syncwarp();")
+        self.put("__syncthreads();" if together else "__syncwarp();")
 
     def row(self) -> None:
         """Find the row of this lane; lanes without one read the first of their warp."""
@@ -556,8 +610,24 @@ class _Printer:
         if self.place.register_row:
             width = self.sizes[self.program.width]
             self.put(f"T x[{max(1, width)}];")
+            vector = self.vector()
+            if vector > 1:
+                self.open("if (packed)")
+                self.put("#pragma unroll")
+                self.open(f"for (int f = 0; f < {width}; f += {vector})")
+                self.put(f"const {self.item}{vector} some = ((const {self.item}{vector}*)at)[f / {vector}];")
+                for place_, part in zip(range(vector), "xyzw", strict=False):
+                    self.put(f"x[f + {place_}] = T(some.{part});")
+                self.close()
+                self.close("} else")
             self.put("#pragma unroll")
             self.put(f"for (int f = 0; f < {width}; f++) x[f] = T(*(const {self.item}*)(at + f * across));")
+
+    def vector(self) -> int:
+        """Return how many values of a row in registers are read at once if nothing is between them."""
+        most = {"float": 4, "double": 2}.get(self.item, 1)
+        width = self.sizes[self.program.width]
+        return math.gcd(most, width) if self.place.register_row and width else 1
 
     def row_address(self) -> None:
         self.put(f"const char* const at = (const char*){self.slot('rows')} + mine * {self.slot('row_step')};")
@@ -628,6 +698,8 @@ class _Printer:
             if some := ranked(*known):
                 self.ranked_loop(node, some, f"{head}; {name} {sign} {end}; {name}++", mask)
                 return
+            if count := turns_at_once(node, self.bounds, self.sizes):
+                self.put(f"#pragma unroll {count}")
             self.open(f"for ({head}; {name} {sign} {end}; {name} += {node.step})")
             self.block(node.body, mask)
             self.close()
@@ -679,8 +751,15 @@ class _Printer:
         self.close()
 
     def turned_loop(self, node: For, some: list[Combine], start: str, stop: str, mask: str) -> None:
-        """Print a loop row by row: lanes are its turns."""
-        first, end, taking, other = (self.fresh(hint) for hint in ("first", "end", "taking", "other"))
+        """Print a loop row by row: lanes are its turns.
+
+        Values of some rows are read before they are added. If a half of the lanes suffices for the turns,
+        the other half has another row, and adds after the first half if both rows have the same place.
+        """
+        few = trips(node, self.bounds, self.sizes) <= WARP // 2
+        halves = 2 if few and len({each.array for each in some}) == len(some) else 1
+        lanes, name = WARP // halves, self.name(node.name)
+        first, end, taking, item = (self.fresh(hint) for hint in ("first", "end", "taking", "item"))
         self.open("")
         self.put(f"const whole {first} = {start}, {end} = {stop};")
         self.put(f"const unsigned {taking} = __ballot_sync(FULL, {mask});")
@@ -688,30 +767,67 @@ class _Printer:
         for each in some:
             dims = self.program.arguments[each.array].dims
             flat = self.flat(each.index[:-1], dims[:-1], each.array, each.line, mask)
-            places.append(self.fresh("chosen"))
-            self.put(f"const whole {places[-1]} = ({flat}) * {self.size(dims[-1])};")
-        self.put("#pragma unroll 4")
-        self.open(f"for (int {other} = 0; {other} < WARP; {other}++)")
-        used = self.fresh("used")
-        self.put(f"const bool {used} = {taking} >> {other} & 1u;")
+            chosen, count = self.fresh("chosen"), _count(dims, self.sizes)
+            kind = "int" if count < 1 << 31 else "whole"
+            self.put(f"const {kind} {chosen} = ({flat}) * {self.size(dims[-1])};")
+            places.append((chosen, kind))
+        if halves == 2:
+            others = [f"{chosen} == __shfl_xor_sync(FULL, {chosen}, {lanes})" for chosen, _ in places]
+            self.put(f"const unsigned meeting = __ballot_sync(FULL, {' | '.join(others)});")
+        block = self.fresh("block")
+        self.open(f"for (whole {block} = {first}; {block} < {end}; {block} += {lanes})")
+        self.put(f"const whole {name} = {block} + lane % {lanes};")
+        self.put("#pragma unroll 1")
+        self.open(f"for (int {item} = 0; {item} < {lanes}; {item} += {ROWS_AHEAD})")
+        self.put(f"bool used[{ROWS_AHEAD}];")
+        for place_, (each, (_, kind)) in enumerate(zip(some, places, strict=True)):
+            type_ = self.accumulated(self.program.arguments[each.array])
+            self.put(f"{kind} place{place_}[{ROWS_AHEAD}];")
+            self.put(f"{type_} value{place_}[{ROWS_AHEAD}];")
+        self.put("#pragma unroll")
+        self.open(f"for (int ahead = 0; ahead < {ROWS_AHEAD}; ahead++)")
+        self.put(f"const int from = {item} + ahead + lane / {lanes} * {lanes};")
+        self.put(f"used[ahead] = ({taking} >> from & 1u) && {name} < {end};")
         names = {p.name for each in some for p in parts(each.value) if isinstance(p, Var)} - {node.name}
-        held = self.bring(sorted(names & set(self.program.locals)), other)
-        for place_ in places:
-            self.put(f"const whole {place_}_there = __shfl_sync(FULL, {place_}, {other});")
-        self.put(f"const whole row = base + {other}, mine = {used} ? row : base;")
+        held = self.bring(sorted(names & set(self.program.locals)), "from")
+        for place_, (chosen, _) in enumerate(places):
+            self.put(f"place{place_}[ahead] = __shfl_sync(FULL, {chosen}, from);")
+        self.put("const whole row = base + from, mine = used[ahead] ? row : base;")
         self.row_address()
         self.direct = True
-        name = self.name(node.name)
-        self.open(f"if ({used}) for (whole {name} = {first} + lane; {name} < {end}; {name} += WARP)")
-        for each, place_ in zip(some, places, strict=True):
+        for place_, each in enumerate(some):
             kind = self.accumulated(self.program.arguments[each.array])
-            value = f"{kind}({self.expr(each.value, 'true')})"
-            self.put(f"{self.name(each.array)}[{place_}_there + {name}] += {value};")
-        self.close()
+            value = f"{kind}({self.expr(each.value, 'used[ahead]')})"
+            self.put(f"value{place_}[ahead] = used[ahead] ? {value} : 0;")
         self.direct = False
         self.rename(held)
         self.close()
+        self.put("#pragma unroll")
+        self.open(f"for (int ahead = 0; ahead < {ROWS_AHEAD}; ahead++)")
+        adding = [
+            f"{self.name(each.array)}[place{place_}[ahead] + {name}] += value{place_}[ahead];"
+            for place_, each in enumerate(some)
+        ]
+        if halves == 1:
+            self.add_some("used[ahead]", adding)
+        else:
+            self.put(f"const bool apart = !(meeting >> ({item} + ahead) & 1u);")
+            self.add_some(f"used[ahead] && (apart || lane < {lanes})", adding)
+            self.open("if (!apart)")
+            self.put("__syncwarp();")
+            self.add_some(f"used[ahead] && lane >= {lanes}", adding)
+            self.close()
+            self.put("__syncwarp();")
+        self.close()
+        self.close()
+        self.close()
         self.put("__syncwarp();")
+        self.close()
+
+    def add_some(self, test: str, adding: list[str]) -> None:
+        self.open(f"if ({test})")
+        for text in adding:
+            self.put(text)
         self.close()
 
     def bring(self, names: list[str], other: str) -> dict[str, str]:
@@ -882,75 +998,76 @@ class _Printer:
         self.put("__syncwarp();")
 
     def combine_kernel(self) -> None:
-        """Print the kernel that combines the chunks: a column of threads per element, groups of chunks."""
+        """Print the kernel that combines the parts."""
         self.open('extern "C" __global__ void __launch_bounds__(1024) bmrm_combine(Table table, Table to)')
         self.put("__shared__ double held[32][33];")
         if any(a.leader for a in self.program.results()):
             self.put("__shared__ whole rows[32][33];")
         self.put(f"const whole chunks = {self.slot('chunks')};")
-        self.put("const int cell = threadIdx.x % 32, group = threadIdx.x / 32;")
         before = 0
         for result in self.program.results():
             if result.role in ("output", "other"):
                 continue
-            self.combine_result(result, before)
+            if result.role in OPERATORS:
+                self.combine_plain(result, before)
+            else:
+                self.combine_best(result, before)
             before += -(-max(1, _count(result.dims, self.sizes)) // WARP)
         self.close()
 
-    def combine_result(self, result: Argument, before: int) -> None:
-        """Print how a result is combined; blocks of threads begin after those of the results before."""
+    def combine_plain(self, result: Argument, before: int) -> None:
+        """Print how a result is combined that is combined on its own."""
         count, kind = max(1, _count(result.dims, self.sizes)), self.accumulated(result)
-        slot, neutral = self.layout.slots[f"argument {result.name}"], self.neutral(result)
-        extremum = result.role in ("argmin", "argmax")
-        sign = "<" if result.role in ("min", "argmin") else ">"
-        mine = f"(blockIdx.x + gridDim.x - {before}u % gridDim.x) % gridDim.x"
-        self.open(f"for (whole first = {mine} * 32LL; first < {count}LL; first += gridDim.x * 32LL)")
-        self.put("const whole q = first + cell;")
-        self.put(f"{kind} best = {neutral};")
-        if extremum:
-            self.put("whole row = GREATEST_WHOLE, chosen = -1;")
-            rows = self.layout.slots[f"rows {result.name}"]
-        self.put("#pragma unroll 8")
-        self.open(f"for (whole chunk = q < {count}LL ? group : chunks; chunk < chunks; chunk += 32)")
-        self.put(f"const {kind} v = ((const {kind}*)table.at[{slot}])[chunk * {count}LL + q];")
-        if extremum:
-            self.put(f"const whole r = ((const whole*)table.at[{rows}])[chunk * {count}LL + q];")
-            self.put("if (r == GREATEST_WHOLE) continue;")
-            better = f"chosen < 0 || v {sign} best || (v == best && r < row)"
-            self.put(f"if ({better}) best = v, row = r, chosen = chunk;")
-        else:
-            self.put(f"best = {OPERATORS[result.role]}::of(best, v);")
-        self.close()
+        slot = self.layout.slots[f"argument {result.name}"]
+        parts_ = "chunks / WARPS" if self.place.is_together(result) else "chunks"
+        self.put(
+            f"combine_parts<{OPERATORS[result.role]}, {kind}>((const {kind}*)table.at[{slot}], "
+            f"({kind}*)to.at[{slot}], {count}LL, {parts_}, {self.neutral(result)}, {before}u, "
+            f"({kind} (*)[33])held);"
+        )
+
+    def combine_best(self, result: Argument, before: int) -> None:
+        """Print how extrema are combined that bring others along: as `combine_parts`, groups in order."""
+        count, kind = max(1, _count(result.dims, self.sizes)), self.accumulated(result)
+        slot, rows = (self.layout.slots[f"{what} {result.name}"] for what in ("argument", "rows"))
+        sign = "<" if result.role == "argmin" else ">"
         as_double = "" if kind == "double" else "__longlong_as_double"
         from_double = "" if kind == "double" else "__double_as_longlong"
+        better = f"chosen < 0 || v {sign} best || (v == best && r < row)"
+        mine = f"(blockIdx.x + gridDim.x - {before}u % gridDim.x) % gridDim.x"
+        self.open(f"for (whole first = {mine} * 32LL; first < {count}LL; first += gridDim.x * 32LL)")
+        self.put("const int cell = threadIdx.x % 32, group = threadIdx.x / 32;")
+        self.put("const whole q = first + cell;")
+        self.put(f"{kind} best = {self.neutral(result)};")
+        self.put("whole row = GREATEST_WHOLE, chosen = -1;")
+        self.put("#pragma unroll 4")
+        self.open(f"for (whole chunk = q < {count}LL ? group : chunks; chunk < chunks; chunk += 32)")
+        self.put(f"const {kind} v = ((const {kind}*)table.at[{slot}])[chunk * {count}LL + q];")
+        self.put(f"const whole r = ((const whole*)table.at[{rows}])[chunk * {count}LL + q];")
+        self.put("if (r == GREATEST_WHOLE) continue;")
+        self.put(f"if ({better}) best = v, row = r, chosen = chunk;")
+        self.close()
         self.put(f"held[group][cell] = {as_double}(best);")
-        if extremum:
-            self.put("rows[group][cell] = chosen;")
-            self.put("__syncthreads();")
-            self.open(f"if (group == 0 && q < {count}LL)")
-            self.open("for (int g = 1; g < 32; g++)")
-            self.put(f"const {kind} v = {from_double}(held[g][cell]);")
-            self.put("const whole c = rows[g][cell];")
-            self.put("if (c < 0) continue;")
-            self.put(f"const whole r = ((const whole*)table.at[{rows}])[c * {count}LL + q];")
-            self.put(f"if ({better}) best = v, row = r, chosen = c;")
-            self.close()
-            self.put(f"(({kind}*)to.at[{slot}])[q] = best;")
-            self.put(f"((whole*)to.at[{rows}])[q] = row;")
-            for other in self.program.results():
-                if other.leader == result.name:
-                    place_, type_ = self.layout.slots[f"argument {other.name}"], self.accumulated(other)
-                    taken = f"((const {type_}*)table.at[{place_}])[chosen * {count}LL + q]"
-                    nothing = f"{type_}({self.neutral(other)})"
-                    self.put(f"(({type_}*)to.at[{place_}])[q] = chosen < 0 ? {nothing} : {taken};")
-            self.close()
-        else:
-            self.put("__syncthreads();")
-            self.open(f"if (group == 0 && q < {count}LL)")
-            theirs = f"{from_double}(held[g][cell])"
-            self.put(f"for (int g = 1; g < 32; g++) best = {OPERATORS[result.role]}::of(best, {theirs});")
-            self.put(f"(({kind}*)to.at[{slot}])[q] = best;")
-            self.close()
+        self.put("rows[group][cell] = chosen;")
+        self.put("__syncthreads();")
+        self.open(f"if (group == 0 && q < {count}LL)")
+        self.put("#pragma unroll 1")
+        self.open("for (int g = 1; g < 32; g++)")
+        self.put(f"const {kind} v = {from_double}(held[g][cell]);")
+        self.put("const whole c = rows[g][cell];")
+        self.put("if (c < 0) continue;")
+        self.put(f"const whole r = ((const whole*)table.at[{rows}])[c * {count}LL + q];")
+        self.put(f"if ({better}) best = v, row = r, chosen = c;")
+        self.close()
+        self.put(f"(({kind}*)to.at[{slot}])[q] = best;")
+        self.put(f"((whole*)to.at[{rows}])[q] = row;")
+        for other in self.program.results():
+            if other.leader == result.name:
+                place_, type_ = self.layout.slots[f"argument {other.name}"], self.accumulated(other)
+                taken = f"((const {type_}*)table.at[{place_}])[chosen * {count}LL + q]"
+                nothing = f"{type_}({self.neutral(other)})"
+                self.put(f"(({type_}*)to.at[{place_}])[q] = chosen < 0 ? {nothing} : {taken};")
+        self.close()
         self.put("__syncthreads();")
         self.close()
 

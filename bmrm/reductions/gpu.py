@@ -105,6 +105,8 @@ class _Result(NamedTuple):
     per_row: bool
     rows_slot: int | None
     """Place in the table of the rows of its extrema."""
+    together: bool
+    """Whether it has a part per block, not per chunk."""
 
 
 class _Kernels(NamedTuple):
@@ -117,6 +119,8 @@ class _Kernels(NamedTuple):
     results: tuple[_Result, ...]
     result_bytes: int
     """Size of the results of a chunk, with the rows of extrema."""
+    together: bool
+    """Whether all warps of a block must have a chunk."""
     combine_blocks: int
 
 
@@ -146,13 +150,16 @@ class GpuPasses:
             shared = code.placement.shared_bytes
             rows, combine = module.function("bmrm_rows", shared), module.function("bmrm_combine")
             each = module.blocks_per_multiprocessor(rows, code.placement.warps * WARP, shared)
-            results = tuple(_results_of(call, code.layout))
+            results = tuple(_results_of(call, code))
             in_chunks = [(math.prod(r.shape), r.rows_slot is not None) for r in results if not r.per_row]
             bytes_ = sum(8 * count * (1 + has_rows) for count, has_rows in in_chunks)
             needed = sum(-(-count // WARP) for count, _ in in_chunks)
             combining = max(1, min(needed, MAX_COMBINE_BLOCKS))
             blocks = each * on.multiprocessors
-            self._kernels[key] = _Kernels(code, module, rows, combine, blocks, results, bytes_, combining)
+            together = any(result.together for result in results)
+            self._kernels[key] = _Kernels(
+                code, module, rows, combine, blocks, results, bytes_, together, combining
+            )
         return self._kernels[key]
 
     def run(
@@ -184,19 +191,22 @@ class GpuPasses:
         rows = call.rows.shape[0]
         each = chunk_rows(rows, kernels.result_bytes)
         chunks = max(1, -(-rows // each))
-        partial = on.allocate((chunks * kernels.result_bytes + ERROR_BYTES,), np.uint8)
-        error = partial.address + chunks * kernels.result_bytes
+        if kernels.together:
+            chunks = -(-chunks // placement.warps) * placement.warps
+        parts_bytes = chunks * kernels.result_bytes
+        partial = on.allocate((parts_bytes + ERROR_BYTES,), np.uint8)
+        error = partial.address + parts_bytes
         place = partial.address
         found: dict[str, GpuArray] = {}
         best_rows: dict[str, GpuArray] = {}
-        for name, slot, shape, dtype, per_row, rows_slot in kernels.results:
+        for name, slot, shape, dtype, per_row, rows_slot, together in kernels.results:
             if per_row:
                 found[name] = on.allocate((rows,), dtype)
                 table[slot] = found[name].address
                 continue
             found[name] = on.allocate(shape, dtype)
             table[slot], total[slot] = place, found[name].address
-            place += 8 * chunks * math.prod(shape)
+            place += 8 * (chunks // placement.warps if together else chunks) * math.prod(shape)
             if rows_slot is not None:
                 best_rows[name] = on.allocate(shape, np.int64)
                 table[rows_slot], total[rows_slot] = place, best_rows[name].address
@@ -253,13 +263,15 @@ class GpuPasses:
         raise ReductionError(f"{where}: {site.what}: found an index outside of it, expected 0 to {last}")
 
 
-def _results_of(call: Call, layout: Layout) -> Iterator[_Result]:
+def _results_of(call: Call, code: CudaCode) -> Iterator[_Result]:
     """Yield what is known of the results of a call."""
+    layout = code.layout
     for argument in call.program.results():
         name, per_row = argument.name, argument.role == "output"
         kind = np.dtype(output_type(argument, call.real) if per_row else accumulated_type(argument))
         rows_slot = layout.slots.get(f"rows {name}")
-        yield _Result(name, layout.slots[f"argument {name}"], call.shape(argument), kind, per_row, rows_slot)
+        slot, together = layout.slots[f"argument {name}"], code.placement.is_together(argument)
+        yield _Result(name, slot, call.shape(argument), kind, per_row, rows_slot, together)
 
 
 def _to_host(call: Call, found: dict[str, GpuArray], best_rows: dict[str, GpuArray]) -> Pass:

@@ -67,14 +67,20 @@ void with_integer_tiles(const IntegerPlan& plan, Use&& use) {
 
 class IntegerSums {
   public:
-    // Prepares rows without weights; shift, scale: as for bb_clusters_pack.
-    void prepare(Memory& memory, const float* X, int64_t n, int64_t d, const double* shift, double scale) {
+    // Sets what stands for 0, and the unit.  shift, scale: as for bb_clusters_pack.
+    void set_origin(Memory& memory, int64_t d, const double* shift, double scale) {
         factor_ = std::ldexp(scale, 49);
         if (!std::isfinite(factor_)) return;
         std::vector<double> offsets(static_cast<size_t>(d));
         for (size_t f = 0; f < offsets.size(); f++)
             offsets[f] = kIntegerOrigin - std::nearbyint(shift[f] * factor_);
         offsets_ = on_device(memory, offsets);
+    }
+    bool ready() const { return bool(offsets_); }
+
+    // Adds up the squares of rows, which have no weights.
+    void square(Memory& memory, const float* X, int64_t n, int64_t d) {
+        if (!ready()) return;
         const int64_t parts = (n + kSquareRows - 1) / kSquareRows;
         Array<double> squares(memory, 3 * parts);
         const NextLaunch launch(unsigned(parts), kSquareThreads, 0, memory.stream, false);
@@ -86,7 +92,6 @@ class IntegerSums {
             parted_ += found[p + 2];
         }
     }
-    bool ready() const { return bool(offsets_); }
 
     // Queues a pass over labels.  early: as in NextLaunch; centers, counters: on the device.
     void queue(Memory& memory, bool early, const IntegerPlan& plan, const float* X, int64_t n, int64_t d,

@@ -10,11 +10,21 @@
 #define __device__
 #define __global__
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(threads)
 #define __shared__ static
 
 struct Place {
     int x;
+};
+struct float2 {
+    float x, y;
+};
+struct float4 {
+    float x, y, z, w;
+};
+struct double2 {
+    double x, y;
 };
 static Place threadIdx, blockIdx, blockDim, gridDim;
 static double shared[1 << 14];

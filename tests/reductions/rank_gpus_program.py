@@ -15,7 +15,7 @@ from mpi4py import MPI
 from bmrm.errors import BmrmError, DeviceMemoryError
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions import PCA, GaussianMixture, KMeans, placing
-from bmrm.reductions.device import clusters, gram, mixtures
+from bmrm.reductions.device import blocks, clusters, gram, mixtures
 from bmrm.reductions.device.choose import Placement
 
 comm = MPI.COMM_WORLD
@@ -119,6 +119,23 @@ for data in (X, sparse):  # draws of k-means|| are those of one process
     np.testing.assert_allclose(found.cluster_centers_, alone.cluster_centers_, rtol=1e-9, atol=1e-9)
 mixture = GaussianMixture(3, random_state=0, max_iter=2, device="cuda").fit(X[mine], comm=comm)
 assert len(set(comm.allgather(mixture.means_.tobytes()))) == 1
+
+# If each rank begins with a block, the bits are those of one process.
+blocks.BLOCK_BYTES = 1024 * 4 * 8
+blocks.free_share = gram.free_share = lambda rows, gpu: 1 << 40
+starts = 1024 * np.linspace(0, rows // 1024 + 1, comm.size + 1).astype(int)
+whole_blocks = slice(starts[comm.rank], min(rows, starts[comm.rank + 1]))
+for make, names in (
+    (lambda: KMeans(5, init=start, tol=0.0, max_iter=3, device="cuda"), CLUSTERS),
+    (lambda: GaussianMixture(2, init_params="random_from_data", random_state=0, device="cuda"), MIXTURE),
+    (lambda: PCA(2, device="cuda"), COMPONENTS),
+):
+    found = make().fit(X[whole_blocks], sample_weight=weights[whole_blocks], comm=comm)
+    alone = make().fit(X, sample_weight=weights)
+    for name in names:
+        one, whole = np.asarray(getattr(found, name)), np.asarray(getattr(alone, name))
+        whole = whole[whole_blocks] if name == "labels_" else whole
+        assert one.tobytes() == whole.tobytes(), name
 
 # With "auto" all ranks use GPUs, or none, and say why.
 place = placing.place

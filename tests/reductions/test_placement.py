@@ -11,7 +11,7 @@ from bmrm.formulas import native
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions import facility
-from bmrm.reductions.device import choose
+from bmrm.reductions.device import choose, work
 from bmrm.reductions.device.choose import START_SECONDS, gpu_that_has, is_started, place
 from bmrm.reductions.device.work import Work, gram_work, kmeans_work, mixture_work, scaling_work
 
@@ -90,8 +90,8 @@ def test_auto_is_the_cpu_without_a_gpu_or_room_on_it(started, recwarn):
     large = kmeans_work(10_000_000, 16, 64, 4, moves=300, threads=2)
     assert place("auto", None, large, available=lambda: None).gpu is None
     little = {**A_GPU, "free_bytes": 1 << 20}
-    gram = gram_work(10_000_000, 64, 4)
-    assert "too little memory" in place("auto", None, gram, available=lambda: little).reason
+    pairs = scaling_work(40_000, 2, passes=300)
+    assert "too little memory" in place("auto", None, pairs, available=lambda: little).reason
     assert place("auto", None, large, available=lambda: little).gpu is None  # copies take longer
     many = kmeans_work(10_000_000, 16, 4000, 4, moves=300, init="", threads=2)
     found = [place("auto", None, many, available=lambda of=of: of) for of in (A_GPU, little)]
@@ -197,7 +197,7 @@ def test_a_reduction_says_where_it_runs_and_why(started, monkeypatch, caplog):
         kmeans_step(X, **words)
         kmeans_step(X, device="cpu", **words)
     assert [m.startswith("plan: device  cpu: ") for m in caplog.messages] == [True, True]
-    monkeypatch.setattr(choose, "FIT_SECONDS", 0.0)
+    monkeypatch.setattr(work, "REDUCTION_GPU_CALL_SECONDS", 0.0)
     monkeypatch.setattr(choose, "UPLOAD_BYTES_PER_SECOND", 1e15)
     monkeypatch.setattr(facility, "_usable_gpu", lambda: A_GPU)
     assert kmeans_step.explain(X, **words).splitlines()[-1].startswith("device  cuda:0: the CPU takes ")

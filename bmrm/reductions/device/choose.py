@@ -37,9 +37,6 @@ from bmrm.reductions.device.work import Work
 START_SECONDS = 0.12
 """Time until a new process has a context on a GPU; NVIDIA H100."""
 
-FIT_SECONDS = 5.5e-4
-"""Time of allocations and synchronisations of one fit, or one call of a reduction; NVIDIA H100."""
-
 STEP_SECONDS = 1.3e-4
 """Time of one call of compiled code that the host waits for: launches and copies of results; NVIDIA H100."""
 
@@ -161,7 +158,7 @@ def is_started(number: int = 0) -> bool:
 
 def _compare(work: Work, available: Callable[[], dict[str, Any] | None]) -> Placement:
     """Decide by the predicted times; ask for a GPU only if one could pay."""
-    overhead = FIT_SECONDS + work.steps * STEP_SECONDS
+    overhead = work.call_seconds + work.steps * STEP_SECONDS
     upload = work.upload_bytes / UPLOAD_BYTES_PER_SECOND
     if work.cpu_seconds > overhead + upload and not is_started():
         overhead += START_SECONDS

@@ -17,6 +17,9 @@ from bmrm.base.threads import requested_threads, usable_cores
 THREAD_SECONDS = 2.6e-5
 """Time by which a pass takes longer for each thread that it starts and waits for."""
 
+FIT_SECONDS = 5.5e-4
+"""Time of allocations and synchronisations of one fit on a GPU."""
+
 PINNED_BYTES = 1 << 24
 """Size from which rows of an estimator are uploaded through pinned memory."""
 
@@ -86,14 +89,17 @@ TILE_COLUMNS = 512
 EXPECTED_PASSES = 60
 """Passes of SMACOF, if no smaller number is allowed."""
 
-REDUCTION_CPU_SHARE = 0.37
+REDUCTION_CPU_SHARE = 0.345
 """Time of a reduction on one core of the Xeon, as a share of what `predict_seconds` returns."""
 
 REDUCTION_GPU_SPEED = 250.0
 """Speed of a pass of a reduction on a GPU, as a multiple of one core's."""
 
-REDUCTION_CALL_SECONDS = 3e-4
+REDUCTION_CALL_SECONDS = 2.05e-4
 """Time of a call of a reduction on the CPU, besides its passes."""
+
+REDUCTION_GPU_CALL_SECONDS = 3e-4
+"""Time of a call of a reduction on a GPU, besides its passes."""
 
 REDUCTION_TEAM_SECONDS = 1.2e-3
 """Time to start the threads of a reduction, which are Python's."""
@@ -119,6 +125,8 @@ class Work(NamedTuple):
     """Memory that it takes on a GPU."""
     copied_passes: float = 0.0
     """Passes that could copy rows for which there is no room on a GPU; 0 if all rows must stay there."""
+    call_seconds: float = FIT_SECONDS
+    """Time on a GPU besides steps, upload and passes."""
 
 
 def kmeans_work(
@@ -189,6 +197,7 @@ def mixture_work(
         calls,
         values * value_bytes,
         values * value_bytes + 16.0 * rows,
+        copied_passes=calls,
     )
 
 
@@ -202,6 +211,7 @@ def gram_work(rows: int, columns: int, value_bytes: int) -> Work:
         float(GRAM_STEPS),
         values * value_bytes,
         values * value_bytes + 64.0 * columns**2,
+        copied_passes=1.0,
     )
 
 
@@ -249,6 +259,7 @@ def reduction_work(
         0.0,
         row_bytes,
         row_bytes + result_bytes,
+        call_seconds=REDUCTION_GPU_CALL_SECONDS,
     )
 
 

@@ -39,6 +39,11 @@ inline void multiply_add(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, 
     }
 }
 
+inline void multiply(float (&products)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    for (float& product : products) product = 0;
+    multiply_add(products, a, b0, b1);
+}
+
 inline void multiply_add_bytes(int (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     static uint32_t fragments[2][1024][6];
     const int lane = emulator::current % 32, warp = emulator::current / 32 * 32;
