@@ -2,11 +2,10 @@
 //
 // A pass labels all rows in float32 with a bound on the error (nearest_lanes.cuh, nearest_tensor.cuh), then
 // those that the bound leaves in question in float64 (exact.cuh), then adds up the rows of each cluster
-// (integer_sums.cuh, cluster_sums.cuh).  Rows with up to kMaxLaneColumns columns are read as they are; of
+// (cluster_sums.cuh).  Rows with up to kMaxLaneColumns columns are read as they are; of
 // wider ones there is a second copy for the tensor cores, of 2 bytes per value.
 #include "reductions/clusters.h"
 #include "reductions/dense_rows.h"
-#include "reductions/integer_sums.h"
 #include "reductions/kernels/cluster_sums.cuh"
 #include "reductions/kernels/exact.cuh"
 #include "reductions/kernels/nearest_lanes.cuh"
@@ -104,10 +103,6 @@ class DenseClusters final : public bb_clusters {
         }
         round();
         BB_CHECK(cudaStreamSynchronize(stream()));  // the host's numbers have been read
-        if (rows_.type == BB_FLOAT32 && !weights_ && device.major >= 8 && d <= IntegerPlan::kMaxColumns) {
-            integers_.set_origin(memory, d, origin.data(), scale);
-            integers_.square(memory, rows_.as_float(), n, d);
-        }
     }
 
     void load(int64_t count, const void* values, const double* weights) override {
@@ -116,7 +111,6 @@ class DenseClusters final : public bb_clusters {
         if (weights) weights_.from_host(weights, n);
         rows_.load(memory, n, values);
         round();
-        if (integers_.ready()) integers_.square(memory, rows_.as_float(), n, d);
         BB_CHECK(cudaStreamSynchronize(stream()));
     }
 
@@ -134,9 +128,8 @@ class DenseClusters final : public bb_clusters {
     void assign(const double* centers, int64_t k, int32_t* labels, double* sums, double* cluster_weights,
                 bb_cluster_counts* found) override {
         prepare(centers, k, k * (d + 1) + 1);
-        rows_.with([&](auto X) { find_nearest(X, k); });
-        if (sum_by_integers(k, labels, sums, cluster_weights, found)) return;
         rows_.with([&](auto X) {
+            find_nearest(X, k);
             if (fits_tiles(d, k))
                 sum_by_tiles(X, int(k), labels);
             else
@@ -373,20 +366,6 @@ class DenseClusters final : public bb_clusters {
         return d * int64_t(sizeof(V)) % 16 == 0 && reinterpret_cast<uintptr_t>(X) % 16 == 0;
     }
 
-    // Adds up rows of float32 without weights; returns whether the results are set, and as accurate as sums
-    // in float64.
-    bool sum_by_integers(int64_t k, int32_t* labels, double* sums, double* cluster_weights,
-                         bb_cluster_counts* found) {
-        const IntegerPlan plan(n, d, k, device.multiprocessors);
-        if (!integers_.ready() || !plan) return false;
-        integers_.queue(memory, can_chain(device), plan, rows_.as_float(), n, d, k, centers_.data(),
-                        fresh_.data(), labels, counters_);
-        BB_CHECK(cudaStreamSynchronize(stream()));
-        const PassCounters& counted = integers_.counted();
-        *found = {0.0, int64_t(counted.changed), int64_t(counted.listed), 0.0};
-        return integers_.fetch(k, d, sums, cluster_weights, &found->inertia);
-    }
-
     template <class V>
     void sum_by_tiles(const V* X, int k, int32_t* labels) {
         const int64_t size = k * (d + 1), each = part_rows_of(n), parts = (n + each - 1) / each;
@@ -397,10 +376,10 @@ class DenseClusters final : public bb_clusters {
                             : d <= 16 ? sum_tiles<V, 16>
                                       : sum_tiles<V, 32>;
         allow_shared(kernel, bytes);
-        launch(unsigned(parts), kTileThreads, bytes)(kernel, X, n, int(d), weights_.data(), centers_.data(),
-                                                     k, fresh_.data(), labels, each, parts, partial_.data(),
-                                                     counters_);
-        add_up(partial_.data(), parts, size + 1, size + 1, results_.data(), stream(), false);
+        launch_early(unsigned(parts), kTileThreads, bytes)(kernel, X, n, int(d), weights_.data(),
+                                                           centers_.data(), k, fresh_.data(), labels, each,
+                                                           parts, partial_.data(), counters_);
+        add_up(partial_.data(), parts, size + 1, size + 1, results_.data(), stream(), can_chain(device));
     }
 
     template <class V>
@@ -427,7 +406,6 @@ class DenseClusters final : public bb_clusters {
     Array<float> shift32_, lanes_, halves_;
     Array<__half> rounded_, center_rounded_;
     Array<RowNorms> norms_;
-    IntegerSums integers_;
     std::vector<double> shift_there_;
     Array<uint64_t> split_centers_;
     bool split_ = false;   // for the centres of the pass
@@ -461,8 +439,7 @@ int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t
         bytes += round_up(n, kTileRows) * (round_up(d, kChunkColumns) * 2 + 8) + n * 4 * (3 + kMaxCandidates);
     bytes += 3 * 8 * round_up(k, kTileCenters) * (round_up(d, kChunkColumns) + 1);
     // Partial sums; and what sorting takes.
-    const int64_t most = std::max(parts, n / kMaxIntegerRows + 1);  // sums of integers have other parts
-    bytes += fits_tiles(d, k) ? 8 * most * (size + 1) : 8 * chunk_capacity(n, k) * (d + 2) + 20 * n;
+    bytes += fits_tiles(d, k) ? 8 * parts * (size + 1) : 8 * chunk_capacity(n, k) * (d + 2) + 20 * n;
     return bytes;
 }
 

@@ -97,22 +97,8 @@ def test_sparse_rows(use, n, d, k, ones):
         cases.check_others(case, passes, rng)
 
 
-EXACT = [
-    (700, 1, 3), (300, 1, 100), (1100, 2, 5), (400, 2, 300), (900, 3, 100), (500, 4, 200), (2100, 4, 17),
-    (600, 7, 16), (640, 16, 64), (333, 20, 9), (200, 32, 128),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("n", "d", "k"), EXACT)
-def test_sums_of_integers_are_exact(use, n, d, k):
-    case = cases.make(np.random.default_rng(n), n, d, k, np.float32)
-    for multiprocessors in (1, 50):
-        use(multiprocessors=multiprocessors)
-        cases.check_exact_sums(case, DeviceClusters(RowSet(case.X, None), 0))
-
-
 @pytest.mark.parametrize("spread", [1e-3, 1e-6, 0.0])
-def test_tight_clusters_are_added_up_in_float64(use, spread):
+def test_clusters_may_be_tight(use, spread):
     case = cases.make(np.random.default_rng(0), 600, 3, 7, np.float32, spread=spread)
     cases.check(case, DeviceClusters(RowSet(case.X, None), 0))
 
