@@ -40,6 +40,10 @@ DRAWN_ROWS = 1 << 18
 PACKED_BYTES = 4
 """Bytes of a packed value."""
 
+KEPT_ROW_BYTES = 100
+"""Maximum number of bytes per packed row of what is kept with it: bounds, and in seeding the minima of up to 8
+candidates."""
+
 
 class HostClusters(SharedClusters):
     """Rows of k-means; see `ClusterPasses`."""
@@ -62,7 +66,7 @@ class HostClusters(SharedClusters):
                 largest = 1.0 if X.data is None else float(np.abs(X.data).max(initial=0.0))
                 self._scale = scale_of(max(rows.everyones(largest)))
             self._limit: float = np.inf
-            if isinstance(X, Csr) or rows.bytes_fit(PACKED_BYTES * X.size):
+            if isinstance(X, Csr) or rows.bytes_fit(PACKED_BYTES * X.size + KEPT_ROW_BYTES * rows.here):
                 self._whole = self._packed(slice(0, rows.here))
             else:
                 self._limit = BLOCK_BYTES
