@@ -41,7 +41,7 @@ PACKED_BYTES = 4
 """Bytes of a packed value."""
 
 KEPT_ROW_BYTES = 100
-"""Maximum number of bytes per packed row of what is kept with it: bounds, and in seeding the minima of up to 8
+"""Maximum number of bytes per packed row of what is kept with it: bounds, and in seeding the minima of some
 candidates."""
 
 
