@@ -40,7 +40,8 @@ MODULES = {
 HEADERS = (".h", ".cuh", ".inl")
 # Nothing reads the flags of floating-point exceptions; keeping them exact would stop loops with conditions
 # from being vectorised.
-COMPILE_FLAGS = ["-O3", "-std=c++17", "-fopenmp", "-fno-trapping-math", "-fvisibility=hidden", "-g0"]
+COMPILE_FLAGS = ["-O3", "-std=c++17", "-fopenmp", "-fno-trapping-math", "-fno-math-errno"]
+COMPILE_FLAGS += ["-fvisibility=hidden", "-g0"]
 SANITIZERS = ["-fsanitize=address,undefined"]
 SANITIZED_FLAGS = [*SANITIZERS, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-O1", "-g1"]
 CUDA_SOURCES = f"{CUDA}/**/*.cu"
