@@ -165,10 +165,10 @@ template <class Op, class A, int N> __device__ __forceinline__ void over_warp_ea
   Halve<Op, WARP / 2, N / 2>::run(a, lane);
 }
 // The number of earlier lanes that take part and have the same index; -1 for a lane that does not take part.
-__device__ __forceinline__ int rank_of(whole index, bool taking_part, int lane) {
+template <class Index> __device__ __forceinline__ int rank_of(Index index, bool taking_part, int lane) {
   const unsigned taking = __ballot_sync(FULL, taking_part);
   if (!taking_part) return -1;
-  return __popc(__match_any_sync(taking, bits64(index)) & ((1u << lane) - 1u));
+  return __popc(__match_any_sync(taking, index) & ((1u << lane) - 1u));
 }
 template <class Op, class A>
 __device__ __forceinline__ void combine_same(A* at, A value, int lane) {
@@ -845,7 +845,7 @@ class _Printer:
         rank, round_ = self.fresh("rank"), self.fresh("round")
         first, dims = some[0], self.program.arguments[some[0].array].dims
         flat = self.flat(first.index[:-1], dims[:-1], first.array, first.line, mask)
-        self.put(f"const int {rank} = rank_of({flat}, {mask}, lane);")
+        self.put(f"const int {rank} = rank_of({self.index(flat, dims)}, {mask}, lane);")
         self.open(f"for (int {round_} = 0; __any_sync(FULL, {rank} >= {round_}); {round_}++)")
         self.open(f"if ({rank} == {round_}) for ({head})")
         for each in some:
@@ -935,7 +935,7 @@ class _Printer:
             rank = self.ranks.get((tuple(map(without_lines, node.index)), mask))
             if rank is None:
                 rank = self.fresh("rank")
-                self.put(f"const int {rank} = rank_of({flat}, {flag}, lane);")
+                self.put(f"const int {rank} = rank_of({self.index(flat, result.dims)}, {flag}, lane);")
             self.put(f"combine_bins<{op}>({name}, {flat}, {value}, {rank});")
 
     def combine_extremum(self, node: Combine, result: Argument, value: str, flag: str, mask: str) -> None:
@@ -965,7 +965,7 @@ class _Printer:
 
         if self.varies(*node.index):
             rank, round_ = self.fresh("rank"), self.fresh("round")
-            self.put(f"const int {rank} = rank_of({at}, {flag}, lane);")
+            self.put(f"const int {rank} = rank_of({self.index(at, result.dims)}, {flag}, lane);")
             self.open(f"for (int {round_} = 0; __any_sync(FULL, {rank} >= {round_}); {round_}++)")
             test = better(value, number, f"{name}{place_}", f"{name}_row{place_}")
             self.open(f"if ({rank} == {round_} && ({test}))")
@@ -1082,6 +1082,10 @@ class _Printer:
                 text = self.checked(text, size, Site(line, OUTSIDE, what, size), mask)
             found = f"({found} * {self.size(size)} + {text})" if found else text
         return found or "0"
+
+    def index(self, text: str, dims: tuple[Size, ...]) -> str:
+        """Return an index of an array in the type in which lanes compare it."""
+        return f"{'unsigned' if _count(dims, self.sizes) < 1 << 32 else 'bits64'}({text})"
 
     def checked(self, text: str, size: Size, site: Site, mask: str) -> str:
         if self.direct:  # only what needs no check is read so

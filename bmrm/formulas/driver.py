@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import sys
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -117,9 +117,7 @@ class Device:
             address = self._spare.setdefault(size, []).pop()
         except IndexError:
             address = self._take(size)
-        array = GpuArray(self, address, shape, kind)
-        weakref.finalize(array, self._give, address, size).atexit = False
-        return array
+        return GpuArray(self, address, size, shape, kind)
 
     def _take(self, size: int) -> int:
         found = ctypes.c_uint64()
@@ -134,7 +132,8 @@ class Device:
                         self.library.cuMemFree_v2(ctypes.c_uint64(spare.pop()))
         return found.value
 
-    def _give(self, address: int, size: int) -> None:
+    def give_back(self, address: int, size: int) -> None:
+        """Take a piece of memory back."""
         if size <= MAX_SPARE_BYTES:
             self._spare[size].append(address)
         else:
@@ -197,11 +196,18 @@ def piece_bytes(size: int) -> int:
 class GpuArray:
     """An array in memory of a GPU that is ours, stored by rows.
 
-    Other libraries read it through ``__cuda_array_interface__``.
+    Other libraries read it through ``__cuda_array_interface__``. Its memory goes back with it.
     """
 
-    def __init__(self, device: Device, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, device: Device, address: int, size: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
         self.device, self.address, self.shape, self.dtype = device, address, shape, dtype
+        self._size = size
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # then the driver may be gone
+            self.device.give_back(self.address, self._size)
 
     @property
     def ndim(self) -> int:
