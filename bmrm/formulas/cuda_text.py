@@ -75,7 +75,7 @@ EXTRA = ("chunks", "chunk_rows")
 """Entries of the table besides those of the CPU's code: how many chunks there are, and their rows."""
 
 NO_FAILURE = 0x7F7F7F7F7F7F7F7F
-"""Value of the error word of a pass in which nothing failed: all bytes equal, later than any row."""
+"""Value of the error word of a pass in which nothing failed: later than any row."""
 
 C_NAMES = {*LIBRARY, *INTRINSIC} - {"fmod"}
 """Functions of the C library that CUDA has too."""
@@ -775,6 +775,8 @@ class _Printer:
             others = [f"{chosen} == __shfl_xor_sync(FULL, {chosen}, {lanes})" for chosen, _ in places]
             self.put(f"const unsigned meeting = __ballot_sync(FULL, {' | '.join(others)});")
         block = self.fresh("block")
+        self.put(f"const whole across = {self.slot('column_step')}, along = {self.slot('row_step')};")
+        self.put(f"const char* const base_at = (const char*){self.slot('rows')} + base * along;")
         self.open(f"for (whole {block} = {first}; {block} < {end}; {block} += {lanes})")
         self.put(f"const whole {name} = {block} + lane % {lanes};")
         self.put("#pragma unroll 1")
@@ -793,7 +795,7 @@ class _Printer:
         for place_, (chosen, _) in enumerate(places):
             self.put(f"place{place_}[ahead] = __shfl_sync(FULL, {chosen}, from);")
         self.put("const whole row = base + from, mine = used[ahead] ? row : base;")
-        self.row_address()
+        self.put("const char* const at = base_at + (used[ahead] ? from : 0) * along;")
         self.direct = True
         for place_, each in enumerate(some):
             kind = self.accumulated(self.program.arguments[each.array])
@@ -1004,6 +1006,9 @@ class _Printer:
         if any(a.leader for a in self.program.results()):
             self.put("__shared__ whole rows[32][33];")
         self.put(f"const whole chunks = {self.slot('chunks')};")
+        error = self.layout.slots["error"]
+        self.put("const bool is_first = blockIdx.x == 0 && threadIdx.x == 0;")
+        self.put(f"if (is_first) *(volatile whole*)to.at[{error}] = *(const whole*)table.at[{error}];")
         before = 0
         for result in self.program.results():
             if result.role in ("output", "other"):

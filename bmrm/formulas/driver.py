@@ -33,6 +33,12 @@ DYNAMIC_SHARED_BYTES = 8
 POINTER_DEVICE = 9
 """CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL."""
 
+MAPPED = 3
+"""CU_MEMHOSTALLOC_PORTABLE and CU_MEMHOSTALLOC_DEVICEMAP: main memory with the same address on GPUs."""
+
+PAGE_WORDS = 512
+"""Number of words that are allocated at once: a page."""
+
 MIN_PIECE_BYTES = 256
 """Minimum size of a piece of memory."""
 
@@ -74,6 +80,7 @@ class Device:
         self.check(self.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle))
         self._handle, self._context = handle, context
         self._spare: dict[int, list[int]] = {}
+        self._words: list[ctypes.c_int64] = []
         self.capability = (self.attribute(MAJOR), self.attribute(MINOR))
         self.multiprocessors = self.attribute(MULTIPROCESSORS)
         self.shared_bytes = self.attribute(MAX_SHARED_BYTES)
@@ -159,19 +166,20 @@ class Device:
                     )
                 )
 
-    def fill(self, address: int, byte: int, size: int) -> None:
-        """Set bytes, in the order of the work on the device; its context must be current."""
-        self.check(self.library.cuMemsetD8Async(ctypes.c_uint64(address), byte, ctypes.c_size_t(size), None))
-
-    def read_number(self, address: int) -> int:
-        """Wait for the work on the device, and read an int64; the context must be current."""
-        found = ctypes.c_int64()
-        self.check(
-            self.library.cuMemcpyDtoH_v2(
-                ctypes.c_void_p(ctypes.addressof(found)), ctypes.c_uint64(address), ctypes.c_size_t(8)
+    def map_word(self) -> ctypes.c_int64:
+        """Return a number in main memory that kernels may write; it stays. The context must be current."""
+        if not self._words:
+            page = ctypes.c_void_p()
+            self.check(
+                self.library.cuMemHostAlloc(ctypes.byref(page), ctypes.c_size_t(8 * PAGE_WORDS), MAPPED)
             )
-        )
-        return found.value
+            first = page.value or 0
+            self._words += [ctypes.c_int64.from_address(first + 8 * i) for i in range(PAGE_WORDS)]
+        return self._words.pop()
+
+    def wait(self) -> None:
+        """Wait for the work on the device; the context must be current."""
+        self.check(self.library.cuStreamSynchronize(None))
 
     def load(self, code: bytes) -> Module:
         """Load machine code."""
