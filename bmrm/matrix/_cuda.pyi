@@ -66,11 +66,12 @@ class Matrix(_ResidentMatrix):
         dtype: npt.DTypeLike | None = None,
         device: int = 0,
         plan: _PlanLike | tuple[_PlanLike, _PlanLike] | None = None,
-        tune: Literal["best", "predict", "all"] = "best",
+        tune: Literal["best", "predict", "all", "cold"] = "best",
         coding: bool = True,
         memory_limit: int | None = None,
         spare: int = 0,
         finite: bool = False,
+        half_inputs: bool = False,
     ) -> None: ...
     @staticmethod
     def from_dense(
@@ -496,6 +497,7 @@ class DenseRows:
         spare: int = 0,
         threads: int | None = None,
     ) -> Self: ...
+    def load(self, X: npt.NDArray[Any], weights: _F64 | None = None) -> None: ...
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __len__(self) -> int: ...

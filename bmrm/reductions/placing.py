@@ -39,13 +39,11 @@ def open_clusters(
         If they do not fit on the GPU that the user has asked for.
     """
 
-    def on_gpu(number: int) -> ClusterPasses:
-        return DeviceClusters(rows, number, clusters)
+    def on_gpu(number: int) -> tuple[ClusterPasses, str]:
+        found = DeviceClusters(rows, number, clusters)
+        return found, found.note
 
-    passes, found = _open(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)
-    if isinstance(passes, DeviceClusters) and passes.note:
-        found = replace(found, reason=f"{found.reason}; {passes.note}")
-    return passes, found
+    return _open(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)
 
 
 def open_mixture(
@@ -53,8 +51,9 @@ def open_mixture(
 ) -> tuple[MixturePasses, Placement]:
     """Put dense rows where a mixture is fitted; ``full``: covariances are matrices. See `open_clusters`."""
 
-    def on_gpu(number: int) -> MixturePasses:
-        return DeviceMixture(rows, number, components, full=full)
+    def on_gpu(number: int) -> tuple[MixturePasses, str]:
+        found = DeviceMixture(rows, number, components, full=full)
+        return found, found.note
 
     return _open(rows, placement, device, lambda: HostMixture(rows), on_gpu)
 
@@ -63,9 +62,12 @@ def open_gram(
     rows: RowSet, placement: Placement, device: str, *, center: bool
 ) -> tuple[DeviceGram | None, Placement]:
     """Put rows on the GPU where their scatter matrix is computed, None for the CPU; see `open_clusters`."""
-    return _open(
-        rows, placement, device, lambda: None, lambda number: DeviceGram(rows, number, center=center)
-    )
+
+    def on_gpu(number: int) -> tuple[DeviceGram, str]:
+        found = DeviceGram(rows, number, center=center)
+        return found, found.blocks.note
+
+    return _open(rows, placement, device, lambda: None, on_gpu)
 
 
 def place_rows(rows: RowSet, device: str, work: Work | None = None) -> Placement:
@@ -129,22 +131,24 @@ def _open(
     placement: Placement,
     device: str,
     on_host: Callable[[], Passes],
-    on_gpu: Callable[[int], Passes],
+    on_gpu: Callable[[int], tuple[Passes, str]],
     *,
     sparse: bool = False,
 ) -> tuple[Passes, Placement]:
-    """Put rows on a GPU or leave them; ``sparse``: sparse ones may be on a GPU.
+    """Put rows on a GPU or leave them; an error of one rank is one of all, so that all are in the same place.
 
-    An error of one rank is one of all, so that all are in the same place.
+    - ``on_gpu``: returns a note for the placement too
+    - ``sparse``: sparse rows may be on a GPU
     """
     if placement.gpu is None:
         return on_host(), placement
     if isinstance(rows.X, Csr) and not sparse:
         raise ParameterError(f"device: found {device!r} for sparse rows, expected auto or cpu")
     try:
-        return on_gpu(placement.gpu), placement
+        passes, note = on_gpu(placement.gpu)
     except DeviceMemoryError as error:
         if device != "auto" or isinstance(rows.X, DeviceArray):
             raise
         warnings.warn(f"device='auto': {error}; using the CPU", stacklevel=6)
         return on_host(), Placement(None, str(error))
+    return passes, replace(placement, reason=f"{placement.reason}; {note}") if note else placement

@@ -17,6 +17,10 @@ BB_API bb_status bb_dense_rows_create(const bb_device* device, bb_type type, int
                                       const void* values, const double* weights, int64_t spare,
                                       int32_t threads, bb_dense_rows** out);
 BB_API void bb_dense_rows_destroy(bb_dense_rows* rows);
+// Replaces rows that were uploaded by n others on the host, no more than at first, and waits.
+// weights: n, or NULL if those at first were.
+BB_API bb_status bb_dense_rows_load(bb_dense_rows* rows, int64_t n, const void* values,
+                                    const double* weights);
 // values: is set to the address of the values on the device.
 BB_API bb_status bb_dense_rows_address(bb_dense_rows* rows, const void** values);
 // Copies some rows to the host.

@@ -76,8 +76,8 @@ struct bb_clusters : bmrm::Handle {
         return bmrm::NextLaunch(blocks, threads, shared_bytes, stream(), false);
     }
     // A launch that may begin before the last one ends: its kernel waits.
-    bmrm::NextLaunch launch_early(unsigned blocks, int threads) const {
-        return bmrm::NextLaunch(blocks, threads, 0, stream(), bmrm::can_chain(device));
+    bmrm::NextLaunch launch_early(unsigned blocks, int threads, int64_t shared_bytes = 0) const {
+        return bmrm::NextLaunch(blocks, threads, shared_bytes, stream(), bmrm::can_chain(device));
     }
     // Copies `count` doubles to the host through the staging area, with what is queued before.
     void fetch(const double* from, int64_t count, double* to) {

@@ -32,6 +32,16 @@ bb_status bb_dense_rows_create(const bb_device* device, bb_type type, int64_t n,
 
 void bb_dense_rows_destroy(bb_dense_rows* rows) { destroy_handle(rows); }
 
+bb_status bb_dense_rows_load(bb_dense_rows* rows, int64_t n, const void* values, const double* weights) {
+    return on_handle(rows, [&](bb_dense_rows& held) {
+        if (n < 1 || n > held.capacity || !values || !held.rows.is_own() || !weights != !held.weights)
+            throw Failure(
+                BB_INVALID,
+                "rows: expected no more than at first, which were uploaded, and weights as at first");
+        held.load(n, values, weights);
+    });
+}
+
 bb_status bb_dense_rows_address(bb_dense_rows* rows, const void** values) {
     return on_handle(rows, [&](bb_dense_rows& held) { held.rows.with([&](auto* at) { *values = at; }); });
 }

@@ -45,8 +45,6 @@ class DenseRows {
             use(static_cast<const double*>(values_));
     }
 
-    const float* as_float() const { return static_cast<const float*>(values_); }
-
     const bb_type type;
     int64_t n;
     const int64_t d;

@@ -2,14 +2,14 @@
 //
 // A pass labels all rows in float32 with a bound on the error (nearest_lanes.cuh, nearest_tensor.cuh), then
 // those that the bound leaves in question in float64 (exact.cuh), then adds up the rows of each cluster
-// (cluster_sums.cuh).  Rows with up to kMaxLaneColumns columns are read as they are; of wider ones there is a
-// second copy for the tensor cores, of 2 bytes per value.
+// (cluster_sums.cuh).  Rows with up to kMaxLaneColumns columns are read as they are; of
+// wider ones there is a second copy for the tensor cores, of 2 bytes per value.
 #include "reductions/clusters.h"
 #include "reductions/dense_rows.h"
-#include "reductions/integer_sums.h"
 #include "reductions/kernels/cluster_sums.cuh"
 #include "reductions/kernels/exact.cuh"
 #include "reductions/kernels/nearest_lanes.cuh"
+#include "reductions/kernels/nearest_split.cuh"
 #include "reductions/kernels/nearest_tensor.cuh"
 #include "reductions/kernels/potentials.cuh"
 #include "reductions/sorted_rows.h"
@@ -21,6 +21,8 @@ namespace {
 
 // Columns up to which the multiply-adds of a thread are faster than splitting rows for the tensor cores.
 constexpr int64_t kMaxLaneColumns = 32;
+// Columns up to which the tensor cores multiply rows in two parts.
+constexpr int64_t kMaxSplitColumns = 16;
 // Shared memory for sums of tiles; every device has 64 KB for a block.
 constexpr int64_t kMaxTileBytes = 60 << 10;
 // Parts of the rows for such sums: four blocks for each multiprocessor of an H100.
@@ -91,11 +93,9 @@ class DenseClusters final : public bb_clusters {
         shift32_.from_host(origin32.data(), d);
         int exponent = 0;
         std::frexp(scale, &exponent);
-        exponent--;  // scale is 2^exponent
-        origin_ = {shift_.data(),
-                   shift32_.data(),
-                   scale,
-                   {std::ldexp(1.0f, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2)}};
+        origin_ = origin_of(exponent - 1);  // scale is 2^(exponent - 1)
+        near_origin_ = d <= kMaxSplitColumns ? origin_of(split_exponent(exponent - 1)) : origin_;
+        shift_there_ = origin;
         if (is_wide() && !rounded_) {
             const int64_t padded = round_up(capacity, kTileRows);
             rounded_ = Array<__half>(memory, padded * chunks() * kChunkColumns);
@@ -103,8 +103,6 @@ class DenseClusters final : public bb_clusters {
         }
         round();
         BB_CHECK(cudaStreamSynchronize(stream()));  // the host's numbers have been read
-        if (rows_.type == BB_FLOAT32 && !weights_ && device.major >= 8 && d <= IntegerPlan::kMaxColumns)
-            integers_.prepare(memory, rows_.as_float(), n, d, origin.data(), scale);
     }
 
     void load(int64_t count, const void* values, const double* weights) override {
@@ -130,9 +128,8 @@ class DenseClusters final : public bb_clusters {
     void assign(const double* centers, int64_t k, int32_t* labels, double* sums, double* cluster_weights,
                 bb_cluster_counts* found) override {
         prepare(centers, k, k * (d + 1) + 1);
-        rows_.with([&](auto X) { find_nearest(X, k); });
-        if (sum_by_integers(k, labels, sums, cluster_weights, found)) return;
         rows_.with([&](auto X) {
+            find_nearest(X, k);
             if (fits_tiles(d, k))
                 sum_by_tiles(X, int(k), labels);
             else
@@ -216,6 +213,42 @@ class DenseClusters final : public bb_clusters {
     template <class Pointer>
     using Value = std::remove_const_t<std::remove_pointer_t<Pointer>>;
 
+    Origin origin_of(int exponent) const {
+        return {shift_.data(),
+                shift32_.data(),
+                std::ldexp(1.0, exponent),
+                {std::ldexp(1.0f, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2)}};
+    }
+
+    // The exponent of the scale for which rows reach up to 2^kSplitExponent; as given if all are at the
+    // shift.
+    int split_exponent(int given) {
+        largest_.fill_bytes(0);
+        rows_.with([&](auto X) {
+            launch(grid(blocks_for(n * d)), 256)(find_widest<Value<decltype(X)>>, X, n * d, d, shift_.data(),
+                                                 largest_.data());
+        });
+        const double widest = fetch_largest();
+        if (!(widest > 0.0)) return given;
+        int exponent = 0;
+        std::frexp(widest, &exponent);
+        return kSplitExponent - exponent;
+    }
+
+    // Whether rows and centres in two parts are as precise as they must be.
+    bool splits(const double* centers, int64_t k) const {
+        if (d > kMaxSplitColumns || device.major < 8) return false;
+        for (int64_t j = 0; j < k; j++) {
+            double square = 0;
+            for (int64_t f = 0; f < d; f++) {
+                const double z = (centers[j * d + f] - shift_there_[size_t(f)]) * near_origin_.scale;
+                square += z * z;
+            }
+            if (!(square <= kMaxSplitNorm * kMaxSplitNorm)) return false;
+        }
+        return true;
+    }
+
     // Rounds rows for the tensor cores, once there is an origin.
     void round() {
         if (!rounded_) return;
@@ -249,12 +282,17 @@ class DenseClusters final : public bb_clusters {
         } else {
             to.width = int(d);
             if (d <= kMaxLaneColumns) with_lanes(d, [&](auto columns, auto) { to.width = columns.value; });
-            to.padded = round_up(k, kGroupCenters);
+            to.padded = round_up(k, kSplitCenters);
+            split_ = d <= kMaxLaneColumns && splits(centers, k);
+            if (split_) {
+                reserve(memory, split_centers_, to.padded / kSplitCenters * 64 * split_steps(to.width));
+                to.split = reinterpret_cast<uint2*>(split_centers_.data());
+            }
             reserve(memory, lanes_, to.padded * (to.width + 1));
             to.lanes = lanes_.data();
         }
         const int64_t threads = std::min<int64_t>(kCenterThreads, round_up(d, 32));
-        launch(grid(to.padded, 16), int(threads))(prepare_centers, given, k, d, origin_, to, counters_);
+        launch(grid(to.padded, 16), int(threads))(prepare_centers, given, k, d, near_origin_, to, counters_);
     }
 
     template <class V>
@@ -266,8 +304,19 @@ class DenseClusters final : public bb_clusters {
         } else if (d <= kMaxLaneColumns) {
             with_lanes(d, [&](auto columns, auto rows) {
                 constexpr int D = decltype(columns)::value, R = decltype(rows)::value;
+                if constexpr (D <= kMaxSplitColumns)
+                    if (split_) {
+                        constexpr int T = D <= 8 ? 4 : 2;  // tiles of 16 rows of a warp
+                        launch_early(blocks_for(n, kSplitThreads / 2 * T), kSplitThreads)(
+                            nearest_split<V, D, T>, X, n, int(d), near_origin_, D == d && reads_16_bytes(X),
+                            reinterpret_cast<const float4*>(lanes_.data()),
+                            reinterpret_cast<const uint4*>(split_centers_.data()),
+                            int(round_up(k, kSplitCenters) / kSplitCenters), split_error(d), counters_,
+                            fresh_.data(), listed_.data());
+                        return;
+                    }
                 launch_early(blocks_for(n, kLaneThreads * R), kLaneThreads)(
-                    nearest_lanes<V, D, R>, X, n, int(d), origin_, D == d && reads_16_bytes(X),
+                    nearest_lanes<V, D, R>, X, n, int(d), near_origin_, D == d && reads_16_bytes(X),
                     reinterpret_cast<const float4*>(lanes_.data()),
                     int(round_up(k, kGroupCenters) / kGroupCenters), lane_error(d), counters_, fresh_.data(),
                     listed_.data());
@@ -317,20 +366,6 @@ class DenseClusters final : public bb_clusters {
         return d * int64_t(sizeof(V)) % 16 == 0 && reinterpret_cast<uintptr_t>(X) % 16 == 0;
     }
 
-    // Adds up rows of float32 without weights; returns whether the results are set, and as accurate as sums
-    // in float64.
-    bool sum_by_integers(int64_t k, int32_t* labels, double* sums, double* cluster_weights,
-                         bb_cluster_counts* found) {
-        const IntegerPlan plan(n, d, k, device.multiprocessors);
-        if (!integers_.ready() || !plan) return false;
-        integers_.queue(memory, can_chain(device), plan, rows_.as_float(), n, d, k, centers_.data(),
-                        fresh_.data(), labels, counters_);
-        BB_CHECK(cudaStreamSynchronize(stream()));
-        const PassCounters& counted = integers_.counted();
-        *found = {0.0, int64_t(counted.changed), int64_t(counted.listed), 0.0};
-        return integers_.fetch(k, d, sums, cluster_weights, &found->inertia);
-    }
-
     template <class V>
     void sum_by_tiles(const V* X, int k, int32_t* labels) {
         const int64_t size = k * (d + 1), each = part_rows_of(n), parts = (n + each - 1) / each;
@@ -341,10 +376,10 @@ class DenseClusters final : public bb_clusters {
                             : d <= 16 ? sum_tiles<V, 16>
                                       : sum_tiles<V, 32>;
         allow_shared(kernel, bytes);
-        launch(unsigned(parts), kTileThreads, bytes)(kernel, X, n, int(d), weights_.data(), centers_.data(),
-                                                     k, fresh_.data(), labels, each, parts, partial_.data(),
-                                                     counters_);
-        add_up(partial_.data(), parts, size + 1, size + 1, results_.data(), stream(), false);
+        launch_early(unsigned(parts), kTileThreads, bytes)(kernel, X, n, int(d), weights_.data(),
+                                                           centers_.data(), k, fresh_.data(), labels, each,
+                                                           parts, partial_.data(), counters_);
+        add_up(partial_.data(), parts, size + 1, size + 1, results_.data(), stream(), can_chain(device));
     }
 
     template <class V>
@@ -371,12 +406,15 @@ class DenseClusters final : public bb_clusters {
     Array<float> shift32_, lanes_, halves_;
     Array<__half> rounded_, center_rounded_;
     Array<RowNorms> norms_;
-    IntegerSums integers_;
+    std::vector<double> shift_there_;
+    Array<uint64_t> split_centers_;
+    bool split_ = false;   // for the centres of the pass
     Array<float> limits_;  // of the rows to decide, and their candidates
     Array<unsigned> candidate_counts_;
     Array<int32_t> candidates_;
     Array<uint32_t> crowded_;
-    Origin origin_ = {};
+    Origin origin_ = {};       // as given
+    Origin near_origin_ = {};  // of rows and centres that are compared
 };
 
 }  // namespace

@@ -15,9 +15,16 @@ struct bb_dense_rows : bmrm::Handle {
         BB_CHECK(cudaStreamSynchronize(memory.stream));  // the caller's weights have been read
     }
 
+    // Replaces the rows; those at first were uploaded.
+    void load(int64_t n, const void* values, const double* from_weights) {
+        if (from_weights) weights.from_host(from_weights, n);
+        rows.load(memory, n, values);  // waits
+    }
+
     const bb_device device;
-    const bmrm::DenseRows rows;
-    bmrm::Array<double> weights;  // empty if all are 1
-    bmrm::Staging given, found;   // of a call, and its results
-    bmrm::Array<double> work;     // what a pass needs, kept from call to call
+    bmrm::DenseRows rows;
+    const int64_t capacity = rows.n;  // rows at first
+    bmrm::Array<double> weights;      // empty if all are 1
+    bmrm::Staging given, found;       // of a call, and its results
+    bmrm::Array<double> work;         // what a pass needs, kept from call to call
 };

@@ -11,6 +11,7 @@ cdef extern from "api/dense_rows.h" nogil:
     bb_status bb_dense_rows_create(const bb_device *device, bb_type type, int64_t n, int64_t d,
                                    const void *values, const double *weights, int64_t spare, int32_t threads,
                                    bb_dense_rows **out)
+    bb_status bb_dense_rows_load(bb_dense_rows *rows, int64_t n, const void *values, const double *weights)
     void bb_dense_rows_destroy(bb_dense_rows *rows)
     bb_status bb_dense_rows_address(bb_dense_rows *rows, const void **values)
     bb_status bb_dense_rows_take(bb_dense_rows *rows, const int64_t *numbers, int64_t count, double *to)

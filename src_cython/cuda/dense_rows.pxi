@@ -83,6 +83,27 @@ cdef class DenseRows:
             with nogil:
                 bb_dense_rows_destroy(handle)
 
+    def load(self, X, weights=None):
+        """Replace rows that were uploaded by others, no more than at first.
+
+        Parameters
+        ----------
+        X : ndarray of the same type, shape (n, d)
+        weights : ndarray of float64, shape (n,), or None as at first
+        """
+        if X.ndim != 2 or X.shape[1] != self.shape[1] or X.dtype != self.dtype:
+            raise ParameterError(f"X: found {X.shape} of {X.dtype}, expected {self.shape[1]} columns of {self.dtype}")
+        X = np.require(X, requirements=("C", "A"))
+        cdef int64_t n = len(X)
+        cdef const double* w = NULL
+        if weights is not None:
+            weights = _input(weights, (n,), "weights")
+            w = <const double*>_address(weights)
+        cdef const void* values = _address(X)
+        with nogil:
+            check(bb_dense_rows_load(self.handle, n, values, w))
+        self.shape = (n, self.shape[1])
+
     @property
     def __cuda_array_interface__(self):
         cdef const void* values

@@ -95,19 +95,6 @@ def check(case: Case, passes: DeviceClusters, *, sparse: bool = False) -> float:
     return found.rechecked / n
 
 
-def check_exact_sums(case: Case, passes: ClusterPasses) -> None:
-    """Check that sums of float32 rows without weights are those of more digits than float64 has, rounded."""
-    X, centers = case.X, case.centers + 0.1  # so that differences have more than 24 bits
-    found, labels = passes.assign(centers), passes.labels()
-    e = X.astype(np.longdouble) - centers[labels]
-    sums = np.zeros(centers.shape, np.longdouble)
-    np.add.at(sums, labels, e)
-    rounding = 2.0**-58 * np.abs(e).max()
-    assert (np.abs(found.sums - sums) <= 2.0**-52 * np.abs(sums) + rounding).all()
-    np.testing.assert_array_equal(found.cluster_weights, np.bincount(labels, minlength=len(centers)))
-    assert abs(found.inertia - (e**2).sum()) <= 2.0**-51 * found.inertia
-
-
 def check_others(case: Case, passes: DeviceClusters, rng: np.random.Generator) -> None:
     """Check distances, single moves and seeding; the case has weights."""
     X, w, centers = case

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import threading
 from collections.abc import Sequence
 from ctypes import c_char, c_int32, c_int64
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("tests/reductions/emulator", "tests/graph/emulator", "src_common", "src_cuda")
+ONE_AT_A_TIME = threading.Lock()
+"""Held in a call: the emulator runs one kernel at a time."""
 EMULATOR = ("tests/graph/emulator/emulator.cpp", "tests/reductions/emulator/reductions.cpp")
 
 

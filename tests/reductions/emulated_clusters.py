@@ -7,13 +7,12 @@ included. What differs from a GPU is time, and that copies do not run ahead.
 from __future__ import annotations
 
 import ctypes
-import threading
 from ctypes import byref, c_double, c_int64, c_uint32, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-from emulated_build import Device, compile_kernels
+from emulated_build import ONE_AT_A_TIME, Device, compile_kernels
 
 SOURCES = (
     "src_cuda/reductions/nearest.cu",
@@ -21,8 +20,6 @@ SOURCES = (
     "src_cuda/reductions/clusters.cu",
     "src_cuda/runtime/pinned.cpp",
 )
-ONE_AT_A_TIME = threading.Lock()
-"""Held in a call: the emulator runs one kernel at a time."""
 COUNTS = ("bb_clusters_additions", "bb_clusters_bytes")
 
 

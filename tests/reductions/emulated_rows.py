@@ -11,7 +11,7 @@ from ctypes import byref, c_double, c_int32, c_int64, c_void_p
 from pathlib import Path
 
 import numpy as np
-from emulated_build import Device, compile_kernels
+from emulated_build import ONE_AT_A_TIME, Device, compile_kernels
 
 SOURCES = (
     "src_cuda/reductions/dense_rows.cu",
@@ -67,6 +67,9 @@ class Module:
     def predict_mixture_bytes(self, n: int, d: int, k: int, full: bool) -> int:
         return self.library.bb_mixture_bytes(c_int64(n), c_int64(d), c_int32(k), c_int32(full))
 
+    def predict_cluster_bytes(self, n: int, d: int, k: int, dtype: type, uploaded: bool) -> int:
+        return n * (28 + uploaded * d * np.dtype(dtype).itemsize)  # without what depends on k
+
     def count_mixture_columns(self, device: int = 0) -> int:
         return self.library.bb_mixture_columns(byref(self.device))
 
@@ -86,7 +89,12 @@ class DenseRows:
 
     def _call(self, name, *arguments, of_rows=True):
         call = getattr(self.module.library, f"bb_{name}")
-        self.module.check(call(self.handle, *arguments) if of_rows else call(*arguments))
+        with ONE_AT_A_TIME:
+            self.module.check(call(self.handle, *arguments) if of_rows else call(*arguments))
+
+    def load(self, X, weights=None):
+        self.X, self.shape, weights = np.ascontiguousarray(X), X.shape, given(weights)
+        self._call("dense_rows_load", c_int64(len(X)), address(self.X), address(weights))
 
     def take(self, numbers):
         numbers = given(numbers, np.int64)

@@ -97,22 +97,8 @@ def test_sparse_rows(use, n, d, k, ones):
         cases.check_others(case, passes, rng)
 
 
-EXACT = [
-    (700, 1, 3), (300, 1, 100), (1100, 2, 5), (400, 2, 300), (900, 3, 100), (500, 4, 200), (2100, 4, 17),
-    (600, 7, 16), (640, 16, 64), (333, 20, 9), (200, 32, 128),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("n", "d", "k"), EXACT)
-def test_sums_of_integers_are_exact(use, n, d, k):
-    case = cases.make(np.random.default_rng(n), n, d, k, np.float32)
-    for multiprocessors in (1, 50):
-        use(multiprocessors=multiprocessors)
-        cases.check_exact_sums(case, DeviceClusters(RowSet(case.X, None), 0))
-
-
 @pytest.mark.parametrize("spread", [1e-3, 1e-6, 0.0])
-def test_tight_clusters_are_added_up_in_float64(use, spread):
+def test_clusters_may_be_tight(use, spread):
     case = cases.make(np.random.default_rng(0), 600, 3, 7, np.float32, spread=spread)
     cases.check(case, DeviceClusters(RowSet(case.X, None), 0))
 
@@ -159,10 +145,14 @@ def host(case):
     return HostClusters(RowSet(case.X, case.weights, threads=1))
 
 
-@pytest.mark.parametrize(("d", "dtype"), [(3, np.float32), (40, np.float64)])
-def test_blocks_that_are_copied_in_each_pass_give_the_bits_of_blocks_that_stay(use, monkeypatch, d, dtype):
+@pytest.mark.parametrize(
+    ("d", "dtype", "weighted"), [(3, np.float32, False), (2, np.float64, True), (40, np.float32, True)]
+)
+def test_blocks_that_are_copied_in_each_pass_give_the_bits_of_blocks_that_stay(
+    use, monkeypatch, d, dtype, weighted
+):
     rng = np.random.default_rng(d)
-    case = cases.make(rng, 3 * 1024 + 100, d, 5, dtype, weighted=True)
+    case = cases.make(rng, 3 * 1024 + 100, d, 5, dtype, weighted=weighted)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1024 * d * np.dtype(dtype).itemsize)
     one = clusters.import_cuda().predict_cluster_bytes(1024, d, 5, dtype, True)
     columns = blocks.COLUMN_BYTES * len(case.X)
@@ -172,9 +162,10 @@ def test_blocks_that_are_copied_in_each_pass_give_the_bits_of_blocks_that_stay(u
         assert passes.note.startswith(f"{stay} of 4 blocks of 1024 rows stay") == (stay < 4)
         found.append(cases.bits(case, passes))
     assert found[0] == found[1] == found[2]
-    if d == 3:
+    if d < 40:
         passes.reset()
         cases.check(case, passes)
+    if d == 2:
         cases.check_others(case, passes, rng)
     with pytest.raises(DeviceMemoryError, match="on the GPU for blocks of rows"):
         DeviceClusters(RowSet(case.X, case.weights), 0, 5, one)

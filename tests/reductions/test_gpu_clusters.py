@@ -142,19 +142,9 @@ def test_a_fit_of_sparse_rows_is_that_of_the_cpu():
     np.testing.assert_allclose(here.transform(X), there.transform(cases.compressed(X)), atol=1e-7)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 16, 20, 32])
-@pytest.mark.parametrize("k", [1, 16, 50, 100, 128, 200, 300])
-def test_sums_of_integers_are_exact(d, k):
-    if k > (320 if d <= 2 else 224 if d <= 4 else 128):
-        pytest.skip("there is no kernel")
-    for n in (700, 60_001):
-        case = cases.make(np.random.default_rng(k), n, d, k, np.float32)
-        cases.check_exact_sums(case, DeviceClusters(RowSet(case.X, None), 0))
-
-
 @pytest.mark.parametrize("d", [2, 16])
 @pytest.mark.parametrize("spread", [1e-3, 1e-6, 0.0])
-def test_tight_clusters_are_added_up_in_float64(d, spread):
+def test_clusters_may_be_tight(d, spread):
     case = cases.make(np.random.default_rng(0), 20_000, d, 7, np.float32, spread=spread)
     cases.check(case, DeviceClusters(RowSet(case.X, None), 0))
 

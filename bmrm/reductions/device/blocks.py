@@ -11,13 +11,17 @@ thread of the host reads the next block, fills pinned memory with it, and copies
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.base.units import size_text
+from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DeviceMemoryError
+from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions.row_set import RowSet
@@ -38,6 +42,21 @@ COLUMN_BYTES = 8
 """Bytes that stay on the GPU for each row in any case: its label and a distance."""
 
 
+class OnDevice(Protocol):
+    """Rows on a GPU that others can replace."""
+
+    def load(self, X: NDArray[Any], weights: Vector | None = None) -> None:
+        """Replace the rows, of which there are no more than at first."""
+        ...
+
+    def take(self, numbers: Indices) -> Vector:
+        """Return some rows."""
+        ...
+
+
+Held = TypeVar("Held", bound=OnDevice)
+
+
 def block_rows(columns: int, value_bytes: int) -> int:
     """Return the number of rows of a block: a power of two.
 
@@ -56,17 +75,18 @@ def free_share(rows: RowSet, gpu: int) -> int:
     return int(FREE_SHARE * free) // rows.everyones(here).count(here)
 
 
-def count_resident(blocks: int, rows: int, block_bytes: int, limit: int) -> int:
+def count_resident(blocks: int, block_bytes: int, slot_bytes: int, limit: int, column_bytes: int = 0) -> int:
     """Return the number of blocks that stay on a GPU.
 
     Parameters
     ----------
-    blocks, rows : int
-        Number of blocks, and of their rows.
-    block_bytes : int
-        What a block takes, with what passes over it need.
+    blocks : int
+    block_bytes, slot_bytes : int
+        What a block that stays and a slot take, with what passes over them need.
     limit : int
         Bytes for all.
+    column_bytes : int, default 0
+        Bytes that stay for all rows if some blocks do not.
 
     Raises
     ------
@@ -75,12 +95,12 @@ def count_resident(blocks: int, rows: int, block_bytes: int, limit: int) -> int:
 
     Examples
     --------
-    >>> count_resident(10, 10, 100, 1000), count_resident(10, 10, 100, 999)
+    >>> count_resident(10, 100, 100, 1000), count_resident(10, 100, 100, 999, column_bytes=50)
     (10, 7)
     """
     if blocks * block_bytes <= limit:
         return blocks
-    left = limit - SLOTS * block_bytes - COLUMN_BYTES * rows
+    left = limit - SLOTS * slot_bytes - column_bytes
     if left < 0:
         needed = size_text(limit - left)
         raise DeviceMemoryError(
@@ -124,6 +144,89 @@ class Slots:
         self._there[slot] = -1
         self._load(i)
         self._there[slot] = i
+
+
+class RowBlocks(Generic[Held]):
+    """The rows of a rank in blocks on a GPU.
+
+    Parameters
+    ----------
+    rows : RowSet
+    each : int
+        Rows of a block.
+    resident : int
+        Number of blocks that stay on the GPU, the first ones; all if the rows are on it.
+    put : callable
+        Puts some rows, in main memory or on the GPU, and their weights there; what it returns has ``load``.
+    there : sequence, optional
+        Blocks that are on the GPU already, the first ones.
+
+    Attributes
+    ----------
+    parts : list of slice
+        Rows of each block, among those of this rank.
+    on : list
+        What has each block, while it is on the GPU.
+    resident : int
+    """
+
+    def __init__(
+        self,
+        rows: RowSet,
+        each: int,
+        resident: int,
+        put: Callable[[Any, Vector | None], Held],
+        there: Sequence[Any] = (),
+    ) -> None:
+        self._rows, self._each, self.resident = rows, each, resident
+        self.parts = [slice(at, min(at + each, rows.here)) for at in range(0, rows.here, each)]
+        held = []
+        for i, some in enumerate(self.parts[: resident + SLOTS]):
+            X = there[i] if i < len(there) else self._values(some)
+            held.append(put(X, self._weights(some)))
+            rows.give_back(some)
+        streamed = len(self.parts) - resident
+        self.on = held + [held[resident + i % SLOTS] for i in range(SLOTS, streamed)]
+        self._slots = Slots(streamed, self._load)
+
+    def pass_over(self) -> Iterator[int]:
+        """Yield the number of each block in order, once it is on the GPU; it stays until the next one."""
+        copies = self._slots.begin()
+        yield from range(self.resident)
+        for i in self._slots.numbers(copies):
+            yield self.resident + i
+
+    @property
+    def note(self) -> str:
+        """Which blocks stay on the GPU; empty if all do."""
+        if self.resident == len(self.parts):
+            return ""
+        return (
+            f"{self.resident} of {len(self.parts)} blocks of {self._each} rows stay there, "
+            "the others are copied in each pass"
+        )
+
+    def take(self, rows: Indices) -> Vector:
+        """Return some rows, by their numbers here, of blocks that stay."""
+        found, of = np.empty((len(rows), self._rows.shape[1])), rows // self._each
+        for number in np.unique(of):
+            mine = of == number
+            found[mine] = self.on[number].take(rows[mine] - self.parts[number].start)
+        return found
+
+    def _load(self, i: int) -> None:
+        some = self.parts[self.resident + i]
+        self.on[self.resident + i].load(self._values(some), self._weights(some))
+        self._rows.give_back(some)
+
+    def _values(self, some: slice) -> Any:
+        X = self._rows.X
+        if isinstance(X, DeviceArray):
+            return RowsInPlace(X, some)
+        return X if isinstance(X, Csr) else X[some]
+
+    def _weights(self, some: slice) -> Vector | None:
+        return None if self._rows.weights is None else self._rows.weights[some]
 
 
 class RowsInPlace:

@@ -10,8 +10,7 @@ are those of one process if each rank begins with a block. If one rank fails, al
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions.device import blocks
-from bmrm.reductions.device.blocks import SLOTS, RowsInPlace, Slots
+from bmrm.reductions.device.blocks import RowBlocks
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment
 from bmrm.reductions.row_set import RowSet
@@ -31,16 +30,6 @@ from bmrm.reductions.shared_clusters import SharedClusters, scale_of
 
 if TYPE_CHECKING:
     from bmrm.matrix._cuda import Clusters, Column
-
-
-@dataclass
-class _Block:
-    """Some rows here, what has them on the GPU, and what stays there for each of them."""
-
-    rows: slice
-    on: Clusters
-    labels: Column
-    closest: Column | None = None
 
 
 class DeviceClusters(SharedClusters):
@@ -57,11 +46,8 @@ class DeviceClusters(SharedClusters):
     limit : int, optional
         Maximum number of bytes on the GPU for rows of several blocks, except rows that are there; default:
         most of what is free.
-
-    Attributes
-    ----------
-    note : str
-        Which blocks stay on the GPU; empty if all do.
+    there : sequence, optional
+        Arrays of the blocks that are on the GPU, the first ones; the others are copied in each pass.
 
     Raises
     ------
@@ -71,18 +57,41 @@ class DeviceClusters(SharedClusters):
         If the rows, or two blocks of them, do not fit.
     """
 
-    def __init__(self, rows: RowSet, gpu: int, clusters: int = 1, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        rows: RowSet,
+        gpu: int,
+        clusters: int = 1,
+        limit: int | None = None,
+        there: Sequence[Any] | None = None,
+    ) -> None:
         super().__init__(rows)
         cuda: Any = import_cuda()
         X, (n, d) = rows.X, rows.shape
         self.panel_rows = cuda.PANEL_ROWS
         self._count_additions = cuda.count_cluster_additions
         self._each = n if isinstance(X, Csr) else blocks.block_rows(d, X.dtype.itemsize)
-        self.note = ""
-        if limit is None and rows.most_here > self._each and isinstance(X, np.ndarray):
+        if there is None and limit is None and isinstance(X, np.ndarray) and rows.most_here > self._each:
             limit = blocks.free_share(rows, gpu)
         with rows.together():
-            self._open(cuda, gpu, clusters, limit)
+            resident = -(-rows.here // self._each)
+            if there is not None:
+                resident = len(there)
+            elif limit is not None and resident > 1:
+                needed = cuda.predict_cluster_bytes(self._each, d, clusters, X.dtype, True)
+                resident = blocks.count_resident(
+                    resident, needed, needed, limit, blocks.COLUMN_BYTES * rows.here
+                )
+
+            def put(X: Any, weights: Vector | None) -> Any:
+                options = {"device": gpu, "threads": rows.threads}
+                if isinstance(X, Csr):
+                    return cuda.Clusters.sparse(X.indptr, X.indices, X.data, X.shape, weights, **options)
+                return cuda.Clusters(X, weights, **options)
+
+            self._blocks: RowBlocks[Clusters] = RowBlocks(rows, self._each, resident, put, there or ())
+            self._labels = [on.labels() for on in self._blocks.on]
+            self._closest: list[Column] = []
             largest = self._largest()
         largest = max(rows.everyones(largest))
         if isinstance(X, Csr):
@@ -91,50 +100,26 @@ class DeviceClusters(SharedClusters):
         shift = self.take(np.arange(0, n, max(1, n // SAMPLED_ROWS))).mean(axis=0)
         self._scale = scale_of(largest, shift)
         with rows.together():
-            for on in {id(block.on): block.on for block in self._blocks}.values():
+            for on in {id(on): on for on in self._blocks.on}.values():
                 on.pack(shift, self._scale)
 
-    def _open(self, cuda: Any, gpu: int, clusters: int, limit: int | None) -> None:
-        """Put the rows here on the GPU, or some blocks of them."""
-        rows, X, each = self.rows, self.rows.X, self._each
-        parts = [slice(first, min(first + each, rows.here)) for first in range(0, rows.here, each)]
-        resident = len(parts)
-        if len(parts) > 1 and limit is not None:
-            needed = cuda.predict_cluster_bytes(each, X.shape[1], clusters, X.dtype, True)
-            resident = blocks.count_resident(len(parts), rows.here, needed, limit)
-        options = {"device": gpu, "threads": rows.threads}
+    @property
+    def note(self) -> str:
+        """Which blocks stay on the GPU; empty if all do."""
+        return self._blocks.note
 
-        def opened(some: slice) -> Any:
-            weights = None if rows.weights is None else rows.weights[some]
-            if isinstance(X, Csr):
-                found = cuda.Clusters.sparse(X.indptr, X.indices, X.data, X.shape, weights, **options)
-            elif isinstance(X, DeviceArray):
-                found = cuda.Clusters(RowsInPlace(X, some), weights, **options)
-            else:
-                found = cuda.Clusters(X[some], weights, **options)
-                rows.give_back(some)
-            return found
+    def _pass_over(self) -> Iterator[tuple[Clusters, Column]]:
+        """Yield the blocks in their order, and their labels."""
+        for i in self._blocks.pass_over():
+            yield self._blocks.on[i], self._labels[i]
 
-        there = [opened(some) for some in parts[: resident + SLOTS]]
-        there += [there[resident + i % SLOTS] for i in range(SLOTS, len(parts) - resident)]
-        self._blocks = [_Block(some, on, on.labels()) for some, on in zip(parts, there, strict=True)]
-        self._resident, streamed = self._blocks[:resident], self._blocks[resident:]
-        self._streamed, self._slots = streamed, Slots(len(streamed), lambda i: _load(rows, streamed[i]))
-        if streamed:
-            self.note = (
-                f"{resident} of {len(parts)} blocks of {each} rows stay there, "
-                "the others are copied in each pass"
-            )
-
-    def _pass_over(self) -> Iterator[_Block]:
-        """Yield the blocks in their order, each on the GPU."""
-        copies = self._slots.begin()
-        yield from self._resident
-        for i in self._slots.numbers(copies):
-            yield self._streamed[i]
+    def _seeding_pass(self) -> Iterator[tuple[Clusters, Column, Column, int]]:
+        """Yield the blocks, their labels, the distances to the nearest centres so far, and the first rows."""
+        for i in self._blocks.pass_over():
+            yield self._blocks.on[i], self._labels[i], self._closest[i], self._blocks.parts[i].start
 
     def _largest(self) -> float:
-        largest = max(block.on.largest() for block in self._pass_over())
+        largest = max(on.largest() for on, _ in self._pass_over())
         if not largest < np.inf:
             raise DataError("X: found NaN or infinity on the GPU, expected finite numbers")
         if largest > MAX_ABSOLUTE_VALUE:
@@ -145,20 +130,19 @@ class DeviceClusters(SharedClusters):
 
     def reset(self) -> None:
         with self.rows.together():
-            for block in self._blocks:
-                block.labels = block.on.labels()
+            self._labels.clear()  # so that there is room for others
+            self._labels += [on.labels() for on in self._blocks.on]
 
     def assign(self, centers: Vector, *, want_sums: bool = True) -> Assignment:
         k, d = centers.shape
-        if self.rows.group is None and len(self._blocks) == 1:
-            block = self._blocks[0]
-            found = block.on.assign(centers, block.labels, want_sums=want_sums)
+        if self.rows.group is None and len(self._labels) == 1:
+            found = self._blocks.on[0].assign(centers, self._labels[0], want_sums=want_sums)
             return Assignment(np.empty((0, d)) if found[0] is None else found[0], *found[1:])
         counts = np.zeros(2)
 
         def sums_of_blocks() -> Iterator[Vector]:
-            for block in self._pass_over():
-                sums, weights, inertia, *more = block.on.assign(centers, block.labels, want_sums=want_sums)
+            for on, labels in self._pass_over():
+                sums, weights, inertia, *more = on.assign(centers, labels, want_sums=want_sums)
                 counts[:] += more
                 yield np.concatenate([[] if sums is None else sums.ravel(), weights, [inertia]])
 
@@ -168,70 +152,64 @@ class DeviceClusters(SharedClusters):
         return Assignment(sums, weights, float(total[-1]), int(changed), int(rechecked))
 
     def labels(self) -> NDArray[np.int32]:
-        parts = [block.labels.read(0, block.rows.stop - block.rows.start) for block in self._blocks]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return _joined(
+            [
+                labels.read(0, some.stop - some.start)
+                for labels, some in zip(self._labels, self._blocks.parts, strict=True)
+            ]
+        )
 
     def own_distances(self, centers: Vector) -> Vector:
         with self.rows.together():
-            parts = [block.on.own_distances(centers, block.labels) for block in self._pass_over()]
-        return np.concatenate(parts)
+            parts = [on.own_distances(centers, labels) for on, labels in self._pass_over()]
+        return _joined(parts)
 
     def moves_here(self, centers: Vector, cluster_weights: Vector) -> tuple[int, float]:
         with self.rows.together():
-            found = [
-                block.on.single_moves(centers, block.labels, cluster_weights) for block in self._pass_over()
-            ]
+            found = [on.single_moves(centers, labels, cluster_weights) for on, labels in self._pass_over()]
         moves, gains = zip(*found, strict=True)
         return sum(moves), max(gains)
 
     def distances(self, centers: Vector) -> Vector:
         """Return the distances from each row here to all centres."""
-        parts = [block.on.measure(centers) for block in self._pass_over()]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return _joined([on.measure(centers) for on, _ in self._pass_over()])
 
     def begin_seeding(self) -> None:
         with self.rows.together():
-            for block in self._blocks:
-                block.closest = block.on.distances()
+            self._closest.clear()
+            self._closest += [on.distances() for on in self._blocks.on]
         self.points = 0
 
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
         with self.rows.together():
-            parts = [block.on.potentials(points, _closest(block), take=take) for block in self._pass_over()]
-        return np.concatenate(parts, axis=1)
+            parts = [on.potentials(points, closest, take=take) for on, _, closest, _ in self._seeding_pass()]
+        return _joined(parts, axis=1)
 
     def read_closest(self, some: slice) -> NDArray[np.float32]:
-        block = self._blocks[some.start // self._each]  # a panel is part of one
-        return _closest(block).read(some.start - block.rows.start, some.stop - block.rows.start)
+        number = some.start // self._each  # a panel is part of one block
+        first = number * self._each
+        found: NDArray[np.float32] = self._closest[number].read(some.start - first, some.stop - first)
+        return found
 
     def approach_here(self, points: Vector) -> Vector:
         with self.rows.together():
             parts = [
-                block.on.approach(points, self.points, self._scale, _closest(block), block.labels)
-                for block in self._pass_over()
+                on.approach(points, self.points, self._scale, closest, labels)
+                for on, labels, closest, _ in self._seeding_pass()
             ]
-        return np.concatenate(parts)
+        return _joined(parts)
 
     def draw_here(self, key: int, factor: float) -> Indices:
+        before = self.rows.first
         with self.rows.together():
             parts = [
-                block.rows.start
-                + np.sort(
-                    block.on.draw_each(key, self.rows.first + block.rows.start, factor, _closest(block))
-                ).astype(np.int64)
-                for block in self._pass_over()
+                first + np.sort(on.draw_each(key, before + first, factor, closest)).astype(np.int64)
+                for on, _, closest, first in self._seeding_pass()
             ]
-        return np.concatenate(parts)
+        return _joined(parts)
 
     def take(self, rows: Indices) -> Vector:
-        return self.rows.take(rows, self._take_here if isinstance(self.rows.X, DeviceArray) else None)
-
-    def _take_here(self, rows: Indices) -> Vector:
-        found, of = np.empty((len(rows), self.shape[1])), rows // self._each
-        for number in np.unique(of):
-            block, mine = self._blocks[number], of == number
-            found[mine] = block.on.take(rows[mine] - block.rows.start)
-        return found
+        return self.rows.take(rows, self._blocks.take if isinstance(self.rows.X, DeviceArray) else None)
 
     def count_additions(self, clusters: int) -> int:
         if isinstance(self.rows.X, Csr):
@@ -241,12 +219,6 @@ class DeviceClusters(SharedClusters):
         return in_block + most // self._each
 
 
-def _closest(block: _Block) -> Column:
-    assert block.closest is not None
-    return block.closest
-
-
-def _load(rows: RowSet, block: _Block) -> None:
-    """Copy a block to its slot."""
-    block.on.load(rows.X[block.rows], None if rows.weights is None else rows.weights[block.rows])
-    rows.give_back(block.rows)
+def _joined(parts: list[NDArray[Any]], axis: int = 0) -> NDArray[Any]:
+    """Return the arrays of all blocks as one."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)

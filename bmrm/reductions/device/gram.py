@@ -4,18 +4,21 @@ Rows are read once. What is subtracted from them is the mean of some rows, which
 r = sum of w (x - shift) and W = sum of w, the scatter about the mean is what was computed minus r r' / W. If
 that cancels digits, because the rows that were looked at are unlike the others, a second pass takes the mean
 itself. Differences, products and sums are in float64, so the bound is that of `bmrm.reductions.scatter`.
-Ranks add their matrices in turn.
+Matrices of blocks (`bmrm.reductions.device.blocks`)
+and of ranks are added in turn.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
 from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.reductions.device.blocks import RowBlocks, block_rows, count_resident, free_share
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
 from bmrm.reductions.passes import SAMPLED_ROWS
 from bmrm.reductions.row_set import RowSet
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
 MAX_SHIFT_SHARE = 0.1
 """A second pass is needed if W |mean - shift|^2 is a larger share of the scatter about the shift."""
+
+WEIGHT_BYTES = 8
+"""Bytes of the weight of a row."""
 
 OTHER_ROUNDINGS = 8
 """Roundings of x - shift, of its products, of r r', and of the sum of its entries."""
@@ -42,11 +48,18 @@ class DeviceGram:
     center : bool
         Whether the scatter is about the mean, else about 0.
     spare : int, default 0
-        Bytes of device memory that must be left besides those for the scatter matrix.
+        Bytes of device memory that must be left besides those for the scatter matrix; of several blocks, for
+        each.
+    besides : tuple of int, default (0, 0, 0)
+        Further bytes for each block that stays, for a slot, and for all rows if some blocks do not stay.
+    limit : int, optional
+        Maximum number of bytes on the GPU for rows of several blocks, except rows that are there; default:
+        most of what is free.
 
     Attributes
     ----------
-    on_device : bmrm.matrix._cuda.DenseRows
+    blocks : bmrm.reductions.device.blocks.RowBlocks
+        Of `bmrm.matrix._cuda.DenseRows`.
     mean : ndarray, shape (d,)
         Of the rows, with their weights; `scatter` sets it.
 
@@ -55,38 +68,62 @@ class DeviceGram:
     DataError
         If a value on the GPU is not finite, or its square overflows.
     DeviceMemoryError
-        If the rows do not fit.
+        If the rows, or two blocks of them, do not fit.
     """
 
-    def __init__(self, rows: RowSet, gpu: int, *, center: bool, spare: int = 0) -> None:
-        cuda, n, d = import_cuda(), rows.here, rows.shape[1]
-        spare = max(spare, cuda.predict_gram_bytes(n, d))
+    def __init__(
+        self,
+        rows: RowSet,
+        gpu: int,
+        *,
+        center: bool,
+        spare: int = 0,
+        besides: tuple[int, int, int] = (0, 0, 0),
+        limit: int | None = None,
+    ) -> None:
+        cuda, d, size = import_cuda(), rows.shape[1], rows.X.dtype.itemsize
+        each = block_rows(d, size)
+        most = min(each, rows.most_here)
+        spare = max(spare, cuda.predict_gram_bytes(most, d))
         self._rows, self._center, self._total = rows, center, rows.total_weight
-        self.on_device: DenseRows
+        if limit is None and rows.most_here > each and isinstance(rows.X, np.ndarray):
+            limit = free_share(rows, gpu)
         with rows.together():
-            self.on_device = cuda.DenseRows(
-                rows.X, rows.weights, device=gpu, spare=spare, threads=rows.threads
-            )
+            resident = -(-rows.here // each)
+            if limit is not None and resident > 1:
+                block = each * (d * size + WEIGHT_BYTES) + spare
+                resident = count_resident(resident, block + besides[0], block + besides[1], limit, besides[2])
+
+            def put(X: Any, weights: Vector | None) -> Any:
+                return cuda.DenseRows(X, weights, device=gpu, spare=spare, threads=rows.threads)
+
+            self.blocks: RowBlocks[DenseRows] = RowBlocks(rows, each, resident, put)
             if not isinstance(rows.X, np.ndarray):  # those in main memory have been validated
                 self._validate()
-        self._terms = cuda.count_gram_additions(rows.most_here, d) + OTHER_ROUNDINGS + rows.ranks
+        self._terms = cuda.count_gram_additions(most, d) + rows.most_here // each + rows.ranks
+        self._terms += OTHER_ROUNDINGS
 
     def _validate(self) -> None:
-        largest, row = self.on_device.extremes()
-        if row is not None:
-            raise DataError(f"X: row {row} has a value that is not finite, expected finite numbers")
-        if largest > MAX_ABSOLUTE_VALUE:
-            raise DataError(
-                f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}"
-            )
+        for on, some in zip(self.blocks.on, self.blocks.parts, strict=True):
+            largest, row = on.extremes()
+            if row is not None:
+                raise DataError(
+                    f"X: row {some.start + row} has a value that is not finite, expected finite numbers"
+                )
+            if largest > MAX_ABSOLUTE_VALUE:
+                raise DataError(
+                    f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}"
+                )
 
     def scatter(self) -> Scatter:
         """Compute the scatter matrix."""
-        (n, d), total = self._rows.shape, self._total
+        rows, total = self._rows, self._total
+        n, d = rows.shape
         shift = np.zeros(d)
         if self._center:
             sampled = np.arange(0, n, max(1, n // SAMPLED_ROWS))
-            shift = self._rows.take(sampled, self.on_device.take).mean(axis=0)
+            on_gpu = not isinstance(rows.X, np.ndarray)
+            shift = rows.take(sampled, self.blocks.take if on_gpu else None).mean(axis=0)
         matrix, rest = self._sums(shift)
         size = float(np.trace(matrix))
         if self._center and float(rest @ rest) / total > MAX_SHIFT_SHARE * size:
@@ -101,9 +138,13 @@ class DeviceGram:
 
     def _sums(self, shift: Vector) -> tuple[Vector, Vector]:
         """Return the sums of w (x - shift) (x - shift)' and of w (x - shift) of all ranks."""
-        with self._rows.together():
-            matrix, rest = self.on_device.gram(shift)
-        if self._rows.group is None:
-            return matrix, rest
-        found = self._rows.add_in_turn(np.concatenate([matrix.ravel(), rest])[None, :])
-        return found[: matrix.size].reshape(matrix.shape), found[matrix.size :]
+        if self._rows.group is None and len(self.blocks.on) == 1:
+            return self.blocks.on[0].gram(shift)
+
+        def sums_of_blocks() -> Iterator[Vector]:
+            for i in self.blocks.pass_over():
+                matrix, rest = self.blocks.on[i].gram(shift)
+                yield np.concatenate([matrix.ravel(), rest])
+
+        d, found = len(shift), self._rows.sum_parts(sums_of_blocks())
+        return found[: d * d].reshape(d, d), found[d * d :]

@@ -197,6 +197,7 @@ def mixture_work(
         calls,
         values * value_bytes,
         values * value_bytes + 16.0 * rows,
+        copied_passes=calls,
     )
 
 
@@ -210,6 +211,7 @@ def gram_work(rows: int, columns: int, value_bytes: int) -> Work:
         float(GRAM_STEPS),
         values * value_bytes,
         values * value_bytes + 64.0 * columns**2,
+        copied_passes=1.0,
     )
 
 

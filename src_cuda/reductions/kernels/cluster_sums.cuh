@@ -123,9 +123,8 @@ __device__ __forceinline__ double sum_item(const V* column, int d, const double*
 template <class V, int L>
 __global__ void __launch_bounds__(kTileThreads, 4)
     sum_tiles(const V* __restrict__ X, int64_t n, int d, const double* __restrict__ weights,
-              const double* __restrict__ centers, int k, const int32_t* __restrict__ fresh,
-              int32_t* __restrict__ labels, int64_t part_rows, int64_t parts, double* __restrict__ partial,
-              PassCounters* counters) {
+              const double* given_centers, int k, const int32_t* given_fresh, int32_t* __restrict__ labels,
+              int64_t part_rows, int64_t parts, double* __restrict__ partial, PassCounters* counters) {
     constexpr int kTeams = kTileThreads / L;
     __shared__ double scratch[kTileWarps], total[1];
     const SumTile tile(k, d);
@@ -141,6 +140,10 @@ __global__ void __launch_bounds__(kTileThreads, 4)
     const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
     const int team = int(threadIdx.x) / L, member = int(threadIdx.x) % L;
     int changed = 0;
+    let_next_start();
+    wait_for_previous();
+    const double* centers = after_wait(given_centers);
+    const int32_t* fresh = after_wait(given_fresh);
     for (int64_t part = blockIdx.x; part < parts; part += gridDim.x) {
         for (int i = int(threadIdx.x); i < size; i += kTileThreads) bins[i] = 0;
         double inertia = 0;

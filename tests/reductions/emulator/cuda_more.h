@@ -9,6 +9,9 @@
 struct float4 {
     float x, y, z, w;
 };
+struct uint2 {
+    uint32_t x, y;
+};
 struct uint4 {
     uint32_t x, y, z, w;
 };
@@ -62,13 +65,6 @@ inline unsigned __match_any_sync(unsigned, int value) {
     const std::vector<int> all = emulator::values_of_warp(value);
     for (unsigned lane = 0; lane < 32; lane++)
         if (all[lane] == value) out |= 1u << lane;
-    return out;
-}
-// Bytes of a and b, from 0 to 7, that the nibbles of a selector name.
-inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
-    const uint64_t both = uint64_t(b) << 32 | a;
-    unsigned out = 0;
-    for (int i = 0; i < 4; i++) out |= unsigned(both >> 8 * (selector >> 4 * i & 7) & 0xFF) << 8 * i;
     return out;
 }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
