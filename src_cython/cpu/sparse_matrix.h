@@ -41,8 +41,8 @@ class SparseMatrix final : public Matrix, public Rows {
             auto n = static_cast<double>(ptr[i + 1] - ptr[i]);
             gram_work_ += n * (n + 1) / 2;
         }
-        constexpr bool ones = std::is_same_v<V, One>;
-        if (ones || m >= kManyRows) by_length_ = order_by_length(ptr, m, ones ? kShortRow : kTinyRow, tiles_);
+        if (std::is_same_v<V, One> || (m >= kManyRows && nnz_ <= kTinyRow * m))
+            by_length_ = order_by_length(ptr, m, kWindow<V>, tiles_);
     }
 
     void matvec(const double* w, double* out) const override {
@@ -335,6 +335,7 @@ class SparseMatrix final : public Matrix, public Rows {
         double* sums = direct ? out : partial.get();
         const auto& kernels = SparseKernels<I, V>::get();
         i64 ahead = 1 + kAhead * m_ * parts / (nnz_ + 1);
+        const bool unlike = by_length_.size() > 0 && m_ >= kManyRows && nnz_ <= kTinyRow * m_;
         for_each_task(static_cast<i64>(groups.size()) * parts, threads, [&](i64 t) {
             // The last strip first: if frequent columns come first, it has the most columns.
             const i64 group = t / parts, strip = parts - 1 - t % parts;
@@ -342,7 +343,7 @@ class SparseMatrix final : public Matrix, public Rows {
             double* acc = sums + group * d_;
             std::fill(acc + columns.begin, acc + columns.end, 0.0);
             kernels.scatter(strips.rows(strip), parts, idx_.get(), val_, rows.begin, rows.end, r, finite_,
-                            ahead, acc);
+                            unlike, ahead, acc);
         });
         if (!direct) add_groups(groups, sums, d_, blocks, threads, out);
     }
