@@ -47,7 +47,8 @@ COMMANDS = {
     "bmrm-graph": graph.main,
     "bmrm-cluster": cluster.main,
 }
-LINK = re.compile(r"\]\(([^)#]+)")
+LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]+))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 def names(package: ModuleType) -> list[str]:
@@ -83,10 +84,18 @@ def test_blocks_run(page, tmp_path, monkeypatch):
         exec(compile(padding + block[2], page, "exec"), namespace)
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the names that a page's headings have as targets of links."""
+    headings = HEADING.findall(re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL))
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_links_between_files_lead_somewhere(page):
-    targets = [t for t in LINK.findall(page.read_text()) if "://" not in t]
-    assert [t for t in targets if not (page.parent / t).exists()] == []
+    links = [(file, anchor) for file, anchor in LINK.findall(page.read_text()) if "://" not in file]
+    targets = [((page.parent / file) if file else page, anchor) for file, anchor in links]
+    assert [str(target) for target, _ in targets if not target.exists()] == []
+    assert [(target.name, name) for target, name in targets if name and name not in anchors(target)] == []
 
 
 class Unwrapping(doctest.DocTestFinder):

@@ -26,6 +26,7 @@ import torch
 from benchmarks.common import report
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions.device.clusters import DeviceClusters
+from bmrm.reductions.row_set import RowSet
 
 SHAPES = (
     (1_000_000, 2, 300),
@@ -145,7 +146,7 @@ def profile(call: Callable[[], Any]) -> None:
 def measure(n: int, d: int, k: int, spread: float, profiled: bool) -> dict[str, Any]:
     """Measure a pass after some moves of the centres."""
     X = make(n, d, k, spread)
-    passes = DeviceClusters(DeviceArray("X", X, 2, (np.float32,)), None, 0)
+    passes = DeviceClusters(RowSet(DeviceArray("X", X, 2, (np.float32,)), None), 0)
     C = passes.take(np.random.default_rng(0).choice(n, k, replace=False))
     for _ in range(5):
         moved = passes.assign(C)

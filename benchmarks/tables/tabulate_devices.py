@@ -19,7 +19,7 @@ def of(row: dict[str, Any], key: str, style: str = ".2f", unit: float = 1.0) -> 
 
 def graphs_on_gpu() -> str:
     """Return the section on graphs on a GPU."""
-    results, parts = load("graph_gpu"), load("graph_walks_gpu")
+    results, parts = load("graph_gpu"), load("graph_gpu")
     products, walks = [], []
     for row in results["rows"]:
         name = f"{row['graph']}, {row['nodes']} / {row['edges']}"

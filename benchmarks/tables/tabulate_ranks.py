@@ -200,8 +200,10 @@ def graph_gpus() -> str:
         heading("Graphs over several GPUs", results)
         + f"\n{first['gpu']}s of one host, one rank each; {first['nodes']} nodes and {first['edges']} edges. "
         "`step` is a light step with all vector work and the exchange of messages; `bare` is one on a ring "
-        "of as many nodes, almost without a product; `walks` is a step of 8 walks; PageRank to a proven "
-        "1e-8, with all scores in each process, and HITS to 1e-8. Times of the slowest rank, medians.\n"
+        "of as many nodes, almost without a product; `walks` is a step of 8 walks; `begin` is what a call "
+        "does before its first step and after its last one, `end` the way of all scores to each process; "
+        "PageRank to a proven 1e-8, with all scores in each process, and HITS to 1e-8. Times of the slowest "
+        "rank, medians.\n"
         + table(["graph", "GPUs", "messages by", "part", "ms", "faster"], rows)
         + f"\n{judged}.\n"
     )

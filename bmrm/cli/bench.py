@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import BENCH_MEANINGS, Exit, epilog, reading, run, run_command
+from bmrm.cli.exits import BENCH_MEANINGS, Exit, epilog, reading, run_command
 
 if TYPE_CHECKING:
     import argparse
@@ -21,7 +20,7 @@ PROGRAM = "bmrm-bench"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command as `run_command` does."""
-    return run_command(partial(run, PROGRAM, bench), argv)
+    return run_command(PROGRAM, bench, argv)
 
 
 def build_parser() -> CommandParser:

@@ -6,10 +6,9 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import CLUSTER_MEANINGS, Exit, check_apart, epilog, reading, run, run_command
+from bmrm.cli.exits import CLUSTER_MEANINGS, Exit, check_apart, epilog, reading, run_command
 from bmrm.cli.results import best_so_far, print_json, showing
 from bmrm.errors import DataError, HostMemoryError, ParameterError, escape_unprintable
 
@@ -29,13 +28,13 @@ _EXITS = {"converged": Exit.OK, "labelled": Exit.OK, "interrupted": Exit.INTERRU
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command as `run_command` does."""
-    return run_command(partial(run, PROGRAM, cluster), argv)
+    return run_command(PROGRAM, cluster, argv)
 
 
 def build_parser() -> CommandParser:
     """Build the parser."""
     from bmrm.cli.options import add_columns
-    from bmrm.cli.parsing import CommandParser, add_output, device, integer, positive, real
+    from bmrm.cli.parsing import CommandParser, add_machine, add_output, integer, real
 
     parser = CommandParser(
         PROGRAM,
@@ -48,27 +47,33 @@ def build_parser() -> CommandParser:
         "data", metavar="DATA", help="SVMlight, npz, npy, Matrix Market, CSV, Parquet; - is standard input"
     )
     parser.set_defaults(
-        clusters=8, init="k-means++", n_init=None, max_iter=300, max_time=None, tol=1e-4, seed=0,
+        clusters=8, init="k-means++", n_init=None, max_iter=300, tol=1e-4, seed=0,
         output=None, centers=None, apply=None, sample_weight=None, certificate=False,
-        format="auto", label=None, drop=(), zero_based="auto", threads=None, device="auto",
+        format="auto", label=None, drop=(), zero_based="auto",
     )  # fmt: skip
     parser.add_argument("-k", "--clusters", type=integer(1), metavar="K", help="clusters (default: 8)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write labels: .npy, else one line per row")
     parser.add_argument("--centers", metavar="FILE", help="write centres: .npz or .safetensors")
     parser.add_argument(
-        "--apply", metavar="FILE", help="label rows by the centres in a file of --centers, which stay"
+        "--apply", metavar="FILE", help="label rows by the centres in a file written by --centers"
     )
-    parser.add_argument("--init", choices=["k-means++", "random"], help="first centres (default: k-means++)")
+    parser.add_argument(
+        "--init", choices=["k-means++", "k-means||", "random"], help="first centres (default: k-means++)"
+    )
     parser.add_argument(
         "--n-init", type=integer(1), metavar="N", help="starts (default: 1, or 10 from random rows)"
     )
     parser.add_argument("--max-iter", type=integer(1), metavar="N", help="limit on moves (default: 300)")
-    parser.add_argument("--max-time", type=positive, metavar="S", help="limit on seconds")
     tol = real("a number of at least 0", lambda value: value >= 0)
     parser.add_argument(
-        "--tol", type=tol, metavar="E", help="last move, relative to the variance (default: 1e-4)"
+        "--tol",
+        type=tol,
+        metavar="E",
+        help="sum of squared moves at which to stop, relative to the variance (default: 1e-4)",
     )
-    parser.add_argument("--seed", type=integer(0), metavar="N", help="of random numbers (default: 0)")
+    parser.add_argument(
+        "--seed", type=integer(0), metavar="N", help="seed of the random numbers (default: 0)"
+    )
     parser.add_argument("--sample-weight", metavar="FILE", help="weights of the rows, one number per line")
     parser.add_argument(
         "--certificate", action="store_true", help="bound the inertia of any K centres from below"
@@ -77,10 +82,7 @@ def build_parser() -> CommandParser:
     parser.add_argument(
         "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0"
     )
-    parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
-    parser.add_argument(
-        "--device", type=device, metavar="auto|cpu|cuda|cuda:N", help="where to compute (default: auto)"
-    )
+    add_machine(parser)
     add_output(parser, json="print one JSON object", quiet="print no progress")
     return parser
 
@@ -115,7 +117,9 @@ def _check(options: argparse.Namespace) -> None:
             f"-o {options.output}: labels are written to *.npy or as text, centres by --centers"
         )
     if options.apply is not None and options.centers is not None:
-        raise ParameterError("--apply: found with --centers, expected one of them: the centres stay")
+        raise ParameterError(
+            "--apply: found with --centers, expected one of the two: --apply does not move centres"
+        )
     inputs = {"DATA": options.data, "--apply": options.apply, "--sample-weight": options.sample_weight}
     if options.output not in (None, "-"):
         check_apart(options.output, {**inputs, "--centers": options.centers})

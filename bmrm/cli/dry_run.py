@@ -85,7 +85,7 @@ def dry_run(options: TrainOptions, group: Group | None = None) -> int:
             note = ", about" if part in (ON_GPU, STREAMED) else note
             print(f"{part:<{width}}  {size_text(count)}{note}")
         if most > parts["total"]:
-            print(f"{size_text(most)} in all where float32 rounds the values too much")
+            print(f"{size_text(most)} in all if float32 rounds the values too much")
     return Exit.OK
 
 

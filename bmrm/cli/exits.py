@@ -28,9 +28,6 @@ process if it cannot allocate them."""
 Body = Callable[[Sequence[str], Interrupts], int]
 """The function of a command: takes the words of the command line and the signal handler, returns the code."""
 
-Runner = Callable[[Sequence[str], bool], int]
-"""Runs a command: takes the words of the command line, and whether the process ends afterwards."""
-
 
 class Exit(enum.IntEnum):
     """The exit codes of the commands."""
@@ -129,13 +126,17 @@ def _run(program: str, body: Body, argv: Sequence[str], interrupts: Interrupts) 
     return code
 
 
-def run_command(runner: Runner, argv: Sequence[str] | None) -> int:
+def run_command(
+    program: str, body: Callable[..., int], argv: Sequence[str] | None, runner: Callable[..., int] = run
+) -> int:
     """Run a command, and return the exit code, which its ``--help`` explains.
 
     ``argv`` are the words after the program's name; for None they are those of ``sys.argv``, and the process
-    may end here.
+    may end here. ``runner`` calls the body.
     """
-    return leave(runner(sys.argv[1:], True)) if argv is None else runner(list(argv), False)
+    if argv is None:
+        return leave(runner(program, body, sys.argv[1:], True))
+    return runner(program, body, list(argv), False)
 
 
 def leave(code: int) -> int:

@@ -6,12 +6,10 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import GRAPH_MEANINGS, Exit, check_apart, epilog, reading, run, run_command
-from bmrm.cli.launch import launched
-from bmrm.cli.ranks import fail_together, is_first
+from bmrm.cli.exits import GRAPH_MEANINGS, Exit, check_apart, epilog, reading
+from bmrm.cli.ranks import fail_together, is_first, run_command_on_ranks
 from bmrm.cli.results import best_so_far, print_json, showing
 from bmrm.errors import ParameterError, escape_unprintable
 
@@ -33,19 +31,15 @@ _MAX_LABELS_BYTES = 1 << 30  # of a file of queries or seeds, which is untrusted
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command as `run_command` does."""
-    if launched():
-        from bmrm.cli.ranks import run_on_ranks
-
-        return run_command(partial(run_on_ranks, PROGRAM, graph), argv)
-    return run_command(partial(run, PROGRAM, graph), argv)
+    """Run the command as `run_command_on_ranks` does."""
+    return run_command_on_ranks(PROGRAM, graph, argv)
 
 
 def build_parser() -> CommandParser:
     """Build the parser."""
     import argparse
 
-    from bmrm.cli.parsing import CommandParser, add_output, device, integer, positive, real
+    from bmrm.cli.parsing import CommandParser, add_machine, add_output, integer, positive, real
 
     parser = CommandParser(
         PROGRAM,
@@ -71,12 +65,9 @@ def build_parser() -> CommandParser:
         labels="auto",
         format="auto",
         max_iter=None,
-        max_time=float("inf"),
         method="auto",
-        device="auto",
         output=None,
         plot=None,
-        threads=None,
         cache=False,
         dry_run=False,
     )
@@ -102,14 +93,10 @@ def build_parser() -> CommandParser:
         "--cache", action=argparse.BooleanOptionalAction, help="keep a binary copy next to edge text"
     )
     parser.add_argument("--max-iter", type=integer(1), metavar="N", help="limit on iterations")
-    parser.add_argument("--max-time", type=positive, metavar="S", help="limit on seconds")
     parser.add_argument("--method", choices=["auto", "power", "anderson"], help="iteration (default: auto)")
-    parser.add_argument(
-        "--device", type=device, metavar="auto|cpu|cuda|cuda:N", help="where to compute (default: auto)"
-    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write all scores: .tsv, .npz or .parquet")
     parser.add_argument("--plot", metavar="FILE", help="pagerank, hits: draw scores by rank and by in-degree")
-    parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
+    add_machine(parser)
     parser.add_argument(
         "--dry-run", action="store_true", help="predict the memory that the task takes, and end"
     )
@@ -216,7 +203,7 @@ def _check(options: argparse.Namespace) -> None:
     }
     for name, is_wrong in wrong.items():
         if is_wrong:
-            raise ParameterError(f"{name}: found with {options.task}, which has no use for it")
+            raise ParameterError(f"{name}: found with {options.task}, which does not use it")
     if options.task == "rwr" and options.queries is None:
         raise ParameterError("--queries: found none, expected the nodes from which the walks start")
     if options.output is not None:

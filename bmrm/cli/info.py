@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import COMMON_MEANINGS, Exit, epilog, reading, run, run_command
+from bmrm.cli.exits import COMMON_MEANINGS, Exit, epilog, reading, run_command
 from bmrm.cli.parsing import CommandParser, add_output, integer
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ _MAX_CLASSES_SHOWN = 10
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command as `run_command` does."""
-    return run_command(partial(run, PROGRAM, info), argv)
+    return run_command(PROGRAM, info, argv)
 
 
 def build_parser() -> CommandParser:

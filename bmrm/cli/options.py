@@ -405,7 +405,7 @@ def build_parser() -> CommandParser:
         data,
         "--text-labels",
         action="store_true",
-        help="labels are text: the first word of a line (CSV and Parquet: automatic if some are no numbers)",
+        help="labels are text: the first word of a line (CSV and Parquet: automatic if some are not numbers)",
     )
     _add(data, "--n-features", type=integer(1), metavar="N", help="number of features (default: as found)")
     _add(data, "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0")
@@ -467,7 +467,7 @@ def add_format(group: Any) -> None:
     """Add the options that say how the rows of DATA and their labels are written."""
     add_columns(group)
     group.add_argument(
-        "--labels", metavar="FILE", help="labels of data without, as .mtx and .npy: one per line"
+        "--labels", metavar="FILE", help="labels for data without labels (.mtx, .npy): one per line"
     )
 
 
@@ -483,7 +483,7 @@ def add_columns(group: Any) -> None:
         "--drop",
         metavar="COLUMN,...",
         type=lambda text: tuple(text.split(",")),
-        help="columns of CSV or Parquet that are no features",
+        help="columns of CSV or Parquet that are not features",
     )
 
 

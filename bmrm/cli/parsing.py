@@ -182,6 +182,16 @@ def add_output(parser: CommandParser, *, json: str, quiet: str | None = None) ->
     parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
 
 
+def add_machine(parser: CommandParser) -> None:
+    """Add the options that say where to compute, and for how long."""
+    parser.set_defaults(max_time=math.inf, threads=None, device="auto")
+    parser.add_argument("--max-time", type=positive, metavar="S", help="limit on seconds")
+    parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
+    parser.add_argument(
+        "--device", type=device, metavar="auto|cpu|cuda|cuda:N", help="where to compute (default: auto)"
+    )
+
+
 def is_number(word: str) -> bool:
     """Return whether a word is a number, as Python reads it."""
     try:

@@ -10,12 +10,11 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from bmrm.base.interrupts import HELD
 from bmrm.base.units import number_text
-from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, reading, run, run_command
+from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, reading, run_command
 from bmrm.cli.launch import launched, rank
 from bmrm.errors import DataError, ParameterError, escape_unprintable
 
@@ -45,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command as `run_command` does."""
     if launched() and rank() > 0:
         return Exit.OK  # MPI is not needed: the first rank predicts all rows, and it alone writes
-    return run_command(partial(run, PROGRAM, predict), argv)
+    return run_command(PROGRAM, predict, argv)
 
 
 def build_parser() -> CommandParser:

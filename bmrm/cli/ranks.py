@@ -1,4 +1,4 @@
-"""``bmrm-train`` on several ranks: one output, one exit code.
+"""A command on several ranks: one output, one exit code.
 
 Only rank 0 prints and writes. A failure common to all ranks is reported once. A failure of a single rank is
 reported by that rank, and ends the job on all of them. Before all ranks have joined the group, no rank can
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import explain, run
-from bmrm.cli.launch import alone, rank
+from bmrm.cli.exits import explain, run, run_command
+from bmrm.cli.launch import alone, launched, rank
 from bmrm.cli.signals import Interrupts
 from bmrm.errors import BmrmError, ParameterError
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from bmrm.distributed import Group
 
 Body = Callable[[Sequence[str], Interrupts, "Group | None"], int]
+
+
+def run_command_on_ranks(program: str, body: Body, argv: Sequence[str] | None) -> int:
+    """Run a command as `run_command` does, on the ranks that an MPI launcher has started, if one has."""
+    return run_command(program, body, argv, run_on_ranks if launched() else run)
 
 
 def run_on_ranks(program: str, body: Body, argv: Sequence[str], last: bool) -> int:

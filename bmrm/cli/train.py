@@ -6,14 +6,12 @@ import contextlib
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
-from bmrm.cli.exits import run, run_command
 from bmrm.cli.gpu_process import asks_for_gpu, is_large, start_driver
 from bmrm.cli.launch import launched
 from bmrm.cli.outcome import exit_code, model_path, report
-from bmrm.cli.ranks import is_first
+from bmrm.cli.ranks import is_first, run_command_on_ranks
 from bmrm.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -31,14 +29,10 @@ PROGRAM = "bmrm-train"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command as `run_command` does."""
-    if launched():
-        from bmrm.cli.ranks import run_on_ranks
-
-        return run_command(partial(run_on_ranks, PROGRAM, train), argv)
-    if argv is None and asks_for_gpu(sys.argv[1:]):
+    """Run the command as `run_command_on_ranks` does."""
+    if argv is None and not launched() and asks_for_gpu(sys.argv[1:]):
         start_driver()
-    return run_command(partial(run, PROGRAM, train), argv)
+    return run_command_on_ranks(PROGRAM, train, argv)
 
 
 def train(argv: Sequence[str], interrupts: Interrupts, group: Group | None = None) -> int:

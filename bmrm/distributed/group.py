@@ -66,8 +66,8 @@ class Group:
     Attributes
     ----------
     rank, size : int
-    number : int
-        Number of this rank among the ranks of its machine.
+    number, neighbours : int
+        Number of this rank among the ranks of its machine, and the number of these.
     cores : int
         Number of cores that it may use without sharing them, at least 1.
     crowded : bool
@@ -102,7 +102,7 @@ class Group:
         """Reports why the job ends and returns the exit code; a program may set its own function."""
         self._failures = _failure_comm(comm)
         self._check_likeness()
-        self.number, self.cores, self.crowded = self._place()
+        self.number, self.neighbours, self.cores, self.crowded = self._place()
         self.area = Area.of(comm)
 
     def _check_likeness(self) -> None:
@@ -314,14 +314,14 @@ class Group:
                 os._exit(code)  # the abort may take effect only a little later
             raise
 
-    def _place(self) -> tuple[int, int, bool]:
+    def _place(self) -> tuple[int, int, int, bool]:
         here = self.comm.Split_type(MPI.COMM_TYPE_SHARED)
         mine = os.sched_getaffinity(0)
         rivals = sum(not mine.isdisjoint(theirs) for theirs in here.allgather(mine))
-        number = here.Get_rank()
+        number, neighbours = here.Get_rank(), here.Get_size()
         here.Free()
         cores = usable_cores()
-        return number, max(1, cores // rivals), rivals > cores
+        return number, neighbours, max(1, cores // rivals), rivals > cores
 
 
 _FAILURE_COMM_KEY = MPI.Comm.Create_keyval()

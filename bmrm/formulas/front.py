@@ -218,7 +218,7 @@ class Reader:
             if isinstance(target, (ast.Tuple, ast.List)) and not (
                 isinstance(node.value, ast.Tuple) and len(node.value.elts) == len(target.elts)
             ):
-                self.fail(node, f"found {len(target.elts)} targets, expected as many values in parentheses")
+                self.fail(node, f"found {len(target.elts)} targets, expected the same number of values")
         pairs = list(pairs_of(node))
         if len(pairs) == 1:
             yield from self.assign_one(node, *pairs[0])
@@ -258,7 +258,9 @@ class Reader:
         if name in self.source.roles and self.source.roles[name] != "output":
             found = match_update(target, value)
             if found is None:
-                self.fail(node, f"{name!r} is a result and takes {self.source.roles[name]} only")
+                self.fail(
+                    node, f"{name!r} is a result combined by {self.source.roles[name]}, found an assignment"
+                )
             yield self.combine(node, found[0], target, found[1])
             return
         yield self.store(node, target, self.expr(value))
@@ -347,7 +349,7 @@ class Reader:
             if index:
                 self.fail(
                     node,
-                    f"{name!r} is a result with an index: its annotation must say its shape, "
+                    f"{name!r} is a result with an index: its annotation must give its shape, "
                     f'as {name}: "k" or {name}: ("k", "d")',
                 )
             dims = ()
@@ -386,13 +388,13 @@ class Reader:
             self.fail(node, "range takes one to three whole numbers")
         bounds = [self.expr(each) for each in call.args]
         if any(bound.type not in ("int", "bool", "any") for bound in bounds):
-            self.fail(node, "range takes whole numbers; int(...) makes one")
+            self.fail(node, "range takes whole numbers; int(...) converts to one")
         bounds = [self.cast(node, "int", bound) for bound in bounds]
         start = bounds[0] if len(bounds) > 1 else Const(0, "int")
         stop = bounds[min(1, len(bounds) - 1)]
         step = bounds[2] if len(bounds) > 2 else Const(1, "int")
         if not (isinstance(step, Const) and step.value):
-            self.fail(node, "the step of range is a number other than 0 here")
+            self.fail(node, "the step of range must be a constant other than 0")
         with _Scope(self, node, node.target.id) as name:
             body = self.block(node.body)
         yield For(name, start, stop, int(step.value), body)
@@ -439,7 +441,7 @@ class Reader:
         if not isinstance(target, ast.Name) or target.id in self.source.roles:
             self.fail(node, "local(...) makes an array of the row's own: assign it to a new name")
         if node not in self.source.tree.body:
-            self.fail(node, "local(...) stands outside of loops and branches")
+            self.fail(node, "local(...) must be outside of loops and branches")
         if call.keywords or not call.args:
             self.fail(node, 'local takes sizes: numbers, or names in quotes, as local("k")')
         dims: list[Size] = []
@@ -486,7 +488,7 @@ class Reader:
             self.fail(node, f"{name!r} has {len(dims)} dimensions, found an index of {len(index)}")
         for each in index:
             if each.type not in ("int", "bool", "any"):
-                self.fail(node, "an index is a whole number; int(...) makes one")
+                self.fail(node, "an index is a whole number; int(...) converts to one")
         return tuple(self.from_end(each, size) for each, size in zip(index, dims, strict=True))
 
     # --- expressions
@@ -579,7 +581,7 @@ class Reader:
             if role != "parameter":
                 self.fail(
                     node,
-                    f"{name!r} is a reduction: its value exists after the pass, and cannot be read here",
+                    f"{name!r} is a result: its value exists only after the pass, so it cannot be read here",
                 )
             if self.dims.get(name):
                 self.fail(node, f"{name!r} is an array: read its elements, as {name}[j]")
@@ -636,7 +638,7 @@ class Reader:
             if self.source.roles[name] != "parameter":
                 self.fail(
                     node,
-                    f"{name!r} is a reduction: its value exists after the pass, and cannot be read here",
+                    f"{name!r} is a result: its value exists only after the pass, so it cannot be read here",
                 )
             dims, kind = self.find_dims(node, name, len(index)), self.type_of(name)
         elif name in self.own:
@@ -778,12 +780,12 @@ class Reader:
         if name is None:
             text = ast.unparse(node.func)
             if self.source.row == text.partition(".")[0]:
-                self.fail(node, f"{self.source.row}.stored() stands in a loop: for f, v in ...")
+                self.fail(node, f"{self.source.row}.stored() belongs in a loop: for f, v in ...")
             self.fail(node, f"{text!r} is not a function that a row function can call; there are {CALLABLE}")
         if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
             self.fail(node, f"{name} takes arguments by position")
         if name == "range":
-            self.fail(node, "range stands in a loop: for j in range(...)")
+            self.fail(node, "range belongs in a loop: for j in range(...)")
         if name == "local":
             self.fail(node, "local(...) makes an array: assign it to a name of its own")
         if name == "len":
@@ -813,7 +815,9 @@ class Reader:
 
     def count(self, node: ast.Call, name: str, expected: int) -> None:
         if len(node.args) != expected:
-            self.fail(node, f"{name} takes {expected} arguments, found {len(node.args)}")
+            self.fail(
+                node, f"{name} takes {expected} argument{'s' if expected > 1 else ''}, found {len(node.args)}"
+            )
 
     def convert(self, node: ast.AST, name: str, value: Expr) -> Expr:
         if name == "bool":

@@ -64,7 +64,9 @@ def _choose_target(library: ctypes.CDLL, capability: tuple[int, int]) -> str:
         return f"sm_{number}"
     older = [each for each in known if each < number]
     if not older:
-        raise BmrmError(f"NVRTC: found none for compute capability {number / 10}, expected an older version")
+        raise BmrmError(
+            f"NVRTC: found no target for compute capability {number / 10}, expected an older NVRTC"
+        )
     return f"compute_{max(older)}"
 
 

@@ -171,7 +171,7 @@ class _Rewriter(ast.NodeTransformer):
             for target, value in zip(node.targets[0].elts, node.value.elts, strict=False):
                 if isinstance(target, ast.Name) and self.reader.is_local_call(value):
                     raise ReductionError(
-                        f"{self.reader.source.name}: local(...) stands in an assignment of its own"
+                        f"{self.reader.source.name}: local(...) needs an assignment of its own"
                     )
         self.generic_visit(node)
         return node

@@ -319,7 +319,7 @@ def _find_roles(source: Source, statement: ast.stmt) -> None:
             if name in source.roles:
                 if type(op) not in AUGMENTED:
                     sign = ast.unparse(statement).partition("=")[0].split()[-1]
-                    source.fail(statement, f"{name!r}: {sign}= is no reduction; +=, |= and &= are")
+                    source.fail(statement, f"{name!r}: found {sign}=, expected +=, |= or &=")
                 _set_role(source, statement, name, AUGMENTED[type(op)])
             _check_row(source, target)
         case ast.Assign():
@@ -364,7 +364,7 @@ def _find_assigned(source: Source, statement: ast.stmt, target: ast.expr, value:
     else:
         source.fail(
             statement,
-            f"{name!r} is assigned: a result takes +=, or = min(itself, ...), = max(itself, ...)",
+            f"{name!r} is assigned, expected +=, or = min(itself, ...), = max(itself, ...)",
         )
 
 

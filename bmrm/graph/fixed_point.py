@@ -107,6 +107,10 @@ class Goal:
     callback: Callback | None = None
     accelerate: str = "auto"
 
+    def shared_options(self) -> dict[str, Any]:
+        """Return the options that must be equal on all processes, by the names that users know."""
+        return {"tol": self.tol, "top": self.top, "max_iter": self.max_iter, "method": self.accelerate}
+
 
 class Outcome(NamedTuple):
     """The end of one walk.

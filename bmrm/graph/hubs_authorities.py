@@ -1,9 +1,9 @@
 """HITS: hubs and authorities by the Golub-Kahan process.
 
 The hub and authority vectors are the singular vectors of the largest singular value s of the adjacency matrix
-A: A a = s h, A' h = s a (Kleinberg, J. ACM 46 (1999) 604). Power iteration needs 10 to 110 double products on
-real graphs. The Golub-Kahan process takes the best pair of the Krylov space, after 7 to 23 (Golub, Kahan,
-SIAM J. Numer. Anal. 2 (1965) 205). It keeps the authorities orthogonal, which keeps the hubs so (Simon, Zha,
+A: A a = s h, A' h = s a (Kleinberg, J. ACM 46 (1999) 604). The Golub-Kahan process takes the best pair of the
+Krylov space (Golub, Kahan, SIAM J. Numer. Anal. 2 (1965) 205): after 7 to 23 double products on the graphs of
+``benchmarks/cpu/graph.py``. It keeps the authorities orthogonal, which keeps the hubs so (Simon, Zha,
 SIAM J. Sci. Comput. 21 (2000) 2257), and restarts with the best pair when the basis is full. The residual
 that is reported comes from products of its own.
 
@@ -26,12 +26,13 @@ from bmrm.base import interrupts
 from bmrm.base.interrupts import interruptible
 from bmrm.base.vectors import Vector
 from bmrm.graph.backends.base import Pair
-from bmrm.graph.backends.choose import check_device, pair_of
+from bmrm.graph.backends.choose import pair_of
 from bmrm.graph.components import has_unique_leader
 from bmrm.graph.graph import Graph
 from bmrm.graph.page_rank import check_limits, require_room, uses_weights
 from bmrm.graph.peers import total_of
 from bmrm.graph.results import Hits
+from bmrm.matrix.gpu.devices import parse_device
 
 MAX_BASIS = 40
 """Vectors of the basis before a restart: they take 320 bytes per node."""
@@ -98,7 +99,7 @@ def hits(
     with peers.guarded():
         with peers.together():
             check_limits(tol, max_iter, max_time)
-            check_device(device)
+            parse_device(device)
             weighs = uses_weights(weighted, graph)
         peers.check_alike({"weighted": weighs, "tol": tol, "max_iter": max_iter})
         if not has_edges(graph, weighs):
@@ -108,14 +109,14 @@ def hits(
         require_room(graph, "HITS")
         pair = pair_of(graph, weighs, device)
         found = golub_kahan(pair, tol, max_iter, began + max_time)
-        hubs = _positive(pair.hub_scores(found.hubs))
-        authorities = _positive(pair.authority_scores(found.authorities))
+        hubs = _distribution(pair.hub_scores(found.hubs))
+        authorities = _distribution(pair.authority_scores(found.authorities))
         residual = _residual(pair, found)
     gap = 1.0 - found.second / found.first
     value = math.ldexp(found.first, pair.exponent)
     return Hits(
-        hubs / hubs.sum(),
-        authorities / authorities.sum(),
+        hubs,
+        authorities,
         graph.labels,
         value,
         gap,
@@ -202,9 +203,16 @@ def _status(
     return "max_iter" if n_iter >= max_iter else None
 
 
-def _positive(vector: Vector) -> Vector:
-    """Choose the sign whose sum is positive, and replace what rounding made negative by 0."""
-    return np.maximum(vector if vector.sum() >= 0 else -vector, 0.0)
+def _distribution(vector: Vector) -> Vector:
+    """Choose the sign whose sum is positive, replace what rounding made negative by 0, and scale to sum 1.
+
+    In place: a new array costs more than the arithmetic.
+    """
+    if vector.sum() < 0:
+        np.negative(vector, out=vector)
+    np.maximum(vector, 0.0, out=vector)
+    vector /= vector.sum()
+    return vector
 
 
 def _residual(pair: Pair, found: Triplet) -> float:

@@ -13,12 +13,13 @@ from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import interruptible
 from bmrm.errors import ParameterError
 from bmrm.graph.backends.base import Restarts
-from bmrm.graph.backends.choose import check_device, transitions_of
+from bmrm.graph.backends.choose import transitions_of
 from bmrm.graph.fixed_point import Callback, FixedPoint, Goal
 from bmrm.graph.graph import Graph
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import Ranking
 from bmrm.io.edges import ADVICE
+from bmrm.matrix.gpu.devices import parse_device
 
 METHODS = ("auto", "power", "anderson")
 
@@ -113,7 +114,7 @@ def pagerank(
     peers = graph.peers
     with peers.guarded():
         with peers.together():
-            check_device(device)
+            parse_device(device)
             goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
             v = restart_vector("personalization", personalization, graph, missing)
             u = restart_vector("dangling", dangling, graph, missing)
@@ -125,11 +126,8 @@ def pagerank(
                 "personalization": v,
                 "dangling": u,
                 "weighted": weighs,
-                "tol": tol,
-                "top": top,
                 "start": first,
-                "max_iter": max_iter,
-                "method": method,
+                **goal.shared_options(),
             }
         )
         if graph.n_nodes == 0:

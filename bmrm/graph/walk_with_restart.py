@@ -15,12 +15,13 @@ from bmrm.base.interrupts import interruptible
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import ParameterError
 from bmrm.graph.backends.base import Restarts, Transitions, Walk
-from bmrm.graph.backends.choose import check_device, transitions_of
+from bmrm.graph.backends.choose import transitions_of
 from bmrm.graph.fixed_point import Callback, Collect, FixedPoint, Goal, Outcome
 from bmrm.graph.graph import Graph
 from bmrm.graph.page_rank import make_goal, require_room, uses_weights
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import Walks, proven_ranks
+from bmrm.matrix.gpu.devices import parse_device
 
 MAX_BATCH = 32
 """Columns of one read of the matrix."""
@@ -104,7 +105,7 @@ def random_walk(
     peers, wanted = graph.peers, as_queries(queries)
     with peers.guarded():
         with peers.together():
-            check_device(device)
+            parse_device(device)
             goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
             both_ways = arguments.flag("undirected", undirected)
             size = DEFAULT_BATCH if batch is None else arguments.integer("batch", batch)
@@ -117,14 +118,11 @@ def random_walk(
             {
                 "queries": wanted,
                 "damping": damping,
-                "top": top,
                 "undirected": undirected,
                 "batch": size,
                 "dangling": u,
                 "weighted": weighs,
-                "tol": tol,
-                "max_iter": max_iter,
-                "method": method,
+                **goal.shared_options(),
             }
         )
         graph = graph.undirected() if both_ways else graph

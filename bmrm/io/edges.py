@@ -249,7 +249,7 @@ class EdgeParser:
         self._parts.append(part)
 
     def _reserve(self, edges: int) -> None:
-        """Raise if there is no memory for so many more edges."""
+        """Raise if there is no memory for this number of further edges."""
         ids = 8 if self._names is not None else 24  # both ids as they are parsed, and their numbers
         require_memory((ids + 8 * self.weights) * edges, f"{edges} edges of {self.name}", ADVICE)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import warnings
 import zlib
 from types import ModuleType
@@ -30,6 +29,7 @@ from bmrm.matrix.gpu.devices import (
     WORTH_A_GPU,
     gpu,
     import_cuda,
+    parse_device,
 )
 from bmrm.matrix.gpu.memory import (
     MIN_RESIDENT_SHARE,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 Matrix: TypeAlias = "_cpu.Matrix | _cuda.Matrix"
 HostMatrix: TypeAlias = "Csr | NDArray[Any]"
 
-DEVICES = ("auto", "cpu", "cuda")
 DEFAULT_TOL = 1e-3
 
 log = logging.getLogger("bmrm")
@@ -98,8 +97,7 @@ def place_matrix(
     >>> place_matrix(np.eye(3)).device
     'cpu'
     """
-    if str(device) not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
-        raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
+    parse_device(device)
     if threads is not None and arguments.integer("threads", threads) < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
     stored, limit = None if dtype is None else value_type(dtype), parse_memory_size(gpu_mem)

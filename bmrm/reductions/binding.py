@@ -98,12 +98,14 @@ class Binder:
             if word in names or (word in sizes_known and word.isidentifier()):
                 continue
             if word in general.arguments:
-                raise ReductionError(f"{name}: {word!r} is a result, found it as an argument")
+                raise ReductionError(
+                    f"{name}: found the result {word!r} as an argument, expected parameters only"
+                )
             expected = ", ".join(sorted(names | {s for s in sizes_known if s.isidentifier()}))
             raise ReductionError(f"{name}: found the argument {word!r}, expected one of {expected}")
         missing = [a.name for a in parameters if a.name not in words]
         if missing:
-            raise ReductionError(f"{name}: found no {missing[0]!r}, which the row function reads")
+            raise ReductionError(f"{name}: found no {missing[0]!r}, expected it: the row function reads it")
         arrays = {a.name: _as_numbers(f"{name}: {a.name}", words[a.name], gpu) for a in parameters}
         given = {a.name: self._given(a, arrays[a.name], rows.shape[0]) for a in parameters}
         program = self.program(given, rows.sparse)

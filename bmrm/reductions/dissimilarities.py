@@ -104,7 +104,8 @@ def _within_range(values: Any, largest: float) -> tuple[float, Any]:
         return 1.0, values
     if not isinstance(values, np.ndarray):
         raise DataError(
-            f"X: found up to {largest:.3g} on a GPU, expected {MIN_UNSCALED:g} to {MAX_UNSCALED:g} there"
+            f"X: found a largest dissimilarity of {largest:.3g} on a GPU, expected {MIN_UNSCALED:g} to "
+            f"{MAX_UNSCALED:g}"
         )
     exponent = min(-int(np.frexp(largest)[1]), 1000)  # 2^1000 is finite
     return float(np.ldexp(1.0, exponent)), np.ldexp(values.astype(np.float64), exponent)

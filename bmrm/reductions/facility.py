@@ -16,9 +16,10 @@ from bmrm.formulas.driver import device as driver_device
 from bmrm.formulas.nvrtc import load_nvrtc
 from bmrm.formulas.source import read_source
 from bmrm.matrix.device_arrays import DeviceArray
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions.binding import Binder, Call
 from bmrm.reductions.cost import predict_seconds
-from bmrm.reductions.device.choose import Placement, parse_device, place
+from bmrm.reductions.device.choose import Placement, place
 from bmrm.reductions.device.work import reduction_work
 from bmrm.reductions.explain import explain_call, explain_program
 from bmrm.reductions.gpu import GpuPasses
@@ -247,8 +248,9 @@ def _predict_place(call: Call, threads: int | None = None) -> Placement:
     rows = call.rows
     parts, size = len(part_bounds(call)) - 1, result_bytes(call)
     work = reduction_work(predict_seconds(call, 1), parts, rows.nbytes, size, threads)
-    ranks = rows.ranks.group.size if rows.ranks else 1
-    return place("auto", None, work, ranks=ranks, available=_usable_gpu)
+    if rows.ranks and rows.ranks.group.size > 1:
+        return Placement(None, "rows on several ranks have the same bits for any number of them on CPUs")
+    return place("auto", None, work, available=_usable_gpu)
 
 
 def _usable_gpu() -> dict[str, Any] | None:

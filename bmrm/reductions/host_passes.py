@@ -1,12 +1,12 @@
 """The passes of `bmrm.reductions.passes` over rows in main memory or in a file, by the compiled loops.
 
-k-means packs dense rows in float32, which takes as much memory as the rows. If there is not enough, blocks of
-rows are packed anew in each pass.
+k-means packs dense rows in float32, which takes as much memory as the rows. If there is not enough, each
+pass packs them again, block by block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,33 +25,42 @@ from bmrm.reductions._reductions import (
     mixture_sums,
     part_rows,
 )
-from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, Farthest, MixtureSums
+from bmrm.reductions.draws import uniform_of_rows
+from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, MixtureSums
 from bmrm.reductions.row_set import BLOCK_BYTES, RowSet
-from bmrm.reductions.scatter import FLOAT64_UNIT, Scatter, block_rows, scatter_matrix
+from bmrm.reductions.scatter import Scatter, block_rows, scatter_matrix
+from bmrm.reductions.shared_clusters import SharedClusters, scale_of
 
 KEPT_SUMS_FACTOR = 16
 """Factor in the error of an inertia whose sums are kept from pass to pass (``reductions/kept_moments.h``)."""
+
+DRAWN_ROWS = 1 << 18
+"""Rows for which numbers are drawn at a time."""
 
 PACKED_BYTES = 4
 """Bytes of a packed value."""
 
 
-class HostClusters:
+class HostClusters(SharedClusters):
     """Rows of k-means; see `ClusterPasses`."""
 
+    panel_rows = PANEL_ROWS
+
     def __init__(self, rows: RowSet) -> None:
-        self.rows, self.shape = rows, rows.shape
-        self.all_weights, self.take = rows.all_weights, rows.take
-        self.agree, self.check_signals = rows.agree, rows.check_signals
+        super().__init__(rows)
         self._labels = np.empty(rows.here, np.int32)
         self._whole: Clusters | None = None
         self._kept: dict[int, KeptSums] = {}  # of the block that begins at a row
         X, n = rows.X, rows.shape[0]
         with rows.guarded():
             if isinstance(X, np.ndarray):
+                self.error_factor = KEPT_SUMS_FACTOR
                 sampled = np.arange(0, n, max(1, n // SAMPLED_ROWS))
                 self._shift = rows.take(sampled).mean(axis=0)
-                self._scale = _scale_of(rows, X, self._shift)
+                self._scale = scale_of(max(rows.everyones(_largest_of(rows, X))), self._shift)
+            else:
+                largest = 1.0 if X.data is None else float(np.abs(X.data).max(initial=0.0))
+                self._scale = scale_of(max(rows.everyones(largest)))
             self._limit: float = np.inf
             if isinstance(X, Csr) or rows.bytes_fit(PACKED_BYTES * X.size):
                 self._whole = self._packed(slice(0, rows.here))
@@ -84,35 +93,17 @@ class HostClusters:
         return Assignment(sums, weights, float(found[-1]), int(changed), int(rechecked))
 
     def own_distances(self, centers: Vector) -> Vector:
-        """Return the squared distance of each row here to the centre of its label."""
         found = np.empty(self.rows.here)
         for block in self._blocks():
             found[block] = self._clusters(block).own_distances(centers, self._labels[block])
         return found
 
-    def farthest(self, centers: Vector, count: int) -> Farthest:
-        rows, weights = self.rows, self.rows.weights
-        distances = self.own_distances(centers)
-        if weights is not None:
-            distances *= weights
-        best = np.argsort(-distances, kind="stable")[:count]
-        mine = Farthest(
-            best + rows.first,
-            self._labels[best],
-            np.ones(len(best)) if weights is None else weights[best],
-            distances[best],
-        )
-        joined = [np.concatenate(of) for of in zip(*rows.everyones(mine), strict=True)]
-        order = np.argsort(-joined[-1], kind="stable")[:count]  # of equal ones the first rank's
-        return Farthest._make(each[order] for each in joined)
-
-    def single_moves(self, centers: Vector, cluster_weights: Vector) -> tuple[int, float]:
+    def moves_here(self, centers: Vector, cluster_weights: Vector) -> tuple[int, float]:
         moves, gain = 0, 0.0
         for block in self._blocks():
             found, best = self._clusters(block).single_moves(centers, self._labels[block], cluster_weights)
             moves, gain = moves + found, max(gain, best)
-        found_moves, gains = zip(*self.rows.everyones((moves, gain)), strict=True)
-        return sum(found_moves), max(gains)
+        return moves, gain
 
     def distances(self, centers: Vector) -> Vector:
         from scipy.spatial.distance import cdist
@@ -126,41 +117,53 @@ class HostClusters:
 
     def begin_seeding(self) -> None:
         self._closest = np.full(self.rows.here, np.inf, np.float32)
+        self.points = 0
 
-    def take_center(self, row: int) -> float:
-        self._panels = self._measure(np.array([row]), take=True)[0]
-        self._cumulative, end = self.rows.accumulate(self._panels)
-        self._potential = float(end)
-        return self._potential
+    def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
+        found = []
+        for block in self._blocks():
+            of = self._clusters(block)
+            found.append(of.potentials(points, self._closest[block], take=take))
+        return np.concatenate(found, axis=1)
 
-    def potentials(self, candidates: Indices) -> Vector:
-        return self.rows.accumulate(self._measure(candidates, take=False))[1]
+    def read_closest(self, some: slice) -> NDArray[np.float32]:
+        return self._closest[some]
 
-    def draw(self, uniform: Vector) -> Indices:
-        return self._draw(uniform, self._cumulative, self._potential, self._row_in_panel)
+    def approach_here(self, points: Vector) -> Vector:
+        k, d = points.shape
+        counted, panels = np.zeros(cluster_sums(False, k, d)), []
+        for block in self._blocks():
+            of, fresh = self._clusters(block), np.full(block.stop - block.start, -1, np.int32)
+            of.assign(points, fresh, counted, want_sums=False)
+            squares = of.own_distances(points, fresh) * self._scale * self._scale
+            squares = squares.astype(np.float32)
+            closest, nearest = self._closest[block], self._labels[block]
+            closer = np.flatnonzero(squares < closest) if self.points else slice(None)
+            closest[closer] = squares[closer]
+            nearest[closer] = fresh[closer] + self.points
+            panels.append(np.add.reduceat(self._shares(block), np.arange(0, len(fresh), PANEL_ROWS)))
+        return np.concatenate(panels)
 
-    def draw_by_weight(self, uniform: Vector) -> Indices:
-        weights = self.rows.weights
-        cumulative, end = self.rows.accumulate(np.ones(self.rows.here) if weights is None else weights)
-        return self._draw(uniform, cumulative, float(end), lambda place, _: place)
+    def draw_here(self, key: int, factor: float) -> Indices:
+        rows, drawn = self.rows, []
+        for start in range(0, rows.here, DRAWN_ROWS):
+            block = slice(start, min(start + DRAWN_ROWS, rows.here))
+            uniform = uniform_of_rows(key, rows.first + block.start, rows.first + block.stop)
+            drawn.append(start + np.flatnonzero(uniform < self._shares(block) * factor))
+        return np.concatenate(drawn)
 
-    def inertia_error(self, centers: Vector, inertia: float) -> float:
-        rows = self.rows
-        n, d = rows.shape
-        # Longest chain of additions: the features of a row; the rows of a panel, or what a part adds to kept
-        # sums; the panels of all parts.
+    def _shares(self, block: slice) -> Vector:
+        """Return w D^2 of some rows here."""
+        shares = self._closest[block].astype(np.float64)
+        return shares if self.rows.weights is None else shares * self.rows.weights[block]
+
+    def count_additions(self, clusters: int) -> int:
+        n, d = self.shape
+        # Longest chain: the features of a row; the rows of a panel, or what a part adds to kept sums; the
+        # panels of all parts.
         kept = max((sums.additions for sums in self._kept.values()), default=0)
-        chain: int = max(PANEL_ROWS, *rows.everyones(kept))
-        terms = d + chain + n // PANEL_ROWS + 16 + len(rows.bounds)
-        relative = terms * FLOAT64_UNIT / (1.0 - terms * FLOAT64_UNIT)
-        if not isinstance(rows.X, Csr):
-            return KEPT_SUMS_FACTOR * relative * inertia
-        # |x|^2 - 2 x.c + |c|^2 cancels: its error is relative to the terms.
-        squares = _row_squares(rows.X)
-        size = rows.total(float(squares.sum() if rows.weights is None else squares @ rows.weights))
-        return relative * float(
-            inertia + 4.0 * (size + rows.total_weight * np.einsum("jf,jf->j", centers, centers).max())
-        )
+        chain: int = max(PANEL_ROWS, *self.rows.everyones(kept))
+        return d + chain + n // PANEL_ROWS + 16
 
     def _clusters(self, block: slice) -> Clusters:
         return self._packed(block) if self._whole is None else self._whole
@@ -186,47 +189,6 @@ class HostClusters:
     def _blocks(self) -> Iterator[slice]:
         """Yield the rows here in blocks, for passes without sums over blocks."""
         return self.rows.blocks(part_rows(self.rows.shape[0]), self._limit)
-
-    def _measure(self, candidates: Indices, *, take: bool) -> Vector:
-        """Return the sums of w min(closest, distance) of the panels here, for each candidate."""
-        points, found = self.take(candidates), []
-        for block in self._blocks():
-            of = self._clusters(block)
-            found.append(of.potentials(points, self._closest[block], take=take))
-        return np.concatenate(found, axis=1)
-
-    def _draw(
-        self, uniform: Vector, cumulative: Vector, end: float, refine: Callable[[int, float], int]
-    ) -> Indices:
-        """Return rows for numbers in [0, 1); places of length 0 are never found.
-
-        - ``cumulative``: of the places here, which go on from those of the ranks before, to ``end``
-        - ``refine``: returns the row here of a place here and a number
-        """
-        rows = self.rows
-        counts = rows.everyones(len(cumulative))
-        before = sum(counts[: rows.group.rank]) if rows.group else 0
-        last = np.searchsorted(cumulative, end, "left")  # rounding of uniform * end may reach the end
-        reached = np.array([last, *np.searchsorted(cumulative, uniform * end, "right")], np.float64)
-        last, *places = rows.total_array(reached).astype(np.int64).tolist()
-        found = np.zeros(len(uniform))
-        for at, place in enumerate(places):
-            place = min(place, last) - before
-            if 0 <= place < len(cumulative):
-                found[at] = rows.first + refine(place, float(uniform[at]))
-        return rows.total_array(found).astype(np.int64)
-
-    def _row_in_panel(self, panel: int, number: float) -> int:
-        """Draw a row of a panel by what is left of the random number that has drawn the panel."""
-        first = panel * PANEL_ROWS
-        some = slice(first, first + PANEL_ROWS)
-        within = self._closest[some].astype(np.float64)
-        if self.rows.weights is not None:
-            within *= self.rows.weights[some]
-        within = np.add.accumulate(within)
-        begin = self._cumulative[panel] - self._panels[panel]
-        rest = (number * self._potential - begin) / self._panels[panel]
-        return first + _place_of(within, min(max(rest, 0.0), 1.0) * within[-1])
 
 
 class HostMixture:
@@ -297,26 +259,9 @@ def _mixture_sums(found: Vector, k: int, d: int, full: bool) -> MixtureSums:
     return MixtureSums(float(found[-1]), sums[:, 0], sums[:, 1 : 1 + d], second)
 
 
-def _place_of(cumulative: Vector, target: float) -> int:
-    """Return the place on which a number falls; places of length 0 are never found.
-
-    Examples
-    --------
-    >>> [_place_of(np.array([0.0, 1.0, 1.0, 4.0]), target) for target in (0.0, 0.9, 1.0, 4.0)]
-    [1, 1, 3, 3]
-    """
-    last = int(np.searchsorted(cumulative, cumulative[-1], "left"))
-    return min(int(np.searchsorted(cumulative, target, "right")), last)
-
-
-def _row_squares(X: Csr) -> Vector:
-    values = np.ones(X.nnz) if X.data is None else X.data.astype(np.float64) ** 2
-    return np.add.reduceat(np.append(values, 0.0), X.indptr[:-1]) * (np.diff(X.indptr) > 0)
-
-
-def _scale_of(rows: RowSet, X: NDArray[np.floating], shift: Vector) -> float:
+def _largest_of(rows: RowSet, X: NDArray[np.floating]) -> float:
+    """Return the largest absolute value of the rows here."""
     largest = 0.0
     for block in rows.blocks(part_rows(rows.shape[0])):
         largest = max(largest, -float(X[block].min()), float(X[block].max()))
-    largest = max(rows.everyones(largest)) + float(np.abs(shift).max())
-    return float(np.ldexp(1.0, -int(np.frexp(largest)[1]))) if largest > 0.0 else 1.0
+    return largest

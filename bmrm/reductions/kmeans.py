@@ -17,8 +17,9 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
-from bmrm.reductions.device.choose import Placement, parse_device, place
+from bmrm.reductions.device.choose import Placement
 from bmrm.reductions.device.work import kmeans_work
 from bmrm.reductions.estimator import (
     Estimator,
@@ -28,12 +29,15 @@ from bmrm.reductions.estimator import (
 )
 from bmrm.reductions.lloyd import Clustering, run_lloyd
 from bmrm.reductions.passes import ClusterPasses
-from bmrm.reductions.placing import open_clusters
+from bmrm.reductions.placing import open_clusters, place_rows
 from bmrm.reductions.row_set import RowSet, read_row_set
-from bmrm.reductions.seeding import choose_plus_plus, choose_random
+from bmrm.reductions.seeding import choose_parallel, choose_plus_plus, choose_random
+
+INITS = ("k-means++", "k-means||", "random")
+"""First centres that have a name."""
 
 RANDOM_STARTS = 10
-"""Starts of ``n_init="auto"`` from random rows; one is enough for k-means++."""
+"""Starts of ``n_init="auto"`` from random rows; one is enough for k-means++ and k-means||."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +102,13 @@ class KMeans(Estimator):
     Parameters
     ----------
     n_clusters : int, default 8
-    init : {"k-means++", "random"}, ndarray of shape (n_clusters, d), or callable, default "k-means++"
-        First centres: by k-means++ with 2 + ln k trials per centre; random rows; the given ones; or what
-        ``init(X, n_clusters, random_state)`` returns.
+    init : {"k-means++", "k-means||", "random"}, ndarray of shape (n_clusters, d), or callable
+        First centres: by k-means++ with 2 + ln k trials per centre, the default; by k-means||, which reads
+        the rows some ten times instead of twice per centre, for many clusters, ranks and large files; random
+        rows; the given ones; or what ``init(X, n_clusters, random_state)`` returns.
     n_init : int or "auto", default "auto"
         Number of starts, of which the one with the least inertia is kept. "auto" is 10 for "random" or a
-        callable, 1 for k-means++ and given centres.
+        callable, else 1.
     max_iter : int, default 300
         Maximum number of moves of the centres.
     tol : float, default 1e-4
@@ -151,6 +156,7 @@ class KMeans(Estimator):
     ----------
     S. P. Lloyd, Least squares quantization in PCM, IEEE Trans. Inform. Theory 28 (1982).
     D. Arthur and S. Vassilvitskii, k-means++: the advantages of careful seeding, SODA 2007.
+    B. Bahmani et al., Scalable k-means++, VLDB 2012.
 
     Examples
     --------
@@ -240,8 +246,9 @@ class KMeans(Estimator):
         comm : mpi4py.MPI.Comm or PETSc.Comm, optional
             X and the weights are the rows of this rank, at least one, which come after those of the ranks
             before. All ranks must call this at the same time, with equal parameters. ``labels_`` are those of
-            the rows of this rank; all else is the same on all ranks, with the same bits as without ranks if
-            the rows of each rank begin at a multiple of a power of two of rows, see docs/reductions.md.
+            the rows of this rank; all else is the same on all ranks, on CPUs with the same bits as without
+            ranks if the rows of each rank begin at a multiple of a power of two of rows, see
+            docs/reductions.md. On GPUs each rank takes one of its machine.
 
         Returns
         -------
@@ -267,26 +274,30 @@ class KMeans(Estimator):
             with rows.guarded():
                 passes, self.placement_ = self._passes(rows, fitting=True)
                 self.placement_.log()
-                self._cluster(passes, rows.X, rows.first_of(self.random_state), started)
+                self._cluster(passes, rows, rows.first_of(self.random_state), started)
         return self
 
     def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
         """Put rows where they are worked on; in a fit for many passes, else for one."""
+        k = self.n_clusters if fitting else len(self.cluster_centers_)
         if isinstance(rows.X, Csr):
-            return open_clusters(rows, place(self.device, rows.X, ranks=rows.ranks), self.device)
+            return open_clusters(rows, place_rows(rows, self.device), self.device, k)
         work = kmeans_work(
-            *rows.shape,
-            self.n_clusters if fitting else len(self.cluster_centers_),
+            rows.most_here,
+            rows.shape[1],
+            k,
             rows.X.dtype.itemsize,
             moves=self.max_iter if fitting else 0,
             starts=self._starts(self._given_centers(rows.shape[1])) if fitting else 1,
-            seeded=fitting and isinstance(self.init, str) and self.init == "k-means++",
+            init=self.init if fitting and isinstance(self.init, str) else "",
             threads=rows.threads,
         )
-        return open_clusters(rows, place(self.device, rows.X, work, ranks=rows.ranks), self.device)
+        return open_clusters(rows, place_rows(rows, self.device, work), self.device, k)
 
-    def _cluster(self, passes: ClusterPasses, X: Any, rng: np.random.Generator, started: float) -> Self:
-        """Run all starts and keep the best; a callable ``init`` gets X."""
+    def _cluster(
+        self, passes: ClusterPasses, rows: RowSet | None, rng: np.random.Generator, started: float
+    ) -> Self:
+        """Run all starts and keep the best; k-means|| and a callable ``init`` need the rows themselves."""
         given = self._given_centers(passes.shape[1])
         tol = self.tol * _mean_variance(passes)
         deadline = started + time_limit(self.max_time)
@@ -294,7 +305,7 @@ class KMeans(Estimator):
         rechecked = labelled = 0
         for start in range(self._starts(given)):
             try:
-                centers = self._first_centers(passes, X, given, rng)
+                centers = self._first_centers(passes, rows, given, rng)
             except KeyboardInterrupt:
                 if best is None:
                     raise
@@ -442,9 +453,9 @@ class KMeans(Estimator):
         time_limit(self.max_time)
         if self.n_init != "auto":
             positive_integer("n_init", self.n_init)
-        if isinstance(self.init, str) and self.init not in ("k-means++", "random"):
+        if isinstance(self.init, str) and self.init not in INITS:
             raise ParameterError(
-                f"init: found {self.init!r}, expected k-means++, random, centres or a callable"
+                f"init: found {self.init!r}, expected {', '.join(INITS)}, centres or a callable"
             )
         if self.callback is not None and not callable(self.callback):
             raise ParameterError(f"callback: found {self.callback!r}, expected a callable")
@@ -476,20 +487,32 @@ class KMeans(Estimator):
             return 1  # every start would be the same
         if self.n_init != "auto":
             return int(self.n_init)
-        return 1 if isinstance(self.init, str) and self.init == "k-means++" else RANDOM_STARTS
+        return RANDOM_STARTS if callable(self.init) or self.init == "random" else 1
 
     def _first_centers(
-        self, passes: ClusterPasses, X: Any, given: Vector | None, rng: np.random.Generator
+        self,
+        passes: ClusterPasses,
+        rows: RowSet | None,
+        given: Vector | None,
+        rng: np.random.Generator,
     ) -> Vector:
+        k = self.n_clusters
         if given is not None:
             return given
-        if callable(self.init):
-            if isinstance(X, DeviceArray) or passes.shape[0] != X.shape[0]:
-                raise ParameterError("init: found a callable for rows elsewhere, expected a name or centres")
-            X = X.to_scipy() if isinstance(X, Csr) else X
-            return _check_centers(self.init(X, self.n_clusters, rng), self.n_clusters, X.shape[1])
-        choose = choose_plus_plus if self.init == "k-means++" else choose_random
-        return passes.take(choose(passes, self.n_clusters, rng))
+        if self.init == "k-means++":
+            return passes.take(choose_plus_plus(passes, k, rng))
+        if self.init == "random":
+            return passes.take(choose_random(passes, k, rng))
+        assert rows is not None
+        if self.init == "k-means||":
+            return passes.take(choose_parallel(passes, k, rng, rows))
+        X = rows.X
+        if isinstance(X, DeviceArray) or rows.ranks > 1:
+            raise ParameterError(
+                "init: found a callable for rows on a GPU or on several ranks, expected a name or centres"
+            )
+        X = X.to_scipy() if isinstance(X, Csr) else X
+        return _check_centers(self.init(X, k, rng), k, X.shape[1])
 
     def _keep(self, passes: ClusterPasses, run: Clustering, status: str, rechecked: float) -> None:
         self.cluster_centers_ = run.centers

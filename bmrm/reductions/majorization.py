@@ -7,8 +7,8 @@ transform G(X) = X + V^+ h. For equal weights V^+ h = h / n. Otherwise conjugate
 
 Acceleration takes the step of the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno, with V^+
 as the first inverse, so that it starts from the Guttman transform. If the stress is larger there, the point
-is dropped, G(X) is taken, and the method starts anew. So the stress falls in any case, at the cost of a pass.
-The step is a combination of earlier vectors, whose factors follow from their inner products (W. Chen,
+is dropped, G(X) is taken, and the method starts again. So the stress falls in any case, at the cost of a
+pass. The step is a combination of earlier vectors, whose factors follow from their inner products (W. Chen,
 Z. Wang and J. Zhou, Large-scale L-BFGS using MapReduce, NIPS 2014). All of these are asked for at once, and
 the vectors stay where the passes have them.
 

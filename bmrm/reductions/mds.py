@@ -20,9 +20,9 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, DeviceMemoryError, HostMemoryError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import read_back
-from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.matrix.gpu.devices import import_cuda, parse_device
 from bmrm.reductions._reductions import Pairs
-from bmrm.reductions.device.choose import Placement, parse_device, place
+from bmrm.reductions.device.choose import Placement, place
 from bmrm.reductions.device.scaling import MAX_AXES, passes_on, read_resident_pairs
 from bmrm.reductions.device.work import scaling_work
 from bmrm.reductions.dissimilarities import Dissimilarities
@@ -438,7 +438,8 @@ class MDS(Estimator):
             raise ParameterError(f"metric: found {self.metric!r}, expected a name or a callable")
         if self.store == "features" and (self.metric != "euclidean" or not self.metric_mds):
             raise ParameterError(
-                "store: found 'features', expected auto or half: only Euclidean metric scaling keeps no pairs"
+                "store: found 'features', expected auto or half: only metric scaling of Euclidean distances "
+                "need not store pairs"
             )
 
     def _read(self, X: Any, weights: Any) -> tuple[NDArray[Any] | None, Dissimilarities, Placement]:
@@ -637,7 +638,7 @@ class MDS(Estimator):
         X = self.embedding_ - self.embedding_.mean(axis=0)
         known = ~np.isnan(delta)
         if not known.any(axis=1).all():
-            raise DataError("X: found a row without any known dissimilarity, expected one at least")
+            raise DataError("X: found a row without any known dissimilarity, expected at least one")
         squares = np.einsum("ik,ik->i", X, X)
         gaps = np.where(known, squares - np.where(known, delta, 0.0) ** 2, 0.0)
         gower = 0.5 * gaps @ np.linalg.pinv(X).T

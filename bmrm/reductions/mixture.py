@@ -15,7 +15,7 @@ from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
-from bmrm.reductions.device.choose import parse_device, place
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions.device.work import mixture_work
 from bmrm.reductions.estimator import (
     Estimator,
@@ -27,7 +27,7 @@ from bmrm.reductions.estimator import (
 from bmrm.reductions.kmeans import KMeans
 from bmrm.reductions.limits import limit_reached
 from bmrm.reductions.passes import MixturePasses
-from bmrm.reductions.placing import open_mixture
+from bmrm.reductions.placing import open_mixture, place_rows
 from bmrm.reductions.row_set import RowSet, read_row_set
 from bmrm.reductions.scatter import FLOAT64_UNIT
 from bmrm.reductions.seeding import choose_plus_plus, choose_random
@@ -233,7 +233,8 @@ class GaussianMixture(Estimator):
                 )
             full = self.covariance_type in ("full", "tied")
             work = mixture_work(
-                *rows.shape,
+                rows.most_here,
+                rows.shape[1],
                 self.n_components,
                 rows.X.dtype.itemsize,
                 full=full,
@@ -242,7 +243,7 @@ class GaussianMixture(Estimator):
                 threads=rows.threads,
             )
             with rows.guarded():
-                found = place(self.device, rows.X, work, ranks=rows.ranks)
+                found = place_rows(rows, self.device, work)
                 passes, self.placement_ = open_mixture(rows, found, self.device, self.n_components, full=full)
                 self.placement_.log()
                 self._fit(passes, rows.first_of(self.random_state), started)
@@ -421,7 +422,7 @@ class GaussianMixture(Estimator):
         rows = _dense_rows(X, threads=self.threads)
         self._check_columns(rows.shape[1])
         parameters = self._parameters()
-        found = place(self.device, rows.X)
+        found = place_rows(rows, self.device)
         k = len(parameters.means)
         passes, _ = open_mixture(rows, found, self.device, k, full=parameters.full)
         return passes.shares(parameters.means, *parameters.roots())

@@ -100,6 +100,27 @@ class ClusterPasses(Protocol):
         """Return a row for each number in [0, 1), with probability proportional to w D^2."""
         ...
 
+    def approach(self, points: Vector) -> float:
+        """Measure the rows against further points; return the potential, in the unit of this method.
+
+        D is then the distance to the nearest point since `begin_seeding`, in float64 up to a last rounding.
+        """
+        ...
+
+    def draw_each(self, expected: float, key: int) -> Indices:
+        """Draw each row by itself with probability ``expected`` w D^2 / potential, at most 1; ascending.
+
+        Draws depend on the key and the number of the row only; see `bmrm.reductions.seeding.uniform_of_rows`.
+        """
+        ...
+
+    def nearest_weights(self) -> Vector:
+        """Return, for each point that was approached, the weight of the rows that it is nearest to.
+
+        Of equally near points the first counts.
+        """
+        ...
+
     def draw_by_weight(self, uniform: Vector) -> Indices:
         """Return a row for each number in [0, 1), with probability proportional to w."""
         ...

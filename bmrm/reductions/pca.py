@@ -15,8 +15,9 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.resident import device_number
-from bmrm.reductions.device.choose import Placement, parse_device, place
+from bmrm.reductions.device.choose import Placement
 from bmrm.reductions.device.gram import DeviceGram
 from bmrm.reductions.device.work import gram_work
 from bmrm.reductions.estimator import (
@@ -27,7 +28,7 @@ from bmrm.reductions.estimator import (
     time_limit,
     words_for_scikit_learn,
 )
-from bmrm.reductions.placing import open_gram
+from bmrm.reductions.placing import open_gram, place_rows
 from bmrm.reductions.row_set import RowSet, read_row_set
 from bmrm.reductions.scatter import (
     MAX_GRAM_COLUMNS,
@@ -434,7 +435,7 @@ class _Rows:
     def put(self, device: str, solver: str) -> Placement:
         """Put rows where they are decomposed."""
         if not self._on_host:
-            found = Placement(self._there, "the Dataset is there")
+            found = Placement(self._there, "the Dataset is on it")
             if device not in ("auto", found.device, *(["cuda"] if found.gpu == 0 else [])):
                 raise ParameterError(
                     f"device: found {device!r}, expected {found.device}, where the Dataset is"
@@ -443,8 +444,8 @@ class _Rows:
         by_gram = solver == "covariance_eigh" and not isinstance(self.set.X, Csr)
         work = None
         if by_gram:
-            work = gram_work(*self.shape, self.set.X.dtype.itemsize)
-        found = place(device, self.set.X, work, ranks=self.set.ranks)
+            work = gram_work(self.set.most_here, self.shape[1], self.set.X.dtype.itemsize)
+        found = place_rows(self.set, device, work)
         if found.gpu is not None and solver == "lanczos" and not isinstance(self.set.X, Csr):
             raise ParameterError(
                 f"svd_solver: found 'lanczos' on {found.device}, expected 'covariance_eigh', rows and device "

@@ -1,40 +1,51 @@
-"""Puts the rows of an estimator where it runs."""
+"""Decides where an estimator runs, and puts its rows there."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
-from bmrm.reductions.device.choose import Placement
+from bmrm.matrix.gpu.devices import gpu, import_cuda
+from bmrm.reductions.device.choose import Placement, place
 from bmrm.reductions.device.clusters import DeviceClusters
 from bmrm.reductions.device.gram import DeviceGram
 from bmrm.reductions.device.mixtures import DeviceMixture
+from bmrm.reductions.device.work import Work
 from bmrm.reductions.host_passes import HostClusters, HostMixture
 from bmrm.reductions.passes import ClusterPasses, MixturePasses
 from bmrm.reductions.row_set import RowSet
 
+if TYPE_CHECKING:
+    from bmrm.distributed.group import Group
+
 Passes = TypeVar("Passes")
 
 
-def open_clusters(rows: RowSet, placement: Placement, device: str) -> tuple[ClusterPasses, Placement]:
-    """Put rows where k-means runs; the CPU if they do not fit on a GPU that the user has not asked for.
+def open_clusters(
+    rows: RowSet, placement: Placement, device: str, clusters: int
+) -> tuple[ClusterPasses, Placement]:
+    """Put rows where k-means runs; the CPU if there is no room on a GPU that the user has not asked for.
+
+    The placement says which rows are copied to the GPU in each pass, if some are.
 
     Raises
     ------
-    ParameterError
-        If rows of several ranks should be on a GPU.
     DeviceMemoryError
         If they do not fit on the GPU that the user has asked for.
     """
 
     def on_gpu(number: int) -> ClusterPasses:
-        return DeviceClusters(rows.X, rows.weights, number, rows.threads)
+        return DeviceClusters(rows, number, clusters)
 
-    return _open(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)
+    passes, found = _open(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)
+    if isinstance(passes, DeviceClusters) and passes.note:
+        found = replace(found, reason=f"{found.reason}; {passes.note}")
+    return passes, found
 
 
 def open_mixture(
@@ -57,6 +68,62 @@ def open_gram(
     )
 
 
+def place_rows(rows: RowSet, device: str, work: Work | None = None) -> Placement:
+    """Decide where rows are worked on; ranks decide together.
+
+    The ranks of a machine take its GPUs in turn. With "auto" all ranks use GPUs if each of them would.
+
+    Parameters
+    ----------
+    rows : RowSet
+    device : {"auto", "cpu", "cuda", "cuda:N"}
+    work : Work, optional
+        Of the rank with the most rows; None if there is nothing to decide.
+
+    Returns
+    -------
+    Placement
+        Of this rank.
+
+    Raises
+    ------
+    ParameterError
+        As `bmrm.reductions.device.choose.place`; if some ranks ask for GPUs and others for CPUs.
+    """
+    group = rows.group
+    if group is None:
+        return place(device, rows.X, work)
+    with rows.together():
+        found = place(device, rows.X, work, available=lambda: _share_of_gpu(group))
+        if found.gpu is not None and device in ("auto", "cuda") and not isinstance(rows.X, DeviceArray):
+            found = replace(found, gpu=group.number % max(1, import_cuda().device_count()))
+    asked, all_found = zip(*rows.everyones((device, found)), strict=True)
+    on_cpu = [each.gpu is None for each in all_found]
+    if not any(on_cpu) or all(on_cpu):
+        return found
+    rank = on_cpu.index(True)
+    if set(asked) != {"auto"}:
+        other = on_cpu.index(False)
+        raise ParameterError(
+            f"device: found {asked[rank]!r} on rank {rank} and {asked[other]!r} on rank {other}, "
+            "expected GPUs for all ranks or for none"
+        )
+    return Placement(None, f"as on rank {rank}: {all_found[rank].reason}")
+
+
+def _share_of_gpu(group: Group) -> dict[str, Any] | None:
+    """Return the properties of a rank's GPU, and of its memory and multiprocessors what each rank has."""
+    info = gpu(group.number)
+    if info is None:
+        return None
+    sharers = -(-group.neighbours // import_cuda().device_count())
+    return {
+        **info,
+        "free_bytes": info["free_bytes"] // sharers,
+        "multiprocessors": info["multiprocessors"] / sharers,
+    }
+
+
 def _open(
     rows: RowSet,
     placement: Placement,
@@ -66,11 +133,12 @@ def _open(
     *,
     sparse: bool = False,
 ) -> tuple[Passes, Placement]:
-    """Put rows on a GPU or leave them; ``sparse``: sparse ones may be on a GPU."""
+    """Put rows on a GPU or leave them; ``sparse``: sparse ones may be on a GPU.
+
+    An error of one rank is one of all, so that all are in the same place.
+    """
     if placement.gpu is None:
         return on_host(), placement
-    if rows.ranks > 1:
-        raise ParameterError(f"device: found {device!r} for rows on {rows.ranks} ranks, expected auto or cpu")
     if isinstance(rows.X, Csr) and not sparse:
         raise ParameterError(f"device: found {device!r} for sparse rows, expected auto or cpu")
     try:

@@ -76,6 +76,11 @@ class RowSet:
         return int(self.X.shape[0])
 
     @property
+    def most_here(self) -> int:
+        """Number of rows of the rank with the most."""
+        return max(b - a for a, b in itertools.pairwise(self.bounds)) if self.group else self.here
+
+    @property
     def first(self) -> int:
         """Number of the first row here among the rows of all ranks."""
         return self.bounds[self.group.rank] if self.group else 0
@@ -149,11 +154,14 @@ class RowSet:
 
     # --- rows
 
-    def take(self, rows: Indices) -> Vector:
-        """Return some rows of all ranks, dense in float64."""
+    def take(self, rows: Indices, take_here: Callable[[Indices], Vector] | None = None) -> Vector:
+        """Return some rows of all ranks, dense in float64.
+
+        - ``take_here``: returns rows by their numbers here, if X is on a GPU
+        """
         mine = (rows >= self.first) & (rows < self.first + self.here)
         local = rows[mine] - self.first
-        found = self._take_here(local)
+        found = (take_here or self._take_here)(local)
         if self.group is None:
             return found
         taken = np.empty((len(rows), self.shape[1]))
@@ -202,6 +210,12 @@ class RowSet:
             if mapped is not None:
                 mapped.give_back(block.start, block.stop)
 
+    def give_back(self, block: slice) -> None:
+        """Give the pages of some rows here back to the system, if the file with all is too large."""
+        mapped = self._large_mapped()
+        if mapped is not None:
+            mapped.give_back(block.start, block.stop)
+
     def _large_mapped(self) -> DenseRows | None:
         """Return the rows if they are in a mapped file that would fill much of the memory."""
         rows = DenseRows(self.X) if isinstance(self.X, np.ndarray) else None
@@ -233,7 +247,7 @@ class RowSet:
         parts = np.zeros((-(-self.here // each), numbers))
         for block in self.blocks(each, limit):
             run(block, parts[block.start // each : -(-block.stop // each)])
-        return self._in_turn(parts)
+        return self.add_in_turn(parts)
 
     def fold_parts(self, numbers: int, each: int, sums_of: Callable[[slice], Vector]) -> Vector:
         """Return sums over the rows of all ranks, made of those of parts of ``each`` rows."""
@@ -245,11 +259,10 @@ class RowSet:
                     total += found
                 else:
                     parts.append(found)
-        return total if self.group is None else self._in_turn(np.array(parts))
+        return total if self.group is None else self.add_in_turn(np.array(parts))
 
-    def _in_turn(self, parts: Vector) -> Vector:
-        """Add the parts of all ranks in their order."""
-        assert self.group is not None
+    def add_in_turn(self, parts: Vector) -> Vector:
+        """Return the sum of the parts of all ranks, added in their order; shape of those here: (parts, m)."""
 
         def step(before: Vector | None) -> Vector:
             total = np.zeros(parts.shape[1]) if before is None else before
@@ -257,7 +270,21 @@ class RowSet:
                 total += part
             return total
 
-        return self.group.in_turn(parts.shape[1], step)
+        return self.group.in_turn(parts.shape[1], step) if self.group else step(None)
+
+    def sum_parts(self, parts: Iterator[Vector]) -> Vector:
+        """Return the sum of the vectors of the parts of all ranks, added in their order.
+
+        An error of one rank is one of all.
+        """
+        if self.group is None:
+            total = np.array(next(parts))
+            for part in parts:
+                total += part
+            return total
+        with self.together():
+            found = np.array(list(parts))
+        return self.add_in_turn(found)
 
     def accumulate(self, values: Vector) -> tuple[Vector, Vector]:
         """Return cumulative sums along the last axis, from the first row of all ranks on, and their end.
@@ -296,7 +323,7 @@ def read_row_set(
 ) -> RowSet:
     """Validate rows and weights; with a communicator, those of each rank.
 
-    With ``on_gpu``, a dense array on a GPU stays there.
+    With ``on_gpu``, a dense array on a GPU stays there; with a communicator, those of all ranks are.
 
     Raises
     ------
@@ -307,20 +334,22 @@ def read_row_set(
     """
     if comm is None:
         if on_gpu and is_on_device(X) and not is_sparse(X):
-            found = DeviceArray("X", X, 2, (np.float32, np.float64))
-            if not all(found.shape):
-                raise DataError(f"X: found shape {found.shape} on a GPU, expected some rows and columns")
+            found = _read_device_rows(X)
             return RowSet(found, read_weights(read_back(sample_weight), len(found)), threads)
-        rows, weights = read_rows(X, read_back(sample_weight))
-        return RowSet(rows, weights, threads)
+        return RowSet(*read_rows(X, read_back(sample_weight)), threads)
     from bmrm.distributed.group import Group
 
     group = comm if isinstance(comm, Group) else Group(comm)
     with group.together():
         if isinstance(X, Dataset):
             raise DataError("X: found a Dataset with comm, expected the rows of this rank as a matrix")
-        rows, _ = read_rows(X, None)
-        weights = read_weights(sample_weight, rows.shape[0], zeros=True)
+        there = on_gpu and is_on_device(X) and not is_sparse(X)
+        rows: Any = _read_device_rows(X) if there else read_rows(X, None)[0]
+        weights = read_weights(read_back(sample_weight), rows.shape[0], zeros=True)
+    kinds = group.everyones(_kind_of(rows))
+    if len(set(kinds)) > 1:
+        first, other = sorted(set(kinds))[:2]
+        raise DataError(f"X: found {first} on rank {kinds.index(first)}, {other} on {kinds.index(other)}")
     shapes = group.everyones(rows.shape)
     columns = {d for _, d in shapes}
     if len(columns) > 1:
@@ -332,3 +361,16 @@ def read_row_set(
             raise DataError("sample_weight: found only zeros, expected some positive weight")
     threads = group.cores if threads is None else threads
     return RowSet(rows, weights, threads, group, (0, *itertools.accumulate(n for n, _ in shapes)))
+
+
+def _read_device_rows(X: Any) -> DeviceArray:
+    found = DeviceArray("X", X, 2, (np.float32, np.float64))
+    if not all(found.shape):
+        raise DataError(f"X: found shape {found.shape} on a GPU, expected some rows and columns")
+    return found
+
+
+def _kind_of(rows: Any) -> str:
+    if isinstance(rows, DeviceArray):
+        return "rows on a GPU"
+    return "sparse rows" if isinstance(rows, Csr) else "dense rows in main memory"

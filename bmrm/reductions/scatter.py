@@ -59,7 +59,7 @@ class Scatter:
 
 
 def rounding_bound(terms: float) -> float:
-    """Return g(terms), the maximum relative error of a sum of so many products in float64."""
+    """Return g(terms), the maximum relative error of a sum of that number of products in float64."""
     product = terms * FLOAT64_UNIT
     return product / (1.0 - product) if product < 0.5 else np.inf
 
@@ -85,7 +85,7 @@ def block_rows(columns: int) -> int:
 
 
 def scatter_part_rows(rows: int, columns: int) -> int:
-    """Return the number of rows of a part of so many dense rows: those of a block, or more."""
+    """Return the number of rows of a part of dense rows: those of a block, or more."""
     return max(block_rows(columns), part_rows(rows, columns * (columns + 1)))
 
 

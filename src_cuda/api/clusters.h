@@ -40,6 +40,10 @@ BB_API void bb_clusters_destroy(bb_clusters* rows);
 // Returns the bytes that dense rows take on the device with k centres; own: 1 if the values are uploaded.
 BB_API int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t own);
 
+// Replaces dense rows that were uploaded by n others on the host, no more than at first, and waits; columns
+// stay, and the rows are ready for passes if those before were.  weights: n, or NULL if those at first were.
+BB_API bb_status bb_clusters_load(bb_clusters* rows, int64_t n, const void* values, const double* weights);
+
 // largest: is set to the maximum of |x|, infinite if a value is not finite.
 BB_API bb_status bb_clusters_largest(bb_clusters* rows, double* largest);
 // Makes rows ready for passes.  shift: d numbers near the data; scale: a power of two, such that
@@ -48,7 +52,8 @@ BB_API bb_status bb_clusters_pack(bb_clusters* rows, const double* shift, double
 // values: (count, d), set to some rows.
 BB_API bb_status bb_clusters_take(bb_clusters* rows, const int64_t* numbers, int64_t count, double* values);
 
-// Lends a column with all its numbers set to the given bits, and takes it back.
+// Lends a column, of one number for each row that there was at first, with all its numbers set to the given
+// bits, and takes it back.
 BB_API bb_status bb_clusters_lend(bb_clusters* rows, uint32_t bits, void** column);
 BB_API void bb_clusters_give(bb_clusters* rows, void* column);
 // Copies a part of a column to the host, or all of it from there.
@@ -69,10 +74,24 @@ BB_API bb_status bb_clusters_moves(bb_clusters* rows, const double* centers, int
 // distances: (count, k), set to the distances from rows first ... first + count - 1.
 BB_API bb_status bb_clusters_distances(bb_clusters* rows, const double* centers, int64_t k, int64_t first,
                                        int64_t count, double* distances);
-// Sums w min(closest, squared distance) for candidate rows as new centres, by panels of BB_PANEL_ROWS rows.
-// closest: a column; take: 1 if the only candidate becomes a centre; sums: (count, panels).
-BB_API bb_status bb_clusters_potentials(bb_clusters* rows, const int64_t* candidates, int64_t count,
+// Sums w min(closest, squared distance) for points as new centres, by panels of BB_PANEL_ROWS rows.
+// points: (count, d), each equal to some row, which another device may have; closest: a column; take: 1 if
+// the only point becomes a centre; sums: (count, panels).
+BB_API bb_status bb_clusters_potentials(bb_clusters* rows, const double* points, int64_t count,
                                         float* closest, int32_t take, double* sums);
+
+// Measures the rows against further points, numbered from `first`, and sums w times the squared distance to
+// the nearest point so far, by panels of BB_PANEL_ROWS rows.
+// points: (count, d), on the host; scale: a power of two, whose square distances are multiplied by; closest:
+// a column of these products; nearest: a column of numbers of points; both are set anew if first is 0; sums:
+// panels.
+BB_API bb_status bb_clusters_approach(bb_clusters* rows, const double* points, int64_t count, int64_t first,
+                                      double scale, float* closest, int32_t* nearest, double* sums);
+// Draws each row by itself with probability w closest factor.
+// key: of the draw; first: number of the first row, on which numbers depend; drawn: a column, whose first
+// `*count` numbers become those of rows here, in any order.
+BB_API bb_status bb_clusters_draw(bb_clusters* rows, const float* closest, uint64_t key, int64_t first,
+                                  double factor, int32_t* drawn, int64_t* count);
 
 // Returns the maximum number of additions that a term of a sum over n rows and d columns goes through.
 BB_API int64_t bb_clusters_additions(int64_t n, int64_t d, int64_t k);

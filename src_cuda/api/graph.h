@@ -7,7 +7,8 @@
 //
 // The nodes of a graph may be spread over ranks (bb_graph_ranks).  A rank then has the rows of its own nodes,
 // whose columns are the places of all nodes, and every vector, place and number that it gives or gets is of
-// its own nodes, counted from 0.  Sums are those over all ranks.  All ranks make the same calls.
+// its own nodes, counted from 0, unless this says otherwise.  Sums are those over all ranks.  All ranks make
+// the same calls.
 #pragma once
 #include "api/blackbox.h"
 #include "api/ranks.h"
@@ -44,10 +45,12 @@ typedef struct {
 
 // Uploads what walks need to know of nodes.
 // lengths: nonzeros of each row; scale: factor of each entry of a point in what the node sends, 0 for a
-// dangling node; places: the place of each number, NULL if they are equal; ranks: NULL for one; out: is set
-// to the nodes, which bb_nodes_destroy frees.  The arrays are on the host.
+// dangling node; places: the place of each number, NULL if they are equal; all_places: of several ranks, the
+// same of all nodes; ranks: NULL for one; out: is set to the nodes, which bb_nodes_destroy frees.  The arrays
+// are on the host.
 BB_API bb_status bb_nodes_create(const bb_transitions* matrices, const uint32_t* lengths, const double* scale,
-                                 const uint32_t* places, const bb_graph_ranks* ranks, bb_nodes** out);
+                                 const uint32_t* places, const uint32_t* all_places,
+                                 const bb_graph_ranks* ranks, bb_nodes** out);
 BB_API void bb_nodes_destroy(bb_nodes* nodes);
 
 // The terms of T(x) = d (P' x + m u) + (1 - d) v, and what is known of the sums of P' x.  The arrays are on
@@ -107,7 +110,7 @@ BB_API bb_status bb_walk_products(bb_walk* walk, const int32_t* images, const in
 // count: of them, at most n; numbers, values: room for these on the host; descending, ties by number.
 BB_API bb_status bb_walk_top(bb_walk* walk, int32_t slot, int32_t column, int64_t count, int64_t* numbers,
                              double* values);
-// values: n doubles on the host, set to such a column in the order of numbers.
+// values: a double per node on the host, of all ranks, set to such a column in the order of numbers.
 BB_API bb_status bb_walk_get(bb_walk* walk, int32_t slot, int32_t column, double* values);
 // Continues with some of other walks, after their exact step into `slot`.
 // columns: one of `from` for each of this walk.
@@ -115,9 +118,10 @@ BB_API bb_status bb_walk_take(bb_walk* walk, bb_walk* from, int32_t slot, const 
 
 // Begins the Golub-Kahan process on a float64 matrix, which must outlive the result.
 // by_source: of several ranks, the rows of A of own nodes, on the stream of `matrix`, which has those of A';
-// NULL: `matrix` has a transpose.  ranks: NULL for one.
-BB_API bb_status bb_basis_create(bb_matrix* matrix, bb_matrix* by_source, const bb_graph_ranks* ranks,
-                                 bb_basis** out);
+// NULL: `matrix` has a transpose.  places: the place of each number, of the nodes of all ranks, on the host;
+// NULL if they are equal.  ranks: NULL for one.
+BB_API bb_status bb_basis_create(bb_matrix* matrix, bb_matrix* by_source, const uint32_t* places,
+                                 const bb_graph_ranks* ranks, bb_basis** out);
 BB_API void bb_basis_destroy(bb_basis* basis);
 // Takes and gives back vectors of n doubles on the device, whose values are undefined.
 BB_API bb_status bb_basis_lend(bb_basis* basis, double** vector);
@@ -136,7 +140,7 @@ BB_API bb_status bb_basis_combine(bb_basis* basis, const double* const* vectors,
 // length: is set to that of vector - factor * other.
 BB_API bb_status bb_basis_distance(bb_basis* basis, const double* vector, double factor, const double* other,
                                    double* length);
-// values: n doubles on the host, set to a vector.
+// values: a double per node on the host, of all ranks, set to a vector in the order of numbers.
 BB_API bb_status bb_basis_get(bb_basis* basis, const double* vector, double* values);
 
 #ifdef __cplusplus

@@ -8,6 +8,7 @@
 
 #include "api/graph.h"
 #include "graph/kernels/basis.cuh"
+#include "graph/numbering.h"
 #include "graph/peers.h"
 #include "matrix/handle.h"
 #include "runtime/chain.cuh"
@@ -47,12 +48,13 @@ void with_count(int count, F&& f) {
 }  // namespace
 
 struct bb_basis {
-    bb_basis(bb_matrix* matrix, bb_matrix* by_source, const bb_graph_ranks* ranks)
+    bb_basis(bb_matrix* matrix, bb_matrix* by_source, const uint32_t* places, const bb_graph_ranks* ranks)
         : matrix(matrix),
           by_source(by_source),
           memory(matrix->memory),
           n(matrix->rows()),
           peers(memory, ranks, n),
+          numbering_(memory, places, peers.nodes()),
           blocks_(pass_blocks(n, 1)),
           partial_(memory, int64_t(kVectorsAtOnce + 1) * blocks_),
           factors_(memory, BB_BASIS_VECTORS) {
@@ -78,14 +80,7 @@ struct bb_basis {
     }
 
     void apply(bb_operator op, const double* from, double* to) {
-        if (!peers.alone()) {
-            reserve(memory, whole_, peers.nodes());
-            BB_CHECK(cudaMemcpyAsync(whole_.data() + peers.first(), from, size_t(n) * sizeof(double),
-                                     cudaMemcpyDefault, stream()));
-            peers.share({whole_.data(), int64_t(sizeof(double))});
-            peers.await();
-            from = whole_.data();
-        }
+        from = peers.gather(from, whole_);
         if (op == BB_TRANSPOSED && by_source)
             by_source->apply(BB_NORMAL, from, to, 1);
         else
@@ -118,6 +113,10 @@ struct bb_basis {
         pass()(measure_distance, vector, factor, other, n, partial_.data());
         finish(1, nullptr, 0, &after_);
         return std::sqrt(after_.wait(peers.letters())[0]);
+    }
+
+    void get(const double* vector, double* values) {
+        numbering_.fetch(matrix->bridge, peers.gather(vector, whole_), values);
     }
 
     // Waits for all that was queued: letters may still be on their way.
@@ -169,6 +168,7 @@ struct bb_basis {
         } while (first < count);
     }
 
+    const Numbering numbering_;
     const int blocks_;
     Array<double> partial_, factors_, whole_;
     Mailbox before_, after_;
@@ -187,8 +187,8 @@ bb_status on(bb_basis* basis, Body&& body) noexcept {
 
 extern "C" {
 
-bb_status bb_basis_create(bb_matrix* matrix, bb_matrix* by_source, const bb_graph_ranks* ranks,
-                          bb_basis** out) {
+bb_status bb_basis_create(bb_matrix* matrix, bb_matrix* by_source, const uint32_t* places,
+                          const bb_graph_ranks* ranks, bb_basis** out) {
     return on_matrix(matrix, [&] {
         for (const bb_matrix* each : {matrix, by_source})
             expect(!each || (each->finished && each->rows() == matrix->rows() &&
@@ -197,7 +197,7 @@ bb_status bb_basis_create(bb_matrix* matrix, bb_matrix* by_source, const bb_grap
         expect(by_source || matrix->rows() == matrix->cols(), "matrix: expected a square one");
         expect(!by_source || by_source->memory.stream == matrix->memory.stream,
                "matrix: expected two on the same stream");
-        *out = new bb_basis(matrix, by_source, ranks);
+        *out = new bb_basis(matrix, by_source, places, ranks);
     });
 }
 
@@ -247,7 +247,7 @@ bb_status bb_basis_distance(bb_basis* basis, const double* vector, double factor
 }
 
 bb_status bb_basis_get(bb_basis* basis, const double* vector, double* values) {
-    return on(basis, [&](bb_basis& b) { b.matrix->bridge.fetch(b.memory, BB_FLOAT64, vector, b.n, values); });
+    return on(basis, [&](bb_basis& b) { b.get(vector, values); });
 }
 
 }  // extern "C"

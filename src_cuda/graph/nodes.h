@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "api/graph.h"
+#include "graph/numbering.h"
 #include "graph/peers.h"
 #include "matrix/handle.h"
 #include "runtime/mailbox.h"
@@ -20,7 +21,7 @@ struct WalkMail {
 
 struct bb_nodes {
     bb_nodes(const bb_transitions& matrices, const uint32_t* from_lengths, const double* from_scale,
-             const uint32_t* from_places, const bb_graph_ranks* ranks);
+             const uint32_t* from_places, const uint32_t* all_places, const bb_graph_ranks* ranks);
 
     // The matrix whose lock, memory and stream walks use.
     bb_matrix* main() const { return light ? light : exact; }
@@ -35,8 +36,12 @@ struct bb_nodes {
     bmrm::Array<uint32_t> lengths;
     bmrm::Array<double> scale;
     bmrm::Array<float> light_scale;
-    bmrm::Array<uint32_t> places;  // empty if numbers are places
+    const bmrm::Numbering numbering;  // of all nodes
+
+    // The place of each own number among own ones; null if they are equal.
+    const uint32_t* places() const { return peers.alone() ? numbering.places() : own_places_.data(); }
 
   private:
+    bmrm::Array<uint32_t> own_places_;  // of one of several ranks
     std::vector<std::unique_ptr<bmrm::WalkMail>> idle_mail_;
 };

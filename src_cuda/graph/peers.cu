@@ -90,12 +90,19 @@ bool Peers::open_window(int64_t node_bytes) {
     return there;
 }
 
-void Peers::share(const Shared& vector) {
-    if (alone()) return;
-    await();
+const double* Peers::gather(const double* own, Array<double>& room) {
+    if (alone()) return own;
+    const int64_t bytes = int64_t(sizeof(double)), count = bounds_[size_t(collective_.rank()) + 1] - first_;
+    reserve(memory_, room, nodes_);
+    double* const mine = room.data() + first_;
+    await();  // the last exchange may still read from there
+    if (own != mine)
+        BB_CHECK(cudaMemcpyAsync(mine, own, size_t(count * bytes), cudaMemcpyDefault, memory_.stream));
     begin();
-    collective_.gather(letters(), {parts(vector)});
+    collective_.gather(letters(), {parts({room.data(), bytes})});
     end();
+    await();
+    return room.data();
 }
 
 }  // namespace bmrm

@@ -52,8 +52,9 @@ class Peers {
     void* next_window() const { return window_.vector(turn_ + 1); }
     // Whose messages are in the window.
     const void* lent_to = nullptr;
-    // Exchanges a vector.
-    void share(const Shared& vector);
+    // Returns a vector of all nodes, given that of own nodes: itself if there are no others, else `room`,
+    // where it may be already.  What is queued next on the stream of the memory may read it.
+    const double* gather(const double* own, Array<double>& room);
     // Makes the stream of the memory wait for the last exchange.
     void await();
     // Prepares for products right after `await`: a launch that may begin before the one before it ends waits

@@ -61,17 +61,18 @@ void expect(bool holds, const char* text) {
 }  // namespace
 
 bb_nodes::bb_nodes(const bb_transitions& matrices, const uint32_t* from_lengths, const double* from_scale,
-                   const uint32_t* from_places, const bb_graph_ranks* ranks)
+                   const uint32_t* from_places, const uint32_t* all_places, const bb_graph_ranks* ranks)
     : light(matrices.light),
       rest(matrices.rest),
       exact(matrices.exact),
       n(exact->rows()),
       peers(main()->memory, ranks, n),
       lengths(uploaded<uint32_t>(main()->memory, from_lengths, n)),
-      scale(uploaded<double>(main()->memory, from_scale, n)) {
+      scale(uploaded<double>(main()->memory, from_scale, n)),
+      numbering(main()->memory, peers.alone() ? from_places : all_places, peers.nodes()) {
     const std::vector<float> rounded(from_scale, from_scale + n);
     light_scale = on_device(main()->memory, rounded);
-    if (from_places) places = uploaded<uint32_t>(main()->memory, from_places, n);
+    if (from_places && !peers.alone()) own_places_ = uploaded<uint32_t>(main()->memory, from_places, n);
     for (bb_matrix* matrix : {light, rest, exact})
         if (matrix && (matrix != light || !rest)) peers.follow(matrix->memory);
     BB_CHECK(cudaStreamSynchronize(main()->memory.stream));
@@ -368,8 +369,7 @@ void bb_walk::top(int32_t number, int32_t column, int64_t count, int64_t* number
     expect(column >= 0 && column < columns_, "column: out of range");
     expect(count >= 0 && count <= n_, "count: more than there are nodes");
     if (count == 0) return;
-    const ScoreColumn scores = {base_.data() + column, at(number) + column, nodes->places.data(), n_,
-                                columns_};
+    const ScoreColumn scores = {base_.data() + column, at(number) + column, nodes->places(), n_, columns_};
     Array<uint32_t> digits(memory, kDigits), digit(memory, 1);
     digits.fill_bytes(0);
     const unsigned grid = blocks_for(n_);
@@ -401,12 +401,12 @@ void bb_walk::top(int32_t number, int32_t column, int64_t count, int64_t* number
 
 void bb_walk::get(int32_t number, int32_t column, double* values) {
     expect(column >= 0 && column < columns_, "column: out of range");
-    const ScoreColumn scores = {base_.data() + column, at(number) + column, nodes->places.data(), n_,
-                                columns_};
-    Array<double> all(memory, n_);
-    const NextLaunch launch(blocks_for(n_), 256, 0, stream(), false);
-    launch(column_by_number, scores, all.data());
-    nodes->exact->bridge.fetch(memory, BB_FLOAT64, all.data(), n_, values);
+    const ScoreColumn by_place = {base_.data() + column, at(number) + column, nullptr, n_, columns_};
+    reserve(memory, exact_messages_, nodes->peers.nodes());
+    double* const own = exact_messages_.data() + nodes->peers.first();
+    launch_for(n_)(score_column, by_place, own);
+    nodes->numbering.fetch(nodes->exact->bridge, nodes->peers.gather(own, exact_messages_), values);
+    if (nodes->light) exact_messages_.reset();
 }
 
 void bb_walk::take(bb_walk& from, int32_t number, const int32_t* chosen) {
@@ -440,7 +440,8 @@ bb_status on(bb_walk* walk, Body&& body) noexcept {
 extern "C" {
 
 bb_status bb_nodes_create(const bb_transitions* matrices, const uint32_t* lengths, const double* scale,
-                          const uint32_t* places, const bb_graph_ranks* ranks, bb_nodes** out) {
+                          const uint32_t* places, const uint32_t* all_places, const bb_graph_ranks* ranks,
+                          bb_nodes** out) {
     bb_matrix *const light = matrices->light, *const rest = matrices->rest, *const exact = matrices->exact;
     const int64_t nodes = ranks ? ranks->bounds[ranks->calls->size] : exact ? exact->rows() : 0;
     return on_matrix(light ? light : exact, [&] {
@@ -456,7 +457,7 @@ bb_status bb_nodes_create(const bb_transitions* matrices, const uint32_t* length
             expect(matrix->cols() == (matrix == light && rest ? exact->rows() : nodes),
                    "matrix: expected a column for each node");
         }
-        *out = new bb_nodes(*matrices, lengths, scale, places, ranks);
+        *out = new bb_nodes(*matrices, lengths, scale, places, all_places, ranks);
     });
 }
 
@@ -484,9 +485,11 @@ int64_t bb_walk_additions(int64_t n, int32_t columns) { return pass_additions(n,
 int64_t bb_walk_bytes(int64_t n, int64_t nodes, int32_t columns, int32_t images) {
     // Of own nodes: what is in slots, the image of the step ahead, the residual of the base, and the product
     // in float32, in two parts if there are other nodes; the base, and the product of an exact step, in
-    // float64; v and u.  Of all nodes: messages in both types.  And the sums of blocks.
+    // float64; v and u.  Of all nodes: messages in both types; at the end a
+    // column of scores in the order of numbers; the places.  And the sums of blocks.
     const int64_t light = int64_t(images) + 3 + (nodes > n), exact = 2, sent = nodes > n ? 2 : 1;
     return n * columns * (4 * light + 8 * exact) + nodes * columns * (4 * sent + 8) + 2 * 8 * n +
+           nodes * (8 + 4) +
            int64_t(BB_WALK_IMAGES) * (BB_WALK_IMAGES + 1) / 2 * columns * pass_blocks(n, columns) * 8;
 }
 

@@ -58,6 +58,13 @@ bb_status bb_clusters_sparse(const bb_device* device, int64_t n, int64_t d, cons
 
 void bb_clusters_destroy(bb_clusters* rows) { destroy_handle(rows); }
 
+bb_status bb_clusters_load(bb_clusters* rows, int64_t n, const void* values, const double* weights) {
+    return on_handle(rows, [&](bb_clusters& held) {
+        expect(n >= 1 && n <= held.capacity && values, "rows: expected some, and no more than at first");
+        held.load(n, values, weights);
+    });
+}
+
 bb_status bb_clusters_largest(bb_clusters* rows, double* largest) {
     return on_handle(rows, [&](bb_clusters& held) { *largest = held.largest(); });
 }
@@ -75,19 +82,19 @@ bb_status bb_clusters_take(bb_clusters* rows, const int64_t* numbers, int64_t co
 
 bb_status bb_clusters_lend(bb_clusters* rows, uint32_t bits, void** column) {
     return on_handle(rows, [&](bb_clusters& held) {
-        *column = held.memory.take(4 * held.n);
-        const NextLaunch launch(blocks_for(held.n), 256, 0, held.memory.stream, false);
-        launch(fill_column, static_cast<uint32_t*>(*column), bits, held.n);
+        *column = held.memory.take(4 * held.capacity);
+        const NextLaunch launch(blocks_for(held.capacity), 256, 0, held.memory.stream, false);
+        launch(fill_column, static_cast<uint32_t*>(*column), bits, held.capacity);
     });
 }
 
 void bb_clusters_give(bb_clusters* rows, void* column) {
-    on_handle(rows, [&](bb_clusters& held) { held.memory.give(column, 4 * held.n); });
+    on_handle(rows, [&](bb_clusters& held) { held.memory.give(column, 4 * held.capacity); });
 }
 
 bb_status bb_clusters_read(bb_clusters* rows, const void* column, int64_t first, int64_t count, void* to) {
     return on_handle(rows, [&](bb_clusters& held) {
-        expect_range(held, first, count);
+        expect(first >= 0 && count >= 0 && first + count <= held.capacity, "column: expected a part of it");
         BB_CHECK(cudaMemcpyAsync(to, static_cast<const uint32_t*>(column) + first, size_t(4 * count),
                                  cudaMemcpyDefault, held.memory.stream));
         BB_CHECK(cudaStreamSynchronize(held.memory.stream));
@@ -134,12 +141,26 @@ bb_status bb_clusters_distances(bb_clusters* rows, const double* centers, int64_
     });
 }
 
-bb_status bb_clusters_potentials(bb_clusters* rows, const int64_t* candidates, int64_t count, float* closest,
+bb_status bb_clusters_potentials(bb_clusters* rows, const double* points, int64_t count, float* closest,
                                  int32_t take, double* sums) {
     return on_handle(rows, [&](bb_clusters& held) {
-        expect_rows(held, candidates, count);
-        expect(!take || count == 1, "candidates: expected one to take");
-        held.potentials(candidates, count, closest, take != 0, sums);
+        expect(points && count >= 1 && (!take || count == 1), "points: expected one to take, or some");
+        held.potentials(points, count, closest, take != 0, sums);
     });
+}
+
+bb_status bb_clusters_approach(bb_clusters* rows, const double* points, int64_t count, int64_t first,
+                               double scale, float* closest, int32_t* nearest, double* sums) {
+    return on_handle(rows, [&](bb_clusters& held) {
+        expect_centers(points, count);
+        expect(first >= 0 && first + count <= kMaxCenters, "points: expected fewer");
+        held.approach(points, count, int32_t(first), scale, closest, nearest, sums);
+    });
+}
+
+bb_status bb_clusters_draw(bb_clusters* rows, const float* closest, uint64_t key, int64_t first,
+                           double factor, int32_t* drawn, int64_t* count) {
+    return on_handle(rows,
+                     [&](bb_clusters& held) { *count = held.draw(closest, key, first, factor, drawn); });
 }
 }

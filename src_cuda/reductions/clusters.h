@@ -7,6 +7,7 @@
 
 #include "api/clusters.h"
 #include "reductions/kernels/centers.cuh"
+#include "reductions/kernels/potentials.cuh"
 #include "reductions/staging.h"
 #include "runtime/chain.cuh"
 #include "runtime/handle.h"
@@ -15,7 +16,12 @@
 struct bb_clusters : bmrm::Handle {
     bb_clusters(const bb_device& device, int64_t n, int64_t d, const double* weights, int64_t memory_limit,
                 int threads)
-        : Handle(device.id), device(device), n(n), d(d), threads_(std::min(threads, kMaxCopyThreads)) {
+        : Handle(device.id),
+          device(device),
+          n(n),
+          d(d),
+          capacity(n),
+          threads_(std::min(threads, kMaxCopyThreads)) {
         memory.set_limit(memory_limit);
         if (weights) {
             weights_ = bmrm::Array<double>(memory, n);
@@ -26,6 +32,10 @@ struct bb_clusters : bmrm::Handle {
     }
     virtual ~bb_clusters() = default;
 
+    // Replaces the rows.
+    virtual void load(int64_t, const void*, const double*) {
+        throw bmrm::Failure(BB_INVALID, "rows: expected dense ones that were uploaded");
+    }
     virtual double largest() = 0;
     virtual void pack(const double* shift, double scale) = 0;
     virtual void take(const int64_t* numbers, int64_t count, double* values) = 0;
@@ -37,13 +47,23 @@ struct bb_clusters : bmrm::Handle {
                        bb_cluster_counts* found) = 0;
     virtual void distances(const double* centers, int64_t k, int64_t first, int64_t count,
                            double* distances) = 0;
-    virtual void potentials(const int64_t* candidates, int64_t count, float* closest, bool take,
-                            double* sums) = 0;
+    virtual void potentials(const double* points, int64_t count, float* closest, bool take, double* sums) = 0;
+    virtual void approach(const double* points, int64_t count, int32_t first, double scale, float* closest,
+                          int32_t* nearest, double* sums) = 0;
+    int64_t draw(const float* closest, uint64_t key, int64_t first, double factor, int32_t* drawn) {
+        begin(0);
+        launch(grid(bmrm::blocks_for(n)), 256)(bmrm::draw_rows, closest, n, weights_.data(), key, first,
+                                               factor, &counters_->listed, drawn);
+        bmrm::PassCounters counted;
+        fetch_results(0, counted);
+        return counted.listed;
+    }
 
     int64_t panels() const { return (n + BB_PANEL_ROWS - 1) / BB_PANEL_ROWS; }
 
     const bb_device device;
-    const int64_t n, d;
+    int64_t n;
+    const int64_t d, capacity;  // capacity: rows at first, and numbers of a column
 
   protected:
     cudaStream_t stream() const { return memory.stream; }
@@ -54,6 +74,10 @@ struct bb_clusters : bmrm::Handle {
     }
     bmrm::NextLaunch launch(unsigned blocks, int threads, int64_t shared_bytes = 0) const {
         return bmrm::NextLaunch(blocks, threads, shared_bytes, stream(), false);
+    }
+    // A launch that may begin before the last one ends: its kernel waits.
+    bmrm::NextLaunch launch_early(unsigned blocks, int threads) const {
+        return bmrm::NextLaunch(blocks, threads, 0, stream(), bmrm::can_chain(device));
     }
     // Copies `count` doubles to the host through the staging area, with what is queued before.
     void fetch(const double* from, int64_t count, double* to) {
@@ -67,6 +91,21 @@ struct bb_clusters : bmrm::Handle {
     static constexpr int kMaxCopyThreads = 4;
     static constexpr int64_t kMinTeamNumbers = 1 << 15;
 
+    // Numbers that one kernel reads from the memory of the host faster than they are copied before.
+    static constexpr int64_t kMaxGivenNumbers = 1 << 12;
+
+    // Returns where a kernel finds the centres; the device has no other copy if `copied` is false.
+    const double* give(const double* centers, int64_t k, bool& copied) {
+        copied = k * d > kMaxGivenNumbers;
+        if (copied) {
+            upload(centers, k);
+            return centers_.data();
+        }
+        bmrm::reserve(memory, centers_, k * d);
+        double* staged = sent_.reserve(k * d);
+        memcpy(staged, centers, size_t(k * d) * sizeof(double));
+        return staged;
+    }
     void upload(const double* centers, int64_t k) {
         const int64_t count = k * d;
         bmrm::reserve(memory, centers_, count);
@@ -115,6 +154,15 @@ struct bb_clusters : bmrm::Handle {
         else
             drain(0, k);
         *found = {staged[size], int64_t(counted.changed), int64_t(counted.listed), 0.0};
+    }
+    // Ends `approach` with the nearest of the new points and the squared distances.
+    void keep_closer(const double* squares, const int32_t* fresh, double scale, int32_t first, float* closest,
+                     int32_t* nearest, double* sums) {
+        bmrm::Array<double> of_panels(memory, panels());
+        launch(unsigned(panels()), bmrm::kPotentialThreads)(bmrm::take_closer, squares, fresh, n,
+                                                            weights_.data(), scale, first, closest, nearest,
+                                                            of_panels.data());
+        fetch(of_panels.data(), panels(), sums);
     }
     void fetch_moves(bb_cluster_counts* found) {
         bmrm::PassCounters counted;

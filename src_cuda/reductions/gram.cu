@@ -18,14 +18,13 @@ constexpr int64_t kAllParts = 1056;      // times the pairs of strips
 constexpr int64_t kMinPartGroups = 64;   // groups of eight rows of a part, eight for each warp
 
 struct GramPlan {
-    int blocks, strips, pairs, at_once;
+    int blocks, strips, pairs;
     int64_t parts;
 
-    GramPlan(int64_t n, int64_t d, int value_bytes = 8) {
+    GramPlan(int64_t n, int64_t d) {
         blocks = 1;
         while (blocks < 8 && 8 * blocks < d) blocks *= 2;
         if (d > kMaxOneStrip) blocks = kStripBlocks;
-        at_once = columns_at_once(blocks, value_bytes);
         strips = int((d + 8 * blocks - 1) / (8 * blocks));
         pairs = strips * (strips - 1) / 2;
         const int64_t most =
@@ -61,53 +60,43 @@ void queue_passes(bb_dense_rows& held, const GramPlan& plan, const GramRows<T>& 
         constexpr int kBlocks = decltype(blocks)::value;
         const auto weighted = whole ? gram_pass<T, kBlocks, true, true> : gram_pass<T, kBlocks, false, true>;
         const auto plain = whole ? gram_pass<T, kBlocks, true, false> : gram_pass<T, kBlocks, false, false>;
-        const auto kernel = rows.weights ? weighted : plain;
-        const int64_t bytes = std::max(gram_numbers(kBlocks) * 8, ahead_bytes(1, kBlocks, sizeof(T)));
-        allow_shared(kernel, bytes);
-        const NextLaunch launch(blocks_of(plan.parts * plan.strips), kGramWarps * 32, bytes,
-                                held.memory.stream, false);
-        launch(kernel, rows, plan.strips, strips);
+        const NextLaunch launch(blocks_of(plan.parts * plan.strips), kGramWarps * 32,
+                                gram_numbers(kBlocks) * 8, held.memory.stream, false);
+        launch(rows.weights ? weighted : plain, rows, plan.strips, strips);
     });
     if (!plan.pairs) return;
     const auto kernel = whole ? cross_pass<T, kStripBlocks, true> : cross_pass<T, kStripBlocks, false>;
-    const int64_t bytes = std::max(cross_numbers(kStripBlocks) * 8, ahead_bytes(2, kStripBlocks, sizeof(T)));
-    allow_shared(kernel, bytes);
-    const NextLaunch launch(blocks_of(plan.parts * plan.pairs), kGramWarps * 32, bytes, held.memory.stream,
-                            false);
+    const NextLaunch launch(blocks_of(plan.parts * plan.pairs), kGramWarps * 32,
+                            cross_numbers(kStripBlocks) * 8, held.memory.stream, false);
     launch(kernel, rows, plan.pairs, pairs);
 }
 
 // Writes a block of sums into the matrix and its other half: `left` and `right` are the first columns of the
-// blocks, of which each `at_once`-th belongs to them.
-void unpack_block(const double* from, int at_once, int64_t left, int64_t right, int64_t d, double* gram) {
-    for (int64_t g = 0, f = left; g < 8 && f < d; g++, f += at_once)
-        for (int64_t t = 0, h = right; t < 8 && h < d; t++, h += at_once)
+// block, of which each `blocks`-th belongs to it.
+void unpack_block(const double* from, int blocks, int64_t left, int64_t right, int64_t d, double* gram) {
+    for (int64_t g = 0, f = left; g < 8 && f < d; g++, f += blocks)
+        for (int64_t t = 0, h = right; t < 8 && h < d; t++, h += blocks)
             gram[f * d + h] = gram[h * d + f] = from[g * 8 + t];
 }
 
 // Writes the sums of a strip into the matrix.
-void unpack_strip(const double* from, const GramPlan& plan, int64_t origin, int64_t d, double* gram,
-                  double* totals) {
-    const int blocks = plan.blocks, at_once = plan.at_once;
-    const auto first = [&](int block) { return origin + column_of(block, at_once); };
+void unpack_strip(const double* from, int blocks, int64_t origin, int64_t d, double* gram, double* totals) {
     for (int p = 0; p < block_pairs(blocks); p++) {
         const BlockPair pair = block_pair(blocks, p);
-        unpack_block(from + 128 * p, at_once, first(pair.upper), first(pair.column), d, gram);
+        unpack_block(from + 128 * p, blocks, origin + pair.upper, origin + pair.column, d, gram);
         if (pair.lower >= 0)
-            unpack_block(from + 128 * p + 64, at_once, first(pair.lower), first(pair.column), d, gram);
+            unpack_block(from + 128 * p + 64, blocks, origin + pair.lower, origin + pair.column, d, gram);
     }
     const double* sums = from + gram_numbers(blocks) - 8 * blocks;
     for (int b = 0; b < blocks; b++)
-        for (int64_t g = 0, f = first(b); g < 8 && f < d; g++, f += at_once) totals[f] = sums[8 * b + g];
+        for (int64_t g = 0, f = origin + b; g < 8 && f < d; g++, f += blocks) totals[f] = sums[8 * b + g];
 }
 
 // Writes the products of two strips into the matrix.
-void unpack_strips(const double* from, const GramPlan& plan, int64_t left, int64_t right, int64_t d,
-                   double* gram) {
-    for (int a = 0; a < plan.blocks; a++)
-        for (int b = 0; b < plan.blocks; b++)
-            unpack_block(from + (a * plan.blocks + b) * 64, plan.at_once, left + column_of(a, plan.at_once),
-                         right + column_of(b, plan.at_once), d, gram);
+void unpack_strips(const double* from, int blocks, int64_t left, int64_t right, int64_t d, double* gram) {
+    for (int a = 0; a < blocks; a++)
+        for (int b = 0; b < blocks; b++)
+            unpack_block(from + (a * blocks + b) * 64, blocks, left + a, right + b, d, gram);
 }
 
 }  // namespace
@@ -117,34 +106,34 @@ extern "C" {
 bb_status bb_gram(bb_dense_rows* rows, const double* shift, int32_t grid, double* gram, double* totals) {
     return on_handle(rows, [&](bb_dense_rows& held) {
         const int64_t n = held.rows.n, d = held.rows.d;
-        const GramPlan plan(n, d, held.rows.type == BB_FLOAT32 ? 4 : 8);
+        const GramPlan plan(n, d);
         Memory& memory = held.memory;
-        double* const origin = held.given.reserve(d);
-        std::copy_n(shift, d, origin);
         const int64_t of_strips = plan.strips * plan.strip_numbers(),
                       of_pairs = plan.pairs * plan.pair_numbers();
-        reserve(memory, held.work, d + (plan.parts + 1) * plan.numbers());
-        double *const shifts = held.work.data(), *const sums = shifts + d,
-                      *const strips = sums + plan.numbers(), *const pairs = strips + plan.parts * of_strips;
+        reserve(memory, held.work, d + plan.parts * plan.numbers());
+        double *const shifts = held.work.data(), *const strips = shifts + d,
+                      *const pairs = strips + plan.parts * of_strips;
+        double* const origin = held.given.reserve(d);
+        std::copy_n(shift, d, origin);
         BB_CHECK(cudaMemcpyAsync(shifts, origin, size_t(d) * 8, cudaMemcpyDefault, memory.stream));
+        // The few results are written to the memory of the host, which is faster than a copy.
+        double* const found = held.found.reserve(plan.numbers());
         held.rows.with([&](auto* values) {
             using T = std::remove_const_t<std::remove_pointer_t<decltype(values)>>;
             const GramRows<T> given = {values, held.weights.data(), shifts, n, d, plan.parts};
             queue_passes(held, plan, given, grid, strips, pairs);
         });
-        add_up(strips, plan.parts, of_strips, of_strips, sums, memory.stream, false);
-        if (of_pairs) add_up(pairs, plan.parts, of_pairs, of_pairs, sums + of_strips, memory.stream, false);
-        double* const found = held.found.reserve(plan.numbers());
-        BB_CHECK(cudaMemcpyAsync(found, sums, size_t(plan.numbers()) * 8, cudaMemcpyDefault, memory.stream));
+        add_up(strips, plan.parts, of_strips, of_strips, found, memory.stream, false);
+        if (of_pairs) add_up(pairs, plan.parts, of_pairs, of_pairs, found + of_strips, memory.stream, false);
         BB_CHECK(cudaStreamSynchronize(memory.stream));
         for (int s = 0; s < plan.strips; s++)
-            unpack_strip(found + s * plan.strip_numbers(), plan, int64_t(s) * 8 * plan.blocks, d, gram,
+            unpack_strip(found + s * plan.strip_numbers(), plan.blocks, int64_t(s) * 8 * plan.blocks, d, gram,
                          totals);
         for (int p = 0; p < plan.pairs; p++) {
             int left, right;
             strips_of(p, left, right);
-            unpack_strips(found + of_strips + p * plan.pair_numbers(), plan, int64_t(left) * 8 * plan.blocks,
-                          int64_t(right) * 8 * plan.blocks, d, gram);
+            unpack_strips(found + of_strips + p * plan.pair_numbers(), plan.blocks,
+                          int64_t(left) * 8 * plan.blocks, int64_t(right) * 8 * plan.blocks, d, gram);
         }
     });
 }
@@ -157,7 +146,7 @@ int64_t bb_gram_additions(int64_t n, int64_t d) {
 
 int64_t bb_gram_bytes(int64_t n, int64_t d) {
     const GramPlan plan(n, d);
-    return 8 * ((plan.parts + 1) * plan.numbers() + d);
+    return 8 * (d + plan.parts * plan.numbers());
 }
 
 }  // extern "C"

@@ -40,7 +40,7 @@ struct MixturePlan {
         parts = std::clamp<int64_t>((n + kTileRows - 1) / kTileRows, 1,
                                     std::min(most, (full ? kFullWarps : kDiagonalWarps) / warps));
     }
-    int64_t bytes() const { return parts * (8 * numbers + share_bytes) + 8 * numbers; }
+    int64_t bytes() const { return parts * (8 * numbers + share_bytes); }
 };
 
 // What a pass keeps in shared memory: everything if two blocks of threads fit, else the shares if one does.
@@ -169,8 +169,9 @@ bb_status bb_mixture_step(bb_dense_rows* rows, const bb_mixture_model* model, co
             given_labels = Array<int32_t>(memory, n);
             given_labels.from_host(labels, n);
         }
-        reserve(memory, held.work, (plan.parts + 1) * plan.numbers);
-        double *const total = held.work.data(), *const sums = total + plan.numbers;
+        reserve(memory, held.work, plan.parts * plan.numbers);
+        // The few results are written to the memory of the host, which is faster than a copy.
+        double *const sums = held.work.data(), *const found = held.found.reserve(plan.numbers);
         Array<double> shares;
         if (!shared.shares) shares = Array<double>(memory, plan.parts * model->k * kShareStride);
         const MixturePlaces places = {plan.parts,  sums,    plan.numbers, shares.data(),
@@ -185,9 +186,7 @@ bb_status bb_mixture_step(bb_dense_rows* rows, const bb_mixture_model* model, co
                 queue_pass<T, kMixtureStep>(held, plan, shared, model->full, given, there.model(), places,
                                             grid);
         });
-        add_up(sums, plan.parts, plan.numbers, plan.numbers - 1, total, memory.stream, false);
-        double* const found = held.found.reserve(plan.numbers);
-        BB_CHECK(cudaMemcpyAsync(found, total, size_t(plan.numbers) * 8, cudaMemcpyDefault, memory.stream));
+        add_up(sums, plan.parts, plan.numbers, plan.numbers - 1, found, memory.stream, false);
         BB_CHECK(cudaStreamSynchronize(memory.stream));
         unpack(found, plan, *model, d, moments);
     });

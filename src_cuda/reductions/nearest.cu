@@ -6,6 +6,7 @@
 // second copy for the tensor cores, of 2 bytes per value.
 #include "reductions/clusters.h"
 #include "reductions/dense_rows.h"
+#include "reductions/integer_sums.h"
 #include "reductions/kernels/cluster_sums.cuh"
 #include "reductions/kernels/exact.cuh"
 #include "reductions/kernels/nearest_lanes.cuh"
@@ -96,17 +97,23 @@ class DenseClusters final : public bb_clusters {
                    scale,
                    {std::ldexp(1.0f, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2)}};
         if (is_wide() && !rounded_) {
-            const int64_t padded = round_up(n, kTileRows);
+            const int64_t padded = round_up(capacity, kTileRows);
             rounded_ = Array<__half>(memory, padded * chunks() * kChunkColumns);
             norms_ = Array<RowNorms>(memory, padded);
         }
-        if (rounded_)
-            rows_.with([&](auto X) {
-                launch(grid(blocks_for(32 * n), 16), 256)(round_rows<Value<decltype(X)>>, X, n,
-                                                          round_up(n, kTileRows), d, origin_, chunks(),
-                                                          rounded_.data(), norms_.data());
-            });
+        round();
         BB_CHECK(cudaStreamSynchronize(stream()));  // the host's numbers have been read
+        if (rows_.type == BB_FLOAT32 && !weights_ && device.major >= 8 && d <= IntegerPlan::kMaxColumns)
+            integers_.prepare(memory, rows_.as_float(), n, d, origin.data(), scale);
+    }
+
+    void load(int64_t count, const void* values, const double* weights) override {
+        if (!rows_.is_own() || !weights != !weights_) return bb_clusters::load(count, values, weights);
+        n = count;
+        if (weights) weights_.from_host(weights, n);
+        rows_.load(memory, n, values);
+        round();
+        BB_CHECK(cudaStreamSynchronize(stream()));
     }
 
     void take(const int64_t* numbers, int64_t count, double* values) override {
@@ -122,10 +129,10 @@ class DenseClusters final : public bb_clusters {
 
     void assign(const double* centers, int64_t k, int32_t* labels, double* sums, double* cluster_weights,
                 bb_cluster_counts* found) override {
-        upload(centers, k);
-        prepare(k, k * (d + 1) + 1);
+        prepare(centers, k, k * (d + 1) + 1);
+        rows_.with([&](auto X) { find_nearest(X, k); });
+        if (sum_by_integers(k, labels, sums, cluster_weights, found)) return;
         rows_.with([&](auto X) {
-            find_nearest(X, k);
             if (fits_tiles(d, k))
                 sum_by_tiles(X, int(k), labels);
             else
@@ -146,8 +153,7 @@ class DenseClusters final : public bb_clusters {
 
     void moves(const double* centers, int64_t k, const int32_t* labels, const double* cluster_weights,
                bb_cluster_counts* found) override {
-        upload(centers, k);
-        prepare(k, 0);
+        prepare(centers, k, 0);
         Array<double> of_clusters(memory, k);
         of_clusters.from_host(cluster_weights, k);
         rows_.with([&](auto X) {
@@ -160,8 +166,7 @@ class DenseClusters final : public bb_clusters {
 
     void distances(const double* centers, int64_t k, int64_t first, int64_t count,
                    double* distances) override {
-        upload(centers, k);
-        prepare(k, 0);
+        prepare(centers, k, 0);
         const int64_t most = std::max<int64_t>(1, kDistancesAtOnce / k);
         Array<double> out(memory, std::min(most, count) * k);
         for (int64_t i = 0; i < count; i += most) {
@@ -175,15 +180,14 @@ class DenseClusters final : public bb_clusters {
         }
     }
 
-    void potentials(const int64_t* candidates, int64_t count, float* closest, bool take,
-                    double* sums) override {
-        Array<int64_t> chosen(memory, count);
+    void potentials(const double* given, int64_t count, float* closest, bool take, double* sums) override {
+        Array<double> values(memory, count * d);
         Array<float> points(memory, count * d);
         Array<double> out(memory, count * panels());
-        chosen.from_host(candidates, count);
+        values.from_host(given, count * d);
         rows_.with([&](auto X) {
             using V = Value<decltype(X)>;
-            launch(grid(blocks_for(count * d)), 256)(take_points<V>, X, d, chosen.data(), count, origin_,
+            launch(grid(blocks_for(count * d)), 256)(shift_points<V>, values.data(), d, count, origin_,
                                                      points.data());
             for (int64_t first = 0; first < count; first += kCandidatesAtOnce) {
                 const int some = int(std::min<int64_t>(kCandidatesAtOnce, count - first));
@@ -196,19 +200,43 @@ class DenseClusters final : public bb_clusters {
         fetch(out.data(), count * panels(), sums);
     }
 
+    void approach(const double* points, int64_t count, int32_t first, double scale, float* closest,
+                  int32_t* nearest, double* sums) override {
+        prepare(points, count, 0);
+        Array<double> squares(memory, n);
+        rows_.with([&](auto X) {
+            find_nearest(X, count);
+            launch(grid(blocks_for(32 * n), 16), 256)(measure_own<Value<decltype(X)>>, X, n, d,
+                                                      centers_.data(), fresh_.data(), squares.data());
+        });
+        keep_closer(squares.data(), fresh_.data(), scale, first, closest, nearest, sums);
+    }
+
   private:
     template <class Pointer>
     using Value = std::remove_const_t<std::remove_pointer_t<Pointer>>;
 
+    // Rounds rows for the tensor cores, once there is an origin.
+    void round() {
+        if (!rounded_) return;
+        rows_.with([&](auto X) {
+            launch(grid(blocks_for(32 * n), 16), 256)(round_rows<Value<decltype(X)>>, X, n,
+                                                      round_up(n, kTileRows), d, origin_, chunks(),
+                                                      rounded_.data(), norms_.data());
+        });
+    }
     bool is_wide() const { return d > kMaxLaneColumns && device.major >= 8; }
     int chunks() const { return int((d + kChunkColumns - 1) / kChunkColumns); }
     unsigned exact_grid(int64_t rows) const { return grid((rows + kExactRows - 1) / kExactRows, 4); }
     int exact_threads(int64_t k) const { return int(std::min<int64_t>(kExactThreads, round_up(k, 32))); }
 
     // Sets the tables of the centres, for a pass with so many results.
-    void prepare(int64_t k, int64_t results) {
+    void prepare(const double* centers, int64_t k, int64_t results) {
+        bool copied = false;
+        const double* given = give(centers, k, copied);
         begin(results);
         CenterTables to = {};
+        to.copy = copied ? nullptr : centers_.data();
         reserve(memory, columns_, k * d);
         to.columns = columns_.data();
         if (is_wide()) {
@@ -226,8 +254,7 @@ class DenseClusters final : public bb_clusters {
             to.lanes = lanes_.data();
         }
         const int64_t threads = std::min<int64_t>(kCenterThreads, round_up(d, 32));
-        launch(grid(to.padded, 16), int(threads))(prepare_centers, centers_.data(), k, d, origin_, to,
-                                                  counters_);
+        launch(grid(to.padded, 16), int(threads))(prepare_centers, given, k, d, origin_, to, counters_);
     }
 
     template <class V>
@@ -239,7 +266,7 @@ class DenseClusters final : public bb_clusters {
         } else if (d <= kMaxLaneColumns) {
             with_lanes(d, [&](auto columns, auto rows) {
                 constexpr int D = decltype(columns)::value, R = decltype(rows)::value;
-                launch(blocks_for(n, kLaneThreads * R), kLaneThreads)(
+                launch_early(blocks_for(n, kLaneThreads * R), kLaneThreads)(
                     nearest_lanes<V, D, R>, X, n, int(d), origin_, D == d && reads_16_bytes(X),
                     reinterpret_cast<const float4*>(lanes_.data()),
                     int(round_up(k, kGroupCenters) / kGroupCenters), lane_error(d), counters_, fresh_.data(),
@@ -254,8 +281,8 @@ class DenseClusters final : public bb_clusters {
     // Compares rows with all centres in float64.
     template <class V>
     void decide(const V* X, int64_t k, const uint32_t* listed, const unsigned* count) {
-        launch(exact_grid(n), exact_threads(k))(decide_exactly<V>, X, n, d, columns_.data(), k, listed, count,
-                                                counters_, fresh_.data());
+        launch_early(exact_grid(n), exact_threads(k))(decide_exactly<V>, X, n, d, columns_.data(), k, listed,
+                                                      count, counters_, fresh_.data());
     }
 
     template <class V>
@@ -288,6 +315,20 @@ class DenseClusters final : public bb_clusters {
     template <class V>
     bool reads_16_bytes(const V* X) const {
         return d * int64_t(sizeof(V)) % 16 == 0 && reinterpret_cast<uintptr_t>(X) % 16 == 0;
+    }
+
+    // Adds up rows of float32 without weights; returns whether the results are set, and as accurate as sums
+    // in float64.
+    bool sum_by_integers(int64_t k, int32_t* labels, double* sums, double* cluster_weights,
+                         bb_cluster_counts* found) {
+        const IntegerPlan plan(n, d, k, device.multiprocessors);
+        if (!integers_.ready() || !plan) return false;
+        integers_.queue(memory, can_chain(device), plan, rows_.as_float(), n, d, k, centers_.data(),
+                        fresh_.data(), labels, counters_);
+        BB_CHECK(cudaStreamSynchronize(stream()));
+        const PassCounters& counted = integers_.counted();
+        *found = {0.0, int64_t(counted.changed), int64_t(counted.listed), 0.0};
+        return integers_.fetch(k, d, sums, cluster_weights, &found->inertia);
     }
 
     template <class V>
@@ -330,6 +371,7 @@ class DenseClusters final : public bb_clusters {
     Array<float> shift32_, lanes_, halves_;
     Array<__half> rounded_, center_rounded_;
     Array<RowNorms> norms_;
+    IntegerSums integers_;
     Array<float> limits_;  // of the rows to decide, and their candidates
     Array<unsigned> candidate_counts_;
     Array<int32_t> candidates_;

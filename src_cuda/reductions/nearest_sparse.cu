@@ -57,17 +57,14 @@ class SparseClusters final : public bb_clusters {
         Array<double> out(memory, count * d);
         chosen.from_host(numbers, count);
         out.fill_bytes(0);
-        launch(grid(count), kSparseThreads)(scatter_rows<V>, rows_, chosen.data(), count, d, int64_t(1),
-                                            out.data());
+        launch(grid(count), kSparseThreads)(scatter_rows<V>, rows_, chosen.data(), count, d, out.data());
         fetch(out.data(), count * d, values);
     }
 
     void assign(const double* centers, int64_t k, int32_t* labels, double* sums, double* cluster_weights,
                 bb_cluster_counts* found) override {
         prepare(centers, k, k * (d + 1) + 1);
-        launch(row_grid(), threads_for(k))(nearest_sparse<V>, rows_, n, d, row_squares_.data(),
-                                           features_.data(), squares_.data(), k, largest_.data(), counters_,
-                                           fresh_.data(), distances_.data());
+        find_nearest(k);
         const int64_t size = k * (d + 1), chunk_rows = chunk_rows_of(n, d, k);
         const int64_t capacity = n / chunk_rows + std::min(n, k);
         reserve(memory, partial_, capacity * (d + 2));
@@ -116,21 +113,28 @@ class SparseClusters final : public bb_clusters {
         }
     }
 
-    void potentials(const int64_t* candidates, int64_t count, float* closest, bool take,
-                    double* sums) override {
-        Array<int64_t> chosen(memory, count);
-        Array<double> points(memory, count * d), out(memory, count * panels());
-        chosen.from_host(candidates, count);
-        points.fill_bytes(0);
-        launch(grid(count), kSparseThreads)(scatter_rows<V>, rows_, chosen.data(), count, int64_t(1), count,
-                                            points.data());
+    void potentials(const double* points, int64_t count, float* closest, bool take, double* sums) override {
+        Array<double> out(memory, count * panels());
+        prepare(points, count, 0);
         launch(grid(count * panels(), 16), kSparseThreads)(
-            sum_sparse_potentials<V>, rows_, n, row_squares_.data(), weights_.data(), chosen.data(),
-            points.data(), count, closest, int(take), panels(), out.data());
+            sum_sparse_potentials<V>, rows_, n, row_squares_.data(), weights_.data(), features_.data(),
+            squares_.data(), count, closest, int(take), panels(), out.data());
         fetch(out.data(), count * panels(), sums);
     }
 
+    void approach(const double* points, int64_t count, int32_t first, double scale, float* closest,
+                  int32_t* nearest, double* sums) override {
+        prepare(points, count, 0);
+        find_nearest(count);
+        keep_closer(distances_.data(), fresh_.data(), scale, first, closest, nearest, sums);
+    }
+
   private:
+    void find_nearest(int64_t k) {
+        launch(row_grid(), threads_for(k))(nearest_sparse<V>, rows_, n, d, row_squares_.data(),
+                                           features_.data(), squares_.data(), k, largest_.data(), counters_,
+                                           fresh_.data(), distances_.data());
+    }
     unsigned row_grid() const { return grid(n, 16); }
     int threads_for(int64_t k) const { return int(std::min<int64_t>(kSparseThreads, (k + 31) / 32 * 32)); }
 

@@ -7,9 +7,9 @@
 // launch that may begin early waits, so that the end of a launch implies the end of everything queued before
 // it.
 //
-// Inputs are read by `load_input`.  The compiler may move a load above the wait, and sometimes does, if the
-// load declares that nothing writes there while the kernel runs (__ldg, or any load by a const __restrict__
-// pointer).
+// Inputs are read by `load_input`, or by a pointer from `after_wait`.  The compiler may move a load above the
+// wait, and sometimes does, if the load declares that nothing writes there while the kernel runs (__ldg, or
+// any load by a const __restrict__ pointer).
 #pragma once
 #include "api/blackbox.h"
 #include "runtime/status.h"
@@ -41,6 +41,13 @@ __device__ __forceinline__ double load_input(const double* p) {
     double v;
     asm volatile("ld.global.f64 %0, [%1];" : "=d"(v) : "l"(p));
     return v;
+}
+
+// A pointer that the compiler cannot look through: loads by it stay below the wait too.
+template <class T>
+__device__ __forceinline__ T* after_wait(T* p) {
+    asm volatile("" : "+l"(p) : : "memory");
+    return p;
 }
 
 inline bool can_chain(const bb_device& device) { return device.major >= 9; }

@@ -1,7 +1,7 @@
 """The C interface of k-means on a device; ``src_cuda/api/clusters.h`` documents it."""
 
 from cuda.blackbox cimport bb_device, bb_status, bb_type
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 
 cdef extern from "api/clusters.h" nogil:
@@ -26,6 +26,7 @@ cdef extern from "api/clusters.h" nogil:
     void bb_clusters_destroy(bb_clusters *rows)
     int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t own)
 
+    bb_status bb_clusters_load(bb_clusters *rows, int64_t n, const void *values, const double *weights)
     bb_status bb_clusters_largest(bb_clusters *rows, double *largest)
     bb_status bb_clusters_pack(bb_clusters *rows, const double *shift, double scale)
     bb_status bb_clusters_take(bb_clusters *rows, const int64_t *numbers, int64_t count, double *values)
@@ -43,6 +44,10 @@ cdef extern from "api/clusters.h" nogil:
                                 const double *cluster_weights, bb_cluster_counts *found)
     bb_status bb_clusters_distances(bb_clusters *rows, const double *centers, int64_t k, int64_t first,
                                     int64_t count, double *distances)
-    bb_status bb_clusters_potentials(bb_clusters *rows, const int64_t *candidates, int64_t count, float *closest,
+    bb_status bb_clusters_potentials(bb_clusters *rows, const double *points, int64_t count, float *closest,
                                      int32_t take, double *sums)
+    bb_status bb_clusters_approach(bb_clusters *rows, const double *points, int64_t count, int64_t first,
+                                   double scale, float *closest, int32_t *nearest, double *sums)
+    bb_status bb_clusters_draw(bb_clusters *rows, const float *closest, uint64_t key, int64_t first, double factor,
+                               int32_t *drawn, int64_t *count)
     int64_t bb_clusters_additions(int64_t n, int64_t d, int64_t k)

@@ -75,7 +75,7 @@ cdef class Clusters:
     """
 
     cdef bb_clusters* handle
-    cdef object _owner
+    cdef object _owner, _dtype
     cdef readonly int64_t n, d
 
     def __init__(self, X, weights=None, *, device=0, memory_limit=None, threads=None):
@@ -84,7 +84,7 @@ cdef class Clusters:
             raise ParameterError(f"X: found {array.ndim} dimensions of {array.dtype}, expected 2 of floats")
         if isinstance(array, np.ndarray):
             array = np.require(array, requirements=("C", "A"))
-        self._owner, (self.n, self.d) = (X, array), array.shape
+        self._owner, (self.n, self.d), self._dtype = (X, array), array.shape, array.dtype
         cdef const double* w = NULL
         if weights is not None:
             weights = _input(weights, (self.n,), "weights")
@@ -145,6 +145,27 @@ cdef class Clusters:
         if handle != NULL:
             with nogil:
                 bb_clusters_destroy(handle)
+
+    def load(self, X, weights=None):
+        """Replace dense rows that were uploaded by others, no more than at first; columns stay.
+
+        Parameters
+        ----------
+        X : ndarray of the same type, shape (n, d)
+        weights : ndarray of float64, shape (n,), or None as at first
+        """
+        if X.ndim != 2 or X.shape[1] != self.d or X.dtype != self._dtype:
+            raise ParameterError(f"X: found {X.shape} of {X.dtype}, expected {self.d} columns of {self._dtype}")
+        X = np.require(X, requirements=("C", "A"))
+        cdef int64_t n = len(X)
+        cdef const double* w = NULL
+        if weights is not None:
+            weights = _input(weights, (n,), "weights")
+            w = <const double*>_address(weights)
+        cdef const void* values = _address(X)
+        with nogil:
+            check(bb_clusters_load(self.handle, n, values, w))
+        self.n = n
 
     def largest(self):
         """Return the maximum of ``abs(X)``; infinity if a value is not finite."""
@@ -250,19 +271,56 @@ cdef class Clusters:
             check(bb_clusters_distances(self.handle, places, k, 0, self.n, to))
         return out
 
-    def potentials(self, candidates, Column closest, *, bint take=False):
-        """For each candidate row as a new centre: the sums of w min(closest, distance), by panels of rows.
+    def potentials(self, points, Column closest, *, bint take=False):
+        """For each of some rows, given by their values, as a new centre: the sums of w min(closest, distance).
 
         Returns
         -------
-        ndarray, shape (len(candidates), panels)
+        ndarray, shape (len(points), panels)
         """
-        candidates = np.require(candidates, np.int64, ("C", "A"))
-        out = np.empty((len(candidates), (self.n + BB_PANEL_ROWS - 1) // BB_PANEL_ROWS))
-        cdef const int64_t* chosen = <const int64_t*>_address(candidates)
-        cdef int64_t count = len(candidates)
+        points = _input(points, (len(points), self.d), "points")
+        out = np.empty((len(points), (self.n + BB_PANEL_ROWS - 1) // BB_PANEL_ROWS))
+        cdef const double* chosen = <const double*>_address(points)
+        cdef int64_t count = len(points)
         cdef float* column = <float*>self._of(closest, np.float32)
         cdef double* to = <double*>_address(out)
         with nogil:
             check(bb_clusters_potentials(self.handle, chosen, count, column, take, to))
         return out
+
+    def approach(self, points, int64_t first, double scale, Column closest, Column nearest):
+        """Measure the rows against further points; return sums of w closest, by panels of rows.
+
+        Parameters
+        ----------
+        points : ndarray, shape (count, d)
+        first : int
+            Number of the first of these points; 0 begins anew.
+        scale : float
+            A power of two, whose square distances are multiplied by.
+        closest, nearest : Column
+            The least squared distance so far, and the number of the point; of equal ones the first.
+        """
+        points = _input(points, (len(points), self.d), "points")
+        cdef int64_t count = len(points)
+        out = np.empty((self.n + BB_PANEL_ROWS - 1) // BB_PANEL_ROWS)
+        cdef const double* places = <const double*>_address(points)
+        cdef float* squares = <float*>self._of(closest, np.float32)
+        cdef int32_t* numbers = <int32_t*>self._of(nearest, np.int32)
+        cdef double* to = <double*>_address(out)
+        with nogil:
+            check(bb_clusters_approach(self.handle, places, count, first, scale, squares, numbers, to))
+        return out
+
+    def draw_each(self, uint64_t key, int64_t first, double factor, Column closest):
+        """Draw each row by itself with probability w closest factor; return their numbers, in any order.
+
+        ``first`` is added to the numbers of rows for the generator of random numbers.
+        """
+        cdef Column drawn = self.labels()
+        cdef const float* squares = <const float*>self._of(closest, np.float32)
+        cdef int32_t* to = <int32_t*>drawn.address
+        cdef int64_t count
+        with nogil:
+            check(bb_clusters_draw(self.handle, squares, key, first, factor, to, &count))
+        return drawn.read(0, count)

@@ -51,7 +51,8 @@ cdef extern from "api/graph.h" nogil:
         bb_matrix *exact
 
     bb_status bb_nodes_create(const bb_transitions *matrices, const uint32_t *lengths, const double *scale,
-                              const uint32_t *places, const bb_graph_ranks *ranks, bb_nodes **out)
+                              const uint32_t *places, const uint32_t *all_places, const bb_graph_ranks *ranks,
+                              bb_nodes **out)
     void bb_nodes_destroy(bb_nodes *nodes)
     bb_status bb_walk_create(bb_nodes *nodes, int32_t columns, const bb_walk_terms *terms, bb_walk **out)
     void bb_walk_destroy(bb_walk *walk)
@@ -68,8 +69,8 @@ cdef extern from "api/graph.h" nogil:
     bb_status bb_walk_get(bb_walk *walk, int32_t slot, int32_t column, double *values)
     bb_status bb_walk_take(bb_walk *walk, bb_walk *source, int32_t slot, const int32_t *columns)
 
-    bb_status bb_basis_create(bb_matrix *matrix, bb_matrix *by_source, const bb_graph_ranks *ranks,
-                              bb_basis **out)
+    bb_status bb_basis_create(bb_matrix *matrix, bb_matrix *by_source, const uint32_t *places,
+                              const bb_graph_ranks *ranks, bb_basis **out)
     void bb_basis_destroy(bb_basis *basis)
     bb_status bb_basis_lend(bb_basis *basis, double **vector)
     void bb_basis_give(bb_basis *basis, double *vector)

@@ -46,6 +46,22 @@ cdef int _check_shared(GraphRanks shared, bb_status status) except -1:
     return check(status) if shared is None else shared.ranks.settle(status)
 
 
+def _places(places, int64_t n):
+    """Return the places of ``n`` nodes as the C interface takes them."""
+    if places is None:
+        return None
+    found = np.require(places, np.uint32, ("C", "A"))
+    if found.shape != (n,) or found.max(initial=0) >= n:
+        raise ParameterError(f"places: expected {n} rows")
+    return found
+
+
+cdef const uint32_t* _address_of_places(places) except? NULL:
+    if places is None:
+        return NULL
+    return <const uint32_t*>_address(places)
+
+
 cdef class Nodes:
     """What walks need to know of the nodes of a graph.
 
@@ -67,6 +83,8 @@ cdef class Nodes:
         Others of the same graph, to whose walks those of these may be added; its stream is used.
     shared : GraphRanks, optional
         If the matrices have the rows of one of several ranks. Then all ranks must make the same calls.
+    all_places : ndarray of int, shape (n_all,), optional
+        Of several ranks: as ``places``, of the nodes of all.
 
     Attributes
     ----------
@@ -82,7 +100,7 @@ cdef class Nodes:
 
     def __cinit__(
         self, Matrix light, Matrix rest, Matrix exact, lengths, scale, places, Nodes beside=None,
-        GraphRanks shared=None,
+        GraphRanks shared=None, all_places=None,
     ):
         self.light, self.rest, self.exact, self.beside, self.shared = light, rest, exact, beside, shared
         self.n, self.n_all = exact._m, exact._d
@@ -94,12 +112,9 @@ cdef class Nodes:
         scale = _input(scale, (self.n,), "scale")
         if lengths.shape != (self.n,):
             raise ParameterError(f"lengths: found shape {lengths.shape}, expected {(self.n,)}")
-        cdef const uint32_t* at = NULL
-        if places is not None:
-            places = np.require(places, np.uint32, ("C", "A"))
-            if places.shape != (self.n,) or places.max(initial=0) >= self.n:
-                raise ParameterError(f"places: expected {self.n} rows")
-            at = <const uint32_t*>_address(places)
+        places, all_places = _places(places, self.n), _places(all_places, self.n_all)
+        cdef const uint32_t* at = _address_of_places(places)
+        cdef const uint32_t* all_at = _address_of_places(all_places)
         cdef const uint32_t* counts = <const uint32_t*>_address(lengths)
         cdef const double* factors = <const double*>_address(scale)
         cdef bb_transitions matrices
@@ -113,7 +128,7 @@ cdef class Nodes:
         if shared is not None:
             ranks = &shared.calls
         with nogil:
-            check(bb_nodes_create(&matrices, counts, factors, at, ranks, &self.handle))
+            check(bb_nodes_create(&matrices, counts, factors, at, all_at, ranks, &self.handle))
 
     @property
     def main(self):
@@ -297,12 +312,12 @@ cdef class Walk:
         return numbers, values
 
     def get(self, int32_t slot, int32_t column, out=None):
-        """Return the scores of a column in the order of the nodes' numbers, in ``out`` if that is given."""
+        """Return the scores of all nodes in a column, in the order of their numbers, in ``out`` if it is given."""
         cdef bb_walk* walk = self._get()
-        out = _output(out, (self.nodes.n,))
+        out = _output(out, (self.nodes.n_all,))
         cdef double* target = <double*>_address(out)
         with nogil:
-            check(bb_walk_get(walk, slot, column, target))
+            self._check(bb_walk_get(walk, slot, column, target))
         return out
 
     def take(self, Walk source, int32_t slot, columns):
@@ -339,17 +354,21 @@ cdef class Basis:
         Of one of several ranks: the rows of the transpose of the whole matrix.
     shared : GraphRanks, optional
         The ranks; all must then make the same calls.
+    places : ndarray of int, shape (n_all,), optional
+        Row of each node, of all ranks, in the order of numbers; None if they are in the same order.
     """
 
     cdef bb_basis* handle
     cdef readonly Matrix matrix, by_source
-    cdef int64_t n
+    cdef int64_t n_all
     cdef GraphRanks shared
 
-    def __cinit__(self, Matrix matrix, Matrix by_source=None, GraphRanks shared=None):
+    def __cinit__(self, Matrix matrix, Matrix by_source=None, GraphRanks shared=None, places=None):
         if not matrix._transpose and by_source is None:
             raise ParameterError("matrix: built without its transpose")
-        self.matrix, self.by_source, self.shared, self.n = matrix, by_source, shared, matrix._m
+        self.matrix, self.by_source, self.shared, self.n_all = matrix, by_source, shared, matrix._d
+        places = _places(places, self.n_all)
+        cdef const uint32_t* at = _address_of_places(places)
         cdef bb_matrix* X = matrix._get()
         cdef bb_matrix* Y = NULL
         cdef const bb_graph_ranks* ranks = NULL
@@ -359,7 +378,7 @@ cdef class Basis:
         if shared is not None:
             ranks = &shared.calls
         with nogil:
-            check(bb_basis_create(X, Y, ranks, &self.handle))
+            check(bb_basis_create(X, Y, at, ranks, &self.handle))
 
     def __dealloc__(self):
         cdef bb_basis* handle = self.handle
@@ -439,10 +458,10 @@ cdef class Basis:
         return length
 
     def get(self, BasisVector vector):
-        """Copy a vector to the host."""
+        """Return a vector of all nodes on the host, in the order of their numbers."""
         cdef double* source = self._of(vector)
-        values = np.empty(self.n)
+        values = np.empty(self.n_all)
         cdef double* out = <double*>_address(values)
         with nogil:
-            check(bb_basis_get(self.handle, source, out))
+            self._check(bb_basis_get(self.handle, source, out))
         return values

@@ -148,7 +148,7 @@ def test_limits_have_their_exit_code(X, path, tmp_path, capsys):
         (["DATA", "--tol", "-1"], 2, "expected a number of at least 0"),
         (["missing.npy"], 3, "missing.npy: No such file"),
         (["NAN"], 3, "nan.npy: found nan at position (1, 0), expected a finite number"),
-        (["DATA", "--init", "some"], 2, "expected one of k-means++, random"),
+        (["DATA", "--init", "some"], 2, "expected one of k-means++, k-means||, random"),
     ],
 )
 def test_errors_are_one_line(path, tmp_path, capsys, monkeypatch, words, code, message):

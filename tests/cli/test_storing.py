@@ -358,7 +358,7 @@ def test_folds_without_a_grid_are_of_the_numbers_themselves(data, folder, bmrm_t
 def test_the_dry_run_reports_both_types(data, folder, bmrm_train):
     rounded = json.loads(bmrm_train("--dry-run", "--json", data).out)
     assert rounded["bytes_as_float64"] - rounded["bytes"]["total"] == 2 * 4 * rounded["nnz"]
-    assert "where float32 rounds the values too much" in bmrm_train("--dry-run", data).out
+    assert "if float32 rounds the values too much" in bmrm_train("--dry-run", data).out
     write_svmlight(folder / "counts", np.round(2.0 * two_classes()[0]), two_classes()[1])
     exact = json.loads(bmrm_train("--dry-run", "--json", "counts").out)
     assert exact["bytes_as_float64"] == exact["bytes"]["total"]

@@ -21,6 +21,7 @@ EMULATOR = "tests/graph/emulator"
 SOURCES = (
     "src_cuda/graph/walk.cu",
     "src_cuda/graph/basis.cu",
+    "src_cuda/graph/numbering.cu",
     "src_cuda/graph/peers.cu",
     "src_cuda/graph/window.cu",
     "src_cuda/distributed/collective.cu",
@@ -235,11 +236,12 @@ class GraphRanks:
 class Nodes:
     module: Module
 
-    def __init__(self, light, rest, exact, lengths, scale, places, beside=None, shared=None):
+    def __init__(self, light, rest, exact, lengths, scale, places, beside=None, shared=None, all_places=None):
         self.light, self.rest, self.exact, self.shared, self.handle = light, rest, exact, shared, c_void_p()
         self.n, self.n_all = exact.shape
         self.main = exact if light is None else light
-        kept = given(lengths, np.uint32), given(scale, np.float64), given(places, np.uint32)
+        kept = given(lengths, np.uint32), given(scale, np.float64)
+        kept += given(places, np.uint32), given(all_places, np.uint32)
         matrices = (c_void_p * 3)(*(each and each.handle.value for each in (light, rest, exact)))
         self.module.check(
             self.module.library.bb_nodes_create(
@@ -310,7 +312,7 @@ class Walk:
         return numbers, values
 
     def get(self, slot, column, out=None):
-        values = np.empty(self.nodes.n) if out is None else out
+        values = np.empty(self.nodes.n_all) if out is None else out
         self._call("get", c_int32(slot), c_int32(column), address(values))
         return values
 
@@ -330,12 +332,14 @@ class BasisVector:
 class Basis:
     module: Module
 
-    def __init__(self, matrix, by_source=None, shared=None):
+    def __init__(self, matrix, by_source=None, shared=None, places=None):
         self.matrix, self.by_source, self.shared, self.handle = matrix, by_source, shared, c_void_p()
+        places = given(places, np.uint32)
         self.module.check(
             self.module.library.bb_basis_create(
                 matrix.handle,
                 by_source and by_source.handle,
+                address(places),
                 shared and byref(shared.calls),
                 byref(self.handle),
             )
@@ -374,7 +378,7 @@ class Basis:
         return length.value
 
     def get(self, vector):
-        values = np.empty(self.matrix.shape[0])
+        values = np.empty(self.matrix.shape[1])
         self._call("get", vector.pointer, address(values))
         return values
 

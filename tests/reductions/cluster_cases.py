@@ -8,6 +8,8 @@ import numpy as np
 
 from bmrm.io.csr import Csr
 from bmrm.reductions.device.clusters import DeviceClusters
+from bmrm.reductions.draws import uniform_of_rows
+from bmrm.reductions.passes import ClusterPasses
 
 
 class Case(NamedTuple):
@@ -93,6 +95,19 @@ def check(case: Case, passes: DeviceClusters, *, sparse: bool = False) -> float:
     return found.rechecked / n
 
 
+def check_exact_sums(case: Case, passes: ClusterPasses) -> None:
+    """Check that sums of float32 rows without weights are those of more digits than float64 has, rounded."""
+    X, centers = case.X, case.centers + 0.1  # so that differences have more than 24 bits
+    found, labels = passes.assign(centers), passes.labels()
+    e = X.astype(np.longdouble) - centers[labels]
+    sums = np.zeros(centers.shape, np.longdouble)
+    np.add.at(sums, labels, e)
+    rounding = 2.0**-58 * np.abs(e).max()
+    assert (np.abs(found.sums - sums) <= 2.0**-52 * np.abs(sums) + rounding).all()
+    np.testing.assert_array_equal(found.cluster_weights, np.bincount(labels, minlength=len(centers)))
+    assert abs(found.inertia - (e**2).sum()) <= 2.0**-51 * found.inertia
+
+
 def check_others(case: Case, passes: DeviceClusters, rng: np.random.Generator) -> None:
     """Check distances, single moves and seeding; the case has weights."""
     X, w, centers = case
@@ -142,3 +157,47 @@ def check_others(case: Case, passes: DeviceClusters, rng: np.random.Generator) -
     np.testing.assert_array_equal(
         passes.draw_by_weight(uniform), np.searchsorted(np.cumsum(w), uniform * np.cumsum(w)[-1], "right")
     )
+
+
+def check_parallel_seeding(case: Case, passes: ClusterPasses, rng: np.random.Generator) -> np.ndarray:
+    """Check the passes of k-means||; return the rows of all draws."""
+    X, weights, _ = case
+    n, values = len(X), X.astype(np.float64)
+    w = np.ones(n) if weights is None else weights
+    points, drawn, unit = np.empty((0, X.shape[1])), [], 0.0
+    passes.begin_seeding()
+    for key, count in ((0, 1), (2**64 - 1, 5), (12345, 40)):
+        rows = rng.integers(0, n, count)
+        points = np.concatenate([points, values[rows]])
+        potential = passes.approach(passes.take(rows))
+        squares = ((values[:, None] - points) ** 2).sum(axis=2)
+        shares = w * squares.min(axis=1)
+        unit = unit or potential / shares.sum()
+        np.testing.assert_allclose(potential, unit * shares.sum(), rtol=1e-6)
+        expected = np.bincount(squares.argmin(axis=1), w, len(points))
+        np.testing.assert_allclose(passes.nearest_weights(), expected, rtol=1e-12)
+        found = passes.draw_each(20.0, key)
+        uniform = uniform_of_rows(key, 0, n)
+        chances = 20.0 * shares / shares.sum()
+        clear = np.abs(uniform - chances) > 1e-6 * chances  # a row of chance 0 is never drawn
+        np.testing.assert_array_equal(np.isin(np.arange(n), found)[clear], (uniform < chances)[clear])
+        assert (np.diff(found) > 0).all()
+        drawn.append(found)
+    return np.concatenate(drawn)
+
+
+def bits(case: Case, passes: DeviceClusters) -> list[object]:
+    """Return the results of passes as bits."""
+    found = passes.assign(case.centers)
+    labels = passes.labels()
+    moves = passes.single_moves(case.centers, found.cluster_weights)
+    far = passes.farthest(case.centers, 5)
+    passes.begin_seeding()
+    taken = passes.take_center(5)
+    potentials = passes.potentials(np.arange(3, 7))
+    drawn = passes.draw(np.linspace(0.0, 0.99, 7))
+    passes.begin_seeding()
+    potential = passes.approach(case.X[:9].astype(np.float64))
+    each, weights = passes.draw_each(50, 7), passes.nearest_weights()
+    arrays = (found.sums, found.cluster_weights, labels, potentials, drawn, each, weights, *far)
+    return [found.inertia, found.rechecked, moves, taken, potential, *(of.tobytes() for of in arrays)]

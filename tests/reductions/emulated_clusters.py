@@ -7,7 +7,9 @@ included. What differs from a GPU is time, and that copies do not run ahead.
 from __future__ import annotations
 
 import ctypes
-from ctypes import byref, c_double, c_int64, c_uint32, c_void_p
+import threading
+from ctypes import byref, c_double, c_int64, c_uint32, c_uint64, c_void_p
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +21,19 @@ SOURCES = (
     "src_cuda/reductions/clusters.cu",
     "src_cuda/runtime/pinned.cpp",
 )
+ONE_AT_A_TIME = threading.Lock()
+"""Held in a call: the emulator runs one kernel at a time."""
+COUNTS = ("bb_clusters_additions", "bb_clusters_bytes")
 
 
 class Counts(ctypes.Structure):
     _fields_ = [("inertia", c_double), ("changed", c_int64), ("rechecked", c_int64), ("largest", c_double)]
 
 
+@cache
 def build(folder: Path) -> ctypes.CDLL:
     """Compile the kernels and their host code."""
-    counts = ("bb_clusters_additions", "bb_clusters_bytes")
-    return compile_kernels(folder / "emulated_clusters.so", SOURCES, counts=counts)
+    return compile_kernels(folder / "emulated_clusters.so", SOURCES, counts=COUNTS)
 
 
 def address(array: np.ndarray | None) -> c_void_p:
@@ -49,6 +54,10 @@ class Module:
     def check(self, status: int) -> None:
         if status:
             raise RuntimeError(self.library.emulator_failure().decode())
+
+    def predict_cluster_bytes(self, n: int, d: int, k: int, dtype: type, uploaded: bool) -> int:
+        kind = int(np.dtype(dtype) == np.float64)
+        return self.library.bb_clusters_bytes(c_int64(n), c_int64(d), c_int64(k), kind, int(uploaded))
 
     def count_cluster_additions(self, n: int, d: int, k: int) -> int:
         return self.library.bb_clusters_additions(c_int64(n), c_int64(d), c_int64(k))
@@ -106,7 +115,12 @@ class Clusters:
         self.module.library.bb_clusters_destroy(self.handle)
 
     def call(self, name: str, *arguments: object) -> None:
-        self.module.check(getattr(self.module.library, f"bb_clusters_{name}")(self.handle, *arguments))
+        with ONE_AT_A_TIME:
+            self.module.check(getattr(self.module.library, f"bb_clusters_{name}")(self.handle, *arguments))
+
+    def load(self, X: np.ndarray, weights: np.ndarray | None = None) -> None:
+        self.n = len(X)
+        self.call("load", c_int64(self.n), address(np.ascontiguousarray(X)), address(weights))
 
     def largest(self) -> float:
         found = c_double()
@@ -167,15 +181,32 @@ class Clusters:
         )
         return out
 
-    def potentials(self, candidates, closest, *, take=False):
-        candidates = np.ascontiguousarray(candidates, np.int64)
-        out = np.empty((len(candidates), -(-self.n // self.module.PANEL_ROWS)))
+    def potentials(self, points, closest, *, take=False):
+        points = np.ascontiguousarray(points, np.float64)
+        out = np.empty((len(points), -(-self.n // self.module.PANEL_ROWS)))
         self.call(
             "potentials",
-            address(candidates),
-            c_int64(len(candidates)),
+            address(points),
+            c_int64(len(points)),
             closest.address,
             int(take),
             address(out),
         )
         return out
+
+    def approach(self, points, first, scale, closest, nearest):
+        points = np.ascontiguousarray(points, np.float64)
+        out = np.empty(-(-self.n // self.module.PANEL_ROWS))
+        self.call(
+            "approach", address(points), c_int64(len(points)), c_int64(first), c_double(scale),
+            closest.address, nearest.address, address(out),
+        )  # fmt: skip
+        return out
+
+    def draw_each(self, key, first, factor, closest):
+        drawn, count = self.labels(), c_int64()
+        self.call(
+            "draw", closest.address, c_uint64(key), c_int64(first), c_double(factor), drawn.address,
+            byref(count),
+        )  # fmt: skip
+        return drawn.read(0, count.value)

@@ -18,6 +18,7 @@ SOURCES = (
     "src_cuda/reductions/gram.cu",
     "src_cuda/reductions/mixture.cu",
 )
+COUNTS = ("bb_gram_additions", "bb_gram_bytes", "bb_mixture_bytes", "bb_mixture_columns")
 
 
 class Model(ctypes.Structure):
@@ -34,8 +35,7 @@ class Moments(ctypes.Structure):
 
 def build(folder: Path) -> ctypes.CDLL:
     """Compile the kernels and their host code."""
-    counts = ("bb_gram_additions", "bb_gram_bytes", "bb_mixture_bytes", "bb_mixture_columns")
-    return compile_kernels(folder / "emulated_rows.so", SOURCES, counts=counts)
+    return compile_kernels(folder / "emulated_rows.so", SOURCES, counts=COUNTS)
 
 
 def address(array: np.ndarray | None) -> c_void_p:

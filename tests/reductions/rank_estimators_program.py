@@ -80,6 +80,15 @@ compare(
     X, weights, CLUSTERS, whole_parts, same_bits=True,
 )  # fmt: skip
 
+# Rows of k-means|| depend on their numbers only, wherever ranks begin.
+for here, exact in ((whole_parts, True), (anywhere, comm.size == 1)):
+    for data in (X, sparse):
+        compare(
+            "k-means||",
+            lambda: KMeans(9, init="k-means||", random_state=0, tol=0.0, max_iter=8),
+            data, weights, CLUSTERS, here, same_bits=exact,
+        )  # fmt: skip
+
 # Two centres are far from all rows: both get one of the farthest rows of all ranks.
 far = np.concatenate([start(3), [[1e3] * 4, [-1e3] * 4]])
 compare(
@@ -114,7 +123,6 @@ wrong = [
     lambda: KMeans(ROWS + 1).fit(X[mine], comm=comm),
     lambda: GaussianMixture(2).fit(X[mine], sample_weight=np.zeros(len(some)), comm=comm),
     lambda: KMeans(2, init=init).fit(X[mine], comm=comm),
-    lambda: KMeans(2, device="cuda").fit(X[mine], comm=comm),
 ]
 for each in wrong if comm.size > 1 else ():
     try:

@@ -9,15 +9,19 @@ import emulated_clusters
 import numpy as np
 import pytest
 
-from bmrm.reductions.device import clusters
+from bmrm.errors import DeviceMemoryError
+from bmrm.reductions.device import blocks, clusters
 from bmrm.reductions.device.clusters import DeviceClusters
+from bmrm.reductions.host_passes import HostClusters
+from bmrm.reductions.row_set import RowSet
+from bmrm.reductions.seeding import choose_parallel
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    return emulated_clusters.build(tmp_path_factory.mktemp("emulated"))
+    return emulated_clusters.build(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture
@@ -50,7 +54,7 @@ def use(library, monkeypatch):
 )
 def test_a_pass_is_that_of_float64(use, n, d, k, dtype, options):
     case = cases.make(np.random.default_rng(n), n, d, k, dtype, **options)
-    cases.check(case, DeviceClusters(case.X, case.weights, 0))
+    cases.check(case, DeviceClusters(RowSet(case.X, case.weights), 0))
 
 
 def test_no_bit_depends_on_the_grid(use):
@@ -59,7 +63,7 @@ def test_no_bit_depends_on_the_grid(use):
         found = []
         for multiprocessors in (1, 5):
             use(multiprocessors=multiprocessors)
-            passes = DeviceClusters(case.X, case.weights, 0)
+            passes = DeviceClusters(RowSet(case.X, case.weights), 0)
             result = passes.assign(case.centers)
             found.append(
                 (result.sums.tobytes(), result.cluster_weights.tobytes(), result[2:], passes.labels())
@@ -71,14 +75,14 @@ def test_no_bit_depends_on_the_grid(use):
 def test_devices_without_tensor_cores_for_bfloat16_decide_in_float64(use):
     use(major=7)
     case = cases.make(np.random.default_rng(0), 200, 50, 7, np.float32)
-    assert cases.check(case, DeviceClusters(case.X, None, 0)) == 1.0
+    assert cases.check(case, DeviceClusters(RowSet(case.X, None), 0)) == 1.0
 
 
 @pytest.mark.parametrize("d", [2, 40])
 def test_the_other_passes(use, d):
     rng = np.random.default_rng(d)
     case = cases.make(rng, 1100, d, 9, np.float32, weighted=True)
-    cases.check_others(case, DeviceClusters(case.X, case.weights, 0), rng)
+    cases.check_others(case, DeviceClusters(RowSet(case.X, case.weights), 0), rng)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,90 @@ def test_the_other_passes(use, d):
 def test_sparse_rows(use, n, d, k, ones):
     rng = np.random.default_rng(n)
     case = cases.make_sparse(rng, n, d, k, np.float64, ones=ones)
-    passes = DeviceClusters(cases.compressed(case.X), case.weights, 0)
+    passes = DeviceClusters(RowSet(cases.compressed(case.X), case.weights), 0)
     cases.check(case, passes, sparse=True)
     if not ones:  # rows of ones have equal distances, of which any may be drawn
         cases.check_others(case, passes, rng)
+
+
+EXACT = [
+    (700, 1, 3), (300, 1, 100), (1100, 2, 5), (400, 2, 300), (900, 3, 100), (500, 4, 200), (2100, 4, 17),
+    (600, 7, 16), (640, 16, 64), (333, 20, 9), (200, 32, 128),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "d", "k"), EXACT)
+def test_sums_of_integers_are_exact(use, n, d, k):
+    case = cases.make(np.random.default_rng(n), n, d, k, np.float32)
+    for multiprocessors in (1, 50):
+        use(multiprocessors=multiprocessors)
+        cases.check_exact_sums(case, DeviceClusters(RowSet(case.X, None), 0))
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1e-6, 0.0])
+def test_tight_clusters_are_added_up_in_float64(use, spread):
+    case = cases.make(np.random.default_rng(0), 600, 3, 7, np.float32, spread=spread)
+    cases.check(case, DeviceClusters(RowSet(case.X, None), 0))
+
+
+PARALLEL = [(1100, 3, {}), (700, 20, {"weighted": True, "offset": 1e3}), (300, 40, {"scale": 1e-40})]
+
+
+@pytest.mark.parametrize(("n", "d", "options"), PARALLEL)
+def test_rows_are_drawn_as_on_the_cpu(use, n, d, options):
+    case = cases.make(np.random.default_rng(n), n, d, 9, np.float64, **options)
+    drawn = []
+    for multiprocessors in (1, 5):
+        use(multiprocessors=multiprocessors)
+        passes = DeviceClusters(RowSet(case.X, case.weights), 0)
+        drawn.append(cases.check_parallel_seeding(case, passes, np.random.default_rng(1)))
+    drawn.append(cases.check_parallel_seeding(case, host(case), np.random.default_rng(1)))
+    for others in drawn[1:]:
+        np.testing.assert_array_equal(drawn[0], others)
+
+
+def test_sparse_rows_are_drawn_as_on_the_cpu(use):
+    case = cases.make_sparse(np.random.default_rng(2), 300, 30, 9, np.float64)
+    sparse = case._replace(X=cases.compressed(case.X))
+    drawn = [
+        cases.check_parallel_seeding(case, passes, np.random.default_rng(1))
+        for passes in (DeviceClusters(RowSet(sparse.X, case.weights), 0), host(sparse))
+    ]
+    np.testing.assert_array_equal(*drawn)
+
+
+@pytest.mark.parametrize("d", [3, 40])
+def test_parallel_seeds_are_those_of_the_cpu(use, d):
+    case = cases.make(np.random.default_rng(d), 1500, d, 9, np.float32, weighted=True)
+    rows = RowSet(case.X, case.weights)
+    chosen = [
+        choose_parallel(passes, 25, np.random.default_rng(0), rows)
+        for passes in (DeviceClusters(RowSet(case.X, case.weights), 0), host(case))
+    ]
+    np.testing.assert_array_equal(*chosen)
+    assert len(np.unique(chosen[0])) == 25
+
+
+def host(case):
+    return HostClusters(RowSet(case.X, case.weights, threads=1))
+
+
+@pytest.mark.parametrize(("d", "dtype"), [(3, np.float32), (40, np.float64)])
+def test_blocks_that_are_copied_in_each_pass_give_the_bits_of_blocks_that_stay(use, monkeypatch, d, dtype):
+    rng = np.random.default_rng(d)
+    case = cases.make(rng, 3 * 1024 + 100, d, 5, dtype, weighted=True)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1024 * d * np.dtype(dtype).itemsize)
+    one = clusters.import_cuda().predict_cluster_bytes(1024, d, 5, dtype, True)
+    columns = blocks.COLUMN_BYTES * len(case.X)
+    found = []
+    for limit, stay in ((4 * one, 4), (3 * one + columns, 1), (2 * one + columns, 0)):
+        passes = DeviceClusters(RowSet(case.X, case.weights), 0, 5, limit)
+        assert passes.note.startswith(f"{stay} of 4 blocks of 1024 rows stay") == (stay < 4)
+        found.append(cases.bits(case, passes))
+    assert found[0] == found[1] == found[2]
+    if d == 3:
+        passes.reset()
+        cases.check(case, passes)
+        cases.check_others(case, passes, rng)
+    with pytest.raises(DeviceMemoryError, match="on the GPU for blocks of rows"):
+        DeviceClusters(RowSet(case.X, case.weights), 0, 5, one)

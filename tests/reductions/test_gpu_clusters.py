@@ -9,7 +9,11 @@ import pytest
 from bmrm.errors import DataError
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions import KMeans
+from bmrm.reductions.device import blocks
 from bmrm.reductions.device.clusters import DeviceClusters
+from bmrm.reductions.host_passes import HostClusters
+from bmrm.reductions.row_set import RowSet
+from bmrm.reductions.seeding import choose_parallel
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
@@ -26,14 +30,14 @@ SHAPES = [
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_pass_is_that_of_float64(n, d, k, dtype, weighted):
     case = cases.make(np.random.default_rng(n + k), n, d, k, dtype, weighted=weighted)
-    cases.check(case, DeviceClusters(case.X, case.weights, 0))
+    cases.check(case, DeviceClusters(RowSet(case.X, case.weights), 0))
 
 
 @pytest.mark.parametrize("d", [3, 16, 64])
 @pytest.mark.parametrize("scale", [1e-40, 1e-30, 1e-5, 1e8, 1e30])
 def test_scales_do_not_matter(d, scale):
     case = cases.make(np.random.default_rng(d), 5000, d, 20, np.float64, scale=scale)
-    share = cases.check(case, DeviceClusters(case.X, None, 0))
+    share = cases.check(case, DeviceClusters(RowSet(case.X, None), 0))
     assert share < 0.6
 
 
@@ -42,14 +46,14 @@ def test_ties_go_to_the_least_centre(d):
     rng = np.random.default_rng(d)
     X = rng.integers(-2, 3, (20_000, d)).astype(np.float32)
     case = cases.Case(X, None, np.concatenate([X[:20], X[:20]]).astype(np.float64))
-    cases.check(case, DeviceClusters(X, None, 0))
+    cases.check(case, DeviceClusters(RowSet(X, None), 0))
 
 
 @pytest.mark.parametrize("d", [2, 64])
 def test_rows_that_are_all_equal(d):
     X = np.full((3000, d), 1.25)
     case = cases.Case(X, None, np.array([X[0] + 1.0, X[0], X[0]]))
-    passes = DeviceClusters(X, None, 0)
+    passes = DeviceClusters(RowSet(X, None), 0)
     cases.check(case, passes)
     assert passes.assign(case.centers).inertia == 0.0
 
@@ -60,7 +64,7 @@ def test_centres_that_overflow_float32(d):
     X = rng.normal(size=(3000, d))
     centers = rng.normal(size=(4, d))
     centers[2] *= 1e60
-    assert cases.check(cases.Case(X, None, centers), DeviceClusters(X, None, 0)) == 1.0
+    assert cases.check(cases.Case(X, None, centers), DeviceClusters(RowSet(X, None), 0)) == 1.0
 
 
 def test_clear_rows_are_not_decided_twice():
@@ -68,7 +72,7 @@ def test_clear_rows_are_not_decided_twice():
         rng = np.random.default_rng(d)
         points = rng.normal(size=(k, d))
         X = (points[rng.integers(0, k, 20_000)] + 0.05 * rng.normal(size=(20_000, d))).astype(np.float32)
-        found = DeviceClusters(X, None, 0).assign(points)
+        found = DeviceClusters(RowSet(X, None), 0).assign(points)
         assert found.rechecked < 0.01 * len(X)
 
 
@@ -76,7 +80,7 @@ def test_clear_rows_are_not_decided_twice():
 def test_the_other_passes(d, k):
     rng = np.random.default_rng(d)
     case = cases.make(rng, 5003, d, k, np.float32, weighted=True)
-    passes = DeviceClusters(case.X, case.weights, 0)
+    passes = DeviceClusters(RowSet(case.X, case.weights), 0)
     cases.check_others(case, passes, rng)
 
 
@@ -86,15 +90,15 @@ def test_rows_on_the_gpu_are_used_in_place(d):
     case = cases.make(np.random.default_rng(d), 5000, d, 20, np.float32)
     there = cp.asarray(case.X)
     before = cp.cuda.runtime.memGetInfo()[0]
-    passes = DeviceClusters(DeviceArray("X", there, 2, (np.float32, np.float64)), None, 0)
+    passes = DeviceClusters(RowSet(DeviceArray("X", there, 2, (np.float32, np.float64)), None), 0)
     cases.check(case, passes)
     np.testing.assert_array_equal(passes.take(np.array([3, 4999])), case.X[[3, 4999]])
-    here = DeviceClusters(case.X, None, 0)
+    here = DeviceClusters(RowSet(case.X, None), 0)
     np.testing.assert_array_equal(passes.assign(case.centers).sums, here.assign(case.centers).sums)
     assert before - cp.cuda.runtime.memGetInfo()[0] < 1 << 30
     there[7, 0] = cp.nan
     with pytest.raises(DataError, match="found NaN or infinity on the GPU"):
-        DeviceClusters(DeviceArray("X", there, 2, (np.float32, np.float64)), None, 0)
+        DeviceClusters(RowSet(DeviceArray("X", there, 2, (np.float32, np.float64)), None), 0)
 
 
 def test_memory_is_predicted():
@@ -114,7 +118,7 @@ def test_memory_is_predicted():
 def test_sparse_rows(n, d, k, ones, dtype):
     rng = np.random.default_rng(n)
     case = cases.make_sparse(rng, n, d, max(k, 2), dtype, ones=ones)
-    passes = DeviceClusters(cases.compressed(case.X), case.weights, 0)
+    passes = DeviceClusters(RowSet(cases.compressed(case.X), case.weights), 0)
     cases.check(case, passes, sparse=True)
     if not ones:
         cases.check_others(case, passes, rng)
@@ -122,7 +126,7 @@ def test_sparse_rows(n, d, k, ones, dtype):
 
 def test_sparse_rows_without_entries():
     case = cases.Case(np.zeros((40, 6)), None, np.array([[0.0] * 6, [1.0] * 6]))
-    cases.check(case, DeviceClusters(cases.compressed(case.X), None, 0), sparse=True)
+    cases.check(case, DeviceClusters(RowSet(cases.compressed(case.X), None), 0), sparse=True)
 
 
 def test_a_fit_of_sparse_rows_is_that_of_the_cpu():
@@ -136,3 +140,108 @@ def test_a_fit_of_sparse_rows_is_that_of_the_cpu():
     np.testing.assert_allclose(here.cluster_centers_, there.cluster_centers_, rtol=1e-11, atol=1e-11)
     np.testing.assert_array_equal(here.predict(X), there.predict(cases.compressed(X)))
     np.testing.assert_allclose(here.transform(X), there.transform(cases.compressed(X)), atol=1e-7)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 16, 20, 32])
+@pytest.mark.parametrize("k", [1, 16, 50, 100, 128, 200, 300])
+def test_sums_of_integers_are_exact(d, k):
+    if k > (320 if d <= 2 else 224 if d <= 4 else 128):
+        pytest.skip("there is no kernel")
+    for n in (700, 60_001):
+        case = cases.make(np.random.default_rng(k), n, d, k, np.float32)
+        cases.check_exact_sums(case, DeviceClusters(RowSet(case.X, None), 0))
+
+
+@pytest.mark.parametrize("d", [2, 16])
+@pytest.mark.parametrize("spread", [1e-3, 1e-6, 0.0])
+def test_tight_clusters_are_added_up_in_float64(d, spread):
+    case = cases.make(np.random.default_rng(0), 20_000, d, 7, np.float32, spread=spread)
+    cases.check(case, DeviceClusters(RowSet(case.X, None), 0))
+
+
+@pytest.mark.parametrize("d", [2, 16, 40, 784])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_are_drawn_as_on_the_cpu(d, dtype):
+    case = cases.make(np.random.default_rng(d), 3001, d, 9, dtype, weighted=True, offset=5.0)
+    found = [
+        cases.check_parallel_seeding(case, passes, np.random.default_rng(1))
+        for passes in (
+            DeviceClusters(RowSet(case.X, case.weights), 0),
+            HostClusters(RowSet(case.X, case.weights)),
+        )
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("n", "d", "k"), [(50_000, 2, 700), (20_000, 16, 300), (9000, 128, 64)])
+def test_parallel_seeds_are_those_of_the_cpu(n, d, k):
+    case = cases.make(np.random.default_rng(d), n, d, 99, np.float32)
+    chosen = [
+        choose_parallel(passes, k, np.random.default_rng(0), RowSet(case.X, None))
+        for passes in (
+            DeviceClusters(RowSet(case.X, None), 0),
+            DeviceClusters(RowSet(case.X, None), 0),
+            HostClusters(RowSet(case.X, None)),
+        )
+    ]
+    for others in chosen[1:]:
+        np.testing.assert_array_equal(chosen[0], others)
+    assert len(np.unique(chosen[0])) == k
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows_are_drawn_as_on_the_cpu(dtype):
+    case = cases.make_sparse(np.random.default_rng(2), 3000, 60, 9, dtype)
+    sparse = cases.compressed(case.X)
+    found = [
+        cases.check_parallel_seeding(case, passes, np.random.default_rng(1))
+        for passes in (
+            DeviceClusters(RowSet(sparse, case.weights), 0),
+            HostClusters(RowSet(sparse, case.weights)),
+        )
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("d", "k"), [(2, 30), (16, 64), (64, 20), (3, 3000)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_that_are_copied_in_each_pass_give_the_bits_of_blocks_that_stay(monkeypatch, d, k, weighted):
+    rng = np.random.default_rng(d)
+    case = cases.make(rng, 10 * 8192 + 100, d, k, np.float32, weighted=weighted)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 8192 * d * 4)
+    one = cuda.predict_cluster_bytes(8192, d, k, np.float32, True)
+    columns = blocks.COLUMN_BYTES * len(case.X)
+    found = []
+    for limit, stay in ((11 * one, 11), (6 * one + columns, 4), (2 * one + columns, 0)):
+        passes = DeviceClusters(RowSet(case.X, case.weights, 4), 0, k, limit)
+        assert passes.note.startswith(f"{stay} of 11 blocks of 8192 rows stay") == (stay < 11)
+        found += [cases.bits(case, passes), cases.bits(case, passes)]
+    assert all(each == found[0] for each in found)
+    passes.reset()
+    cases.check(case, passes)
+    if weighted:
+        cases.check_others(case, passes, rng)
+
+
+def test_a_fit_of_rows_in_a_file_that_do_not_fit_is_that_of_rows_that_do(monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    points = 4 * rng.normal(size=(12, 8))
+    X = (points[rng.integers(0, 12, 300_000)] + rng.normal(size=(300_000, 8))).astype(np.float32)
+    np.save(tmp_path / "X.npy", X)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 20)
+    options = {"random_state": 0, "device": "cuda", "max_iter": 10}
+    whole = KMeans(12, **options).fit(X)
+    assert whole.placement_.reason == "as given"
+    one = cuda.predict_cluster_bytes(1 << 15, 8, 12, np.float32, True)
+    limit = 5 * one
+    stay = blocks.count_resident(10, len(X), one, limit)
+    assert 0 < stay < 10
+    monkeypatch.setattr(blocks, "free_share", lambda rows, gpu: limit)
+    found = KMeans(12, **options).fit(np.load(tmp_path / "X.npy", mmap_mode="r"))
+    assert found.placement_.reason.startswith(f"as given; {stay} of 10 blocks of 32768 rows stay")
+    assert found.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()
+    np.testing.assert_array_equal(found.labels_, whole.labels_)
+    assert found.history_ == whole.history_
+    cp = pytest.importorskip("cupy")
+    there = KMeans(12, **options).fit(cp.asarray(X))
+    assert there.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()

@@ -15,7 +15,6 @@ from bmrm.reductions.device import gram, mixtures
 from bmrm.reductions.device.choose import Placement
 from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.mixture import COVARIANCE_TYPES, STARTS
-from bmrm.reductions.row_set import RowSet
 
 STEP_TOLERANCE = 1e-12
 """Relative to the largest of an array; a share has the absolute error of its logarithm, some 100 units."""
@@ -185,13 +184,13 @@ def cuda(request, tmp_path_factory, monkeypatch):
     module = emulated_rows.Module(row_modules.library(tmp_path_factory.getbasetemp()))
     monkeypatch.setattr(gram, "import_cuda", lambda: module)
     monkeypatch.setattr(mixtures, "import_cuda", lambda: module)
-    monkeypatch.setattr(mixtures.DeviceMixture, "clusters", host_clusters)
+    monkeypatch.setattr(mixtures.DeviceMixture, "_device_clusters", host_clusters)
     return module
 
 
 def host_clusters(self):
     if self._clusters is None:
-        self._clusters = HostClusters(RowSet(self._rows.X, self._weights))
+        self._clusters = HostClusters(self.rows)
     return self._clusters
 
 
@@ -243,7 +242,7 @@ def test_more_columns_than_fit_are_one_error_on_a_gpu_and_the_cpu_if_nobody_aske
     words = {"covariance_type": "diag", "init_params": "random_from_data", "max_iter": 1}
     with pytest.raises(DeviceMemoryError, match=f"expected at most {d - 1} for a mixture"):
         GaussianMixture(1, device="cuda", **words).fit(X)
-    monkeypatch.setattr(mixture_module, "place", lambda *a, **b: Placement(0, "for this test"))
+    monkeypatch.setattr(mixture_module, "place_rows", lambda *a, **b: Placement(0, "for this test"))
     with pytest.warns(UserWarning, match="using the CPU"):
         found = GaussianMixture(1, **words).fit(X)
     assert found.placement_.device == "cpu"

@@ -5,6 +5,7 @@ import pickle
 import signal
 import threading
 
+import cluster_cases as cases
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,9 +19,10 @@ from bmrm.io.csr import Csr
 from bmrm.matrix._cpu import instruction_set
 from bmrm.reductions import KMeans
 from bmrm.reductions.cluster_bounds import bound_by_spectrum, bound_small
+from bmrm.reductions.draws import uniform_of_rows
 from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.seeding import choose_plus_plus
+from bmrm.reductions.seeding import choose_parallel, choose_plus_plus
 
 
 def blobs(rng, n, d, k, dtype=np.float64, spread=3.0, offset=0.0):
@@ -344,9 +346,56 @@ def test_seeding_prefers_distinct_rows_and_repeats_them_only_if_it_must():
     assert len(choose_plus_plus(clusters(X), 7, rng)) == 7
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64", "sparse"])
+def test_rows_are_drawn_by_themselves_by_weight_and_distance(kind):
+    rng = np.random.default_rng(3)
+    if kind == "sparse":
+        case = cases.make_sparse(rng, 700, 20, 9)
+        rows = RowSet(cases.compressed(case.X), case.weights)
+    else:
+        case = cases.make(rng, 700, 5, 9, kind, weighted=True, offset=100.0)
+        rows = RowSet(case.X, case.weights)
+    cases.check_parallel_seeding(case, HostClusters(rows), np.random.default_rng(0))
+    drawn = uniform_of_rows(7, 10**6, 10**6 + 100_000)
+    np.testing.assert_allclose(np.histogram(drawn, 10, (0.0, 1.0))[0], 10_000, rtol=0.05)
+
+
+def test_parallel_seeding_is_as_good_and_prefers_distinct_rows():
+    X = blobs(np.random.default_rng(1), 4000, 3, 60, spread=8.0)
+    for k in (2, 60, 300):
+        found = {
+            init: np.mean(
+                [
+                    KMeans(k, init=init, random_state=i, max_iter=1, threads=1, device="cpu")
+                    .fit(X)
+                    .history_[0]
+                    for i in range(4)
+                ]
+            )
+            for init in ("k-means++", "k-means||")
+        }
+        assert found["k-means||"] < 1.1 * found["k-means++"]
+    X = np.repeat(np.eye(4), 50, axis=0)
+    rows, rng = RowSet(X, None), np.random.default_rng(0)
+    chosen = choose_parallel(HostClusters(rows), 4, rng, rows)
+    assert len({*map(tuple, X[chosen])}) == 4
+    assert len(choose_parallel(HostClusters(rows), 7, rng, rows)) == 7
+    rows = RowSet(np.zeros((50, 3)), None)
+    assert len(choose_parallel(HostClusters(rows), 3, rng, rows)) == 3
+    weights = np.zeros(200)
+    weights[[3, 70, 150]] = 1.0
+    rows = RowSet(X, weights)
+    assert set(choose_parallel(HostClusters(rows), 3, rng, rows)) == {3, 70, 150}
+
+
 def test_seeds_and_starts():
     X = blobs(np.random.default_rng(1), 400, 3, 5, spread=1.0)
-    for init in ("k-means++", "random", lambda X, k, random_state: X[random_state.integers(0, len(X), k)]):
+    for init in (
+        "k-means++",
+        "k-means||",
+        "random",
+        lambda X, k, random_state: X[random_state.integers(0, len(X), k)],
+    ):
         one = KMeans(9, init=init, random_state=3).fit(X)
         again = KMeans(9, init=init, random_state=3).fit(X)
         assert one.inertia_ == again.inertia_

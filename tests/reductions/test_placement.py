@@ -9,9 +9,10 @@ from programs import kmeans_step
 from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
 from bmrm.formulas import native
 from bmrm.io.csr import Csr
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions import facility
 from bmrm.reductions.device import choose
-from bmrm.reductions.device.choose import START_SECONDS, gpu_that_has, is_started, parse_device, place
+from bmrm.reductions.device.choose import START_SECONDS, gpu_that_has, is_started, place
 from bmrm.reductions.device.work import Work, gram_work, kmeans_work, mixture_work, scaling_work
 
 A_GPU = {"multiprocessors": 132, "free_bytes": 1 << 33}
@@ -66,7 +67,7 @@ def test_what_is_asked_for_is_not_questioned():
     assert place("cuda:2", None, small, available=never).gpu == 2
     large = Work(1e9, 0.0, 0.0, 0.0, 0.0)
     assert place("cpu", None, large, available=never).gpu is None
-    assert place("cuda", None, large, ranks=2, available=never).gpu == 0
+    assert place("cuda", None, large, available=never).gpu == 0
 
 
 def test_auto_takes_what_is_predicted_to_be_faster(started):
@@ -85,12 +86,18 @@ def test_auto_is_the_cpu_if_the_upload_alone_takes_longer(started):
     assert place("auto", None, Work(0.5, 1e-3, 1, 1e11, 0.0), available=never).gpu is None
 
 
-def test_auto_is_the_cpu_without_a_gpu_or_room_on_it_and_on_ranks(started, recwarn):
+def test_auto_is_the_cpu_without_a_gpu_or_room_on_it(started, recwarn):
     large = kmeans_work(10_000_000, 16, 64, 4, moves=300, threads=2)
     assert place("auto", None, large, available=lambda: None).gpu is None
     little = {**A_GPU, "free_bytes": 1 << 20}
-    assert "too little memory" in place("auto", None, large, available=lambda: little).reason
-    assert place("auto", None, large, ranks=2, available=never).gpu is None
+    gram = gram_work(10_000_000, 64, 4)
+    assert "too little memory" in place("auto", None, gram, available=lambda: little).reason
+    assert place("auto", None, large, available=lambda: little).gpu is None  # copies take longer
+    many = kmeans_work(10_000_000, 16, 4000, 4, moves=300, init="", threads=2)
+    found = [place("auto", None, many, available=lambda of=of: of) for of in (A_GPU, little)]
+    assert [each.gpu for each in found] == [0, 0]
+    assert "71.1 ms to upload" in found[0].reason
+    assert "3.43 s to upload" in found[1].reason  # in 21 passes
     assert place("auto", available=never).gpu is None
     assert not recwarn.list
 
@@ -123,7 +130,7 @@ def test_the_start_of_a_gpu_counts_until_it_has_one(monkeypatch):
 )
 def test_work_grows_with_the_rows_and_shrinks_with_the_threads(make):
     small, large = make(10_000, 1), make(100_000, 1)
-    assert all(value > 0.0 for value in small)
+    assert all(value > 0.0 for value in small[:5])
     assert large.cpu_seconds > 5 * small.cpu_seconds
     assert large.gpu_seconds > 5 * small.gpu_seconds
     assert large.steps == small.steps

@@ -270,11 +270,11 @@ def test_results_have_names_and_types():
 
 
 WRONG_CALLS = [
-    (kmeans_step, {"w": 1.0}, "found no 'centers', which the row function reads"),
+    (kmeans_step, {"w": 1.0}, "found no 'centers', expected it: the row function reads it"),
     (kmeans_step, {"w": 1.0, "centers": np.ones((2, 4))}, "shape (2, 4) with d = 4, expected d = 3"),
     (kmeans_step, {"w": 1.0, "centers": np.ones(3)}, "centers: found shape (3,), expected the shape (k, d)"),
     (kmeans_step, {"w": np.ones(4), "centers": np.eye(3)}, "w: found shape (4,), expected one number"),
-    (kmeans_step, {"w": 1.0, "centers": np.eye(3), "sums": 1}, "'sums' is a result"),
+    (kmeans_step, {"w": 1.0, "centers": np.eye(3), "sums": 1}, "found the result 'sums' as an argument"),
     (kmeans_step, {"w": 1.0, "centers": np.eye(3), "scale": 1}, "found the argument 'scale', expected"),
     (kmeans_step, {"w": 1.0, "centers": np.eye(3), "k": 4}, "(3, 3) with k = 3, expected k = 4"),
     (kmeans_step, {"w": 1.0, "centers": np.ones((0, 3))}, "found the size k = 0, expected at least 1"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
-from bmrm.errors import DeviceMemoryError, ParameterError
+from bmrm.errors import DeviceMemoryError
 from bmrm.graph.backends.base import Pair, Transitions
 from bmrm.graph.backends.gpu import GpuPair, GpuTransitions
 from bmrm.graph.backends.host import HostPair, HostTransitions
@@ -16,7 +15,7 @@ from bmrm.graph.graph import Graph
 from bmrm.graph.peers import total_of
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.memory import MIN_RESIDENT_SHARE
-from bmrm.matrix.resident import DEVICES, device_number, wants_gpu
+from bmrm.matrix.resident import device_number, wants_gpu
 
 Host = TypeVar("Host")
 Gpu = TypeVar("Gpu")
@@ -56,12 +55,6 @@ def pair_of(graph: Graph, weighted: bool, device: str) -> Pair:
         return found
 
     return _hold(graph, device, on_host, on_gpu)
-
-
-def check_device(device: str) -> None:
-    """Raise `ParameterError` unless it names a device."""
-    if device not in DEVICES and not re.fullmatch(r"cuda:\d+", str(device)):
-        raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
 
 
 def _hold(graph: Graph, device: str, on_host: Callable[[], Host], on_gpu: Callable[[int], Gpu]) -> Host | Gpu:

@@ -76,6 +76,10 @@ the next one and its mixture."""
 MAX_BASIS_VECTORS = 40 + 8
 """Vectors of the basis of HITS (`bmrm.graph.hubs_authorities.MAX_BASIS`), and a few in passing."""
 
+BASIS_NODE_BYTES = 8 + 8 + 4
+"""Besides, of each node of all processes: a vector in the order in memory and in that of the labels, and the
+node's place."""
+
 
 class RowAdditions(NamedTuple):
     """A row of L entries has at most L additions, and at most ``most + per_entry * L``."""
@@ -258,13 +262,11 @@ class GpuTransitions:
         exact = upload(self._edges, self._device, np.float64, spare, plan=plan, limit=limit)
         beside = next((other.nodes for other in self._residents.values()), None)
         lengths = np.diff(self._edges.indptr)
-        nodes = cuda.Nodes(*light, exact, lengths, self._scale, self._places, beside, self._shared)
+        all_places = self.graph.places if self.graph.peers.size > 1 else None
+        nodes = cuda.Nodes(
+            *light, exact, lengths, self._scale, self._places, beside, self._shared, all_places
+        )
         return Resident(nodes, additions_of(exact, columns))
-
-    @property
-    def places(self) -> NDArray[Any] | None:
-        """Places of the own nodes among themselves, in the order of their numbers; None if they ascend."""
-        return self._places
 
 
 def own_numbers(graph: Graph) -> tuple[Indices, NDArray[Any] | None]:
@@ -385,17 +387,7 @@ class GpuWalk:
         self, slot: int, columns: Sequence[int], out: Sequence[Vector] | None = None
     ) -> Sequence[Vector]:
         targets: Sequence[Vector | None] = [None] * len(columns) if out is None else out
-        if self._peers.size == 1:
-            return [self._walk.get(slot, column, out) for column, out in zip(columns, targets, strict=True)]
-        found = []
-        for column, target in zip(columns, targets, strict=True):
-            own = self._walk.get(slot, column)
-            if self._transitions.places is not None:
-                own[self._transitions.places] = own.copy()
-            all_scores = np.empty(self._transitions.n) if target is None else target
-            all_scores[:] = self._graph.to_label_order(self._peers.whole(own))
-            found.append(all_scores)
-        return found
+        return [self._walk.get(slot, column, out) for column, out in zip(columns, targets, strict=True)]
 
     def keep(self, columns: Sequence[int], slot: int) -> None:
         chosen, before = list(columns), self._walk
@@ -428,7 +420,7 @@ class GpuPair:
         min_resident: float = 0.0,
     ) -> None:
         starts, sources, weights = graph.edges_by_target
-        self._graph, self._peers, self.n = graph, graph.peers, graph.n_nodes
+        self._peers, self.n = graph.peers, graph.n_nodes
         values, self.exponent = None, 0
         if weighted and weights is not None:
             # By a power of two, so that squares neither overflow nor underflow and A stays what it is.
@@ -441,7 +433,7 @@ class GpuPair:
             matrices.append(Csr(*graph.edges_by_source(values), shape))
         shared = self._peers.on_gpus(device)
         with self._peers.together():
-            spare = 8 * (shape[0] * MAX_BASIS_VECTORS + self.n)
+            spare = 8 * shape[0] * MAX_BASIS_VECTORS + BASIS_NODE_BYTES * self.n
             transpose = len(matrices) == 1
             size = sum(format_bytes(X, np.float64, transpose=transpose) for X in matrices)
             plan = plan_one_matrix(size, spare, usable_bytes(device, limit), min_resident)
@@ -452,7 +444,7 @@ class GpuPair:
                 for X, left in zip(matrices, spares, strict=True)
             ]
             self.matrix = found[0]
-            self._basis: _cuda.Basis = import_cuda().Basis(*found, shared=shared)
+            self._basis: _cuda.Basis = import_cuda().Basis(*found, shared=shared, places=graph.places)
 
     @property
     def signal_mode(self) -> str:
@@ -482,11 +474,7 @@ class GpuPair:
         return self._basis.distance(vector, factor, other)
 
     def hub_scores(self, hubs: _cuda.BasisVector) -> Vector:
-        return self.to_host(hubs)
+        return self._basis.get(hubs)
 
     def authority_scores(self, authorities: _cuda.BasisVector) -> Vector:
-        return self.to_host(authorities)
-
-    def to_host(self, vector: _cuda.BasisVector) -> Vector:
-        """Return a vector in the order of the labels."""
-        return np.array(self._graph.to_label_order(self._peers.whole(self._basis.get(vector))))
+        return self._basis.get(authorities)

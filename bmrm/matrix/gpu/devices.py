@@ -5,11 +5,15 @@ Nothing here touches a driver until a function needs it.
 
 from __future__ import annotations
 
+import re
 from types import ModuleType
 from typing import Any
 
-from bmrm.errors import BmrmError
+from bmrm.errors import BmrmError, ParameterError
 from bmrm.matrix.gpu import cache as device_cache
+
+DEVICES = ("auto", "cpu", "cuda")
+"""Names of devices besides ``"cuda:N"``."""
 
 WORTH_A_GPU = 5_000_000
 """Minimum number of stored values for which ``device="auto"`` uses a GPU.
@@ -33,6 +37,24 @@ MIN_COMPUTE_CAPABILITY = (7, 5)
 _constants: dict[int, dict[str, float]] = {}
 
 
+def parse_device(device: Any) -> int | None:
+    """Return the number of the GPU that ``device`` names, None if it names none.
+
+    Raise `ParameterError` if it is not one of "auto", "cpu", "cuda", "cuda:N".
+
+    Examples
+    --------
+    >>> parse_device("cuda:3"), parse_device("cuda"), parse_device("cpu")
+    (3, None, None)
+    """
+    if isinstance(device, str):
+        if device in DEVICES:
+            return None
+        if re.fullmatch(r"cuda:[0-9]{1,9}", device):
+            return int(device.partition(":")[2])
+    raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
+
+
 def import_cuda() -> ModuleType:
     """Import `bmrm.matrix._cuda`.
 
@@ -45,11 +67,15 @@ def import_cuda() -> ModuleType:
     return _cuda
 
 
-def gpu() -> dict[str, Any] | None:
-    """Return `bmrm.matrix._cuda.device_info` of the first GPU; None if there is no usable GPU."""
+def gpu(process: int = 0) -> dict[str, Any] | None:
+    """Return `bmrm.matrix._cuda.device_info` of the GPU of a process, by its number on its machine.
+
+    Processes take the GPUs in turn. None if there is no usable GPU.
+    """
     try:
         cuda = import_cuda()
-        found: dict[str, Any] | None = cuda.device_info(0) if cuda.device_count() else None
+        count = cuda.device_count()
+        found: dict[str, Any] | None = cuda.device_info(process % count) if count else None
     except BmrmError:
         return None
     return found if found is not None and (found["major"], found["minor"]) >= MIN_COMPUTE_CAPABILITY else None

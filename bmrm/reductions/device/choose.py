@@ -19,7 +19,6 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -32,10 +31,8 @@ from bmrm.errors import ParameterError
 from bmrm.formulas.driver import pointer_device
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
-from bmrm.matrix.gpu.devices import gpu
+from bmrm.matrix.gpu.devices import gpu, parse_device
 from bmrm.reductions.device.work import Work
-
-DEVICES = ("auto", "cpu", "cuda")
 
 START_SECONDS = 0.12
 """Time until a new process has a context on a GPU; NVIDIA H100."""
@@ -92,7 +89,6 @@ def place(
     rows: Any = None,
     work: Work | None = None,
     *,
-    ranks: int = 1,
     available: Callable[[], dict[str, Any] | None] = gpu,
 ) -> Placement:
     """Decide where something runs.
@@ -104,8 +100,6 @@ def place(
         What the user passes, or a validated matrix or array on a GPU.
     work : Work, optional
         Predicted work; None if there is nothing to decide for rows in main memory: "auto" is the CPU.
-    ranks : int, default 1
-        Processes that share the rows. With more than one "auto" is the CPU, which keeps the bits.
     available : callable, default `bmrm.matrix.gpu.devices.gpu`
         Returns the properties of a usable GPU, or None.
 
@@ -128,32 +122,12 @@ def place(
     if there is not None:
         if device == "cpu" or asked not in (None, there):
             raise ParameterError(f"device: found {device!r} for rows on GPU {there}, expected cuda:{there}")
-        return Placement(there, "the rows are there")
+        return Placement(there, "the rows are on it")
     if device != "auto":
         return Placement(None if device == "cpu" else asked or 0, "as given")
-    if ranks > 1:
-        return Placement(None, f"rows on {ranks} ranks have the same bits for any number of them on CPUs")
     if work is None:
         return Placement(None, "the rows are in main memory")
     return _compare(work, available)
-
-
-def parse_device(device: Any) -> int | None:
-    """Return the number of the GPU that ``device`` names, None if it names none.
-
-    Raise `ParameterError` if it is not one of "auto", "cpu", "cuda", "cuda:N".
-
-    Examples
-    --------
-    >>> parse_device("cuda:3"), parse_device("cuda"), parse_device("cpu")
-    (3, None, None)
-    """
-    if isinstance(device, str):
-        if device in DEVICES:
-            return None
-        if re.fullmatch(r"cuda:[0-9]{1,9}", device):
-            return int(device.partition(":")[2])
-    raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
 
 
 def gpu_that_has(rows: Any) -> int | None:
@@ -199,9 +173,12 @@ def _compare(work: Work, available: Callable[[], dict[str, Any] | None]) -> Plac
     info = available()
     if info is None:
         return Placement(None, "no GPU that this build can use")
-    if work.gpu_bytes > info["free_bytes"]:
-        return Placement(None, "the GPU has too little memory")
     passes = work.gpu_seconds * MULTIPROCESSORS / info["multiprocessors"]
+    missing = work.gpu_bytes - info["free_bytes"]
+    if missing > 0.0:
+        if not work.copied_passes:
+            return Placement(None, "the GPU has too little memory")
+        upload += work.copied_passes * missing / UPLOAD_BYTES_PER_SECOND  # in each pass
     seconds = overhead + upload + passes
     reason = (
         f"{on_cpu}, and a GPU {_time_text(seconds)}: {_time_text(overhead)} to start, {_time_text(upload)} "

@@ -4,6 +4,7 @@ Rows are read once. What is subtracted from them is the mean of some rows, which
 r = sum of w (x - shift) and W = sum of w, the scatter about the mean is what was computed minus r r' / W. If
 that cancels digits, because the rows that were looked at are unlike the others, a second pass takes the mean
 itself. Differences, products and sums are in float64, so the bound is that of `bmrm.reductions.scatter`.
+Ranks add their matrices in turn.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
@@ -35,9 +37,8 @@ class DeviceGram:
     Parameters
     ----------
     rows : RowSet
-        Of one process.
     gpu : int
-        CUDA number.
+        CUDA number of this rank's GPU.
     center : bool
         Whether the scatter is about the mean, else about 0.
     spare : int, default 0
@@ -58,15 +59,17 @@ class DeviceGram:
     """
 
     def __init__(self, rows: RowSet, gpu: int, *, center: bool, spare: int = 0) -> None:
-        cuda, (n, d) = import_cuda(), rows.shape
+        cuda, n, d = import_cuda(), rows.here, rows.shape[1]
         spare = max(spare, cuda.predict_gram_bytes(n, d))
-        self.on_device: DenseRows = cuda.DenseRows(
-            rows.X, rows.weights, device=gpu, spare=spare, threads=rows.threads
-        )
-        self._center, self._total = center, rows.total_weight
-        self._terms = cuda.count_gram_additions(n, d) + OTHER_ROUNDINGS
-        if not isinstance(rows.X, np.ndarray):  # those in main memory have been validated
-            self._validate()
+        self._rows, self._center, self._total = rows, center, rows.total_weight
+        self.on_device: DenseRows
+        with rows.together():
+            self.on_device = cuda.DenseRows(
+                rows.X, rows.weights, device=gpu, spare=spare, threads=rows.threads
+            )
+            if not isinstance(rows.X, np.ndarray):  # those in main memory have been validated
+                self._validate()
+        self._terms = cuda.count_gram_additions(rows.most_here, d) + OTHER_ROUNDINGS + rows.ranks
 
     def _validate(self) -> None:
         largest, row = self.on_device.extremes()
@@ -79,19 +82,28 @@ class DeviceGram:
 
     def scatter(self) -> Scatter:
         """Compute the scatter matrix."""
-        rows, total = self.on_device, self._total
-        n, d = rows.shape
+        (n, d), total = self._rows.shape, self._total
         shift = np.zeros(d)
         if self._center:
-            shift = rows.take(np.arange(0, n, max(1, n // SAMPLED_ROWS))).mean(axis=0)
-        matrix, rest = rows.gram(shift)
+            sampled = np.arange(0, n, max(1, n // SAMPLED_ROWS))
+            shift = self._rows.take(sampled, self.on_device.take).mean(axis=0)
+        matrix, rest = self._sums(shift)
         size = float(np.trace(matrix))
         if self._center and float(rest @ rest) / total > MAX_SHIFT_SHARE * size:
             shift = shift + rest / total
-            matrix, rest = rows.gram(shift)
+            matrix, rest = self._sums(shift)
             size = float(np.trace(matrix))
         self.mean = shift + rest / total
         error = rounding_bound(self._terms) * size
         if not self._center:
             return Scatter(matrix, shift, total, error)
         return Scatter(matrix - np.outer(rest, rest) / total, self.mean, total, error)
+
+    def _sums(self, shift: Vector) -> tuple[Vector, Vector]:
+        """Return the sums of w (x - shift) (x - shift)' and of w (x - shift) of all ranks."""
+        with self._rows.together():
+            matrix, rest = self.on_device.gram(shift)
+        if self._rows.group is None:
+            return matrix, rest
+        found = self._rows.add_in_turn(np.concatenate([matrix.ravel(), rest])[None, :])
+        return found[: matrix.size].reshape(matrix.shape), found[matrix.size :]

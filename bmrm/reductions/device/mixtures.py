@@ -3,10 +3,12 @@
 Rows that are on the GPU already are used in place; others are uploaded once per fit. Products and sums are in
 float64, on tensor cores where the GPU has them for it, so that results are as accurate as those of the CPU,
 which adds in another order. They have the same bits in each call, for any grid, and on GPUs of the same
-generation.
+generation. Ranks add their sums in turn on the host.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,9 +28,9 @@ class DeviceMixture:
     Parameters
     ----------
     rows : RowSet
-        Of one process; dense, in main memory or on the GPU.
+        Dense, in main memory or on the GPU.
     gpu : int
-        CUDA number.
+        CUDA number of this rank's GPU.
     components : int
     full : bool
         Whether covariances are matrices, else diagonals.
@@ -43,32 +45,51 @@ class DeviceMixture:
     """
 
     def __init__(self, rows: RowSet, gpu: int, components: int, *, full: bool) -> None:
-        cuda, (n, d) = import_cuda(), rows.shape
-        most = cuda.count_mixture_columns(gpu)
-        if d > most:
-            raise DeviceMemoryError(
-                f"X: found {d} columns, expected at most {most} for a mixture on this GPU"
-            )
+        cuda, n, d = import_cuda(), rows.here, rows.shape[1]
+        with rows.together():
+            most = cuda.count_mixture_columns(gpu)
+            if d > most:
+                raise DeviceMemoryError(
+                    f"X: found {d} columns, expected at most {most} for a mixture on this GPU"
+                )
         self.shape, self.total_weight, self.agree = rows.shape, rows.total_weight, rows.agree
-        self._weights, self._gpu = rows.weights, gpu
+        self.rows, self._gpu = rows, gpu
         spare = cuda.predict_mixture_bytes(n, d, components, full)
         gram = DeviceGram(rows, gpu, center=True, spare=spare)
-        self._rows, self.scatter = gram.on_device, gram.scatter
-        self._clusters: ClusterPasses | None = None
+        self._on_device, self.scatter = gram.on_device, gram.scatter
+        self._clusters: DeviceClusters | None = None
 
     def step(self, means: Vector, roots: Vector, constants: Vector) -> MixtureSums:
-        return MixtureSums(*self._rows.mixture_step(means, roots, constants))
+        with self.rows.together():
+            found = MixtureSums(*self._on_device.mixture_step(means, roots, constants))
+        return self._in_turn(found)
 
     def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
-        return self._rows.mixture_shares(means, roots, constants)
+        return self._on_device.mixture_shares(means, roots, constants)
 
     def cluster_moments(self, centers: Vector, *, full: bool) -> MixtureSums:
-        clusters = self.clusters()
+        clusters = self._device_clusters()
         clusters.assign(centers, want_sums=False)
-        return MixtureSums(0.0, *self._rows.label_moments(clusters.labels(), centers, full))
+        with self.rows.together():
+            found = MixtureSums(0.0, *self._on_device.label_moments(clusters.labels(), centers, full))
+        return self._in_turn(found)
 
     def clusters(self) -> ClusterPasses:
+        return self._device_clusters()
+
+    def _in_turn(self, found: MixtureSums) -> MixtureSums:
+        """Add the sums of all ranks in turn."""
+        if self.rows.group is None:
+            return found
+        arrays = [np.asarray(each) for each in found]
+        packed = self.rows.add_in_turn(np.concatenate([each.ravel() for each in arrays])[None, :])
+        ends = np.cumsum([each.size for each in arrays])[:-1]
+        likelihood, *sums = np.split(packed, ends)
+        shaped = [part.reshape(each.shape) for part, each in zip(sums, arrays[1:], strict=True)]
+        return MixtureSums(float(likelihood[0]), *shaped)
+
+    def _device_clusters(self) -> DeviceClusters:
         if self._clusters is None:
-            there = DeviceArray("X", self._rows, 2, (np.float32, np.float64))
-            self._clusters = DeviceClusters(there, self._weights, self._gpu)
+            there = DeviceArray("X", self._on_device, 2, (np.float32, np.float64))
+            self._clusters = DeviceClusters(replace(self.rows, X=there), self._gpu)
         return self._clusters

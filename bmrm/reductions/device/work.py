@@ -41,6 +41,9 @@ KMEANS_GPU_SECONDS = 4e-13
 KMEANS_ROW_OPERATIONS = 24
 """Operations per row and column of a pass of k-means, besides one per centre: sums, and reading the rows."""
 
+SEEDING_PASSES = 8
+"""Passes of k-means||, besides what k-means++ takes on the CPU for the rows that it has drawn."""
+
 EXPECTED_MOVES = 20
 """Moves of the centres that a start of k-means takes, if no smaller number is allowed."""
 
@@ -114,6 +117,8 @@ class Work(NamedTuple):
     upload_bytes: float
     gpu_bytes: float
     """Memory that it takes on a GPU."""
+    copied_passes: float = 0.0
+    """Passes that could copy rows for which there is no room on a GPU; 0 if all rows must stay there."""
 
 
 def kmeans_work(
@@ -124,7 +129,7 @@ def kmeans_work(
     *,
     moves: int,
     starts: int = 1,
-    seeded: bool = True,
+    init: str = "k-means++",
     threads: int | None = None,
 ) -> Work:
     """Predict the work of k-means.
@@ -136,8 +141,8 @@ def kmeans_work(
     moves : int
         Maximum number of moves of the centres per start.
     starts : int, default 1
-    seeded : bool, default True
-        Whether each start begins with k-means++.
+    init : str, default "k-means++"
+        How each start chooses centres; other names than k-means++ and k-means|| take no time.
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
     """
@@ -145,15 +150,19 @@ def kmeans_work(
     passes = starts * (1 + min(moves, EXPECTED_MOVES))
     operations = passes * values * (clusters + KMEANS_ROW_OPERATIONS)
     steps = float(passes)
-    if seeded:  # a pass of all trials for each centre, and one that takes the best
+    if init == "k-means++":  # a pass of all trials for each centre, and one that takes the best
         operations += starts * values * clusters * (4 + math.log(clusters))
         steps += starts * 2.0 * clusters
+    if init == "k-means||":  # passes over all rows, as many candidates at a time as clusters
+        operations += starts * SEEDING_PASSES * values * (clusters + KMEANS_ROW_OPERATIONS)
+        steps += starts * SEEDING_PASSES
     return Work(
         _cpu_seconds(operations * KMEANS_CPU_SECONDS, passes, steps, threads, rows / PART_ROWS),
         operations * KMEANS_GPU_SECONDS + _pinning_seconds(values * value_bytes),
         steps,
         values * value_bytes,
         values * (value_bytes + 4) + 16.0 * rows,
+        copied_passes=steps,  # each is a pass
     )
 
 
@@ -208,7 +217,7 @@ def scaling_work(
 ) -> Work:
     """Predict the work of SMACOF.
 
-    - ``features``: distances of so many features are computed in each pass
+    - ``features``: the number of features from which each pass computes the distances
     - ``square``: dissimilarities are a square matrix, of which a GPU stores the upper triangle
     """
     pairs = 0.5 * points * (points - 1.0)

@@ -87,7 +87,7 @@ static __global__ void score_keys(const ScoreColumn scores, const uint32_t* __re
     BB_FOR (i, count) key[i] = ~scores.bits(number[i]);
 }
 
-static __global__ void column_by_number(const ScoreColumn scores, double* __restrict__ values) {
+static __global__ void score_column(const ScoreColumn scores, double* __restrict__ values) {
     BB_FOR (i, scores.n) values[i] = scores.value(i);
 }
 

@@ -3,6 +3,7 @@
 #include <cuda_fp16.h>
 
 #include "runtime/block_sum.cuh"
+#include "runtime/chain.cuh"
 #include "runtime/device_memory.h"
 
 namespace bmrm {
@@ -67,6 +68,7 @@ __device__ __forceinline__ __half round_half(double value, double& rest) {
 
 // Where the numbers of centres go.
 struct CenterTables {
+    double* copy;     // k x d: as they are, or NULL
     double* columns;  // d x k: as they are
     float* lanes;     // groups of kGroupCenters: minus the shifted and scaled ones, width numbers each, then
                       // half the squared norms
@@ -83,6 +85,7 @@ static __global__ void __launch_bounds__(kCenterThreads)
     prepare_centers(const double* __restrict__ centers, int64_t k, int64_t d, const Origin origin,
                     CenterTables to, PassCounters* counters) {
     __shared__ double scratch[2 * kCenterThreads / 32], totals[2];
+    let_next_start();
     for (int64_t j = blockIdx.x; j < to.padded; j += gridDim.x) {
         double squares[2] = {0, 0};  // of the centre, and of what float16 leaves
         float* group = to.lanes + j / kGroupCenters * (kGroupCenters * (to.width + 1));
@@ -92,6 +95,7 @@ static __global__ void __launch_bounds__(kCenterThreads)
             if (j < k && f < d) {
                 const double c = centers[j * d + f];
                 to.columns[f * k + j] = c;
+                if (to.copy) to.copy[j * d + f] = c;
                 z = (c - origin.shift[f]) * origin.scale;
             }
             squares[0] += z * z;

@@ -68,10 +68,15 @@ __device__ __forceinline__ void least_of_block(double (&value)[kExactRows], int6
 // Labels the listed rows, `*listed_count` of them; or all n rows if there is no list.
 template <class V>
 __global__ void __launch_bounds__(kExactThreads)
-    decide_exactly(const V* __restrict__ X, int64_t n, int64_t d, const double* __restrict__ columns,
-                   int64_t k, const uint32_t* __restrict__ listed, const unsigned* listed_count,
-                   PassCounters* counters, int32_t* __restrict__ labels) {
+    decide_exactly(const V* __restrict__ X, int64_t n, int64_t d, const double* given_columns, int64_t k,
+                   const uint32_t* given_list, const unsigned* given_count, PassCounters* counters,
+                   int32_t* __restrict__ labels) {
     __shared__ LeastOfWarps shared;
+    let_next_start();
+    wait_for_previous();
+    const double* columns = after_wait(given_columns);
+    const uint32_t* listed = after_wait(given_list);
+    const unsigned* listed_count = after_wait(given_count);
     const int64_t count = listed ? int64_t(*listed_count) : n;
     if (!listed && blockIdx.x == 0 && threadIdx.x == 0) counters->listed = unsigned(n);
     for (int64_t first = int64_t(blockIdx.x) * kExactRows; first < count;

@@ -48,4 +48,16 @@ __device__ __forceinline__ void multiply_add(float (&sums)[4], const uint32_t (&
 #endif
 }
 
+// sums (16 x 8, int32) += a (16 x 32) b (32 x 8), both of unsigned bytes.
+__device__ __forceinline__ void multiply_add_bytes(int (&sums)[4], const uint32_t (&a)[4], uint32_t b0,
+                                                   uint32_t b1) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile(
+        "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
 }  // namespace bmrm

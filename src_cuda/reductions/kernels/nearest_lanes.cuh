@@ -93,13 +93,14 @@ __device__ __forceinline__ void load_row(const V* x, int d, const Origin& origin
 template <class V, int D, int R>
 __global__ void __launch_bounds__(kLaneThreads)
     nearest_lanes(const V* __restrict__ X, int64_t n, int d, const Origin origin, bool aligned,
-                  const float4* __restrict__ centers, int groups, FastError error, PassCounters* counters,
+                  const float4* given_centers, int groups, FastError error, PassCounters* counters,
                   int32_t* __restrict__ labels, uint32_t* __restrict__ listed) {
     constexpr bool grouped = D <= kMaxGroupedColumns;
     constexpr int kVectors = D + 1, kAtOnce = kTileVectors / kVectors;
     __shared__ float4 tile[kTileVectors];
     const float infinity = __int_as_float(0x7F800000);
     const int64_t first = int64_t(blockIdx.x) * (kLaneThreads * R) + threadIdx.x;
+    let_next_start();
     float y[R][D], best[R], second[R];
     int at[R];
 #pragma unroll
@@ -109,6 +110,8 @@ __global__ void __launch_bounds__(kLaneThreads)
         best[r] = second[r] = infinity;
         at[r] = 0;
     }
+    wait_for_previous();
+    const float4* centers = after_wait(given_centers);
     for (int begin = 0; begin < groups; begin += kAtOnce) {
         const int count = min(kAtOnce, groups - begin);
         __syncthreads();

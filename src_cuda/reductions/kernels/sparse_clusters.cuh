@@ -246,28 +246,28 @@ static __global__ void __launch_bounds__(256)
     }
 }
 
-// Sets rows, dense, among numbers that are 0: by rows, or by features for the products.
+// Sets rows, dense, among numbers that are 0.
 template <class V>
 __global__ void __launch_bounds__(kSparseThreads)
-    scatter_rows(SparseRows<V> rows, const int64_t* __restrict__ numbers, int64_t count, int64_t row_step,
-                 int64_t column_step, double* __restrict__ out) {
+    scatter_rows(SparseRows<V> rows, const int64_t* __restrict__ numbers, int64_t count, int64_t d,
+                 double* __restrict__ out) {
     for (int64_t i = blockIdx.x; i < count; i += gridDim.x)
         for (int64_t e = rows.starts[numbers[i]] + threadIdx.x; e < rows.starts[numbers[i] + 1];
              e += kSparseThreads)
-            out[i * row_step + int64_t(rows.columns[e]) * column_step] = rows.entry(e);
+            out[i * d + rows.columns[e]] = rows.entry(e);
 }
 
-// As sum_potentials, for one candidate of `count`.
+// As sum_potentials, for one point of `count`, which are given by features, and their squares.
 template <class V>
 __global__ void __launch_bounds__(kSparseThreads)
     sum_sparse_potentials(SparseRows<V> rows, int64_t n, const double* __restrict__ row_squares,
-                          const double* __restrict__ weights, const int64_t* __restrict__ numbers,
-                          const double* __restrict__ points, int64_t count, float* __restrict__ closest,
+                          const double* __restrict__ weights, const double* __restrict__ points,
+                          const double* __restrict__ squares, int64_t count, float* __restrict__ closest,
                           int take, int64_t panels, double* __restrict__ sums) {
     __shared__ double scratch[kSparseThreads / 32], totals[1];
     for (int64_t task = blockIdx.x; task < count * panels; task += gridDim.x) {
         const int64_t c = task / panels, first = task % panels * BB_PANEL_ROWS;
-        const double square = row_squares[numbers[c]];
+        const double square = squares[c];
         double mine[1] = {0};
         for (int64_t i = first + threadIdx.x; i < min(n, first + BB_PANEL_ROWS); i += kSparseThreads) {
             const double dot = rows.product(i, points, count, c);

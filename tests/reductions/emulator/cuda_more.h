@@ -64,6 +64,13 @@ inline unsigned __match_any_sync(unsigned, int value) {
         if (all[lane] == value) out |= 1u << lane;
     return out;
 }
+// Bytes of a and b, from 0 to 7, that the nibbles of a selector name.
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+    const uint64_t both = uint64_t(b) << 32 | a;
+    unsigned out = 0;
+    for (int i = 0; i < 4; i++) out |= unsigned(both >> 8 * (selector >> 4 * i & 7) & 0xFF) << 8 * i;
+    return out;
+}
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline double __dadd_rn(double a, double b) { return a + b; }

@@ -7,6 +7,16 @@
 #include "api/blackbox.h"
 #include "runtime/device_memory.h"
 
+namespace bmrm {
+
+struct Bridge {
+    void fetch(Memory&, bb_type, const void* from, int64_t count, double* to) {
+        memcpy(to, from, size_t(count) * sizeof(double));
+    }
+};
+
+}  // namespace bmrm
+
 struct bb_matrix {
     bb_matrix(int64_t n, int64_t cols, const int64_t* ptr, const int32_t* idx, const double* val,
               bb_type type)
@@ -18,11 +28,7 @@ struct bb_matrix {
         int id = 0;
     } device;
     bmrm::Memory memory{0};
-    struct {
-        void fetch(bmrm::Memory&, bb_type, const void* from, int64_t count, double* to) {
-            memcpy(to, from, size_t(count) * sizeof(double));
-        }
-    } bridge;
+    bmrm::Bridge bridge;
     const bb_type type;
     bool finished = true;
     std::vector<int64_t> ptr;

@@ -4,8 +4,13 @@
 
 namespace bmrm {
 
+inline bool can_chain(const bb_device&) { return false; }
 inline void let_next_start() {}
 inline void wait_for_previous() {}
+template <class T>
+T* after_wait(T* at) {
+    return at;
+}
 template <class T>
 T load_input(const T* at) {
     return *at;

@@ -39,4 +39,22 @@ inline void multiply_add(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, 
     }
 }
 
+inline void multiply_add_bytes(int (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    static uint32_t fragments[2][1024][6];
+    const int lane = emulator::current % 32, warp = emulator::current / 32 * 32;
+    const int turn = emulator::threads[size_t(emulator::current)].generation;
+    const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    memcpy(fragments[turn][emulator::current], mine, sizeof mine);
+    emulator::shuffle(0, 0);  // all lanes are here
+    for (int s = 0; s < 4; s++) {
+        const int row = lane / 4 + s / 2 * 8, column = lane % 4 * 2 + s % 2;
+        for (int k = 0; k < 32; k++) {
+            const uint32_t* of_row = fragments[turn][warp + row % 8 * 4 + k % 16 / 4];
+            const uint32_t* of_column = fragments[turn][warp + column * 4 + k % 16 / 4];
+            sums[s] += int(of_row[row / 8 + k / 16 * 2] >> 8 * (k % 4) & 0xFF) *
+                       int(of_column[4 + k / 16] >> 8 * (k % 4) & 0xFF);
+        }
+    }
+}
+
 }  // namespace bmrm

@@ -1,0 +1,182 @@
+"""Fit estimators to the rows of several ranks on GPUs, and compare with all rows on one; for the tests.
+
+The first argument is ``gpu``, or a folder with the libraries of emulated devices.
+"""
+
+import sys
+import warnings
+from ctypes import CDLL, c_char_p, c_int64
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+from mpi4py import MPI
+
+from bmrm.errors import BmrmError, DeviceMemoryError
+from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.reductions import PCA, GaussianMixture, KMeans, placing
+from bmrm.reductions.device import clusters, gram, mixtures
+from bmrm.reductions.device.choose import Placement
+
+comm = MPI.COMM_WORLD
+last = comm.rank == comm.size - 1
+
+
+def emulate(folder):
+    """Let each rank find an emulated device of its own."""
+    import emulated_clusters
+    import emulated_rows
+
+    def opened(name, counts):
+        library = CDLL(str(Path(folder) / name))
+        library.emulator_failure.restype = c_char_p
+        for each in counts:
+            getattr(library, each).restype = c_int64
+        return library
+
+    of_clusters = emulated_clusters.Module(opened("emulated_clusters.so", emulated_clusters.COUNTS))
+    of_rows = emulated_rows.Module(opened("emulated_rows.so", emulated_rows.COUNTS))
+    of_clusters.device_count = lambda: 2
+    clusters.import_cuda = placing.import_cuda = lambda: of_clusters
+    gram.import_cuda = mixtures.import_cuda = lambda: of_rows
+
+    def of_host_rows(self):  # an emulated device cannot read what another emulation has
+        if self._clusters is None:
+            self._clusters = clusters.DeviceClusters(self.rows, self._gpu)
+        return self._clusters
+
+    mixtures.DeviceMixture._device_clusters = of_host_rows
+    return 2
+
+
+if sys.argv[1] == "gpu":
+    gpus, rows = import_cuda().device_count(), 200_003
+else:
+    gpus, rows = emulate(sys.argv[1]), 1_203
+
+rng = np.random.default_rng(0)
+X = 3 * rng.normal(size=(5, 4))[rng.integers(0, 5, rows)] + rng.normal(size=(rows, 4))
+weights = rng.integers(0, 3, rows).astype(float)
+bounds = np.linspace(0, rows, comm.size + 1).astype(int)
+mine = slice(bounds[comm.rank], bounds[comm.rank + 1])
+sparse = scipy.sparse.csr_array(X * (X > 1))
+
+
+def compare(name, make, data, weights, attributes):
+    """Fit with and without ranks; results of ranks are alike, repeatable, and near those of one process."""
+    w = None if weights is None else weights[mine]
+    found, again = (make("cuda").fit(data[mine], sample_weight=w, comm=comm) for _ in range(2))
+    alone = make("cpu").fit(data, sample_weight=weights)
+    assert found.placement_.device == f"cuda:{comm.rank % gpus}", found.placement_
+    for attribute in attributes:
+        one, whole = np.asarray(getattr(found, attribute)), np.asarray(getattr(alone, attribute))
+        assert one.tobytes() == np.asarray(getattr(again, attribute)).tobytes(), (name, attribute)
+        if attribute == "labels_":
+            np.testing.assert_array_equal(one, whole[mine], err_msg=name)
+            continue
+        np.testing.assert_allclose(one, whole, rtol=1e-9, atol=1e-9, err_msg=f"{name} {attribute}")
+        assert len(set(comm.allgather(one.tobytes()))) == 1, (name, attribute)
+    return found
+
+
+CLUSTERS = ("cluster_centers_", "labels_", "inertia_", "cluster_weights_", "history_", "n_iter_")
+MIXTURE = ("weights_", "means_", "covariances_", "lower_bounds_", "log_likelihood_")
+COMPONENTS = ("components_", "singular_values_", "explained_variance_ratio_", "mean_")
+
+start = X[:5] + 0.1
+far = np.concatenate([start[:3], [[1e3] * 4, [-1e3] * 4]])  # two centres get the farthest rows of all ranks
+for w in (None, weights):
+    for data in (X, X.astype(np.float32), sparse):
+        for init in (start, far):
+            options = {"init": init, "tol": 0.0, "max_iter": 4}
+            model = compare("KMeans", lambda d, o=options: KMeans(5, device=d, **o), data, w, CLUSTERS)
+        options = {"init": "k-means||", "random_state": 0, "tol": 0.0, "max_iter": 4}
+        compare("k-means||", lambda d, o=options: KMeans(9, device=d, **o), data, w, CLUSTERS)
+    for kind in ("full", "diag"):
+        options = {"covariance_type": kind, "init_params": "random_from_data", "random_state": 0}
+        compare(
+            "GaussianMixture",
+            lambda d, o=options: GaussianMixture(3, device=d, max_iter=3, **o),
+            X,
+            w,
+            MIXTURE,
+        )
+    compare("PCA", lambda d: PCA(2, device=d), X + 10.0, w, COMPONENTS)
+
+proof = model.certificate(sparse[mine], weights[mine], comm=comm, samples=2, size=40)
+alone = KMeans.of_centers(model.cluster_centers_, device="cpu").certificate(sparse, weights, samples=0)
+assert proof.moves_left == alone.moves_left
+assert np.isclose(proof.largest_gain, alone.largest_gain, rtol=1e-9)
+
+# k-means++ draws rows of all ranks, and the start of a mixture by k-means does too.
+seeded = [KMeans(5, random_state=0, device="cuda").fit(X[mine], comm=comm) for _ in range(2)]
+assert seeded[0].cluster_centers_.tobytes() == seeded[1].cluster_centers_.tobytes()
+best = KMeans(5, random_state=0, n_init=3, device="cpu").fit(X).inertia_
+assert seeded[0].inertia_ < 2.0 * best
+for data in (X, sparse):  # draws of k-means|| are those of one process
+    found = KMeans(12, init="k-means||", random_state=0, max_iter=1, device="cuda").fit(data[mine], comm=comm)
+    alone = KMeans(12, init="k-means||", random_state=0, max_iter=1, device="cpu").fit(data)
+    np.testing.assert_allclose(found.cluster_centers_, alone.cluster_centers_, rtol=1e-9, atol=1e-9)
+mixture = GaussianMixture(3, random_state=0, max_iter=2, device="cuda").fit(X[mine], comm=comm)
+assert len(set(comm.allgather(mixture.means_.tobytes()))) == 1
+
+# With "auto" all ranks use GPUs, or none, and say why.
+place = placing.place
+placing.place = lambda device, X, work, available: Placement(None if last else 0, f"reason {comm.rank}")
+chosen = KMeans(5, random_state=0, max_iter=2).fit(X[mine], comm=comm)
+expected = f"as on rank {comm.size - 1}: reason {comm.size - 1}"
+assert (chosen.placement_.device, chosen.placement_.reason) == ("cpu", expected)
+placing.place = lambda device, X, work, available: Placement(0, "for this test")
+assert KMeans(5, max_iter=2).fit(X[mine], comm=comm).placement_.device == f"cuda:{comm.rank % gpus}"
+
+
+class Full(clusters.DeviceClusters):
+    """Rows that do not fit on the last rank's GPU."""
+
+    def __init__(self, rows, gpu, clusters):
+        with rows.together():
+            if last:
+                raise DeviceMemoryError("the GPU is full")
+        super().__init__(rows, gpu, clusters)
+
+
+whole, placing.DeviceClusters = placing.DeviceClusters, Full
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    chosen = KMeans(5, max_iter=2).fit(X[mine], comm=comm)
+assert (chosen.placement_.device, chosen.placement_.reason) == ("cpu", "the GPU is full")
+assert "using the CPU" in str(caught[0].message)
+placing.place = place
+
+
+def failing_assign(self, centers, *, want_sums=True):
+    with self.rows.together():
+        if last:
+            raise BmrmError("the GPU of the last rank fails")
+    raise AssertionError("the others go on")
+
+
+def with_a_failing_pass():
+    placing.DeviceClusters = whole
+    passes = clusters.DeviceClusters.assign
+    clusters.DeviceClusters.assign = failing_assign
+    try:
+        KMeans(5, device="cuda").fit(X[mine], comm=comm)
+    finally:
+        clusters.DeviceClusters.assign = passes
+
+
+wrong = [
+    lambda: KMeans(5, device="cuda").fit(X[mine], comm=comm),  # too full
+    lambda: KMeans(2, device="cpu" if last else "cuda").fit(X[mine], comm=comm),
+    lambda: KMeans(2, device="cuda").fit((sparse if last else X)[mine], comm=comm),
+    lambda: PCA(2, svd_solver="lanczos", device="cuda").fit(X[mine], comm=comm),
+    with_a_failing_pass,
+]
+for each in wrong:
+    try:
+        each()
+    except BmrmError as error:
+        print(f"failed: {error}\n", end="")
+print(f"rank {comm.rank} done\n", end="")
+sys.stdout.flush()

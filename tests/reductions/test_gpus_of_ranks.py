@@ -1,0 +1,36 @@
+"""Estimators whose ranks have their rows on GPUs: emulated ones, or those that are there."""
+
+import os
+import shutil
+from pathlib import Path
+
+import emulated_clusters
+import mpi
+import pytest
+import row_modules
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+
+
+@pytest.mark.parametrize("place", row_modules.PLACES)
+def test_ranks_with_gpus_find_what_one_process_finds(place, tmp_path_factory):
+    if not os.environ.get("BMRM_REQUIRE_PETSC"):
+        pytest.importorskip("mpi4py", reason="mpi4py is not installed; `make test` installs it")
+    where = "gpu"
+    if place == "gpu":
+        row_modules.gpu()
+    else:
+        where = tmp_path_factory.getbasetemp()
+        emulated_clusters.build(where)
+        row_modules.library(where)
+    done = mpi.run(2, Path(__file__).with_name("rank_gpus_program.py"), where)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("done") == 2
+    for words in (
+        "the GPU is full",
+        "found 'cpu' on rank 1 and 'cuda' on rank 0",
+        "found dense rows in main memory on rank 0, sparse rows on 1",
+        "found 'lanczos' on cuda",
+        "the GPU of the last rank fails",
+    ):
+        assert done.stdout.count(words) == 2, words  # an error of one rank is one of all
