@@ -63,8 +63,12 @@ inline constexpr i64 kWindow<One> = i64{1} << 16;
 /// Maximum number of entries of the short rows that are added to a vector as one run.
 constexpr i64 kMaxRun = 4096;
 
-/// Number of rows with values from which they are visited by length: a processor remembers the ends of fewer.
+/// Number of rows from which tiny ones of unlike length are treated apart: a processor remembers the ends of
+/// fewer.
 constexpr i64 kManyRows = i64{1} << 14;
+
+/// Maximum average number of entries of rows of which most are tiny.
+constexpr i64 kFewPerRow = 16;
 
 /// Maximum length of rows that are summed eight at a time, if their lengths are about equal.
 constexpr i64 kShortRow = 32;

@@ -66,7 +66,10 @@ struct Sparse {
             for (; !add && i + 8 <= end; i += 8) {
                 if (ptr[i + 8] - ptr[i] >= 8 * kLoopRow) {
                     for (i64 row = i; row < i + 8; ++row)
-                        whole_row(ptr + row, idx, val, nnz, w, false, out + row);
+                        if (length_of(ptr, row) < kLoopRow)
+                            out[row] = short_row(ptr + row, idx, val, w);
+                        else
+                            whole_row(ptr + row, idx, val, nnz, w, false, out + row);
                     continue;
                 }
                 for (i64 row = i; row < i + 8; row += 2) {
@@ -164,7 +167,7 @@ struct Sparse {
                                     const double* r, bool skip, bool unlike, i64 ahead, double* acc) {
         constexpr i64 kChunk = 256;
         i64 used[kChunk];
-        double factors[kMaxRun + 8];
+        double factors[kMaxRun + 16];
         for (i64 first = begin; first < end; first += kChunk) {
             i64 last = first + kChunk < end ? first + kChunk : end, zeros = 0, count = 0;
             if (skip)
@@ -452,8 +455,8 @@ struct Sparse {
             const i64 hi = ptr[i + 1] - base;
             i64 k = ptr[i] - base;
             do {
-                for (int u = 0; u < 8; ++u) factors[k + u] = r[i];
-                k += 8;
+                for (int u = 0; u < 16; ++u) factors[k + u] = r[i];
+                k += 16;
             } while (k < hi);
         }
         i64 k = base;

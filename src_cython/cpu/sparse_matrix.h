@@ -37,12 +37,15 @@ class SparseMatrix final : public Matrix, public Rows {
           policy_(policy),
           tiles_(ptr, m),
           whole_rows_(d, ptr) {
+        i64 tiny = 0;
         for (i64 i = 0; i < m; ++i) {
             auto n = static_cast<double>(ptr[i + 1] - ptr[i]);
             gram_work_ += n * (n + 1) / 2;
+            tiny += ptr[i + 1] - ptr[i] <= kTinyRow;
         }
-        if (std::is_same_v<V, One> || (m >= kManyRows && nnz_ <= kTinyRow * m))
-            by_length_ = order_by_length(ptr, m, kWindow<V>, tiles_);
+        const bool mostly_tiny = m >= kManyRows && 3 * tiny >= 2 * m && nnz_ <= kFewPerRow * m;
+        if (std::is_same_v<V, One> || mostly_tiny) by_length_ = order_by_length(ptr, m, kWindow<V>, tiles_);
+        tiny_and_unlike_ = mostly_tiny && by_length_.size() > 0;
     }
 
     void matvec(const double* w, double* out) const override {
@@ -335,7 +338,6 @@ class SparseMatrix final : public Matrix, public Rows {
         double* sums = direct ? out : partial.get();
         const auto& kernels = SparseKernels<I, V>::get();
         i64 ahead = 1 + kAhead * m_ * parts / (nnz_ + 1);
-        const bool unlike = by_length_.size() > 0 && m_ >= kManyRows && nnz_ <= kTinyRow * m_;
         for_each_task(static_cast<i64>(groups.size()) * parts, threads, [&](i64 t) {
             // The last strip first: if frequent columns come first, it has the most columns.
             const i64 group = t / parts, strip = parts - 1 - t % parts;
@@ -343,7 +345,7 @@ class SparseMatrix final : public Matrix, public Rows {
             double* acc = sums + group * d_;
             std::fill(acc + columns.begin, acc + columns.end, 0.0);
             kernels.scatter(strips.rows(strip), parts, idx_.get(), val_, rows.begin, rows.end, r, finite_,
-                            unlike, ahead, acc);
+                            tiny_and_unlike_, ahead, acc);
         });
         if (!direct) add_groups(groups, sums, d_, blocks, threads, out);
     }
@@ -391,6 +393,7 @@ class SparseMatrix final : public Matrix, public Rows {
     double gram_work_ = 0;
     RowTiles tiles_;
     Buffer<std::uint16_t> by_length_;  // the rows of each tile, empty if they are visited in order
+    bool tiny_and_unlike_ = false;     // most rows have few entries, and lengths change from row to row
     std::mutex building_;
     mutable Scratch scratch_;
     Strips whole_rows_;
