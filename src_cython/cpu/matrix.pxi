@@ -194,13 +194,15 @@ cdef class Matrix(_Products):
         return self.impl.get()
 
     cdef int _of_vector(self, bint transposed, x, out) except -1:
-        if transposed:
-            return self._of_blocks(x, np.array([0, self._m]), out)
         cdef CMatrix* X = self._get()
         cdef const double* source = <const double*>_address(x)
         cdef double* target = <double*>_address(out)
+        cdef int64_t[2] all_rows = [0, self._m]
         with nogil:
-            X.matvec(source, target)
+            if transposed:
+                X.rmatvec_blocks(source, all_rows, 1, target)
+            else:
+                X.matvec(source, target)
         return 0
 
     cdef int _of_columns(self, bint transposed, x, out) except -1:

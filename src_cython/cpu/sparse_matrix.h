@@ -46,12 +46,15 @@ class SparseMatrix final : public Matrix, public Rows {
           policy_(policy),
           tiles_(ptr, m),
           whole_rows_(d, ptr) {
+        i64 tiny = 0;
         for (i64 i = 0; i < m; ++i) {
             auto n = static_cast<double>(ptr[i + 1] - ptr[i]);
             gram_work_ += n * (n + 1) / 2;
+            tiny += ptr[i + 1] - ptr[i] <= kTinyRow;
         }
-        constexpr bool ones = std::is_same_v<V, One>;
-        if (ones || m >= kManyRows) by_length_ = order_by_length(ptr, m, ones ? kShortRow : kTinyRow, tiles_);
+        const bool mostly_tiny = m >= kManyRows && 3 * tiny >= 2 * m && nnz_ <= kFewPerRow * m;
+        if (std::is_same_v<V, One> || mostly_tiny) by_length_ = order_by_length(ptr, m, kWindow<V>, tiles_);
+        tiny_and_unlike_ = mostly_tiny && by_length_.size() > 0;
     }
 
     void matvec(const double* w, double* out) const override {
@@ -406,7 +409,7 @@ class SparseMatrix final : public Matrix, public Rows {
             double* acc = sums + group * d_;
             std::fill(acc + columns.begin, acc + columns.end, 0.0);
             kernels.scatter(strips.rows(strip), parts, idx_.get(), val_, rows.begin, rows.end, r, finite_,
-                            ahead, acc);
+                            tiny_and_unlike_, ahead, acc);
         });
         if (!direct) add_groups(groups, sums, d_, blocks, threads, out);
     }
@@ -454,6 +457,7 @@ class SparseMatrix final : public Matrix, public Rows {
     double gram_work_ = 0;
     RowTiles tiles_;
     Buffer<std::uint16_t> by_length_;  // the rows of each tile, empty if they are visited in order
+    bool tiny_and_unlike_ = false;     // most rows have few entries, and lengths change from row to row
     std::mutex building_;
     mutable Scratch scratch_;
     Strips whole_rows_;
