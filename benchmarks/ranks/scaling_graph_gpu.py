@@ -7,7 +7,7 @@ Every run is `mpiexec -n R`. Each rank draws the whole graph on its GPU (graph_g
 edges, and the ranks build the graph together. All times are of the slowest rank, medians of some rounds:
 
 step     a plain light step with all vector work and the exchange of messages, 40 of them one after another
-by NCCL  the same, with messages by NCCL where GPUs otherwise copy them to each other's memory
+by NCCL  the same, with messages by NCCL where GPUs otherwise write them to each other's memory
 bare     a step on a ring of as many nodes: the exchange and the passes, with almost no product
 walks    a step of 8 walks together
 exact    an exact step
@@ -149,7 +149,7 @@ def work(options: argparse.Namespace) -> None:
         assert found.status == "converged", found.status
         assert apart <= 2 * TOL, apart
         linked = None if size == 1 else graph.peers.linked_by  # type: ignore[attr-defined]
-        linked = "copies" if has_window else linked
+        linked = "writes" if has_window else linked
         facts = {
             "gpus": size,
             "gpu": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),

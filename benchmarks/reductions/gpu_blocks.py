@@ -76,7 +76,7 @@ def compare(d: int, k: int, count: int, rate: float) -> list[dict[str, Any]]:
     columns = blocks.COLUMN_BYTES * len(X)
     found: list[dict[str, Any]] = []
     expected = None
-    for resident in (count, count // 2, 0):
+    for resident in (count, count // 3, 0):  # at least four others, so that the slots save no copies
         limit = needed * (resident + (blocks.SLOTS if resident < count else 0)) + columns
         passes = DeviceClusters(RowSet(X, None), 0, k, limit)
         seconds, bits = pass_seconds(passes, centers)

@@ -66,11 +66,12 @@ class Matrix(_ResidentMatrix):
         dtype: npt.DTypeLike | None = None,
         device: int = 0,
         plan: _PlanLike | tuple[_PlanLike, _PlanLike] | None = None,
-        tune: Literal["best", "predict", "all"] = "best",
+        tune: Literal["best", "predict", "all", "cold"] = "best",
         coding: bool = True,
         memory_limit: int | None = None,
         spare: int = 0,
         finite: bool = False,
+        half_inputs: bool = False,
     ) -> None: ...
     @staticmethod
     def from_dense(

@@ -272,8 +272,8 @@ def build_with_known_plans(
 
     Kernels sum in different orders, and timings decide between kernels of similar speed. Without remembering
     the choice, results would differ in their last bits from run to run. A memory limit is part of the key,
-    since an X split into blocks of rows gets other kernels than a whole one, and so is whether there is a
-    transpose, which has a plan of its own.
+    since an X split into blocks of rows gets other kernels than a whole one, and so are whether there is a
+    transpose, which has a plan of its own, and how the kernels are chosen.
     """
 
     def build(**choice: Any) -> _cuda.Matrix:
@@ -285,6 +285,9 @@ def build_with_known_plans(
 
     one_way = options.get("transpose") is False
     key = fingerprint(X, dtype, options["memory_limit"]) + ("-one-way" if one_way else "")
+    if options.get("tune") == "cold":
+        key += "-cold"
+    key += "-half" if options.get("half_inputs") else ""
     picked = device_cache.find_plans(name, key)
     if picked is not None:
         try:

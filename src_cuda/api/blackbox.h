@@ -88,7 +88,8 @@ typedef struct {
     int64_t fragments[BB_SPREADS];        // pairs (row, group of 2^(k+3) neighbouring columns) with a nonzero
     int64_t top_nnz[BB_TOPS];             // nonzeros in the 2^k most popular columns
     int32_t value_bytes;                  // stored bytes per value: 0, 1, 4 or 8
-    int32_t vector_bytes;                 // bytes of an input or output: 4 or 8
+    int32_t vector_bytes;                 // bytes of an output: 4 or 8
+    int32_t input_bytes;                  // bytes of an input: as of an output, or 2
     int32_t repeated;                     // 1 if a row has a column twice
 } bb_stats;
 
@@ -103,7 +104,8 @@ typedef enum {
     BB_TUNE_PREDICT = 0,  // trust the prediction
     BB_TUNE_BEST,         // time the best few
     BB_TUNE_ALL,          // time every candidate
-    BB_TUNE_BUS           // trust the prediction for formats that cross the bus for each product
+    BB_TUNE_BUS,          // trust the prediction for formats that cross the bus for each product
+    BB_TUNE_COLD          // as BB_TUNE_BEST, for products between which other work fills the caches
 } bb_tuning;
 
 typedef struct {
@@ -112,6 +114,7 @@ typedef struct {
     int32_t coding;          // 1: look for ones and dictionaries; 0: store values as they are
     int32_t forced;          // 1: use plan[op] and nothing else
     int32_t finite;          // 1: refuse values that are not finite
+    int32_t half_inputs;     // 1: inputs are rounded to float16; only float32, ones, BB_NORMAL, one column
     bb_plan plan[2];         // forced plans, by operator
     bb_constants constants;  // from bb_measure
 } bb_options;

@@ -32,7 +32,7 @@ typedef struct {
     const bb_ranks* calls;  // copied
     bb_nccl* nccl;          // outlives what uses it; NULL: vectors go through main memory
     const int64_t* bounds;  // rank r has the places bounds[r] to bounds[r + 1]
-    int32_t windows;        // 1: with NCCL, messages go by copies to each other's memory if that is possible
+    int32_t windows;        // 1: with NCCL, messages are written to each other's memory if that is possible
 } bb_graph_ranks;
 
 // P' on a device.  The matrices work on one stream and outlive what uses them.
@@ -72,7 +72,7 @@ typedef struct {
 // bb_walk_destroy frees.
 BB_API bb_status bb_walk_create(bb_nodes* nodes, int32_t columns, const bb_walk_terms* terms, bb_walk** out);
 BB_API void bb_walk_destroy(bb_walk* walk);
-// Returns 1 if the messages of light steps go by copies to the memory of other ranks.
+// Returns 1 if the messages of light steps are written to the memory of other ranks.
 BB_API int32_t bb_walk_has_window(const bb_walk* walk);
 // Returns the maximum number of additions that a term of a sum over n nodes goes through.
 BB_API int64_t bb_walk_additions(int64_t n, int32_t columns);

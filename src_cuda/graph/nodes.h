@@ -26,11 +26,15 @@ struct bb_nodes {
     // The matrix whose lock, memory and stream walks use.
     bb_matrix* main() const { return light ? light : exact; }
 
+    // Whether messages of light steps are float16: of one walk, on the only rank.
+    bool half_messages() const { return light && light->options.half_inputs; }
+
     // Pinned memory is slow to allocate: walks take what others have given back, when nothing is on its way.
     std::unique_ptr<bmrm::WalkMail> take_mail();
     void give_mail(std::unique_ptr<bmrm::WalkMail> mail) { idle_mail_.push_back(std::move(mail)); }
 
     bb_matrix *const light, *const rest, *const exact;
+    const bool rest_overlaps;  // whether a product with `rest` may begin early, but for an exchange before it
     const int64_t n;
     bmrm::Peers peers;
     bmrm::Array<uint32_t> lengths;

@@ -22,7 +22,15 @@ Peers::Peers(Memory& memory, const bb_graph_ranks* ranks, int64_t own) : memory_
 }
 
 Peers::~Peers() {
-    if (exchanges_) cudaStreamSynchronize(exchanges_);
+    try {
+        await();  // what the others send is there before its place is freed
+    } catch (const Failure&) {
+        // The device has failed: nothing is on its way.
+    }
+    if (exchanges_) {
+        cudaStreamSynchronize(memory_.stream);
+        cudaStreamSynchronize(exchanges_);
+    }
     for (cudaEvent_t event : {ready_, arrived_})
         if (event) cudaEventDestroy(event);
     if (exchanges_) cudaStreamDestroy(exchanges_);
@@ -34,9 +42,18 @@ Parts Peers::parts(const Shared& vector) const {
     return out;
 }
 
-void Peers::await() {
-    if (pending_) BB_CHECK(cudaStreamWaitEvent(memory_.stream, arrived_, 0));
+bool Peers::await() {
+    if (arriving_) {
+        const Arriving a = *arriving_;
+        arriving_.reset();
+        const NextLaunch joining(1u, kJoinThreads, 0, memory_.stream, memory_.chains);
+        joining(add_ranks, a.gathered, collective_.size(), Window::kMaxSums, a.count, a.keep, a.keeps,
+                Numbers{}, Letter{}, a.arrivals);
+    }
+    const bool pending = pending_;
+    if (pending) BB_CHECK(cudaStreamWaitEvent(memory_.stream, arrived_, 0));
     pending_ = false;
+    return pending;
 }
 
 // Makes exchanges wait for what is queued on the stream so far.
@@ -55,35 +72,42 @@ void Peers::end() {
 void Peers::finish(const double* partial, int blocks, int count, double* keep, int keeps, const Numbers& more,
                    const Letter& letter, const Shared& vector, bool early) {
     const NextLaunch adding(1u, kFinishThreads, 0, memory_.stream, false);
-    if (alone()) return adding(add_blocks, partial, blocks, count, keep, keeps, more, letter);
+    if (alone()) return adding(add_blocks, partial, blocks, count, keep, keeps, more, letter, Outgoing{});
     await();  // the sums of the last exchange are still on their way from the same place
     const int size = collective_.size(), rank = collective_.rank();
     const bool in_window = vector.whole && vector.whole == next_window();
     if (!in_window) reserve(memory_, gathered_, int64_t(size) * count);
     double* const gathered = in_window ? window_.sums(turn_ + 1) : gathered_.data();
     const int apart = in_window ? Window::kMaxSums : count;
+    const Outgoing outgoing = in_window ? window_.outgoing(turn_ + 1) : Outgoing{};
     adding(add_blocks, partial, blocks, count, gathered + int64_t(rank) * apart, count, Numbers{},
-           early ? letter : Letter{});
-    begin();
-    Arrivals arrivals = {};
+           early ? letter : Letter{}, outgoing);
     if (in_window) {
         turn_++;
-        window_.send(letters(), turn_, parts(vector).bounds, count);
-        arrivals = window_.arrivals(turn_);
-    } else {
-        Parts sums = {gathered, {}};
-        for (int r = 0; r <= size; r++) sums.bounds.push_back(int64_t(r) * count * int64_t(sizeof(double)));
-        std::vector<Parts> arrays = {sums};
-        if (vector.whole) arrays.push_back(parts(vector));
-        collective_.gather(letters(), arrays);
+        arriving_ = {gathered, count, keep, keeps, window_.arrivals(turn_)};
+        return;
     }
+    begin();
+    Parts sums = {gathered, {}};
+    for (int r = 0; r <= size; r++) sums.bounds.push_back(int64_t(r) * count * int64_t(sizeof(double)));
+    std::vector<Parts> arrays = {sums};
+    if (vector.whole) arrays.push_back(parts(vector));
+    collective_.gather(letters(), arrays);
     const NextLaunch joining(1u, kJoinThreads, 0, letters(), false);
-    joining(add_ranks, gathered, size, apart, count, keep, keeps, more, early ? Letter{} : letter, arrivals);
+    joining(add_ranks, gathered, size, apart, count, keep, keeps, more, early ? Letter{} : letter,
+            Arrivals{});
     end();
+}
+
+void Peers::forget(const void* walk) noexcept {
+    if (lent_to != walk) return;
+    lent_to = nullptr;
+    if (arriving_) arriving_->keeps = 0;
 }
 
 bool Peers::open_window(int64_t node_bytes) {
     if (!windows_) return false;
+    await();  // what the others have sent is there before its place may be freed
     const void* const before = window_.vector(0);
     const bool there = window_.open(collective_, nodes_ * node_bytes);
     if (window_.vector(0) != before) lent_to = nullptr;

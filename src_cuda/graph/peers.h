@@ -5,9 +5,13 @@
 // device to device this goes on a stream of its own: a product with the entries at own nodes may run
 // meanwhile, and only what needs the messages of other nodes waits (`await`).
 //
-// Messages of light steps go through a window (window.h), if devices can write to each other's memory; all
-// else goes by NCCL.  If ranks share a device, everything goes through main memory.
+// Messages of light steps go through a window (window.h), if devices can write to each other's memory: passes
+// write them there, and all of a step is on one stream.  The kernel that waits for the others and adds up
+// comes after the product that needs nothing of them: next to it, it would find no room, since a product
+// fills all multiprocessors until it ends.  All else goes by NCCL.  If ranks share a device, everything goes
+// through main memory.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "api/graph.h"
@@ -45,18 +49,22 @@ class Peers {
     // the product that runs during an exchange may keep its kernel waiting.
     void finish(const double* partial, int blocks, int count, double* keep, int keeps, const Numbers& more,
                 const Letter& letter, const Shared& vector = {}, bool early = false);
+    // Before a walk ends: forgets where it keeps the sums of the last exchange.
+    void forget(const void* walk) noexcept;
     // Makes room in the window for a vector of messages; called by all ranks.  Returns whether there is one.
     bool open_window(int64_t node_bytes);
     // The vector in the window that was sent last, and the one to be sent next.
     void* window() const { return window_.vector(turn_); }
     void* next_window() const { return window_.vector(turn_ + 1); }
+    // Where a pass puts the messages of own nodes for other ranks.
+    Copies next_copies(int columns) const { return window_.copies(turn_ + 1, first_ * columns); }
     // Whose messages are in the window.
     const void* lent_to = nullptr;
     // Returns a vector of all nodes, given that of own nodes: itself if there are no others, else `room`,
     // where it may be already.  What is queued next on the stream of the memory may read it.
     const double* gather(const double* own, Array<double>& room);
-    // Makes the stream of the memory wait for the last exchange.
-    void await();
+    // Makes the stream of the memory wait for the last exchange.  Returns whether it is on another stream.
+    bool await();
     // Prepares for products right after `await`: a launch that may begin before the one before it ends waits
     // for that launch, and might not for the exchange between the two.
     void follow(Memory& memory) const {
@@ -64,6 +72,15 @@ class Peers {
     }
 
   private:
+    // Sums of the ranks that are on their way to the window.
+    struct Arriving {
+        const double* gathered;
+        int count;
+        double* keep;
+        int keeps;
+        Arrivals arrivals;
+    };
+
     Parts parts(const Shared& vector) const;
     void begin();
     void end();
@@ -76,6 +93,7 @@ class Peers {
     cudaStream_t exchanges_ = nullptr;
     cudaEvent_t ready_ = nullptr, arrived_ = nullptr;
     bool pending_ = false, windows_ = false;
+    std::optional<Arriving> arriving_;
     Window window_;
     int64_t turn_ = 0;
 };

@@ -8,10 +8,8 @@ namespace bmrm {
 namespace {
 
 constexpr int64_t kAlignment = 256;
-// Numbers of turns before they repeat, more than ranks are apart; on the device, for copies to flags.
-constexpr int64_t kNumbers = 256;
 
-unsigned long long number_of(int64_t turn) { return static_cast<unsigned long long>(turn % kNumbers + 1); }
+unsigned long long number_of(int64_t turn) { return static_cast<unsigned long long>(turn) + 1; }
 
 // What a rank tells the others of its memory.
 struct Offer {
@@ -48,6 +46,7 @@ int64_t Window::flags_at(int64_t turn) const {
 }
 
 bool Window::open(Collective& ranks, int64_t bytes) {
+    impossible_ |= ranks.size() > kMaxOthers + 1;
     if (impossible_) return false;
     if (mine_ && bytes <= vector_bytes_) return true;
     std::vector<Offer> offers(size_t(ranks.size()));
@@ -57,17 +56,13 @@ bool Window::open(Collective& ranks, int64_t bytes) {
     rank_ = ranks.rank();
     size_ = ranks.size();
     vector_bytes_ = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    const size_t all = size_t(numbers_at()) + kNumbers * sizeof(unsigned long long);
-    std::vector<unsigned long long> numbers;
-    for (int64_t turn = 0; turn < kNumbers; turn++) numbers.push_back(number_of(turn));
+    const size_t all = size_t(flags_at(0)) + 2 * size_t(size_) * sizeof(unsigned long long);
     void* memory = nullptr;
     offer.made = succeeds(cudaMalloc(&memory, all));
     mine_ = static_cast<unsigned char*>(memory);
     if (offer.made)
-        offer.made = succeeds(cudaMemset(mine_, 0, all)) &&
-                     succeeds(cudaMemcpy(mine_ + numbers_at(), numbers.data(), kNumbers * sizeof(numbers[0]),
-                                         cudaMemcpyDefault)) &&
-                     succeeds(cudaDeviceSynchronize()) && succeeds(cudaIpcGetMemHandle(&offer.handle, mine_));
+        offer.made = succeeds(cudaMemset(mine_, 0, all)) && succeeds(cudaDeviceSynchronize()) &&
+                     succeeds(cudaIpcGetMemHandle(&offer.handle, mine_));
     exchange(ranks, offers);
     bool made = all_made(offers);
     if (made) {
@@ -88,6 +83,7 @@ bool Window::open(Collective& ranks, int64_t bytes) {
 }
 
 void Window::close() noexcept {
+    if (mine_) succeeds(cudaDeviceSynchronize());
     for (unsigned char* theirs : others_)
         if (theirs) succeeds(cudaIpcCloseMemHandle(theirs));
     others_.clear();
@@ -96,21 +92,23 @@ void Window::close() noexcept {
     vector_bytes_ = 0;
 }
 
-void Window::send(cudaStream_t stream, int64_t turn, const std::vector<int64_t>& bounds, int count) const {
-    const int64_t first = bounds[size_t(rank_)], stop = bounds[size_t(rank_) + 1];
-    const int64_t number_bytes = int64_t(sizeof(unsigned long long));
-    const int64_t vector_at = vector(turn) - mine_ + first;
-    const int64_t sums_from = sums_at(turn) + rank_ * kMaxSums * int64_t(sizeof(double));
-    const int64_t number_from = numbers_at() + (number_of(turn) - 1) * number_bytes;
-    for (int32_t step = 1; step < size_; step++) {  // ranks begin with different ones
-        unsigned char* const theirs = others_[size_t((rank_ + step) % size_)];
-        const auto copy = [&](int64_t to, int64_t from, int64_t bytes) {
-            BB_CHECK(cudaMemcpyAsync(theirs + to, mine_ + from, size_t(bytes), cudaMemcpyDefault, stream));
-        };
-        copy(vector_at, vector_at, stop - first);
-        copy(sums_from, sums_from, count * int64_t(sizeof(double)));
-        copy(flags_at(turn) + rank_ * number_bytes, number_from, number_bytes);
+Copies Window::copies(int64_t turn, int64_t first) const {
+    Copies out = {};
+    for (unsigned char* theirs : others_)
+        if (theirs) out.of[out.count++] = reinterpret_cast<float*>(theirs + (vector(turn) - mine_)) + first;
+    return out;
+}
+
+Outgoing Window::outgoing(int64_t turn) const {
+    Outgoing out = {};
+    out.number = number_of(turn);
+    for (unsigned char* theirs : others_) {
+        if (!theirs) continue;
+        out.sums[out.count] = reinterpret_cast<double*>(theirs + sums_at(turn)) + rank_ * kMaxSums;
+        out.flag[out.count] = reinterpret_cast<unsigned long long*>(theirs + flags_at(turn)) + rank_;
+        out.count++;
     }
+    return out;
 }
 
 Arrivals Window::arrivals(int64_t turn) const {

@@ -1,6 +1,7 @@
-// Memory of each rank into which the other ranks' devices write: messages, sums, and a flag that says that
-// both are there.  Copies between devices take no multiprocessor from the product that runs meanwhile, as
-// NCCL's kernels would, and start while that product has them all.
+// Memory of each rank into which the other ranks' kernels write: messages, sums, and a flag that says that
+// both are there.  So messages are on their way as soon as a pass has computed them, and nothing has to be
+// launched for that: neither NCCL's kernels, which would take multiprocessors from the product that runs
+// meanwhile, nor copies by the device's engines, which start some microseconds later.
 //
 // There are two places for everything, used in turns.  When a rank writes what belongs to turn t, it has seen
 // the flags of turn t - 1.  The others have set these after all that they do with turn t - 2, which was at
@@ -29,14 +30,14 @@ class Window {
     unsigned char* vector(int64_t turn) const { return mine_ + turn % 2 * vector_bytes_; }
     // The sums of all ranks, `kMaxSums` apart.
     double* sums(int64_t turn) const { return reinterpret_cast<double*>(mine_ + sums_at(turn)); }
-    // Queues the copies of this rank's part of a vector, and of `count` sums, to the others.
-    void send(cudaStream_t stream, int64_t turn, const std::vector<int64_t>& bounds, int count) const;
+    // The vectors of the other ranks, from an entry on, and their sums of this rank.
+    Copies copies(int64_t turn, int64_t first) const;
+    Outgoing outgoing(int64_t turn) const;
     Arrivals arrivals(int64_t turn) const;
 
   private:
     int64_t sums_at(int64_t turn) const;
     int64_t flags_at(int64_t turn) const;
-    int64_t numbers_at() const { return flags_at(0) + 2 * size_ * int64_t(sizeof(unsigned long long)); }
     void close() noexcept;
 
     int32_t rank_ = 0, size_ = 0;

@@ -79,14 +79,16 @@ class RowBlock {
 
   private:
     int64_t outputs(bb_operator op) const { return op == BB_NORMAL ? rows() : cols(); }
+    enum class Timing { kNone, kWarm, kCold };  // cold: with something else in the caches
+
     int64_t inputs(bb_operator op) const { return op == BB_NORMAL ? cols() : rows(); }
     void apply_one(bb_operator op, const void* x, void* y);
     void apply_by(bb_operator op, const bb_plan& plan, Product* product, const void* x, void* y);
-    double time_of(bb_operator op, const bb_plan& plan, Product* product);
+    double time_of(bb_operator op, const bb_plan& plan, Product* product, bool cold);
     bool follow(bb_operator op, const bb_options& options, const RowBlock& like);
     void choose(bb_operator op, const bb_options& options);
     double predicted_seconds(bb_operator op, const bb_options& options, const bb_plan& plan) const;
-    double try_plan(bb_operator op, const bb_plan& plan, bool timed, bb_candidate& candidate,
+    double try_plan(bb_operator op, const bb_plan& plan, Timing timing, bb_candidate& candidate,
                     std::unique_ptr<Product>& product);
 
     Memory& memory_;

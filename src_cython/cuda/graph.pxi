@@ -23,7 +23,7 @@ cdef class GraphRanks:
     bounds : ndarray of int64, shape (size + 1,)
         Rank r has the places ``bounds[r]`` to ``bounds[r + 1]``.
     windows : bool, default True
-        With NCCL, messages go by copies to each other's memory if that is possible.
+        With NCCL, messages are written to each other's memory if that is possible.
     """
 
     cdef readonly Ranks ranks
@@ -222,7 +222,7 @@ cdef class Walk:
 
     @property
     def has_window(self):
-        """Whether the messages of light steps go by copies to the memory of other ranks."""
+        """Whether the messages of light steps are written to the memory of other ranks."""
         return bool(bb_walk_has_window(self._get()))
 
     def place(self, int32_t slot, start):

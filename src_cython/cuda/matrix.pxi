@@ -1,6 +1,8 @@
 """The matrix on a GPU: its construction, the upload, and the blocks of rows."""
 
-cdef dict TUNINGS = {"predict": BB_TUNE_PREDICT, "best": BB_TUNE_BEST, "all": BB_TUNE_ALL}
+cdef dict TUNINGS = {
+    "predict": BB_TUNE_PREDICT, "best": BB_TUNE_BEST, "all": BB_TUNE_ALL, "cold": BB_TUNE_COLD,
+}
 cdef int64_t CHUNK = 1 << 24  # number of nonzeros uploaded at a time; they are converted chunk by chunk
 
 
@@ -31,8 +33,9 @@ cdef class Matrix(_Described):
     device : int, default 0
     plan : Plan, str or pair of them, optional
         Kernels to use for X and for X^T, instead of choosing them.
-    tune : {"best", "predict", "all"}, default "best"
-        Time the candidates with the best predictions, none, or all of them.
+    tune : {"best", "predict", "all", "cold"}, default "best"
+        Time the candidates with the best predictions, none, or all of them; or the best with cold caches, for
+        products between which other work fills these.
     coding : bool, default True
         Detect values that are all 1, and at most 256 distinct values, which are then kept as one byte each;
         no result depends on it.
@@ -43,6 +46,9 @@ cdef class Matrix(_Described):
         Bytes of these to leave for what is kept besides the matrix: vectors and cuts.
     finite : bool, default False
         Refuse values that are not finite; the device checks them.
+    half_inputs : bool, default False
+        Round the inputs of products to float16; sums and outputs stay float32. Only for ones in float32 without a
+        transpose, and one vector at a time.
 
     Notes
     -----
@@ -93,6 +99,7 @@ cdef class Matrix(_Described):
         memory_limit=None,
         spare=0,
         finite=False,
+        half_inputs=False,
     ):
         if self.handle != NULL:
             raise ParameterError("Matrix: initialised before")
@@ -101,7 +108,7 @@ cdef class Matrix(_Described):
         self._m, self._d = _shape(shape)
         self._transpose = transpose is None or bool(transpose)
         cdef bb_options options = self._options(plan, tune, coding)
-        options.finite = bool(finite)
+        options.finite, options.half_inputs = bool(finite), bool(half_inputs)
         idx = _vector(indices, "indices")
         idx_type = _stored_type(idx, None, (np.int32, np.int64), "indices", "integers", "iu")
         ptr = _row_pointers(indptr, self._device, self._m, idx.shape[0])
@@ -123,7 +130,7 @@ cdef class Matrix(_Described):
         starts = sparse_blocks(
             ptr, room,
             lambda rows, nnz: bb_prepare_bytes(rows, self._d, nnz, value_bytes, self._transpose))
-        if starts.shape[0] > 2 and options.tuning == BB_TUNE_BEST:
+        if starts.shape[0] > 2 and options.tuning in (BB_TUNE_BEST, BB_TUNE_COLD):
             # Every product copies the format, so it should be short, however fast the kernel is.
             if bb_format_bytes(self._m, self._d, self._nnz, value_bytes, self._transpose) > room:
                 options.tuning = BB_TUNE_BUS

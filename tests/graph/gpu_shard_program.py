@@ -104,11 +104,35 @@ for count in (1, 2, 5):
     compare_walks(alone, shared, count)
 assert shared.resident(("transitions", True, device), None).resident(1).nodes.rest
 
+
+def take_turns(transitions):
+    """Return norms of walks that share a window, some of which end with a step on its way."""
+    found, walks = [], [transitions.walk(damping, gpu.Restarts()) for damping in (0.85, 0.5)]
+    nodes = np.arange(4)
+    several = gpu.Restarts(nodes=nodes, shares=np.ones(4), columns=nodes, n_columns=4)
+    for walk in walks:
+        walk.place(0)
+    for step in range(4):
+        for walk in walks:
+            for _ in range(1 + step % 2):
+                norms = walk.light_step([0], None, 2, 1, plain_next=step > 1)
+                found += [*norms, *walk.light_step([1], None, 2, 0, plain_next=True)]
+    walks.pop().close()
+    walks += [transitions.walk(0.85, gpu.Restarts()), transitions.walk(0.85, several)]
+    for walk in walks[1:]:
+        walk.place(0)
+    for walk in walks:
+        found += [*walk.light_step([0], None, 2, 1, plain_next=True), *walk.exact_step(1, 0)]
+        walk.close()
+    return found
+
+
 linked_by, bits = shared.peers.linked_by, []
-for windows in (True, False):  # messages by copies between devices, if these can, and as all else goes
+for windows in (True, False):  # messages written to other devices, if these can, and as all else goes
     again = pair(parts, n_nodes=n, duplicates="sum")[1]
     again.peers.windows = windows
     bits.append(pagerank(again, tol=1e-11, device="cuda").scores.tobytes())
+    bits[-1] += np.array(take_turns(choose.transitions_of(again, True, "cuda", 4))).tobytes()
     walk = choose.transitions_of(again, True, "cuda").walk(0.85, gpu.Restarts())
     has_window = linked_by == "NCCL" and windows
     assert walk.has_window == has_window or len(sys.argv) == 1  # not every machine lets devices do that

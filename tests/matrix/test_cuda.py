@@ -234,7 +234,7 @@ SHAPES = [
 
 
 @gpu
-@pytest.mark.parametrize("tune", ["predict", "best", "all"])
+@pytest.mark.parametrize("tune", ["predict", "best", "all", "cold"])
 @pytest.mark.parametrize(("m", "d", "nnz"), SHAPES)
 def test_shapes(m, d, nnz, tune):
     rng = np.random.default_rng(m + d)
@@ -874,3 +874,54 @@ def test_statistics_of_arrays_that_form_no_matrix(arrays, error, text):
 def test_a_matrix_that_was_not_initialised():
     with pytest.raises(ParameterError, match="not initialised"):
         Matrix.__new__(Matrix).synchronize()
+
+
+def halves_case(seed):
+    """Ones with some long rows, a vector, its product when rounded to float16, and that of magnitudes."""
+    rng = np.random.default_rng(seed)
+    shape, nnz = (3000, 9000), 60_000
+    ends = [(n * rng.random(nnz) ** 3).astype(int) for n in shape]
+    A = sp.csr_array((np.ones(nnz), ends), shape)
+    A.sum_duplicates()
+    A.data[:] = 1.0
+    x = rng.standard_normal(shape[1]) * 2.0 ** rng.integers(-12, 4, shape[1])
+    rounded = x.astype(np.float32).astype(np.float16).astype(np.float64)
+    return A.indptr.astype(np.int64), A.indices, shape, x, A @ rounded, A @ abs(rounded)
+
+
+@gpu
+@pytest.mark.parametrize(
+    "plan",
+    [
+        None,
+        *(plan for plan in PLANS if plan.kernel not in ("subwarp", "split")),
+        Plan("mixed", cap=8, tile=1024),
+    ],
+    ids=str,
+)
+def test_inputs_in_float16_are_rounded_and_nothing_else(plan):
+    indptr, columns, shape, x, want, scale = halves_case(3)
+    options = {} if plan is None else {"plan": plan}
+    X = Matrix(indptr, columns, None, shape, transpose=False, half_inputs=True, **options)
+    found = X.matvec(x)
+    np.testing.assert_array_less(np.abs(found - want), 1e-5 * scale + 1e-30)
+    np.testing.assert_array_equal(found, X.matvec(x))
+    assert X.time("normal", repeats=2) > 0
+
+
+@gpu
+def test_inputs_in_float16_are_refused_where_they_have_no_kernel():
+    indptr, columns, shape, *_ = halves_case(4)
+    for plan in (Plan("subwarp", lanes=4), Plan("split")):
+        with pytest.raises(ParameterError, match="float16"):
+            Matrix(indptr, columns, None, shape, transpose=False, half_inputs=True, plan=plan)
+    for data, options in (
+        (np.full(len(columns), 0.3, np.float32), {"transpose": False}),
+        (None, {"transpose": True}),
+        (None, {"transpose": False, "dtype": np.float64}),
+    ):
+        with pytest.raises((ParameterError, DataError), match="float16"):
+            Matrix(indptr, columns, data, shape, half_inputs=True, **options)
+    X = Matrix(indptr, columns, None, shape, transpose=False, half_inputs=True)
+    with pytest.raises((ParameterError, DataError), match="float16"):
+        X.matmat(np.ones((shape[1], 2)))

@@ -92,12 +92,13 @@ def test_auto_is_the_cpu_without_a_gpu_or_room_on_it(started, recwarn):
     little = {**A_GPU, "free_bytes": 1 << 20}
     pairs = scaling_work(40_000, 2, passes=300)
     assert "too little memory" in place("auto", None, pairs, available=lambda: little).reason
-    assert place("auto", None, large, available=lambda: little).gpu is None  # copies take longer
+    wide = Work(1.0, 0.1, 0, 1e9, 1e10, copied_passes=20.0)
+    assert place("auto", None, wide, available=lambda: little).gpu is None  # copies take longer
     many = kmeans_work(10_000_000, 16, 4000, 4, moves=300, init="", threads=2)
     found = [place("auto", None, many, available=lambda of=of: of) for of in (A_GPU, little)]
     assert [each.gpu for each in found] == [0, 0]
     assert "71.1 ms to upload" in found[0].reason
-    assert "3.43 s to upload" in found[1].reason  # in 21 passes
+    assert "1.23 s to upload" in found[1].reason  # in 21 passes
     assert place("auto", available=never).gpu is None
     assert not recwarn.list
 

@@ -43,6 +43,9 @@ STEP_SECONDS = 1.3e-4
 UPLOAD_BYTES_PER_SECOND = 9e9
 """Rate of an upload from pageable memory; NVIDIA H100 by PCIe 5."""
 
+COPY_BYTES_PER_SECOND = 2.6e10
+"""Rate of copies of rows in each pass; NVIDIA H100 by PCIe 5, ``benchmarks/reductions/gpu_blocks.py``."""
+
 MULTIPROCESSORS = 132
 """Of the GPU for which times of passes are predicted, an H100; those of others are scaled by their own."""
 
@@ -175,7 +178,7 @@ def _compare(work: Work, available: Callable[[], dict[str, Any] | None]) -> Plac
     if missing > 0.0:
         if not work.copied_passes:
             return Placement(None, "the GPU has too little memory")
-        upload += work.copied_passes * missing / UPLOAD_BYTES_PER_SECOND  # in each pass
+        upload += work.copied_passes * missing / COPY_BYTES_PER_SECOND
     seconds = overhead + upload + passes
     reason = (
         f"{on_cpu}, and a GPU {_time_text(seconds)}: {_time_text(overhead)} to start, {_time_text(upload)} "

@@ -90,7 +90,8 @@ class DeviceClusters(SharedClusters):
                 return cuda.Clusters(X, weights, **options)
 
             self._blocks: RowBlocks[Clusters] = RowBlocks(rows, self._each, resident, put, there or ())
-            self._labels: list[Column] = [on.labels() for on in self._blocks.on]
+            self._labels = [on.labels() for on in self._blocks.on]
+            self._closest: list[Column] = []
             largest = self._largest()
         largest = max(rows.everyones(largest))
         if isinstance(X, Csr):
@@ -129,7 +130,8 @@ class DeviceClusters(SharedClusters):
 
     def reset(self) -> None:
         with self.rows.together():
-            self._labels = [on.labels() for on in self._blocks.on]
+            self._labels.clear()  # so that there is room for others
+            self._labels += [on.labels() for on in self._blocks.on]
 
     def assign(self, centers: Vector, *, want_sums: bool = True) -> Assignment:
         k, d = centers.shape
@@ -174,7 +176,8 @@ class DeviceClusters(SharedClusters):
 
     def begin_seeding(self) -> None:
         with self.rows.together():
-            self._closest: list[Column] = [on.distances() for on in self._blocks.on]
+            self._closest.clear()
+            self._closest += [on.distances() for on in self._blocks.on]
         self.points = 0
 
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:

@@ -9,6 +9,7 @@
 
 #include "graph/layout.h"
 #include "runtime/block_sum.cuh"
+#include "runtime/chain.cuh"
 #include "runtime/device_memory.h"
 #include "runtime/mailbox.h"
 
@@ -72,23 +73,48 @@ struct Numbers {
     int count;
 };
 
+constexpr int kMaxOthers = 15;  // other ranks of a host, as far as they write to each other's memory
+
+// The same vector in the memory of other ranks.
+struct Copies {
+    float* of[kMaxOthers];
+    int count;
+
+    __device__ __forceinline__ void put(int64_t place, float value) const {
+#pragma unroll 1
+        for (int r = 0; r < count; r++) of[r][place] = value;
+    }
+};
+
+// Where other ranks want the sums of this one, and then a number that says that all is there.
+struct Outgoing {
+    double* sums[kMaxOthers];
+    volatile unsigned long long* flag[kMaxOthers];
+    unsigned long long number;
+    int count;
+};
+
 // Adds up the `count` sums of all blocks.  The last `keeps` of them go to `keep`.  If the letter has room, it
-// gets the sums and then `more`.
+// gets the sums and then `more`.  Other ranks get the sums and their flags, which also say that what earlier
+// launches wrote to their memory is there.
 static __global__ void __launch_bounds__(kFinishThreads)
     add_blocks(const double* __restrict__ partial, int blocks, int count, double* keep, int keeps,
-               const Numbers more, Letter letter) {
+               const Numbers more, Letter letter, const __grid_constant__ Outgoing others) {
+    let_next_start();  // a product loads its first entries meanwhile
     const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
     for (int s = warp; s < count; s += kFinishThreads / 32) {
         double sum = 0;
         for (int b = lane; b < blocks; b += 32) sum += partial[int64_t(s) * blocks + b];
         sum = sum_warp(sum);
+        if (lane < others.count) others.sums[lane][s] = sum;
         if (lane == 0 && letter.values) letter.values[s] = sum;
         if (lane == 0 && s >= count - keeps) keep[s - (count - keeps)] = sum;
     }
-    if (!letter.values) return;
+    if (!letter.values && !others.count) return;
     for (int i = int(threadIdx.x); i < more.count; i += kFinishThreads) letter.values[count + i] = more.at[i];
     __threadfence_system();
     __syncthreads();
+    if (int(threadIdx.x) < others.count) *others.flag[threadIdx.x] = others.number;
     if (threadIdx.x == 0) close_letter(letter);
 }
 
@@ -106,12 +132,14 @@ struct Arrivals {
 static __global__ void __launch_bounds__(kJoinThreads)
     add_ranks(const volatile double* gathered, int ranks, int apart, int count, double* keep, int keeps,
               const Numbers more, Letter letter, const Arrivals arrivals) {
+    let_next_start();
     if (arrivals.flags) {
         for (int r = int(threadIdx.x); r < ranks; r += kJoinThreads)
             while (r != arrivals.rank && arrivals.flags[r] != arrivals.number) continue;
         __threadfence_system();
         __syncthreads();
     }
+    wait_for_previous();
     for (int s = int(threadIdx.x); s < count; s += kJoinThreads) {
         double sum = gathered[s];
         for (int r = 1; r < ranks; r++) sum += gathered[int64_t(r) * apart + s];

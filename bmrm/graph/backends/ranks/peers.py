@@ -36,7 +36,7 @@ class Ranks:
     """
 
     windows = True
-    """Whether GPUs may copy messages to each other's memory instead of sending them by NCCL's kernels."""
+    """Whether GPUs may write messages to each other's memory instead of sending them by NCCL's kernels."""
 
     signal_mode = interrupts.HELD  # an exception would leave the other ranks waiting
 
