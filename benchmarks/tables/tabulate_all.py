@@ -384,7 +384,7 @@ def gpu_choice() -> str:
     figures = [
         [title, format(found[name], style), format(limits[name], style.replace(".1", ".0")),
          "yes" if found[name] <= limits[name] else "no"]
-        for title, name, style in aims
+        for title, name, style in aims if name in found
     ]  # fmt: skip
     groups = [
         [g["group"], str(g["products"]), *(f"{g[f'{pick} {what}']:.1%}" for pick in ("tuned", "predicted")
