@@ -75,7 +75,7 @@ EXTRA = ("chunks", "chunk_rows")
 """Entries of the table besides those of the CPU's code: how many chunks there are, and their rows."""
 
 NO_FAILURE = 0x7F7F7F7F7F7F7F7F
-"""Value of the error word of a pass in which nothing failed: all bytes equal, later than any row."""
+"""Value of the error word of a pass in which nothing failed: later than any row."""
 
 C_NAMES = {*LIBRARY, *INTRINSIC} - {"fmod"}
 """Functions of the C library that CUDA has too."""
@@ -165,10 +165,10 @@ template <class Op, class A, int N> __device__ __forceinline__ void over_warp_ea
   Halve<Op, WARP / 2, N / 2>::run(a, lane);
 }
 // The number of earlier lanes that take part and have the same index; -1 for a lane that does not take part.
-__device__ __forceinline__ int rank_of(whole index, bool taking_part, int lane) {
+template <class Index> __device__ __forceinline__ int rank_of(Index index, bool taking_part, int lane) {
   const unsigned taking = __ballot_sync(FULL, taking_part);
   if (!taking_part) return -1;
-  return __popc(__match_any_sync(taking, bits64(index)) & ((1u << lane) - 1u));
+  return __popc(__match_any_sync(taking, index) & ((1u << lane) - 1u));
 }
 template <class Op, class A>
 __device__ __forceinline__ void combine_same(A* at, A value, int lane) {
@@ -775,6 +775,8 @@ class _Printer:
             others = [f"{chosen} == __shfl_xor_sync(FULL, {chosen}, {lanes})" for chosen, _ in places]
             self.put(f"const unsigned meeting = __ballot_sync(FULL, {' | '.join(others)});")
         block = self.fresh("block")
+        self.put(f"const whole across = {self.slot('column_step')}, along = {self.slot('row_step')};")
+        self.put(f"const char* const base_at = (const char*){self.slot('rows')} + base * along;")
         self.open(f"for (whole {block} = {first}; {block} < {end}; {block} += {lanes})")
         self.put(f"const whole {name} = {block} + lane % {lanes};")
         self.put("#pragma unroll 1")
@@ -793,7 +795,7 @@ class _Printer:
         for place_, (chosen, _) in enumerate(places):
             self.put(f"place{place_}[ahead] = __shfl_sync(FULL, {chosen}, from);")
         self.put("const whole row = base + from, mine = used[ahead] ? row : base;")
-        self.row_address()
+        self.put("const char* const at = base_at + (used[ahead] ? from : 0) * along;")
         self.direct = True
         for place_, each in enumerate(some):
             kind = self.accumulated(self.program.arguments[each.array])
@@ -845,7 +847,7 @@ class _Printer:
         rank, round_ = self.fresh("rank"), self.fresh("round")
         first, dims = some[0], self.program.arguments[some[0].array].dims
         flat = self.flat(first.index[:-1], dims[:-1], first.array, first.line, mask)
-        self.put(f"const int {rank} = rank_of({flat}, {mask}, lane);")
+        self.put(f"const int {rank} = rank_of({self.index(flat, dims)}, {mask}, lane);")
         self.open(f"for (int {round_} = 0; __any_sync(FULL, {rank} >= {round_}); {round_}++)")
         self.open(f"if ({rank} == {round_}) for ({head})")
         for each in some:
@@ -935,7 +937,7 @@ class _Printer:
             rank = self.ranks.get((tuple(map(without_lines, node.index)), mask))
             if rank is None:
                 rank = self.fresh("rank")
-                self.put(f"const int {rank} = rank_of({flat}, {flag}, lane);")
+                self.put(f"const int {rank} = rank_of({self.index(flat, result.dims)}, {flag}, lane);")
             self.put(f"combine_bins<{op}>({name}, {flat}, {value}, {rank});")
 
     def combine_extremum(self, node: Combine, result: Argument, value: str, flag: str, mask: str) -> None:
@@ -965,7 +967,7 @@ class _Printer:
 
         if self.varies(*node.index):
             rank, round_ = self.fresh("rank"), self.fresh("round")
-            self.put(f"const int {rank} = rank_of({at}, {flag}, lane);")
+            self.put(f"const int {rank} = rank_of({self.index(at, result.dims)}, {flag}, lane);")
             self.open(f"for (int {round_} = 0; __any_sync(FULL, {rank} >= {round_}); {round_}++)")
             test = better(value, number, f"{name}{place_}", f"{name}_row{place_}")
             self.open(f"if ({rank} == {round_} && ({test}))")
@@ -1004,6 +1006,9 @@ class _Printer:
         if any(a.leader for a in self.program.results()):
             self.put("__shared__ whole rows[32][33];")
         self.put(f"const whole chunks = {self.slot('chunks')};")
+        error = self.layout.slots["error"]
+        self.put("const bool is_first = blockIdx.x == 0 && threadIdx.x == 0;")
+        self.put(f"if (is_first) *(volatile whole*)to.at[{error}] = *(const whole*)table.at[{error}];")
         before = 0
         for result in self.program.results():
             if result.role in ("output", "other"):
@@ -1082,6 +1087,10 @@ class _Printer:
                 text = self.checked(text, size, Site(line, OUTSIDE, what, size), mask)
             found = f"({found} * {self.size(size)} + {text})" if found else text
         return found or "0"
+
+    def index(self, text: str, dims: tuple[Size, ...]) -> str:
+        """Return an index of an array in the type in which lanes compare it."""
+        return f"{'unsigned' if _count(dims, self.sizes) < 1 << 32 else 'bits64'}({text})"
 
     def checked(self, text: str, size: Size, site: Site, mask: str) -> str:
         if self.direct:  # only what needs no check is read so

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import sys
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,6 +32,12 @@ DYNAMIC_SHARED_BYTES = 8
 
 POINTER_DEVICE = 9
 """CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL."""
+
+MAPPED = 3
+"""CU_MEMHOSTALLOC_PORTABLE and CU_MEMHOSTALLOC_DEVICEMAP: main memory with the same address on GPUs."""
+
+PAGE_WORDS = 512
+"""Number of words that are allocated at once: a page."""
 
 MIN_PIECE_BYTES = 256
 """Minimum size of a piece of memory."""
@@ -74,6 +80,7 @@ class Device:
         self.check(self.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle))
         self._handle, self._context = handle, context
         self._spare: dict[int, list[int]] = {}
+        self._words: list[ctypes.c_int64] = []
         self.capability = (self.attribute(MAJOR), self.attribute(MINOR))
         self.multiprocessors = self.attribute(MULTIPROCESSORS)
         self.shared_bytes = self.attribute(MAX_SHARED_BYTES)
@@ -117,9 +124,7 @@ class Device:
             address = self._spare.setdefault(size, []).pop()
         except IndexError:
             address = self._take(size)
-        array = GpuArray(self, address, shape, kind)
-        weakref.finalize(array, self._give, address, size).atexit = False
-        return array
+        return GpuArray(self, address, size, shape, kind)
 
     def _take(self, size: int) -> int:
         found = ctypes.c_uint64()
@@ -134,7 +139,8 @@ class Device:
                         self.library.cuMemFree_v2(ctypes.c_uint64(spare.pop()))
         return found.value
 
-    def _give(self, address: int, size: int) -> None:
+    def give_back(self, address: int, size: int) -> None:
+        """Take a piece of memory back."""
         if size <= MAX_SPARE_BYTES:
             self._spare[size].append(address)
         else:
@@ -160,19 +166,20 @@ class Device:
                     )
                 )
 
-    def fill(self, address: int, byte: int, size: int) -> None:
-        """Set bytes, in the order of the work on the device; its context must be current."""
-        self.check(self.library.cuMemsetD8Async(ctypes.c_uint64(address), byte, ctypes.c_size_t(size), None))
-
-    def read_number(self, address: int) -> int:
-        """Wait for the work on the device, and read an int64; the context must be current."""
-        found = ctypes.c_int64()
-        self.check(
-            self.library.cuMemcpyDtoH_v2(
-                ctypes.c_void_p(ctypes.addressof(found)), ctypes.c_uint64(address), ctypes.c_size_t(8)
+    def map_word(self) -> ctypes.c_int64:
+        """Return a number in main memory that kernels may write; it stays. The context must be current."""
+        if not self._words:
+            page = ctypes.c_void_p()
+            self.check(
+                self.library.cuMemHostAlloc(ctypes.byref(page), ctypes.c_size_t(8 * PAGE_WORDS), MAPPED)
             )
-        )
-        return found.value
+            first = page.value or 0
+            self._words += [ctypes.c_int64.from_address(first + 8 * i) for i in range(PAGE_WORDS)]
+        return self._words.pop()
+
+    def wait(self) -> None:
+        """Wait for the work on the device; the context must be current."""
+        self.check(self.library.cuStreamSynchronize(None))
 
     def load(self, code: bytes) -> Module:
         """Load machine code."""
@@ -197,11 +204,18 @@ def piece_bytes(size: int) -> int:
 class GpuArray:
     """An array in memory of a GPU that is ours, stored by rows.
 
-    Other libraries read it through ``__cuda_array_interface__``.
+    Other libraries read it through ``__cuda_array_interface__``. Its memory goes back with it.
     """
 
-    def __init__(self, device: Device, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, device: Device, address: int, size: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
         self.device, self.address, self.shape, self.dtype = device, address, shape, dtype
+        self._size = size
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # then the driver may be gone
+            self.device.give_back(self.address, self._size)
 
     @property
     def ndim(self) -> int:

@@ -70,13 +70,17 @@ class Binder:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.general = read_program(source)
-        self._programs: dict[Any, Program] = {}
+        self._programs: dict[Any, tuple[Program, list[str]]] = {}
+        self._parameters = [a for a in self.general.arguments.values() if a.role == "parameter"]
+        self._names = {a.name for a in self._parameters}
+        self._sizes = {size for size in sizes_of(self.general) if size.isidentifier()}
 
-    def program(self, given: Mapping[str, Given], sparse: bool) -> Program:
-        """Return the tree for the types of a call."""
-        key = (tuple(sorted(given.items())), sparse)
+    def program(self, given: Mapping[str, Given], sparse: bool) -> tuple[Program, list[str]]:
+        """Return the tree for the types of a call, and its sizes."""
+        key = (*given.items(), sparse)
         if key not in self._programs:
-            self._programs[key] = read_program(self.source, given, sparse=sparse)
+            found = read_program(self.source, given, sparse=sparse)
+            self._programs[key] = found, sizes_of(found)
         return self._programs[key]
 
     def bind(self, rows: AnyRows, words: Mapping[str, Any], *, gpu: bool = False) -> Call:
@@ -89,26 +93,22 @@ class Binder:
         DataError
             If values are not real numbers.
         """
-        name = self.source.name
-        general = self.general
-        parameters = [a for a in general.arguments.values() if a.role == "parameter"]
-        names = {a.name for a in parameters}
-        sizes_known = set(sizes_of(general))
+        name, parameters, names = self.source.name, self._parameters, self._names
         for word in words:
-            if word in names or (word in sizes_known and word.isidentifier()):
+            if word in names or word in self._sizes:
                 continue
-            if word in general.arguments:
+            if word in self.general.arguments:
                 raise ReductionError(
                     f"{name}: found the result {word!r} as an argument, expected parameters only"
                 )
-            expected = ", ".join(sorted(names | {s for s in sizes_known if s.isidentifier()}))
+            expected = ", ".join(sorted(names | self._sizes))
             raise ReductionError(f"{name}: found the argument {word!r}, expected one of {expected}")
         missing = [a.name for a in parameters if a.name not in words]
         if missing:
             raise ReductionError(f"{name}: found no {missing[0]!r}, expected it: the row function reads it")
         arrays = {a.name: _as_numbers(f"{name}: {a.name}", words[a.name], gpu) for a in parameters}
         given = {a.name: self._given(a, arrays[a.name], rows.shape[0]) for a in parameters}
-        program = self.program(given, rows.sparse)
+        program, known = self.program(given, rows.sparse)
         sizes = {program.width: rows.shape[1]}
         said = {program.width: "the rows"}
         for word in words:
@@ -117,7 +117,7 @@ class Binder:
         for argument in program.arguments.values():
             if argument.role == "parameter":
                 self._match(argument, arrays[argument.name], sizes, said)
-        for size in sizes_of(program):
+        for size in known:
             if size not in sizes:
                 raise ReductionError(f"{name}: found no size {size!r}, expected {size}=... in the call")
         values = {a.name: self._convert(program, a.name, arrays[a.name], rows.real) for a in parameters}

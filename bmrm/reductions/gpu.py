@@ -57,9 +57,6 @@ COMBINE_THREADS = 1024
 MAX_COMBINE_BLOCKS = 1024
 """Maximum number of blocks of the second kernel."""
 
-ERROR_BYTES = 8
-"""Size of the error word."""
-
 MAX_HELD_BYTES = 256
 """Maximum size of a parameter that stays on the GPU, found by its value: numbers, mostly."""
 
@@ -124,6 +121,13 @@ class _Kernels(NamedTuple):
     combine_blocks: int
 
 
+class _ErrorWord(NamedTuple):
+    """Where kernels write the earliest failure; the last of a pass copies it to main memory."""
+
+    there: GpuArray
+    here: ctypes.c_int64
+
+
 class GpuPasses:
     """Passes of one row function on GPUs; remembers its compiled code."""
 
@@ -131,6 +135,7 @@ class GpuPasses:
         self.source = source
         self._kernels: dict[Any, _Kernels] = {}
         self._held: dict[Any, GpuArray] = {}
+        self._error_words: dict[Device, list[_ErrorWord]] = {}
 
     def code_of(self, call: Call, shared_bytes: int = SHARED_BYTES) -> CudaCode:
         """Print the code of a call."""
@@ -193,9 +198,7 @@ class GpuPasses:
         chunks = max(1, -(-rows // each))
         if kernels.together:
             chunks = -(-chunks // placement.warps) * placement.warps
-        parts_bytes = chunks * kernels.result_bytes
-        partial = on.allocate((parts_bytes + ERROR_BYTES,), np.uint8)
-        error = partial.address + parts_bytes
+        partial = on.allocate((chunks * kernels.result_bytes,), np.uint8)
         place = partial.address
         found: dict[str, GpuArray] = {}
         best_rows: dict[str, GpuArray] = {}
@@ -211,19 +214,31 @@ class GpuPasses:
                 best_rows[name] = on.allocate(shape, np.int64)
                 table[rows_slot], total[rows_slot] = place, best_rows[name].address
                 place += 8 * chunks * math.prod(shape)
-        table[slots["error"]], table[slots["last"]], table[slots["number"]] = error, rows, call.rows.first_row
+        table[slots["last"]], table[slots["number"]] = rows, call.rows.first_row
         table[slots["chunks"]], table[slots["chunk_rows"]] = chunks, each
         threads = placement.warps * WARP
         grid = min(kernels.blocks, -(-chunks // placement.warps)) if blocks is None else blocks
         with on.current():
-            on.fill(error, NO_FAILURE & 0xFF, ERROR_BYTES)
+            error = self._take_error_word(on)
+            table[slots["error"]], total[slots["error"]] = error.there.address, ctypes.addressof(error.here)
             kernels.module.launch(kernels.rows, grid, threads, placement.shared_bytes, table)
             kernels.module.launch(kernels.combine, kernels.combine_blocks, COMBINE_THREADS, 0, table, total)
-            failed = on.read_number(error)  # waits for the kernels
+            on.wait()
+            failed = error.here.value
+        if failed != NO_FAILURE:
+            on.write(error.there, 0, np.array(NO_FAILURE))
+        self._error_words[on].append(error)
         if failed != NO_FAILURE:
             self._raise_failure(call, kernels.code.layout, failed)
         del owners, partial
         return found, best_rows
+
+    def _take_error_word(self, on: Device) -> _ErrorWord:
+        """Return a word that no other pass uses, with no failure in it; the context must be current."""
+        try:
+            return self._error_words.setdefault(on, []).pop()
+        except IndexError:
+            return _ErrorWord(on.upload(np.array(NO_FAILURE)), on.map_word())
 
     def _fill_arguments(self, on: Device, call: Call, table: Any, slots: dict[str, int]) -> list[Any]:
         """Put parameters on the device, and their addresses in the table; return what must live so long."""
