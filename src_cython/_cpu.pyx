@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
-from cpu.matrix cimport CMatrix, Sources, Targets
+from cpu.matrix cimport Centring, CMatrix, Sources, Targets
 
 import numpy as np
 

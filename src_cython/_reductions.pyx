@@ -20,6 +20,11 @@ cdef extern from "reductions/kept_moments.h" namespace "bmrm" nogil:
         int64_t additions()
 
 
+cdef extern from "reductions/kept_bounds.h" namespace "bmrm" nogil:
+    cdef cppclass KeptBounds:
+        pass
+
+
 cdef extern from "reductions/kmeans.h" namespace "bmrm" nogil:
     cdef struct PassCounts:
         double inertia
@@ -37,12 +42,14 @@ cdef extern from "reductions/kmeans.h" namespace "bmrm" nogil:
         double* sums
         double* parts
         vector[KeptMoments]* kept
+        KeptBounds* bounds
 
     cdef cppclass CClusters "bmrm::Clusters":
         PassCounts assign(const PassArguments&) except +
         void own_distances(const PassArguments&, double*) except +
         PassCounts single_moves(const PassArguments&) except +
-        void potentials(const double*, int64_t, const double*, float*, bint, double*) except +
+        void potentials(
+            const double*, int64_t, const double*, const float*, float*, int64_t, double*) except +
         int64_t bytes()
 
     CClusters* make_dense_clusters(
@@ -90,9 +97,20 @@ def dense_values(matrix):
 
 
 cdef class KeptSums:
-    """The sums of a pass over dense rows, for the next pass over the same rows (``reductions/kept_moments.h``)."""
+    """The sums of a pass over dense rows, for the next pass over the same rows (``reductions/kept_moments.h``).
+
+    Parameters
+    ----------
+    bounded : bool, default False
+        Whether bounds on distances are kept, too (``reductions/kept_bounds.h``): up to 68 bytes per row.
+    """
 
     cdef vector[KeptMoments] parts
+    cdef KeptBounds bounds
+    cdef readonly c_bool bounded
+
+    def __init__(self, *, c_bool bounded=False):
+        self.bounded = bounded
 
     @property
     def additions(self):
@@ -192,6 +210,7 @@ cdef class Clusters:
         found.want_sums = False
         found.cluster_weights = found.sums = found.parts = NULL
         found.kept = NULL
+        found.bounds = NULL
         return found
 
     def assign(self, centers, labels, sums, *, c_bool want_sums=True, KeptSums kept=None):
@@ -224,6 +243,8 @@ cdef class Clusters:
         to.want_sums = want_sums
         if kept is not None:
             to.kept = &kept.parts
+            if kept.bounded:
+                to.bounds = &kept.bounds
         if parts:
             to.parts = target
         else:
@@ -254,7 +275,7 @@ cdef class Clusters:
             found = self.impl.get().single_moves(to)
         return found.changed, found.largest
 
-    def potentials(self, candidates, closest, *, bint take=False):
+    def potentials(self, candidates, closest, least=None):
         """For each candidate as a new centre: the sums of w min(closest, distance), by panels of rows.
 
         Parameters
@@ -263,24 +284,32 @@ cdef class Clusters:
             Rows in float64.
         closest : ndarray of float32, shape (n,)
             Squared distance of each row to its nearest centre so far.
-        take : bool, default False
-            Whether the only candidate becomes a centre: ``closest`` is updated.
+        least : ndarray of float32, shape (c, n), optional
+            Where to write ``closest`` after each candidate, rows of contiguous numbers. That of a single
+            candidate may be a view of ``closest``.
 
         Returns
         -------
         ndarray, shape (c, panels)
         """
         candidates = _input(candidates, (len(candidates), self._d), "candidates")
-        if closest.dtype != np.float32 or closest.shape != (self._n,) or (take and len(candidates) != 1):
-            raise ParameterError("potentials: expected float32 distances of all rows, and one candidate to take")
+        if closest.dtype != np.float32 or closest.shape != (self._n,) or not closest.flags.c_contiguous:
+            raise ParameterError("closest: expected contiguous float32 distances of all rows")
+        cdef float* minima = NULL
+        cdef int64_t step = 0
+        if least is not None:
+            if least.dtype != np.float32 or least.shape != (len(candidates), self._n) or least.strides[1] != 4:
+                raise ParameterError("least: expected float32 distances of all rows for each candidate")
+            minima = <float*>_address(least)
+            step = least.strides[0] // 4
         out = np.empty((len(candidates), (self._n + kPanelRows - 1) // kPanelRows))
         cdef const double* rows = <const double*>_address(candidates)
         cdef int64_t count = len(candidates)
-        cdef float* distances = <float*>_address(closest)
+        cdef const float* distances = <const float*>_address(closest)
         cdef double* target = <double*>_address(out)
         cdef const double* weights = self._row_weights()
         with nogil:
-            self.impl.get().potentials(rows, count, weights, distances, take, target)
+            self.impl.get().potentials(rows, count, weights, distances, minima, step, target)
         return out
 
     @property

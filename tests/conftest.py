@@ -9,13 +9,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+# Read when NumPy and the compiled core are loaded. Tests run in parallel, and spinning threads of one slow
+# down the others: with threads of OpenBLAS, a test of 0.1 s with small matrices takes up to 8 s.
+os.environ["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY", "passive")
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 import bmrm
-
-# Read when the compiled core is loaded. If tests run in parallel, spinning threads slow down the others.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # The time of an example depends on how busy the machine is.
 settings.register_profile("bmrm", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 from scipy.sparse import csr_matrix
 
 from benchmarks.common import report
@@ -137,7 +138,15 @@ def main() -> None:
     figures = summary(rows)
     for line in figures:
         print(line)
-    report.write(options.out, rounds=options.rounds, aim=AIM, summary=figures, rows=rows)
+    report.write(
+        options.out,
+        scipy=scipy.__version__,
+        rounds=options.rounds,
+        aim=AIM,
+        matrices=len({row["matrix"] for row in rows}),
+        summary=figures,
+        rows=rows,
+    )
 
 
 if __name__ == "__main__":

@@ -6,11 +6,9 @@ The graphs are generated on the device. `rmat` and `zipf` mix in a dozen steps; 
 R-MAT graphs joined by few edges in one direction, so that power iteration needs many.
 
 products   one product P' x, implicit ones, against cuSPARSE on stored ones, the better algorithm, prepared:
-           on the nodes as the data number them, as a program has them, and as `Graph` keeps them; ours also
-           with messages in float16, whether or not `pagerank` uses them on this graph
+           on the nodes as the data number them, as a program has them, and as `Graph` keeps them
 iteration  a plain light step with all vector work, one after another, and an exact step, against an iteration
-           of the loop: messages, cuSPARSE on the nodes as they are numbered, the image, the sums; and the
-           light step with messages in float32, if it has others
+           of the loop: messages, cuSPARSE on the nodes as they are numbered, the image, the sums
 pagerank   the time to a proven error of 1e-8 on the resident graph, scores on the host, against the loop in
            float64 to the residual that bounds the same error without its rounding; the loop looks at the
            residual every 5 iterations
@@ -24,10 +22,9 @@ All times of a row are from one run on one device.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -38,10 +35,8 @@ from benchmarks.common import gpu_timing, report
 from benchmarks.common.graphs import QUADRANTS
 from benchmarks.gpu.nvidia_peers import SPMV_ALGORITHMS, CsrProduct, Cusparse
 from bmrm.graph import Graph, hits, pagerank
-from bmrm.graph.backends import gpu as walks_on_gpu
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.backends.choose import transitions_of
-from bmrm.io.csr import Csr
 
 DAMPING = 0.85
 TOL = 1e-8
@@ -165,26 +160,6 @@ def wall(work: Callable[[], Any], rounds: int = ROUNDS) -> float:
     return statistics.median(times[1:])
 
 
-@contextlib.contextmanager
-def float32_messages() -> Iterator[None]:
-    """Let no walk have messages in float16."""
-    before, walks_on_gpu.MAX_FLOAT16_DAMPING = walks_on_gpu.MAX_FLOAT16_DAMPING, 0.0
-    yield
-    walks_on_gpu.MAX_FLOAT16_DAMPING = before
-
-
-def time_halves(graph: Graph, resident: walks_on_gpu.GpuTransitions) -> tuple[float, Any]:
-    """Return the seconds of a product of messages in float16, and its plan."""
-    used = resident.resident(1)
-    if used.halves:
-        matrix = used.nodes.light
-    else:
-        starts, sources, _ = graph.edges_by_target
-        edges = Csr(starts, sources, None, (graph.n_nodes, graph.n_nodes))
-        matrix = walks_on_gpu.upload(edges, 0, np.float32, 0, half_inputs=True)
-    return matrix.time("normal", repeats=20), matrix.report()["blocks"][0]["normal"]
-
-
 def light_seconds(graph: Graph, columns: int) -> float:
     """Return the seconds of a plain light step of some walks."""
     nodes = np.arange(columns)
@@ -225,10 +200,8 @@ def measure(name: str, options: argparse.Namespace, clock: gpu_timing.Clock) -> 
     row: dict[str, Any] = {"graph": name, "nodes": graph.n_nodes, "edges": graph.n_edges}
     row |= {"draw_seconds": drawn - began, "graph_seconds": built - drawn}
     start = time.perf_counter()
-    resident = transitions_of(graph, False, "cuda")
-    row["float16_messages"] = resident.resident(1).halves
+    nodes = transitions_of(graph, False, "cuda").resident(1).nodes
     row["upload_seconds"] = time.perf_counter() - start
-    nodes = resident.resident(1, halves=False).nodes
     row["kernels"] = {
         kind: matrix.report()["blocks"][0]["normal"]
         for kind, matrix in (("float32", nodes.light), ("float64", nodes.exact))
@@ -236,8 +209,6 @@ def measure(name: str, options: argparse.Namespace, clock: gpu_timing.Clock) -> 
     print(f"{name}: {graph}, {row['kernels']}", flush=True)
     loops = {}
     if {"products", "iteration", "pagerank"} & set(options.parts):
-        halves, row["kernels"]["float16"] = time_halves(graph, resident)
-        row["product_float16_us"] = 1e6 * halves
         cusparse = Cusparse(clock.stream)
         starts, sources, _ = graph.edges_by_target
         kept = Edges(cp.asarray(starts.astype(np.int32)), cp.asarray(sources.astype(np.int32)))
@@ -255,14 +226,8 @@ def measure(name: str, options: argparse.Namespace, clock: gpu_timing.Clock) -> 
                 f"{same / ours:.2f} x on our order",
                 flush=True,
             )
-        row["product_float16_times_faster"] = row["cusparse_float32_us"] / row["product_float16_us"]
-        print(f"  product float16: {1e6 * halves:.0f} us, {row['kernels']['float16']}", flush=True)
     if "iteration" in options.parts:
         row["light_us"], row["exact_us"] = 1e6 * light_seconds(graph, 1), 1e6 * exact_seconds(graph)
-        if row["float16_messages"]:
-            with float32_messages():
-                row["light_float32_us"] = 1e6 * light_seconds(graph, 1)
-            row["light_float16_us"] = row["light_us"]
         for kind, loop in loops.items():
             x, other = cp.full(loop.n, 1.0 / loop.n, loop.dtype), cp.empty(loop.n, loop.dtype)
 
@@ -279,12 +244,6 @@ def measure(name: str, options: argparse.Namespace, clock: gpu_timing.Clock) -> 
         found = pagerank(graph, DAMPING, tol=TOL, device="cuda")
         row |= {"n_iter": found.n_iter, "bound": found.error_bound, "status": found.status}
         row["pagerank_ms"] = 1e3 * wall(lambda: pagerank(graph, DAMPING, tol=TOL, device="cuda"), 3)
-        if row["float16_messages"]:
-            with float32_messages():
-                row["pagerank_float32_ms"] = 1e3 * wall(
-                    lambda: pagerank(graph, DAMPING, tol=TOL, device="cuda"), 3
-                )
-            print(f"  pagerank with float32 messages {row['pagerank_float32_ms']:.1f} ms", flush=True)
         loop = loops["float64"]
         row["loop_iterations"], scores = loop.solve(TOL)
         row["distance_to_loop"] = float(np.abs(found.scores - scores).sum())

@@ -15,11 +15,11 @@ wherever it comes from. For two nodes i and j the error of the difference of the
 bound: two scores that are further apart than it are in the right order.
 
 So it does not matter how x is found. Most steps are light: the backend takes them in float32, on a correction
-of a base point in float64. Light steps reduce the residual by a factor of up to `Walk.light_reduction`, which
-their rounding allows; then an exact step in float64 makes the point the new base and computes its residual,
-from which the next light steps go on, or a proof. (Iterative refinement: Wilkinson, "Rounding errors in
-algebraic processes", 1963; Langou et al., "Exploiting the performance of 32 bit floating point arithmetic in
-obtaining 64 bit accuracy", SC 2006.) An error of 1e-8 takes two exact steps, one of 1e-12 three.
+of a base point in float64. Light steps reduce the residual by a factor of up to `PHASE_REDUCTION`, which
+float32 can follow; then an exact step in float64 makes the point the new base and computes its residual, from
+which the next light steps go on, or a proof. (Iterative refinement: Wilkinson, "Rounding errors in algebraic
+processes", 1963; Langou et al., "Exploiting the performance of 32 bit floating point arithmetic in obtaining
+64 bit accuracy", SC 2006.) An error of 1e-8 takes two exact steps, one of 1e-12 three.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ from bmrm.base import interrupts
 from bmrm.base.vectors import Vector
 from bmrm.graph import anderson
 from bmrm.graph.backends.base import Walk
+
+PHASE_REDUCTION = 1e-5
+"""Reduction of the residual by light steps from one exact step to the next. float32 keeps 7 digits of a
+correction, of which rounding in long rows takes one or two."""
 
 STALLED_LIGHT_STEPS = 6
 """Light steps without a smaller residual after which rounding in float32 is taken to be what remains."""
@@ -167,7 +171,7 @@ class FixedPoint:
         self._mixing = goal.accelerate == "anderson"
         self._steps_to_mixture = anderson.PERIOD
         # Of the phase of light steps since the last exact one:
-        self._goal_of_phase = np.full(count, walk.light_reduction)  # residuals; the first one is about 1
+        self._goal_of_phase = np.full(count, PHASE_REDUCTION)  # residuals; the first one is about 1
         self._residual = self._before = np.full(count, 2.0)  # the distance of two distributions at most
         self._best, self._best_at = np.full(count, np.inf), np.zeros(count, int)
         self._best_slot: int | None = None  # of a single walk
@@ -299,7 +303,7 @@ class FixedPoint:
         self._begin_phase()
 
     def _begin_phase(self) -> None:
-        self._goal_of_phase = self.walk.light_reduction * self._residual
+        self._goal_of_phase = PHASE_REDUCTION * self._residual
         self._best, self._best_at = self._residual.copy(), np.full(len(self._residual), self._n_iter)
         self._best_slot = self._newest if self.walk.columns == 1 else None
         self._waiting = 0

@@ -193,7 +193,7 @@ class Graph:
 
     @property
     def own(self) -> slice:
-        """The places in memory of the nodes whose edges are in this process: all, but on several ranks."""
+        """Places in memory of the nodes whose edges are in this process: all places on one rank."""
         return slice(self._first, self._first + len(self._starts) - 1)
 
     @property
@@ -241,16 +241,16 @@ class Graph:
         return self._rank
 
     def to_label_order(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values of all nodes, in the order in memory, in the order of the labels."""
+        """Reorder values of all nodes from the order in memory to that of the labels."""
         found: NDArray[Any] = values if self._rank is None else values[self._rank]
         return found
 
     def in_given_order(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values of the own nodes, in the order in memory, of all nodes in the order of the labels."""
+        """Gather values of the own nodes, in the order in memory, to all in the order of the labels."""
         return self.to_label_order(self.peers.joined(values))
 
     def in_memory_order(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values of all nodes, in the order of the labels, of the own ones in the order in memory."""
+        """Take the values of the own nodes, in the order in memory, from all in the order of labels."""
         found: NDArray[Any] = values[self.own] if self._order is None else values[self._order[self.own]]
         return found
 

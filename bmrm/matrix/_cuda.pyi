@@ -71,7 +71,6 @@ class Matrix(_ResidentMatrix):
         memory_limit: int | None = None,
         spare: int = 0,
         finite: bool = False,
-        half_inputs: bool = False,
     ) -> None: ...
     @staticmethod
     def from_dense(

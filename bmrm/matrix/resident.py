@@ -287,7 +287,6 @@ def build_with_known_plans(
     key = fingerprint(X, dtype, options["memory_limit"]) + ("-one-way" if one_way else "")
     if options.get("tune") == "cold":
         key += "-cold"
-    key += "-half" if options.get("half_inputs") else ""
     picked = device_cache.find_plans(name, key)
     if picked is not None:
         try:

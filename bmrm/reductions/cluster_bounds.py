@@ -22,6 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.blas import small_matrices
 from bmrm.base.vectors import Vector
 from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.lloyd import run_lloyd
@@ -42,7 +43,8 @@ def bound_by_spectrum(rows: RowSet, k: int) -> float:
     if rows.shape[1] > MAX_GRAM_COLUMNS:
         return 0.0
     scatter = scatter_matrix(rows, center=True)
-    values = np.linalg.eigvalsh(scatter.matrix)
+    with small_matrices(len(scatter.matrix)):
+        values = np.linalg.eigvalsh(scatter.matrix)
     rounding = scatter.error + len(values) * FLOAT64_UNIT * 8 * float(values[-1])
     kept = values[: max(0, len(values) - (k - 1))] - rounding
     return max(0.0, float(kept.sum()))
@@ -62,7 +64,8 @@ def bound_by_samples(
     for _ in range(samples):
         passes.check_signals()
         rows = passes.take(passes.draw_by_weight(rng.random(size)))
-        bounds.append(max(0.0, bound_small(rows, k, rng)) / size)
+        with small_matrices(size):
+            bounds.append(max(0.0, bound_small(rows, k, rng)) / size)
     q = (1.0 - confidence) ** (1.0 / samples)
     return float(q * min(bounds) * total_weight)
 

@@ -40,6 +40,10 @@ DRAWN_ROWS = 1 << 18
 PACKED_BYTES = 4
 """Bytes of a packed value."""
 
+KEPT_ROW_BYTES = 100
+"""Maximum number of bytes per packed row of what is kept with it: bounds, and in seeding the minima of some
+candidates."""
+
 
 class HostClusters(SharedClusters):
     """Rows of k-means; see `ClusterPasses`."""
@@ -62,7 +66,7 @@ class HostClusters(SharedClusters):
                 largest = 1.0 if X.data is None else float(np.abs(X.data).max(initial=0.0))
                 self._scale = scale_of(max(rows.everyones(largest)))
             self._limit: float = np.inf
-            if isinstance(X, Csr) or rows.bytes_fit(PACKED_BYTES * X.size):
+            if isinstance(X, Csr) or rows.bytes_fit(PACKED_BYTES * X.size + KEPT_ROW_BYTES * rows.here):
                 self._whole = self._packed(slice(0, rows.here))
             else:
                 self._limit = BLOCK_BYTES
@@ -81,7 +85,7 @@ class HostClusters(SharedClusters):
 
         def run(block: slice, sums: Vector) -> None:
             of = self._clusters(block)
-            kept = self._kept.setdefault(block.start, KeptSums()) if want_sums else None
+            kept = self._kept_of(block) if want_sums else None
             counts[:] += of.assign(centers, self._labels[block], sums, want_sums=want_sums, kept=kept)
 
         found = self.rows.fold(cluster_sums(want_sums, k, d), run, self._limit)
@@ -91,6 +95,11 @@ class HostClusters(SharedClusters):
         if want_sums and isinstance(self.rows.X, Csr):  # of w x so far
             sums = sums - weights[:, None] * centers
         return Assignment(sums, weights, float(found[-1]), int(changed), int(rechecked))
+
+    def _kept_of(self, block: slice) -> KeptSums:
+        if block.start not in self._kept:  # bounds of rows in a file might not fit
+            self._kept[block.start] = KeptSums(bounded=self._whole is not None)
+        return self._kept[block.start]
 
     def own_distances(self, centers: Vector) -> Vector:
         found = np.empty(self.rows.here)
@@ -117,13 +126,33 @@ class HostClusters(SharedClusters):
 
     def begin_seeding(self) -> None:
         self._closest = np.full(self.rows.here, np.inf, np.float32)
+        self._measured = np.empty((0, self.shape[1]))  # the candidates of the last pass
+        self._potentials: Vector = np.empty((0, 0))  # with each of them
+        self._minima = np.empty((0, self.rows.here), np.float32)
         self.points = 0
 
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
+        if take:
+            known = np.flatnonzero((self._measured == points).all(axis=1))
+            self._measured = self._measured[:0]
+            if len(known):  # the best of the candidates
+                self._closest[:] = self._minima[known[0]]
+                return self._potentials[known[:1]]
+            return self._measure(points, self._closest[None])
+        if self._whole is None:  # the minima would take several times the memory of the labels
+            return self._measure(points, None)
+        if len(self._minima) != len(points):
+            self._minima = np.empty((len(points), self.rows.here), np.float32)
+        self._potentials = self._measure(points, self._minima)
+        self._measured = points
+        return self._potentials
+
+    def _measure(self, points: Vector, minima: NDArray[np.float32] | None) -> Vector:
+        """Return the sums of w min(closest, distance) of the panels here; write the minima themselves."""
         found = []
         for block in self._blocks():
-            of = self._clusters(block)
-            found.append(of.potentials(points, self._closest[block], take=take))
+            here = None if minima is None else minima[:, block]
+            found.append(self._clusters(block).potentials(points, self._closest[block], here))
         return np.concatenate(found, axis=1)
 
     def read_closest(self, some: slice) -> NDArray[np.float32]:
@@ -132,6 +161,7 @@ class HostClusters(SharedClusters):
     def approach_here(self, points: Vector) -> Vector:
         k, d = points.shape
         counted, panels = np.zeros(cluster_sums(False, k, d)), []
+        self._measured = self._measured[:0]
         for block in self._blocks():
             of, fresh = self._clusters(block), np.full(block.stop - block.start, -1, np.int32)
             of.assign(points, fresh, counted, want_sums=False)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.blas import small_matrices
 from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
@@ -242,7 +243,7 @@ class GaussianMixture(Estimator):
                 starts=self.n_init,
                 threads=rows.threads,
             )
-            with rows.guarded():
+            with rows.guarded(), small_matrices(rows.shape[1]):
                 found = place_rows(rows, self.device, work)
                 passes, self.placement_ = open_mixture(rows, found, self.device, self.n_components, full=full)
                 self.placement_.log()
@@ -425,7 +426,9 @@ class GaussianMixture(Estimator):
         found = place_rows(rows, self.device)
         k = len(parameters.means)
         passes, _ = open_mixture(rows, found, self.device, k, full=parameters.full)
-        return passes.shares(parameters.means, *parameters.roots())
+        with small_matrices(rows.shape[1]):
+            roots = parameters.roots()
+        return passes.shares(parameters.means, *roots)
 
     def _n_parameters(self) -> int:
         k, d = self.means_.shape

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bmrm.base.blas import small_matrices
 from bmrm.base.vectors import Vector
 from bmrm.errors import Interrupted
 from bmrm.reductions.dissimilarities import Dissimilarities
@@ -92,7 +93,8 @@ def landmark_start(data: Dissimilarities, p: int, rng: np.random.Generator) -> V
     among = squares[:, chosen]
     mean = among.mean(axis=1)
     B = -0.5 * (among - mean[:, None] - mean[None, :] + mean.mean())
-    values, vectors = np.linalg.eigh((B + B.T) / 2.0)
+    with small_matrices(count):
+        values, vectors = np.linalg.eigh((B + B.T) / 2.0)
     values, vectors = values[::-1][:p], vectors[:, ::-1][:, :p]
     kept = values > START_TOL * max(float(values[0]), 0.0)
     turn = vectors[:, kept] / np.sqrt(values[kept])

@@ -34,6 +34,8 @@ class SharedClusters(ABC):
 
     def __init__(self, rows: RowSet) -> None:
         self.rows, self.shape = rows, rows.shape
+        # one of which `take_center` mostly gets next
+        self._candidates, self._candidate_points = np.empty(0, np.int64), np.empty((0, self.shape[1]))
         self.all_weights, self.agree, self.check_signals = rows.all_weights, rows.agree, rows.check_signals
 
     @abstractmethod
@@ -98,13 +100,16 @@ class SharedClusters(ABC):
         return sum(moves), max(gains)
 
     def take_center(self, row: int) -> float:
-        self._panels = self.panel_potentials(self.take(np.array([row])), take=True)[0]
+        known = np.flatnonzero(self._candidates == row)[:1]
+        point = self._candidate_points[known] if len(known) else self.take(np.array([row]))
+        self._panels = self.panel_potentials(point, take=True)[0]
         self._cumulative, end = self.rows.accumulate(self._panels)
         self._potential = float(end)
         return self._potential
 
     def potentials(self, candidates: Indices) -> Vector:
-        return self.rows.accumulate(self.panel_potentials(self.take(candidates), take=False))[1]
+        self._candidates, self._candidate_points = candidates, self.take(candidates)
+        return self.rows.accumulate(self.panel_potentials(self._candidate_points, take=False))[1]
 
     def draw(self, uniform: Vector) -> Indices:
         return self._draw(uniform, self._cumulative, self._potential, self._row_in_panel)

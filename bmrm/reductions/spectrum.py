@@ -31,17 +31,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bmrm.base.blas import small_matrices
 from bmrm.base.vectors import Vector
+from bmrm.matrix import _cpu
+from bmrm.matrix.resident import default_threads
 from bmrm.reductions.limits import limit_reached
 from bmrm.reductions.scatter import Scatter, rounding_bound
 
 BLOCK = 8
-"""Vectors that are multiplied at once: a sparse product with 8 columns takes twice as long as with one. Fewer
+"""Vectors that are multiplied at once: dense rows or pairs are read from memory once for all of them. Fewer
 would find eigenvalues that are equal one after the other; more cost more than they save in products."""
 
+SPARSE_BLOCK = 4
+"""The same for sparse rows: at 50000 x 10000 with 20 components, 34 products with 4 vectors take 60 ms, 27
+with 8 take 84, 51 with 2 take 75."""
+
 MIN_GROWTH = 40
-"""Minimum number of vectors that the basis grows by before it is restarted from its best ones; from 40 to 80
-made no measured difference, except in memory."""
+"""Minimum number of vectors that the basis grows by before it is restarted from its best ones; from 40 to 300
+made less than a tenth of the products unnecessary."""
+
+MAX_CHOLESKY_RATIO = 1e10
+"""Ratio of the eigenvalues of W'W up to which they give a basis of W that is orthonormal to 1e-6, which a
+second step makes exact (CholeskyQR2)."""
+
+SMALL_REST = 1e-4
+"""Size of what orthogonalisation leaves of a product, relative to the eigenvalues, below which it is
+orthogonalised again."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +92,15 @@ class Spectrum:
 
 def all_eigenvalues(scatter: Scatter) -> Spectrum:
     """Compute all eigenvalues of a scatter matrix."""
-    values, vectors = np.linalg.eigh(scatter.matrix)
-    values, vectors = values[::-1].copy(), vectors[:, ::-1].copy()
-    d = len(values)
+    d = len(scatter.matrix)
+    with small_matrices(d):
+        values, vectors = np.linalg.eigh(scatter.matrix)
+        values, vectors = values[::-1].copy(), vectors[:, ::-1].copy()
+        R = scatter.matrix @ vectors - vectors * values
+        e = _departure(vectors)
     size = float(np.linalg.norm(scatter.matrix))
     largest = float(np.abs(values).max())
-    R = scatter.matrix @ vectors - vectors * values
     rounding = rounding_bound(d + 3) * (size + largest)  # of a column of R
-    e = _departure(vectors)
     residuals = np.linalg.norm(R, axis=0) + rounding * (1.0 + e)
     shift = (float(np.linalg.norm(residuals)) + 2.0 * e * largest) / (1.0 - e) + scatter.error
     bounds = np.stack([np.maximum(values - shift, 0.0), np.maximum(values + shift, 0.0)], axis=1)
@@ -106,6 +122,8 @@ def some_eigenvalues(
     deadline: float,
     rng: np.random.Generator,
     agree: Callable[[str], str] = str,
+    block: int = BLOCK,
+    threads: int | None = None,
 ) -> Spectrum:
     """Compute the p largest eigenvalues of A'A by block Lanczos with thick restarts.
 
@@ -115,21 +133,28 @@ def some_eigenvalues(
     - ``trace``: an upper bound on the sum of all eigenvalues
     - ``tol``: the method has converged if the residuals are at most this fraction of the largest eigenvalue
     - ``agree``: returns a status that some rank has
+    - ``block``: vectors that are multiplied at once
     """
-    run = _Lanczos(multiply, d, p, rng)
-    status = ""
-    while not status:
-        run.multiply_block()
-        values, residuals = run.ritz_values()
-        if residuals.max() <= tol * values[0] or not run.next_block():
-            status = "converged"
-        elif residuals.max() <= 4.0 * rounding:
-            status = "precision"
-        else:
-            status = limit_reached(run.n_iter, max_iter, deadline)
-        status = agree(status)
-    values, vectors = run.ritz_vectors()
-    return _bounded(values, vectors, multiply(vectors), trace, rounding, status, run.n_iter + 1)
+    with small_matrices(_capacity(d, p, block)):
+        run = _Lanczos(multiply, d, p, rng, block, threads)
+        status = ""
+        while not status:
+            run.multiply_block()
+            values, residuals = run.ritz_values()
+            if residuals.max() <= tol * values[0] or run.exhausted:
+                status = "converged"
+            elif residuals.max() <= 4.0 * rounding:
+                status = "precision"
+            status = agree(status or limit_reached(run.n_iter, max_iter, deadline))
+            if not status:
+                run.next_block()
+        values, vectors = run.ritz_vectors()
+        return _bounded(values, vectors, multiply(vectors), trace, rounding, status, run.n_iter + 1)
+
+
+def _capacity(d: int, p: int, block: int) -> int:
+    """Return the maximum number of vectors of the basis."""
+    return min(d, p + block + max(MIN_GROWTH, p))
 
 
 class _Lanczos:
@@ -138,66 +163,116 @@ class _Lanczos:
     A product that is orthogonalised against all of V gives the new columns of H, and what is left of it the
     residuals: A'A V = V H + (next block) (coupling) (rows of the last block). Nothing else of length d is
     computed or kept, also not after a restart, when V has the best vectors and H their values.
+
+    A product is orthogonalised against the last two blocks first, which in exact arithmetic is all, and then
+    against all of V once. Products of long vectors are the package's own, those of small matrices LAPACK's.
     """
 
     def __init__(
-        self, multiply: Callable[[Vector], Vector], d: int, p: int, rng: np.random.Generator
+        self,
+        multiply: Callable[[Vector], Vector],
+        d: int,
+        p: int,
+        rng: np.random.Generator,
+        block: int,
+        threads: int | None,
     ) -> None:
         self._multiply = multiply
-        self._p = p
-        self._width = min(d, BLOCK)
-        capacity = min(d, p + self._width + max(MIN_GROWTH, p))
-        self._basis = np.empty((d, capacity), order="F")
+        self._p, self._width = p, min(d, block)
+        capacity = _capacity(d, p, block)
+        self._threads = default_threads(capacity * d) if threads is None else threads
+        self._basis = np.empty((capacity, d))  # vectors are rows
         self._H = np.empty((capacity, capacity))
-        self._resize(0)
+        self._scale = 0.0  # of the eigenvalues
+        self._size = self._near = 0  # vectors, and the first of the last two blocks
         self._block = np.linalg.qr(rng.standard_normal((d, self._width)))[0]
         self.n_iter = 0
 
-    def _resize(self, size: int) -> None:
-        self._size, self._V = size, self._basis[:, :size]
+    @property
+    def exhausted(self) -> bool:
+        """Whether the basis spans an invariant subspace."""
+        return bool(self._next.shape[1] == 0)
 
     def multiply_block(self) -> None:
         first = self._size
-        self._resize(first + self._block.shape[1])
-        self._basis[:, first : self._size] = self._block
+        self._size = size = first + self._block.shape[1]
+        self._basis[first:size] = self._block.T
         W = self._multiply(np.ascontiguousarray(self._block))
-        C = self._V.T @ W
-        W = W - self._V @ C
-        self._H[: self._size, first : self._size] = C
-        self._H[first : self._size, : self._size] = C.T
-        self._values, self._turn = np.linalg.eigh(self._H[: self._size, : self._size])
-        scale = float(np.abs(self._values).max())
-        turn, sizes, other = np.linalg.svd(W, full_matrices=False)
-        kept = min(W.shape[0] - self._size, int((sizes > 1e-14 * scale).sum()))
+        C = np.zeros((size, W.shape[1]))
+        for start in (self._near, 0):
+            C[start:] += self._take_out(W, start)
+        self._near = first
+        self._H[:size, first:size] = C
+        self._H[first:size, :size] = C.T
+        self._ritz: tuple[Vector, Vector] | None = None
+        scale = self._scale = max(self._scale, float(np.abs(C).max()))
+        turn, sizes, other = self._factors(W)
+        kept = min(W.shape[0] - size, int((sizes > 1e-14 * scale).sum()))
         self._next = turn[:, :kept]
-        self._couplings = (sizes[:, None] * other) @ self._turn[first:]
+        self._again = kept > 0 and sizes[kept - 1] < SMALL_REST * scale
+        self._coupling = sizes[:, None] * other
         self.n_iter += 1
 
     def ritz_values(self) -> tuple[Vector, Vector]:
         """Return the p largest Ritz values and the norms of their residuals."""
-        values = self._values[::-1][: self._p]
-        residuals = np.linalg.norm(self._couplings[:, ::-1][:, : self._p], axis=0)
+        values, turn = self._solve()
+        last = turn[self._size - self._coupling.shape[1] :, ::-1][:, : self._p]
+        residuals = np.linalg.norm(self._coupling @ last, axis=0)
+        values = values[::-1][: self._p]
         if len(values) < self._p:
             residuals = np.append(residuals, np.inf)
         return values, residuals
 
-    def next_block(self) -> bool:
-        """Orthogonalise the next block once more; False if the basis spans an invariant subspace."""
-        if self._next.shape[1] == 0:
-            return False
-        if self._size + self._next.shape[1] > self._basis.shape[1]:
+    def next_block(self) -> None:
+        """Prepare the next block; restart the basis first if it is full."""
+        block = np.ascontiguousarray(self._next)
+        if self._again:
+            self._take_out(block, 0)
+        block = self._factors(block)[0]
+        if self._size + block.shape[1] > len(self._basis):
+            values, turn = self._solve()
             best = self._p + self._width
-            self._basis[:, :best] = self._V @ self._turn[:, ::-1][:, :best]
-            self._H[:best, :best] = np.diag(self._values[::-1][:best])
-            self._resize(best)
-        kept = self._next - self._V @ (self._V.T @ self._next)
-        self._block = np.linalg.qr(kept)[0]
-        return True
+            self._basis[:best] = self._combine(turn[:, ::-1][:, :best]).T
+            self._H[:best, :best] = np.diag(values[::-1][:best])
+            self._size, self._near = best, 0
+        self._block = block
 
     def ritz_vectors(self) -> tuple[Vector, Vector]:
-        values, turn = np.linalg.eigh(self._H[: self._size, : self._size])  # of the basis after a restart
-        vectors = np.linalg.qr(self._V @ turn[:, ::-1][:, : self._p])[0]
-        return values[::-1][: self._p], vectors
+        values, turn = self._solve()
+        vectors = self._combine(turn[:, ::-1][:, : self._p])
+        squares, basis = np.linalg.eigh(
+            self._long(vectors).rmatmat(vectors)
+        )  # the identity, but for rounding
+        return values[::-1][: self._p], self._long(vectors).matmat(basis / np.sqrt(squares) @ basis.T)
+
+    def _solve(self) -> tuple[Vector, Vector]:
+        if self._ritz is None:
+            values, turn = np.linalg.eigh(self._H[: self._size, : self._size])
+            self._ritz = values, turn
+        return self._ritz
+
+    def _long(self, rows: Vector) -> _cpu.Matrix:
+        return _cpu.Matrix.from_dense(rows, threads=self._threads)
+
+    def _take_out(self, W: Vector, start: int) -> Vector:
+        """Subtract from W its part along the vectors from ``start`` on; return its coefficients."""
+        V = self._long(self._basis[start : self._size])
+        C = V.matmat(W)
+        W -= V.rmatmat(C)
+        return C
+
+    def _combine(self, C: Vector) -> Vector:
+        return self._long(self._basis[: self._size]).rmatmat(np.ascontiguousarray(C))
+
+    def _factors(self, W: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return factors Q diag(s) T' of W with almost orthonormal Q, s descending."""
+        long = self._long(W)
+        squares, turn = np.linalg.eigh(long.rmatmat(W))
+        if not squares[0] * MAX_CHOLESKY_RATIO > squares[-1]:
+            Q, sizes, other = np.linalg.svd(W, full_matrices=False)
+            return Q, sizes, other
+        sizes, turn = np.sqrt(squares[::-1]), turn[:, ::-1]
+        return long.matmat(turn / sizes), sizes, turn.T
 
 
 def _bounded(

@@ -88,8 +88,7 @@ typedef struct {
     int64_t fragments[BB_SPREADS];        // pairs (row, group of 2^(k+3) neighbouring columns) with a nonzero
     int64_t top_nnz[BB_TOPS];             // nonzeros in the 2^k most popular columns
     int32_t value_bytes;                  // stored bytes per value: 0, 1, 4 or 8
-    int32_t vector_bytes;                 // bytes of an output: 4 or 8
-    int32_t input_bytes;                  // bytes of an input: as of an output, or 2
+    int32_t vector_bytes;                 // bytes of an input or output: 4 or 8
     int32_t repeated;                     // 1 if a row has a column twice
 } bb_stats;
 
@@ -114,7 +113,6 @@ typedef struct {
     int32_t coding;          // 1: look for ones and dictionaries; 0: store values as they are
     int32_t forced;          // 1: use plan[op] and nothing else
     int32_t finite;          // 1: refuse values that are not finite
-    int32_t half_inputs;     // 1: inputs are rounded to float16; only float32, ones, BB_NORMAL, one column
     bb_plan plan[2];         // forced plans, by operator
     bb_constants constants;  // from bb_measure
 } bb_options;

@@ -41,7 +41,7 @@ double together(std::initializer_list<double> costs) {
 double gather_seconds(const Case& c, double first, bool packed, double level) {
     const double all = double(c.stats.nnz) - top_nnz(c.stats, first);
     if (all < 1) return 0;
-    const double vector = c.stats.input_bytes, columns = double(c.stats.cols) - first;
+    const double vector = c.stats.vector_bytes, columns = double(c.stats.cols) - first;
     const auto beyond = [&](double more) { return top_nnz(c.stats, first + more) - top_nnz(c.stats, first); };
     // Neighbours in a row share a sector, but not if columns are in order of popularity.
     const double shared = packed ? 1.0 : fragments_of(c.stats, kSectorBytes / vector) / double(c.stats.nnz);
@@ -66,7 +66,7 @@ Prediction predict(const bb_device& device, const bb_constants& constants, const
 
 int64_t widest_tile(const bb_device& device, const bb_stats& stats, int64_t shared, int blocks) {
     const int64_t room = std::min(device.shared_per_block, shared / blocks - kReservedShared);
-    return std::clamp<int64_t>((room - beside_tile(stats)) / stats.input_bytes, 0, kShortTile) / kTileGrain *
+    return std::clamp<int64_t>((room - beside_tile(stats)) / stats.vector_bytes, 0, kShortTile) / kTileGrain *
            kTileGrain;
 }
 
@@ -84,8 +84,7 @@ const char* bb_kernel_name(int32_t kernel) {
 int32_t bb_candidates(const bb_device* device, const bb_stats* stats, bb_plan* list, int32_t capacity) {
     bmrm::Plans plans(list, capacity);
     for (int32_t kernel = 0; kernel < BB_KERNELS; kernel++)
-        if (stats->input_bytes == stats->vector_bytes || bmrm::format_of(kernel).takes_halves)
-            bmrm::format_of(kernel).offer(*device, *stats, plans);
+        bmrm::format_of(kernel).offer(*device, *stats, plans);
     return plans.count();
 }
 

@@ -57,9 +57,7 @@ struct Case {
     // Returns the bytes per second of a product that moves `bytes` in all: a working set that fits in L2
     // stays there from one product to the next.
     double bandwidth(double bytes) const;
-    double vectors() const {
-        return double(stats.rows) * stats.vector_bytes + double(stats.cols) * stats.input_bytes;
-    }
+    double vectors() const { return double(stats.rows + stats.cols) * stats.vector_bytes; }
     // early: the first launch begins before the product before it ends, if the device supports that.
     double start(double launches, bool early = true) const;
 };
@@ -68,7 +66,6 @@ struct Format {
     void (*offer)(const bb_device& device, const bb_stats& stats, Plans& plans);
     Prediction (*predict)(const Case& c);
     bool built;  // whether it has to be built before it can be timed: not if it reads the compressed rows
-    bool takes_halves = false;  // whether its inputs may be float16
 };
 
 #define BMRM_DECLARE(number, name) extern const Format name##_format;
@@ -88,10 +85,10 @@ double gather_seconds(const Case& c, double first, bool packed, double level);
 // Returns the bytes of shared memory besides a tile's inputs: the zero that padding reads, and the
 // dictionary.
 inline int64_t beside_tile(const bb_stats& stats) {
-    return stats.input_bytes * (1 + (stats.value_bytes == 1 ? 256 : 0));
+    return stats.vector_bytes * (1 + (stats.value_bytes == 1 ? 256 : 0));
 }
 inline int64_t tile_bytes(const bb_stats& stats, int64_t tile) {
-    return tile * stats.input_bytes + beside_tile(stats);
+    return tile * stats.vector_bytes + beside_tile(stats);
 }
 
 // Returns the widest tile with which `blocks` blocks fit in `shared` bytes of a multiprocessor; 0 if there is

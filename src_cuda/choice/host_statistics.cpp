@@ -98,7 +98,7 @@ extern "C" bb_status bb_statistics_host(const int64_t* indptr, const int32_t* in
         stats->cols = cols;
         stats->nnz = indptr[rows];
         stats->value_bytes = value_bytes;
-        stats->vector_bytes = stats->input_bytes = vector_bytes;
+        stats->vector_bytes = vector_bytes;
         count_rows(indptr, indices, rows, stats);
         count_tops(indices, stats->nnz, cols, stats);
     });

@@ -85,6 +85,6 @@ Prediction predict_mixed(const Case& c) {
 
 }  // namespace
 
-const Format mixed_format = {offer_mixed, predict_mixed, true, true};
+const Format mixed_format = {offer_mixed, predict_mixed, true};
 
 }  // namespace bmrm

@@ -114,7 +114,7 @@ Prediction predict_sliced(const Case& c) {
     const double index = cut.index_bytes * share + 4 * (1 - share);
     out.bytes = 16 * out.items + 4 * out.chunks + out.elements * (index + stats.value_bytes);
 
-    const double permuted = cut.by_count ? double(stats.cols) * (4 + 2 * stats.input_bytes) : 0;
+    const double permuted = cut.by_count ? double(stats.cols) * (4 + 2 * stats.vector_bytes) : 0;
     const double moved = out.bytes + c.vectors() + out.partials * 2 * stats.vector_bytes + permuted;
     const bool crowded =
         cut.shared && stats.value_bytes > 1 &&
@@ -140,8 +140,8 @@ Prediction predict_sliced(const Case& c) {
 
 }  // namespace
 
-const Format sliced_format = {offer_sliced, predict_sliced, true, true};
-const Format tiled_format = {offer_tiled, predict_sliced, true, true};
-const Format hot_format = {offer_hot, predict_sliced, true, true};
+const Format sliced_format = {offer_sliced, predict_sliced, true};
+const Format tiled_format = {offer_tiled, predict_sliced, true};
+const Format hot_format = {offer_hot, predict_sliced, true};
 
 }  // namespace bmrm

@@ -82,7 +82,6 @@ bb_stats statistics(Memory& memory, const Csr& a, const ValueArray& coding, cons
     out.nnz = a.nnz;
     out.value_bytes = coding.value_bytes();
     out.vector_bytes = coding.vector_bytes();
-    out.input_bytes = coding.input_bytes();
     out.repeated = a.repeated;
     Array<Count> counts(memory, 2 * BB_LENGTH_BINS + 1 + 34);
     counts.fill_bytes(0);

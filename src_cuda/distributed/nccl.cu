@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "distributed/nccl.h"
@@ -30,12 +29,10 @@ struct NcclCalls {
 
 constexpr int kNcclBytes = 0;  // ncclInt8
 
-std::mutex loading;
-NcclCalls nccl_calls;
-bool loaded = false;
+LoadedCalls<NcclCalls> calls;
 
 void nccl_check(int status, const char* what) {
-    if (status) throw Failure(BB_CUDA, std::string(what) + ": " + nccl_calls.text(status));
+    if (status) throw Failure(BB_CUDA, std::string(what) + ": " + calls->text(status));
 }
 
 }  // namespace
@@ -48,17 +45,17 @@ struct bb_nccl {
 namespace bmrm {
 
 void transfer(const bb_nccl& nccl, const std::vector<Transfer>& transfers, cudaStream_t stream) {
-    nccl_check(nccl_calls.group_start(), "ncclGroupStart");
+    nccl_check(calls->group_start(), "ncclGroupStart");
     for (const Transfer& t : transfers) {
         if (t.sent_bytes)
-            nccl_check(nccl_calls.send(t.sent, size_t(t.sent_bytes), kNcclBytes, t.rank, nccl.comm, stream),
+            nccl_check(calls->send(t.sent, size_t(t.sent_bytes), kNcclBytes, t.rank, nccl.comm, stream),
                        "ncclSend");
         if (t.received_bytes)
-            nccl_check(nccl_calls.receive(t.received, size_t(t.received_bytes), kNcclBytes, t.rank, nccl.comm,
-                                          stream),
-                       "ncclRecv");
+            nccl_check(
+                calls->receive(t.received, size_t(t.received_bytes), kNcclBytes, t.rank, nccl.comm, stream),
+                "ncclRecv");
     }
-    nccl_check(nccl_calls.group_end(), "ncclGroupEnd");
+    nccl_check(calls->group_end(), "ncclGroupEnd");
 }
 
 }  // namespace bmrm
@@ -75,25 +72,23 @@ bb_status bb_device_uuid(int32_t device, char uuid[BB_UUID_BYTES]) {
 
 bb_status bb_nccl_load(const char* library) {
     return guarded([&] {
-        const std::lock_guard<std::mutex> hold(loading);
-        if (loaded) return;
-        const Library found(library);
-        found.symbol(nccl_calls.get_id, "ncclGetUniqueId");
-        found.symbol(nccl_calls.init_rank, "ncclCommInitRank");
-        found.symbol(nccl_calls.destroy, "ncclCommDestroy");
-        found.symbol(nccl_calls.group_start, "ncclGroupStart");
-        found.symbol(nccl_calls.group_end, "ncclGroupEnd");
-        found.symbol(nccl_calls.send, "ncclSend");
-        found.symbol(nccl_calls.receive, "ncclRecv");
-        found.symbol(nccl_calls.text, "ncclGetErrorString");
-        loaded = true;
+        calls.load(library, [](const Library& found, NcclCalls& each) {
+            found.symbol(each.get_id, "ncclGetUniqueId");
+            found.symbol(each.init_rank, "ncclCommInitRank");
+            found.symbol(each.destroy, "ncclCommDestroy");
+            found.symbol(each.group_start, "ncclGroupStart");
+            found.symbol(each.group_end, "ncclGroupEnd");
+            found.symbol(each.send, "ncclSend");
+            found.symbol(each.receive, "ncclRecv");
+            found.symbol(each.text, "ncclGetErrorString");
+        });
     });
 }
 
 bb_status bb_nccl_id(char id[BB_NCCL_ID_BYTES]) {
     return guarded([&] {
         NcclId fresh;
-        nccl_check(nccl_calls.get_id(&fresh), "ncclGetUniqueId");
+        nccl_check(calls->get_id(&fresh), "ncclGetUniqueId");
         std::copy_n(fresh.bytes, sizeof fresh.bytes, id);
     });
 }
@@ -106,7 +101,7 @@ bb_status bb_nccl_join(int32_t device, const char id[BB_NCCL_ID_BYTES], int32_t 
         std::copy_n(id, sizeof name.bytes, name.bytes);
         auto made = std::make_unique<bb_nccl>();
         made->device = device;
-        nccl_check(nccl_calls.init_rank(&made->comm, size, name, rank), "ncclCommInitRank");
+        nccl_check(calls->init_rank(&made->comm, size, name, rank), "ncclCommInitRank");
         *out = made.release();
     });
 }
@@ -114,7 +109,7 @@ bb_status bb_nccl_join(int32_t device, const char id[BB_NCCL_ID_BYTES], int32_t 
 void bb_nccl_leave(bb_nccl* nccl) {
     guarded([&] {
         const OnDevice scope(nccl->device);
-        nccl_calls.destroy(nccl->comm);
+        calls->destroy(nccl->comm);
         delete nccl;
     });
 }

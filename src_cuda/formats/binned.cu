@@ -6,7 +6,6 @@
 // equal pairs are bins.  Sorting the bins by region gives the places of each bin's products.
 #include <algorithm>
 
-#include "formats/half_inputs.cuh"
 #include "formats/kernels/binned.cuh"
 #include "formats/shares.h"
 #include "formats/sliced_product.h"
@@ -98,12 +97,12 @@ __global__ void fill_bins(const BinLayout a, const uint32_t* col, const V* sourc
 // four products.
 std::vector<BlockShare> shares_of(const std::vector<uint32_t>& tile_quad, int64_t tile,
                                   const ValueArray& coding, int blocks, int resident) {
-    const double cost = 4.0 * double(coding.value_bytes() + 2 + coding.input_bytes()) + 4;
+    const double cost = 4.0 * double(coding.value_bytes() + 2 + coding.vector_bytes()) + 4;
     std::vector<ItemRun> runs;
     for (size_t t = 0; t + 1 < tile_quad.size(); t++)
         if (tile_quad[t] < tile_quad[t + 1])
             runs.push_back({tile_quad[t + 1] - tile_quad[t], uint32_t(t), cost});
-    const double fill = fill_cost(tile * coding.input_bytes(), resident);
+    const double fill = fill_cost(tile * coding.vector_bytes(), resident);
     return share_out(runs, int(tile_quad.size()) - 1, fill, blocks);
 }
 
@@ -157,7 +156,7 @@ Binned::Binned(const Source& from) : Product(from), cols_(from.a.cols), tile_(fr
     const ValueArray& coding = from.coding;
     const bb_plan& plan = from.plan;
     const int64_t tiles = (a.cols + tile_ - 1) / std::max<int64_t>(tile_, 1),
-                  room = (tile_ / 2 - 256) / 8 * 8, region = room - 3 * tiles;
+                  room = (tile_ / 2 - 256) / 4 * 4, region = room - 3 * tiles;
     // A region is half a tile: two blocks share a multiprocessor, and one adds while the other fills.
     if (tile_ < 1024 || tile_ > tuning::kShortTile || region < room / 4)
         throw Failure(BB_INVALID, "plan: too many tiles for regions of this size");
@@ -221,23 +220,21 @@ Binned::Binned(const Source& from) : Product(from), cols_(from.a.cols), tile_(fr
     };
     with_stored(coding.value_bytes(), values_.data(), fill);
 
-    shared_bytes_ = (tile_ + 1 + (coding.coding == BB_DICTIONARY ? 256 : 0)) * coding.input_bytes();
+    shared_bytes_ = (tile_ + 1 + (coding.coding == BB_DICTIONARY ? 256 : 0)) * coding.vector_bytes();
     const int resident = resident_blocks(from.device, shared_bytes_);
     if (resident == 0)
         throw Failure(BB_INVALID, "plan: the tile does not fit the shared memory of the device");
     threads_ = tuning::kBinnedThreads / resident;
     blocks_ = from.device.multiprocessors * resident;
     shares_ = on_device(memory, shares_of(tile_quad_.to_host(), tile_, coding, blocks_, resident));
-    products_ = Array<unsigned char>(memory, regions * stride * 4 * coding.input_bytes());
+    products_ = Array<unsigned char>(memory, regions * stride * 4 * coding.vector_bytes());
     ones_.type = coding.type;
     ones_.coding = BB_ONES;
-    ones_.half_inputs = coding.half_inputs;
     const bb_plan rows = {BB_TILED, 0, plan.cap, 0, stride * 4};
     rows_ = std::make_unique<SlicedProduct>(Source{memory, second, ones_, rows, from.device, nullptr});
-    with_inputs(coding, [&](auto kind) {
-        using Kind = decltype(kind);
+    with_values(coding.type, coding.coding, [&](auto kind) {
         kernel_ = reinterpret_cast<const void*>(
-            &binned_products<typename Kind::T, Kind::CODING, typename Kind::Input>);
+            &binned_products<typename decltype(kind)::T, decltype(kind)::CODING>);
     });
     BB_CHECK(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   int(from.device.shared_per_block)));

@@ -15,11 +15,8 @@ struct ValueArray {
     Array<unsigned char> dictionary;  // 256 values of the matrix's type, for codes
     bb_coding coding = BB_PLAIN;
     bb_type type = BB_FLOAT32;
-    // Whether inputs of products are float16; outputs and sums have the type of the matrix.
-    bool half_inputs = false;
 
     int vector_bytes() const { return int(bytes_of(type)); }
-    int input_bytes() const { return half_inputs ? 2 : vector_bytes(); }
     int value_bytes() const { return coding == BB_ONES ? 0 : coding == BB_DICTIONARY ? 1 : vector_bytes(); }
 };
 
@@ -39,11 +36,10 @@ struct Csr {
     }
 };
 
-// A type, a coding and the type of inputs as an argument, for code that is compiled for each.
-template <class TYPE, int CODE, class INPUT = TYPE>
+// A type and a coding as an argument, for code that is compiled for each.
+template <class TYPE, int CODE>
 struct Kind {
     using T = TYPE;
-    using Input = INPUT;
     static constexpr int CODING = CODE;
 };
 

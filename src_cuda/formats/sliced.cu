@@ -1,4 +1,3 @@
-#include "formats/half_inputs.cuh"
 #include "formats/kernels/columns.cuh"
 #include "formats/kernels/partial.cuh"
 #include "formats/kernels/sliced.cuh"
@@ -8,19 +7,18 @@ namespace bmrm {
 
 namespace {
 
-template <class T, int CODING, class Input>
+template <class T, int CODING>
 const void* sliced_kernel(const Cut& cut) {
     const int places = (cut.shared ? SHARED_ONLY : 0) | (cut.gathered ? GATHERED_ONLY : 0);
     if (places == GATHERED_ONLY)
-        return reinterpret_cast<const void*>(&sliced_product<T, CODING, Input, uint16_t, GATHERED_ONLY>);
+        return reinterpret_cast<const void*>(&sliced_product<T, CODING, uint16_t, GATHERED_ONLY>);
     if (places == SHARED_AND_GATHERED)
-        return cut.index_bytes == 1 ? reinterpret_cast<const void*>(
-                                          &sliced_product<T, CODING, Input, uint8_t, SHARED_AND_GATHERED>)
-                                    : reinterpret_cast<const void*>(
-                                          &sliced_product<T, CODING, Input, uint16_t, SHARED_AND_GATHERED>);
+        return cut.index_bytes == 1
+                   ? reinterpret_cast<const void*>(&sliced_product<T, CODING, uint8_t, SHARED_AND_GATHERED>)
+                   : reinterpret_cast<const void*>(&sliced_product<T, CODING, uint16_t, SHARED_AND_GATHERED>);
     return cut.index_bytes == 1
-               ? reinterpret_cast<const void*>(&sliced_product<T, CODING, Input, uint8_t, SHARED_ONLY>)
-               : reinterpret_cast<const void*>(&sliced_product<T, CODING, Input, uint16_t, SHARED_ONLY>);
+               ? reinterpret_cast<const void*>(&sliced_product<T, CODING, uint8_t, SHARED_ONLY>)
+               : reinterpret_cast<const void*>(&sliced_product<T, CODING, uint16_t, SHARED_ONLY>);
 }
 
 }  // namespace
@@ -36,9 +34,10 @@ SlicedView view_of(const Sliced& s, const ValueArray& coding) {
 SlicedProduct::SlicedProduct(const Source& from)
     : Product(from),
       slices_(build_sliced(from.memory, from.a, from.coding, from.plan, from.device, from.order)) {
-    with_inputs(from.coding, [&](auto kind) {
-        using Kind = decltype(kind);
-        kernel_ = sliced_kernel<typename Kind::T, Kind::CODING, typename Kind::Input>(slices_.cut);
+    with_values(from.coding.type, from.coding.coding, [&](auto kind) {
+        using T = typename decltype(kind)::T;
+        constexpr int CODING = decltype(kind)::CODING;
+        kernel_ = sliced_kernel<T, CODING>(slices_.cut);
     });
     // The limit belongs to the kernel, which other matrices launch with other tiles.
     BB_CHECK(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -48,11 +47,11 @@ SlicedProduct::SlicedProduct(const Source& from)
 void SlicedProduct::apply_one(const void* x, void* y) {
     const Sliced& s = slices_;
     if (s.cut.by_count) {
-        with_inputs(coding_, [&](auto kind) {
-            using Input = typename decltype(kind)::Input;
+        by_type(coding_.type, [&](auto t) {
+            using T = decltype(t);
             const NextLaunch start(unsigned(blocks_for(s.cols)), 256, 0, memory_.stream, memory_.overlaps);
-            start(permute<Input>, static_cast<const Input*>(x), s.order.data(), s.cols,
-                  reinterpret_cast<Input*>(s.permuted_x.data()));
+            start(permute<T>, static_cast<const T*>(x), s.order.data(), s.cols,
+                  reinterpret_cast<T*>(s.permuted_x.data()));
         });
         x = s.permuted_x.data();
     }

@@ -355,7 +355,7 @@ std::vector<BlockShare> shares_of(const std::vector<Run>& runs, const Layout& la
         of_items.push_back({stop - runs[r].first_item, key_tile(runs[r].key),
                             item_cost(runs[r], cut, coding.value_bytes())});
     }
-    return share_out(of_items, cut.shared, fill_cost(cut.tile * coding.input_bytes(), resident), blocks);
+    return share_out(of_items, cut.shared, fill_cost(cut.tile * coding.vector_bytes(), resident), blocks);
 }
 
 // Returns the destination of each chunk's sum; rows that are not one chunk get slots.
@@ -430,7 +430,7 @@ Sliced build_sliced(Memory& memory, const Csr& a, const ValueArray& coding, cons
         out.order = Array<uint32_t>(memory, a.cols);
         BB_CHECK(cudaMemcpyAsync(out.order.data(), order->data(), size_t(out.order.bytes()),
                                  cudaMemcpyDefault, memory.stream));
-        out.permuted_x = Array<unsigned char>(memory, a.cols * coding.input_bytes());
+        out.permuted_x = Array<unsigned char>(memory, a.cols * coding.vector_bytes());
     }
     Fragments fragments = find_fragments(memory, a, out.cut, entries, row_of);
     row_of.reset();
@@ -453,7 +453,7 @@ Sliced build_sliced(Memory& memory, const Csr& a, const ValueArray& coding, cons
     out.far = Array<uint32_t>(memory, int64_t(layout.elements - layout.shared_elements));
     out.values = Array<unsigned char>(memory, int64_t(layout.elements) * coding.value_bytes());
     out.tile_item = on_device(memory, layout.tile_item);
-    out.shared_bytes = out.cut.shared ? (out.cut.tile + 1) * coding.input_bytes() : 0;
+    out.shared_bytes = out.cut.shared ? (out.cut.tile + 1) * coding.vector_bytes() : 0;
     if (coding.coding == BB_DICTIONARY) out.shared_bytes += 256 * coding.vector_bytes();
     const int resident = plan.kernel == BB_NARROW ? 1 : resident_blocks(device, out.shared_bytes);
     if (resident == 0)

@@ -61,13 +61,10 @@ struct bb_walk {
     // Adds up the sums of the last pass; kinds of sums, per column; otherwise as for Peers::finish.
     void finish(int count, double* keep, int keeps, bmrm::Mailbox* box, const bmrm::Shared& vector = {},
                 const double* more = nullptr, int mores = 0, bool early = false);
-    // The messages of all nodes that a product reads, and those that a pass writes, of own nodes; in float32,
-    // unless they are halves.
+    // The messages of all nodes that a product reads, and those that a pass writes, of own nodes.
     const float* messages() const;
     float* next_messages() const;
     bmrm::Copies next_copies() const;
-    // Returns where the next pass that writes messages, or looks at them, finds their largest ones.
-    bmrm::Peaks next_peaks();
     // What is to be sent of them.
     bmrm::Shared shared_messages() const;
     void send(const bb_light_step& step);
@@ -87,10 +84,7 @@ struct bb_walk {
     bmrm::Array<double> base_;
     Vector correction_;  // the residual of the base, once it is known
     std::vector<Vector> slots_;
-    bmrm::Array<float> messages_;  // unless they are in the window, or halves
-    bmrm::Array<__half> halves_;   // messages of one walk, if the matrix for light steps takes such ones
-    bmrm::Array<uint32_t> peaks_;
-    int peak_turn_ = 0;
+    bmrm::Array<float> messages_;  // unless they are in the window
     bmrm::Array<float> product_, rest_product_;
     bmrm::Array<double> exact_messages_, exact_product_;
     bmrm::Array<double> partial_, lost_, point_;  // lost_: of the point of the next light step, per column

@@ -26,9 +26,6 @@ struct bb_nodes {
     // The matrix whose lock, memory and stream walks use.
     bb_matrix* main() const { return light ? light : exact; }
 
-    // Whether messages of light steps are float16: of one walk, on the only rank.
-    bool half_messages() const { return light && light->options.half_inputs; }
-
     // Pinned memory is slow to allocate: walks take what others have given back, when nothing is on its way.
     std::unique_ptr<bmrm::WalkMail> take_mail();
     void give_mail(std::unique_ptr<bmrm::WalkMail> mail) { idle_mail_.push_back(std::move(mail)); }

@@ -109,13 +109,7 @@ bb_walk::bb_walk(bb_nodes* nodes, int32_t columns, const bb_walk_terms& given)
     terms_.per_entry = given.per_entry;
     base_ = Array<double>(memory, size());
     base_.fill_bytes(0);
-    if (nodes->half_messages()) {
-        halves_ = Array<__half>(memory, n_);
-        peaks_ = Array<uint32_t>(memory, kPeaks);
-        peaks_.fill_bytes(0);
-    } else if (!has_window) {
-        messages_ = Array<float>(memory, nodes->peers.nodes() * columns);
-    }
+    if (!has_window) messages_ = Array<float>(memory, nodes->peers.nodes() * columns);
     product_ = Array<float>(memory, size());
     if (nodes->rest) rest_product_ = Array<float>(memory, size());
     lost_ = Array<double>(memory, columns);
@@ -194,11 +188,6 @@ float* bb_walk::next_messages() const {
     return whole + nodes->peers.first() * columns_;
 }
 
-Peaks bb_walk::next_peaks() {
-    peak_turn_ = (peak_turn_ + 1) % kPeaks;
-    return {peaks_.data(), peak_turn_};
-}
-
 Shared bb_walk::shared_messages() const {
     void* const whole = has_window ? nodes->peers.next_window() : messages_.data();
     return {whole, columns_ * int64_t(sizeof(float))};
@@ -235,26 +224,19 @@ void bb_walk::send(const bb_light_step& step) {
     nodes->peers.await();  // other messages may still be on their way from and to the same place
     double* sums = partial(1);
     const float* scale = nodes->light_scale.data();
+    float* const messages = next_messages();
     const Copies copies = next_copies();
-    float* const x = step.factors ? own(slot(step.mixed)) : nullptr;
-    const auto launch = [&](auto width, auto* messages, const Peaks& peaks) {
+    with_width(columns_, [&](auto width) {
         constexpr int WIDTH = decltype(width)::value;
-        using Z = std::remove_pointer_t<decltype(messages)>;
         if (!step.factors)
-            return pass()(send_messages<WIDTH, 0, Z>, mixture, scale, n_, columns_, x, messages, peaks,
-                          copies, sums);
+            return pass()(send_messages<WIDTH, 0>, mixture, scale, n_, columns_, nullptr, messages, copies,
+                          sums);
+        float* const x = own(slot(step.mixed));
         with_count(step.count, [&](auto images) {
-            pass()(send_messages<WIDTH, decltype(images)::value, Z>, mixture, scale, n_, columns_, x,
-                   messages, peaks, copies, sums);
+            pass()(send_messages<WIDTH, decltype(images)::value>, mixture, scale, n_, columns_, x, messages,
+                   copies, sums);
         });
-    };
-    if (nodes->half_messages()) {
-        // A phase begins with messages that may be far smaller or larger than the last ones.
-        if (!step.factors) pass()(find_peak, mixture.image[0], scale, n_, next_peaks());
-        launch(Constant<1>(), halves_.data(), next_peaks());
-    } else {
-        with_width(columns_, [&](auto width) { launch(width, next_messages(), Peaks()); });
-    }
+    });
     finish(1, lost_.data(), 1, nullptr, shared_messages());
     nodes->peers.lent_to = this;
 }
@@ -269,9 +251,7 @@ void bb_walk::multiply() {
     }
     nodes->peers.await();
     if (nodes->light) {
-        const void* sent = messages();
-        if (nodes->half_messages()) sent = halves_.data();
-        nodes->light->apply(BB_NORMAL, sent, product_.data(), columns_);
+        nodes->light->apply(BB_NORMAL, messages(), product_.data(), columns_);
         return;
     }
     const int64_t all = nodes->peers.nodes() * columns_;
@@ -293,19 +273,12 @@ void bb_walk::queue(const bb_light_step& step, Vector& to, Mailbox& box) {
     multiply();
     float* const image = own(to);
     double* sums = partial(2);
-    const auto launch = [&](auto kernel, auto* messages, const Peaks& peaks) {
-        pass()(kernel, terms_, lost_.data(), correction_ ? correction_->data() : nullptr, product_.data(),
-               rest_product_.data(), x, nodes->light_scale.data(), n_, columns_, image, messages, peaks,
-               next_copies(), sums);
-    };
-    if (nodes->half_messages())
-        launch(advance<1, 1, __half>, halves_.data(), next_peaks());
-    else
-        with_width(columns_, [&](auto width) {
-            constexpr int WIDTH = decltype(width)::value;
-            launch(nodes->rest ? advance<WIDTH, 2, float> : advance<WIDTH, 1, float>, next_messages(),
-                   Peaks());
-        });
+    with_width(columns_, [&](auto width) {
+        constexpr int WIDTH = decltype(width)::value;
+        pass()(nodes->rest ? advance<WIDTH, 2> : advance<WIDTH, 1>, terms_, lost_.data(),
+               correction_ ? correction_->data() : nullptr, product_.data(), rest_product_.data(), x,
+               nodes->light_scale.data(), n_, columns_, image, next_messages(), next_copies(), sums);
+    });
     finish(2, lost_.data(), 1, &box, shared_messages(), nullptr, 0, true);
 }
 
@@ -485,8 +458,6 @@ bb_status bb_nodes_create(const bb_transitions* matrices, const uint32_t* length
             expect(matrix->finished && matrix->rows() == exact->rows(),
                    "matrix: expected some with the same number of rows");
             expect(matrix == exact || matrix->type == BB_FLOAT32, "matrix: expected float32");
-            expect(!matrix->options.half_inputs || (matrix == light && !ranks),
-                   "matrix: expected no messages in float16 but for light steps without other ranks");
             expect(matrix->device.id == exact->device.id && matrix->memory.stream == exact->memory.stream,
                    "matrix: expected some on the same device and stream");
             expect(matrix->cols() == (matrix == light && rest ? exact->rows() : nodes),
@@ -504,7 +475,6 @@ bb_status bb_walk_create(bb_nodes* nodes, int32_t columns, const bb_walk_terms* 
     return on_matrix(nodes ? nodes->main() : nullptr, [&] {
         expect(columns >= 1 && columns <= BB_WALK_COLUMNS, "columns: expected 1 to 32");
         expect(!terms->entries || !terms->v, "restarts: expected entries or a vector");
-        expect(columns == 1 || !nodes->half_messages(), "columns: expected 1 with messages in float16");
         *out = new bb_walk(nodes, columns, *terms);
     });
 }

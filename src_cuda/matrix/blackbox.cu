@@ -202,14 +202,14 @@ bb_status bb_apply(bb_matrix* matrix, bb_operator op, const void* x, void* y, in
     return on_matrix(matrix, [&] {
         expect_ready(matrix);
         expect(columns >= 1, "columns: expected at least 1");
-        matrix->apply_typed(op, x, y, columns);
+        matrix->apply(op, x, y, columns);
     });
 }
 
 bb_status bb_apply_wide(bb_matrix* matrix, bb_operator op, const double* x, double* y) {
     return on_matrix(matrix, [&] {
         expect_ready(matrix);
-        const auto product = [&](const void* from, void* to) { matrix->apply_typed(op, from, to, 1); };
+        const auto product = [&](const void* from, void* to) { matrix->apply(op, from, to, 1); };
         if (matrix->type == BB_FLOAT64)
             product(x, y);
         else
@@ -238,7 +238,7 @@ bb_status bb_apply_host(bb_matrix* matrix, bb_operator op, const double* x, doub
         expect(columns >= 1, "columns: expected at least 1");
         matrix->bridge.apply(matrix->memory, matrix->type, x, matrix->inputs(op) * columns, y,
                              matrix->outputs(op) * columns,
-                             [&](const void* from, void* to) { matrix->apply_typed(op, from, to, columns); });
+                             [&](const void* from, void* to) { matrix->apply(op, from, to, columns); });
     });
 }
 

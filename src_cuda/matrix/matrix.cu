@@ -1,5 +1,3 @@
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -24,10 +22,6 @@ __global__ void add_product(const T* product, int64_t count, bool first, bool la
         else
             sum[i] = all;
     }
-}
-
-__global__ void round_inputs(const float* x, int64_t count, __half* rounded) {
-    BB_FOR (i, count) rounded[i] = __float2half_rn(x[i]);
 }
 
 class Stopwatch {
@@ -266,16 +260,6 @@ void bb_matrix::fold(const void* product, int64_t count, bool first, bool last, 
         add_product<<<blocks_for(count), 256, 0, memory.stream>>>(
             static_cast<const T*>(product), count, first, last, sum_.data(), static_cast<T*>(out));
     });
-}
-
-void bb_matrix::apply_typed(bb_operator op, const void* x, void* y, int columns) {
-    if (!options.half_inputs) return apply(op, x, y, columns);
-    const int64_t count = inputs(op) * columns;
-    reserve(memory, rounded_, count);
-    round_inputs<<<blocks_for(count), 256, 0, memory.stream>>>(static_cast<const float*>(x), count,
-                                                               rounded_.data());
-    BB_CHECK(cudaGetLastError());
-    apply(op, rounded_.data(), y, columns);
 }
 
 void bb_matrix::apply(bb_operator op, const void* x, void* y, int columns) {

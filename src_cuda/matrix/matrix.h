@@ -5,7 +5,6 @@
 // do not fit stream from pinned host memory (streamed.h).  X w writes the outputs of each block; X' r adds up
 // those of the blocks in order, in double, wherever they are stored.
 #pragma once
-#include <cuda_fp16.h>
 #include <unistd.h>
 
 #include <memory>
@@ -47,8 +46,6 @@ struct bb_matrix {
     void finish();
 
     void apply(bb_operator op, const void* x, void* y, int columns);
-    // As apply, of inputs in the type of the matrix.
-    void apply_typed(bb_operator op, const void* x, void* y, int columns);
     void apply_blocks(const void* r, const int64_t* starts, int blocks, void* y);
     // X' diag(s) X of a dense X, on the host.
     void weighted_gram(const double* s, double* gram);
@@ -95,7 +92,6 @@ struct bb_matrix {
     std::vector<PlacedBlock*> streamed_;
     bmrm::Staging staging_;
     bmrm::Array<unsigned char> block_product_;  // X' r of a block
-    bmrm::Array<__half> rounded_;               // inputs of a product that takes float16
     bmrm::Array<double> sum_;                   // sum of these so far
     std::shared_ptr<void> blas_;                // handle of cuBLAS, once it is needed
 };

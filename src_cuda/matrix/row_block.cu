@@ -27,7 +27,7 @@ bb_stats dense_statistics(int64_t rows, int64_t cols, int32_t bytes) {
         stats.fragments[k] = rows * ((cols + group - 1) / group);
     }
     for (int k = 0; k < BB_TOPS; k++) stats.top_nnz[k] = rows * std::min(int64_t(1) << k, cols);
-    stats.value_bytes = stats.vector_bytes = stats.input_bytes = bytes;
+    stats.value_bytes = stats.vector_bytes = bytes;
     return stats;
 }
 
@@ -87,9 +87,6 @@ void RowBlock::finish(const bb_options& options, const RowBlock* like, double* s
         throw Failure(BB_INVALID, "rows: found " + std::to_string(filled_rows_) + " with " +
                                       std::to_string(filled_) + " nonzeros, expected " +
                                       std::to_string(csr_[0].rows) + " with " + std::to_string(csr_[0].nnz));
-    if (options.half_inputs && (coding_.coding != BB_ONES || coding_.type != BB_FLOAT32 || options.transpose))
-        throw Failure(BB_INVALID, "inputs in float16: expected float32, ones, and no transpose");
-    coding_.half_inputs = options.half_inputs != 0;
     const int given = coding_.value_bytes();
     validate(memory_, csr_[0], given);
     if (given && options.finite) expect_finite(memory_, coding_.type, csr_[0].values.data(), csr_[0].nnz);
@@ -120,10 +117,9 @@ void RowBlock::finish(const bb_options& options, const RowBlock* like, double* s
 }
 
 double RowBlock::time_of(bb_operator op, const bb_plan& plan, Product* product, bool cold) {
-    const int64_t numbers = divided(inputs(op) * coding_.input_bytes(), coding_.vector_bytes());
-    Array<unsigned char> x(memory_, numbers * coding_.vector_bytes());
+    Array<unsigned char> x(memory_, inputs(op) * coding_.vector_bytes());
     Array<unsigned char> y(memory_, outputs(op) * coding_.vector_bytes());
-    fill_random(memory_, coding_.type, x.data(), numbers);
+    fill_random(memory_, coding_.type, x.data(), inputs(op));
     const auto multiply = [&] { apply_by(op, plan, product, x.data(), y.data()); };
     if (!cold) return graph_seconds(memory_.stream, tuning::kTimedProducts, multiply);
     // Before each product something fills the level-two cache; its own time is taken off.
@@ -138,8 +134,6 @@ double RowBlock::time_of(bb_operator op, const bb_plan& plan, Product* product, 
 
 double RowBlock::try_plan(bb_operator op, const bb_plan& plan, Timing timing, bb_candidate& candidate,
                           std::unique_ptr<Product>& product) {
-    if (coding_.half_inputs && !format_of(plan.kernel).takes_halves)
-        throw Failure(BB_INVALID, "plan: its kernel has no inputs in float16");
     if (plan.kernel == BB_NARROW) {
         if (!narrow_)
             narrow_ = std::make_unique<Narrow>(Source{memory_, csr_[0], coding_, plan, device_, nullptr});
@@ -253,7 +247,6 @@ void RowBlock::apply_one(bb_operator op, const void* x, void* y) {
 void RowBlock::apply(bb_operator op, const void* x, void* y, int columns) {
     if (operators_[op].chosen < 0) throw Failure(BB_INVALID, "the matrix was built without this product");
     if (columns == 1) return apply_one(op, x, y);
-    if (coding_.half_inputs) throw Failure(BB_INVALID, "columns: expected 1 of inputs in float16");
     Product* all = operators_[op].product.get();
     if (storage_of(op) == 2 && op == BB_NORMAL) all = &narrow_->rows();
     if (all && all->apply(x, y, columns, scratch_.partial)) return;

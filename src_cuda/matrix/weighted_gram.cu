@@ -2,7 +2,6 @@
 // of their products.  Interior-point steps use it (bmrm/linear/solvers/interior_point.py): s varies by many
 // orders of magnitude from row to row, which float32 could not represent.
 #include <algorithm>
-#include <mutex>
 
 #include "matrix/weighted_gram.h"
 #include "runtime/library.h"
@@ -32,26 +31,24 @@ constexpr int kLower = 0;     // CUBLAS_FILL_MODE_LOWER
 constexpr int kPlain = 0;     // CUBLAS_OP_N
 constexpr int kNoMemory = 3;  // CUBLAS_STATUS_ALLOC_FAILED
 
-std::mutex loading;
-BlasCalls calls;
-bool loaded = false;
+LoadedCalls<BlasCalls> blas_calls;
 
 void blas_check(int status, const char* what) {
     if (status)
         throw Failure(status == kNoMemory ? BB_MEMORY : BB_CUDA,
-                      std::string(what) + ": " + calls.text(status));
+                      std::string(what) + ": " + blas_calls->text(status));
 }
 
 struct Blas {
     BlasHandle handle = nullptr;
 
     explicit Blas(cudaStream_t stream) {
-        if (!loaded) throw Failure(BB_CUDA, "cuBLAS is not loaded");
-        blas_check(calls.create(&handle), "cublasCreate");
-        blas_check(calls.set_stream(handle, stream), "cublasSetStream");
+        if (!blas_calls) throw Failure(BB_CUDA, "cuBLAS is not loaded");
+        blas_check(blas_calls->create(&handle), "cublasCreate");
+        blas_check(blas_calls->set_stream(handle, stream), "cublasSetStream");
     }
     ~Blas() {
-        if (handle) calls.destroy(handle);
+        if (handle) blas_calls->destroy(handle);
     }
     Blas(const Blas&) = delete;
     Blas& operator=(const Blas&) = delete;
@@ -110,8 +107,8 @@ void WeightedGram::add(RowBlock& block, int64_t first) {
         block.scale_rows_to(weights_.data() + first, row, count, chunk_.data());
         // In cuBLAS's column-major order, a chunk's rows are columns, and the half below the diagonal is the
         // row-major half above it.
-        blas_check(calls.syrk(static_cast<const Blas*>(blas_.get())->handle, kLower, kPlain, d, int(count),
-                              &one, chunk_.data(), d, &one, sum_.data(), d),
+        blas_check(blas_calls->syrk(static_cast<const Blas*>(blas_.get())->handle, kLower, kPlain, d,
+                                    int(count), &one, chunk_.data(), d, &one, sum_.data(), d),
                    "cublasDsyrk");
     }
 }
@@ -133,15 +130,13 @@ extern "C" {
 
 bb_status bb_blas_load(const char* library) {
     return guarded([&] {
-        const std::lock_guard<std::mutex> hold(loading);
-        if (loaded) return;
-        const Library found(library);
-        found.symbol(calls.create, "cublasCreate_v2");
-        found.symbol(calls.destroy, "cublasDestroy_v2");
-        found.symbol(calls.set_stream, "cublasSetStream_v2");
-        found.symbol(calls.syrk, "cublasDsyrk_v2");
-        found.symbol(calls.text, "cublasGetStatusString");
-        loaded = true;
+        blas_calls.load(library, [](const Library& found, BlasCalls& calls) {
+            found.symbol(calls.create, "cublasCreate_v2");
+            found.symbol(calls.destroy, "cublasDestroy_v2");
+            found.symbol(calls.set_stream, "cublasSetStream_v2");
+            found.symbol(calls.syrk, "cublasDsyrk_v2");
+            found.symbol(calls.text, "cublasGetStatusString");
+        });
     });
 }
 

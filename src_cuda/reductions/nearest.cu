@@ -21,7 +21,9 @@ namespace {
 
 // Columns up to which the multiply-adds of a thread are faster than splitting rows for the tensor cores.
 constexpr int64_t kMaxLaneColumns = 32;
-// Columns up to which the tensor cores multiply rows in two parts.
+// Columns of rows that the tensor cores multiply in two parts.  In one column, neighbouring centres are so
+// near one another that the bound, which is some four times that of float32, would prove too few rows.
+constexpr int64_t kMinSplitColumns = 2;
 constexpr int64_t kMaxSplitColumns = 16;
 // Shared memory for sums of tiles; every device has 64 KB for a block.
 constexpr int64_t kMaxTileBytes = 60 << 10;
@@ -94,7 +96,7 @@ class DenseClusters final : public bb_clusters {
         int exponent = 0;
         std::frexp(scale, &exponent);
         origin_ = origin_of(exponent - 1);  // scale is 2^(exponent - 1)
-        near_origin_ = d <= kMaxSplitColumns ? origin_of(split_exponent(exponent - 1)) : origin_;
+        near_origin_ = may_split() ? origin_of(split_exponent(exponent - 1)) : origin_;
         shift_there_ = origin;
         if (is_wide() && !rounded_) {
             const int64_t padded = round_up(capacity, kTileRows);
@@ -235,9 +237,10 @@ class DenseClusters final : public bb_clusters {
         return kSplitExponent - exponent;
     }
 
+    bool may_split() const { return d >= kMinSplitColumns && d <= kMaxSplitColumns && device.major >= 8; }
     // Whether rows and centres in two parts are as precise as they must be.
     bool splits(const double* centers, int64_t k) const {
-        if (d > kMaxSplitColumns || device.major < 8) return false;
+        if (!may_split()) return false;
         for (int64_t j = 0; j < k; j++) {
             double square = 0;
             for (int64_t f = 0; f < d; f++) {
@@ -283,7 +286,7 @@ class DenseClusters final : public bb_clusters {
             to.width = int(d);
             if (d <= kMaxLaneColumns) with_lanes(d, [&](auto columns, auto) { to.width = columns.value; });
             to.padded = round_up(k, kSplitCenters);
-            split_ = d <= kMaxLaneColumns && splits(centers, k);
+            split_ = splits(centers, k);
             if (split_) {
                 reserve(memory, split_centers_, to.padded / kSplitCenters * 64 * split_steps(to.width));
                 to.split = reinterpret_cast<uint2*>(split_centers_.data());
@@ -304,7 +307,7 @@ class DenseClusters final : public bb_clusters {
         } else if (d <= kMaxLaneColumns) {
             with_lanes(d, [&](auto columns, auto rows) {
                 constexpr int D = decltype(columns)::value, R = decltype(rows)::value;
-                if constexpr (D <= kMaxSplitColumns)
+                if constexpr (D >= kMinSplitColumns && D <= kMaxSplitColumns)
                     if (split_) {
                         constexpr int T = D <= 8 ? 4 : 2;  // tiles of 16 rows of a warp
                         launch_early(blocks_for(n, kSplitThreads / 2 * T), kSplitThreads)(

@@ -11,8 +11,6 @@
 // wait, and sometimes does, if the load declares that nothing writes there while the kernel runs (__ldg, or
 // any load by a const __restrict__ pointer).
 #pragma once
-#include <cuda_fp16.h>
-
 #include "api/blackbox.h"
 #include "runtime/status.h"
 
@@ -42,12 +40,6 @@ __device__ __forceinline__ float load_input(const float* p) {
 __device__ __forceinline__ double load_input(const double* p) {
     double v;
     asm volatile("ld.global.f64 %0, [%1];" : "=d"(v) : "l"(p));
-    return v;
-}
-
-__device__ __forceinline__ __half load_input(const __half* p) {
-    __half_raw v;
-    asm volatile("ld.global.u16 %0, [%1];" : "=h"(v.x) : "l"(p));
     return v;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <dlfcn.h>
 
+#include <mutex>
 #include <string>
 #include <type_traits>
 
@@ -24,6 +25,29 @@ class Library {
   private:
     std::string name_;
     void* handle_;
+};
+
+// The functions of a library that are used here: pointers in a struct, which are set when it is loaded.
+template <class Calls>
+class LoadedCalls {
+  public:
+    explicit operator bool() const { return loaded_; }
+    const Calls* operator->() const { return &calls_; }
+
+    // Loads the library at the first call; find(library, calls) sets the pointers. A failure leaves it
+    // unloaded.
+    template <class Find>
+    void load(const char* name, const Find& find) {
+        const std::lock_guard<std::mutex> hold(mutex_);
+        if (loaded_) return;
+        find(Library(name), calls_);
+        loaded_ = true;
+    }
+
+  private:
+    std::mutex mutex_;
+    Calls calls_;
+    bool loaded_ = false;
 };
 
 }  // namespace bmrm

@@ -173,6 +173,15 @@ class OrderedMatrix final : public Matrix {
                     [&](Vectors<double> sums) { X_->rmatmat_blocks(R, K, starts, blocks, sums); });
     }
 
+    void gram_product(const double* V, i64 K, i64 m, i64 d, const Centring& A, double* out) override {
+        Buffer<double> in = scratch_.take(d_ * K), sums(d_ * K), mean(A.mean ? d_ : 0);
+        for (i64 c = 0; c < K; ++c) put(V + c, K, in.get() + c, K);
+        if (A.mean) put(A.mean, 1, mean.get(), 1);
+        X_->gram_product(in.get(), K, m, d, {A.weights, A.mean ? mean.get() : nullptr}, sums.get());
+        for (i64 c = 0; c < K; ++c) take(sums.get() + c, K, out + c, K);
+        scratch_.keep(std::move(in));
+    }
+
     void weighted_gram(const double* s, double* out) const override {
         Buffer<double> sums(d_ * d_);
         X_->weighted_gram(s, sums.get());

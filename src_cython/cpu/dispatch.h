@@ -35,6 +35,17 @@ inline const char* isa_name() {
     return isa() == Isa::avx512 ? "avx512" : isa() == Isa::avx2 ? "avx2" : "baseline";
 }
 
+/// use(kernels) with a struct of kernels, the second argument, as compiled for this processor's instruction
+/// set.
+#if defined(__x86_64__)
+#define BMRM_WITH_KERNELS(use, ...)                      \
+    (isa() == Isa::avx512 ? (use)(avx512::__VA_ARGS__{}) \
+     : isa() == Isa::avx2 ? (use)(avx2::__VA_ARGS__{})   \
+                          : (use)(baseline::__VA_ARGS__{}))
+#else
+#define BMRM_WITH_KERNELS(use, ...) ((use)(baseline::__VA_ARGS__{}))
+#endif
+
 /// Pointers to the functions of one kernel struct, compiled for one instruction set.
 template <class I, class V>
 struct SparseKernels {
@@ -75,13 +86,8 @@ struct SparseKernels {
     }
 
     static const SparseKernels& get() {
-        static const SparseKernels chosen = [] {
-#if defined(__x86_64__)
-            if (isa() == Isa::avx512) return of<avx512::Sparse<I, V>>();
-            if (isa() == Isa::avx2) return of<avx2::Sparse<I, V>>();
-#endif
-            return of<baseline::Sparse<I, V>>();
-        }();
+        static const SparseKernels chosen =
+            BMRM_WITH_KERNELS([](auto kernels) { return of<decltype(kernels)>(); }, Sparse<I, V>);
         return chosen;
     }
 };
@@ -114,13 +120,8 @@ struct DenseKernels {
     }
 
     static const DenseKernels& get() {
-        static const DenseKernels chosen = [] {
-#if defined(__x86_64__)
-            if (isa() == Isa::avx512) return of<avx512::Dense<V>>();
-            if (isa() == Isa::avx2) return of<avx2::Dense<V>>();
-#endif
-            return of<baseline::Dense<V>>();
-        }();
+        static const DenseKernels chosen =
+            BMRM_WITH_KERNELS([](auto kernels) { return of<decltype(kernels)>(); }, Dense<V>);
         return chosen;
     }
 };

@@ -21,6 +21,13 @@ struct Vectors {
     i64 step;
 };
 
+/// A = diag(sqrt weights) (X - 1 mean'), of which products with A'A are taken. Null: all weights are 1, the
+/// mean is 0.
+struct Centring {
+    const double* weights;  // m
+    const double* mean;     // d
+};
+
 /// In several partial sums: a single one would wait for its own latency at every value.
 template <class V>
 double sum_of_squares(const V* values, i64 count) {
@@ -64,6 +71,8 @@ class Matrix {
     /// X[starts[p]:starts[p+1]]^T R[starts[p]:starts[p+1]].
     virtual void rmatmat_blocks(Vectors<const double> R, i64 K, const i64* starts, i64 blocks,
                                 Vectors<double> out) = 0;
+    /// out (d, K) = A^T A V for V (d, K), both with the K numbers of a column of X side by side.
+    virtual void gram_product(const double* V, i64 K, i64 m, i64 d, const Centring& A, double* out);
     /// out (d, d) = X^T diag(s) X, both triangles; rows with s[i] == 0 are left out.
     virtual void weighted_gram(const double* s, double* out) const = 0;
     /// Multiply-adds that weighted_gram takes.
@@ -105,6 +114,46 @@ class Matrix {
     mutable std::once_flag squares_found_;
     mutable std::vector<double> squares_;
 };
+
+/// The product of the mean and V (d, K).
+inline std::vector<double> mean_product(const Centring& A, const double* V, i64 K, i64 d) {
+    std::vector<double> out(K);
+    if (A.mean)
+        for (i64 j = 0; j < d; ++j)
+            for (i64 c = 0; c < K; ++c) out[c] += A.mean[j] * V[j * K + c];
+    return out;
+}
+
+/// Subtracts `shift` from each of n rows of K numbers, multiplies them by their weights, and adds them up.
+inline void weigh_rows(const double* weights, i64 n, i64 K, const double* shift, double* U, double* sums) {
+    for (i64 i = 0; i < n; ++i)
+        for (i64 c = 0; c < K; ++c) {
+            const double u = (U[i * K + c] - shift[c]) * (weights ? weights[i] : 1.0);
+            U[i * K + c] = u;
+            sums[c] += u;
+        }
+}
+
+/// Subtracts from out (d, K) the mean times the sums of the rows.
+inline void subtract_mean(const Centring& A, const double* sums, i64 K, i64 d, double* out) {
+    if (A.mean)
+        for (i64 j = 0; j < d; ++j)
+            for (i64 c = 0; c < K; ++c) out[j * K + c] -= A.mean[j] * sums[c];
+}
+
+/// In two products, with A V in between.
+inline void Matrix::gram_product(const double* V, i64 K, i64 m, i64 d, const Centring& A, double* out) {
+    Buffer<double> U(m * K);
+    std::vector<const double*> from(K), middle(K);
+    std::vector<double*> to(K), back(K);
+    for (i64 c = 0; c < K; ++c) from[c] = V + c, to[c] = U.get() + c, middle[c] = to[c], back[c] = out + c;
+    matmat({from.data(), K}, K, {to.data(), K});
+    const std::vector<double> shift = mean_product(A, V, K, d);
+    std::vector<double> sums(K);
+    if (A.mean || A.weights) weigh_rows(A.weights, m, K, shift.data(), U.get(), sums.data());
+    rmatmat({middle.data(), K}, K, {back.data(), K});
+    subtract_mean(A, sums.data(), K, d, out);
+}
 
 /// out[p] = the sum of the partial sums of block p, in the order of the groups, each with d entries.
 inline void add_groups(const std::vector<Group>& groups, const double* partial, i64 d, i64 blocks,

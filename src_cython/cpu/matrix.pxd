@@ -12,12 +12,17 @@ cdef extern from "cpu/matrix.h" namespace "bmrm" nogil:
     cdef cppclass Targets "bmrm::Vectors<double>":
         Targets(double**, int64_t)
 
+    cdef struct Centring:
+        const double* weights
+        const double* mean
+
     cdef cppclass CMatrix "bmrm::Matrix":
         void matvec(const double*, double*) except +
         void rmatvec_blocks(const double*, const int64_t*, int64_t, double*) except +
         void matmat(Sources, int64_t, Targets) except +
         void rmatmat(Sources, int64_t, Targets) except +
         void rmatmat_blocks(Sources, int64_t, const int64_t*, int64_t, Targets) except +
+        void gram_product(const double*, int64_t, int64_t, int64_t, const Centring&, double*) except +
         void weighted_gram(const double*, double*) except +
         double weighted_gram_work()
         void column_squares(double*) except +

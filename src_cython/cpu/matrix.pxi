@@ -180,9 +180,9 @@ cdef class Matrix(_Products):
         Examples
         --------
         >>> Matrix.predict_bytes(1000, 200, 10_000, 4, transpose=False)
-        58328
+        60328
         >>> Matrix.predict_bytes(1000, 200, 10_000, 4, transpose=True)
-        120576
+        122576
         """
         m, d = _shape((m, d))
         _check_stored(nnz, value_bytes)
@@ -194,13 +194,15 @@ cdef class Matrix(_Products):
         return self.impl.get()
 
     cdef int _of_vector(self, bint transposed, x, out) except -1:
-        if transposed:
-            return self._of_blocks(x, np.array([0, self._m]), out)
         cdef CMatrix* X = self._get()
         cdef const double* source = <const double*>_address(x)
         cdef double* target = <double*>_address(out)
+        cdef int64_t[2] all_rows = [0, self._m]
         with nogil:
-            X.matvec(source, target)
+            if transposed:
+                X.rmatvec_blocks(source, all_rows, 1, target)
+            else:
+                X.matvec(source, target)
         return 0
 
     cdef int _of_columns(self, bint transposed, x, out) except -1:
@@ -336,6 +338,51 @@ cdef class Matrix(_Products):
         cdef vector[double*] source = _column_addresses(R), target = _column_addresses(out)
         with nogil:
             X.rmatmat_blocks(Sources(source.data(), K), K, cuts, blocks, Targets(target.data(), K))
+        return out
+
+    def gram_product(self, V, *, weights=None, mean=None):
+        """Product ``A.T @ A @ V`` with ``A = diag(sqrt(weights)) (X - mean)``, from one read of X if that pays.
+
+        Parameters
+        ----------
+        V : ndarray of float64, shape (d, K)
+            Other dtypes and layouts are copied.
+        weights : ndarray of float64, shape (m,), optional
+            Of the rows, at least 0; default 1.
+        mean : ndarray of float64, shape (d,), optional
+            What is subtracted from each row; default 0.
+
+        Returns
+        -------
+        ndarray of float64, shape (d, K)
+
+        Raises
+        ------
+        ParameterError
+            If a shape differs.
+
+        Examples
+        --------
+        >>> X = Matrix([0, 2, 3], [0, 1, 1], [1.0, 2.0, 3.0], (2, 2))
+        >>> X.gram_product([[1.0], [1.0]], weights=[1.0, 2.0]).tolist()
+        [[3.0], [24.0]]
+        """
+        cdef CMatrix* X = self._get()
+        V = _columns(V, self._d, "V")
+        cdef int64_t K = V.shape[1], m = self._m, d = self._d
+        out = np.empty((d, K))
+        cdef Centring A
+        A.weights = A.mean = NULL
+        if weights is not None:
+            weights = _input(weights, (m,), "weights")
+            A.weights = <const double*>_address(weights)
+        if mean is not None:
+            mean = _input(mean, (d,), "mean")
+            A.mean = <const double*>_address(mean)
+        cdef const double* source = <const double*>_address(V)
+        cdef double* target = <double*>_address(out)
+        with nogil:
+            X.gram_product(source, K, m, d, A, target)
         return out
 
     def weighted_gram(self, s, out=None):

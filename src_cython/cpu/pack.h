@@ -80,19 +80,6 @@ struct Pack {
             v[n] += g;
         }
     }
-    /// The same times values[0][position], values[1][position], ...
-    template <class I, class V>
-    BMRM_INLINE void add_product_across(const double* w, const I* const* from, const V* const* values,
-                                        i64 position) {
-        for (int n = 0; n < N; ++n) {
-            Register g, x;
-            for (int l = 0; l < L; ++l) {
-                g[l] = w[from[n * L + l][position]];
-                x[l] = static_cast<double>(values[n * L + l][position]);
-            }
-            v[n] += g * x;
-        }
-    }
     BMRM_INLINE void add(const Pack& a) {
         for (int n = 0; n < N; ++n) v[n] += a.v[n];
     }

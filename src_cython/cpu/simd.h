@@ -46,12 +46,29 @@ constexpr i64 kFetchAhead = 256;
 /// The same for rows of sums, each of which takes a cache line or more.
 constexpr i64 kSumsAhead = 32;
 
-/// Rows with values and fewer entries than this are summed by one loop; with up to as many, eight at a time
-/// if neighbours are of unlike length.
+/// Rows with values of up to this length are summed eight at a time if lengths are unlike.
 constexpr i64 kTinyRow = 8;
 
-/// Number of rows with values from which they are visited by length: a processor remembers the ends of fewer.
+/// Eight rows with values that have fewer entries than this on average are summed by one loop each: to mask
+/// lanes and to sum them takes longer, and a second loop for the rest has a second mispredicted end.
+constexpr i64 kLoopRow = 20;
+
+/// Number of rows that are visited by length at a time: those of a tile; with values fewer, so that memory is
+/// still read as one stream.
+template <class V>
+constexpr i64 kWindow = 512;
+template <>
+inline constexpr i64 kWindow<One> = i64{1} << 16;
+
+/// Maximum number of entries of the short rows that are added to a vector as one run.
+constexpr i64 kMaxRun = 4096;
+
+/// Number of rows from which tiny ones of unlike length are treated apart: a processor remembers the ends of
+/// fewer.
 constexpr i64 kManyRows = i64{1} << 14;
+
+/// Maximum average number of entries of rows of which most are tiny.
+constexpr i64 kFewPerRow = 16;
 
 /// Maximum length of rows that are summed eight at a time, if their lengths are about equal.
 constexpr i64 kShortRow = 32;

@@ -51,14 +51,6 @@ BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, cons
     return sum.sum();
 }
 
-/// The same for a row of few entries, as one loop: to mask eight lanes and sum them takes longer.
-template <class I, class V>
-BMRM_INLINE double tiny_dot(const I* idx, const V* val, i64 lo, i64 hi, const double* w) {
-    double sum = 0;
-    for (i64 k = lo; k < hi; ++k) sum += static_cast<double>(val[k]) * w[idx[k]];
-    return sum;
-}
-
 template <class I, class V>
 struct Sparse {
     /// out[i] = row i . w for i in [begin, end), added to out[i] if `add`.
@@ -71,56 +63,37 @@ struct Sparse {
                     for (i64 row = i; row < i + 8; ++row)
                         whole_row(ptr + row, idx, val, nnz, w, add, out + row);
         if constexpr (!std::is_same_v<V, One>)
-            if (!add) {
-                for (; i < end; ++i) row_or_tiny(ptr + i, idx, val, nnz, w, out + i);
-                return;
+            for (; !add && i + 8 <= end; i += 8) {
+                if (ptr[i + 8] - ptr[i] >= 8 * kLoopRow) {
+                    for (i64 row = i; row < i + 8; ++row)
+                        if (length_of(ptr, row) < kLoopRow)
+                            out[row] = short_row(ptr + row, idx, val, w);
+                        else
+                            whole_row(ptr + row, idx, val, nnz, w, false, out + row);
+                    continue;
+                }
+                for (i64 row = i; row < i + 8; row += 2) {
+                    fetch_ahead(idx, val, ptr[row]);
+                    out[row] = short_row(ptr + row, idx, val, w);
+                    out[row + 1] = short_row(ptr + row + 1, idx, val, w);
+                }
             }
         for (; i < end; ++i) whole_row(ptr + i, idx, val, nnz, w, add, out + i);
     }
 
-    /// The rows begin + order[k], k < count: out[row] = row . w. The lengths of the rows ascend up to
-    /// kShortRow, or with values kTinyRow; longer ones come last.
+    /// The rows begin + order[k], k < count: out[row] = row . w. The order permutes windows of kWindow<V>
+    /// rows; in each, lengths ascend up to kShortRow, and longer rows come last.
     BMRM_TARGET static void rows_by_length(const i64* ptr, const I* idx, const V* val, i64 nnz, i64 begin,
                                            const std::uint16_t* order, i64 count, const double* w,
                                            double* out) {
-        constexpr bool ones = std::is_same_v<V, One>;
-        constexpr i64 limit = ones ? kShortRow : kTinyRow;
-        const auto length_of = [&](i64 k) {
-            const i64 row = begin + order[k];
-            return ptr[row + 1] - ptr[row];
-        };
-        for (i64 k = 0; k < count;) {
-            const i64 length = length_of(k);
-            if (length > limit || k + 8 > count || length_of(k + 7) != length) {
-                const i64 row = begin + order[k++];
-                whole_row(ptr + row, idx, val, nnz, w, false, out + row);
-                continue;
-            }
-            // One row in each lane, which saves the sum over lanes and the mispredicted end of every row.
-            const I* from[8];
-            const V* values[8];
-            for (int l = 0; l < 8; ++l) {
-                const i64 start = ptr[begin + order[k + l]];
-                from[l] = idx + start;
-                values[l] = ones ? val : val + start;
-            }
-            if (k + kGroupsAhead * 8 + 8 <= count)
-                for (int l = 0; l < 8; ++l) {
-                    const i64 start = ptr[begin + order[k + kGroupsAhead * 8 + l]];
-                    __builtin_prefetch(idx + start);
-                    if constexpr (!ones) __builtin_prefetch(val + start);
-                }
-            Pack<8> sum;
-            sum.clear();
-            for (i64 n = 0; n < length; ++n)
-                if constexpr (ones)
-                    sum.add_across(w, from, n);
-                else
-                    sum.add_product_across(w, from, values, n);
-            double sums[8];
-            sum.write(sums);
-            for (int l = 0; l < 8; ++l) out[begin + order[k + l]] = sums[l];
-            k += 8;
+        ptr += begin;
+        out += begin;
+        for (i64 first = 0; first < count; first += kWindow<V>) {
+            const i64 last = count - first < kWindow<V> ? count : first + kWindow<V>;
+            if constexpr (std::is_same_v<V, One>)
+                ones_by_length(ptr, idx, nnz, order, first, last, w, out);
+            else
+                window_by_length(ptr, idx, val, nnz, order, first, last, w, out);
         }
     }
 
@@ -186,23 +159,34 @@ struct Sparse {
         }
     }
 
-    /// acc += the rows [begin, end), row i times r[i]; rows with r[i] == 0 are left out if `skip`. A row
+    /// acc += the rows [begin, end), row i times r[i]; rows with r[i] == 0 may be left out if `skip`. A row
     /// consists of the entries at[i*stride] to at[i*stride + 1], the whole row if stride is 1. Rows whose
-    /// entries are not contiguous in memory are prefetched `ahead` rows early.
+    /// entries are not contiguous in memory are prefetched `ahead` rows early. `unlike` says that lengths
+    /// change from row to row.
     BMRM_TARGET static void scatter(const i64* at, i64 stride, const I* idx, const V* val, i64 begin, i64 end,
-                                    const double* r, bool skip, i64 ahead, double* acc) {
-        constexpr i64 kChunk = 1024;
+                                    const double* r, bool skip, bool unlike, i64 ahead, double* acc) {
+        constexpr i64 kChunk = 256;
         i64 used[kChunk];
+        double factors[kMaxRun + 16];
         for (i64 first = begin; first < end; first += kChunk) {
-            i64 last = first + kChunk < end ? first + kChunk : end, count = 0;
+            i64 last = first + kChunk < end ? first + kChunk : end, zeros = 0, count = 0;
+            if (skip)
+                for (i64 i = first; i < last; ++i) zeros += r[i] == 0;
+            // A few zeros are not skipped: they leave finite sums as they are.
+            if (stride == 1 && 8 * zeros <= last - first) {
+                const i64 entries = at[last] - at[first];
+                if (unlike && entries <= kMaxRun)
+                    add_as_one_run(at, idx, val, first, last, r, factors, acc);
+                else if (entries < 2 * kLoopRow * (last - first))
+                    add_short(at, idx, val, first, last, r, acc);
+                else
+                    for (i64 i = first; i < last; ++i)
+                        add_row<true>(idx, val, at[i], at[i + 1], at[i] + kAhead, r[i], acc);
+                continue;
+            }
             for (i64 i = first; i < last; ++i) {
                 used[count] = i;
                 count += !skip || r[i] != 0;
-            }
-            if (stride == 1 && count == last - first) {
-                for (i64 i = first; i < last; ++i)
-                    add_row<true>(idx, val, at[i], at[i + 1], at[i] + kAhead, r[i], acc);
-                continue;
             }
             for (i64 q = 0; q < count; ++q) {
                 const i64* row = at + used[q] * stride;
@@ -287,18 +271,113 @@ struct Sparse {
     }
 
   private:
+    BMRM_INLINE static i64 length_of(const i64* ptr, i64 row) { return ptr[row + 1] - ptr[row]; }
+
+    /// Prefetches the entries that come up after entry k.
+    BMRM_INLINE static void fetch_ahead(const I* idx, const V* val, i64 k) {
+        __builtin_prefetch(idx + k + kAhead, 0, kLevel<I, V>);
+        if constexpr (!std::is_same_v<V, One>) __builtin_prefetch(val + k + kAhead, 0, kLevel<I, V>);
+    }
+
     BMRM_INLINE static void whole_row(const i64* ptr, const I* idx, const V* val, i64 nnz, const double* w,
                                       bool add, double* out) {
         double s = dot(idx, val, ptr[0], ptr[1], nnz, w);
         *out = add ? *out + s : s;
     }
 
-    BMRM_INLINE static void row_or_tiny(const i64* ptr, const I* idx, const V* val, i64 nnz, const double* w,
+    /// The product of w and a row with values, as one loop.
+    BMRM_INLINE static double short_row(const i64* ptr, const I* idx, const V* val, const double* w) {
+        double sum = 0;
+#pragma GCC unroll 1
+        for (i64 k = ptr[0]; k < ptr[1]; ++k) sum += static_cast<double>(val[k]) * w[idx[k]];
+        return sum;
+    }
+
+    BMRM_INLINE static void ones_by_length(const i64* ptr, const I* idx, i64 nnz, const std::uint16_t* order,
+                                           i64 first, i64 last, const double* w, double* out) {
+        for (i64 k = first; k < last;) {
+            const i64 length = length_of(ptr, order[k]);
+            if (length > kShortRow || k + 8 > last || length_of(ptr, order[k + 7]) != length) {
+                const i64 row = order[k++];
+                whole_row(ptr + row, idx, static_cast<const V*>(nullptr), nnz, w, false, out + row);
+                continue;
+            }
+            // One row in each lane, which saves the sum over lanes and the mispredicted end of every row.
+            const I* from[8];
+            for (int l = 0; l < 8; ++l) from[l] = idx + ptr[order[k + l]];
+            if (k + kGroupsAhead * 8 + 8 <= last)
+                for (int l = 0; l < 8; ++l) __builtin_prefetch(idx + ptr[order[k + kGroupsAhead * 8 + l]]);
+            Pack<8> sum;
+            sum.clear();
+            for (i64 n = 0; n < length; ++n) sum.add_across(w, from, n);
+            double sums[8];
+            sum.write(sums);
+            for (int l = 0; l < 8; ++l) out[order[k + l]] = sums[l];
+            k += 8;
+        }
+    }
+
+    /// A window of rows with values, while the next one is fetched in the order of memory.
+    BMRM_INLINE static void window_by_length(const i64* ptr, const I* idx, const V* val, i64 nnz,
+                                             const std::uint16_t* order, i64 first, i64 last, const double* w,
+                                             double* out) {
+        const i64 next = ptr[last] - kAhead, share = 8 * (next - ptr[first] + kAhead) / (last - first) + 1;
+        i64 to = next;
+        for (i64 k = first; k < last;) {
+            const i64 length = length_of(ptr, order[k]);
+            if (length <= kTinyRow && k + 8 <= last && length_of(ptr, order[k + 7]) == length) {
+                for (i64 at = to; at < to + share; at += 8) fetch_ahead(idx, val, at);
+                to += share;
+                eight_alike(ptr, idx, val, order + k, length, w, out);
+                k += 8;
+                continue;
+            }
+            const i64 row = order[k++];
+            if (length < kLoopRow)
+                out[row] = short_row(ptr + row, idx, val, w);
+            else
+                whole_row(ptr + row, idx, val, nnz, w, false, out + row);
+        }
+    }
+
+    /// Eight rows with values, all of the same length <= kTinyRow.
+    BMRM_INLINE static void eight_alike(const i64* ptr, const I* idx, const V* val,
+                                        const std::uint16_t* order, i64 length, const double* w,
                                         double* out) {
-        if (ptr[1] - ptr[0] >= kTinyRow) return whole_row(ptr, idx, val, nnz, w, false, out);
-        __builtin_prefetch(idx + ptr[0] + kAhead, 0, kLevel<I, V>);
-        __builtin_prefetch(val + ptr[0] + kAhead, 0, kLevel<I, V>);
-        *out = tiny_dot(idx, val, ptr[0], ptr[1], w);
+        static_assert(kTinyRow == 8);
+        switch (length) {
+            case 0:
+                return eight_of<0>(ptr, idx, val, order, w, out);
+            case 1:
+                return eight_of<1>(ptr, idx, val, order, w, out);
+            case 2:
+                return eight_of<2>(ptr, idx, val, order, w, out);
+            case 3:
+                return eight_of<3>(ptr, idx, val, order, w, out);
+            case 4:
+                return eight_of<4>(ptr, idx, val, order, w, out);
+            case 5:
+                return eight_of<5>(ptr, idx, val, order, w, out);
+            case 6:
+                return eight_of<6>(ptr, idx, val, order, w, out);
+            case 7:
+                return eight_of<7>(ptr, idx, val, order, w, out);
+            default:
+                return eight_of<8>(ptr, idx, val, order, w, out);
+        }
+    }
+
+    template <int Length>
+    BMRM_INLINE static void eight_of(const i64* ptr, const I* idx, const V* val, const std::uint16_t* order,
+                                     const double* w, double* out) {
+#pragma GCC unroll 8
+        for (int l = 0; l < 8; ++l) {
+            const i64 start = ptr[order[l]];
+            double sum = 0;
+#pragma GCC unroll 8
+            for (int n = 0; n < Length; ++n) sum += static_cast<double>(val[start + n]) * w[idx[start + n]];
+            out[order[l]] = sum;
+        }
     }
 
     /// Sums eight rows of ones at once, one in each lane, which saves the sum over lanes and the mispredicted
@@ -347,6 +426,49 @@ struct Sparse {
         sum[0].write(out);
     }
 
+    /// Adds short rows, each by one loop.
+    BMRM_INLINE static void add_short(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
+                                      const double* r, double* acc) {
+        i64 i = begin;
+        for (; i + 2 <= end; i += 2) {
+            fetch_ahead(idx, val, ptr[i]);
+            add_short_row(ptr + i, idx, val, r[i], acc);
+            add_short_row(ptr + i + 1, idx, val, r[i + 1], acc);
+        }
+        if (i < end) add_short_row(ptr + i, idx, val, r[i], acc);
+    }
+
+    BMRM_INLINE static void add_short_row(const i64* ptr, const I* idx, const V* val, double c, double* acc) {
+#pragma GCC unroll 1
+        for (i64 k = ptr[0]; k < ptr[1]; ++k) {
+            fetch_places<1>(acc, idx + k + kFetchAhead, 1);
+            acc[idx[k]] += term(val, k, c);
+        }
+    }
+
+    /// Adds short rows as one run of entries, each with the factor of its row, which saves the mispredicted
+    /// end of every row.
+    BMRM_INLINE static void add_as_one_run(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
+                                           const double* r, double* factors, double* acc) {
+        const i64 base = ptr[begin];
+        for (i64 i = begin; i < end; ++i) {
+            const i64 hi = ptr[i + 1] - base;
+            i64 k = ptr[i] - base;
+            do {
+                for (int u = 0; u < 16; ++u) factors[k + u] = r[i];
+                k += 16;
+            } while (k < hi);
+        }
+        i64 k = base;
+        const i64 stop = ptr[end];
+        for (; k + 8 <= stop; k += 8) {
+            fetch_ahead(idx, val, k);
+            fetch_places<1>(acc, idx + k + kFetchAhead, 8);
+            for (int u = 0; u < 8; ++u) acc[idx[k + u]] += term(val, k + u, factors[k + u - base]);
+        }
+        for (; k < stop; ++k) acc[idx[k]] += term(val, k, factors[k - base]);
+    }
+
     /// Adds the entries [lo, hi). Prefetches as many entries from `soon` on, and places in acc: those of the
     /// entries after these if the next rows `follow` in memory, else those of the next row, [next, end).
     template <bool follow>
@@ -360,10 +482,10 @@ struct Sparse {
                 fetch_places<1>(acc, idx + k + kFetchAhead, 8);
             else if (next + (k - lo) < end)
                 fetch_places<1>(acc, idx + next + (k - lo), 8);
-            for (int u = 0; u < 8; ++u) acc[idx[k + u]] += scaled(val, k + u, c);
+            for (int u = 0; u < 8; ++u) acc[idx[k + u]] += term(val, k + u, c);
         }
         if constexpr (follow) fetch_places<1>(acc, idx + k + kFetchAhead, hi - k);
-        for (; k < hi; ++k) acc[idx[k]] += scaled(val, k, c);
+        for (; k < hi; ++k) acc[idx[k]] += term(val, k, c);
     }
 
     /// acc[idx[k]*W + c] += val[k] * row[c], c < W.
@@ -388,6 +510,16 @@ struct Sparse {
             return c;
         else
             return c * val[k];
+    }
+
+    /// The same rounded before it is added to a sum in memory: a sum that waits for the one before it waits
+    /// longer for a fused multiply-add than for an addition.
+    BMRM_INLINE static double term(const V* val, i64 k, double c) {
+        double product = scaled(val, k, c);
+#if defined(__x86_64__)
+        if constexpr (!std::is_same_v<V, One>) asm("" : "+x"(product));
+#endif
+        return product;
     }
 
     /// The number of the n ascending indices below `bound`: bisection, then a vectorised count.

@@ -21,6 +21,15 @@ constexpr i64 kMaxGroups = 64;
 /// copying such long vectors side by side and back costs more than reading X again.
 constexpr i64 kFewEntries = 24;
 
+/// Products with X^T X read each row once if each of several groups of rows has a sum of its own. Adding up
+/// the sums of groups with this many entries per column takes a twelfth of the time.
+constexpr i64 kGramEntriesPerSum = 12;
+/// Minimum number of such groups, for several threads; with fewer, X and X^T are multiplied in turn.
+constexpr i64 kMinGramGroups = 4;
+constexpr i64 kMaxGramGroups = 16;
+/// Number of entries up to which one group will do.
+constexpr i64 kLoneGroupEntries = 1 << 17;
+
 template <class I, class V>
 class SparseMatrix final : public Matrix, public Rows {
   public:
@@ -37,12 +46,15 @@ class SparseMatrix final : public Matrix, public Rows {
           policy_(policy),
           tiles_(ptr, m),
           whole_rows_(d, ptr) {
+        i64 tiny = 0;
         for (i64 i = 0; i < m; ++i) {
             auto n = static_cast<double>(ptr[i + 1] - ptr[i]);
             gram_work_ += n * (n + 1) / 2;
+            tiny += ptr[i + 1] - ptr[i] <= kTinyRow;
         }
-        constexpr bool ones = std::is_same_v<V, One>;
-        if (ones || m >= kManyRows) by_length_ = order_by_length(ptr, m, ones ? kShortRow : kTinyRow, tiles_);
+        const bool mostly_tiny = m >= kManyRows && 3 * tiny >= 2 * m && nnz_ <= kFewPerRow * m;
+        if (std::is_same_v<V, One> || mostly_tiny) by_length_ = order_by_length(ptr, m, kWindow<V>, tiles_);
+        tiny_and_unlike_ = mostly_tiny && by_length_.size() > 0;
     }
 
     void matvec(const double* w, double* out) const override {
@@ -150,6 +162,45 @@ class SparseMatrix final : public Matrix, public Rows {
                         Vectors<double> out) override {
         if (blocks == 1 && starts[0] == 0 && starts[1] == m_) return rmatmat(R, K, out);
         scatter_columns(R, K, starts, blocks, out);
+    }
+
+    void gram_product(const double* W, i64 K, i64 m, i64 d, const Centring& A, double* out) override {
+        i64 count = std::min(nnz_ / (kGramEntriesPerSum * d_ + 1), kMaxGramGroups);
+        if (nnz_ <= kLoneGroupEntries)
+            count = 1;
+        else if (count < kMinGramGroups)
+            return Matrix::gram_product(W, K, m, d, A, out);
+        std::vector<Group> groups;
+        for (Range rows : split_evenly(0, m_, count, [&](i64 k) { return ptr_[k] + kRowCost * k; }))
+            groups.push_back({0, rows});
+        const int threads = threads_for(2 * nnz_ * K, threads_);
+        for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
+            const i64 size = d_ * ld;
+            const bool as_is = ld == K;
+            Buffer<double> padded(as_is ? 0 : 2 * size), partial = scratch_.take(count * size);
+            const double* in = W;
+            double* total = as_is ? out : padded.get() + size;
+            if (!as_is) {
+                for (i64 j = 0; j < d_; ++j) {
+                    double* to = padded.get() + j * ld;
+                    std::fill(std::copy_n(W + j * K + first, columns, to), to + ld, 0.0);
+                }
+                in = padded.get();
+            }
+            const std::vector<double> shift = mean_product(A, in, ld, d_);
+            std::vector<double> sums(count * ld);
+            for_each_task(count, threads, [&](i64 g) {
+                double* acc = partial.get() + g * size;
+                std::fill_n(acc, size, 0.0);
+                add_gram_product(groups[g].rows, in, kernel, A, shift.data(), sums.data() + g * ld, acc);
+            });
+            add_groups(groups, partial.get(), size, 1, threads, total);
+            for (i64 g = 1; g < count; ++g)
+                for (i64 c = 0; c < ld; ++c) sums[c] += sums[g * ld + c];
+            subtract_mean(A, sums.data(), ld, d_, total);
+            for (i64 j = 0; j < d_ && !as_is; ++j) std::copy_n(total + j * ld, columns, out + j * K + first);
+            scratch_.keep(std::move(partial));
+        });
     }
 
     void weighted_gram(const double* s, double* out) const override {
@@ -292,6 +343,22 @@ class SparseMatrix final : public Matrix, public Rows {
     bool ones() const override { return std::is_same_v<V, One>; }
 
   private:
+    /// acc (d, ld) += the product of A^T A, of some rows, and W (d, ld); adds the rows of diag(weights) (X -
+    /// 1 mean') W to `sums`. `shift` is mean' W.
+    void add_gram_product(Range rows, const double* W, int kernel, const Centring& A, const double* shift,
+                          double* sums, double* acc) const {
+        const auto& kernels = SparseKernels<I, V>::get();
+        const i64 ld = kWidth[kernel];
+        double some[kPaddedRows * kWidth[kWidths - 1]];
+        for (i64 i = rows.begin; i < rows.end; i += kPaddedRows) {
+            const i64 end = std::min(i + kPaddedRows, rows.end);
+            kernels.rows_many[kernel](ptr_ + i, idx_.get(), val_, 0, end - i, W, false, some);
+            if (A.mean || A.weights)
+                weigh_rows(A.weights ? A.weights + i : nullptr, end - i, ld, shift, some, sums);
+            kernels.scatter_many[kernel](ptr_, idx_.get(), val_, i, end, some, finite_, acc);
+        }
+    }
+
     /// Whether products with several vectors are computed one after the other.
     bool in_turn(i64 step, i64 out_step) const {
         return step == 1 && out_step == 1 && nnz_ < kFewEntries * d_;
@@ -342,7 +409,7 @@ class SparseMatrix final : public Matrix, public Rows {
             double* acc = sums + group * d_;
             std::fill(acc + columns.begin, acc + columns.end, 0.0);
             kernels.scatter(strips.rows(strip), parts, idx_.get(), val_, rows.begin, rows.end, r, finite_,
-                            ahead, acc);
+                            tiny_and_unlike_, ahead, acc);
         });
         if (!direct) add_groups(groups, sums, d_, blocks, threads, out);
     }
@@ -390,6 +457,7 @@ class SparseMatrix final : public Matrix, public Rows {
     double gram_work_ = 0;
     RowTiles tiles_;
     Buffer<std::uint16_t> by_length_;  // the rows of each tile, empty if they are visited in order
+    bool tiny_and_unlike_ = false;     // most rows have few entries, and lengths change from row to row
     std::mutex building_;
     mutable Scratch scratch_;
     Strips whole_rows_;

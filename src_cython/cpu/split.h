@@ -81,15 +81,17 @@ struct RowTiles {
 /// each tile is visited by length.
 constexpr double kMaxUnlikeGroups = 0.1;
 
-/// The rows of each tile, counted from its first, by length: those of up to `limit` <= kShortRow entries,
-/// then the others. Empty if the lengths of neighbours are alike, or if few rows are so short.
-inline Buffer<std::uint16_t> order_by_length(const i64* ptr, i64 m, i64 limit, const RowTiles& tiles) {
+/// The rows of each tile, counted from its first, by length within windows of so many rows: those of up to
+/// kShortRow entries, then the others. Empty if the lengths of neighbours are alike, or if few rows are
+/// short.
+inline Buffer<std::uint16_t> order_by_length(const i64* ptr, i64 m, i64 window, const RowTiles& tiles) {
+    const auto class_of = [&](i64 i) { return std::min(ptr[i + 1] - ptr[i], kShortRow + 1); };
     i64 unlike = 0, groups = 0, shorter = 0;
     for (i64 i = 0; i + 8 <= m; i += 8) {
         i64 longest = 0, total = ptr[i + 8] - ptr[i];
         for (i64 l = i; l < i + 8; ++l) {
             longest = std::max(longest, ptr[l + 1] - ptr[l]);
-            shorter += ptr[l + 1] - ptr[l] <= limit;
+            shorter += class_of(l) <= kShortRow;
         }
         unlike += total > 0 && longest * 8 > total + total / 4 + 8;
         ++groups;
@@ -99,12 +101,14 @@ inline Buffer<std::uint16_t> order_by_length(const i64* ptr, i64 m, i64 limit, c
     Buffer<std::uint16_t> order(m);
     for (const Range tile : tiles.tiles) {
         if (tile.end - tile.begin > (1 << 16)) return {};
-        const auto class_of = [&](i64 i) { return std::min(ptr[i + 1] - ptr[i], limit + 1); };
-        i64 place[kShortRow + 3] = {};
-        for (i64 i = tile.begin; i < tile.end; ++i) ++place[class_of(i) + 1];
-        for (i64 c = 1; c < kShortRow + 3; ++c) place[c] += place[c - 1];
-        for (i64 i = tile.begin; i < tile.end; ++i)
-            order[tile.begin + place[class_of(i)]++] = static_cast<std::uint16_t>(i - tile.begin);
+        for (i64 first = tile.begin; first < tile.end; first += window) {
+            const i64 last = std::min(tile.end, first + window);
+            i64 place[kShortRow + 3] = {};
+            for (i64 i = first; i < last; ++i) ++place[class_of(i) + 1];
+            for (i64 c = 1; c < kShortRow + 3; ++c) place[c] += place[c - 1];
+            for (i64 i = first; i < last; ++i)
+                order[first + place[class_of(i)]++] = static_cast<std::uint16_t>(i - tile.begin);
+        }
     }
     return order;
 }

@@ -51,7 +51,7 @@ cdef extern from "api/blackbox.h" nogil:
         int64_t length_nnz[BB_LENGTH_BINS]
         int64_t fragments[BB_SPREADS]
         int64_t top_nnz[BB_TOPS]
-        int32_t value_bytes, vector_bytes, input_bytes, repeated
+        int32_t value_bytes, vector_bytes, repeated
 
     ctypedef struct bb_candidate:
         bb_plan plan
@@ -66,7 +66,7 @@ cdef extern from "api/blackbox.h" nogil:
         BB_TUNE_COLD
 
     ctypedef struct bb_options:
-        int32_t tuning, transpose, coding, forced, finite, half_inputs
+        int32_t tuning, transpose, coding, forced, finite
         bb_plan plan[2]
         bb_constants constants
 

@@ -46,9 +46,6 @@ cdef class Matrix(_Described):
         Bytes of these to leave for what is kept besides the matrix: vectors and cuts.
     finite : bool, default False
         Refuse values that are not finite; the device checks them.
-    half_inputs : bool, default False
-        Round the inputs of products to float16; sums and outputs stay float32. Only for ones in float32 without a
-        transpose, and one vector at a time.
 
     Notes
     -----
@@ -99,7 +96,6 @@ cdef class Matrix(_Described):
         memory_limit=None,
         spare=0,
         finite=False,
-        half_inputs=False,
     ):
         if self.handle != NULL:
             raise ParameterError("Matrix: initialised before")
@@ -108,7 +104,7 @@ cdef class Matrix(_Described):
         self._m, self._d = _shape(shape)
         self._transpose = transpose is None or bool(transpose)
         cdef bb_options options = self._options(plan, tune, coding)
-        options.finite, options.half_inputs = bool(finite), bool(half_inputs)
+        options.finite = bool(finite)
         idx = _vector(indices, "indices")
         idx_type = _stored_type(idx, None, (np.int32, np.int64), "indices", "integers", "iu")
         ptr = _row_pointers(indptr, self._device, self._m, idx.shape[0])

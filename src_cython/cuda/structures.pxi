@@ -111,7 +111,6 @@ cdef dict _stats_to(const bb_stats* s):
         "longest": s.longest,
         "value_bytes": s.value_bytes,
         "vector_bytes": s.vector_bytes,
-        "input_bytes": s.input_bytes,
         "repeated": bool(s.repeated),
         "length_rows": _integers_to(s.length_rows, BB_LENGTH_BINS),
         "length_nnz": _integers_to(s.length_nnz, BB_LENGTH_BINS),
@@ -133,7 +132,6 @@ cdef int _stats_from(value, bb_stats* s) except -1:
     s.rows, s.cols, s.nnz = value["rows"], value["cols"], value["nnz"]
     s.empty_rows, s.longest = value["empty_rows"], value["longest"]
     s.value_bytes, s.vector_bytes, s.repeated = value["value_bytes"], value["vector_bytes"], value["repeated"]
-    s.input_bytes = value.get("input_bytes", s.vector_bytes)
     _integers_from(value["length_rows"], s.length_rows, BB_LENGTH_BINS)
     _integers_from(value["length_nnz"], s.length_nnz, BB_LENGTH_BINS)
     _integers_from(value["fragments"], s.fragments, BB_SPREADS)

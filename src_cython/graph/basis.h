@@ -30,18 +30,15 @@ struct BasisKernels {
     decltype(&baseline::BasisLoops::products) products;
     decltype(&baseline::BasisLoops::add) add;
 
-    static const BasisKernels& here() {
-        static const BasisKernels found = choose();
-        return found;
+    template <class Loops>
+    static BasisKernels of() {
+        return {Loops::products, Loops::add};
     }
 
-  private:
-    static BasisKernels choose() {
-#if defined(__x86_64__)
-        if (isa() == Isa::avx512) return {avx512::BasisLoops::products, avx512::BasisLoops::add};
-        if (isa() == Isa::avx2) return {avx2::BasisLoops::products, avx2::BasisLoops::add};
-#endif
-        return {baseline::BasisLoops::products, baseline::BasisLoops::add};
+    static const BasisKernels& here() {
+        static const BasisKernels found =
+            BMRM_WITH_KERNELS([](auto loops) { return of<decltype(loops)>(); }, BasisLoops);
+        return found;
     }
 };
 

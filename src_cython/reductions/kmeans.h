@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "common/memory.h"
+#include "reductions/kept_bounds.h"
 #include "reductions/kept_moments.h"
 #include "reductions/nearest.h"
 
@@ -103,7 +104,8 @@ struct PassArguments {
     double* sums;             // those of a part: k x d sums if they are wanted, k weights, the inertia
     double* parts;            // the sums of each part; null: they are added to `sums`
     std::vector<KeptMoments>*
-        kept;  // of the last pass over the same dense rows, for each part; null: not kept
+        kept;            // of the last pass over the same dense rows, for each part; null: not kept
+    KeptBounds* bounds;  // the same for all parts; null: not kept
 };
 
 /// Numbers of the sums of a part.
@@ -190,8 +192,11 @@ class DenseClusters {
         const Certificate certain{
             2.01 * (g * widest * widest / 2 + static_cast<double>(d_) * 0x1p-140 * (1 + widest)),
             2.01 * g * widest};
-        const Centers centers{
-            {values.get(), halves.get(), tiles}, certain, transpose_centers(to.centers, k, d_)};
+        Centers centers{
+            {values.get(), halves.get(), tiles}, certain, transpose_centers(to.centers, k, d_), {}};
+        const bool bounded =
+            to.want_sums && to.kept && to.bounds && k >= kMinBoundedCenters && k * d_ >= kMinBoundedWork;
+        if (bounded) centers.single = for_single_rows(centers.tiles, k);
         PassCounts found{};
         with_nearest_kernels([&](auto kernels) {
             found = to.want_sums ? assign_and_add(to, centers, kernels) : assign_only(to, centers, kernels);
@@ -238,10 +243,10 @@ class DenseClusters {
     }
 
     /// For each of some candidates (count x d): what the sum of w min(closest, distance) would be if it
-    /// became a centre, by panels: potentials[c * panels + panel]. With `take`, closest becomes the minimum
-    /// for the only candidate.
-    void potentials(const double* candidates, i64 count, const double* weights, float* closest, bool take,
-                    double* potentials) const {
+    /// became a centre, by panels: potentials[c * panels + panel]. Unless it is null, `least_distances` gets
+    /// the minima, in rows `step` numbers apart; that of a single candidate may be `closest`.
+    void potentials(const double* candidates, i64 count, const double* weights, const float* closest,
+                    float* least_distances, i64 step, double* potentials) const {
         // Kernels exist for 1, 2 and 4 points: a last tile of 3 repeats a point.
         const i64 panels = (n_ + kPanelRows - 1) / kPanelRows, padded = count + count % kTileCenters / 3;
         Buffer<float> points(padded * d_);
@@ -283,8 +288,11 @@ class DenseClusters {
                         }
                         for (i64 c = first; c < std::min<i64>(count, first + kTileCenters); ++c)
                             potentials[c * panels + base / kPanelRows] = sums[c - first];
+                        if (!least_distances) continue;
+                        for (i64 c = first; c < std::min<i64>(count, first + kTileCenters); ++c)
+                            std::copy_n(least + (c - first) * kPanelRows, rows,
+                                        least_distances + c * step + base);
                     }
-                    if (take) std::copy_n(least, rows, closest + base);
                 }
             });
         });
@@ -298,10 +306,17 @@ class DenseClusters {
         double constant, slope;
     };
 
+    /// Centres for products of single rows: in sets of kSetCenters, feature by feature, and one by one.
+    struct SingleRowCenters {
+        Buffer<float> values, halves, rows;
+        i64 sets = 0;
+    };
+
     struct Centers {
         CenterTiles tiles;
         Certificate certain;
         Buffer<double> columns;
+        SingleRowCenters single;  // without sets if there are no bounds
     };
 
     /// The nearest centres of the rows of a panel.
@@ -370,27 +385,43 @@ class DenseClusters {
         std::vector<KeptMoments> own;
         std::vector<KeptMoments>& all = to.kept ? *to.kept : own;
         all.resize(parts.count);
+        KeptBounds* bounds = centers.single.sets ? to.bounds : nullptr;
+        const bool bounded = bounds && bounds->begin(to.centers, to.k, d_, n_, scale_);
         const auto weight = [&](i64 i) { return to.weights ? to.weights[i] : 1.0; };
         const auto one_part = [&](i64 begin, i64 end, double* sums, double* cluster_weights) {
             KeptMoments& kept = all[begin / parts.each];
             const bool afresh = kept.begin(to.centers, to.k, d_, end - begin);
             Panel panel;
             Buffer<double> exact(to.k);
+            SingleRows single(bounds ? d_ : 0, centers.single.sets);
             PassCounts one{};
             for (i64 base = begin; base < end; base += kPanelRows) {
-                Kernels::nearest(panels_.get() + base * d_, d_, centers.tiles, panel.least, panel.second,
-                                 panel.label);
                 const i64 rows = std::min(kPanelRows, end - base);
+                const std::int32_t* labels = kept.labels() + (base - begin);
+                if (bounded && !afresh && rows == kPanelRows &&
+                    decide_by_bounds(centers, kernels, *bounds, base, labels, to.k, single, exact,
+                                     one.rechecked)) {
+                    for (i64 l = 0; l < rows; ++l) {
+                        if (single.label[l] == labels[l] && single.label[l] == to.labels[base + l]) continue;
+                        const i64 i = base + l;
+                        kept.put(kernels, i - begin, single.label[l], X_ + i * d_, weight(i));
+                        one.changed += to.labels[i] != single.label[l];
+                        to.labels[i] = single.label[l];
+                    }
+                    continue;
+                }
+                find_nearest(kernels, centers, bounds, base, panel);
                 if (afresh || rows < kPanelRows)
                     std::fill_n(panel.open, rows, std::uint8_t{1});
                 else
                     Kernels::find_open(panel.least, panel.second, panel.label, norms_.get() + base,
                                        static_cast<float>(centers.certain.constant),
-                                       static_cast<float>(centers.certain.slope),
-                                       kept.labels() + (base - begin), to.labels + base, panel.open);
+                                       static_cast<float>(centers.certain.slope), labels, to.labels + base,
+                                       panel.open);
                 for_each_open(panel.open, rows, [&](i64 l) {
                     const i64 i = base + l,
                               at = decide(kernels, centers, panel, base, l, to.k, exact, one.rechecked);
+                    if (bounds && at != panel.label[l]) forget_bounds(*bounds, base, l);
                     kept.put(kernels, i - begin, at, X_ + i * d_, weight(i));
                     one.changed += to.labels[i] != at;
                     to.labels[i] = static_cast<std::int32_t>(at);
@@ -402,6 +433,135 @@ class DenseClusters {
             return one;
         };
         return run_parts(parts, to, d_, threads_for(n_ * d_ * (to.k + 4), threads_), one_part);
+    }
+
+    /// The products of a panel, and from them its bounds.
+    template <class Kernels>
+    void find_nearest(const Kernels&, const Centers& centers, KeptBounds* bounds, i64 base,
+                      Panel& panel) const {
+        const float* values = panels_.get() + base * d_;
+        if (!bounds) {
+            Kernels::nearest(values, d_, centers.tiles, panel.least, panel.second, panel.label);
+            return;
+        }
+        Kernels::nearest_by_group(values, d_, centers.tiles,
+                                  bounds->sets_per_group * (kSetCenters / kTileCenters), panel.least,
+                                  panel.second, panel.label, bounds->lower(base));
+        alignas(64) float norms[kPanelRows] = {};
+        std::copy_n(norms_.get() + base, std::min(kPanelRows, n_ - base), norms);
+        Kernels::set_bounds(norms, panel.least, static_cast<float>(centers.certain.constant),
+                            static_cast<float>(centers.certain.slope), bounds->groups, bounds->upper(base),
+                            bounds->lower(base));
+    }
+
+    /// Sets bounds that prove nothing, for a row that was decided in float64.
+    static void forget_bounds(KeptBounds& bounds, i64 base, i64 l) {
+        bounds.upper(base)[l] = std::numeric_limits<float>::infinity();
+        for (i64 g = 0; g < bounds.groups; ++g) bounds.lower(base)[g * kPanelRows + l] = 0.0f;
+    }
+
+    /// Rows of a panel that are multiplied one by one.
+    struct SingleRows {
+        SingleRows(i64 d, i64 sets) : rows(kPanelRows * d), products(kRowsAtOnce * sets * kSetCenters) {}
+        Buffer<float> rows, products;
+        alignas(64) std::int32_t label[kPanelRows];
+        alignas(64) std::uint8_t open[kPanelRows], contested[kPanelRows] = {};
+        alignas(64) std::uint8_t need[kMaxCenterGroups * kPanelRows];
+        alignas(64) float own[kPanelRows] = {}, apart[kPanelRows];
+        i64 list[kPanelRows];
+    };
+
+    /// Finds the labels of a panel by its bounds and the products that they leave; false, and nothing but
+    /// bounds is changed, if these are too many. `labels` are those of the last pass.
+    template <class Kernels>
+    bool decide_by_bounds(const Centers& centers, const Kernels& kernels, KeptBounds& bounds, i64 base,
+                          const std::int32_t* labels, i64 k, SingleRows& to, Buffer<double>& exact,
+                          i64& rechecked) const {
+        const i64 groups = bounds.groups, per_group = bounds.sets_per_group * kSetCenters;
+        float *upper = bounds.upper(base), *lower = bounds.lower(base);
+        const i64 needed = Kernels::move_bounds(labels, bounds.moves.data(), bounds.group_moves.data(),
+                                                groups, upper, lower, to.open);
+        if (static_cast<double>(needed) > kManyProducts * static_cast<double>(kPanelRows * groups))
+            return false;
+        std::copy_n(labels, kPanelRows, to.label);
+        if (needed == 0) return true;
+        for_each_open(to.open, kPanelRows, [&](i64 l) {
+            float* y = to.rows.get() + l * d_;
+            Kernels::pack_row(X_ + (base + l) * d_, shift_.data(), scale_, d_, y);
+            const i64 j = labels[l];
+            to.own[l] = Kernels::product(y, centers.single.rows.get() + j * d_, d_, centers.single.halves[j]);
+            to.contested[l] = 0;
+        });
+        Kernels::find_needs(norms_.get() + base, to.own, static_cast<float>(centers.certain.constant),
+                            static_cast<float>(centers.certain.slope), to.open, groups, lower, upper,
+                            to.apart, to.need);
+        for (i64 g = 0; g < groups; ++g)
+            multiply_group(centers, kernels, g, bounds.sets_per_group, labels, base, to,
+                           lower + g * kPanelRows);
+        for_each_open(to.contested, kPanelRows, [&](i64 l) {
+            to.label[l] = static_cast<std::int32_t>(
+                decide_alone(centers, kernels, bounds, base, l, per_group, k, to, exact, rechecked));
+            to.contested[l] = 0;
+        });
+        return true;
+    }
+
+    /// Multiplies the listed rows of a panel by a group of centres; sets their bounds, and which are
+    /// contested.
+    template <class Kernels>
+    void multiply_group(const Centers& centers, const Kernels&, i64 g, i64 sets_per_group,
+                        const std::int32_t* labels, i64 base, SingleRows& to, float* lower) const {
+        const i64 first = g * sets_per_group, sets = std::min(sets_per_group, centers.single.sets - first),
+                  width = sets * kSetCenters;
+        i64 listed = 0;
+        for_each_open(to.need + g * kPanelRows, kPanelRows, [&](i64 l) { to.list[listed++] = l; });
+        for (i64 done = 0, count; done < listed; done += count) {
+            const i64 left = listed - done;
+            count = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+            const float* rows[kRowsAtOnce];
+            for (i64 r = 0; r < count; ++r) rows[r] = to.rows.get() + to.list[done + r] * d_;
+            for (i64 s = 0; s < sets; ++s)
+                Kernels::multiply_set(rows, count, d_,
+                                      centers.single.values.get() + (first + s) * kSetCenters * d_,
+                                      centers.single.halves.get() + (first + s) * kSetCenters, width,
+                                      to.products.get() + s * kSetCenters);
+            for (i64 r = 0; r < count; ++r) {
+                const i64 l = to.list[done + r];
+                const float least =
+                    Kernels::least_of(to.products.get() + r * width, width, labels[l] - first * kSetCenters);
+                if (!(least - to.own[l] > to.apart[l])) to.contested[l] = 1;
+                lower[l] = Kernels::lower_bound(norms_[base + l], least, to.apart[l]);
+            }
+        }
+    }
+
+    /// The nearest centre of a row by its products with all centres; sets its bounds.
+    template <class Kernels>
+    i64 decide_alone(const Centers& centers, const Kernels&, KeptBounds& bounds, i64 base, i64 l,
+                     i64 per_group, i64 k, SingleRows& to, Buffer<double>& exact, i64& rechecked) const {
+        const float* y = to.rows.get() + l * d_;
+        float* q = to.products.get();
+        for (i64 s = 0; s < centers.single.sets; ++s)
+            Kernels::multiply_set(&y, 1, d_, centers.single.values.get() + s * kSetCenters * d_,
+                                  centers.single.halves.get() + s * kSetCenters, 0, q + s * kSetCenters);
+        const i64 all = centers.single.sets * kSetCenters;
+        const float least = Kernels::least_of(q, all, -1), norm = norms_[base + l];
+        i64 at = 0;
+        while (at < k - 1 && !(q[at] == least)) ++at;
+        bounds.upper(base)[l] = Kernels::upper_bound(norm, least, to.apart[l]);
+        float second = std::numeric_limits<float>::infinity();
+        for (i64 g = 0; g < bounds.groups; ++g) {
+            const i64 first = g * per_group;
+            const float other = Kernels::least_of(q + first, std::min(per_group, all - first), at - first);
+            second = std::min(second, other);
+            bounds.lower(base)[g * kPanelRows + l] = Kernels::lower_bound(norm, other, to.apart[l]);
+        }
+        if (second - least > centers.certain.constant + centers.certain.slope * norm) return at;
+        Kernels::all_distances(X_ + (base + l) * d_, d_, centers.columns.get(), k, exact.get());
+        ++rechecked;
+        const i64 found = first_least(exact.get(), k);
+        if (found != at) forget_bounds(bounds, base, l);
+        return found;
     }
 
     void pack(i64 base) {
@@ -421,6 +581,26 @@ class DenseClusters {
             }
             norms_[base + l] = static_cast<float>(std::sqrt(square) * (1.0 + 0x1p-20));
         }
+    }
+
+    SingleRowCenters for_single_rows(const CenterTiles& from, i64 k) const {
+        SingleRowCenters to;
+        to.sets = (k + kSetCenters - 1) / kSetCenters;
+        const i64 padded = to.sets * kSetCenters;
+        to.values = Buffer<float>(padded * d_);
+        to.halves = Buffer<float>(padded);
+        to.rows = Buffer<float>(k * d_);
+        for (i64 j = 0; j < padded; ++j) {
+            const float* tile = from.values + j / kTileCenters * kTileCenters * d_ + j % kTileCenters;
+            float* set = to.values.get() + j / kSetCenters * kSetCenters * d_ + j % kSetCenters;
+            to.halves[j] = j < k ? from.halves[j] : std::numeric_limits<float>::infinity();
+            for (i64 f = 0; f < d_; ++f) {
+                const float z = j < k ? tile[f * kTileCenters] : 0.0f;
+                set[f * kSetCenters] = z;
+                if (j < k) to.rows[j * d_ + f] = z;
+            }
+        }
+        return to;
     }
 
     /// Returns the largest norm of a centre.
@@ -557,8 +737,8 @@ class SparseClusters {
         return all;
     }
 
-    void potentials(const double* candidates, i64 count, const double* weights, float* closest, bool take,
-                    double* potentials) const {
+    void potentials(const double* candidates, i64 count, const double* weights, const float* closest,
+                    float* least_distances, i64 step, double* potentials) const {
         const i64 panels = (n_ + kPanelRows - 1) / kPanelRows;
         const Buffer<double> points = transpose_centers(candidates, count, d_);
         const Buffer<double> squares = center_squares(candidates, count);
@@ -576,7 +756,7 @@ class SparseClusters {
                             const auto square =
                                 static_cast<float>(positive_part(squares_[i], products[c], squares[c]));
                             const float least = std::min(square, closest[i]);
-                            if (take) closest[i] = least;
+                            if (least_distances) least_distances[c * step + i] = least;
                             potentials[c * panels + base / kPanelRows] +=
                                 static_cast<double>(least) * (weights ? weights[i] : 1.0);
                         }
@@ -650,8 +830,8 @@ class Clusters {
     virtual PassCounts assign(const PassArguments& to) const = 0;
     virtual void own_distances(const PassArguments& to, double* out) const = 0;
     virtual PassCounts single_moves(const PassArguments& to) const = 0;
-    virtual void potentials(const double* candidates, i64 count, const double* weights, float* closest,
-                            bool take, double* out) const = 0;
+    virtual void potentials(const double* candidates, i64 count, const double* weights, const float* closest,
+                            float* least, i64 step, double* out) const = 0;
     virtual i64 bytes() const = 0;
 };
 
@@ -663,9 +843,9 @@ class ClustersOf final : public Clusters {
     PassCounts assign(const PassArguments& to) const override { return of_.assign(to); }
     void own_distances(const PassArguments& to, double* out) const override { of_.own_distances(to, out); }
     PassCounts single_moves(const PassArguments& to) const override { return of_.single_moves(to); }
-    void potentials(const double* candidates, i64 count, const double* weights, float* closest, bool take,
-                    double* out) const override {
-        of_.potentials(candidates, count, weights, closest, take, out);
+    void potentials(const double* candidates, i64 count, const double* weights, const float* closest,
+                    float* least, i64 step, double* out) const override {
+        of_.potentials(candidates, count, weights, closest, least, step, out);
     }
     i64 bytes() const override { return of_.bytes(); }
 

@@ -40,11 +40,7 @@ namespace bmrm {
 
 template <class Use>
 void with_mixture_kernels(const Use& use) {
-#if defined(__x86_64__)
-    if (isa() == Isa::avx512) return use(avx512::MixtureKernels{});
-    if (isa() == Isa::avx2) return use(avx2::MixtureKernels{});
-#endif
-    use(baseline::MixtureKernels{});
+    BMRM_WITH_KERNELS(use, MixtureKernels);
 }
 
 /// A mixture and its rows.

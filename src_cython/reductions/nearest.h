@@ -1,7 +1,9 @@
 // The kernels of nearest_kernels.h for the instruction set of this processor.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "cpu/dispatch.h"
@@ -14,6 +16,11 @@ constexpr i64 kPanelRows = 64;
 /// Centres that are multiplied by a panel at once: with four registers of rows they take 16 of the 32
 /// registers.
 constexpr int kTileCenters = 4;
+
+/// Centres that are multiplied by single rows side by side: whole tiles.
+constexpr i64 kSetCenters = 16;
+/// Single rows that are multiplied by a set at once, if there are as many.
+constexpr i64 kRowsAtOnce = 8;
 
 /// Centres in tiles of kTileCenters, feature by feature, and half their squared norms; those that only fill
 /// the last tile have infinite norms, so that they are never nearest.
@@ -34,11 +41,7 @@ namespace bmrm {
 /// Calls use(kernels) with the kernels of this processor's instruction set.
 template <class Use>
 void with_nearest_kernels(const Use& use) {
-#if defined(__x86_64__)
-    if (isa() == Isa::avx512) return use(avx512::NearestKernels{});
-    if (isa() == Isa::avx2) return use(avx2::NearestKernels{});
-#endif
-    use(baseline::NearestKernels{});
+    BMRM_WITH_KERNELS(use, NearestKernels);
 }
 
 }  // namespace bmrm

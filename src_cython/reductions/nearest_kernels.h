@@ -6,6 +6,7 @@ struct NearestKernels {
     static constexpr int kFloats = 2 * BMRM_DOUBLES;          // of a register
     static constexpr int kGroup = BMRM_DOUBLES == 8 ? 4 : 2;  // registers with the rows of one sweep
     static constexpr i64 kGroupRows = kFloats * kGroup;
+    static constexpr float kRoundUp = 1.0f + 0x1p-20f, kMore = 1.0f + 0x1p-18f, kLess = 1.0f - 0x1p-18f;
     typedef float Floats __attribute__((vector_size(4 * kFloats), aligned(4)));
     typedef std::int32_t Ints __attribute__((vector_size(4 * kFloats), aligned(4)));
 
@@ -55,13 +56,163 @@ struct NearestKernels {
         }
     }
 
+    /// The same by groups of tiles: also the least value of each group, group by group; in the group of the
+    /// nearest centre that of the others.
+    BMRM_TARGET static void nearest_by_group(const float* panel, i64 d, const CenterTiles& centers,
+                                             i64 tiles_per_group, float* least, float* second,
+                                             std::int32_t* label, float* group_least) {
+        alignas(64) float low[kPanelRows], next[kPanelRows], others[kPanelRows];
+        alignas(64) std::int32_t at[kPanelRows];
+        for (i64 l = 0; l < kPanelRows; ++l) {
+            least[l] = second[l] = others[l] = std::numeric_limits<float>::infinity();
+            label[l] = 0;
+        }
+        for (i64 t = 0, g = 0; t < centers.tiles; t += tiles_per_group, ++g) {
+            const CenterTiles some{centers.values + t * kTileCenters * d, centers.halves + t * kTileCenters,
+                                   tiles_per_group < centers.tiles - t ? tiles_per_group : centers.tiles - t};
+            nearest(panel, d, some, low, next, at);
+            const auto first = static_cast<std::int32_t>(t * kTileCenters);
+            for (i64 l = 0; l < kPanelRows; ++l) {
+                const float q = low[l], before = least[l];
+                const bool better = q < before;
+                const float worse = better ? before : q;
+                float runner_up = second[l];
+                runner_up = worse < runner_up ? worse : runner_up;
+                second[l] = next[l] < runner_up ? next[l] : runner_up;
+                others[l] = better ? next[l] : others[l];
+                label[l] = better ? at[l] + first : label[l];
+                least[l] = better ? q : before;
+                group_least[g * kPanelRows + l] = q;
+            }
+        }
+        const i64 per_group = tiles_per_group * kTileCenters;
+        for (i64 l = 0; l < kPanelRows; ++l) group_least[label[l] / per_group * kPanelRows + l] = others[l];
+    }
+
+    /// An upper bound on the distance of a row of norm at most `norm` whose product with a centre is q, with
+    /// an error of less than `apart` / 2.
+    static float upper_bound(float norm, float q, float apart) {
+        const float square = norm * norm * kMore + 2.0f * q + 1.5f * apart;
+        return std::sqrt(square < 0.0f ? 0.0f : square) * kMore;
+    }
+
+    /// A lower bound, too.
+    static float lower_bound(float norm, float q, float apart) {
+        const float square = norm * norm * kLess + 2.0f * q - 1.5f * apart;
+        return std::sqrt(square > 0.0f ? square : 0.0f) * kLess;
+    }
+
+    /// Sets the bounds of a panel from its products: `least`, and those of its groups, which are in `lower`.
+    BMRM_TARGET static void set_bounds(const float* norms, const float* least, float constant, float slope,
+                                       i64 groups, float* upper, float* lower) {
+        alignas(64) float apart[kPanelRows];
+        for (i64 l = 0; l < kPanelRows; ++l) {
+            apart[l] = (constant + slope * norms[l]) * kRoundUp;
+            upper[l] = upper_bound(norms[l], least[l], apart[l]);
+        }
+        for (i64 g = 0; g < groups; ++g, lower += kPanelRows)
+            for (i64 l = 0; l < kPanelRows; ++l) lower[l] = lower_bound(norms[l], lower[l], apart[l]);
+    }
+
+    /// Moves the bounds of a panel with the centres, and sets open[l] to the number of groups that may have a
+    /// centre nearer than that of the label. Returns their sum.
+    BMRM_TARGET static i64 move_bounds(const std::int32_t* label, const float* moves,
+                                       const float* group_moves, i64 groups, float* upper, float* lower,
+                                       std::uint8_t* open) {
+        alignas(64) float limit[kPanelRows];
+        alignas(64) std::int32_t count[kPanelRows];
+        for (i64 l = 0; l < kPanelRows; ++l) {
+            upper[l] = (upper[l] + moves[label[l]]) * kRoundUp;
+            limit[l] = upper[l] * kMore;
+            count[l] = 0;
+        }
+        for (i64 g = 0; g < groups; ++g, lower += kPanelRows)
+            for (i64 l = 0; l < kPanelRows; ++l) {
+                const float rest = (lower[l] - group_moves[g]) * (2.0f - kRoundUp);
+                lower[l] = rest > 0.0f ? rest : 0.0f;
+                count[l] += !(limit[l] < lower[l]);
+            }
+        std::int32_t sum = 0;
+        for (i64 l = 0; l < kPanelRows; ++l) sum += count[l], open[l] = static_cast<std::uint8_t>(count[l]);
+        return sum;
+    }
+
+    /// A row as it is packed.
+    template <class V>
+    BMRM_TARGET static void pack_row(const V* x, const double* shift, double scale, i64 d, float* y) {
+        for (i64 f = 0; f < d; ++f) y[f] = static_cast<float>((static_cast<double>(x[f]) - shift[f]) * scale);
+    }
+
+    /// half - y . z.
+    BMRM_TARGET static float product(const float* y, const float* z, i64 d, float half) {
+        Floats sum[2] = {};
+        i64 f = 0;
+        for (; f + 2 * kFloats <= d; f += 2 * kFloats)
+            for (int n = 0; n < 2; ++n)
+                sum[n] += *reinterpret_cast<const Floats*>(y + f + n * kFloats) *
+                          *reinterpret_cast<const Floats*>(z + f + n * kFloats);
+        if (f + kFloats <= d) {
+            sum[0] += *reinterpret_cast<const Floats*>(y + f) * *reinterpret_cast<const Floats*>(z + f);
+            f += kFloats;
+        }
+        sum[0] += sum[1];
+        float rest = half;
+        for (; f < d; ++f) rest -= y[f] * z[f];
+        return rest - fold<true, kFloats>(sum[0]);
+    }
+
+    /// The values of 1, 2, 4 or 8 rows for the centres of a set, 16 numbers per row; rows of `out` are
+    /// `step` numbers apart.
+    BMRM_TARGET static void multiply_set(const float* const* rows, i64 count, i64 d, const float* values,
+                                         const float* halves, i64 step, float* out) {
+        switch (count) {
+            case 1:
+                return rows_by_set<1>(rows, d, values, halves, step, out);
+            case 2:
+                return rows_by_set<2>(rows, d, values, halves, step, out);
+            case 4:
+                return rows_by_set<4>(rows, d, values, halves, step, out);
+            default:
+                rows_by_set<8>(rows, d, values, halves, step, out);
+        }
+    }
+
+    /// The least of `count` numbers, a multiple of 16, without that at `skipped`.
+    BMRM_TARGET static float least_of(const float* q, i64 count, i64 skipped) {
+        const Floats infinity = Floats{} + std::numeric_limits<float>::infinity();
+        Ints number;
+        for (int l = 0; l < kFloats; ++l) number[l] = l;
+        Floats least = infinity;
+        for (i64 first = 0; first < count; first += kFloats) {
+            const Ints here = number == Ints{} + static_cast<std::int32_t>(skipped - first);
+            const Floats some = here ? infinity : *reinterpret_cast<const Floats*>(q + first);
+            least = some < least ? some : least;
+        }
+        return fold<false, kFloats>(least);
+    }
+
+    /// Bounds on the distances of open rows from their products with their centres, and for each group which
+    /// rows may have a nearer centre there: need[g * 64 + l] is 1.
+    BMRM_TARGET static void find_needs(const float* norms, const float* own, float constant, float slope,
+                                       const std::uint8_t* open, i64 groups, const float* lower, float* upper,
+                                       float* apart, std::uint8_t* need) {
+        alignas(64) float limit[kPanelRows];
+        for (i64 l = 0; l < kPanelRows; ++l) {
+            apart[l] = (constant + slope * norms[l]) * kRoundUp;
+            const float bound = upper_bound(norms[l], own[l], apart[l]);
+            upper[l] = open[l] ? bound : upper[l];
+            limit[l] = upper[l] * kMore;
+        }
+        for (i64 g = 0; g < groups; ++g, lower += kPanelRows, need += kPanelRows)
+            for (i64 l = 0; l < kPanelRows; ++l) need[l] = !(limit[l] < lower[l]) & (open[l] > 0);
+    }
+
     /// Sets open[l] to 0 if the label of a row of a panel is certain and is what it was twice before, else
     /// to 1. `constant` and `slope` as in `DenseClusters`, here in float32.
     BMRM_TARGET static void find_open(const float* least, const float* second, const std::int32_t* label,
                                       const float* norms, float constant, float slope,
                                       const std::int32_t* kept, const std::int32_t* former,
                                       std::uint8_t* open) {
-        constexpr float kRoundUp = 1.0f + 0x1p-20f;
         for (i64 l = 0; l < kPanelRows; ++l) {
             const float apart = (constant + slope * norms[l]) * kRoundUp;
             open[l] = !(second[l] - least[l] > apart) | (label[l] != kept[l]) | (label[l] != former[l]);
@@ -160,6 +311,44 @@ struct NearestKernels {
             const double* column = columns + static_cast<i64>(index[e]) * k;
             for (i64 j = 0; j < k; ++j) out[j] += v * column[j];
         }
+    }
+
+  private:
+    /// The sum of the numbers of a register or the least of them, by halves.
+    template <bool kSum, int kCount, class Pack>
+    BMRM_INLINE static float fold(const Pack& values) {
+        if constexpr (kCount == 1) {
+            return values[0];
+        } else {
+            typedef float Half __attribute__((vector_size(2 * kCount), aligned(4)));
+            Half low, high;
+            std::memcpy(&low, &values, sizeof(Half));
+            std::memcpy(&high, reinterpret_cast<const char*>(&values) + sizeof(Half), sizeof(Half));
+            if constexpr (kSum)
+                low += high;
+            else
+                low = low < high ? low : high;
+            return fold<kSum, kCount / 2>(low);
+        }
+    }
+
+    template <int kRows>
+    BMRM_INLINE static void rows_by_set(const float* const* rows, i64 d, const float* values,
+                                        const float* halves, i64 step, float* out) {
+        constexpr int kParts = kSetCenters / kFloats;
+        Floats sum[kRows][kParts];
+        for (int r = 0; r < kRows; ++r)
+            for (int v = 0; v < kParts; ++v)
+                sum[r][v] = *reinterpret_cast<const Floats*>(halves + v * kFloats);
+        for (i64 f = 0; f < d; ++f, values += kSetCenters) {
+            Floats some[kParts];
+            for (int v = 0; v < kParts; ++v) some[v] = *reinterpret_cast<const Floats*>(values + v * kFloats);
+            for (int r = 0; r < kRows; ++r)
+                for (int v = 0; v < kParts; ++v) sum[r][v] -= some[v] * rows[r][f];
+        }
+        for (int r = 0; r < kRows; ++r)
+            for (int v = 0; v < kParts; ++v)
+                *reinterpret_cast<Floats*>(out + r * step + v * kFloats) = sum[r][v];
     }
 };
 

@@ -47,11 +47,7 @@ namespace bmrm {
 
 template <class Use>
 void with_scaling_kernels(const Use& use) {
-#if defined(__x86_64__)
-    if (isa() == Isa::avx512) return use(avx512::ScalingKernels{});
-    if (isa() == Isa::avx2) return use(avx2::ScalingKernels{});
-#endif
-    use(baseline::ScalingKernels{});
+    BMRM_WITH_KERNELS(use, ScalingKernels);
 }
 
 /// Calls use(type) with float or double by the number of bytes of a value.

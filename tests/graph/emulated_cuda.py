@@ -185,15 +185,12 @@ class Module:
 class Matrix:
     module: Module
 
-    def __init__(self, indptr, indices, data, shape, *, dtype, plan="split", half_inputs=False, **options):
+    def __init__(self, indptr, indices, data, shape, *, dtype, plan="split", **options):
         arrays = given(indptr, np.int64), given(indices, np.int32), given(data, np.float64)
         self.shape, self.plan, self.stream, self.device = shape, plan, 0, options["device"]
         self.handle = c_void_p(
             self.module.library.emulator_matrix(
-                *map(c_int64, shape),
-                *map(address, arrays),
-                c_int32(np.dtype(dtype) == np.float64),
-                c_int32(half_inputs),
+                *map(c_int64, shape), *map(address, arrays), c_int32(np.dtype(dtype) == np.float64)
             )
         )
 

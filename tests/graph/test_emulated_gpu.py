@@ -10,11 +10,7 @@ import emulated_cuda
 import mpi
 import numpy as np
 import pytest
-from device_checks import (
-    check_bounds_in_exact_arithmetic,
-    check_messages_in_float16,
-    check_walks_are_those_of_the_cpu,
-)
+from device_checks import check_bounds_in_exact_arithmetic, check_walks_are_those_of_the_cpu
 
 from bmrm.errors import DeviceMemoryError
 from bmrm.graph import Graph, hits, pagerank
@@ -73,10 +69,6 @@ def test_several_walks_are_those_of_the_cpu(count):
 
 def test_the_bound_holds_in_exact_arithmetic():
     check_bounds_in_exact_arithmetic(40)
-
-
-def test_messages_in_float16_are_close(monkeypatch):
-    check_messages_in_float16(monkeypatch)
 
 
 def test_a_step_that_was_foreseen_is_the_same():

@@ -5,11 +5,7 @@ from __future__ import annotations
 import graph_cases as cases
 import numpy as np
 import pytest
-from device_checks import (
-    check_bounds_in_exact_arithmetic,
-    check_messages_in_float16,
-    check_walks_are_those_of_the_cpu,
-)
+from device_checks import check_bounds_in_exact_arithmetic, check_walks_are_those_of_the_cpu
 
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.graph import Graph, hits, pagerank, random_walk
@@ -119,11 +115,6 @@ def test_products_round_no_more_than_is_counted(plan):
         wrong = np.abs(y[filled] - true) / true
         assert (wrong <= 1.01 * UNIT * (additions + 1)[:, None]).all()
         assert (y[~filled] == 0).all()
-
-
-@gpu
-def test_messages_in_float16_are_close(monkeypatch):
-    check_messages_in_float16(monkeypatch)
 
 
 @gpu

@@ -260,21 +260,6 @@ def test_candidates_fit_the_device(device, vector_bytes, value_bytes, table, col
         assert 0 < cuda.predict(device, CONSTANTS, stats, plan) < 1
 
 
-@pytest.mark.parametrize("cols", [50, 20_000, 300_000])
-def test_inputs_in_float16_have_wider_tiles_and_only_kernels_that_take_them(cols):
-    X = csr(20_000, cols, np.full(20_000, 40), np.random.default_rng(4), power=4)
-    stats = statistics(X, value_bytes=0)
-    halves = stats | {"input_bytes": 2}
-    plans, wide = cuda.candidates(H200, halves), cuda.candidates(H200, stats)
-    assert {plan.kernel for plan in plans} <= {"sliced", "tiled", "hot", "binned", "mixed"}
-    assert all((plan.tile + 1) * 2 <= H200["shared_per_block"] and plan.tile <= 65_535 for plan in plans)
-    assert max(plan.tile for plan in plans) >= max(plan.tile for plan in wide)
-    both = [plan for plan in plans if plan in wide]
-    assert both
-    for plan in both:
-        assert cuda.predict(H200, CONSTANTS, halves, plan) <= cuda.predict(H200, CONSTANTS, stats, plan)
-
-
 def test_tiles_leave_room_for_loads_in_flight():
     X = csr(20_000, 300_000, np.full(20_000, 40), np.random.default_rng(4))
     plans = cuda.candidates(H200, statistics(X))

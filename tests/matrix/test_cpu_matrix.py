@@ -145,6 +145,59 @@ def test_huge_row_among_short_ones():
     check(A, (A.indptr.astype(np.int64), A.indices, A.data), rng, threads=THREADS)
 
 
+def rows_of_lengths(rng, lengths, d, dtype):
+    """Reference and triple of a matrix with random columns, of which some occur twice in a row."""
+    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    columns = rng.integers(0, d, indptr[-1], dtype=np.int32)
+    data = None if dtype is None else rng.standard_normal(columns.size).astype(dtype)
+    values = np.ones(columns.size) if data is None else data.astype(np.float64)
+    return sp.csr_matrix((values, columns, indptr), (len(lengths), d)), (indptr, columns, data)
+
+
+SHORT_ROWS = {
+    "tiny, unlike": lambda rng, m: rng.poisson(4.0, m),
+    "tiny, some long": lambda rng, m: np.where(rng.random(m) < 1e-3, 500, rng.geometric(0.4, m) - 1),
+    "tiny, alike": lambda rng, m: np.full(m, 4),
+    "many empty": lambda rng, m: np.where(rng.random(m) < 0.9, 0, rng.integers(0, 9, m)),
+    "near the limits": lambda rng, m: rng.integers(7, 10, m) * rng.choice([0, 1, 2], m),
+    "around twenty": lambda rng, m: rng.integers(0, 41, m),
+}
+
+
+@pytest.mark.parametrize("dtype", VALUES)
+@pytest.mark.parametrize("d", [50, 5_000, 70_000])
+@pytest.mark.parametrize("kind", SHORT_ROWS)
+def test_short_rows(kind, d, dtype):
+    rng = np.random.default_rng(d)
+    for m in (17_003, 1_001):
+        A, triple = rows_of_lengths(rng, SHORT_ROWS[kind](rng, m), d, dtype)
+        w, r = rng.standard_normal(d), rng.standard_normal((3, m))
+        r[1][rng.random(m) < 0.05] = 0.0
+        r[2][rng.random(m) < 0.3] = 0.0
+        want = A @ w, *(A.T @ v for v in r)
+        sizes = sp.csr_matrix((np.abs(A.data), A.indices, A.indptr), A.shape)
+        scale = sizes @ abs(w), *(sizes.T @ abs(v) for v in r)
+        found = []
+        for threads in (1, 3):
+            X = Matrix(*triple, A.shape, threads=threads)
+            found.append([X.matvec(w), *map(X.rmatvec, r)])
+            assert_close(found[-1], want, scale)
+        for one, three in zip(*found, strict=True):
+            np.testing.assert_array_equal(one, three)
+        assert X.nbytes <= Matrix.predict_bytes(m, d, A.nnz, 0 if dtype is None else np.dtype(dtype).itemsize)
+
+
+def test_short_rows_that_are_not_finite_reach_sums_through_zeros():
+    rng = np.random.default_rng(3)
+    A, (indptr, columns, data) = rows_of_lengths(rng, rng.poisson(4.0, 20_000), 300, np.float64)
+    data[7] = np.inf
+    r = np.ones(20_000)
+    r[np.searchsorted(indptr, 7, side="right") - 1] = 0.0
+    found = Matrix(indptr, columns, data, A.shape).rmatvec(r)
+    assert np.isnan(found[columns[7]])
+    assert np.isfinite(np.delete(found, columns[7])).all()
+
+
 @pytest.mark.parametrize("kept", TRANSPOSE)
 def test_mostly_zero_r_reads_only_rows_in_use(kept):
     rng = np.random.default_rng(6)

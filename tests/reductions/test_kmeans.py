@@ -17,7 +17,7 @@ import bmrm
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix._cpu import instruction_set
-from bmrm.reductions import KMeans
+from bmrm.reductions import KMeans, _reductions, host_passes
 from bmrm.reductions.cluster_bounds import bound_by_spectrum, bound_small
 from bmrm.reductions.draws import uniform_of_rows
 from bmrm.reductions.host_passes import HostClusters
@@ -121,6 +121,58 @@ def test_sums_kept_from_pass_to_pass_are_those_of_all_rows(kind, weighted):
     assert moved >= 3
 
 
+def moving_centers(rng, X, k):
+    """Yield centres that move as in Lloyd's method, with some jumps, and with equal ones at the end."""
+    centers = X[rng.choice(len(X), k, replace=False)].astype(np.float64)
+    for step in range(10):
+        yield centers
+        D = distances(X, centers)
+        labels = D.argmin(axis=1)
+        means = [X[labels == j].mean(axis=0) if (labels == j).any() else centers[j] for j in range(k)]
+        centers = np.array(means, np.float64)
+        if step % 4 == 3:
+            centers[rng.integers(k)] = X[rng.integers(len(X))]
+    centers = centers.copy()
+    centers[1], centers[-1] = centers[0], centers[k // 2]
+    yield centers
+    yield centers
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "k", "dtype", "kind"),
+    [
+        (900, 64, 70, np.float32, "blobs"),
+        (700, 130, 33, np.float64, "blobs"),
+        (500, 16, 300, np.float32, "blobs"),  # groups of several sets of centres
+        (800, 70, 64, np.float32, "ties"),
+        (800, 128, 40, np.float64, "far from 0"),
+    ],
+)
+def test_bounds_change_neither_labels_nor_sums(monkeypatch, n, d, k, dtype, kind):
+    rng = np.random.default_rng(d)
+    X = blobs(rng, n, d, k, dtype, spread=0.5, offset=1e4 if kind == "far from 0" else 0.0)
+    if kind == "ties":
+        X = np.round(X)
+    weights = rng.random(n)
+    bounded, threaded = clusters(X, weights), clusters(X, weights, threads=3)
+    monkeypatch.setattr(host_passes, "KeptSums", lambda **_: _reductions.KeptSums(bounded=False))
+    plain = clusters(X, weights)
+    plain.assign(X[:k].astype(np.float64))  # keeps its sums from now on
+    monkeypatch.undo()
+    for passes in (bounded, threaded):
+        passes.assign(X[:k].astype(np.float64))
+    assert bounded._kept[0].bounded
+    assert not plain._kept[0].bounded
+    for centers in moving_centers(rng, X, k):
+        found, other, same = (passes.assign(centers) for passes in (bounded, plain, threaded))
+        assert exact_labels(X, centers, bounded.labels())
+        for passes, its in ((plain, other), (threaded, same)):
+            assert (passes.labels() == bounded.labels()).all()
+            assert (its.sums == found.sums).all()
+            assert its.inertia == found.inertia
+            assert its.changed == found.changed
+
+
 def test_rows_that_are_packed_block_by_block_give_the_same_bits(monkeypatch):
     X = blobs(np.random.default_rng(5), 9000, 5, 6, spread=1.0)
     whole = KMeans(6, tol=0, max_iter=25, random_state=1).fit(X)
@@ -221,7 +273,7 @@ def test_instruction_sets_differ_by_rounding_alone(lower):
     program = """
 import numpy as np
 from bmrm.matrix._cpu import instruction_set
-from bmrm.reductions import KMeans
+from bmrm.reductions import KMeans, _reductions, host_passes
 rng = np.random.default_rng(0)
 print(instruction_set())
 for dtype in (np.float32, np.float64):

@@ -25,10 +25,6 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
 
-FLOAT32_REDUCTION = 1e-5
-"""Reduction of the residual by light steps from one exact step to the next. float32 keeps 7 digits of a
-correction, of which rounding in long rows takes one or two."""
-
 
 @dataclass(frozen=True)
 class Restarts:
@@ -65,10 +61,6 @@ class Walk(Protocol):
 
     looks_ahead: bool
     """Whether it uses ``plain_next`` of a light step."""
-
-    @property
-    def light_reduction(self) -> float:
-        """Reduction of the residual that light steps can follow, from one exact step to the next."""
 
     @property
     def norm_error(self) -> float:

@@ -1,8 +1,6 @@
 """Walks on a GPU: products by `bmrm.matrix._cuda`, the vector work in the passes of ``src_cuda/graph``.
 
-P' is resident twice, in float32 for light steps and in float64 for exact ones, if there is room. One walk on
-a graph without weights sends messages in float16 in light steps (``src_cuda/graph/kernels/messages.cuh``),
-unless the damping factor is large. Else it is
+P' is resident twice, in float32 for light steps and in float64 for exact ones, if there is room. Else it is
 on the device once, in float64, and light steps convert their vectors: of a graph without weights both types
 have the same bytes. What of it does not fit streams from main memory, once per product. Nothing but sums
 leaves the device until the end: l1 norms, inner products for Anderson's method, the largest scores.
@@ -43,7 +41,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DeviceMemoryError
-from bmrm.graph.backends.base import FLOAT32_REDUCTION, Restarts
+from bmrm.graph.backends.base import Restarts
 from bmrm.graph.backends.host import (
     HIGHER_ORDER,
     PRODUCT_ROUNDINGS,
@@ -70,16 +68,6 @@ PIECE_NONZEROS = 256
 
 BLOCK_THREADS = 256
 """Threads that add up the partial sums of a long row (``src_cuda/formats/kernels/partial.cuh``)."""
-
-FLOAT16_REDUCTION = 2.0**-8
-"""As FLOAT32_REDUCTION, of light steps with messages in float16. Simulated steps to 1e-8 on the graphs of
-``benchmarks/gpu/graph_gpu.py`` with 0.5 M nodes and 8 M edges, R-MAT / Zipf / communities: 12 / 24 / 21 with
-messages in float32, of which 2 are exact. In float16, 12 / 25 / 21 with a reduction of 2^-8, of which 3 / 4 /
-3 are exact; 12 / 28 / 21 with 2^-10; 13 / 32 / 27 with 2^-12."""
-
-MAX_FLOAT16_DAMPING = 0.95
-"""Damping factor above which messages are float32: the correction of a base can be 1 / (1 - d) times as large
-as its residual, and rounding grows with the correction."""
 
 MAX_IMAGES = 16
 """Slots that a loop uses at a time: images and points of the history of Anderson's method, the best image,
@@ -130,12 +118,11 @@ def upload(
     transpose: bool = False,
     limit: int | None = None,
     tune: str = "best",
-    half_inputs: bool = False,
 ) -> _cuda.Matrix:
     """Put a matrix on a device; ``spare`` are the bytes that are left for vectors, of at most ``limit``."""
     cuda = import_cuda()
     options: dict[str, Any] = {"dtype": np.dtype(dtype), "device": device, "spare": spare}
-    options |= {"transpose": transpose, "memory_limit": limit, "tune": tune, "half_inputs": half_inputs}
+    options |= {"transpose": transpose, "memory_limit": limit, "tune": tune}
     if plan is not None:
         matrix: _cuda.Matrix = cuda.Matrix(X.indptr, X.indices, X.data, X.shape, plan=plan, **options)
         return matrix
@@ -208,7 +195,6 @@ class Resident(NamedTuple):
 
     nodes: _cuda.Nodes
     additions: RowAdditions
-    halves: bool  # whether messages of light steps are float16
 
 
 class GpuTransitions:
@@ -235,19 +221,15 @@ class GpuTransitions:
             device,
             limit,
         )
-        # By whether they are for several vectors, and whether messages may be float16.
-        self._residents: dict[tuple[bool, bool], Resident] = {}
+        self._residents: dict[bool, Resident] = {}  # by whether it is for several vectors
         self._shared = graph.peers.on_gpus(device)
         self.numbers, self._places = own_numbers(graph)
 
     def walk(self, damping: float, restarts: Restarts) -> GpuWalk:
         return GpuWalk(self, damping, restarts)
 
-    def resident(self, columns: int, min_resident: float = 0.0, *, halves: bool = True) -> Resident:
+    def resident(self, columns: int, min_resident: float = 0.0) -> Resident:
         """Return P' in the formats for a number of vectors, which are built when they are needed.
-
-        With ``halves``, one walk has messages in float16 if that pays: on a graph without weights and without
-        locality, in one process.
 
         Raises
         ------
@@ -255,20 +237,17 @@ class GpuTransitions:
             If there is not enough memory, or less than a share ``min_resident`` of the matrix would stay on
             the device; on all processes if on any.
         """
-        halves = halves and columns == 1 and self._edges.data is None
-        halves = halves and self.graph.peers.size == 1 and self.graph.is_reordered
-        key = columns > 1, halves
-        if key not in self._residents:
+        several = columns > 1
+        if several not in self._residents:
             with self.graph.peers.together():
-                self._residents[key] = self._upload(columns, min_resident, halves)
-        return self._residents[key]
+                self._residents[several] = self._upload(columns, min_resident)
+        return self._residents[several]
 
-    def _upload(self, columns: int, min_resident: float, halves: bool) -> Resident:
+    def _upload(self, columns: int, min_resident: float) -> Resident:
         cuda = import_cuda()
         spare = cuda.predict_walk_bytes(self.n_own, columns, MAX_IMAGES, self.n)
         plan = "split" if columns > 1 else None
-        same = self._residents.get((columns > 1, not halves))  # has the matrix in float64
-        exact_bytes = format_bytes(self._edges, np.float64) if same is None else 0
+        exact_bytes = format_bytes(self._edges, np.float64)
         left = usable_bytes(self._device, self._limit) - spare - exact_bytes
         parts = [self._edges]
         tune = "best"
@@ -279,23 +258,18 @@ class GpuTransitions:
         limit = None
         if sum(format_bytes(part, np.float32) for part in parts) <= left:
             for number, part in enumerate(parts):
-                light[number] = upload(
-                    part, self._device, np.float32, spare, plan=plan, tune=tune, half_inputs=halves
-                )
+                light[number] = upload(part, self._device, np.float32, spare, plan=plan, tune=tune)
         else:
             plan_one_matrix(exact_bytes, spare, left + spare + exact_bytes, min_resident)
             limit = self._limit
-        if same is None:
-            exact = upload(self._edges, self._device, np.float64, spare, plan=plan, limit=limit)
-        else:
-            exact = same.nodes.exact
+        exact = upload(self._edges, self._device, np.float64, spare, plan=plan, limit=limit)
         beside = next((other.nodes for other in self._residents.values()), None)
         lengths = np.diff(self._edges.indptr)
         all_places = self.graph.places if self.graph.peers.size > 1 else None
         nodes = cuda.Nodes(
             *light, exact, lengths, self._scale, self._places, beside, self._shared, all_places
         )
-        return Resident(nodes, additions_of(exact, columns), halves and light[0] is not None)
+        return Resident(nodes, additions_of(exact, columns))
 
 
 def own_numbers(graph: Graph) -> tuple[Indices, NDArray[Any] | None]:
@@ -346,9 +320,7 @@ class GpuWalk:
             rows, _, shares = self._entries
             self._v, self._entries = np.zeros(n), None
             self._v[rows] = shares
-        cuda = import_cuda()
-        halves = self._damping <= MAX_FLOAT16_DAMPING
-        self._resident = resident = self._transitions.resident(self.columns, halves=halves)
+        cuda, resident = import_cuda(), self._transitions.resident(self.columns)
         additions = np.array([float(cuda.count_walk_additions(n, self.columns))])
         self._sum_additions = float(self._peers.largest(additions)[0]) + self._peers.size - 1
         walk: _cuda.Walk = cuda.Walk(
@@ -362,10 +334,6 @@ class GpuWalk:
             resident.additions,
         )
         return walk
-
-    @property
-    def light_reduction(self) -> float:
-        return FLOAT16_REDUCTION if self._resident.halves else FLOAT32_REDUCTION
 
     @property
     def signal_mode(self) -> str:

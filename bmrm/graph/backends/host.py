@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector, norm
 from bmrm.graph import _graph
-from bmrm.graph.backends.base import FLOAT32_REDUCTION, Restarts
+from bmrm.graph.backends.base import Restarts
 from bmrm.graph.graph import Graph
 from bmrm.graph.peers import total_of
 
@@ -184,7 +184,6 @@ class HostWalk:
     """
 
     looks_ahead = False
-    light_reduction = FLOAT32_REDUCTION
 
     def __init__(self, transitions: HostTransitions, damping: float, restarts: Restarts) -> None:
         self._transitions, self._graph = transitions, transitions.graph

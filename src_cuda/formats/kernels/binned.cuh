@@ -25,10 +25,7 @@ struct BinnedView {
 
 template <class T>
 __device__ __forceinline__ void store_four(T* to, const T (&v)[4]) {
-    if constexpr (sizeof(T) == 2) {
-        __half2 pairs[2] = {__halves2half2(v[0], v[1]), __halves2half2(v[2], v[3])};
-        *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(pairs);
-    } else if constexpr (sizeof(T) == 4) {
+    if constexpr (sizeof(T) == 4) {
         *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
     } else {
         *reinterpret_cast<double2*>(to) = make_double2(v[0], v[1]);
@@ -36,12 +33,12 @@ __device__ __forceinline__ void store_four(T* to, const T (&v)[4]) {
     }
 }
 
-template <class T, int CODING, class Input>
+template <class T, int CODING>
 __global__ void __launch_bounds__(tuning::kBinnedThreads)
-    binned_products(const BinnedView view, const Input* __restrict__ x, Input* __restrict__ products) {
+    binned_products(const BinnedView view, const T* __restrict__ x, T* __restrict__ products) {
     extern __shared__ __align__(16) unsigned char raw[];
     T* table = reinterpret_cast<T*>(raw);
-    Input* slice = reinterpret_cast<Input*>(table + (CODING == BB_DICTIONARY ? 256 : 0));
+    T* slice = table + (CODING == BB_DICTIONARY ? 256 : 0);
     if (CODING == BB_DICTIONARY)
         for (int i = int(threadIdx.x); i < 256; i += int(blockDim.x))
             table[i] = static_cast<const T*>(view.dictionary)[i];
@@ -77,18 +74,14 @@ __global__ void __launch_bounds__(tuning::kBinnedThreads)
         fetch(threadIdx.x);
         end_fill();
         for (uint32_t q = threadIdx.x; q < count; q += step) {
-            Input product[FLIGHT][4];
+            T product[FLIGHT][4];
             uint32_t at[FLIGHT];
 #pragma unroll
             for (uint32_t k = 0; k < FLIGHT; k++)
                 if (q + k * blockDim.x < count) {
                     at[k] = dest[k];
 #pragma unroll
-                    for (int j = 0; j < 4; j++)
-                        if constexpr (CODING == BB_ONES)
-                            product[k][j] = slice[index[k][j]];
-                        else
-                            product[k][j] = e.value(v[k], j) * slice[index[k][j]];
+                    for (int j = 0; j < 4; j++) product[k][j] = e.value(v[k], j) * slice[index[k][j]];
                 }
             if (q + step < count) fetch(q + step);
 #pragma unroll

@@ -34,20 +34,17 @@ struct SlicedView {
 
 enum { SHARED_ONLY = 1, GATHERED_ONLY = 2, SHARED_AND_GATHERED = 3 };
 
-// Inputs as numbers of the sums' type.
-template <class T, class Input>
+template <class T>
 struct SharedInput {
-    const Input* slice;
-    __device__ __forceinline__ T operator[](uint32_t i) const { return T(slice[i]); }
+    const T* slice;
+    __device__ __forceinline__ T operator[](uint32_t i) const { return slice[i]; }
 };
 
-template <class T, class Input>
+template <class T>
 struct GatheredInput {
-    const Input* x;
+    const T* x;
     uint32_t size;
-    __device__ __forceinline__ T operator[](uint32_t i) const {
-        return i < size ? T(load_input(x + i)) : T(0);
-    }
+    __device__ __forceinline__ T operator[](uint32_t i) const { return i < size ? load_input(x + i) : T(0); }
 };
 
 // Where sums of chunks go: a row that is one chunk to its place, the chunks of other rows to partial sums.
@@ -314,10 +311,7 @@ __device__ __forceinline__ void start_fill(T* slice, const T* __restrict__ x, in
             __pipeline_memcpy_async(slice + i, x + i, 16);
     }
     for (int i = done + int(threadIdx.x); i < count; i += int(blockDim.x))
-        if constexpr (sizeof(T) < 4)  // too short for an asynchronous copy
-            slice[i] = load_input(x + i);
-        else
-            __pipeline_memcpy_async(slice + i, x + i, sizeof(T));
+        __pipeline_memcpy_async(slice + i, x + i, sizeof(T));
     __pipeline_commit();
     if (threadIdx.x == 0) slice[tile] = T(0);
 }
@@ -327,12 +321,12 @@ __device__ __forceinline__ void end_fill() {
     __syncthreads();
 }
 
-template <class T, int CODING, class Input, class Local, int PLACES>
+template <class T, int CODING, class Local, int PLACES>
 __global__ void __launch_bounds__(tuning::sliced_threads(CODING == BB_ONES))
-    sliced_product(const SlicedView view, const Input* __restrict__ x, const Output<T> out) {
+    sliced_product(const SlicedView view, const T* __restrict__ x, const Output<T> out) {
     extern __shared__ __align__(16) unsigned char raw[];
     T* table = reinterpret_cast<T*>(raw);
-    Input* slice = reinterpret_cast<Input*>(table + (CODING == BB_DICTIONARY ? 256 : 0));
+    T* slice = table + (CODING == BB_DICTIONARY ? 256 : 0);
     let_next_start();
     if (CODING == BB_DICTIONARY) {
         for (int i = int(threadIdx.x); i < 256; i += int(blockDim.x))
@@ -357,12 +351,12 @@ __global__ void __launch_bounds__(tuning::sliced_threads(CODING == BB_ONES))
                        view.tile);
             work.begin_fetching();
             end_fill();
-            work.run(SharedInput<T, Input>{slice}, out);
+            work.run(SharedInput<T>{slice}, out);
         } else if (PLACES & GATHERED_ONLY) {
             Work<T, CODING, uint32_t> work(view, view.far, table, view.shared_elements, begin, stop);
             work.begin_fetching();
             wait_for_previous();
-            work.run(GatheredInput<T, Input>{x, uint32_t(view.cols)}, out);
+            work.run(GatheredInput<T>{x, uint32_t(view.cols)}, out);
         }
         begin = stop;
     }

@@ -12,11 +12,10 @@
 // (`sum_point`, `move_base`) and computes its residual r (`find_residual`) in float64, with all that a bound
 // of the rounding needs.  m depends on a sum of the point, which stays on the device.
 //
-// Bytes per node of a light step of one column: 4 each for the product, x, the image, its messages (or 2) and
-// the scale; 4 more for r, 8 each for v and u.
+// Bytes per node of a light step of one column: 4 each for the product, x, the image, its messages and the
+// scale; 4 more for r, 8 each for v and u.
 #pragma once
 #include "api/graph.h"
-#include "graph/kernels/messages.cuh"
 #include "graph/kernels/passes.cuh"
 
 namespace bmrm {
@@ -32,10 +31,10 @@ struct Mixture {
 
 // x = the mixture of COUNT images, and z = x scale, for other ranks too.  If COUNT is 0, x is the first image
 // and is not written.  Sums: of x over the nodes with scale 0.
-template <int WIDTH, int COUNT, class Z>
+template <int WIDTH, int COUNT>
 __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
     send_messages(const __grid_constant__ Mixture mixture, const float* __restrict__ scale, int64_t n,
-                  int columns, float* __restrict__ x, Z* __restrict__ z, const Peaks peaks,
+                  int columns, float* __restrict__ x, float* __restrict__ z,
                   const __grid_constant__ Copies copies, double* __restrict__ partial) {
     constexpr int IMAGES = COUNT ? COUNT : 1;
     struct Loaded {
@@ -45,7 +44,6 @@ __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
 #pragma unroll
     for (int j = 0; j < COUNT; j++) factor[j] = mixture.factor[j][threadIdx.x % WIDTH];
     double sums[1] = {};
-    Messages<Z> messages(peaks);
     for_rows<WIDTH, (IMAGES > 2 ? 2 : kRowsAtOnce)>(
         n, columns,
         [&](int64_t row, int64_t at) {
@@ -63,22 +61,11 @@ __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
                 for (int j = 1; j < COUNT; j++) value += factor[j] * a.image[j];
                 x[at] = value;
             }
-            messages.put(z + at, value * a.scale);
+            z[at] = value * a.scale;
             copies.put(at, value * a.scale);
             if (a.scale == 0) sums[0] += double(value);
         });
-    messages.end();
     sum_columns<WIDTH>(sums, columns, partial);
-}
-
-// Finds the largest message of x, one column.
-static __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
-    find_peak(const float* __restrict__ x, const float* __restrict__ scale, int64_t n, const Peaks peaks) {
-    Messages<__half> messages(peaks);
-    for_rows<1, kRowsAtOnce>(
-        n, 1, [&](int64_t row, int64_t) { return x[row] * scale[row]; },
-        [&](int64_t, int64_t, float value) { messages.see(value); });
-    messages.end();
 }
 
 // The restart vectors of several walks: few entries, sorted.
@@ -131,20 +118,19 @@ struct RestartFactors {
 // g = the image of x, and z = g scale, for other ranks too.  base: r, or null while the base is 0; rest: what
 // the product lacks, if it is in two PARTS; lost: per column the sum of x over the nodes with scale 0.  Sums:
 // the l1 norm of g - x, and of g over the nodes with scale 0.
-template <int WIDTH, int PARTS, class Z>
+template <int WIDTH, int PARTS>
 __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
     advance(const WalkTerms terms, const double* __restrict__ lost, const float* __restrict__ base,
             const float* __restrict__ product, const float* __restrict__ rest, const float* __restrict__ x,
-            const float* __restrict__ scale, int64_t n, int columns, float* __restrict__ g, Z* __restrict__ z,
-            const Peaks peaks, const __grid_constant__ Copies copies, double* __restrict__ partial) {
+            const float* __restrict__ scale, int64_t n, int columns, float* __restrict__ g,
+            float* __restrict__ z, const __grid_constant__ Copies copies, double* __restrict__ partial) {
     struct Loaded {
         float product, x, scale, constant;
     };
     const int column = int(threadIdx.x) % WIDTH;
     const RestartFactors factor(terms, base ? 0.0 : 1.0 - terms.damping,
                                 column < columns ? lost[column] : 0.0);
-    Messages<Z> messages(peaks);
-    const float d = float(terms.damping) * messages.product_factor;
+    const float d = float(terms.damping);
     double sums[2] = {};
     for_rows<WIDTH, kRowsAtOnce>(
         n, columns,
@@ -159,12 +145,11 @@ __global__ void __launch_bounds__(kPassThreads, kPassesAtOnce)
             const float image = d * a.product + a.constant;
             const float residual = image - a.x;
             g[at] = image;
-            messages.put(z + at, image * a.scale);
+            z[at] = image * a.scale;
             copies.put(at, image * a.scale);
             sums[0] += double(fabsf(residual));
             if (a.scale == 0) sums[1] += double(image);
         });
-    messages.end();
     sum_columns<WIDTH>(sums, columns, partial);
 }
 

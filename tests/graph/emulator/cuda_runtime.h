@@ -171,21 +171,6 @@ inline uint32_t atomicAdd(uint32_t* at, uint32_t more) {
     *at += more;
     return before;
 }
-inline uint32_t atomicMax(uint32_t* at, uint32_t value) {
-    const uint32_t before = *at;
-    *at = std::max(before, value);
-    return before;
-}
-inline uint32_t __float_as_uint(float value) {
-    uint32_t out;
-    memcpy(&out, &value, 4);
-    return out;
-}
-inline float __uint_as_float(uint32_t bits) {
-    float out;
-    memcpy(&out, &bits, 4);
-    return out;
-}
 inline long long __double_as_longlong(double value) {
     long long out;
     memcpy(&out, &value, 8);

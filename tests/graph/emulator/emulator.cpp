@@ -148,8 +148,8 @@ extern "C" {
 
 const char* emulator_failure() { return bmrm::last_failure.c_str(); }
 bb_matrix* emulator_matrix(int64_t n, int64_t cols, const int64_t* ptr, const int32_t* idx, const double* val,
-                           int32_t type, int32_t half_inputs) {
-    return new bb_matrix(n, cols, ptr, idx, val, bb_type(type), half_inputs != 0);
+                           int32_t type) {
+    return new bb_matrix(n, cols, ptr, idx, val, bb_type(type));
 }
 void emulator_free(bb_matrix* matrix) { delete matrix; }
 int64_t emulator_used(bb_matrix* matrix) { return matrix->memory.used(); }
