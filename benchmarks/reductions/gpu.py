@@ -31,6 +31,7 @@ from benchmarks.reductions.programs import CASES, normal_rows
 from bmrm.matrix import _cuda
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions.device.clusters import DeviceClusters
+from bmrm.reductions.row_set import RowSet
 
 REPEATS = 20
 COLD_RUNS = 2
@@ -95,7 +96,8 @@ def covariance(xp: Any, X: Any, shift: Any) -> tuple[Any, ...]:
 
 def own_kmeans(X: Any, w: float, centers: Any) -> Callable[[], Any]:
     """Return a pass of `KMeans`."""
-    passes, moved = DeviceClusters(DeviceArray("X", X, 2, (np.float32,)), None, 0), centers.astype(float)
+    rows, moved = RowSet(DeviceArray("X", X, 2, (np.float32,)), None), centers.astype(float)
+    passes = DeviceClusters(rows, 0)
     return lambda: passes.assign(moved)
 
 

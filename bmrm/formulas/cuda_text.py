@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from bmrm.formulas.bounds import Bounds
@@ -301,6 +302,7 @@ def print_cuda(
     item: str,
     column: str = "",
     shared_bytes: int = SHARED_BYTES,
+    wide: AbstractSet[str] = frozenset(),
 ) -> CudaCode:
     """Print a program as CUDA C++ text.
 
@@ -317,9 +319,11 @@ def print_cuda(
         C++ type of a column of sparse rows; "" for dense rows.
     shared_bytes : int, optional
         Maximum shared memory of a block.
+    wide : set of str, optional
+        Parameters that are float64 in memory where real numbers are float32.
     """
     where = place(program, sizes, 4 if real == "float" else 8, bool(column), shared_bytes)
-    return _Printer(program, sizes, real, item, column, where).print()
+    return _Printer(program, sizes, real, item, column, where, wide).print()
 
 
 def _count(dims: tuple[Size, ...], sizes: Mapping[str, int]) -> int:
@@ -340,7 +344,9 @@ class _Printer:
         item: str,
         column: str,
         where: Placement,
+        wide: AbstractSet[str],
     ) -> None:
+        self.wide = wide
         self.program, self.sizes, self.real, self.item, self.column = program, sizes, real, item, column
         self.layout = Layout(program, bool(column), extra=EXTRA)
         self.bounds = Bounds(program)
@@ -507,7 +513,8 @@ class _Printer:
             if argument.role not in ("parameter", "row value"):
                 continue
             kind = self.memory(argument.type)
-            given = f"((const {kind}*){self.slot(f'argument {argument.name}')})"
+            stored = "double" if argument.name in self.wide else kind
+            given = f"((const {stored}*){self.slot(f'argument {argument.name}')})"
             name = self.name(argument.name)
             if argument.name in self.place.shared_parameters:
                 count = _count(argument.dims, self.sizes)
@@ -518,7 +525,7 @@ class _Printer:
             elif argument.role == "parameter" and not argument.dims:
                 self.put(f"const {self.kind(argument.type)} {name} = {given}[0];")
             else:
-                self.put(f"const {kind}* __restrict__ const {name} = {given};")
+                self.put(f"const {stored}* __restrict__ const {name} = {given};")
         for name in self.program.squares:
             given = f"(const T*){self.slot(f'squares {name}')}"
             self.put(f"const T* __restrict__ const {self.name(name + '.squares')} = {given};")
@@ -1107,6 +1114,7 @@ class _Printer:
                 text = self.name(name)
                 if self.program.arguments[name].role == "row value":
                     text += "[mine]" + (" != 0" if kind == "bool" else "")
+                    text = f"T({text})" if name in self.wide else text
                 return f"({text})"
             case SizeOf(size):
                 return self.size(size)
@@ -1133,6 +1141,8 @@ class _Printer:
             dims = self.program.arguments[array].dims
         flat = self.flat(index, dims, array.removesuffix(".squares"), line, mask)
         text = f"{self.name(array)}[{flat}]"
+        if array in self.wide and array not in self.place.shared_parameters:
+            return f"T({text})"
         return f"({text} != 0)" if kind == "bool" else text
 
     def apply(self, node: Apply, mask: str) -> str:

@@ -41,7 +41,8 @@ class Call:
     rows : AnyRows
     sizes : dict of str to int
     values : dict of str to ndarray, GpuArray or DeviceArray
-        Parameters, stored by rows and of the types that compiled code reads.
+        Parameters, stored by rows and of the types that compiled code reads; those on a GPU may be float64
+        if real numbers are float32.
     real : type
         NumPy's type of real numbers.
     """
@@ -123,7 +124,8 @@ class Binder:
         values = {a.name: self._convert(program, a.name, arrays[a.name], rows.real) for a in parameters}
         call = Call(program, rows, sizes, values, rows.real)
         for each in program.squares:
-            squares = np.square(to_host(values[each]), dtype=np.float64).sum(axis=-1)
+            narrow = np.asarray(to_host(values[each]), rows.real)
+            squares = np.square(narrow, dtype=np.float64).sum(axis=-1)
             call.squares[each] = np.ascontiguousarray(squares, rows.real)
         return call
 
@@ -188,7 +190,8 @@ class Binder:
     ) -> AnyArray:
         argument = program.arguments[name]
         kind = NUMPY.get(argument.type, real)
-        if not isinstance(array, np.ndarray) and array.dtype == kind and _is_by_rows(array):
+        is_read = array.dtype == kind or (argument.type == "real" and array.dtype == np.float64)
+        if is_read and not isinstance(array, np.ndarray) and _is_by_rows(array):
             return array
         with np.errstate(over="ignore"):
             return np.asarray(to_host(array), kind, order="C")

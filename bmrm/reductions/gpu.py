@@ -143,12 +143,14 @@ class GpuPasses:
         item = ITEMS[kind.item]
         item = f"unsigned {item.removeprefix('signed ')}" if kind.unsigned else item
         real = "float" if call.real is np.float32 else "double"
-        return print_cuda(call.program, call.sizes, real, item, ITEMS[kind.column], shared_bytes)
+        column = ITEMS[kind.column]
+        return print_cuda(call.program, call.sizes, real, item, column, shared_bytes, _wide(call))
 
     def compiled(self, call: Call, on: Device, contract: bool) -> _Kernels:
         kind = call.rows.kind()
         stored = kind.item, kind.unsigned, kind.column
-        key = (id(call.program), tuple(sorted(call.sizes.items())), stored, call.real, on, contract)
+        sizes = tuple(sorted(call.sizes.items()))
+        key = (id(call.program), sizes, stored, call.real, _wide(call), on, contract)
         if key not in self._kernels:
             code = self.code_of(call, min(SHARED_BYTES, on.shared_bytes))
             module = on.load(compile_cuda(code.text, on.capability, contract=contract))
@@ -246,7 +248,7 @@ class GpuPasses:
         given |= {f"squares {name}": array for name, array in call.squares.items()}
         for slot, array in given.items():
             if isinstance(array, np.ndarray) or not _is_on(on, array):
-                given[slot] = self._upload(on, to_host(array))
+                given[slot] = self._upload(on, np.asarray(to_host(array), order="C"))
             table[slots[slot]] = given[slot].address
         return list(given.values())
 
@@ -276,6 +278,13 @@ class GpuPasses:
             raise ReductionError(f"{where}: division of a whole number by 0")
         last = size_of(site.size, call.sizes) - 1
         raise ReductionError(f"{where}: {site.what}: found an index outside of it, expected 0 to {last}")
+
+
+def _wide(call: Call) -> frozenset[str]:
+    """Return the parameters that are float64 where real numbers are float32."""
+    if call.real is not np.float32:
+        return frozenset()
+    return frozenset(name for name, array in call.values.items() if array.dtype == np.float64)
 
 
 def _results_of(call: Call, code: CudaCode) -> Iterator[_Result]:

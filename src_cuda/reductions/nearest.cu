@@ -9,7 +9,6 @@
 #include "reductions/kernels/cluster_sums.cuh"
 #include "reductions/kernels/exact.cuh"
 #include "reductions/kernels/nearest_lanes.cuh"
-#include "reductions/kernels/nearest_split.cuh"
 #include "reductions/kernels/nearest_tensor.cuh"
 #include "reductions/kernels/potentials.cuh"
 #include "reductions/sorted_rows.h"
@@ -21,10 +20,6 @@ namespace {
 
 // Columns up to which the multiply-adds of a thread are faster than splitting rows for the tensor cores.
 constexpr int64_t kMaxLaneColumns = 32;
-// Columns of rows that the tensor cores multiply in two parts.  In one column, neighbouring centres are so
-// near one another that the bound, which is some four times that of float32, would prove too few rows.
-constexpr int64_t kMinSplitColumns = 2;
-constexpr int64_t kMaxSplitColumns = 16;
 // Shared memory for sums of tiles; every device has 64 KB for a block.
 constexpr int64_t kMaxTileBytes = 60 << 10;
 // Parts of the rows for such sums: four blocks for each multiprocessor of an H100.
@@ -95,9 +90,11 @@ class DenseClusters final : public bb_clusters {
         shift32_.from_host(origin32.data(), d);
         int exponent = 0;
         std::frexp(scale, &exponent);
-        origin_ = origin_of(exponent - 1);  // scale is 2^(exponent - 1)
-        near_origin_ = may_split() ? origin_of(split_exponent(exponent - 1)) : origin_;
-        shift_there_ = origin;
+        exponent--;  // scale is 2^exponent
+        origin_ = {shift_.data(),
+                   shift32_.data(),
+                   scale,
+                   {std::ldexp(1.0f, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2)}};
         if (is_wide() && !rounded_) {
             const int64_t padded = round_up(capacity, kTileRows);
             rounded_ = Array<__half>(memory, padded * chunks() * kChunkColumns);
@@ -215,43 +212,6 @@ class DenseClusters final : public bb_clusters {
     template <class Pointer>
     using Value = std::remove_const_t<std::remove_pointer_t<Pointer>>;
 
-    Origin origin_of(int exponent) const {
-        return {shift_.data(),
-                shift32_.data(),
-                std::ldexp(1.0, exponent),
-                {std::ldexp(1.0f, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2)}};
-    }
-
-    // The exponent of the scale for which rows reach up to 2^kSplitExponent; as given if all are at the
-    // shift.
-    int split_exponent(int given) {
-        largest_.fill_bytes(0);
-        rows_.with([&](auto X) {
-            launch(grid(blocks_for(n * d)), 256)(find_widest<Value<decltype(X)>>, X, n * d, d, shift_.data(),
-                                                 largest_.data());
-        });
-        const double widest = fetch_largest();
-        if (!(widest > 0.0)) return given;
-        int exponent = 0;
-        std::frexp(widest, &exponent);
-        return kSplitExponent - exponent;
-    }
-
-    bool may_split() const { return d >= kMinSplitColumns && d <= kMaxSplitColumns && device.major >= 8; }
-    // Whether rows and centres in two parts are as precise as they must be.
-    bool splits(const double* centers, int64_t k) const {
-        if (!may_split()) return false;
-        for (int64_t j = 0; j < k; j++) {
-            double square = 0;
-            for (int64_t f = 0; f < d; f++) {
-                const double z = (centers[j * d + f] - shift_there_[size_t(f)]) * near_origin_.scale;
-                square += z * z;
-            }
-            if (!(square <= kMaxSplitNorm * kMaxSplitNorm)) return false;
-        }
-        return true;
-    }
-
     // Rounds rows for the tensor cores, once there is an origin.
     void round() {
         if (!rounded_) return;
@@ -285,17 +245,12 @@ class DenseClusters final : public bb_clusters {
         } else {
             to.width = int(d);
             if (d <= kMaxLaneColumns) with_lanes(d, [&](auto columns, auto) { to.width = columns.value; });
-            to.padded = round_up(k, kSplitCenters);
-            split_ = splits(centers, k);
-            if (split_) {
-                reserve(memory, split_centers_, to.padded / kSplitCenters * 64 * split_steps(to.width));
-                to.split = reinterpret_cast<uint2*>(split_centers_.data());
-            }
+            to.padded = round_up(k, kGroupCenters);
             reserve(memory, lanes_, to.padded * (to.width + 1));
             to.lanes = lanes_.data();
         }
         const int64_t threads = std::min<int64_t>(kCenterThreads, round_up(d, 32));
-        launch(grid(to.padded, 16), int(threads))(prepare_centers, given, k, d, near_origin_, to, counters_);
+        launch(grid(to.padded, 16), int(threads))(prepare_centers, given, k, d, origin_, to, counters_);
     }
 
     template <class V>
@@ -307,19 +262,8 @@ class DenseClusters final : public bb_clusters {
         } else if (d <= kMaxLaneColumns) {
             with_lanes(d, [&](auto columns, auto rows) {
                 constexpr int D = decltype(columns)::value, R = decltype(rows)::value;
-                if constexpr (D >= kMinSplitColumns && D <= kMaxSplitColumns)
-                    if (split_) {
-                        constexpr int T = D <= 8 ? 4 : 2;  // tiles of 16 rows of a warp
-                        launch_early(blocks_for(n, kSplitThreads / 2 * T), kSplitThreads)(
-                            nearest_split<V, D, T>, X, n, int(d), near_origin_, D == d && reads_16_bytes(X),
-                            reinterpret_cast<const float4*>(lanes_.data()),
-                            reinterpret_cast<const uint4*>(split_centers_.data()),
-                            int(round_up(k, kSplitCenters) / kSplitCenters), split_error(d), counters_,
-                            fresh_.data(), listed_.data());
-                        return;
-                    }
                 launch_early(blocks_for(n, kLaneThreads * R), kLaneThreads)(
-                    nearest_lanes<V, D, R>, X, n, int(d), near_origin_, D == d && reads_16_bytes(X),
+                    nearest_lanes<V, D, R>, X, n, int(d), origin_, D == d && reads_16_bytes(X),
                     reinterpret_cast<const float4*>(lanes_.data()),
                     int(round_up(k, kGroupCenters) / kGroupCenters), lane_error(d), counters_, fresh_.data(),
                     listed_.data());
@@ -409,15 +353,11 @@ class DenseClusters final : public bb_clusters {
     Array<float> shift32_, lanes_, halves_;
     Array<__half> rounded_, center_rounded_;
     Array<RowNorms> norms_;
-    std::vector<double> shift_there_;
-    Array<uint64_t> split_centers_;
-    bool split_ = false;   // for the centres of the pass
     Array<float> limits_;  // of the rows to decide, and their candidates
     Array<unsigned> candidate_counts_;
     Array<int32_t> candidates_;
     Array<uint32_t> crowded_;
-    Origin origin_ = {};       // as given
-    Origin near_origin_ = {};  // of rows and centres that are compared
+    Origin origin_ = {};
 };
 
 }  // namespace

@@ -97,26 +97,6 @@ def test_sparse_rows(use, n, d, k, ones):
         cases.check_others(case, passes, rng)
 
 
-@pytest.mark.parametrize(
-    ("n", "d", "k", "dtype", "offset"),
-    [
-        (700, 1, 30, np.float32, 0.0),
-        (500, 2, 300, np.float64, 0.0),
-        (600, 3, 17, np.float32, 1e3),
-        (900, 4, 100, np.float32, 0.0),
-        (400, 7, 20, np.float64, 1e6),
-        (640, 16, 64, np.float32, -5.0),
-        (300, 16, 300, np.float32, 0.0),
-    ],
-)
-def test_rows_in_two_parts_are_nearly_as_precise_as_float32(use, n, d, k, dtype, offset):
-    rng = np.random.default_rng(n)
-    case = cases.make(rng, n, d, k, dtype, offset=offset)
-    case.centers[-2] = case.X[3]  # none is far
-    case.centers[:] += 0.1 * rng.normal(size=(k, d))  # none is there twice
-    assert cases.check(case, DeviceClusters(RowSet(case.X, None), 0)) < 0.05
-
-
 @pytest.mark.parametrize("spread", [1e-3, 1e-6, 0.0])
 def test_clusters_may_be_tight(use, spread):
     case = cases.make(np.random.default_rng(0), 600, 3, 7, np.float32, spread=spread)

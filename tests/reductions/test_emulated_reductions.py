@@ -286,6 +286,19 @@ def test_results_that_stay_are_parameters_and_rows():
         kmeans_step(X, w=1.0, centers=centers)
 
 
+@pytest.mark.parametrize("clusters", [5, 9000])
+def test_sums_that_stay_are_read_in_float64_where_rows_are_float32(clusters, library, monkeypatch):
+    rng = np.random.default_rng(clusters)
+    X, centers = rng.normal(size=(100, 3)).astype(np.float32), rng.normal(size=(clusters, 3))
+    weights = rng.random(100)
+    expected = kmeans_step(X, w=weights, centers=centers, device="cuda")
+    upload, uploads = library.cuMemcpyHtoD_v2, []
+    monkeypatch.setattr(library, "cuMemcpyHtoD_v2", lambda *of: uploads.append(of) or upload(*of))
+    words = {"w": ArrayThere(weights, 1), "centers": ArrayThere(centers, 1)}
+    assert same_bits(kmeans_step(ArrayThere(X, 1), keep=True, **words), expected)
+    assert uploads == []
+
+
 def test_parameters_elsewhere_are_copied(library):
     X, centers = RNG.normal(size=(60, 4)), np.asfortranarray(RNG.normal(size=(3, 4)))
     expected = kmeans_step(X, w=1.0, centers=centers, device="cuda")

@@ -142,19 +142,6 @@ def test_a_fit_of_sparse_rows_is_that_of_the_cpu():
     np.testing.assert_allclose(here.transform(X), there.transform(cases.compressed(X)), atol=1e-7)
 
 
-@pytest.mark.parametrize("d", [2, 3, 4, 7, 16])
-@pytest.mark.parametrize("k", [5, 100, 300, 3000])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_in_two_parts_are_nearly_as_precise_as_float32(d, k, dtype):
-    for offset in (0.0, 1e3):
-        rng = np.random.default_rng(k)
-        case = cases.make(rng, 8009, d, k, dtype, offset=offset)
-        case.centers[-2] = case.X[3]  # none is far
-        case.centers[:] += 0.1 * rng.normal(size=(k, d))  # none is there twice
-        share = cases.check(case, DeviceClusters(RowSet(case.X, None), 0))
-        assert share < 0.1 or k == 3000
-
-
 @pytest.mark.parametrize("d", [2, 16])
 @pytest.mark.parametrize("spread", [1e-3, 1e-6, 0.0])
 def test_clusters_may_be_tight(d, spread):

@@ -66,44 +66,12 @@ __device__ __forceinline__ __half round_half(double value, double& rest) {
     return found;
 }
 
-constexpr int kSplitCenters = 16;  // centres that lie together for the tensor cores (nearest_split.cuh)
-
-// Products for rows of d columns.
-__host__ __device__ constexpr int split_steps(int d) { return (d + 3) / 4; }
-
-__device__ __forceinline__ uint32_t pack_halves(__half low, __half high) {
-    return uint32_t(__half_as_ushort(low)) | uint32_t(__half_as_ushort(high)) << 16;
-}
-
-// Writes what a column of a centre is multiplied with, or of a centre that fills up.  to: of the centre's 16;
-// steps: products for all columns.
-__device__ __forceinline__ void store_split(uint2* to, int steps, int within, int f, double z) {
-    double rest = 0, none = 0;
-    const __half p = round_half(-z, rest), q = round_half(rest, none);
-    const int column = within / 4 * 2 + within % 2;  // of the product
-    to[(within % 4 / 2 * steps + f / 4) * 32 + column * 4 + f % 4] = {pack_halves(p, q),
-                                                                      pack_halves(p, __float2half(0.0f))};
-}
-
-// Adds |z|^2/2 to what `store_split` has written.
-__device__ __forceinline__ void store_split_half(uint2* to, int steps, int within, double half) {
-    const int column = within / 4 * 2 + within % 2;
-    for (int part = 0; part < 3; part++) {
-        uint32_t& word = to[within % 4 / 2 * steps * 32 + column * 4 + part].y;
-        double rest = 0;
-        const __half piece = round_half(half, rest);
-        word = (word & 0xFFFFu) | uint32_t(__half_as_ushort(piece)) << 16;
-        half = half < 1e30 ? rest : 0.0;  // infinity once
-    }
-}
-
 // Where the numbers of centres go.
 struct CenterTables {
     double* copy;     // k x d: as they are, or NULL
     double* columns;  // d x k: as they are
     float* lanes;     // groups of kGroupCenters: minus the shifted and scaled ones, width numbers each, then
                       // half the squared norms
-    uint2* split;     // padded / kSplitCenters: what rows in two parts are multiplied with, or NULL
     __half* rounded;  // padded x chunks x kChunkColumns, or
     float* halves;    // padded: half the squared norms
     int width, chunks;
@@ -139,18 +107,9 @@ static __global__ void __launch_bounds__(kCenterThreads)
                 group[j % kGroupCenters * to.width + f] = -float(z);
             }
         }
-        const int steps = split_steps(to.width), within = int(j % kSplitCenters);
-        uint2* of_sixteen = to.split + j / kSplitCenters * (64 * steps);
-        if (to.split)
-            for (int f = int(threadIdx.x); f < 4 * steps; f += int(blockDim.x)) {
-                const bool is_number = j < k && f < d;
-                store_split(of_sixteen, steps, within, f,
-                            is_number ? (centers[j * d + f] - origin.shift[f]) * origin.scale : 0.0);
-            }
         sum_block<2>(squares, scratch, totals);
         if (threadIdx.x == 0) {
             const float half = j < k ? float(0.5 * totals[0]) : __int_as_float(0x7F800000);
-            if (to.split) store_split_half(of_sixteen, steps, within, j < k ? 0.5 * totals[0] : double(half));
             if (to.rounded)
                 to.halves[j] = half;
             else

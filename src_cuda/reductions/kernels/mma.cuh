@@ -48,16 +48,4 @@ __device__ __forceinline__ void multiply_add(float (&sums)[4], const uint32_t (&
 #endif
 }
 
-// products (16 x 8, float32) = a (16 x 16) b (16 x 8), both of float16.
-__device__ __forceinline__ void multiply(float (&products)[4], const uint32_t (&a)[4], uint32_t b0,
-                                         uint32_t b1) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%10, %10, %10, %10};"
-        : "=f"(products[0]), "=f"(products[1]), "=f"(products[2]), "=f"(products[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
-#endif
-}
-
 }  // namespace bmrm

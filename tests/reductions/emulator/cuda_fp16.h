@@ -23,4 +23,3 @@ inline float __half2float(__half value) {
     if (exponent == 31) return fraction ? NAN : sign * INFINITY;
     return sign * (exponent ? ldexpf(float(fraction + 1024), exponent - 25) : ldexpf(float(fraction), -24));
 }
-inline unsigned short __half_as_ushort(__half value) { return value.bits; }

@@ -5,8 +5,6 @@
 namespace bmrm {
 
 inline bool can_chain(const bb_device&) { return false; }
-inline void let_next_start() {}
-inline void wait_for_previous() {}
 template <class T>
 T* after_wait(T* at) {
     return at;

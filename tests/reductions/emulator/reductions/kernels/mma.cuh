@@ -39,9 +39,4 @@ inline void multiply_add(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, 
     }
 }
 
-inline void multiply(float (&products)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    for (float& product : products) product = 0;
-    multiply_add(products, a, b0, b1);
-}
-
 }  // namespace bmrm
