@@ -224,7 +224,7 @@ def test_a_fit_of_rows_in_a_file_that_do_not_fit_is_that_of_rows_that_do(monkeyp
     assert whole.placement_.reason == "as given"
     one = cuda.predict_cluster_bytes(1 << 15, 8, 12, np.float32, True)
     limit = 5 * one
-    stay = blocks.count_resident(10, len(X), one, limit)
+    stay = blocks.count_resident(10, one, one, limit, blocks.COLUMN_BYTES * len(X))
     assert 0 < stay < 10
     monkeypatch.setattr(blocks, "free_share", lambda rows, gpu: limit)
     found = KMeans(12, **options).fit(np.load(tmp_path / "X.npy", mmap_mode="r"))
