@@ -50,9 +50,9 @@ def emulate(folder):
 
 
 if sys.argv[1] == "gpu":
-    gpus, rows = import_cuda().device_count(), 200_003
+    gpus, rows, block = import_cuda().device_count(), 200_003, 1 << 14
 else:
-    gpus, rows = emulate(sys.argv[1]), 1_203
+    gpus, rows, block = emulate(sys.argv[1]), 1_203, 1 << 10
 
 rng = np.random.default_rng(0)
 X = 3 * rng.normal(size=(5, 4))[rng.integers(0, 5, rows)] + rng.normal(size=(rows, 4))
@@ -110,9 +110,9 @@ mixture = GaussianMixture(3, random_state=0, max_iter=2, device="cuda").fit(X[mi
 assert len(set(comm.allgather(mixture.means_.tobytes()))) == 1
 
 # If each rank begins with a block, the bits are those of one process.
-blocks.BLOCK_BYTES = 1024 * 4 * 8
+blocks.BLOCK_BYTES = block * 4 * 8
 blocks.free_share = gram.free_share = lambda rows, gpu: 1 << 40
-starts = 1024 * np.linspace(0, rows // 1024 + 1, comm.size + 1).astype(int)
+starts = block * np.linspace(0, rows // block + 1, comm.size + 1).astype(int)
 whole_blocks = slice(starts[comm.rank], min(rows, starts[comm.rank + 1]))
 for make, names in (
     (lambda: KMeans(5, init=start, tol=0.0, max_iter=3, device="cuda"), CLUSTERS),

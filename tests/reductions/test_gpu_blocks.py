@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import time
+import weakref
+
 import emulated_rows
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ import row_modules
 from bmrm.reductions import PCA, GaussianMixture, TruncatedSVD
 from bmrm.reductions.device import blocks, gram, mixtures
 from bmrm.reductions.host_passes import HostClusters
+from bmrm.reductions.row_set import RowSet
 
 BLOCK_ROWS = 1024
 COLUMNS = 3
@@ -104,3 +109,20 @@ def test_a_mixture_counts_what_its_k_means_takes(limit, rows, monkeypatch):
     (number, block, slot, _, columns), (_, least, same, _, nothing) = asked
     assert (number, columns, nothing) == (6, blocks.COLUMN_BYTES * len(rows), 0)
     assert slot > block > least == same > BLOCK_ROWS * COLUMNS * 8
+
+
+@pytest.mark.parametrize("resident", RESIDENT)
+def test_memory_goes_back_before_python_looks_for_cycles(limit, rows, resident):
+    limit(resident)
+    gc.disable()
+    try:
+        held = gram.DeviceGram(RowSet(rows, None), 0, center=True)
+        held.scatter()
+        blocks_of = weakref.ref(held.blocks)
+        del held
+        until = time.monotonic() + 10  # the thread that copies may still hold the last block
+        while blocks_of() is not None and time.monotonic() < until:
+            time.sleep(0.01)
+        assert blocks_of() is None
+    finally:
+        gc.enable()

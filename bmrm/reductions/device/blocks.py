@@ -116,33 +116,34 @@ class Slots:
     ----------
     count : int
         Number of blocks.
-    load : callable
-        Copies block i into its slot. A thread of its own calls it.
     """
 
-    def __init__(self, count: int, load: Callable[[int], None]) -> None:
-        self._count, self._load = count, load
+    def __init__(self, count: int) -> None:
+        self._count = count
         self._there = list(range(SLOTS))
         self._worker = ThreadPoolExecutor(1, "bmrm-rows")
 
-    def begin(self) -> list[Future[None]]:
-        """Begin to copy the first blocks of a pass."""
-        return [self._worker.submit(self._copy, i) for i in range(min(SLOTS, self._count))]
+    def begin(self, load: Callable[[int], None]) -> list[Future[None]]:
+        """Begin to copy the first blocks of a pass: a thread calls ``load(i)`` for the slot of block i.
 
-    def numbers(self, copies: list[Future[None]]) -> Iterator[int]:
+        It is not kept. Else its owner, and the memory of a GPU, would stay until Python looks for cycles.
+        """
+        return [self._worker.submit(self._copy, load, i) for i in range(min(SLOTS, self._count))]
+
+    def numbers(self, copies: list[Future[None]], load: Callable[[int], None]) -> Iterator[int]:
         """Yield the number of each block once it is there; it stays until the next one is asked for."""
         for i in range(self._count):
             copies[i].result()
             yield i
             if i + SLOTS < self._count:
-                copies.append(self._worker.submit(self._copy, i + SLOTS))
+                copies.append(self._worker.submit(self._copy, load, i + SLOTS))
 
-    def _copy(self, i: int) -> None:
+    def _copy(self, load: Callable[[int], None], i: int) -> None:
         slot = i % SLOTS
         if self._there[slot] == i:
             return
         self._there[slot] = -1
-        self._load(i)
+        load(i)
         self._there[slot] = i
 
 
@@ -187,13 +188,13 @@ class RowBlocks(Generic[Held]):
             rows.give_back(some)
         streamed = len(self.parts) - resident
         self.on = held + [held[resident + i % SLOTS] for i in range(SLOTS, streamed)]
-        self._slots = Slots(streamed, self._load)
+        self._slots = Slots(streamed)
 
     def pass_over(self) -> Iterator[int]:
         """Yield the number of each block in order, once it is on the GPU; it stays until the next one."""
-        copies = self._slots.begin()
+        copies = self._slots.begin(self._load)
         yield from range(self.resident)
-        for i in self._slots.numbers(copies):
+        for i in self._slots.numbers(copies, self._load):
             yield self.resident + i
 
     @property
