@@ -143,7 +143,8 @@ inline i64 index_bytes(i64 d) { return d <= 1 << 8 ? 1 : d <= 1 << 16 ? 2 : 4; }
 inline i64 predict_sparse_bytes(i64 m, i64 d, i64 nnz, i64 value_bytes, TransposePolicy policy) {
     i64 bytes = (m + 1) * 8 + (nnz + kIndexPad) * index_bytes(d) + nnz * value_bytes,
         strips = strips_for(m, d, nnz);
-    bytes += m * 2;  // the order of rows of unlike length
+    // The order of rows of unlike length.
+    if (!value_bytes || (m >= kManyRows && nnz <= kFewPerRow * m)) bytes += m * 2;
     if (strips > 1) bytes += (m * strips + 1) * 8;
     if (may_be_ordered(d, nnz)) bytes += d * 5 + nnz * value_bytes;
     if (!keeps_transpose(policy, m, d, nnz)) return bytes;

@@ -180,9 +180,9 @@ cdef class Matrix(_Products):
         Examples
         --------
         >>> Matrix.predict_bytes(1000, 200, 10_000, 4, transpose=False)
-        60328
+        58328
         >>> Matrix.predict_bytes(1000, 200, 10_000, 4, transpose=True)
-        122576
+        120576
         """
         m, d = _shape((m, d))
         _check_stored(nnz, value_bytes)
