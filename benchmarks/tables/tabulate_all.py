@@ -11,7 +11,12 @@ from pathlib import Path
 from benchmarks.common import gpu_figures, report
 from benchmarks.tables.pages import command, heading, load, table, verdicts
 from benchmarks.tables.tabulate_dense import full_rows
-from benchmarks.tables.tabulate_devices import choice_of_device, graphs_on_gpu, reductions_on_gpu
+from benchmarks.tables.tabulate_devices import (
+    choice_of_device,
+    graphs_on_gpu,
+    k_means_on_gpu,
+    reductions_on_gpu,
+)
 from benchmarks.tables.tabulate_ranks import gpus, graph_gpus, graph_ranks, owned, ranks
 from benchmarks.tables.tabulate_reductions import scaling
 from benchmarks.tables.tabulate_solves import gpu_solves
@@ -855,6 +860,7 @@ def page() -> str:
         + scaling()
         + graphs_on_gpu()
         + reductions_on_gpu()
+        + k_means_on_gpu()
         + choice_of_device()
         + products()
         + cpu_choice()

@@ -106,17 +106,51 @@ def graphs_on_gpu() -> str:
 
 def choice_of_device() -> str:
     """Return the section on `device="auto"` of reductions and estimators."""
-    results = load("reductions_crossover")
+    results, facility = load("reductions_crossover"), load("reductions_crossover_facility")
     rows = [
         [method, f"{found['right']} of {len(found['sizes'])}", f"{found['largest_cost']:.2f}"]
-        for method, found in results["methods"].items()
+        for method, found in (results["methods"] | facility["methods"]).items()
     ]
     return (
         heading("The choice of a device", results)
         + f"\n{results['gpu']} and {results['cores']} cores. Ten sizes of each method, four of them within "
         "twice the crossover on either side; rows in main memory. The cost of a pick is its time over "
-        "that of the better device. Right in nine and a cost of at most 1.3 are the aim.\n"
+        "that of the better device. Right in nine and a cost of at most 1.3 are the aim. Row functions were "
+        f"measured in a run of their own, `{facility['command']}`.\n"
         + table(["method", "right", "largest cost"], rows)
+    )
+
+
+def k_means_on_gpu() -> str:
+    """Return the sections on the first centres of k-means, and on rows larger than a GPU."""
+    seeding, blocks = load("gpu_seeding"), load("gpu_blocks")
+    kinds = ("parallel", "plus_plus", "torch_parallel", "torch_plus_plus")
+    first = [
+        [
+            f"{row['rows']} x {row['columns']}, k {row['k']}",
+            *(f"{row['seconds'][kind]:.3f}" for kind in kinds),
+            f"{row['inertia']['torch_parallel'] / row['inertia']['parallel']:.2f}",
+        ]
+        for row in seeding["rows"]
+    ]
+    copied = [
+        [
+            f"{row['rows']} x {row['columns']}, k {row['clusters']}",
+            f"{row['stay']} of {row['blocks']}",
+            f"{row['ms']:.1f}",
+            f"{row['gb_per_s']:.1f}" if row["copied_gb"] else "-",
+        ]
+        for row in blocks["rows"]
+    ]
+    return (
+        heading("First centres of k-means on a GPU", seeding)
+        + f"\n{seeding['gpu']}. Seconds of k-means|| (parallel) and k-means++, ours and in PyTorch, which "
+        "draws one row per centre; the inertia of its k-means|| over that of ours.\n"
+        + table(["rows, clusters", "parallel", "++", "PyTorch, parallel", "PyTorch, ++", "inertia"], first)
+        + heading("Rows larger than a GPU", blocks)
+        + f"\n{blocks['gpu']}. A pass of k-means; blocks that do not stay on the GPU are copied in each "
+        f"pass. A copy from pinned memory has {blocks['copy_gb_per_s']:.1f} GB/s.\n"
+        + table(["rows, clusters", "blocks that stay", "ms", "GB/s"], copied)
     )
 
 
@@ -133,7 +167,7 @@ def reductions_on_gpu() -> str:
             f"{row['program']}, {row['rows']} x {row['columns']}" + (f", k {row['k']}" if row["k"] else ""),
             peer(row, "ours"),
             peer(row, "estimator"),
-            f"{row['ratio']:.2f}" if row.get("ratio") else "-",
+            f"{row['ratio']:.2f}" if row["ratio"] else "-",
             peer(row, "cupy"),
             peer(row, "torch"),
             f"{row['compile_seconds'][0]:.2f}",
