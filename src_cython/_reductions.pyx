@@ -109,7 +109,7 @@ cdef class KeptSums:
     cdef KeptBounds bounds
     cdef readonly c_bool bounded
 
-    def __init__(self, *, c_bool bounded=False):
+    def __cinit__(self, *, c_bool bounded=False):
         self.bounded = bounded
 
     @property
