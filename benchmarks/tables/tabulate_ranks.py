@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from benchmarks.common import report
 from benchmarks.tables.pages import heading, load, table
 
 MEGABYTES = ("bytes_per_iteration", "model_bytes")
@@ -83,9 +82,7 @@ def owned() -> str:
 
 
 def graph_ranks() -> str:
-    """Return the section on graphs over several ranks, or nothing without results."""
-    if not (report.RESULTS / "scaling_graph.json").exists():
-        return ""
+    """Return the section on graphs over several ranks."""
     results = load("scaling_graph")
     rows = []
     for name, each in results["graphs"].items():
@@ -126,9 +123,7 @@ def graph_ranks() -> str:
 
 
 def gpus() -> str:
-    """Return the section on several GPUs, or nothing without results."""
-    if not (report.RESULTS / "scaling_gpu.json").exists():
-        return ""
+    """Return the section on several GPUs."""
     results = load("scaling_gpu")
     first = results["rows"][0]
     rows = [
@@ -174,9 +169,7 @@ def gpus() -> str:
 
 
 def graph_gpus() -> str:
-    """Return the section on graphs over several GPUs, or nothing without results."""
-    if not (report.RESULTS / "scaling_graph_gpu.json").exists():
-        return ""
+    """Return the section on graphs over several GPUs."""
     results = load("scaling_graph_gpu")
     first = results["rows"][0]
     rows = [
