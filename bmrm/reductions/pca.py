@@ -16,7 +16,6 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.gpu.devices import parse_device
-from bmrm.matrix.resident import device_number
 from bmrm.reductions.device.choose import Placement
 from bmrm.reductions.device.gram import DeviceGram
 from bmrm.reductions.device.work import gram_work
@@ -427,7 +426,7 @@ class _Rows:
         if self._on_host:
             self.set = read_row_set(X, sample_weight, threads=threads, comm=comm, on_gpu=True)
         else:
-            self._there = None if X.device == "cpu" else device_number(X.device)
+            self._there = None if X.device == "cpu" else X.matrix.device
             self._matrix = _resident_rows(X)
             given = X.weights if sample_weight is None else sample_weight
             self.set = RowSet(self._matrix, read_weights(given, X.shape[0]), threads)

@@ -191,6 +191,27 @@ def test_rows_may_be_resident():
         PCA(3, svd_solver="lanczos").fit(bmrm.Dataset(X, sample_weight=weights))
 
 
+def test_a_data_set_says_which_gpu_it_is_on():
+    class OnSecondGpu:
+        """A matrix on the CPU that says it is on another device."""
+
+        device = 1
+
+        def __init__(self, matrix):
+            self._matrix = matrix
+
+        def __getattr__(self, name):
+            return getattr(self._matrix, name)
+
+    data = bmrm.Dataset(sp.csr_array(np.random.default_rng(0).normal(size=(40, 6))))
+    data.matrix, data.device = OnSecondGpu(data.matrix), "cuda (a GPU)"
+    for device in ("auto", "cuda:1"):
+        assert PCA(2, svd_solver="lanczos", device=device).fit(data).placement_.device == "cuda:1"
+    for device in ("cuda", "cuda:0", "cpu"):
+        with pytest.raises(ParameterError, match="expected cuda:1, where the Dataset is"):
+            PCA(2, svd_solver="lanczos", device=device).fit(data)
+
+
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), solver=st.sampled_from(SOLVERS))
 def test_a_whole_weight_counts_as_repeated_rows_and_zero_as_none(seed, solver):
