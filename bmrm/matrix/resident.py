@@ -139,7 +139,7 @@ def device_number(device: str) -> int:
     >>> device_number("cuda:3"), device_number("auto")
     (3, 0)
     """
-    return int(device.partition(":")[2] or 0)
+    return parse_device(device) or 0
 
 
 def validate_matrix(X: Any) -> HostMatrix:

@@ -2,8 +2,8 @@
 //
 // A pass labels all rows in float32 with a bound on the error (nearest_lanes.cuh, nearest_tensor.cuh), then
 // those that the bound leaves in question in float64 (exact.cuh), then adds up the rows of each cluster
-// (cluster_sums.cuh).  Rows with up to kMaxLaneColumns columns are read as they are; of
-// wider ones there is a second copy for the tensor cores, of 2 bytes per value.
+// (cluster_sums.cuh).  Rows with up to kMaxLaneColumns columns are read as they are; of wider ones there is a
+// second copy for the tensor cores, of 2 bytes per value.
 #include "reductions/clusters.h"
 #include "reductions/dense_rows.h"
 #include "reductions/kernels/cluster_sums.cuh"

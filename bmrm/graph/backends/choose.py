@@ -13,7 +13,7 @@ from bmrm.graph.backends.host import HostPair, HostTransitions
 from bmrm.graph.backends.peeled import PeeledTransitions
 from bmrm.graph.graph import Graph
 from bmrm.graph.peers import total_of
-from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.matrix.gpu.devices import import_cuda, parse_device
 from bmrm.matrix.gpu.memory import MIN_RESIDENT_SHARE
 from bmrm.matrix.resident import device_number, wants_gpu
 
@@ -86,6 +86,8 @@ def _gpu_for(graph: Graph, device: str) -> int | None:
     if peers.size == 1:
         return device_number(device)
     cuda = import_cuda()
-    number = device_number(device) if ":" in device else peers.number % max(1, cuda.device_count())
+    number = parse_device(device)
+    if number is None:
+        number = peers.number % max(1, cuda.device_count())
     cuda.device_info(number)  # raises here, on all processes, if there is none
     return number

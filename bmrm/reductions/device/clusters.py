@@ -42,7 +42,7 @@ class DeviceClusters(SharedClusters):
     gpu : int
         CUDA number of this rank's GPU.
     clusters : int, default 1
-        Number of centres, of which the memory for passes depends.
+        Number of centres, on which the memory for passes depends.
     limit : int, optional
         Maximum number of bytes on the GPU for rows of several blocks, except rows that are there; default:
         most of what is free.

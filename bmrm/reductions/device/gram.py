@@ -4,8 +4,7 @@ Rows are read once. What is subtracted from them is the mean of some rows, which
 r = sum of w (x - shift) and W = sum of w, the scatter about the mean is what was computed minus r r' / W. If
 that cancels digits, because the rows that were looked at are unlike the others, a second pass takes the mean
 itself. Differences, products and sums are in float64, so the bound is that of `bmrm.reductions.scatter`.
-Matrices of blocks (`bmrm.reductions.device.blocks`)
-and of ranks are added in turn.
+Matrices of blocks (`bmrm.reductions.device.blocks`) and of ranks are added in turn.
 """
 
 from __future__ import annotations
