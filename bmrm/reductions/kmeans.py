@@ -29,8 +29,9 @@ from bmrm.reductions.estimator import (
 )
 from bmrm.reductions.lloyd import Clustering, run_lloyd
 from bmrm.reductions.passes import ClusterPasses
-from bmrm.reductions.placing import open_clusters, place_rows
+from bmrm.reductions.placing import open_clusters, place_rows, scatter_about_mean
 from bmrm.reductions.row_set import RowSet, read_row_set
+from bmrm.reductions.scatter import MAX_GRAM_COLUMNS
 from bmrm.reductions.seeding import choose_parallel, choose_plus_plus, choose_random
 
 INITS = ("k-means++", "k-means||", "random")
@@ -280,8 +281,11 @@ class KMeans(Estimator):
     def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
         """Put rows where they are worked on; in a fit for many passes, else for one."""
         k = self.n_clusters if fitting else len(self.cluster_centers_)
+        return open_clusters(rows, self._place(rows, k, fitting=fitting), self.device, k)
+
+    def _place(self, rows: RowSet, k: int, *, fitting: bool = False) -> Placement:
         if isinstance(rows.X, Csr):
-            return open_clusters(rows, place_rows(rows, self.device), self.device, k)
+            return place_rows(rows, self.device)
         work = kmeans_work(
             rows.most_here,
             rows.shape[1],
@@ -292,7 +296,7 @@ class KMeans(Estimator):
             init=self.init if fitting and isinstance(self.init, str) else "",
             threads=rows.threads,
         )
-        return open_clusters(rows, place_rows(rows, self.device, work), self.device, k)
+        return place_rows(rows, self.device, work)
 
     def _cluster(
         self, passes: ClusterPasses, rows: RowSet | None, rng: np.random.Generator, started: float
@@ -391,7 +395,8 @@ class KMeans(Estimator):
         """Bound how far the inertia is from the smallest possible one, and look for single moves.
 
         Two bounds are computed, and the larger is returned. The sum of all eigenvalues of the scatter matrix
-        but the k - 1 largest never exceeds the inertia of any k centres. The other one bounds the optimum of
+        but the k - 1 largest never exceeds the inertia of any k centres; it is computed for up to 1024
+        columns, where the passes run if the rows are dense. The other one bounds the optimum of
         ``samples`` random samples by the dual of the relaxation of Peng and Wei; the mean optimum per row of
         a sample is at most that of all rows, and Markov's inequality turns the least of the samples' bounds
         into a bound of the given confidence. It is the stronger one for up to some 20 clusters. Its time
@@ -434,9 +439,12 @@ class KMeans(Estimator):
         rows = self._read_new_rows(X, sample_weight, comm)
         k = len(self.cluster_centers_)
         with rows.guarded():
-            passes, _ = self._passes(rows)
+            placement = self._place(rows, k)
+            bound, sure = 0.0, 1.0
+            if rows.shape[1] <= MAX_GRAM_COLUMNS:  # before the passes: the memory for both may not suffice
+                bound = bound_by_spectrum(scatter_about_mean(rows, placement, self.device), k)
+            passes, _ = open_clusters(rows, placement, self.device, k)
             found = passes.assign(self.cluster_centers_)
-            bound, sure = 0.0 if isinstance(rows.X, DeviceArray) else bound_by_spectrum(rows, k), 1.0
             if samples and positive_integer("size", size) > k:
                 rng = rows.first_of(self.random_state)
                 sampled = bound_by_samples(passes, rows.total_weight, k, samples, size, confidence, rng)
