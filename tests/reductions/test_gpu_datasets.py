@@ -12,7 +12,6 @@ from bmrm.matrix.gpu.devices import gpu
 from bmrm.reductions import PCA, GaussianMixture, KMeans
 
 
-
 def compiles():
     try:
         return nvrtc.load_nvrtc() is not None
