@@ -12,7 +12,7 @@ from programs import CASES, covariance, histogram, item_sets, kmeans_step, neare
 from random_programs import random_arguments, random_reduction
 
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError, ReductionError
-from bmrm.formulas import cuda_products, driver
+from bmrm.formulas import cuda_products, driver, pinned
 from bmrm.formulas.driver import GpuArray
 from bmrm.reductions import exp, gpu, host, reduction
 from bmrm.reductions.rows import read_rows
@@ -355,6 +355,43 @@ def test_a_mapped_file_is_uploaded_piece_by_piece(kind, tmp_path, monkeypatch):
     assert (returned[0][0], returned[-1][1]) == (0, 700)
     assert (len(returned) > 1) == (kind == "<f8")  # converted rows come in larger pieces
     np.testing.assert_array_equal(expected.cross, np.tril(X.astype(float).T @ X.astype(float)))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("size", [9_999, 10_000, 54_321, 1 << 17])
+def test_large_arrays_are_uploaded_through_pinned_pieces(workers, size, library, monkeypatch):
+    monkeypatch.setattr(pinned, "MIN_BYTES", 10_000)
+    monkeypatch.setattr(pinned, "PIECE_BYTES", 4096)
+    on = driver.Device(0)
+    on._pinned = pinned.PinnedPieces(on, workers)
+    given = RNG.integers(0, 255, size, np.uint8)
+    given.flags.writeable = False
+    np.testing.assert_array_equal(on.upload(given).numpy(), given)
+    assert (
+        library.copied == len(library.copies) == (-(-size // 4096) if workers > 1 and size >= 10_000 else 0)
+    )
+    by_columns = np.asfortranarray(given[:9_998].reshape(2, -1).astype(float))
+    np.testing.assert_array_equal(on.upload(by_columns).numpy(), by_columns)
+
+
+def test_pinned_arrays_are_copied_directly(library, monkeypatch):
+    monkeypatch.setattr(pinned, "MIN_BYTES", 1000)
+    on = driver.Device(0)
+    on._pinned = pinned.PinnedPieces(on, 2)
+    given = RNG.standard_normal(500)
+    library.host[given.ctypes.data] = given
+    np.testing.assert_array_equal(on.upload(given).numpy(), given)
+    assert not library.copies
+
+
+def test_without_pinned_memory_the_driver_copies(library, monkeypatch):
+    monkeypatch.setattr(pinned, "MIN_BYTES", 1000)
+    monkeypatch.setattr(library, "cuMemHostAlloc", lambda *words: emulated_driver.OUT_OF_MEMORY)
+    on = driver.Device(0)
+    on._pinned = pinned.PinnedPieces(on, 2)
+    given = RNG.standard_normal(500)
+    np.testing.assert_array_equal(on.upload(given).numpy(), given)
+    assert not library.copies
 
 
 def test_a_failing_row_is_named():
