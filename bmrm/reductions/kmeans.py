@@ -20,7 +20,7 @@ from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
 from bmrm.reductions.device.choose import Placement
-from bmrm.reductions.device.work import kmeans_work
+from bmrm.reductions.device.work import kmeans_work, sparse_kmeans_work
 from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
@@ -284,19 +284,28 @@ class KMeans(Estimator):
         return open_clusters(rows, self._place(rows, k, fitting=fitting), self.device, k)
 
     def _place(self, rows: RowSet, k: int, *, fitting: bool = False) -> Placement:
-        if isinstance(rows.X, Csr):
-            return place_rows(rows, self.device)
-        work = kmeans_work(
-            rows.most_here,
-            rows.shape[1],
-            k,
-            rows.X.dtype.itemsize,
-            moves=self.max_iter if fitting else 0,
-            starts=self._starts(self._given_centers(rows.shape[1])) if fitting else 1,
-            init=self.init if fitting and isinstance(self.init, str) else "",
-            threads=rows.threads,
-        )
+        X, options = rows.X, self._work_options(rows.shape[1], fitting=fitting)
+        if isinstance(X, Csr):
+            stored = max(rows.everyones(X.nnz))
+            value_bytes = 0 if X.data is None else X.data.itemsize
+            work = sparse_kmeans_work(
+                rows.most_here, rows.shape[1], stored, k, value_bytes, threads=rows.threads, **options
+            )
+        else:
+            work = kmeans_work(
+                rows.most_here, rows.shape[1], k, X.dtype.itemsize, threads=rows.threads, **options
+            )
         return place_rows(rows, self.device, work)
+
+    def _work_options(self, columns: int, *, fitting: bool) -> dict[str, Any]:
+        """Return what the work of a fit, or of one pass, depends on besides the rows."""
+        if not fitting:
+            return {"moves": 0, "starts": 1, "init": ""}
+        return {
+            "moves": self.max_iter,
+            "starts": self._starts(self._given_centers(columns)),
+            "init": self.init if isinstance(self.init, str) else "",
+        }
 
     def _cluster(
         self, passes: ClusterPasses, rows: RowSet | None, rng: np.random.Generator, started: float
