@@ -238,6 +238,15 @@ class DeviceClusters(SharedClusters):
             ]
         return _joined(parts)
 
+    def nearest_weights(self) -> Vector:
+        if self.rows.weights is not None or self._blocks.note:  # the CPU's order; or rows to copy again
+            return super().nearest_weights()
+        counts = np.zeros(self.points)
+        with self.rows.together():
+            for on, labels, _, _ in self._seeding_pass():
+                counts += on.count(labels, self.points)
+        return self.rows.total_array(counts)
+
     def take(self, rows: Indices) -> Vector:
         return self.rows.take(rows, self._blocks.take if isinstance(self.rows.X, DeviceArray) else None)
 
