@@ -1,4 +1,4 @@
-# ruff: noqa: F821 (annotations name sizes)
+# ruff: noqa: F821, F841 (annotations name sizes; results are assigned and not read)
 """Reductions on a GPU with driver and compiler emulated on the CPU (emulated_driver.py)."""
 
 import gc
@@ -185,7 +185,7 @@ def test_sums_with_numbers_of_the_row_come_from_other_lanes():
         for f in range(len(x)):
             for g in range(max(f, 2), len(x) - 1):
                 upper[f, g] += x[f] * x[g] * s
-        out = s  # noqa: F841
+        out = s
 
     X, p = RNG.normal(size=(90, 9)), RNG.normal(size=4)
     assert "registers: first, mixed, upper" in moments.explain(X, p=p)
