@@ -142,6 +142,8 @@ class GaussianMixture(Estimator):
         parameters are returned.
     converged_ : bool
     n_iter_, n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a frame that has them.
     placement_ : Placement
         Where it ran, and why: ``placement_.device`` and ``placement_.reason``.
 
@@ -248,6 +250,7 @@ class GaussianMixture(Estimator):
                 passes, self.placement_ = open_mixture(rows, found, self.device, self.n_components, full=full)
                 self.placement_.log()
                 self._fit(passes, rows.first_of(self.random_state), started)
+            self._remember_columns(X)
         return self
 
     def _fit(self, passes: MixturePasses, rng: np.random.Generator, started: float) -> None:
@@ -421,7 +424,7 @@ class GaussianMixture(Estimator):
     def _densities(self, X: Any) -> tuple[Vector, Vector]:
         self._check_fitted()
         rows = _dense_rows(X, threads=self.threads)
-        self._check_columns(rows.shape[1])
+        self._check_columns(X, rows.shape[1])
         parameters = self._parameters()
         found = place_rows(rows, self.device)
         k = len(parameters.means)

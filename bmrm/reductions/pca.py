@@ -27,6 +27,7 @@ from bmrm.reductions.estimator import (
     time_limit,
     words_for_scikit_learn,
 )
+from bmrm.reductions.frames import Transformer, framed
 from bmrm.reductions.placing import open_gram, place_rows
 from bmrm.reductions.row_set import RowSet, read_row_set
 from bmrm.reductions.scatter import (
@@ -46,7 +47,7 @@ than that before it, the ends of loops are mispredicted. With 10 values, 1.2 ms 
 SOLVERS = ("auto", "covariance_eigh", "lanczos")
 
 
-class _Decomposition(Estimator):
+class _Decomposition(Estimator, Transformer):
     """What `PCA` and `TruncatedSVD` share."""
 
     svd_solver: str
@@ -78,6 +79,7 @@ class _Decomposition(Estimator):
         rows.set.check_alike(self.get_params())
         with rows.set.guarded():
             self._decompose_rows(rows, X, center=center)
+        self._remember_columns(X)
 
     def _decompose_rows(self, rows: _Rows, X: Any, *, center: bool) -> None:
         n, d = rows.shape
@@ -116,6 +118,9 @@ class _Decomposition(Estimator):
         else:
             raise ParameterError(f"n_components: found {wanted}, expected a whole number for lanczos")
         self._keep(rows, found, wanted)
+
+    def _columns_out(self) -> int:
+        return len(self.components_)
 
     def _count(self, rows: _Rows) -> int | float:
         raise NotImplementedError
@@ -198,6 +203,8 @@ class PCA(_Decomposition):
     noise_variance_ : float
         Average variance of the remaining directions.
     n_components_, n_samples_, n_features_in_, n_iter_ : int
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a frame that has them.
     status_ : {"converged", "precision", "max_iter", "max_time", "interrupted"}
     placement_ : Placement
         Where it ran, and why: ``placement_.device`` and ``placement_.reason``.
@@ -278,10 +285,11 @@ class PCA(_Decomposition):
             self._decompose(X, sample_weight, comm, center=True)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Vector:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Find the components and return the coordinates of the rows."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
+    @framed
     def transform(self, X: Any) -> Vector:
         """Return coordinates along the components, shape (n, n_components_), computed on the CPU."""
         self._check_fitted()
@@ -341,6 +349,7 @@ class TruncatedSVD(_Decomposition):
     singular_values_, singular_value_bounds_, bounds_proven_, component_angles_, residuals_
         As for `PCA`, of the rows themselves.
     n_features_in_, n_samples_, n_iter_ : int
+    feature_names_in_ : ndarray of str
     status_ : str
     placement_ : Placement
 
@@ -386,10 +395,11 @@ class TruncatedSVD(_Decomposition):
             self._decompose(X, sample_weight, comm, center=False)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Vector:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Find singular vectors and return the coordinates of the rows."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
+    @framed
     def transform(self, X: Any) -> Vector:
         """Return the products of rows with the components, shape (n, n_components)."""
         return resident_matrix(self._read_new(X), self.threads).matmat(self.components_.T)
