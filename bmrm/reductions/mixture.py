@@ -353,11 +353,12 @@ class GaussianMixture(Estimator):
                 covariances = scatter / safe[:, None, None]
         else:
             covariances = np.maximum(second - weights[:, None] * move**2, 0.0) / safe[:, None]
-            if self.covariance_type == "spherical":
-                covariances = np.broadcast_to(covariances.mean(axis=1)[:, None], covariances.shape)
         return self._regularised(weights / weights.sum(), means + move, covariances)
 
     def _regularised(self, weights: Vector, means: Vector, covariances: Vector) -> _Parameters:
+        """Return parameters with ``reg_covar``; spherical covariances are averages over the columns."""
+        if self.covariance_type == "spherical":
+            covariances = np.repeat(covariances.mean(axis=1, keepdims=True), means.shape[1], axis=1)
         added = self.reg_covar * (np.eye(means.shape[1]) if covariances.ndim == 3 else 1.0)
         return _Parameters(weights, means, covariances + added)
 

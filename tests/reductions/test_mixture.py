@@ -130,6 +130,17 @@ def test_a_whole_weight_counts_as_repeated_rows_and_zero_as_none(seed, kind):
     np.testing.assert_allclose(one.covariances, other.covariances, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.parametrize("kind", COVARIANCE_TYPES)
+@pytest.mark.parametrize("start", STARTS)
+def test_a_start_is_a_model_of_the_kind_that_is_asked_for(kind, start):
+    """Columns of other sizes, and a run that may end at its start."""
+    X = blobs(np.random.default_rng(2), 30, 4, 2) * [1.0, 30.0, 0.1, 5.0]
+    weights = np.arange(30) % 3
+    found = GaussianMixture(2, covariance_type=kind, init_params=start, random_state=0, max_iter=1, tol=0)
+    found.fit(X, sample_weight=weights)
+    np.testing.assert_allclose(found.log_likelihood_, weights @ found.score_samples(X), rtol=1e-12)
+
+
 def test_results_have_the_same_bits_for_any_number_of_threads():
     X = blobs(np.random.default_rng(3), 20_000, 3, 4)
     fits = [GaussianMixture(4, random_state=0, max_iter=5, threads=t).fit(X) for t in (1, 2, 3)]
