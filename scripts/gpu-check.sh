@@ -55,6 +55,7 @@ if wants reductions; then
     "$python" -m pytest -q $(grep '^tests/reductions/' scripts/gpu-tests.txt)
     "$python" -m benchmarks.reductions.gpu ${REDUCTION_ARGS:-}
     "$python" -m benchmarks.reductions.gpu_clusters
+    "$python" -m benchmarks.reductions.gpu_sparse_clusters
     "$python" -m benchmarks.reductions.gpu_seeding
     "$python" -m benchmarks.reductions.gpu_mixture
     "$python" -m benchmarks.reductions.gpu_mds

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.common import report
-from benchmarks.reductions.programs import CASES, normal_rows
+from benchmarks.reductions.programs import CASES, normal_rows, sparse_rows
 from bmrm.base.threads import usable_cores
 from bmrm.formulas.driver import device as driver_device
 from bmrm.reductions import MDS, PCA, GaussianMixture, KMeans
@@ -134,6 +134,22 @@ METHODS = {
         lambda X, device: kmeans(device).fit(X),
         lambda X: fitted(kmeans("auto"), X),
         lambda X: work.kmeans_work(*X.shape, 32, X.itemsize, moves=PASSES),
+    ),
+    "KMeans-sparse": Method(
+        1_000,
+        1.0,
+        lambda n: sparse_rows(n, 1_000, 20),
+        lambda X, device: kmeans(device).fit(X),
+        lambda X: fitted(kmeans("auto"), X),
+        lambda X: work.sparse_kmeans_work(*X.shape, X.nnz, 32, X.data.itemsize, moves=PASSES),
+    ),
+    "KMeans-wide": Method(
+        1_000,
+        1.0,
+        lambda n: sparse_rows(n, 20_000, 60),
+        lambda X, device: kmeans(device).fit(X),
+        lambda X: fitted(kmeans("auto"), X),
+        lambda X: work.sparse_kmeans_work(*X.shape, X.nnz, 32, X.data.itemsize, moves=PASSES),
     ),
     "GaussianMixture": Method(
         450,

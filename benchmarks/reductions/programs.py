@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from bmrm.reductions import Reduction, exp, inf, local, log, reduction
 
@@ -277,3 +278,13 @@ def normal_rows(rows: int, columns: int, dtype: Any) -> np.ndarray:
     X = rng.standard_normal((rows, columns), dtype=np.float32)
     X += 2 * rng.standard_normal((8, columns), dtype=np.float32)[rng.integers(0, 8, rows)]
     return X.astype(dtype)
+
+
+def sparse_rows(rows: int, columns: int, each: int) -> sp.csr_array:
+    """Return rows with up to ``each`` values of float32, in the first columns more often than in the last."""
+    rng = np.random.default_rng(0)
+    of_values = (columns * rng.random((rows, each)) ** 2).astype(np.int32).ravel()
+    starts = np.arange(0, rows * each + 1, each, dtype=np.int32)
+    X = sp.csr_array((rng.random(rows * each, np.float32), of_values, starts), shape=(rows, columns))
+    X.sum_duplicates()
+    return X

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.errors import BmrmError, DataError, DeviceMemoryError
+from bmrm.formulas.pinned import PinnedPieces
 
 OUT_OF_MEMORY = 2
 """CUDA_ERROR_OUT_OF_MEMORY."""
@@ -81,6 +82,7 @@ class Device:
         self._handle, self._context = handle, context
         self._spare: dict[int, list[int]] = {}
         self._words: list[ctypes.c_int64] = []
+        self._pinned, self._uploading = PinnedPieces(self), threading.Lock()
         self.capability = (self.attribute(MAJOR), self.attribute(MINOR))
         self.multiprocessors = self.attribute(MULTIPROCESSORS)
         self.shared_bytes = self.attribute(MAX_SHARED_BYTES)
@@ -155,12 +157,16 @@ class Device:
 
     def write(self, to: GpuArray, first: int, array: NDArray[Any]) -> None:
         """Copy an array to the elements of another from number ``first``, both stored by rows."""
-        array = np.asarray(array, order="C")
-        if array.nbytes:
-            with self.current():
+        array, address = np.asarray(array, order="C"), to.address + first * to.dtype.itemsize
+        if not array.nbytes:
+            return
+        with self._uploading, self.current():
+            if self._pinned.can_help(array):
+                self._pinned.copy(address, array)
+            else:
                 self.check(
                     self.library.cuMemcpyHtoD_v2(
-                        ctypes.c_uint64(to.address + first * to.dtype.itemsize),
+                        ctypes.c_uint64(address),
                         ctypes.c_void_p(array.ctypes.data),
                         ctypes.c_size_t(array.nbytes),
                     )

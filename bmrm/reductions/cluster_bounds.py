@@ -28,7 +28,7 @@ from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.lloyd import run_lloyd
 from bmrm.reductions.passes import ClusterPasses
 from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.scatter import FLOAT64_UNIT, MAX_GRAM_COLUMNS, scatter_matrix
+from bmrm.reductions.scatter import FLOAT64_UNIT, Scatter
 from bmrm.reductions.seeding import choose_plus_plus
 
 ASCENT_STEPS = 150
@@ -38,11 +38,8 @@ SAMPLE_STARTS = 3
 """Clusterings of a sample, of which the best starts the ascent and sets its step lengths."""
 
 
-def bound_by_spectrum(rows: RowSet, k: int) -> float:
-    """Return a lower bound that holds without chance; 0 if there are too many columns to compute it."""
-    if rows.shape[1] > MAX_GRAM_COLUMNS:
-        return 0.0
-    scatter = scatter_matrix(rows, center=True)
+def bound_by_spectrum(scatter: Scatter, k: int) -> float:
+    """Return a lower bound that holds without chance, from the scatter matrix about the mean."""
     with small_matrices(len(scatter.matrix)):
         values = np.linalg.eigvalsh(scatter.matrix)
     rounding = scatter.error + len(values) * FLOAT64_UNIT * 8 * float(values[-1])

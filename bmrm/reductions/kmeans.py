@@ -20,7 +20,7 @@ from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
 from bmrm.reductions.device.choose import Placement
-from bmrm.reductions.device.work import kmeans_work
+from bmrm.reductions.device.work import kmeans_work, sparse_kmeans_work
 from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
@@ -30,8 +30,9 @@ from bmrm.reductions.estimator import (
 from bmrm.reductions.frames import Transformer, framed
 from bmrm.reductions.lloyd import Clustering, run_lloyd
 from bmrm.reductions.passes import ClusterPasses
-from bmrm.reductions.placing import open_clusters, place_rows
+from bmrm.reductions.placing import open_clusters, place_rows, scatter_about_mean
 from bmrm.reductions.row_set import RowSet, read_row_set
+from bmrm.reductions.scatter import MAX_GRAM_COLUMNS
 from bmrm.reductions.seeding import choose_parallel, choose_plus_plus, choose_random
 
 INITS = ("k-means++", "k-means||", "random")
@@ -238,7 +239,7 @@ class KMeans(Estimator, Transformer):
 
         Parameters
         ----------
-        X : ndarray, SciPy sparse matrix, Csr, dense Dataset on the CPU, or dense array on a GPU, shape (n, d)
+        X : ndarray, SciPy sparse matrix, Csr, dense Dataset, or dense array on a GPU, shape (n, d)
             float32 or float64; other numbers become float64. Dense rows are packed, which takes 4 n d bytes;
             if these would be more than half of the free memory, blocks of rows are packed in each pass, so
             that a mapped file may be larger than the memory. Of a `bmrm.Dataset` its weights count, unless
@@ -271,7 +272,7 @@ class KMeans(Estimator, Transformer):
         with hold_signals():
             started = time.monotonic()
             self._check_parameters()
-            rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm, on_gpu=True)
+            rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm)
             rows.check_alike(self.get_params())
             self._check_count(rows.count_positive(), weighted=rows.weights is not None)
             with rows.guarded():
@@ -284,19 +285,31 @@ class KMeans(Estimator, Transformer):
     def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
         """Put rows where they are worked on; in a fit for many passes, else for one."""
         k = self.n_clusters if fitting else len(self.cluster_centers_)
-        if isinstance(rows.X, Csr):
-            return open_clusters(rows, place_rows(rows, self.device), self.device, k)
-        work = kmeans_work(
-            rows.most_here,
-            rows.shape[1],
-            k,
-            rows.X.dtype.itemsize,
-            moves=self.max_iter if fitting else 0,
-            starts=self._starts(self._given_centers(rows.shape[1])) if fitting else 1,
-            init=self.init if fitting and isinstance(self.init, str) else "",
-            threads=rows.threads,
-        )
-        return open_clusters(rows, place_rows(rows, self.device, work), self.device, k)
+        return open_clusters(rows, self._place(rows, k, fitting=fitting), self.device, k)
+
+    def _place(self, rows: RowSet, k: int, *, fitting: bool = False) -> Placement:
+        X, options = rows.X, self._work_options(rows.shape[1], fitting=fitting)
+        if isinstance(X, Csr):
+            stored = max(rows.everyones(X.nnz))
+            value_bytes = 0 if X.data is None else X.data.itemsize
+            work = sparse_kmeans_work(
+                rows.most_here, rows.shape[1], stored, k, value_bytes, threads=rows.threads, **options
+            )
+        else:
+            work = kmeans_work(
+                rows.most_here, rows.shape[1], k, X.dtype.itemsize, threads=rows.threads, **options
+            )
+        return place_rows(rows, self.device, work)
+
+    def _work_options(self, columns: int, *, fitting: bool) -> dict[str, Any]:
+        """Return what the work of a fit, or of one pass, depends on besides the rows."""
+        if not fitting:
+            return {"moves": 0, "starts": 1, "init": ""}
+        return {
+            "moves": self.max_iter,
+            "starts": self._starts(self._given_centers(columns)),
+            "init": self.init if isinstance(self.init, str) else "",
+        }
 
     def _cluster(
         self, passes: ClusterPasses, rows: RowSet | None, rng: np.random.Generator, started: float
@@ -382,7 +395,7 @@ class KMeans(Estimator, Transformer):
     def _read_new_rows(self, X: Any, sample_weight: Any = None, comm: Any = None) -> RowSet:
         """Validate rows that the model is applied to."""
         self._check_fitted()
-        rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm, on_gpu=True)
+        rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm)
         self._check_columns(X, rows.shape[1])
         return rows
 
@@ -399,7 +412,8 @@ class KMeans(Estimator, Transformer):
         """Bound how far the inertia is from the smallest possible one, and look for single moves.
 
         Two bounds are computed, and the larger is returned. The sum of all eigenvalues of the scatter matrix
-        but the k - 1 largest never exceeds the inertia of any k centres. The other one bounds the optimum of
+        but the k - 1 largest never exceeds the inertia of any k centres; it is computed for up to 1024
+        columns, where the passes run if the rows are dense. The other one bounds the optimum of
         ``samples`` random samples by the dual of the relaxation of Peng and Wei; the mean optimum per row of
         a sample is at most that of all rows, and Markov's inequality turns the least of the samples' bounds
         into a bound of the given confidence. It is the stronger one for up to some 20 clusters. Its time
@@ -442,9 +456,12 @@ class KMeans(Estimator, Transformer):
         rows = self._read_new_rows(X, sample_weight, comm)
         k = len(self.cluster_centers_)
         with rows.guarded():
-            passes, _ = self._passes(rows)
+            placement = self._place(rows, k)
+            bound, sure = 0.0, 1.0
+            if rows.shape[1] <= MAX_GRAM_COLUMNS:  # before the passes: the memory for both may not suffice
+                bound = bound_by_spectrum(scatter_about_mean(rows, placement, self.device), k)
+            passes, _ = open_clusters(rows, placement, self.device, k)
             found = passes.assign(self.cluster_centers_)
-            bound, sure = 0.0 if isinstance(rows.X, DeviceArray) else bound_by_spectrum(rows, k), 1.0
             if samples and positive_integer("size", size) > k:
                 rng = rows.first_of(self.random_state)
                 sampled = bound_by_samples(passes, rows.total_weight, k, samples, size, confidence, rng)

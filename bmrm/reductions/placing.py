@@ -19,6 +19,7 @@ from bmrm.reductions.device.work import Work
 from bmrm.reductions.host_passes import HostClusters, HostMixture
 from bmrm.reductions.passes import ClusterPasses, MixturePasses
 from bmrm.reductions.row_set import RowSet
+from bmrm.reductions.scatter import Scatter, scatter_matrix
 
 if TYPE_CHECKING:
     from bmrm.distributed.group import Group
@@ -68,6 +69,17 @@ def open_gram(
         return found, found.blocks.note
 
     return _open(rows, placement, device, lambda: None, on_gpu)
+
+
+def scatter_about_mean(rows: RowSet, placement: Placement, device: str) -> Scatter:
+    """Compute the scatter matrix of rows about their mean where they are placed, of sparse ones on the CPU.
+
+    The products of a sparse row with itself are fewer than those of a pass of k-means.
+    """
+    gram = None
+    if not isinstance(rows.X, Csr):
+        gram, _ = open_gram(rows, placement, device, center=True)
+    return scatter_matrix(rows, center=True) if gram is None else gram.scatter()
 
 
 def place_rows(rows: RowSet, device: str, work: Work | None = None) -> Placement:

@@ -8,6 +8,7 @@
 #include "formats/kernels/blocks.cuh"
 #include "formats/tuning.h"
 #include "matrix/row_block.h"
+#include "runtime/cold_time.h"
 #include "runtime/graph_time.h"
 
 namespace bmrm {
@@ -121,15 +122,18 @@ double RowBlock::time_of(bb_operator op, const bb_plan& plan, Product* product, 
     Array<unsigned char> y(memory_, outputs(op) * coding_.vector_bytes());
     fill_random(memory_, coding_.type, x.data(), inputs(op));
     const auto multiply = [&] { apply_by(op, plan, product, x.data(), y.data()); };
-    if (!cold) return graph_seconds(memory_.stream, tuning::kTimedProducts, multiply);
-    // Before each product something fills the level-two cache; its own time is taken off.
-    Array<unsigned char> other(memory_, 2 * device_.l2_bytes);
+    const auto seconds = [&](auto&& launch) {
+        return graph_seconds(memory_.stream, tuning::kTimedProducts, launch);
+    };
+    if (!cold) return seconds(multiply);
+    Array<unsigned char> other(memory_, 2 * device_.l2_bytes);  // fills the level-two cache
     const auto fill = [&] { other.fill_bytes(0); };
-    const double both = graph_seconds(memory_.stream, tuning::kTimedProducts, [&] {
+    const auto both = [&] {
         fill();
         multiply();
-    });
-    return both - graph_seconds(memory_.stream, tuning::kTimedProducts, fill);
+    };
+    return cold_seconds([&] { return seconds(both); }, [&] { return seconds(fill); },
+                        [&] { return seconds(multiply); });
 }
 
 double RowBlock::try_plan(bb_operator op, const bb_plan& plan, Timing timing, bb_candidate& candidate,

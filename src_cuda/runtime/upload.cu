@@ -1,15 +1,18 @@
 #include <algorithm>
+#include <cstring>
 #include <exception>
 
-#include "runtime/pinned.h"
 #include "runtime/upload.h"
 
 namespace bmrm {
 
 namespace {
 
-constexpr int kMaxWorkers = 8;              // enough to fill the bus
-constexpr int64_t kPiece = 1 << 20;         // bytes of a pinned piece
+// On an H100's host (54.7 GB/s from pinned memory), 8 workers copy 1 GiB at 45 GB/s with pieces of 1 MiB, 48
+// with 2 MiB and 49 with 4 MiB, and 12 workers at 50.  Stores past the caches reach 33: a worker fills the
+// same two pieces again and again, so plain stores stay in its cache.
+constexpr int kMaxWorkers = 8;
+constexpr int64_t kPiece = 2 << 20;         // bytes of a pinned piece
 constexpr int64_t kWorthPieces = 16 << 20;  // bytes from which on threads pay
 
 bool is_pageable(const void* address) {
@@ -79,7 +82,7 @@ void Uploader::copy_share(Memory& memory, int worker, unsigned char* to, const u
         Piece& piece = pieces_[size_t(2 * worker + turn)];
         const size_t count = size_t(std::min(kPiece, bytes - at));
         BB_CHECK(cudaEventSynchronize(piece.sent));
-        copy_to_pinned(from + at, count, piece.memory);
+        memcpy(piece.memory, from + at, count);
         BB_CHECK(cudaMemcpyAsync(to + at, piece.memory, count, cudaMemcpyHostToDevice, memory.stream));
         BB_CHECK(cudaEventRecord(piece.sent, memory.stream));
     }

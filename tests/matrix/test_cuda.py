@@ -248,6 +248,7 @@ def test_shapes(m, d, nnz, tune):
             assert timed == []
         if tune == "all" and nnz:
             assert len(timed) == len(report["candidates"])
+        assert all(seconds > 0.0 for seconds in timed)
         if timed:
             assert report["candidates"][report["chosen"]]["measured"] == min(timed)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import threading
 from pathlib import Path
 
 SHIM = Path(__file__).with_name("emulated_warps.h")
@@ -38,6 +39,11 @@ class Driver:
         self.depth = 0
         self.elsewhere: set[int] = set()
         """Addresses of other libraries' memory on GPU 1."""
+        self.host: dict[int, ctypes.Array] = {}
+        self.copies: list[tuple[int, int, int]] = []
+        """Asynchronous copies: they happen when an event after them is waited for, as late as they may."""
+        self.copied, self.events = 0, {}
+        self.lock = threading.Lock()
 
     def cuDeviceGet(self, handle, number):
         handle._obj.value = number
@@ -48,11 +54,13 @@ class Driver:
         return 0
 
     def cuCtxPushCurrent_v2(self, context):
-        self.depth += 1
+        with self.lock:
+            self.depth += 1
         return 0
 
     def cuCtxPopCurrent_v2(self, context):
-        self.depth -= 1
+        with self.lock:
+            self.depth -= 1
         return 0
 
     def cuDeviceGetAttribute(self, found, which, handle):
@@ -82,9 +90,35 @@ class Driver:
 
     def cuMemHostAlloc(self, found, size, flags):
         assert self.depth
-        assert flags == 3
-        self.words = ctypes.create_string_buffer(size.value)
-        found._obj.value = ctypes.addressof(self.words)
+        assert flags in (1, 3)
+        block = ctypes.create_string_buffer(size.value)
+        found._obj.value = ctypes.addressof(block)
+        self.host[found._obj.value] = block
+        return 0
+
+    def cuEventCreate(self, event, flags):
+        assert flags == 2
+        event._obj.value = 1 + len(self.events)
+        self.events[event._obj.value] = 0
+        return 0
+
+    def cuMemcpyHtoDAsync_v2(self, to, source, size, stream):
+        assert self.depth
+        assert stream is None
+        with self.lock:
+            self.copies.append((to.value, source.value, size.value))
+        return 0
+
+    def cuEventRecord(self, event, stream):
+        with self.lock:
+            self.events[event.value] = len(self.copies)
+        return 0
+
+    def cuEventSynchronize(self, event):
+        with self.lock:
+            for copy in self.copies[self.copied : self.events[event.value]]:
+                ctypes.memmove(*copy)
+            self.copied = max(self.copied, self.events[event.value])
         return 0
 
     def cuStreamSynchronize(self, stream):
@@ -93,6 +127,8 @@ class Driver:
         return 0
 
     def cuPointerGetAttribute(self, found, which, address):
+        if which == 2:  # the type of memory
+            return address.value not in self.pieces and address.value not in self.host
         assert which == 9
         found._obj.value = 1 if address.value in self.elsewhere else 0
         return 0

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import scipy.sparse
+from fitted_attributes import CLUSTERS, COMPONENTS, MIXTURE
 from mpi4py import MPI
 
 from bmrm.errors import BmrmError
@@ -40,11 +41,6 @@ def compare(name, make, data, weights, attributes, here, *, same_bits):
             np.testing.assert_allclose(one, whole, rtol=1e-9, atol=1e-9, err_msg=f"{name} {attribute}")
         assert len(set(comm.allgather(one.tobytes()))) == 1, (name, attribute)
     return found
-
-
-CLUSTERS = ("cluster_centers_", "labels_", "inertia_", "cluster_weights_", "history_", "n_iter_")
-MIXTURE = ("weights_", "means_", "covariances_", "lower_bounds_", "log_likelihood_")
-COMPONENTS = ("components_", "singular_values_", "explained_variance_ratio_", "mean_")
 
 
 def start(k):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse
+from fitted_attributes import CLUSTERS, COMPONENTS, MIXTURE
 from mpi4py import MPI
 
 from bmrm.errors import BmrmError, DeviceMemoryError
@@ -78,10 +79,6 @@ def compare(name, make, data, weights, attributes):
         assert len(set(comm.allgather(one.tobytes()))) == 1, (name, attribute)
     return found
 
-
-CLUSTERS = ("cluster_centers_", "labels_", "inertia_", "cluster_weights_", "history_", "n_iter_")
-MIXTURE = ("weights_", "means_", "covariances_", "lower_bounds_", "log_likelihood_")
-COMPONENTS = ("components_", "singular_values_", "explained_variance_ratio_", "mean_")
 
 start = X[:5] + 0.1
 far = np.concatenate([start[:3], [[1e3] * 4, [-1e3] * 4]])  # two centres get the farthest rows of all ranks

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 
@@ -60,7 +61,9 @@ def test_new_rows_are_labelled_and_measured():
     np.testing.assert_array_equal(model.predict(new), there.predict(new))
     np.testing.assert_allclose(model.transform(new), there.transform(new), rtol=1e-12)
     assert np.isclose(model.score(new), there.score(new), rtol=1e-12)
-    assert there.certificate(X, samples=2).moves_left == model.certificate(X, samples=2).moves_left
+    proofs = [each.certificate(X, samples=0) for each in (model, there)]
+    assert proofs[0].moves_left == proofs[1].moves_left
+    np.testing.assert_allclose(proofs[0].lower_bound, proofs[1].lower_bound, rtol=1e-10)
 
 
 def test_arrays_on_a_gpu_stay_there():
@@ -88,6 +91,20 @@ def test_auto_is_the_cpu_for_few_rows_and_the_gpu_for_many():
     found = KMeans(64, random_state=0, max_iter=5, threads=2).fit(many)
     assert found.placement_.device == "cuda:0"
     assert "the CPU takes" in found.placement_.reason
+
+
+def test_auto_decides_about_sparse_rows_too():
+    rng = np.random.default_rng(0)
+    few = sp.random_array((200, 30), density=0.2, format="csr", rng=rng)
+    KMeans(3, device="cuda").fit(few)  # starts the GPU
+    assert KMeans(3).fit(few).placement_.device == "cpu"
+    many = sp.random_array((400_000, 300), density=0.1, format="csr", rng=rng)
+    options = {"random_state": 0, "max_iter": 3, "init": "random", "n_init": 1}
+    found = KMeans(64, threads=2, **options).fit(many)
+    assert found.placement_.device == "cuda:0"
+    assert "the CPU takes" in found.placement_.reason
+    here = KMeans(64, device="cpu", **options).fit(many)
+    np.testing.assert_array_equal(found.labels_, here.labels_)
 
 
 def test_the_command_runs_on_a_gpu(tmp_path):

@@ -1,4 +1,4 @@
-"""Gram matrices on a GPU, and on the emulator, against NumPy and exact sums."""
+"""Gram matrices on a GPU, and on the emulator, against NumPy and exact sums, and what is made of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import row_modules
 import scipy.sparse as sp
 
 from bmrm.errors import DataError, ParameterError
-from bmrm.reductions import PCA, TruncatedSVD
-from bmrm.reductions.device import gram
+from bmrm.reductions import PCA, KMeans, TruncatedSVD, kmeans, placing
+from bmrm.reductions.cluster_bounds import bound_by_spectrum
+from bmrm.reductions.device import blocks, gram
+from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.scatter import rounding_bound
 
 SIZES = ((1, 1), (9, 3), (700, 8), (300, 16), (131, 24), (130, 32), (77, 64), (100, 48), (90, 70), (65, 96))
@@ -91,6 +93,83 @@ def test_components_and_intervals_are_those_of_the_cpu(cuda, dtype, weighted):
             assert there.bounds_proven_
             assert (low <= here.singular_value_bounds_[:, 1]).all()
             assert (here.singular_value_bounds_[:, 0] <= high).all()
+
+
+@pytest.fixture
+def clusters(cuda, monkeypatch):
+    """Passes of k-means on the device; with the emulator those of the CPU."""
+    if cuda == "emulated":
+        monkeypatch.setattr(placing, "DeviceClusters", LentClusters)
+
+
+class LentClusters(HostClusters):
+    note = ""
+
+    def __init__(self, rows, gpu, clusters):
+        assert gpu == 0
+        super().__init__(rows)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_spectral_bound_of_clusters_is_that_of_the_cpu(clusters, monkeypatch, weighted, dtype):
+    rng = np.random.default_rng(11)
+    X = (rng.normal(size=(900, 9)) * np.geomspace(3, 1, 9) + 50.0).astype(dtype)
+    weights = rng.random(900) if weighted else None
+    scatters = []
+
+    def bound(scatter, k):
+        scatters.append(scatter)
+        return bound_by_spectrum(scatter, k)
+
+    monkeypatch.setattr(kmeans, "bound_by_spectrum", bound)
+    here, there = (
+        KMeans.of_centers(X[:3], device=device).certificate(X, weights, samples=0)
+        for device in ("cpu", "cuda")
+    )
+    assert there.confidence == 1.0
+    np.testing.assert_allclose(there.lower_bound, here.lower_bound, rtol=1e-10)
+    exact = np.linalg.svd(centred(X.astype(float), weights), compute_uv=False) ** 2
+    np.testing.assert_allclose(there.lower_bound, exact[2:].sum(), rtol=1e-10)
+    assert there.lower_bound <= exact[2:].sum() * (1 + 1e-14)
+    apart = np.linalg.norm(scatters[0].matrix - scatters[1].matrix)
+    assert 0.0 < apart <= scatters[0].error + scatters[1].error < 1e-11 * exact.sum()
+
+
+def centred(X, weights):
+    w = np.ones(len(X)) if weights is None else weights
+    return (X - w @ X / w.sum()) * np.sqrt(w)[:, None]
+
+
+def test_the_spectral_bound_of_rows_in_blocks_or_in_place(clusters, cuda, monkeypatch):
+    n, d = 5 * 1024 + 100, 3
+    X = 4 * np.random.default_rng(12).normal(size=(n, d))
+    model = KMeans.of_centers(X[:2], device="cuda")
+    whole = model.certificate(X, samples=0)
+    exact = np.linalg.svd(centred(X, None), compute_uv=False) ** 2
+    np.testing.assert_allclose(whole.lower_bound, exact[1:].sum(), rtol=1e-10)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1024 * d * 8)
+    monkeypatch.setattr(gram, "free_share", lambda of, gpu: 1 << 40)
+    found = []
+    for resident in (6, 1):
+        monkeypatch.setattr(gram, "count_resident", lambda *words, resident=resident: resident)
+        found.append(model.certificate(X, samples=0).lower_bound)
+    assert found[0] == found[1]
+    np.testing.assert_allclose(found[0], whole.lower_bound, rtol=1e-10)
+    if cuda == "gpu":
+        cp = pytest.importorskip("cupy")
+        there = KMeans.of_centers(X[:2]).certificate(cp.asarray(X), samples=0)
+        assert there.lower_bound == found[0]
+
+
+def test_sparse_rows_on_a_gpu_have_the_spectral_bound_of_the_cpu(clusters):
+    rng = np.random.default_rng(13)
+    X = sp.random_array((300, 6), density=0.5, format="csr", rng=rng)
+    here, there = (
+        KMeans.of_centers(X[:2].toarray(), device=device).certificate(X, samples=0)
+        for device in ("cpu", "cuda")
+    )
+    assert here.lower_bound == there.lower_bound > 0.0
 
 
 def test_rows_unlike_the_first_ones_take_a_second_pass(cuda):

@@ -4,16 +4,24 @@ import logging
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from programs import kmeans_step
 
 from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
 from bmrm.formulas import native
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.devices import parse_device
-from bmrm.reductions import facility
+from bmrm.reductions import KMeans, facility, kmeans
 from bmrm.reductions.device import choose, work
 from bmrm.reductions.device.choose import START_SECONDS, gpu_that_has, is_started, place
-from bmrm.reductions.device.work import Work, gram_work, kmeans_work, mixture_work, scaling_work
+from bmrm.reductions.device.work import (
+    Work,
+    gram_work,
+    kmeans_work,
+    mixture_work,
+    scaling_work,
+    sparse_kmeans_work,
+)
 
 A_GPU = {"multiprocessors": 132, "free_bytes": 1 << 33}
 
@@ -98,7 +106,7 @@ def test_auto_is_the_cpu_without_a_gpu_or_room_on_it(started, recwarn):
     found = [place("auto", None, many, available=lambda of=of: of) for of in (A_GPU, little)]
     assert [each.gpu for each in found] == [0, 0]
     assert "71.1 ms to upload" in found[0].reason
-    assert "1.23 s to upload" in found[1].reason  # in 21 passes
+    assert "743 ms to upload" in found[1].reason  # in 21 passes
     assert place("auto", available=never).gpu is None
     assert not recwarn.list
 
@@ -123,6 +131,7 @@ def test_the_start_of_a_gpu_counts_until_it_has_one(monkeypatch):
     "make",
     [
         lambda n, threads: kmeans_work(n, 8, 5, 4, moves=300, starts=2, threads=threads),
+        lambda n, threads: sparse_kmeans_work(n, 50, 8 * n, 5, 4, moves=300, starts=2, threads=threads),
         lambda n, threads: mixture_work(n, 8, 5, 8, full=True, steps=100, threads=threads),
         lambda n, threads: mixture_work(n, 8, 5, 8, full=False, steps=100, threads=threads),
         lambda n, threads: scaling_work(n, 2, passes=300, threads=threads),
@@ -143,6 +152,34 @@ def test_work_grows_with_the_rows_and_shrinks_with_the_threads(make):
 def test_there_is_work_of_one_row_or_point():
     assert scaling_work(1, 2, passes=1).cpu_seconds > 0.0
     assert kmeans_work(1, 1, 1, 4, moves=1).cpu_seconds > 0.0
+
+
+@pytest.mark.parametrize("init", ["k-means++", "k-means||", ""])
+def test_wide_sparse_rows_cost_more_with_the_same_values(init):
+    narrow, wide = (
+        sparse_kmeans_work(10_000, columns, 200_000, 20, 8, moves=10, init=init) for columns in (500, 50_000)
+    )
+    assert wide.cpu_seconds > narrow.cpu_seconds
+    assert wide.call_seconds > narrow.call_seconds
+    assert wide.upload_bytes == narrow.upload_bytes < wide.gpu_bytes
+    assert sparse_kmeans_work(10_000, 500, 200_000, 20, 0, moves=10).upload_bytes < narrow.upload_bytes
+
+
+def test_where_sparse_rows_are_clustered_is_decided_by_their_work(started, monkeypatch):
+    asked = []
+
+    def placed(rows, device, work):
+        asked.append((rows.X.shape, device, work))
+        return choose.Placement(None, "")
+
+    monkeypatch.setattr(kmeans, "place_rows", placed)
+    X = sp.random_array((300, 40), density=0.1, format="csr", rng=np.random.default_rng(0))
+    model = KMeans(3, random_state=0, max_iter=7, threads=1).fit(X)
+    model.predict(X)
+    model.predict(Csr(*map(np.asarray, (X.indptr, X.indices)), None, X.shape))
+    fitted = sparse_kmeans_work(300, 40, X.nnz, 3, 8, moves=7, threads=1)
+    pass_of = [sparse_kmeans_work(300, 40, X.nnz, 3, size, moves=0, init="", threads=1) for size in (8, 0)]
+    assert asked == [(X.shape, "auto", each) for each in (fitted, *pass_of)]
 
 
 def test_a_scatter_matrix_takes_the_square_of_its_columns():

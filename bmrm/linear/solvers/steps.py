@@ -170,10 +170,13 @@ class NewtonStep:
         step = state.step = line.search(1.0, state.accuracy(), content, 0.0)
         state.lap("search")
         self._level = None
-        if step == 0.0 and line.at(1.0, state.accuracy()).objective <= before + state.accuracy():
+        end = self._level_end(line, before) if step == 0.0 else None
+        if end is not None:
             # J is level to rounding, but its slope is not: the cut at Newton's point bounds J more closely.
             step = 1.0
-            self._level = state.improve(line, step, to_newton=True, goes_on=True)
+            # Another look for a free intercept begins at the one found, and comes closer to its minimum.
+            known = None if state.objective.profile else end
+            self._level = state.improve(line, step, to_newton=True, goes_on=True, known=known)
         else:
             state.improve(line, step, to_newton=True)
         decrease, state.shift = before - state.best.objective, 0.0
@@ -185,6 +188,12 @@ class NewtonStep:
         self._last_bound = state.bound
         if self._slow >= MAX_SLOW_STEPS or not (rising or decrease > MIN_DECREASE * abs(before)):
             self._end()
+
+    def _level_end(self, line: Line, before: float) -> Iterate | None:
+        """Return the end of the line if J exceeds ``before`` there by no more than rounding."""
+        accuracy = self._state.accuracy()
+        end = line.at(1.0, accuracy)
+        return end if end.objective <= before + accuracy else None
 
     def _end(self) -> None:
         self._state.keeps_gradients = False

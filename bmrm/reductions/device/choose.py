@@ -43,7 +43,7 @@ STEP_SECONDS = 1.3e-4
 UPLOAD_BYTES_PER_SECOND = 9e9
 """Rate of an upload from pageable memory; NVIDIA H100 by PCIe 5."""
 
-COPY_BYTES_PER_SECOND = 2.6e10
+COPY_BYTES_PER_SECOND = 4.5e10
 """Rate of copies of rows in each pass; NVIDIA H100 by PCIe 5, ``benchmarks/reductions/gpu_blocks.py``."""
 
 MULTIPROCESSORS = 132

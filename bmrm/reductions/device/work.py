@@ -50,6 +50,36 @@ SEEDING_PASSES = 8
 EXPECTED_MOVES = 20
 """Moves of the centres that a start of k-means takes, if no smaller number is allowed."""
 
+SPARSE_CPU_PRODUCT_SECONDS = 2.2e-10
+"""Time of one multiply-add of a pass of k-means over sparse rows on one core."""
+
+SPARSE_CPU_VALUE_SECONDS = 3e-9
+"""Time per stored value of such a pass besides: reading it, and adding it to the sums."""
+
+SPARSE_CPU_ROW_SECONDS = 1e-9
+"""Time per row and centre of such a pass: finding the least value and the second."""
+
+SPARSE_CPU_CENTER_SECONDS = 3e-9
+"""Time per number of the centres of such a pass, which one core spends: transposing and squaring them."""
+
+SPARSE_GPU_PRODUCT_SECONDS = 3e-12
+"""Time of one multiply-add of a pass of k-means over sparse rows on a GPU."""
+
+SPARSE_GPU_VALUE_SECONDS = 5e-11
+"""Time per stored value of such a pass besides: one of a row comes after the other."""
+
+SPARSE_GPU_CENTER_SECONDS = 2e-9
+"""Time per number of the centres: they are copied to the GPU, and the sums back."""
+
+SPARSE_GPU_COLUMN_SECONDS = 2e-8
+"""Time per column of each step: the square of a centre is a sum over the columns in their order."""
+
+SPARSE_ROW_BYTES = 64
+"""Memory on a GPU per sparse row: offset, square, labels, distances, and the rows sorted by label."""
+
+SPARSE_SUM_BYTES = 1 << 27
+"""Maximum memory on a GPU for sums of parts of sparse rows."""
+
 MIXTURE_CPU_SECONDS = 6.5e-11
 """Time of one operation of a step of EM on one core."""
 
@@ -145,7 +175,7 @@ def kmeans_work(
     Parameters
     ----------
     rows, columns, clusters, value_bytes : int
-        Sizes of dense rows; of sparse ones ``columns`` is the average number of values in a row.
+        Sizes of dense rows.
     moves : int
         Maximum number of moves of the centres per start.
     starts : int, default 1
@@ -171,6 +201,55 @@ def kmeans_work(
         values * value_bytes,
         values * (value_bytes + 4) + 16.0 * rows,
         copied_passes=steps,  # each is a pass
+    )
+
+
+def sparse_kmeans_work(
+    rows: int,
+    columns: int,
+    stored: int,
+    clusters: int,
+    value_bytes: int,
+    *,
+    moves: int,
+    starts: int = 1,
+    init: str = "k-means++",
+    threads: int | None = None,
+) -> Work:
+    """Predict the work of k-means over sparse rows; the rest as for `kmeans_work`.
+
+    - ``stored``: number of stored values
+    - ``value_bytes``: 0 if all of them are 1
+    """
+    passes = starts * (1 + min(moves, EXPECTED_MOVES))
+    points = float(passes * clusters)  # that the rows are measured against
+    reads, steps = float(passes), float(passes)
+    if init == "k-means++":
+        points += starts * clusters * (3 + math.log(clusters))
+        reads += starts * 2.0 * clusters
+        steps += starts * 2.0 * clusters
+    if init == "k-means||":
+        points += starts * SEEDING_PASSES * clusters
+        reads += starts * SEEDING_PASSES
+        steps += starts * SEEDING_PASSES
+    products, numbers = stored * points, points * columns
+    on_cores = (
+        products * SPARSE_CPU_PRODUCT_SECONDS
+        + reads * stored * SPARSE_CPU_VALUE_SECONDS
+        + points * rows * SPARSE_CPU_ROW_SECONDS
+    )
+    uploaded = stored * (value_bytes + 4.0) + 8.0 * rows
+    return Work(
+        _cpu_seconds(on_cores, reads, steps, threads, rows / PART_ROWS) + numbers * SPARSE_CPU_CENTER_SECONDS,
+        products * SPARSE_GPU_PRODUCT_SECONDS
+        + reads * stored * SPARSE_GPU_VALUE_SECONDS
+        + _pinning_seconds(uploaded),
+        steps,
+        uploaded,
+        uploaded + SPARSE_ROW_BYTES * rows + SPARSE_SUM_BYTES + 32.0 * clusters * columns,
+        call_seconds=FIT_SECONDS
+        + numbers * SPARSE_GPU_CENTER_SECONDS
+        + steps * columns * SPARSE_GPU_COLUMN_SECONDS,
     )
 
 
@@ -246,9 +325,12 @@ def scaling_work(
 
 
 def reduction_work(
-    core_seconds: float, parts: int, row_bytes: float, result_bytes: float, threads: int | None = None
+    core_seconds: float, parts: int, uploaded: float, there: float, threads: int | None = None
 ) -> Work:
-    """Predict the work of a reduction from its predicted time on one core, and its parts on the CPU."""
+    """Predict the work of a reduction from its predicted time on one core, and its parts on the CPU.
+
+    ``uploaded`` and ``there`` are the bytes that are copied to a GPU and that the call needs on it.
+    """
     seconds = REDUCTION_CPU_SHARE * core_seconds
     if core_seconds >= MIN_THREADED_SECONDS:
         threads = min(parts, _threads(threads))
@@ -257,8 +339,8 @@ def reduction_work(
         seconds + REDUCTION_CALL_SECONDS,
         core_seconds / REDUCTION_GPU_SPEED,
         0.0,
-        row_bytes,
-        row_bytes + result_bytes,
+        uploaded,
+        there,
         call_seconds=REDUCTION_GPU_CALL_SECONDS,
     )
 

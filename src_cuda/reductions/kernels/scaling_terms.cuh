@@ -86,15 +86,21 @@ struct DescentTerm : PointShape<P> {
     }
 };
 
-// The Laplacian of the weights times numbers y: w (y_i - y_j).
+// A matrix of all pairs times T numbers y of each point.
 template <int T>
-struct LaplacianTerm : PointShape<T> {
+struct ProductTerm : PointShape<T> {
     static constexpr int READS = T, ADDS = T, SUMS = 0;
-    static constexpr bool kUnknownCounts = false, kMayHaveRare = false;
+    static constexpr bool kMayHaveRare = false;
     static constexpr int kNothingRare = 0;
     Points<T> points;
 
     __device__ void load(int64_t i, double* y) const { points.load(i, y); }
+};
+
+// The Laplacian of the weights times numbers y: w (y_i - y_j).
+template <int T>
+struct LaplacianTerm : ProductTerm<T> {
+    static constexpr bool kUnknownCounts = false;
 
     template <bool WEIGHTED>
     __device__ void add(const double* y, const double* z, double, double w, double* h, double* g, double*,
@@ -110,13 +116,8 @@ struct LaplacianTerm : PointShape<T> {
 
 // The matrix of squared dissimilarities times numbers y: delta^2 y_j to i and delta^2 y_i to j.
 template <int T>
-struct SquaredTerm : PointShape<T> {
-    static constexpr int READS = T, ADDS = T, SUMS = 0;
-    static constexpr bool kUnknownCounts = true, kMayHaveRare = false;
-    static constexpr int kNothingRare = 0;
-    Points<T> points;
-
-    __device__ void load(int64_t i, double* y) const { points.load(i, y); }
+struct SquaredTerm : ProductTerm<T> {
+    static constexpr bool kUnknownCounts = true;
 
     template <bool WEIGHTED>
     __device__ void add(const double* y, const double* z, double delta, double w, double* h, double* g,

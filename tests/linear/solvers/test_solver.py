@@ -17,7 +17,7 @@ from bmrm import losses
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.linear.backends import local as parts
 from bmrm.linear.backends.host import passes as host_passes
-from bmrm.linear.objective.objective import Objective
+from bmrm.linear.objective.objective import Line, Objective
 from bmrm.linear.objective.passes import Iterate
 from bmrm.linear.regularizers import L2
 from bmrm.linear.solvers import newton, steps
@@ -413,17 +413,47 @@ def test_a_large_scale_leaves_a_small_gap_under_the_elastic_net(seed):
     assert result.status == "converged"
 
 
-def test_newton_steps_go_on_where_the_objective_is_level(monkeypatch):
+@pytest.fixture
+def level_lines(monkeypatch):
+    """A problem in which conjugate gradients end early: J has all its digits before its slope is small."""
     pytest.importorskip("highspy")
     monkeypatch.setattr(newton, "MAX_HESSIAN_WORK", 0.0)
     rng = np.random.default_rng(0)
     A = sp.random(3000, 40, 0.2, "csr", rng=rng, dtype=np.float64)
     A.data = rng.standard_normal(A.nnz)
     z = A @ rng.standard_normal(40) + 0.5 * rng.standard_normal(3000)
-    # Conjugate gradients end early: J has all its digits some steps before its slope is small.
-    found = bmrm.solve(A, np.sign(z), "squared_hinge", reg="l1", lam=1e-3, tol=1e-8, device="cpu")
+    options = {"reg": "l1", "lam": 1e-3, "tol": 1e-8, "device": "cpu"}
+    return lambda **words: bmrm.solve(A, np.sign(z), "squared_hinge", **options, **words)
+
+
+def test_newton_steps_go_on_where_the_objective_is_level(level_lines):
+    found = level_lines()
     assert found.status == "converged"
     assert found.n_iter <= 20  # cuts alone ended with status precision, after 73
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_end_of_a_level_line_is_evaluated_once(level_lines, monkeypatch, fit_intercept):
+    at, improve, ends = Line.at, State.improve, []
+
+    def counted(line, t, accuracy):
+        ends.append(t == 1.0)
+        return at(line, t, accuracy)
+
+    def forgetful(state, line, t, *, known=None, **words):
+        return improve(state, line, t, **words)
+
+    monkeypatch.setattr(Line, "at", counted)
+    found, calls = [], []
+    for each in (improve, forgetful):
+        monkeypatch.setattr(State, "improve", each)
+        result = level_lines(fit_intercept=fit_intercept)
+        found.append((result.w.tobytes(), result.objective, result.lower_bound, result.n_iter))
+        calls.append(sum(ends))
+        ends.clear()
+    assert found[0] == found[1]
+    # a free intercept is looked for once more
+    assert calls[0] == calls[1] if fit_intercept else calls[0] < calls[1]
 
 
 @pytest.mark.parametrize("loss", ["huber", "huber_hinge"])
