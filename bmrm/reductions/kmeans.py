@@ -27,6 +27,7 @@ from bmrm.reductions.estimator import (
     positive_integer,
     time_limit,
 )
+from bmrm.reductions.frames import Transformer, framed
 from bmrm.reductions.lloyd import Clustering, run_lloyd
 from bmrm.reductions.passes import ClusterPasses
 from bmrm.reductions.placing import open_clusters, place_rows, scatter_about_mean
@@ -93,7 +94,7 @@ class ClusterCertificate:
     largest_gain: float
 
 
-class KMeans(Estimator):
+class KMeans(Estimator, Transformer):
     """k-means clustering by Lloyd's method.
 
     Labels are those of float64 distances, row by row: a fast pass in float32 is used only if a bound on its
@@ -149,6 +150,8 @@ class KMeans(Estimator):
     placement_ : Placement
         Where it ran, and why: ``placement_.device`` and ``placement_.reason``.
     n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a frame that has them. Rows with other names are refused later.
 
     See Also
     --------
@@ -277,6 +280,7 @@ class KMeans(Estimator):
                 passes, self.placement_ = self._passes(rows, fitting=True)
                 self.placement_.log()
                 self._cluster(passes, rows, rows.first_of(self.random_state), started)
+            self._remember_columns(X)
         return self
 
     def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
@@ -347,7 +351,7 @@ class KMeans(Estimator):
         """Find centres and return the labels of the rows."""
         return self.fit(X, sample_weight=sample_weight).labels_
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Vector:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Find centres and return the distances of the rows to them; see `transform`."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
@@ -366,6 +370,7 @@ class KMeans(Estimator):
         passes.assign(self.cluster_centers_, want_sums=False)
         return passes.labels()
 
+    @framed
     def transform(self, X: Any) -> Vector:
         """Return the distances from each row to all centres.
 
@@ -385,11 +390,14 @@ class KMeans(Estimator):
         passes, _ = self._passes(self._read_new_rows(X, sample_weight))
         return -passes.assign(self.cluster_centers_, want_sums=False).inertia
 
+    def _columns_out(self) -> int:
+        return len(self.cluster_centers_)
+
     def _read_new_rows(self, X: Any, sample_weight: Any = None, comm: Any = None) -> RowSet:
         """Validate rows that the model is applied to."""
         self._check_fitted()
         rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm)
-        self._check_columns(rows.shape[1])
+        self._check_columns(X, rows.shape[1])
         return rows
 
     def certificate(
