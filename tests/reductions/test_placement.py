@@ -86,7 +86,9 @@ def test_auto_takes_what_is_predicted_to_be_faster(started):
     assert "to upload" in found.reason
     assert place("auto", None, slow, available=never).gpu is None
     # one thread would take longer than the GPU, a thousand not
-    work_of = [kmeans_work(20_000, 16, 64, 4, moves=300, threads=threads) for threads in (1, 1000)]
+    work_of = [
+        kmeans_work(20_000, 16, 64, 4, moves=300, init="random", threads=threads) for threads in (1, 1000)
+    ]
     assert [place("auto", None, each, available=lambda: A_GPU).gpu for each in work_of] == [0, None]
 
 
