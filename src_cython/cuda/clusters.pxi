@@ -25,7 +25,8 @@ def count_cluster_additions(int64_t n, int64_t d, int64_t k):
     return bb_clusters_additions(n, d, k)
 
 
-@cython.no_gc_clear  # it goes back to its rows, also as a part of a cycle
+@cython.no_gc_clear
+@cython.no_gc_clear
 cdef class Column:
     """One number of four bytes per row, on the device: labels or squared distances."""
 
@@ -57,6 +58,7 @@ cdef class Column:
             check(bb_clusters_write(self.rows.handle, self.address, source))
 
 
+@cython.no_gc_clear
 cdef class Clusters:
     """Dense rows on a device, or sparse ones by `sparse`.
 
