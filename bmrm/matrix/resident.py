@@ -166,6 +166,18 @@ def read_matrix(X: Any) -> HostMatrix | DeviceArray:
     return found
 
 
+def resident_rows(what: str, data: Any) -> Any:
+    """Return the rows of a dense data set on a GPU where they are; raise `DataError` for any other one."""
+    found = data.matrix.device_rows() if data.matrix.is_dense and data.group is None else None
+    if found is None:
+        kind = "rows in blocks" if data.matrix.is_dense else "sparse rows"
+        kind = "rows on several ranks" if data.group else kind
+        raise DataError(
+            f"{what}: found {kind} in a data set on {data.device}, expected a dense block, or the CPU"
+        )
+    return found
+
+
 def _choose_where_it_is(X: HostMatrix | DeviceArray, device: str) -> str:
     """Return the name of the GPU that has X; raise if another device was asked for."""
     number = gpu_of(X)

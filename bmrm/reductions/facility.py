@@ -28,6 +28,8 @@ from bmrm.reductions.rows import AnyRows, DeviceRows, read_rows
 
 ORDERS = ("fixed", "any")
 TARGETS = ("cpu", "cuda")
+DATASET_CALLS = 10
+"""Number of calls with the same data set that are expected: they share its upload."""
 
 
 class Reduction:
@@ -82,6 +84,8 @@ class Reduction:
         ----------
         data : ndarray, memmap, SciPy sparse matrix, Csr, Data, Dataset or array on a GPU, shape (n, d)
             The rows. float32 rows are computed with in float32, all others in float64; sums are in float64.
+            For a GPU, rows in main memory are uploaded in each call, those of a `bmrm.Dataset` once: they
+            stay as long as it exists. A dense data set on a GPU is read in place.
         device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
             "auto" is the GPU that holds the rows. For rows in main memory it is a GPU if that is predicted to
             be faster, upload included, and else the CPU, as on several ranks; `explain` says which and why.
@@ -246,8 +250,11 @@ def _predict_place(call: Call, threads: int | None = None) -> Placement:
     if not native.can_compile():
         return Placement(None, "times are predicted for compiled code, and llvmlite is not installed")
     rows = call.rows
-    parts, size = len(part_bounds(call)) - 1, result_bytes(call)
-    work = reduction_work(predict_seconds(call, 1), parts, rows.nbytes, size, threads)
+    uploaded: float = rows.nbytes
+    if not isinstance(rows, DeviceRows) and rows.held is not None:
+        uploaded = 0.0 if rows.held else uploaded / DATASET_CALLS
+    parts, there = len(part_bounds(call)) - 1, rows.nbytes + result_bytes(call)
+    work = reduction_work(predict_seconds(call, 1), parts, uploaded, there, threads)
     if rows.ranks and rows.ranks.group.size > 1:
         return Placement(None, "rows on several ranks have the same bits for any number of them on CPUs")
     return place("auto", None, work, available=_usable_gpu)

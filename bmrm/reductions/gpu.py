@@ -1,8 +1,9 @@
 """A pass over the rows on a GPU: chunks of fixed rows, combined in a fixed order on the device.
 
 Rows that are on the GPU already are used in place; others are uploaded for the call, of a mapped file some
-at a time. On several ranks each GPU combines the rows of its rank, and these results are combined in the
-order of the ranks: the bits depend on the rows that each rank has, while those of the CPU need not.
+at a time. Those of a `bmrm.Dataset`, which does not change, stay there for the next calls. On several ranks
+each GPU combines the rows of its rank, and these results are combined in the order of the ranks: the bits
+depend on the rows that each rank has, while those of the CPU need not.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from bmrm.reductions.host import (
     reads_too_much,
     run_plain_row,
 )
-from bmrm.reductions.rows import DenseRows, DeviceRows, SparseRows
+from bmrm.reductions.rows import DenseRows, DeviceRows, HostRows, SparseRows
 
 MIN_CHUNK_ROWS = 128
 """Minimum number of rows of a chunk: results are written once for each chunk."""
@@ -313,23 +314,34 @@ def _to_host(call: Call, found: dict[str, GpuArray], best_rows: dict[str, GpuArr
 def _fill_rows(on: Device, call: Call, table: Any, slots: dict[str, int]) -> list[Any]:
     """Put the rows on the device, and their addresses in the table; return what must live until the end."""
     rows = call.rows
-    owner: Any
-    if isinstance(rows, SparseRows):
-        csr = rows.csr
-        parts = {"starts": csr.indptr, "columns": csr.indices}
-        if csr.data is not None:
-            parts["values"] = csr.data
-        owners = {name: on.upload(array) for name, array in parts.items()}
-        for name, array in owners.items():
-            table[slots[name]] = array.address
-        return list(owners.values())
-    if isinstance(rows, DenseRows):
-        held = _upload_rows(on, rows)
-        address, strides, owner = held.address, c_strides(held.shape, held.dtype.itemsize), held
+    if isinstance(rows, DeviceRows):
+        array: Any = rows.array
+        strides, owners = array.strides, [array]
     else:
-        address, strides, owner = rows.array.address, rows.array.strides, rows.array
-    table[slots["rows"]], table[slots["row_step"]], table[slots["column_step"]] = address, *strides
-    return [owner]
+        owners = _rows_there(on, rows)
+        if isinstance(rows, SparseRows):
+            for name, array in zip(("starts", "columns", "values"), owners, strict=False):
+                table[slots[name]] = array.address
+            return owners
+        array = owners[0]
+        strides = c_strides(array.shape, array.dtype.itemsize)
+    table[slots["rows"]] = array.address
+    table[slots["row_step"]], table[slots["column_step"]] = strides
+    return owners
+
+
+def _rows_there(on: Device, rows: HostRows) -> list[Any]:
+    """Upload the arrays of rows in main memory; those of a data set stay for the next calls."""
+    found = rows.held.get(on) if rows.held else None
+    if found is None:
+        if isinstance(rows, DenseRows):
+            found = [_upload_rows(on, rows)]
+        else:
+            csr = rows.csr
+            found = [on.upload(part) for part in (csr.indptr, csr.indices, csr.data) if part is not None]
+        if rows.held is not None:
+            rows.held[on] = found
+    return found
 
 
 def _upload_rows(on: Device, rows: DenseRows) -> GpuArray:

@@ -236,7 +236,7 @@ class KMeans(Estimator):
 
         Parameters
         ----------
-        X : ndarray, SciPy sparse matrix, Csr, dense Dataset on the CPU, or dense array on a GPU, shape (n, d)
+        X : ndarray, SciPy sparse matrix, Csr, dense Dataset, or dense array on a GPU, shape (n, d)
             float32 or float64; other numbers become float64. Dense rows are packed, which takes 4 n d bytes;
             if these would be more than half of the free memory, blocks of rows are packed in each pass, so
             that a mapped file may be larger than the memory. Of a `bmrm.Dataset` its weights count, unless
@@ -269,7 +269,7 @@ class KMeans(Estimator):
         with hold_signals():
             started = time.monotonic()
             self._check_parameters()
-            rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm, on_gpu=True)
+            rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm)
             rows.check_alike(self.get_params())
             self._check_count(rows.count_positive(), weighted=rows.weights is not None)
             with rows.guarded():
@@ -386,7 +386,7 @@ class KMeans(Estimator):
     def _read_new_rows(self, X: Any, sample_weight: Any = None, comm: Any = None) -> RowSet:
         """Validate rows that the model is applied to."""
         self._check_fitted()
-        rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm, on_gpu=True)
+        rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm)
         self._check_columns(rows.shape[1])
         return rows
 

@@ -197,9 +197,9 @@ class GaussianMixture(Estimator):
 
         Parameters
         ----------
-        X : ndarray, array on a GPU, or dense Dataset on the CPU, shape (n, d)
+        X : ndarray, array on a GPU, or dense Dataset, shape (n, d)
             An array of CuPy, PyTorch, JAX or Numba on a GPU, of float32 or float64 and in C order, is used in
-            place.
+            place, as is a Dataset there.
         y : ignored
         sample_weight : array_like, shape (n,), optional
             At least 0. A row of weight 2 counts like two rows.
@@ -440,4 +440,4 @@ class GaussianMixture(Estimator):
 def _dense_rows(X: Any, sample_weight: Any = None, threads: int | None = None, comm: Any = None) -> RowSet:
     if arguments.is_sparse(X) or isinstance(X, Csr):
         raise DataError("X: found sparse rows, expected a dense matrix: covariances of sparse rows are dense")
-    return read_row_set(X, sample_weight, threads=threads, comm=comm, on_gpu=True)
+    return read_row_set(X, sample_weight, threads=threads, comm=comm)

@@ -74,7 +74,7 @@ class _Decomposition(Estimator):
         time_limit(self.max_time)
 
     def _decompose(self, X: Any, sample_weight: Any, comm: Any, *, center: bool) -> None:
-        rows = _Rows(X, sample_weight, center, self.threads, comm)
+        rows = _Rows(X, sample_weight, center, self.threads, comm, self.svd_solver)
         rows.set.check_alike(self.get_params())
         with rows.set.guarded():
             self._decompose_rows(rows, X, center=center)
@@ -250,8 +250,8 @@ class PCA(_Decomposition):
         ----------
         X : ndarray, array on a GPU, SciPy sparse matrix, Csr or Dataset, shape (n, d)
             A dense array of CuPy, PyTorch, JAX or Numba on a GPU, of float32 or float64 and in C order, is
-            used in place. Of a `bmrm.Dataset` its weights count, unless others are given; on a GPU it must be
-            float64.
+            used in place. Of a `bmrm.Dataset` its weights count, unless others are given; for Lanczos on a
+            GPU it must be float64.
         y : ignored
         sample_weight : array_like, shape (n,), optional
             At least 0. A row of weight 2 counts like two rows.
@@ -419,12 +419,18 @@ class _Rows:
     """Rows to decompose, and products with A'A, A = diag(sqrt w) (X - 1 m')."""
 
     def __init__(
-        self, X: Any, sample_weight: Any, center: bool, threads: int | None, comm: Any = None
+        self,
+        X: Any,
+        sample_weight: Any,
+        center: bool,
+        threads: int | None,
+        comm: Any = None,
+        solver: str = "auto",
     ) -> None:
-        self._on_host = comm is not None or not isinstance(X, Dataset)
+        self._by_rows = comm is not None or not isinstance(X, Dataset) or _has_gram_on_gpu(X, solver)
         self._there: int | None = None  # the GPU of a Dataset
-        if self._on_host:
-            self.set = read_row_set(X, sample_weight, threads=threads, comm=comm, on_gpu=True)
+        if self._by_rows:
+            self.set = read_row_set(X, sample_weight, threads=threads, comm=comm)
         else:
             self._there = None if X.device == "cpu" else X.matrix.device
             self._matrix = _resident_rows(X)
@@ -440,7 +446,7 @@ class _Rows:
 
     def put(self, device: str, solver: str) -> Placement:
         """Put rows where they are decomposed."""
-        if not self._on_host:
+        if not self._by_rows:
             found = Placement(self._there, "the Dataset is on it")
             if device not in ("auto", found.device, *(["cuda"] if found.gpu == 0 else [])):
                 raise ParameterError(
@@ -494,7 +500,7 @@ class _Rows:
     def scatter(self) -> Scatter:
         if self._gram is not None:
             return self._gram.scatter()
-        if self._on_host:
+        if self._by_rows:
             return scatter_matrix(self.set, center=self._center)
         return scatter_of_matrix(self._matrix, self.set, center=self._center)
 
@@ -519,7 +525,7 @@ class _Rows:
         X, weights = self.set.X, self.set.weights
         if weights is None:
             return float(self._matrix.mean_squares.sum()) * self.set.here
-        if not self._on_host:
+        if not self._by_rows:
             raise DataError(
                 "X: found a Dataset with row weights, expected the matrix itself and sample_weight"
             )
@@ -528,6 +534,14 @@ class _Rows:
             values = np.ones(1) if X.data is None else X.data.astype(np.float64)
             return float((w * values**2).sum())
         return float(weights @ np.einsum("if,if->i", X, X, dtype=np.float64))
+
+
+def _has_gram_on_gpu(X: Dataset, solver: str) -> bool:
+    """Return whether the covariance matrix of a data set on a GPU is computed there, from its rows."""
+    matrix: Any = X.matrix
+    if X.device == "cpu" or not matrix.is_dense or X.group is not None:
+        return False
+    return solver == "covariance_eigh" or (solver == "auto" and X.shape[1] <= MAX_GRAM_COLUMNS)
 
 
 def _resident_rows(X: Dataset) -> Any:

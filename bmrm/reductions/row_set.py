@@ -28,6 +28,7 @@ from bmrm.errors import DataError
 from bmrm.io.csr import Csr
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.device_arrays import DeviceArray, read_back
+from bmrm.matrix.resident import resident_rows
 from bmrm.reductions._reductions import part_rows
 from bmrm.reductions.estimator import random_generator, read_rows, read_weights
 from bmrm.reductions.host import reads_too_much
@@ -319,11 +320,10 @@ def read_row_set(
     *,
     threads: int | None = None,
     comm: Any = None,
-    on_gpu: bool = False,
 ) -> RowSet:
     """Validate rows and weights; with a communicator, those of each rank.
 
-    With ``on_gpu``, a dense array on a GPU stays there; with a communicator, those of all ranks are.
+    A dense array on a GPU stays there; with a communicator, those of all ranks are.
 
     Raises
     ------
@@ -333,7 +333,10 @@ def read_row_set(
         If ``comm`` is not a communicator.
     """
     if comm is None:
-        if on_gpu and is_on_device(X) and not is_sparse(X):
+        if isinstance(X, Dataset) and X.device != "cpu":
+            sample_weight = X.weights if sample_weight is None else sample_weight
+            X = resident_rows("X", X)
+        if is_on_device(X) and not is_sparse(X):
             found = _read_device_rows(X)
             return RowSet(found, read_weights(read_back(sample_weight), len(found)), threads)
         return RowSet(*read_rows(X, read_back(sample_weight)), threads)
@@ -343,7 +346,7 @@ def read_row_set(
     with group.together():
         if isinstance(X, Dataset):
             raise DataError("X: found a Dataset with comm, expected the rows of this rank as a matrix")
-        there = on_gpu and is_on_device(X) and not is_sparse(X)
+        there = is_on_device(X) and not is_sparse(X)
         rows: Any = _read_device_rows(X) if there else read_rows(X, None)[0]
         weights = read_weights(read_back(sample_weight), rows.shape[0], zeros=True)
     kinds = group.everyones(_kind_of(rows))

@@ -22,6 +22,7 @@ from bmrm.io.data import Data
 from bmrm.matrix._cpu import Matrix
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.device_arrays import DeviceArray
+from bmrm.matrix.resident import resident_rows
 
 _ITEMS = {"f4": "float", "f8": "double", **{f"{k}{n}": f"i{8 * n}" for k in "iu" for n in (1, 2, 4, 8)}}
 """LLVM's types of the values that compiled code reads as they are."""
@@ -77,10 +78,13 @@ class DenseRows(_OfRanks):
     array : ndarray, shape (rows, columns)
         Of any layout and real type. If compiled code cannot read the type, some rows at a time are converted.
     ranks : Ranks or None
+    held : dict of Device to list of GpuArray, or None
+        What stays on GPUs between calls, of rows that do not change: those of a `bmrm.Dataset`.
     """
 
     array: NDArray[Any]
     ranks: Ranks | None = None
+    held: dict[Any, list[Any]] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -154,10 +158,13 @@ class SparseRows(_OfRanks):
     ----------
     csr : Csr
     ranks : Ranks or None
+    held : dict of Device to list of GpuArray, or None
+        As of `DenseRows`: row pointers, columns and values.
     """
 
     csr: Csr
     ranks: Ranks | None = None
+    held: dict[Any, list[Any]] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -277,17 +284,17 @@ def read_rows(data: Any) -> AnyRows:
 
 
 _datasets: WeakKeyDictionary[Dataset, HostRows] = WeakKeyDictionary()
-"""Rows of data sets: a sparse one keeps its columns in another form, so they are copied once."""
+"""Rows of data sets in main memory; a sparse one keeps its columns in another form, which are copied once."""
 
 
-def _from_dataset(data: Dataset) -> HostRows:
+def _from_dataset(data: Dataset) -> AnyRows:
+    if not isinstance(data.matrix, Matrix):
+        return _on_device(resident_rows("rows", data))
     if data not in _datasets:
-        if not isinstance(data.matrix, Matrix):
-            raise DataError(f"rows: found a data set on {data.device}, expected one on the CPU")
         found = data.matrix.rows()
         ranks = _ranks_of(data)
         if isinstance(found, np.ndarray):
-            _datasets[data] = DenseRows(found, ranks)
+            _datasets[data] = DenseRows(found, ranks, {})
         else:
             starts, columns, values = found
             if data.columns is not None:  # those that the rows of this rank touch
@@ -297,7 +304,7 @@ def _from_dataset(data: Dataset) -> HostRows:
             csr = build_canonical(starts, columns, values, shape, sum_duplicates=False)
             if csr.data is None and data.stored == "float32":  # as on another rank, where not all are 1
                 csr = csr._replace(data=np.ones(csr.nnz, np.float32))
-            _datasets[data] = SparseRows(csr, ranks)
+            _datasets[data] = SparseRows(csr, ranks, {})
     return _datasets[data]
 
 

@@ -225,6 +225,9 @@ BB_API bb_status bb_get_info(bb_matrix* matrix, bb_info* info);
 // squares: cols doubles on the host, set to the sum of squares of each column; 0 for a sparse matrix without
 // its transpose.
 BB_API bb_status bb_get_squares(bb_matrix* matrix, double* squares);
+// values: is set to where the rows of a dense X are on the device, (rows, cols) of its type, until
+// bb_destroy; null if X is sparse, or in several blocks.
+BB_API bb_status bb_get_dense(bb_matrix* matrix, const void** values);
 
 // --- X' diag(s) X of a dense X, in float64, by cuBLAS
 

@@ -20,6 +20,7 @@ class Dense {
     void scale_rows_to(const double* s, int64_t first, int64_t count, double* to);
     void normal(const void* x, void* y);
     void transposed(const void* r, void* y);
+    const void* values() const { return values_.data(); }
     int64_t bytes() const { return rows_ * cols_ * bytes_of(type_); }
     // Calls f(array, whether products write it) for the arrays of X; the rest is small.
     template <class F>

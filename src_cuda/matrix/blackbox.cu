@@ -178,6 +178,13 @@ bb_status bb_get_squares(bb_matrix* matrix, double* squares) {
     });
 }
 
+bb_status bb_get_dense(bb_matrix* matrix, const void** values) {
+    return on_matrix(matrix, [&] {
+        expect_ready(matrix);
+        *values = matrix->dense_values();
+    });
+}
+
 bb_status bb_weighted_gram(bb_matrix* matrix, const double* s, double* gram) {
     return on_matrix(matrix, [&] {
         expect_ready(matrix);

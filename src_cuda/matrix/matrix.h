@@ -50,6 +50,11 @@ struct bb_matrix {
     // X' diag(s) X of a dense X, on the host.
     void weighted_gram(const double* s, double* gram);
     double time(bb_operator op, int columns, int repeats);
+    // The rows of a dense X that is one block on the device; otherwise null.
+    const void* dense_values() const {
+        const PlacedBlock& first = *placed_.front();
+        return placed_.size() > 1 || first.streams ? nullptr : first.block.dense_values();
+    }
 
     const bmrm::Operator& of(bb_operator op) const { return placed_.front()->block.of(op); }
     bb_coding coding() const;

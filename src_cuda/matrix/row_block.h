@@ -48,6 +48,7 @@ class RowBlock {
     void scale_rows_to(const double* s, int64_t first, int64_t count, double* to) {
         dense_.scale_rows_to(s, first, count, to);
     }
+    const void* dense_values() const { return dense_.values(); }
     void apply(bb_operator op, const void* x, void* y, int columns);
     void apply_blocks(const void* r, const int64_t* starts, int blocks, void* y);
     void release() { dense_.release(); }

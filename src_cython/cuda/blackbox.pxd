@@ -114,6 +114,7 @@ cdef extern from "api/blackbox.h" nogil:
     bb_status bb_get_blocks(bb_matrix *matrix, bb_block *list, int32_t capacity)
     bb_status bb_get_info(bb_matrix *matrix, bb_info *info)
     bb_status bb_get_squares(bb_matrix *matrix, double *squares)
+    bb_status bb_get_dense(bb_matrix *matrix, const void **values)
     bb_status bb_blas_load(const char *library)
     bb_status bb_weighted_gram(bb_matrix *matrix, const double *s, double *gram)
 

@@ -288,6 +288,17 @@ cdef class Matrix(_Described):
         m, d = _shape((m, d))
         return bb_format_bytes(m, d, nnz, value_bytes, transpose is None or bool(transpose))
 
+    def device_rows(self):
+        """Return the `ResidentRows` of a dense matrix; None if it is sparse, or in several blocks."""
+        cdef const void* values = NULL
+        check(bb_get_dense(self._get(), &values))
+        if values == NULL:
+            return None
+        cdef ResidentRows out = ResidentRows.__new__(ResidentRows)
+        out.matrix, out.address = self, <size_t>values
+        out.shape, out.dtype = self.shape, self._dtype
+        return out
+
     @staticmethod
     def predict_bytes(m, d, nnz, value_bytes, *, transpose=None):
         """Return the maximum number of bytes of device memory of a sparse matrix, including its preparation.
@@ -319,3 +330,53 @@ cdef class Matrix(_Described):
         m, d = _shape((m, d))
         _check_stored(nnz, value_bytes)
         return bb_predict_bytes(m, d, nnz, value_bytes, transpose is None or bool(transpose))
+
+
+cdef class ResidentRows:
+    """The rows of a dense matrix where they are on the device, for other passes over them.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : dtype
+    """
+
+    cdef Matrix matrix
+    cdef size_t address
+    cdef readonly object shape, dtype
+
+    def __len__(self):
+        return self.shape[0]
+
+    @property
+    def __cuda_array_interface__(self):
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, True),
+            "strides": None,
+            "version": 3,
+        }
+
+    def __dlpack_device__(self):
+        return _dlpack.CUDA, self.matrix._device
+
+    def __getitem__(self, slice part):
+        """Copy some rows, one after the other, to the host."""
+        start, stop, step = part.indices(self.shape[0])
+        if step != 1:
+            raise ParameterError(f"step: found {step}, expected 1")
+        out = np.empty((max(0, stop - start), self.shape[1]), self.dtype)
+        cdef void* to = _address(out)
+        cdef const void* source = <const void*><size_t>(self.address + start * self.shape[1] * out.itemsize)
+        cdef int64_t count = out.nbytes
+        cdef int32_t device = self.matrix._device
+        with nogil:
+            check(bb_copy(device, to, source, count))
+        return out
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError("copy: found False, but rows on a device have to be copied to the host")
+        out = self[:]
+        return out if dtype is None else out.astype(dtype, copy=False)

@@ -3,6 +3,7 @@
 
 import gc
 import shutil
+from types import SimpleNamespace
 
 import emulated_driver
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.sparse
 from programs import CASES, covariance, histogram, item_sets, kmeans_step, nearest_rows
 from random_programs import random_arguments, random_reduction
 
+import bmrm
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError, ReductionError
 from bmrm.formulas import cuda_products, driver, pinned
 from bmrm.formulas.driver import GpuArray
@@ -355,6 +357,40 @@ def test_a_mapped_file_is_uploaded_piece_by_piece(kind, tmp_path, monkeypatch):
     assert (returned[0][0], returned[-1][1]) == (0, 700)
     assert (len(returned) > 1) == (kind == "<f8")  # converted rows come in larger pieces
     np.testing.assert_array_equal(expected.cross, np.tril(X.astype(float).T @ X.astype(float)))
+
+
+@pytest.mark.parametrize(
+    ("form", "arrays"), [(np.asarray, 1), (scipy.sparse.csr_matrix, 3), (scipy.sparse.csr_array, 2)]
+)
+def test_rows_of_a_data_set_are_uploaded_once(form, arrays, library, monkeypatch):
+    X = RNG.integers(-9, 9, (300, 8)) * (RNG.random((300, 8)) < 0.5).astype(float)
+    given = form((X != 0).astype(float) if arrays == 2 else X)  # two arrays if all values are 1
+    data, words = bmrm.Dataset(given, device="cpu"), CASES["logistic gradient"].arguments(RNG, X)
+    gradient, sizes, copy = CASES["logistic gradient"].reduction, [], library.cuMemcpyHtoD_v2
+
+    def counted(to, source, size):
+        sizes.append(size.value)
+        return copy(to, source, size)
+
+    expected = gradient(given, **words, device="cuda")
+    monkeypatch.setattr(library, "cuMemcpyHtoD_v2", counted)
+    assert same_bits(gradient(data, **words, device="cuda"), expected)
+    first = len(sizes)
+    assert same_bits(gradient(data, **words, device="cuda"), expected)
+    assert len(sizes) == 2 * first - arrays
+
+
+def test_a_dense_data_set_on_a_gpu_is_read_in_place(library):
+    X = RNG.integers(-9, 9, (300, 8)).astype(float)
+    data, there = bmrm.Dataset(X, device="cpu"), ArrayThere(X)
+    data.device = "cuda:0"
+    data.matrix = SimpleNamespace(is_dense=True, device_rows=lambda: there)
+    found = covariance(data, shift=np.zeros(8))
+    np.testing.assert_array_equal(found.cross, np.tril(X.T @ X))
+    for is_dense, text in ((True, "rows in blocks"), (False, "sparse rows")):
+        data.matrix = SimpleNamespace(is_dense=is_dense, device_rows=lambda: None)
+        with pytest.raises(DataError, match=f"found {text} in a data set on cuda:0, expected a dense block"):
+            covariance(data, shift=np.zeros(8))
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -326,9 +326,12 @@ def scaling_work(
 
 
 def reduction_work(
-    core_seconds: float, parts: int, row_bytes: float, result_bytes: float, threads: int | None = None
+    core_seconds: float, parts: int, uploaded: float, there: float, threads: int | None = None
 ) -> Work:
-    """Predict the work of a reduction from its predicted time on one core, and its parts on the CPU."""
+    """Predict the work of a reduction from its predicted time on one core, and its parts on the CPU.
+
+    ``uploaded`` and ``there`` are the bytes that are copied to a GPU and that the call needs on it.
+    """
     seconds = REDUCTION_CPU_SHARE * core_seconds
     if core_seconds >= MIN_THREADED_SECONDS:
         threads = min(parts, _threads(threads))
@@ -337,8 +340,8 @@ def reduction_work(
         seconds + REDUCTION_CALL_SECONDS,
         core_seconds / REDUCTION_GPU_SPEED,
         0.0,
-        row_bytes,
-        row_bytes + result_bytes,
+        uploaded,
+        there,
         call_seconds=REDUCTION_GPU_CALL_SECONDS,
     )
 

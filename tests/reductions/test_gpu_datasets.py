@@ -1,0 +1,75 @@
+"""Data sets that are on a GPU: reductions and estimators read their rows in place."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from programs import CASES, covariance
+
+import bmrm
+from bmrm.errors import BmrmError, DataError
+from bmrm.formulas import nvrtc
+from bmrm.matrix.gpu.devices import gpu
+from bmrm.reductions import PCA, GaussianMixture, KMeans
+
+
+def compiles():
+    try:
+        return nvrtc.load_nvrtc() is not None
+    except BmrmError:
+        return False
+
+
+pytestmark = pytest.mark.skipif(gpu() is None or not compiles(), reason="there is no GPU, or no NVRTC")
+
+
+@pytest.fixture(params=[np.float32, np.float64])
+def rows(request):
+    rng = np.random.default_rng(3)
+    X = (rng.standard_normal((5000, 6)) + 4 * rng.integers(0, 3, (5000, 1))).astype(request.param)
+    return X, rng.random(5000)
+
+
+def test_reductions_read_a_dense_data_set_in_place(rows):
+    X, _ = rows
+    data, shift = bmrm.Dataset(X, device="cuda"), X.mean(axis=0)
+    for mine, theirs in zip(
+        covariance(data, shift=shift), covariance(X, shift=shift, device="cuda"), strict=True
+    ):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_rows_of_a_data_set_in_main_memory_stay_on_the_gpu(rows):
+    X, _ = rows
+    for given in (X, sp.csr_array(X * (X > 4))):
+        data = bmrm.Dataset(given, device="cpu")
+        case, rng = CASES["logistic gradient"], np.random.default_rng(0)
+        words = case.arguments(rng, X)
+        expected = case.reduction(given, **words, device="cuda")
+        for _ in range(2):
+            for mine, theirs in zip(case.reduction(data, **words, device="cuda"), expected, strict=True):
+                np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    ("make", "attribute"),
+    [
+        (lambda: KMeans(3, random_state=0), "cluster_centers_"),
+        (lambda: GaussianMixture(3, random_state=0, max_iter=5), "means_"),
+        (lambda: PCA(2), "components_"),
+    ],
+)
+def test_estimators_read_a_dense_data_set_in_place(make, attribute, rows):
+    X, weights = rows
+    cupy = pytest.importorskip("cupy")
+    data = bmrm.Dataset(X, sample_weight=weights, device="cuda")
+    found, expected = make().fit(data), make().fit(cupy.asarray(X), sample_weight=weights)
+    assert found.placement_.gpu == 0
+    np.testing.assert_array_equal(getattr(found, attribute), getattr(expected, attribute))
+
+
+def test_other_data_sets_on_a_gpu_are_refused():
+    X = np.eye(300)
+    with pytest.raises(DataError, match="found sparse rows in a data set on cuda:0"):
+        covariance(bmrm.Dataset(sp.csr_array(X), device="cuda"), shift=np.zeros(300))
+    with pytest.raises(DataError, match="found sparse rows in a data set on cuda:0"):
+        KMeans(2).fit(bmrm.Dataset(sp.csr_array(X), device="cuda"))
