@@ -171,8 +171,8 @@ class SparseClusters final : public bb_clusters {
         reserve(memory, features_, k * d);
         reserve(memory, squares_, k);
         largest_.fill_bytes(0);
-        launch(grid(blocks_for(k, 32)), 32)(square_centers, centers_.data(), k, d, features_.data(),
-                                            squares_.data(), largest_.data());
+        launch(grid(blocks_for(k * d)), 256)(sort_by_features, centers_.data(), k, d, features_.data());
+        launch(grid(k, 32), 32)(square_centers, centers_.data(), k, d, squares_.data(), largest_.data());
     }
 
     const int64_t most_entries_;
