@@ -79,9 +79,9 @@ kill-runs: $(VENV)/dev.stamp
 fuzz: $(VENV)/dev.stamp
 	PYTHON=$(BIN)/python scripts/fuzz.sh
 
-# BMRM_RANDOM_PROGRAMS is the number of row functions.
+# BMRM_RANDOM_PROGRAMS is the number of row functions, BMRM_RANDOM_FIRST the seed of the first: a new one each day.
 fuzz-reductions: $(VENV)/dev.stamp
-	cd tests && BMRM_RANDOM_PROGRAMS=$${BMRM_RANDOM_PROGRAMS:-3000} \
+	cd tests && BMRM_RANDOM_PROGRAMS=$${BMRM_RANDOM_PROGRAMS:-3000} BMRM_RANDOM_FIRST=$${BMRM_RANDOM_FIRST:-$$(date +%y%m%d0000)} \
 	    $(abspath $(BIN))/python -m pytest -q reductions/test_random_programs.py
 
 gpu-check:

@@ -96,18 +96,22 @@ def cluster(argv: Sequence[str], interrupts: Interrupts) -> int:
     with interrupts.opened():
         centers = None if options.apply is None else _read_centers(options.apply)
         X, weights = _read(options, None if centers is None else centers.shape[1])
-    found = _fit(options, X, weights) if centers is None else _label(options, centers, X, weights)
+    model, found = _fit(options, X, weights) if centers is None else _label(options, centers, X, weights)
     if options.output is not None:
         _write_labels(options.output, found["labels"])
     if options.centers is not None:
         _write_centers(options.centers, found)
+    if options.certificate and found["status"] != "interrupted":
+        found |= _prove(options, model, X, weights)
     found["seconds"] = time.perf_counter() - began
     _report(options, found)
     return _EXITS.get(found["status"], Exit.LIMIT)
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise for options that do not fit each other, before anything is read."""
+    """Raise for options that do not fit each other, or files that cannot be written, before all is read."""
+    from bmrm.base.atomic import check_writable
+
     if options.output == "-" and options.json:
         raise ParameterError("--json: -o is stdout already, expected a file")
     if options.centers is not None and os.path.splitext(options.centers)[1] not in _CENTER_FILES:
@@ -123,8 +127,10 @@ def _check(options: argparse.Namespace) -> None:
     inputs = {"DATA": options.data, "--apply": options.apply, "--sample-weight": options.sample_weight}
     if options.output not in (None, "-"):
         check_apart(options.output, {**inputs, "--centers": options.centers})
+        check_writable(options.output)
     if options.centers is not None:
         check_apart(options.centers, inputs)
+        check_writable(options.centers)
 
 
 def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector | None]:
@@ -147,10 +153,9 @@ def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector
     return data.X, numbers(options.sample_weight, data.X.shape[0], "weight", "rows")
 
 
-def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> dict[str, Any]:
-    """Find centres; return what is written and reported."""
+def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> tuple[KMeans, dict[str, Any]]:
+    """Find centres; return the model, and what is written and reported."""
     from bmrm.base.progress import Step
-    from bmrm.base.units import finite_or_none
     from bmrm.reductions.kmeans import KMeans
 
     step = Step(("choosing the first centres",))
@@ -177,20 +182,12 @@ def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> dict[st
     found = _facts(model, X.shape, model.labels_, model.inertia_, model.cluster_weights_)
     found |= {"status": model.status_, "n_iter": model.n_iter_, "inertia_error": model.inertia_error_}
     found |= {"rechecked": model.rechecked_, "seed": options.seed, "device": model.placement_.device}
-    if options.certificate and model.status_ != "interrupted":
-        with showing(options, "bounding the inertia"):
-            proof = model.certificate(X, weights)
-        found["certificate"] = {
-            "lower_bound": proof.lower_bound,
-            "confidence": proof.confidence,
-            "ratio": finite_or_none(proof.ratio),
-            "moves_left": proof.moves_left,
-            "largest_gain": proof.largest_gain,
-        }
-    return found
+    return model, found
 
 
-def _label(options: argparse.Namespace, centers: Vector, X: Any, weights: Vector | None) -> dict[str, Any]:
+def _label(
+    options: argparse.Namespace, centers: Vector, X: Any, weights: Vector | None
+) -> tuple[KMeans, dict[str, Any]]:
     """Label the rows by given centres."""
     import numpy as np
 
@@ -203,7 +200,27 @@ def _label(options: argparse.Namespace, centers: Vector, X: Any, weights: Vector
         labels = model.predict(X)
         inertia = -model.score(X, sample_weight=weights)
     found = _facts(model, X.shape, labels, inertia, np.bincount(labels, weights, len(centers)).astype(float))
-    return found | {"status": "labelled"}
+    return model, found | {"status": "labelled"}
+
+
+def _prove(options: argparse.Namespace, model: KMeans, X: Any, weights: Vector | None) -> dict[str, Any]:
+    """Bound the inertia; Ctrl-C leaves the bound out, the clusters are written by now."""
+    from bmrm.base.units import finite_or_none
+
+    try:
+        with showing(options, "bounding the inertia"):
+            proof = model.certificate(X, weights)
+    except KeyboardInterrupt:
+        return {"status": "interrupted"}
+    return {
+        "certificate": {
+            "lower_bound": proof.lower_bound,
+            "confidence": proof.confidence,
+            "ratio": finite_or_none(proof.ratio),
+            "moves_left": proof.moves_left,
+            "largest_gain": proof.largest_gain,
+        }
+    }
 
 
 def _facts(

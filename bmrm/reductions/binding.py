@@ -110,8 +110,9 @@ class Binder:
         arrays = {a.name: _as_numbers(f"{name}: {a.name}", words[a.name], gpu) for a in parameters}
         given = {a.name: self._given(a, arrays[a.name], rows.shape[0]) for a in parameters}
         program, known = self.program(given, rows.sparse)
-        sizes = {program.width: rows.shape[1]}
-        said = {program.width: "the rows"}
+        sizes: dict[str, int] = {}
+        said: dict[str, str] = {}
+        self._set_size(sizes, said, program.width, rows.shape[1], "the rows")
         for word in words:
             if word not in names:
                 self._set_size(sizes, said, word, _as_size(name, word, words[word]), "the call")

@@ -23,6 +23,7 @@ from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.device_arrays import read_back
 from bmrm.matrix.resident import validate_matrix
 from bmrm.reductions._reductions import dense_values
+from bmrm.reductions.frames import Columns
 from bmrm.reductions.host import reads_too_much
 from bmrm.reductions.rows import DenseRows
 
@@ -33,7 +34,7 @@ READ_BYTES = 1 << 25
 """Size of rows of a mapped file that are validated before their pages are given back."""
 
 
-class Estimator:
+class Estimator(Columns):
     """Parameters by name, as given to the constructor, and a readable text."""
 
     n_features_in_: int
@@ -91,10 +92,12 @@ class Estimator:
         """Validate rows that a fitted model is applied to; those on a GPU are copied to the host."""
         self._check_fitted()
         found = read_matrix(read_back(X))
-        self._check_columns(found.shape[1])
+        self._check_columns(X, found.shape[1])
         return found
 
-    def _check_columns(self, columns: int) -> None:
+    def _check_columns(self, X: Any, columns: int) -> None:
+        """Raise `DataError` if rows have other columns, or names of columns, than those of fit."""
+        self._check_names(X)
         expected = self.n_features_in_
         if columns != expected:
             text = f"X: found {columns} columns, expected {expected} as in fit"

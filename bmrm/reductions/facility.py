@@ -62,8 +62,12 @@ class Reduction:
         self._gpu = GpuPasses(self._source)
         self.results: tuple[str, ...] = tuple(a.name for a in self._binder.general.results())
         """Names of the results."""
-        self._tuple = namedtuple(function.__name__, self.results)  # type: ignore[misc]
+        self._tuple = _results_type(function.__name__, self.results)
         functools.update_wrapper(self, function)
+        self._name = function.__qualname__
+
+    def __reduce__(self) -> str:
+        return self._name  # pickled by name, as functions are; a copy is the reduction itself
 
     def __repr__(self) -> str:
         return f"<reduction {self._source.name}: {', '.join(self.results)}>"
@@ -71,6 +75,7 @@ class Reduction:
     def __call__(
         self,
         data: Any,
+        /,
         *,
         device: str = "auto",
         threads: int | None = None,
@@ -143,7 +148,7 @@ class Reduction:
             found = run_plain(self._source, call, limit=MAX_PLAIN_SECONDS)
         return self._tuple(**found)
 
-    def python(self, data: Any, **words: Any) -> Any:
+    def python(self, data: Any, /, **words: Any) -> Any:
         """Run a pass as a plain Python loop over the rows, for tests and debuggers.
 
         Parameters
@@ -158,7 +163,7 @@ class Reduction:
         """
         return self._tuple(**run_plain(self._source, self._call(data, words)))
 
-    def explain(self, data: Any = None, **words: Any) -> str:
+    def explain(self, data: Any = None, /, **words: Any) -> str:
         """Explain the roles of the arguments, and how a call would run.
 
         Parameters
@@ -179,7 +184,7 @@ class Reduction:
         placed = _predict_place(call) if there is None else place("auto", there)
         return f"{explain_call(self._source, call)}\n{placed}"
 
-    def source(self, target: str, data: Any, **words: Any) -> str:
+    def source(self, target: str, data: Any, /, **words: Any) -> str:
         """Return the code that a call would run.
 
         Parameters
@@ -192,9 +197,18 @@ class Reduction:
         -------
         str
             LLVM's text before optimisation, or CUDA C++.
+
+        Raises
+        ------
+        BmrmError
+            For "cpu", if llvmlite is not installed.
         """
         if target not in TARGETS:
             raise ParameterError(f"source: found {target!r}, expected {' or '.join(TARGETS)}")
+        if target == "cpu" and not native.can_compile():
+            raise BmrmError(
+                f"{self._source.name}: found no compiler for the CPU; pip install bmrm[reductions] adds one"
+            )
         call = self._call(data, words)
         return (self._host.code_of(call) if target == "cpu" else self._gpu.code_of(call)).text
 
@@ -238,6 +252,22 @@ def reduction(function: Callable[..., Any]) -> Reduction:
     (array([4., 7.]), array([10., 29.]), 5.0)
     """
     return Reduction(function)
+
+
+@functools.cache
+def _results_type(name: str, fields: tuple[str, ...]) -> Any:
+    """Return the type of the results of a reduction; they can be pickled, though no module has the type."""
+    found = namedtuple(name, fields)  # type: ignore[misc]
+
+    def reduced(results: tuple[Any, ...]) -> tuple[Any, ...]:
+        return _results_of, (name, fields, tuple(results))
+
+    setattr(found, "__reduce__", reduced)  # noqa: B010 (mypy knows another type)
+    return found
+
+
+def _results_of(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return _results_type(name, fields)(*values)
 
 
 def _held(rows: AnyRows) -> DeviceArray | None:

@@ -7,6 +7,7 @@ pass packs them again, block by block.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from bmrm.reductions.draws import uniform_of_rows
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, MixtureSums
 from bmrm.reductions.row_set import BLOCK_BYTES, RowSet
 from bmrm.reductions.scatter import Scatter, block_rows, scatter_matrix
-from bmrm.reductions.shared_clusters import SharedClusters, scale_of
+from bmrm.reductions.shared_clusters import SEEDING_PANEL_ROWS, SharedClusters, add_in_order, scale_of
 
 KEPT_SUMS_FACTOR = 16
 """Factor in the error of an inertia whose sums are kept from pass to pass (``reductions/kept_moments.h``)."""
@@ -40,6 +41,13 @@ DRAWN_ROWS = 1 << 18
 PACKED_BYTES = 4
 """Bytes of a packed value."""
 
+CANCELLED_SHARE = 1e-3
+"""Share of |x|^2 + |c|^2 below which a squared distance of a sparse row is computed again from differences:
+the terms of the product form have cancelled, and some digits with them."""
+
+DIFFERENCES = 1 << 20
+"""Number of differences that are computed at once for these distances."""
+
 KEPT_ROW_BYTES = 100
 """Maximum number of bytes per packed row of what is kept with it: bounds, and in seeding the minima of some
 candidates."""
@@ -47,8 +55,6 @@ candidates."""
 
 class HostClusters(SharedClusters):
     """Rows of k-means; see `ClusterPasses`."""
-
-    panel_rows = PANEL_ROWS
 
     def __init__(self, rows: RowSet) -> None:
         super().__init__(rows)
@@ -120,9 +126,13 @@ class HostClusters(SharedClusters):
         X = self.rows.X
         if not isinstance(X, Csr):
             return np.asarray(cdist(X, centers))
-        sparse = X.to_scipy(np.float64)
-        squares = np.asarray(sparse.multiply(sparse).sum(axis=1)) + np.einsum("jf,jf->j", centers, centers)
-        return np.asarray(np.sqrt(np.maximum(squares - 2.0 * (sparse @ centers.T), 0.0)))
+        return np.sqrt(_sparse_squares(X.to_scipy(np.float64), centers))
+
+    def walk(self, first: int, uniform: Vector) -> None:
+        return None
+
+    def passes_over(self, rows: RowSet, clusters: int) -> ClusterPasses:
+        return HostClusters(rows)
 
     def begin_seeding(self) -> None:
         self._closest = np.full(self.rows.here, np.inf, np.float32)
@@ -153,7 +163,7 @@ class HostClusters(SharedClusters):
         for block in self._blocks():
             here = None if minima is None else minima[:, block]
             found.append(self._clusters(block).potentials(points, self._closest[block], here))
-        return np.concatenate(found, axis=1)
+        return add_in_order(np.concatenate(found, axis=1), SEEDING_PANEL_ROWS // PANEL_ROWS)
 
     def read_closest(self, some: slice) -> NDArray[np.float32]:
         return self._closest[some]
@@ -287,6 +297,19 @@ def _mixture_sums(found: Vector, k: int, d: int, full: bool) -> MixtureSums:
     sums = found[:-1].reshape(k, -1)
     second = sums[:, 1 + d :].reshape((k, d, d) if full else (k, d))
     return MixtureSums(float(found[-1]), sums[:, 0], sums[:, 1 : 1 + d], second)
+
+
+def _sparse_squares(X: Any, centers: Vector) -> Vector:
+    """Return the squared distances from sparse rows to centres, as |x|^2 + |c|^2 - 2 x.c if none cancels."""
+    sizes = np.asarray(X.multiply(X).sum(axis=1)).reshape(-1, 1) + np.einsum("jf,jf->j", centers, centers)
+    found = np.asarray(sizes - 2.0 * (X @ centers.T))
+    rows, near = np.nonzero(found <= CANCELLED_SHARE * sizes)
+    each = max(1, DIFFERENCES // centers.shape[1])
+    for first in range(0, len(rows), each):
+        i, j = rows[first : first + each], near[first : first + each]
+        left = X[i].toarray() - centers[j]
+        found[i, j] = np.einsum("if,if->i", left, left)
+    return found
 
 
 def _largest_of(rows: RowSet, X: NDArray[np.floating]) -> float:

@@ -16,7 +16,7 @@ from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
-from bmrm.matrix.device_arrays import DeviceArray
+from bmrm.matrix.device_arrays import DeviceArray, read_back
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
 from bmrm.reductions.device.choose import Placement
@@ -27,6 +27,7 @@ from bmrm.reductions.estimator import (
     positive_integer,
     time_limit,
 )
+from bmrm.reductions.frames import Transformer, framed
 from bmrm.reductions.lloyd import Clustering, run_lloyd
 from bmrm.reductions.passes import ClusterPasses
 from bmrm.reductions.placing import open_clusters, place_rows, scatter_about_mean
@@ -93,7 +94,7 @@ class ClusterCertificate:
     largest_gain: float
 
 
-class KMeans(Estimator):
+class KMeans(Estimator, Transformer):
     """k-means clustering by Lloyd's method.
 
     Labels are those of float64 distances, row by row: a fast pass in float32 is used only if a bound on its
@@ -105,8 +106,9 @@ class KMeans(Estimator):
     n_clusters : int, default 8
     init : {"k-means++", "k-means||", "random"}, ndarray of shape (n_clusters, d), or callable
         First centres: by k-means++ with 2 + ln k trials per centre, the default; by k-means||, which reads
-        the rows some ten times instead of twice per centre, for many clusters, ranks and large files; random
-        rows; the given ones; or what ``init(X, n_clusters, random_state)`` returns.
+        the rows some ten times instead of once or twice per centre, for many clusters, ranks and large files;
+        random rows; the given ones; or what ``init(X, n_clusters, random_state)`` returns, on the GPU if X is
+        there or in main memory.
     n_init : int or "auto", default "auto"
         Number of starts, of which the one with the least inertia is kept. "auto" is 10 for "random" or a
         callable, else 1.
@@ -148,6 +150,8 @@ class KMeans(Estimator):
     placement_ : Placement
         Where it ran, and why: ``placement_.device`` and ``placement_.reason``.
     n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a frame that has them. Rows with other names are refused later.
 
     See Also
     --------
@@ -276,6 +280,7 @@ class KMeans(Estimator):
                 passes, self.placement_ = self._passes(rows, fitting=True)
                 self.placement_.log()
                 self._cluster(passes, rows, rows.first_of(self.random_state), started)
+            self._remember_columns(X)
         return self
 
     def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
@@ -345,7 +350,7 @@ class KMeans(Estimator):
         """Find centres and return the labels of the rows."""
         return self.fit(X, sample_weight=sample_weight).labels_
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Vector:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Find centres and return the distances of the rows to them; see `transform`."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
@@ -364,6 +369,7 @@ class KMeans(Estimator):
         passes.assign(self.cluster_centers_, want_sums=False)
         return passes.labels()
 
+    @framed
     def transform(self, X: Any) -> Vector:
         """Return the distances from each row to all centres.
 
@@ -383,11 +389,14 @@ class KMeans(Estimator):
         passes, _ = self._passes(self._read_new_rows(X, sample_weight))
         return -passes.assign(self.cluster_centers_, want_sums=False).inertia
 
+    def _columns_out(self) -> int:
+        return len(self.cluster_centers_)
+
     def _read_new_rows(self, X: Any, sample_weight: Any = None, comm: Any = None) -> RowSet:
         """Validate rows that the model is applied to."""
         self._check_fitted()
         rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm)
-        self._check_columns(rows.shape[1])
+        self._check_columns(X, rows.shape[1])
         return rows
 
     def certificate(
@@ -522,13 +531,14 @@ class KMeans(Estimator):
         assert rows is not None
         if self.init == "k-means||":
             return passes.take(choose_parallel(passes, k, rng, rows))
-        X = rows.X
-        if isinstance(X, DeviceArray) or rows.ranks > 1:
+        if rows.ranks > 1:
             raise ParameterError(
-                "init: found a callable for rows on a GPU or on several ranks, expected a name or centres"
+                "init: found a callable for rows on several ranks, expected a name or centres"
             )
-        X = X.to_scipy() if isinstance(X, Csr) else X
-        return _check_centers(self.init(X, k, rng), k, X.shape[1])
+        X = rows.X.to_scipy() if isinstance(rows.X, Csr) else rows.X
+        if isinstance(X, DeviceArray):
+            X = X.owner
+        return _check_centers(read_back(self.init(X, k, rng)), k, passes.shape[1])
 
     def _keep(self, passes: ClusterPasses, run: Clustering, status: str, rechecked: float) -> None:
         self.cluster_centers_ = run.centers

@@ -35,6 +35,7 @@ from bmrm.reductions.estimator import (
     time_limit,
     words_for_scikit_learn,
 )
+from bmrm.reductions.frames import Transformer, framed
 from bmrm.reductions.majorization import (
     DEPTH,
     INNER_TOL,
@@ -71,7 +72,7 @@ START_VECTORS = 140
 """Vectors of n numbers that the Lanczos method of a classical start has at once."""
 
 
-class MDS(Estimator):
+class MDS(Estimator, Transformer):
     """Multidimensional scaling by SMACOF: points whose distances are near given dissimilarities.
 
     Minimises the stress sum w (delta - d)^2 over all pairs, delta being their dissimilarities and d the
@@ -144,6 +145,8 @@ class MDS(Estimator):
     status_ : {"converged", "precision", "max_iter", "max_time", "interrupted"}
         "precision": the stress should fall further, but rounding hides whether it does.
     n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a frame that has them.
 
     See Also
     --------
@@ -287,12 +290,15 @@ class MDS(Estimator):
             self.placement_ = placement
             if requested():
                 self.status_ = "interrupted"
+            self._remember_columns(X)
         return self
 
+    @framed
     def fit_transform(self, X: Any, y: Any = None, init: Any = None, weights: Any = None) -> Vector:
         """Find a configuration and return it; see `fit`."""
         return self.fit(X, init=init, weights=weights).embedding_
 
+    @framed
     def transform(self, X: Any) -> Vector:
         """Place new rows among the points of the configuration, which stay where they are.
 
@@ -313,7 +319,7 @@ class MDS(Estimator):
         if self.metric == "precomputed":
             with words_for_scikit_learn(X):
                 found = arguments.matrix("X", read_back(X))
-            self._check_columns(found.shape[1])
+            self._check_columns(X, found.shape[1])
             if not (found >= 0.0).all(where=~np.isnan(found)) or np.isinf(found).any():
                 raise DataError("X: found negative or infinite numbers, expected dissimilarities or NaN")
         else:
@@ -417,6 +423,9 @@ class MDS(Estimator):
             "configurations": 8 * n * (self.n_components * (3 * DEPTH + 10) + START_VECTORS),
             "sums": min(parts, 8 << 24),
         }
+
+    def _columns_out(self) -> int:
+        return int(self.embedding_.shape[1])
 
     def _check_parameters(self) -> None:
         positive_integer("n_components", self.n_components)

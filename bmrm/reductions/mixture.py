@@ -36,6 +36,9 @@ from bmrm.reductions.seeding import choose_plus_plus, choose_random
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
 STARTS = ("kmeans", "k-means++", "random_from_data")
 
+MAX_ROOT = 1e150
+"""Reciprocal of a standard deviation whose square is far from overflow; NaN is not below it either."""
+
 COLLAPSED_RATIO = 1.01
 """A component has collapsed if its least variance is at most this multiple of ``reg_covar``."""
 
@@ -71,8 +74,9 @@ class _Parameters:
             logs = np.log(roots).sum(axis=1)
         with np.errstate(divide="ignore"):  # a component of weight 0 has the log density -inf
             constants = np.log(self.weights) + logs - 0.5 * d * math.log(2.0 * math.pi)
-        if not (np.isfinite(roots).all() and np.isfinite(logs).all()):
-            raise _singular(int(np.argmin(np.isfinite(logs))))
+        if not (np.abs(roots).max() < MAX_ROOT and np.isfinite(logs).all()):
+            largest = np.abs(roots).reshape(len(roots), -1).max(axis=1)
+            raise _singular(int(np.argmin(np.isfinite(logs) & (largest < MAX_ROOT))))
         return roots, np.maximum(constants, -1e300)
 
     def _first_singular(self) -> int:
@@ -127,8 +131,8 @@ class GaussianMixture(Estimator):
     means_ : ndarray, shape (n_components, d)
     covariances_ : ndarray
         Of shape (n_components, d, d), (d, d), (n_components, d) or (n_components,) for the four types.
-    precisions_ : ndarray
-        Inverse covariances, of the same shape.
+    precisions_, precisions_cholesky_ : ndarray
+        Inverse covariances, and their factors U of U U', upper triangular or roots; of the same shape.
     lower_bound_ : float
         Mean log likelihood of a row for the returned parameters.
     log_likelihood_ : float
@@ -142,6 +146,8 @@ class GaussianMixture(Estimator):
         parameters are returned.
     converged_ : bool
     n_iter_, n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a frame that has them.
     placement_ : Placement
         Where it ran, and why: ``placement_.device`` and ``placement_.reason``.
 
@@ -248,6 +254,7 @@ class GaussianMixture(Estimator):
                 passes, self.placement_ = open_mixture(rows, found, self.device, self.n_components, full=full)
                 self.placement_.log()
                 self._fit(passes, rows.first_of(self.random_state), started)
+            self._remember_columns(X)
         return self
 
     def _fit(self, passes: MixturePasses, rng: np.random.Generator, started: float) -> None:
@@ -350,11 +357,12 @@ class GaussianMixture(Estimator):
                 covariances = scatter / safe[:, None, None]
         else:
             covariances = np.maximum(second - weights[:, None] * move**2, 0.0) / safe[:, None]
-            if self.covariance_type == "spherical":
-                covariances = np.broadcast_to(covariances.mean(axis=1)[:, None], covariances.shape)
         return self._regularised(weights / weights.sum(), means + move, covariances)
 
     def _regularised(self, weights: Vector, means: Vector, covariances: Vector) -> _Parameters:
+        """Return parameters with ``reg_covar``; spherical covariances are averages over the columns."""
+        if self.covariance_type == "spherical":
+            covariances = np.repeat(covariances.mean(axis=1, keepdims=True), means.shape[1], axis=1)
         added = self.reg_covar * (np.eye(means.shape[1]) if covariances.ndim == 3 else 1.0)
         return _Parameters(weights, means, covariances + added)
 
@@ -394,12 +402,14 @@ class GaussianMixture(Estimator):
         least = np.linalg.eigvalsh(covariances)[:, 0] if found.full else covariances.min(axis=1)
         floor = COLLAPSED_RATIO * self.reg_covar + 4.0 * FLOAT64_UNIT * float(np.abs(covariances).max())
         self.collapsed_: list[int] = np.flatnonzero(least <= floor).tolist()
-        inverse = np.linalg.inv(covariances) if found.full else 1.0 / covariances
+        roots = found.roots()[0]  # inverses of factors L of L L', so that no inverse is a singular matrix
+        upper = np.swapaxes(roots, 1, 2) if found.full else roots
+        inverse = upper @ roots if found.full else roots**2
         if self.covariance_type == "tied":
-            covariances, inverse = covariances[0], inverse[0]
+            covariances, inverse, upper = covariances[0], inverse[0], upper[0]
         elif self.covariance_type == "spherical":
-            covariances, inverse = covariances[:, 0], inverse[:, 0]
-        self.covariances_, self.precisions_ = covariances, inverse
+            covariances, inverse, upper = covariances[:, 0], inverse[:, 0], upper[:, 0]
+        self.covariances_, self.precisions_, self.precisions_cholesky_ = covariances, inverse, upper.copy()
         self.lower_bounds_ = history
         self.lower_bound_ = history[-1]
         self.log_likelihood_ = self.lower_bound_ * passes.total_weight
@@ -421,7 +431,7 @@ class GaussianMixture(Estimator):
     def _densities(self, X: Any) -> tuple[Vector, Vector]:
         self._check_fitted()
         rows = _dense_rows(X, threads=self.threads)
-        self._check_columns(rows.shape[1])
+        self._check_columns(X, rows.shape[1])
         parameters = self._parameters()
         found = place_rows(rows, self.device)
         k = len(parameters.means)

@@ -27,6 +27,7 @@ from bmrm.reductions.estimator import (
     time_limit,
     words_for_scikit_learn,
 )
+from bmrm.reductions.frames import Transformer, framed
 from bmrm.reductions.placing import open_gram, place_rows
 from bmrm.reductions.row_set import RowSet, read_row_set
 from bmrm.reductions.scatter import (
@@ -37,22 +38,38 @@ from bmrm.reductions.scatter import (
     scatter_matrix,
     scatter_of_matrix,
 )
-from bmrm.reductions.spectrum import BLOCK, SPARSE_BLOCK, Spectrum, all_eigenvalues, some_eigenvalues
+from bmrm.reductions.spectrum import (
+    BLOCK,
+    SPARSE_BLOCK,
+    Spectrum,
+    all_eigenvalues,
+    randomized_eigenvalues,
+    some_eigenvalues,
+)
 
 SHORT_ROW = 64
 """Average number of stored values up to which products visit rows by length: if each row has another one
 than that before it, the ends of loops are mispredicted. With 10 values, 1.2 ms instead of 1.7."""
 
-SOLVERS = ("auto", "covariance_eigh", "lanczos")
+SOLVERS = ("auto", "covariance_eigh", "lanczos", "randomized")
+
+FEW_COMPONENTS = 0.1
+"""Share of the smaller side of X below which ``iterated_power="auto"`` is the larger number, as in
+scikit-learn: products with few vectors are cheap."""
+
+MORE_POWERS, LESS_POWERS = 7, 4
+"""``iterated_power="auto"``, for few components and for many."""
 
 
-class _Decomposition(Estimator):
+class _Decomposition(Estimator, Transformer):
     """What `PCA` and `TruncatedSVD` share."""
 
     svd_solver: str
     tol: float
     max_iter: int
     max_time: float | None
+    n_oversamples: int
+    iterated_power: int | str
     random_state: Any
     device: str
     threads: int | None
@@ -72,12 +89,17 @@ class _Decomposition(Estimator):
         nonnegative_number("tol", self.tol)
         positive_integer("max_iter", self.max_iter)
         time_limit(self.max_time)
+        for name in ("n_oversamples", "iterated_power"):
+            given = getattr(self, name)
+            if (name, given) != ("iterated_power", "auto") and arguments.integer(name, given) < 0:
+                raise ParameterError(f"{name}: found {given}, expected at least 0")
 
     def _decompose(self, X: Any, sample_weight: Any, comm: Any, *, center: bool) -> None:
         rows = _Rows(X, sample_weight, center, self.threads, comm, self.svd_solver)
         rows.set.check_alike(self.get_params())
         with rows.set.guarded():
             self._decompose_rows(rows, X, center=center)
+        self._remember_columns(X)
 
     def _decompose_rows(self, rows: _Rows, X: Any, *, center: bool) -> None:
         n, d = rows.shape
@@ -99,23 +121,42 @@ class _Decomposition(Estimator):
             rows.mean, rows.trace = scatter.mean, float(np.trace(scatter.matrix))
         elif isinstance(wanted, int):
             rows.prepare_products()
-            found = some_eigenvalues(
-                rows.multiply,
-                d,
-                wanted,
-                trace=rows.trace * (1.0 + rounding_bound(n + d)) + rows.rounding,
-                rounding=rows.rounding,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                deadline=time.monotonic() + time_limit(self.max_time),
-                rng=rows.set.first_of(self.random_state),
-                agree=rows.set.agree,
-                block=SPARSE_BLOCK if isinstance(rows.set.X, Csr) else BLOCK,
-                threads=self.threads,
-            )
+            common: dict[str, Any] = {
+                "trace": rows.trace * (1.0 + rounding_bound(n + d)) + rows.rounding,
+                "rounding": rows.rounding,
+                "tol": self.tol,
+                "deadline": time.monotonic() + time_limit(self.max_time),
+                "rng": rows.set.first_of(self.random_state),
+                "agree": rows.set.agree,
+            }
+            if solver == "randomized":
+                power = self._powers(wanted, min(n, d))
+                found = randomized_eigenvalues(
+                    rows.multiply, d, wanted, power=power, oversamples=self.n_oversamples, **common
+                )
+            else:
+                block = SPARSE_BLOCK if isinstance(rows.set.X, Csr) else BLOCK
+                found = some_eigenvalues(
+                    rows.multiply,
+                    d,
+                    wanted,
+                    max_iter=self.max_iter,
+                    block=block,
+                    threads=self.threads,
+                    **common,
+                )
         else:
-            raise ParameterError(f"n_components: found {wanted}, expected a whole number for lanczos")
+            raise ParameterError(f"n_components: found {wanted}, expected a whole number for {solver}")
         self._keep(rows, found, wanted)
+
+    def _powers(self, wanted: int, side: int) -> int:
+        """Return the number of products of the randomised method before the last one."""
+        if self.iterated_power != "auto":
+            return int(self.iterated_power)
+        return MORE_POWERS if wanted < FEW_COMPONENTS * side else LESS_POWERS
+
+    def _columns_out(self) -> int:
+        return len(self.components_)
 
     def _count(self, rows: _Rows) -> int | float:
         raise NotImplementedError
@@ -158,17 +199,24 @@ class PCA(_Decomposition):
         variance; None: min(n, d).
     whiten : bool, default False
         Whether `transform` divides each coordinate by its standard deviation.
-    svd_solver : {"auto", "covariance_eigh", "lanczos"}, default "auto"
-        All eigenvalues of the covariance matrix, or the largest by block Lanczos from products with X. "auto"
-        is the former up to 1024 columns.
+    svd_solver : {"auto", "covariance_eigh", "lanczos", "randomized"}, default "auto"
+        All eigenvalues of the covariance matrix; the largest by block Lanczos from products with X; or
+        approximations of these by randomised subspace iteration, from few products. "auto" is the first up to
+        1024 columns, and else the second.
     tol : float, default 1e-8
-        Lanczos ends if the residuals of X'X v - s^2 v are at most this share of the largest s^2.
+        Lanczos, or the randomised method, ends if the residuals of X'X v - s^2 v are at most this share of
+        the largest s^2.
     max_iter : int, default 300
         Maximum number of products of Lanczos, each with some vectors at once.
     max_time : float, optional
-        Limit of Lanczos in seconds.
+        Limit of either in seconds.
+    n_oversamples : int, default 10
+        Vectors of the randomised method besides ``n_components``.
+    iterated_power : int or "auto", default "auto"
+        Powers of X'X that the randomised method applies before the product that it ends with. "auto" is 7 if
+        ``n_components`` is less than a tenth of the smaller side of X, and else 4.
     random_state : int, Generator or RandomState, optional
-        For the first vectors of Lanczos.
+        For the first vectors of Lanczos and of the randomised method.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
         Where the covariance matrix of dense rows is computed. "auto" is the GPU that has X, or for X in main
         memory the CPU or the first GPU, whichever is predicted to be faster. Lanczos, and sparse rows, are on
@@ -187,9 +235,9 @@ class PCA(_Decomposition):
     singular_value_bounds_ : ndarray, shape (n_components_, 2)
         An interval that contains the exact singular value of the given numbers, rounding included.
     bounds_proven_ : bool
-        True: the intervals hold for the largest singular values, in this order. False (Lanczos, and much
-        variance is left): the lower ends do; the upper ends hold for the singular values that the random
-        start has found.
+        True: the intervals hold for the largest singular values, in this order. False (not all eigenvalues
+        were computed, and much variance is left): the lower ends do; the upper ends hold for the singular
+        values that the random start has found.
     component_angles_ : ndarray, shape (n_components_,)
         Bound on the sine of the angle between a component and the exact one; 1 if nothing is known.
     residuals_ : ndarray, shape (n_components_,)
@@ -198,13 +246,17 @@ class PCA(_Decomposition):
     noise_variance_ : float
         Average variance of the remaining directions.
     n_components_, n_samples_, n_features_in_, n_iter_ : int
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a frame that has them.
     status_ : {"converged", "precision", "max_iter", "max_time", "interrupted"}
+        "max_iter" is the usual end of the randomised method: all its products were used.
     placement_ : Placement
         Where it ran, and why: ``placement_.device`` and ``placement_.reason``.
 
     References
     ----------
     B. N. Parlett, The Symmetric Eigenvalue Problem, SIAM 1998, chapters 10, 11 and 13.
+    N. Halko, P.-G. Martinsson and J. Tropp, Finding structure with randomness, SIAM Review 53 (2011).
 
     Examples
     --------
@@ -228,6 +280,8 @@ class PCA(_Decomposition):
         tol: float = 1e-8,
         max_iter: int = 300,
         max_time: float | None = None,
+        n_oversamples: int = 10,
+        iterated_power: int | str = "auto",
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
@@ -238,6 +292,8 @@ class PCA(_Decomposition):
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
+        self.n_oversamples = n_oversamples
+        self.iterated_power = iterated_power
         self.random_state = random_state
         self.device = device
         self.threads = threads
@@ -278,10 +334,11 @@ class PCA(_Decomposition):
             self._decompose(X, sample_weight, comm, center=True)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Vector:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Find the components and return the coordinates of the rows."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
+    @framed
     def transform(self, X: Any) -> Vector:
         """Return coordinates along the components, shape (n, n_components_), computed on the CPU."""
         self._check_fitted()
@@ -296,6 +353,70 @@ class PCA(_Decomposition):
             raise DataError(f"X: found shape {found.shape}, expected {len(self.components_)} columns")
         scaled = found * np.sqrt(self._spread()) if self.whiten else found
         return np.asarray(scaled @ self.components_ + self.mean_)
+
+    def score_samples(self, X: Any) -> Vector:
+        """Return the logarithm of the density at each row, shape (n,), by probabilistic PCA.
+
+        The model is normal, with the variances of the components, and ``noise_variance_`` in all other
+        directions.
+
+        Raises
+        ------
+        DataError
+            If the covariance of the model is singular.
+
+        References
+        ----------
+        M. Tipping and C. Bishop, Probabilistic principal component analysis, J. Royal Statistical Society B
+        61 (1999).
+        """
+        rows = self._read_new(X)
+        variances, d = self._model_variances()
+        left = d - len(variances)
+        places = _multiply_centered(rows, self.mean_, self.components_, self.threads)
+        squares = (places**2 / variances).sum(axis=1)
+        if left:
+            squares += _distances_to_plane(rows, self.mean_, self.components_, places) / self.noise_variance_
+        logs = np.log(variances).sum() + (left * np.log(self.noise_variance_) if left else 0.0)
+        return np.asarray(-0.5 * (squares + logs + d * np.log(2.0 * np.pi)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean logarithm of the density of rows; see `score_samples`."""
+        return float(self.score_samples(X).mean())
+
+    def get_covariance(self) -> Vector:
+        """Return the covariance matrix of the model of `score_samples`, shape (d, d)."""
+        self._check_fitted()
+        C, noise = self.components_, self.noise_variance_
+        found = (C.T * np.maximum(self.explained_variance_ - noise, 0.0)) @ C
+        return np.asarray(found + noise * np.eye(C.shape[1]))
+
+    def get_precision(self) -> Vector:
+        """Return the inverse of `get_covariance`, shape (d, d).
+
+        Raises
+        ------
+        DataError
+            If the covariance of the model is singular.
+        """
+        self._check_fitted()
+        variances, d = self._model_variances()
+        C = self.components_
+        if len(variances) == d:
+            return np.asarray((C.T / variances) @ C)
+        unit = 1.0 / self.noise_variance_
+        return np.asarray((C.T * (1.0 / variances - unit)) @ C + unit * np.eye(d))
+
+    def _model_variances(self) -> tuple[Vector, int]:
+        """Return the variances of the components in the model of `score_samples`, and the columns of X."""
+        d = self.components_.shape[1]
+        variances = np.maximum(self.explained_variance_, self.noise_variance_)
+        if not ((variances > 0.0).all() and (len(variances) == d or self.noise_variance_ > 0.0)):
+            raise DataError(
+                "score: found a singular covariance, expected rows that vary in all directions, or fewer "
+                "components"
+            )
+        return variances, d
 
     def _spread(self) -> Vector:
         """Return the variances, 1 for those that are 0: such coordinates are 0 too."""
@@ -330,7 +451,7 @@ class TruncatedSVD(_Decomposition):
     Parameters
     ----------
     n_components : int, default 2
-    svd_solver, tol, max_iter, max_time, random_state, device, threads
+    svd_solver, tol, max_iter, max_time, n_oversamples, iterated_power, random_state, device, threads
         As for `PCA`.
 
     Attributes
@@ -341,6 +462,7 @@ class TruncatedSVD(_Decomposition):
     singular_values_, singular_value_bounds_, bounds_proven_, component_angles_, residuals_
         As for `PCA`, of the rows themselves.
     n_features_in_, n_samples_, n_iter_ : int
+    feature_names_in_ : ndarray of str
     status_ : str
     placement_ : Placement
 
@@ -365,6 +487,8 @@ class TruncatedSVD(_Decomposition):
         tol: float = 1e-8,
         max_iter: int = 300,
         max_time: float | None = None,
+        n_oversamples: int = 10,
+        iterated_power: int | str = "auto",
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
@@ -374,6 +498,8 @@ class TruncatedSVD(_Decomposition):
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
+        self.n_oversamples = n_oversamples
+        self.iterated_power = iterated_power
         self.random_state = random_state
         self.device = device
         self.threads = threads
@@ -386,10 +512,11 @@ class TruncatedSVD(_Decomposition):
             self._decompose(X, sample_weight, comm, center=False)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Vector:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Find singular vectors and return the coordinates of the rows."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
 
+    @framed
     def transform(self, X: Any) -> Vector:
         """Return the products of rows with the components, shape (n, n_components)."""
         return resident_matrix(self._read_new(X), self.threads).matmat(self.components_.T)
@@ -458,10 +585,10 @@ class _Rows:
         if by_gram:
             work = gram_work(self.set.most_here, self.shape[1], self.set.X.dtype.itemsize)
         found = place_rows(self.set, device, work)
-        if found.gpu is not None and solver == "lanczos" and not isinstance(self.set.X, Csr):
+        if found.gpu is not None and solver != "covariance_eigh" and not isinstance(self.set.X, Csr):
             raise ParameterError(
-                f"svd_solver: found 'lanczos' on {found.device}, expected 'covariance_eigh', rows and device "
-                "on the CPU, or a bmrm.Dataset of float64 on the GPU"
+                f"svd_solver: found {solver!r} on {found.device}, expected 'covariance_eigh', rows and "
+                "device on the CPU, or a bmrm.Dataset of float64 on the GPU"
             )
         self._gram, found = open_gram(self.set, found, device, center=self._center)
         return found
@@ -551,6 +678,22 @@ def _resident_rows(X: Dataset) -> Any:
     if X.device != "cpu" and X.stored == "float32":
         raise DataError("X: found float32 rows on a GPU, which sums them in float32; expected float64")
     return X.matrix
+
+
+def _distances_to_plane(X: Csr | NDArray[Any], mean: Vector, components: Vector, places: Vector) -> Vector:
+    """Return the squared distances of rows to the plane of the components; dense ones by differences."""
+    if isinstance(X, Csr):
+        rows = X.to_scipy(np.float64)
+        sizes = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+        squares = sizes - 2.0 * (rows @ mean) + mean @ mean - (places**2).sum(axis=1)
+        return np.asarray(np.maximum(squares, 0.0))
+    out = np.empty(len(X))
+    size = max(64, (1 << 21) // X.shape[1])
+    for first in range(0, len(X), size):
+        rows = slice(first, first + size)
+        left = X[rows] - mean - places[rows] @ components
+        out[rows] = np.einsum("if,if->i", left, left)
+    return out
 
 
 def _check_count(given: Any, most: int) -> int:

@@ -1,6 +1,7 @@
 """The largest eigenvalues of A'A with bounds, A being the rows after centring and weighting.
 
-All of them are computed from the matrix A'A, or some by block Lanczos from products with A.
+All of them are computed from the matrix A'A, or some by block Lanczos or by a randomised method from
+products with A.
 
 All eigenvalues. Let S be the computed A'A with an error of norm at most s, V and t the computed eigenvectors
 and values, R = S V - V T, and e = |V'V - I|. With the orthonormal polar factor Q of V,
@@ -21,7 +22,8 @@ Vectors. If t_i is at least g away from all other eigenvalues, the sine of the a
 eigenvector is at most (|r_i| + s) / g (Davis and Kahan).
 
 References: B. N. Parlett, The Symmetric Eigenvalue Problem, chapters 10, 11 and 13. K. Wu and H. Simon,
-Thick-restart Lanczos, SIAM J. Matrix Anal. Appl. 22 (2000).
+Thick-restart Lanczos, SIAM J. Matrix Anal. Appl. 22 (2000). N. Halko, P.-G. Martinsson and J. Tropp, Finding
+structure with randomness, SIAM Review 53 (2011), algorithm 4.4.
 """
 
 from __future__ import annotations
@@ -150,6 +152,53 @@ def some_eigenvalues(
                 run.next_block()
         values, vectors = run.ritz_vectors()
         return _bounded(values, vectors, multiply(vectors), trace, rounding, status, run.n_iter + 1)
+
+
+def randomized_eigenvalues(
+    multiply: Callable[[Vector], Vector],
+    d: int,
+    p: int,
+    *,
+    trace: float,
+    rounding: float,
+    tol: float,
+    power: int,
+    oversamples: int,
+    deadline: float,
+    rng: np.random.Generator,
+    agree: Callable[[str], str] = str,
+) -> Spectrum:
+    """Approximate the p largest eigenvalues of A'A by randomised subspace iteration.
+
+    A random subspace is multiplied by A'A and made orthonormal ``power`` times at most; then its best vectors
+    are taken. The number of products is small and known beforehand; the bounds say how good the result is.
+
+    - ``power``: products before the last one; fewer if the residuals are at most ``tol`` times the largest
+    value
+    - ``oversamples``: vectors besides p
+    - the others: as for `some_eigenvalues`
+    """
+    width = min(d, p + oversamples)
+    with small_matrices(width):
+        basis = np.linalg.qr(rng.standard_normal((d, width)))[0]
+        n_iter = 0
+        while True:
+            product = multiply(np.ascontiguousarray(basis))
+            n_iter += 1
+            values, turn = np.linalg.eigh(basis.T @ product)
+            values, turn = values[::-1][:p], turn[:, ::-1][:, :p]
+            residual = float(np.linalg.norm(product @ turn - basis @ turn * values, axis=0).max())
+            status = ""
+            if residual <= tol * values[0]:
+                status = "converged"
+            elif residual <= 4.0 * rounding:
+                status = "precision"
+            status = agree(status or limit_reached(n_iter, power + 1, deadline))
+            if status:
+                break
+            basis = np.linalg.qr(product)[0]
+        vectors = np.ascontiguousarray(basis @ turn)
+        return _bounded(values, vectors, multiply(vectors), trace, rounding, status, n_iter + 1)
 
 
 def _capacity(d: int, p: int, block: int) -> int:

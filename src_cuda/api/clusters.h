@@ -11,7 +11,10 @@
 extern "C" {
 #endif
 
-enum { BB_PANEL_ROWS = 1024 };  // rows of which bb_clusters_potentials returns one sum
+enum {
+    BB_PANEL_ROWS = 1024,  // rows of which bb_clusters_potentials returns one sum
+    BB_MAX_TRIALS = 15     // candidates for a centre of bb_clusters_begin_walk
+};
 
 typedef struct bb_clusters bb_clusters;
 
@@ -87,6 +90,17 @@ BB_API bb_status bb_clusters_distances(bb_clusters* rows, const double* centers,
 // the only point becomes a centre; sums: (count, panels).
 BB_API bb_status bb_clusters_potentials(bb_clusters* rows, const double* points, int64_t count,
                                         float* closest, int32_t take, double* sums);
+
+// Begins k-means++ over dense rows, by the sums of bb_clusters_potentials and draws as in
+// bmrm/reductions/shared_clusters.py.  One handle has one walk at a time.
+// first: row of the first centre; uniform: (k - 1, trials), numbers in [0, 1) that draw the candidates for
+// each further centre, 1 to BB_MAX_TRIALS; part_rows: a multiple of BB_PANEL_ROWS, rows of up to 128 parts
+// whose sums are added in order; closest: a column, all infinite, which the walk needs to its end.
+BB_API bb_status bb_clusters_begin_walk(bb_clusters* rows, int64_t first, const double* uniform, int64_t k,
+                                        int64_t trials, int64_t part_rows, float* closest);
+// Goes on with up to `count` centres.  chosen: set to their rows; found: to their number, less if all are
+// there or if all rows are at centres.
+BB_API bb_status bb_clusters_walk(bb_clusters* rows, int64_t count, int64_t* chosen, int64_t* found);
 
 // Measures the rows against further points, numbered from `first`, and sums w times the squared distance to
 // the nearest point so far, by panels of BB_PANEL_ROWS rows.

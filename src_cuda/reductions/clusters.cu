@@ -1,5 +1,6 @@
 // The C interface of k-means: checks of arguments, locks, and the conversion of exceptions to statuses.
 #include "reductions/clusters.h"
+#include "reductions/kernels/seeding.cuh"
 
 using namespace bmrm;
 
@@ -157,6 +158,23 @@ bb_status bb_clusters_potentials(bb_clusters* rows, const double* points, int64_
         expect(points && count >= 1 && (!take || count == 1), "points: expected one to take, or some");
         held.potentials(points, count, closest, take != 0, sums);
     });
+}
+
+bb_status bb_clusters_begin_walk(bb_clusters* rows, int64_t first, const double* uniform, int64_t k,
+                                 int64_t trials, int64_t part_rows, float* closest) {
+    return on_handle(rows, [&](bb_clusters& held) {
+        expect_centers(uniform, k);
+        expect_range(held, first, 1);
+        expect(trials >= 1 && trials <= BB_MAX_TRIALS, "trials: expected 1 to 15");
+        expect(part_rows >= BB_PANEL_ROWS && part_rows % BB_PANEL_ROWS == 0 &&
+                   (held.n - 1) / part_rows < kMaxSeedingParts,
+               "part_rows: expected whole panels in up to 128 parts");
+        held.begin_walk(first, uniform, k, int(trials), part_rows, closest);
+    });
+}
+
+bb_status bb_clusters_walk(bb_clusters* rows, int64_t count, int64_t* chosen, int64_t* found) {
+    return on_handle(rows, [&](bb_clusters& held) { *found = held.walk(count, chosen); });
 }
 
 bb_status bb_clusters_approach(bb_clusters* rows, const double* points, int64_t count, int64_t first,

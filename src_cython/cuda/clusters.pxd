@@ -7,6 +7,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 cdef extern from "api/clusters.h" nogil:
     enum:
         BB_PANEL_ROWS
+        BB_MAX_TRIALS
 
     ctypedef struct bb_clusters:
         pass
@@ -50,6 +51,9 @@ cdef extern from "api/clusters.h" nogil:
                                     int64_t count, double *distances)
     bb_status bb_clusters_potentials(bb_clusters *rows, const double *points, int64_t count, float *closest,
                                      int32_t take, double *sums)
+    bb_status bb_clusters_begin_walk(bb_clusters *rows, int64_t first, const double *uniform, int64_t k,
+                                     int64_t trials, int64_t part_rows, float *closest)
+    bb_status bb_clusters_walk(bb_clusters *rows, int64_t count, int64_t *chosen, int64_t *found)
     bb_status bb_clusters_approach(bb_clusters *rows, const double *points, int64_t count, int64_t first,
                                    double scale, float *closest, int32_t *nearest, double *sums)
     bb_status bb_clusters_draw(bb_clusters *rows, const float *closest, uint64_t key, int64_t first, double factor,

@@ -3,6 +3,9 @@
 PANEL_ROWS = BB_PANEL_ROWS
 """Number of rows of which `Clusters.potentials` returns one sum."""
 
+MAX_TRIALS = BB_MAX_TRIALS
+"""Maximum number of candidates for a centre of `Clusters.begin_walk`."""
+
 
 def predict_cluster_bytes(int64_t n, int64_t d, int64_t k, dtype, bint uploaded):
     """Return the bytes that rows take on a device for passes with k centres.
@@ -337,6 +340,38 @@ cdef class Clusters:
         with nogil:
             check(bb_clusters_potentials(self.handle, chosen, count, column, take, to))
         return out
+
+    def begin_walk(self, int64_t first, uniform, int64_t part_rows, Column closest):
+        """Begin k-means++ over dense rows; `walk` goes on with it.
+
+        Parameters
+        ----------
+        first : int
+            Row of the first centre.
+        uniform : ndarray, shape (k - 1, trials)
+            Numbers in [0, 1) that draw the candidates for the other centres, up to `MAX_TRIALS` for each.
+        part_rows : int
+            Rows of a part, whole panels; there are at most 128 parts.
+        closest : Column
+            All infinite; the walk needs it to its end.
+        """
+        if uniform.ndim != 2 or not uniform.shape[1]:
+            raise ParameterError(f"uniform: found shape {uniform.shape}, expected one row per further centre")
+        uniform = _input(uniform, uniform.shape, "uniform")
+        cdef const double* numbers = <const double*>_address(uniform)
+        cdef int64_t k = 1 + uniform.shape[0], trials = uniform.shape[1]
+        cdef float* column = <float*>self._of(closest, np.float32)
+        with nogil:
+            check(bb_clusters_begin_walk(self.handle, first, numbers, k, trials, part_rows, column))
+
+    def walk(self, int64_t count):
+        """Choose up to ``count`` further centres and return their rows; fewer if there are no more to choose."""
+        chosen = np.empty(count, np.int64)
+        cdef int64_t* rows = <int64_t*>_address(chosen)
+        cdef int64_t found
+        with nogil:
+            check(bb_clusters_walk(self.handle, count, rows, &found))
+        return chosen[:found]
 
     def approach(self, points, int64_t first, double scale, Column closest, Column nearest):
         """Measure the rows against further points; return sums of w closest, by panels of rows.

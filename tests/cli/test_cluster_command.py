@@ -71,7 +71,7 @@ def test_labels_and_centres_are_those_of_the_class(kind, X, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("kind", ["npz", "safetensors"])
-def test_centres_are_applied_to_other_rows(kind, X, path, tmp_path, capsys):
+def test_centres_are_applied_to_other_rows(kind, X, path, tmp_path, capsys, monkeypatch):
     centers, labels = tmp_path / f"centers.{kind}", tmp_path / "labels.npy"
     assert run(capsys, path, "-k", K, "--centers", centers, "-o", labels)[0] == 0
     first = np.load(labels)
@@ -81,6 +81,9 @@ def test_centres_are_applied_to_other_rows(kind, X, path, tmp_path, capsys):
     assert (np.load(labels) == first[::-1]).all()
     code, out, _ = run(capsys, other, "--apply", centers)
     assert out.splitlines()[-1].startswith("labelled: inertia ")
+    monkeypatch.setattr(kmeans, "bound_by_samples", lambda *w: bound_by_samples(*w[:4], 40, *w[5:]))
+    code, out, _ = run(capsys, other, "--apply", centers, "--certificate")
+    assert out.splitlines()[-1].startswith("at most ")
 
 
 def test_labels_on_stdout_are_alone(path, capsys):
@@ -139,6 +142,8 @@ def test_limits_have_their_exit_code(X, path, tmp_path, capsys):
         (["DATA", "-o", "labels.npz"], 2, "labels are written to *.npy or as text, centres by --centers"),
         (["DATA", "-o", "-", "--json"], 2, "-o is stdout already"),
         (["DATA", "-o", "DATA"], 2, "is DATA itself"),
+        (["DATA", "-o", "no folder/labels", "--centers", "c.npz"], 1, "no folder/labels: No such file"),
+        (["missing.npy", "--centers", "no folder/c.npz"], 1, "no folder/c.npz: No such file"),
         (["DATA", "--apply", "c.npz", "--centers", "d.npz"], 2, "--apply: found with --centers"),
         (["DATA", "--apply", "missing.npz"], 3, "missing.npz: No such file"),
         (["DATA", "--apply", "DATA"], 3, "X.npy: found npy, expected npz or safetensors"),
@@ -211,3 +216,17 @@ def test_ctrl_c_writes_what_was_found(tmp_path):
     assert (process.returncode, err) == (130, "")
     assert re.fullmatch("interrupted: inertia .*; [34] moves, .*", out.splitlines()[-1])
     assert len((tmp_path / "labels").read_text().split()) == 20_000
+
+
+def test_ctrl_c_during_the_certificate_keeps_the_clusters(path, tmp_path, capsys, monkeypatch):
+    def pressed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kmeans, "bound_by_samples", pressed)
+    words = ["-k", K, "-o", tmp_path / "labels", "--centers", tmp_path / "c.npz", "--certificate", "--json"]
+    code, out, err = run(capsys, path, *words)
+    report = json.loads(out)
+    assert (code, err, report["status"], "certificate" in report) == (130, "", "interrupted", False)
+    assert len((tmp_path / "labels").read_text().split()) == 600
+    with np.load(tmp_path / "c.npz") as arrays:
+        assert arrays["centers"].shape == (K, 3)

@@ -45,7 +45,7 @@ class Module:
     The compute capability of the device and the number of its multiprocessors are those given.
     """
 
-    PANEL_ROWS = 1024
+    PANEL_ROWS, MAX_TRIALS = 1024, 15
 
     def __init__(self, library: ctypes.CDLL, major: int = 9, multiprocessors: int = 3) -> None:
         self.library, self.device = library, Device(0, major, 0, multiprocessors)
@@ -202,6 +202,18 @@ class Clusters:
             address(out),
         )
         return out
+
+    def begin_walk(self, first, uniform, part_rows, closest):
+        self.uniform = np.ascontiguousarray(uniform, np.float64)
+        self.call(
+            "begin_walk", c_int64(first), address(self.uniform), c_int64(1 + len(uniform)),
+            c_int64(uniform.shape[1]), c_int64(part_rows), closest.address,
+        )  # fmt: skip
+
+    def walk(self, count):
+        chosen, found = np.empty(count, np.int64), c_int64()
+        self.call("walk", c_int64(count), address(chosen), byref(found))
+        return chosen[: found.value]
 
     def approach(self, points, first, scale, closest, nearest):
         points = np.ascontiguousarray(points, np.float64)

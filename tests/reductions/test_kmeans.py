@@ -582,6 +582,18 @@ def optimum(X, k):
     return best
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e140, 1e-140])
+def test_distances_of_sparse_rows_near_centres_keep_their_digits(scale):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((60, 30)) < 0.2, rng.normal(size=(60, 30)), 0.0) * scale
+    near = X[:6] * (1.0 + 1e-9 * rng.normal(size=(6, 30)))
+    centers = np.concatenate([near, X[:4], rng.normal(size=(2, 30)) * scale])
+    model = KMeans.of_centers(centers)
+    found = model.transform(sp.csr_array(X))
+    np.testing.assert_allclose(found, model.transform(X), rtol=1e-11, atol=0.0)
+    assert (found.argmin(axis=1) == model.predict(sp.csr_array(X))).all()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_bounds_hold_for_the_best_of_all_clusterings(seed):
     rng = np.random.default_rng(seed)

@@ -17,7 +17,7 @@ from bmrm.matrix._cpu import instruction_set
 from bmrm.reductions import GaussianMixture
 from bmrm.reductions._reductions import mixture_shares
 from bmrm.reductions.host_passes import HostMixture
-from bmrm.reductions.mixture import COVARIANCE_TYPES, STARTS
+from bmrm.reductions.mixture import COVARIANCE_TYPES, STARTS, _Parameters
 from bmrm.reductions.row_set import RowSet
 
 
@@ -94,6 +94,16 @@ def test_a_fit_is_scikit_learns(kind):
         ours, peers = ours[order], peers[other]
     np.testing.assert_allclose(ours, peers, rtol=1e-2, atol=1e-3)
     assert mine.precisions_.shape == theirs.precisions_.shape
+    roots = mine.precisions_cholesky_
+    assert roots.shape == theirs.precisions_cholesky_.shape
+    if kind in ("full", "tied"):
+        unit = np.broadcast_to(np.eye(X.shape[1]), mine.covariances_.shape)
+        np.testing.assert_allclose(mine.covariances_ @ mine.precisions_, unit, atol=1e-10)
+        np.testing.assert_allclose(roots @ np.swapaxes(roots, -1, -2), mine.precisions_, rtol=1e-12)
+        assert (np.triu(roots) == roots).all()
+    else:
+        np.testing.assert_allclose(mine.covariances_ * mine.precisions_, 1.0, rtol=1e-12)
+        np.testing.assert_allclose(roots**2, mine.precisions_, rtol=1e-12)
     np.testing.assert_allclose(mine.score(X), theirs.score(X), rtol=1e-6)
     np.testing.assert_allclose(mine.bic(X), theirs.bic(X), rtol=1e-6)
     np.testing.assert_allclose(mine.aic(X), theirs.aic(X), rtol=1e-6)
@@ -128,6 +138,35 @@ def test_a_whole_weight_counts_as_repeated_rows_and_zero_as_none(seed, kind):
     np.testing.assert_allclose(one.weights, other.weights, rtol=1e-7)
     np.testing.assert_allclose(one.means, other.means, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(one.covariances, other.covariances, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", COVARIANCE_TYPES)
+@pytest.mark.parametrize("start", STARTS)
+def test_a_start_is_a_model_of_the_kind_that_is_asked_for(kind, start):
+    """Columns of other sizes, and a run that may end at its start."""
+    X = blobs(np.random.default_rng(2), 30, 4, 2) * [1.0, 30.0, 0.1, 5.0]
+    weights = np.arange(30) % 3
+    found = GaussianMixture(2, covariance_type=kind, init_params=start, random_state=0, max_iter=1, tol=0)
+    found.fit(X, sample_weight=weights)
+    np.testing.assert_allclose(found.log_likelihood_, weights @ found.score_samples(X), rtol=1e-12)
+
+
+def test_a_covariance_with_a_root_has_a_precision():
+    """The square of the rounded root of 2 is not 2, so Cholesky's factors exist where those of LU do not."""
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    covariance = np.array([[2.0, -2.0], [-2.0, 2.0]])
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.inv(covariance)
+    found = _Parameters(np.ones(1), np.zeros((1, 2)), covariance[None])
+    model = GaussianMixture(1, reg_covar=0.0)
+    model._keep(HostMixture(RowSet(X, None)), found, [0.0], "converged", 1)
+    assert np.isfinite(model.precisions_).all()
+
+
+def test_variances_whose_reciprocals_overflow_are_singular():
+    X = np.random.default_rng(0).normal(size=(20, 2)) * 1e-155
+    with pytest.raises(DataError, match="component 0: found a singular covariance"):
+        GaussianMixture(1, covariance_type="diag", reg_covar=0.0).fit(X)
 
 
 def test_results_have_the_same_bits_for_any_number_of_threads():

@@ -273,6 +273,8 @@ def test_an_interrupt_returns_what_was_found():
         ({"n_components": 1.5}, "n_components: found 1.5"),
         ({"n_components": "mle"}, "n_components: found 'mle'"),
         ({"svd_solver": "full"}, "svd_solver: found 'full'"),
+        ({"n_oversamples": -1}, "n_oversamples: found -1, expected at least 0"),
+        ({"iterated_power": 0.5}, "iterated_power: found 0.5, expected an integer"),
         ({"tol": -1}, "tol"),
         ({"max_iter": 0}, "max_iter"),
         ({"max_time": -1}, "max_time"),
@@ -341,3 +343,56 @@ def test_a_limit_may_come_at_a_restart(max_iter):
     assert model.status_ in ("max_iter", "converged")
     assert (model.singular_value_bounds_[:, 0] <= true).all()
     np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(3), atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "wide"])
+def test_the_randomised_method_has_valid_intervals(kind):
+    rng = np.random.default_rng(2)
+    X = table(rng, 60, 300) if kind == "wide" else table(rng, 400, 120)
+    if kind == "sparse":
+        X = sp.csr_array(np.where(rng.random(X.shape) < 0.1, X, 0.0))
+    values = np.linalg.svd(centered(X))[1]
+    model = PCA(4, svd_solver="randomized", random_state=0).fit(X)
+    assert (model.status_, model.n_iter_) == ("max_iter", 9)  # 7 powers, the last product and the bounds'
+    assert PCA(30, svd_solver="randomized", random_state=0).fit(X).n_iter_ == 6
+    for found in (model, PCA(4, svd_solver="randomized", iterated_power=0, random_state=0).fit(X)):
+        assert (found.singular_value_bounds_[:, 0] <= values[:4] * (1 + 1e-13)).all()
+        for low, high in found.singular_value_bounds_:
+            assert ((values >= low) & (values <= high)).any()
+        np.testing.assert_allclose(found.components_ @ found.components_.T, np.eye(4), atol=1e-13)
+    np.testing.assert_allclose(model.singular_values_, values[:4], rtol=0.02)
+    svd = TruncatedSVD(4, svd_solver="randomized", iterated_power=60, random_state=0).fit(X)
+    true = np.linalg.svd(X.toarray() if kind == "sparse" else X, compute_uv=False)[:4]
+    np.testing.assert_allclose(svd.singular_values_, true, rtol=1e-6)
+
+
+def test_the_randomised_method_ends_early_if_it_can():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 50))
+    found = PCA(3, svd_solver="randomized", random_state=0).fit(X)
+    assert (found.status_, found.bounds_proven_) == ("converged", True)
+    assert found.n_iter_ < 5
+    np.testing.assert_allclose(found.singular_values_, np.linalg.svd(centered(X))[1][:3], rtol=1e-10)
+    with pytest.raises(ParameterError, match=r"found 0\.5, expected a whole number for randomized"):
+        PCA(0.5, svd_solver="randomized").fit(X)
+
+
+@pytest.mark.parametrize("p", [1, 4, 12])
+def test_densities_are_scikit_learns(p):
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    X = table(np.random.default_rng(3), 300, 12, offset=50.0)
+    mine, theirs = PCA(p).fit(X), decomposition.PCA(p, svd_solver="full").fit(X)
+    new = X[:50] + 0.1
+    np.testing.assert_allclose(mine.score_samples(new), theirs.score_samples(new), rtol=1e-9)
+    np.testing.assert_allclose(mine.score(new), theirs.score(new), rtol=1e-9)
+    np.testing.assert_allclose(mine.score_samples(sp.csr_array(new)), theirs.score_samples(new), rtol=1e-7)
+    np.testing.assert_allclose(mine.get_covariance(), theirs.get_covariance(), atol=1e-9)
+    np.testing.assert_allclose(mine.get_precision(), theirs.get_precision(), atol=1e-8)
+
+
+def test_a_singular_covariance_has_no_density():
+    X = np.random.default_rng(0).normal(size=(30, 2)) @ np.ones((2, 4))
+    with pytest.raises(DataError, match="score: found a singular covariance"):
+        PCA(4).fit(np.ones((5, 4))).score(X)
+    with pytest.raises(DataError, match="score: found a singular covariance"):
+        PCA(3).fit(X[:3]).get_precision()

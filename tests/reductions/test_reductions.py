@@ -1,7 +1,9 @@
 # ruff: noqa: F821, F841, SIM102 (annotations name sizes; results are not read; an inner `if` is an operator)
 """Reductions against NumPy in float64, and compiled code against the plain loop."""
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -353,6 +355,50 @@ def test_a_result_is_a_parameter_of_the_next_call():
     assert again.total.tobytes() == covariance(X, shift=np.asarray(first.total)).total.tobytes()
 
 
+@reduction
+def first_column(x, out: float):
+    out = x[0]
+
+
+@pytest.mark.parametrize("run", [first_column, first_column.python])
+def test_rows_need_a_column(run):
+    """A literal index is one of a column that exists."""
+    with pytest.raises(ReductionError, match="the rows: found the size d = 0, expected at least 1"):
+        run(np.ones((3, 0)))
+
+
+def test_more_columns_than_32_bits_count_are_refused():
+    @reduction
+    def stored(x, total: ()):
+        for _, v in x.stored():
+            total += v
+
+    X = scipy.sparse.csr_array((np.ones(1), np.array([2**31]), np.array([0, 1])), shape=(1, 2**31 + 1))
+    with pytest.raises(ReductionError, match=f"found the size d = {2**31 + 1}, expected at most {2**31 - 1}"):
+        stored(X)
+
+
+def test_reductions_and_results_can_be_pickled():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    assert pickle.loads(pickle.dumps(first_column)) is first_column
+    assert copy.deepcopy(first_column) is first_column
+    found = covariance(X, shift=np.zeros(3))
+    for again in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert type(again) is type(found)
+        check(again, found, 0)
+
+
+def test_arguments_may_have_the_names_of_those_of_methods():
+    @reduction
+    def named(x, data, self, total: "target"):
+        total[0] += x[0] * data + self
+
+    X, words = np.ones((5, 1)), {"data": 2.0, "self": 1.0, "target": 1}
+    assert named(X, **words).total == named.python(X, **words).total == 15.0
+    assert "total" in named.explain(X, **words)
+    assert "__global__" in named.source("cuda", X, **words)
+
+
 def test_dense_code_refuses_sparse_rows_with_the_line():
     with pytest.raises(
         ReductionError, match=r"covariance, line \d+: rows are sparse: for f, v in x.stored\(\)"
@@ -386,6 +432,8 @@ def test_without_a_compiler_the_plain_loop_runs_if_it_is_short(monkeypatch):
     check(kmeans_step(X, w=1.0, centers=centers), expected, 1e-12)
     with pytest.raises(BmrmError, match=r"would take about \d+ s for 10000000 rows; pip install"):
         kmeans_step(np.broadcast_to(X[0], (10_000_000, 3)), w=1.0, centers=np.ones((20, 3)))
+    with pytest.raises(BmrmError, match="found no compiler for the CPU; pip install"):
+        kmeans_step.source("cpu", X, w=1.0, centers=centers)
 
 
 def test_a_debugger_sees_the_lines_of_the_user():

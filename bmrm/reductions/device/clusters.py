@@ -17,19 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
-from bmrm.errors import DataError
+from bmrm.errors import DataError, DeviceMemoryError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.reductions._reductions import part_rows
 from bmrm.reductions.device import blocks
 from bmrm.reductions.device.blocks import RowBlocks
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
-from bmrm.reductions.passes import SAMPLED_ROWS, Assignment
+from bmrm.reductions.host_passes import HostClusters
+from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses
 from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.shared_clusters import SharedClusters, scale_of
+from bmrm.reductions.shared_clusters import SEEDING_PANEL_ROWS, SharedClusters, scale_of
 
 if TYPE_CHECKING:
     from bmrm.matrix._cuda import Clusters, Column
+
+
+WALKED_CENTERS = 64
+"""Centres that k-means++ on a GPU chooses before the host looks for signals: some milliseconds."""
 
 
 class DeviceClusters(SharedClusters):
@@ -68,7 +74,8 @@ class DeviceClusters(SharedClusters):
         super().__init__(rows)
         cuda: Any = import_cuda()
         X, (n, d) = rows.X, rows.shape
-        self.panel_rows = cuda.PANEL_ROWS
+        assert cuda.PANEL_ROWS == SEEDING_PANEL_ROWS
+        self._gpu, self._max_trials = gpu, cuda.MAX_TRIALS
         self._count_additions = cuda.count_cluster_additions
         self._each = _block_rows(rows)
         on_host = not isinstance(X, DeviceArray)
@@ -187,6 +194,29 @@ class DeviceClusters(SharedClusters):
             self._closest.clear()
             self._closest += [on.distances() for on in self._blocks.on]
         self.points = 0
+
+    def walk(self, first: int, uniform: Vector) -> Indices | None:
+        k, trials = 1 + uniform.shape[0], uniform.shape[1]
+        X, whole = self.rows.X, self.rows.group is None and len(self._blocks.on) == 1
+        if not whole or isinstance(X, Csr) or trials > self._max_trials:
+            return None
+        on, (closest,) = self._blocks.on[0], self._closest
+        on.begin_walk(first, uniform, part_rows(self.shape[0]), closest)
+        chosen = np.empty(0, np.int64)
+        for end in range(WALKED_CENTERS, k + WALKED_CENTERS, WALKED_CENTERS):
+            self.check_signals()
+            chosen = np.concatenate([chosen, on.walk(WALKED_CENTERS)])
+            if len(chosen) < end:
+                break
+        return chosen
+
+    def passes_over(self, rows: RowSet, clusters: int) -> ClusterPasses:
+        if not isinstance(rows.X, Csr):
+            try:
+                return DeviceClusters(rows, self._gpu, clusters)
+            except DeviceMemoryError:
+                pass
+        return HostClusters(rows)
 
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
         with self.rows.together():

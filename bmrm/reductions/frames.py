@@ -1,0 +1,118 @@
+"""Data frames: the columns that a model was fitted with, and frames as what a transformer returns.
+
+This is the protocol of scikit-learn (``set_output``, ``get_feature_names_out``, ``feature_names_in_``), which
+its pipelines use. A library of frames is imported only if a user asks for its frames.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.columns import check_names, find_names
+from bmrm.base.vectors import Vector
+from bmrm.errors import DataError, ParameterError
+
+OUTPUTS = ("default", "pandas", "polars")
+"""What `Transformer.set_output` takes: arrays, or frames of a library."""
+
+P = ParamSpec("P")
+Model = TypeVar("Model", bound="Transformer")
+
+
+class Columns:
+    """A model that remembers the names of the columns it was fitted with."""
+
+    feature_names_in_: NDArray[np.object_]
+
+    def _remember_columns(self, X: Any) -> None:
+        """Keep the names of the columns of a frame; forget those of an earlier fit."""
+        names = find_names(X)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _check_names(self, X: Any) -> None:
+        """Raise `DataError` for a frame whose columns have other names or another order than in fit."""
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None:
+            check_names("X", known.tolist(), find_names(X))
+
+
+class Transformer:
+    """A model that makes new columns, as an array or as a frame."""
+
+    _sklearn_output_config: dict[str, str]  # scikit-learn's clone copies an attribute of this name
+
+    def _columns_out(self) -> int:
+        """Return the number of columns of what `transform` returns."""
+        raise NotImplementedError
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return names of the columns that `transform` returns, as ``pca0``; the input is ignored."""
+        prefix = type(self).__name__.lower()
+        return np.array([f"{prefix}{j}" for j in range(self._columns_out())], object)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose what `transform` and `fit_transform` return.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            Arrays, or frames with the names of `get_feature_names_out`; those of pandas have the index of X.
+            None changes nothing. Without a call of this, scikit-learn's ``set_config`` decides.
+
+        Returns
+        -------
+        Transformer
+            The estimator itself.
+        """
+        if transform is not None:
+            if transform not in OUTPUTS:
+                raise ParameterError(f"transform: found {transform!r}, expected one of {', '.join(OUTPUTS)}")
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+
+def framed(
+    method: Callable[Concatenate[Model, Any, P], Vector],
+) -> Callable[Concatenate[Model, Any, P], Any]:
+    """Make a method that computes an array return the frame that its user has asked for."""
+
+    @functools.wraps(method)
+    def returned(self: Model, X: Any, /, *words: P.args, **keywords: P.kwargs) -> Any:
+        return _in_frame(self, X, method(self, X, *words, **keywords))
+
+    return returned
+
+
+def _in_frame(model: Transformer, X: Any, values: Vector) -> Any:
+    kind = _wanted(model)
+    if kind == "default":
+        return values
+    names: Sequence[str] = model.get_feature_names_out().tolist()
+    if kind == "polars":
+        import polars
+
+        return polars.DataFrame(values, schema=names, orient="row")
+    if kind == "pandas":
+        import pandas
+
+        index = X.index if isinstance(X, pandas.DataFrame) else None
+        return pandas.DataFrame(values, index=index, columns=names, copy=False)
+    raise DataError(f"transform_output: found {kind!r}, expected one of {', '.join(OUTPUTS)}")
+
+
+def _wanted(model: Transformer) -> str:
+    """Return what a user wants: of this model, or else of all models of scikit-learn."""
+    found = getattr(model, "_sklearn_output_config", {}).get("transform")
+    if found is not None:
+        return str(found)
+    sklearn = sys.modules.get("sklearn")
+    return "default" if sklearn is None else str(sklearn.get_config()["transform_output"])
