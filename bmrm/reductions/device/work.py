@@ -247,6 +247,7 @@ def sparse_kmeans_work(
         steps,
         uploaded,
         uploaded + SPARSE_ROW_BYTES * rows + SPARSE_SUM_BYTES + 32.0 * clusters * columns,
+        copied_passes=steps,
         call_seconds=FIT_SECONDS
         + numbers * SPARSE_GPU_CENTER_SECONDS
         + steps * columns * SPARSE_GPU_COLUMN_SECONDS,
