@@ -136,7 +136,7 @@ METHODS = {
         lambda X: work.kmeans_work(*X.shape, 32, X.itemsize, moves=PASSES),
     ),
     "KMeans-sparse": Method(
-        1_000,
+        1_100,
         1.0,
         lambda n: sparse_rows(n, 1_000, 20),
         lambda X, device: kmeans(device).fit(X),
