@@ -32,9 +32,12 @@ struct bb_clusters : bmrm::Handle {
     }
     virtual ~bb_clusters() = default;
 
-    // Replaces the rows.
+    // Replace the rows.
     virtual void load(int64_t, const void*, const double*) {
         throw bmrm::Failure(BB_INVALID, "rows: expected dense ones that were uploaded");
+    }
+    virtual void load_sparse(int64_t, const int64_t*, const int32_t*, const void*, const double*) {
+        throw bmrm::Failure(BB_INVALID, "rows: expected sparse ones");
     }
     virtual double largest() = 0;
     virtual void pack(const double* shift, double scale) = 0;
@@ -61,6 +64,14 @@ struct bb_clusters : bmrm::Handle {
         bmrm::PassCounters counted;
         fetch_results(0, counted);
         return counted.listed;
+    }
+
+    void count(const int32_t* labels, int64_t k, uint32_t* counts) {
+        bmrm::Array<unsigned> found(memory, k);
+        found.fill_bytes(0);
+        launch(grid(bmrm::blocks_for(n)), 256)(bmrm::count_labels, labels, n, found.data());
+        BB_CHECK(cudaMemcpyAsync(counts, found.data(), size_t(k) * 4, cudaMemcpyDefault, stream()));
+        BB_CHECK(cudaStreamSynchronize(stream()));
     }
 
     int64_t panels() const { return (n + BB_PANEL_ROWS - 1) / BB_PANEL_ROWS; }
@@ -195,8 +206,8 @@ std::unique_ptr<bb_clusters> make_dense_clusters(const bb_device& device, int64_
                                                  const void* values, const double* weights,
                                                  int64_t memory_limit, int threads);
 std::unique_ptr<bb_clusters> make_sparse_clusters(const bb_device& device, int64_t n, int64_t d,
-                                                  const int64_t* starts, const int32_t* columns, bb_type type,
-                                                  const void* values, const double* weights,
-                                                  int64_t memory_limit, int threads);
+                                                  int64_t most_entries, const int64_t* starts,
+                                                  const int32_t* columns, bb_type type, const void* values,
+                                                  const double* weights, int64_t memory_limit, int threads);
 
 }  // namespace bmrm
