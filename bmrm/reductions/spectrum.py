@@ -107,7 +107,7 @@ class Spectrum:
 
 def all_eigenvalues(scatter: Scatter) -> Spectrum:
     """Compute all eigenvalues of a scatter matrix."""
-    unit = _unit(abs(float(np.trace(scatter.matrix))) + scatter.error)  # a trace may have cancelled
+    unit = unit_of(abs(float(np.trace(scatter.matrix))) + scatter.error)  # a trace may have cancelled
     return _all_eigenvalues(scatter.matrix * unit, scatter.error * unit).in_unit(unit)
 
 
@@ -153,7 +153,7 @@ def some_eigenvalues(
     - ``agree``: returns a status that some rank has
     - ``block``: vectors that are multiplied at once
     """
-    unit = _unit(trace)
+    unit = unit_of(trace)
     multiply, trace, rounding = _in_unit(multiply, unit), trace * unit, rounding * unit
     with small_matrices(_capacity(d, p, block)):
         run = _Lanczos(multiply, d, p, rng, block, threads)
@@ -199,7 +199,7 @@ def randomized_eigenvalues(
     - ``oversamples``: vectors besides p
     - the others: as for `some_eigenvalues`
     """
-    width, unit = min(d, p + oversamples), _unit(trace)
+    width, unit = min(d, p + oversamples), unit_of(trace)
     multiply, trace, rounding = _in_unit(multiply, unit), trace * unit, rounding * unit
     with small_matrices(width):
         basis = np.linalg.qr(rng.standard_normal((d, width)))[0]
@@ -224,7 +224,7 @@ def randomized_eigenvalues(
     return found.in_unit(unit)
 
 
-def _unit(trace: float) -> float:
+def unit_of(trace: float) -> float:
     """Return a power of two that makes a trace at least 1/2 and less than 1; 1 if it is 0 or infinite."""
     if not 0.0 < trace < np.inf:
         return 1.0
