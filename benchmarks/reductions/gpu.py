@@ -1,6 +1,6 @@
 """Reductions on a GPU: seconds of a pass and of compiling, against our own kernels, CuPy and PyTorch.
 
-    python -m benchmarks.reductions.gpu [--out FILE]
+    python -m benchmarks.reductions.gpu [--programs NAME ...] [--out FILE]
 
 Rows are on the GPU before. A time is the least of some calls, each from the call to the end of its work.
 Results of row functions and peers stay on the GPU. The kernels of the estimators (`KMeans`,
@@ -200,10 +200,14 @@ def main() -> None:
     """Print the measurements and write the results file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", default=report.RESULTS / "reductions_gpu.json")
+    programs = list(dict.fromkeys(program for program, *_ in SHAPES))
+    parser.add_argument("--programs", nargs="+", choices=programs, default=programs)
     options = parser.parse_args()
     name = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
     found = []
     for shape in SHAPES:
+        if shape[0] not in options.programs:
+            continue
         row = measure(*shape)
         found.append(row)
         times = "  ".join(f"{who} {1e3 * s:.3f} ms" for who, s in row["seconds"].items())

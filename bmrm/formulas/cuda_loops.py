@@ -6,6 +6,10 @@ exchange halves the numbers that a lane has: 16 exchanges in all (`batched`). In
 row that the data choose, lanes are turns of the loop, for one row after the other (`turned`). If there are
 few turns, lanes take turns once for all of them (`ranked`).
 
+The first statements, if they combine nothing, may be computed for some rows of a lane side by side
+(`paired`): a parameter in shared memory is then read once for them. A loop that keeps the best of its turns,
+as k-means has one, compares groups of turns first (`find_best`), as ``nearest_lanes.cuh`` does.
+
 How many turns of a loop are written out is limited here too (`turns_at_once`): NVRTC takes the more time the
 more text it makes.
 """
@@ -13,14 +17,16 @@ more text it makes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from bmrm.formulas.bounds import Bounds
 from bmrm.formulas.lanes import LIBRARY
 from bmrm.formulas.llvm_text import depends_on_row
-from bmrm.formulas.products import is_safe, without_lines
+from bmrm.formulas.products import PLAIN, is_safe, without_lines
 from bmrm.formulas.tree import (
     Apply,
     Combine,
+    Const,
     Expr,
     For,
     ForStored,
@@ -29,6 +35,7 @@ from bmrm.formulas.tree import (
     Program,
     RowItem,
     Set,
+    SizeOf,
     Statement,
     Var,
     direct_expressions,
@@ -53,6 +60,15 @@ MAX_TURNS_AT_ONCE = 8
 
 CALL_OPERATIONS, COMBINE_OPERATIONS = 32, 64
 """What a call of a function of the library, and a result that is combined over a warp, count."""
+
+MIN_PAIRED_OPERATIONS = 512
+"""Minimum number of operations of statements that are computed for some rows side by side."""
+
+MAX_BEST_OPERATIONS = 32
+"""Maximum number of operations of a turn of a loop that compares groups: some turns are computed again."""
+
+MIN_GROUP_TURNS, MAX_GROUP_TURNS = 8, 12
+"""Number of turns of a group: a divisor of all turns if there is one."""
 
 COMBINED = ("sum", "min", "max", "or", "and")
 """Operators that need one number."""
@@ -196,3 +212,112 @@ def _of_chosen_rows(node: For, program: Program, bounds: Bounds, varying: set[st
         and each.index[-1] == Var(node.name, "int")
         and any(depends_on_row(program, index, varying) for index in each.index)
     ]
+
+
+def paired(program: Program, bounds: Bounds, sizes: Mapping[str, int], varying: set[str]) -> int:
+    """Return how many of the first statements are computed for some rows side by side; 0 if none."""
+    count = 0
+    for statement in program.body:
+        inside = list(statements((statement,)))
+        if not all(isinstance(each, (Set, If, For)) for each in inside):
+            break
+        exprs = [expr for each in inside for expr in direct_expressions(each)]
+        if any(isinstance(p, Load) and p.array in program.arrays for expr in exprs for p in parts(expr)):
+            break
+        if isinstance(statement, For) and not (
+            statement.step == 1
+            and statement.name not in varying
+            and all(_is_counted(expr) for expr in (statement.start, statement.stop))
+            and not depends_on_row(program, statement.start, varying)
+            and not depends_on_row(program, statement.stop, varying)
+        ):
+            break
+        count += 1
+    pays = any(
+        isinstance(each, For)
+        and trips(each, bounds, sizes) * _operations(each.body, bounds, sizes) >= MIN_PAIRED_OPERATIONS
+        for each in program.body[:count]
+    )
+    return count if pays else 0
+
+
+def _is_counted(expr: Expr) -> bool:
+    """Return whether an expression is made of sizes and whole numbers, with nothing to check."""
+    return all(
+        isinstance(p, (Const, SizeOf, Var)) or (isinstance(p, Apply) and p.op in PLAIN) for p in parts(expr)
+    )
+
+
+class Best(NamedTuple):
+    """What a loop compares."""
+
+    op: str
+    """"lt" for the least value, "gt" for the greatest."""
+    value: Expr
+    name: str
+    """The local that has the best value so far."""
+    turns: int
+    """Number of turns of a group."""
+
+
+def find_best(node: For, program: Program, bounds: Bounds, sizes: Mapping[str, int]) -> Best | None:
+    """Return what a loop compares which keeps the best value, and what goes with it, in locals.
+
+    What is before the comparison is computed again, so it may keep nothing for a later turn.
+    """
+    count = trips(node, bounds, sizes)
+    *before, last = node.body
+    if not isinstance(last, If) or last.orelse or count < 2 * MAX_GROUP_TURNS:
+        return None
+    if _operations(node.body, bounds, sizes) > MAX_BEST_OPERATIONS:
+        return None
+    match last.test:
+        case Apply("lt" | "gt" as op, (value, Var(name, "real")), _, _) if value.type == "real":
+            pass
+        case Apply("lt" | "gt" as op, (Var(name, "real"), value), _, _) if value.type == "real":
+            op = "gt" if op == "lt" else "lt"
+        case _:
+            return None
+    if not all(isinstance(each, Set) for each in last.body):
+        return None
+    kept = {each.name: each.value for each in last.body if isinstance(each, Set)}
+    if name not in kept or without_lines(kept[name]) != without_lines(value) or len(kept) < len(last.body):
+        return None
+    temporaries = _assigned(node) - kept.keys()
+    if temporaries & ({a.name for a in program.results()}) or any(
+        isinstance(each, Set) and each.name in kept for each in statements(tuple(before))
+    ):
+        return None
+    exprs = [expr for each in statements(tuple(before)) for expr in direct_expressions(each)]
+    if _names((*exprs, value, *kept.values())) & kept.keys():
+        return None
+    mine = set(map(id, statements((node,))))
+    others = [each for each in statements(program.body) if id(each) not in mine]
+    if temporaries & _names(tuple(expr for each in others for expr in direct_expressions(each))):
+        return None
+    if _reads_first(node.body, temporaries, {node.name}):
+        return None
+    even = [each for each in range(MIN_GROUP_TURNS, MAX_GROUP_TURNS + 1) if count % each == 0]
+    return Best(op, value, name, max(even, default=MIN_GROUP_TURNS))
+
+
+def _names(exprs: tuple[Expr, ...]) -> set[str]:
+    return {p.name for expr in exprs for p in parts(expr) if isinstance(p, Var)}
+
+
+def _reads_first(body: tuple[Statement, ...], names: set[str], known: set[str]) -> bool:
+    """Return whether statements may read one of some locals before they assign it."""
+    known = set(known)
+    for statement in body:
+        if _names(direct_expressions(statement)) & names - known:
+            return True
+        match statement:
+            case Set(name=name):
+                known.add(name)
+            case For(name=name, body=inner):
+                if _reads_first(inner, names, known | {name}):
+                    return True
+            case If(body=inner, orelse=other):
+                if _reads_first(inner, names, known) or _reads_first(other, names, known):
+                    return True
+    return False

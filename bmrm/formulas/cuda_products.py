@@ -2,29 +2,39 @@
 
 A warp multiplies eight rows at a time. Lane 4 g + t has column g of each block of columns of the rows t and
 4 + t, as `mma.m8n8k4` wants its factors (PTX ISA, "Matrix fragments for mma.m8n8k4 with .f64 floating point
-type"), and reads them from where the rows are: four rows of eight neighbours. Products and sums are float64:
-products of float32 are exact. Tensor cores compute them from compute capability 8.0 on, others exchange the
-factors by shuffles. A vector of sums needs no product: each lane adds its column of its rows, and the four
-lanes of a column are added at the end.
+type"), and reads them from where the rows are. The values of the next rows are on their way from memory
+during the products. Products and sums are float64: products of float32 are exact. Tensor cores compute them
+from compute capability 8.0 on, others exchange the factors by shuffles. A vector of sums needs no product:
+each lane adds its column of its rows, and the four lanes of a column are added at the end.
+
+Neighbouring columns are a block, or, if both sides of all products are the same, columns are dealt to blocks
+in turn, as in ``gram.cuh``: then a lane's columns are neighbours, and are read by vectors. Of two such blocks
+only one product is computed, and each sum goes to both places.
 
 Sums that only need the rows and parameters have a loop of their own over the rows of a chunk (``apart``); of
 sums that do not fit in registers, a block of columns by a block of columns at a time. Sums that need the
 row's own numbers, which another lane has computed, are added on the way (``along``); shuffles bring these
 numbers.
+
+The sums of the warps of a block are added in order in shared memory, and are one part of the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from bmrm.formulas.bounds import Bounds
 from bmrm.formulas.products import COUNTER, ProductSum, Side, find_products, is_visited
-from bmrm.formulas.tree import Expr, Program, parts
+from bmrm.formulas.tree import Expr, Program, RowItem, Value, parts
 
 BLOCK = 8
 """Rows and columns of a block of sums, and rows that are multiplied at a time."""
+
+WARP_BYTES = 256
+"""Size of a number of each lane of a warp."""
 
 MAX_APART_NUMBERS = 88
 """Maximum number of sums of a lane that has a loop of its own: with two rows of factors, 255 registers."""
@@ -105,7 +115,7 @@ def choose_blocks(program: Program, sizes: Mapping[str, int], sparse: bool) -> B
     )
     left = MAX_ALONG_NUMBERS
     for place, sums in found.items():
-        numbers = sum(count_numbers(each, sizes) for each in sums)
+        numbers = group_numbers(sums, sizes)
         own = any(each.locals() for each in sums)
         if numbers <= left and not (alone and not own):
             blocks.along[place] = sums
@@ -135,9 +145,68 @@ def tiles_of(sum_: ProductSum, sizes: Mapping[str, int]) -> list[tuple[int, int]
     return sorted(found)
 
 
-def count_numbers(sum_: ProductSum, sizes: Mapping[str, int]) -> int:
-    """Return how many sums a lane has."""
-    return side_blocks(sum_.left) if sum_.right is None else 2 * len(tiles_of(sum_, sizes))
+def half_tiles(blocks: int) -> list[tuple[int, int]]:
+    """Return one of (a, b) and (b, a) for any two blocks, such that b appears an even number of times.
+
+    Two products with the same b are computed at once. One b may be left over.
+
+    Examples
+    --------
+    >>> half_tiles(3)
+    [(0, 0), (1, 0), (0, 2), (1, 1), (2, 1), (2, 2)]
+    """
+    odd = [b for b in range(blocks) if (blocks - b) % 2]
+    turned = {(high, low): (low, high) for low, high in zip(odd[::2], odd[1::2], strict=False)}
+    return sorted(turned.get((a, b), (a, b)) for b in range(blocks) for a in range(b, blocks))
+
+
+def is_symmetric(sum_: ProductSum, sizes: Mapping[str, int]) -> bool:
+    """Return whether both sides of a product are the same, and half of all blocks are no more than needed."""
+    left, right = sum_.left, sum_.right
+    if right is None or (left.low, left.high, left.factors) != (right.low, right.high, right.factors):
+        return False
+    blocks = side_blocks(left)
+    return blocks * (blocks + 1) // 2 <= len(tiles_of(sum_, sizes))
+
+
+def is_dealt(sums: tuple[ProductSum, ...], sizes: Mapping[str, int]) -> bool:
+    """Return whether columns are dealt to blocks in turn."""
+    matrices = [each for each in sums if each.right]
+    return bool(matrices) and all(is_symmetric(each, sizes) for each in matrices)
+
+
+def group_numbers(sums: tuple[ProductSum, ...], sizes: Mapping[str, int]) -> int:
+    """Return how many sums a lane has of those that are computed together."""
+    dealt = is_dealt(sums, sizes)
+    total = 0
+    for each in sums:
+        blocks = side_blocks(each.left)
+        if each.right is None:
+            total += blocks
+        else:
+            total += blocks * (blocks + 1) if dealt else 2 * len(tiles_of(each, sizes))
+    return total
+
+
+def split_sums(
+    sums: tuple[ProductSum, ...], sizes: Mapping[str, int]
+) -> Iterator[tuple[tuple[ProductSum, ...], bool]]:
+    """Yield what is computed together of sums with a loop of their own, and whether by groups of blocks."""
+    if group_numbers(sums, sizes) <= MAX_APART_NUMBERS:
+        yield sums, False
+        return
+    for each in sums:
+        yield (each,), group_numbers((each,), sizes) > MAX_APART_NUMBERS
+
+
+def held_bytes(blocks: Blocks, sizes: Mapping[str, int]) -> int:
+    """Return the size of the shared memory in which the warps of a block add their sums."""
+    numbers = [group_numbers(sums, sizes) for sums in blocks.along.values()]
+    for sums in blocks.apart.values():
+        for some, one_of_many in split_sums(sums, sizes):
+            many = 2 * GROUP_BLOCKS**2 if some[0].right else GROUP_VECTOR_BLOCKS
+            numbers.append(many if one_of_many else group_numbers(some, sizes))
+    return WARP_BYTES * max(numbers, default=0)
 
 
 class Printer(Protocol):
@@ -146,6 +215,10 @@ class Printer(Protocol):
     program: Program
     sizes: Mapping[str, int]
     direct: bool
+    item: str
+    column_text: str
+    value_texts: dict[str, str]
+    held_at: int
 
     def put(self, text: str) -> None: ...
     def open(self, text: str) -> None: ...
@@ -155,9 +228,22 @@ class Printer(Protocol):
     def bring(self, names: list[str], other: str) -> dict[str, str]: ...
     def fresh(self, hint: str) -> str: ...
     def size(self, size: str | int) -> str: ...
-    def kind(self, kind: str) -> str: ...
+    def memory(self, kind: str) -> str: ...
+    def slot(self, name: str) -> str: ...
     def row_address(self) -> None: ...
     def expr(self, node: Expr, mask: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Values of the rows that a lane has: its columns of two rows."""
+
+    name: str
+    origin: str
+    high: int
+    blocks: int
+    whole: bool
+    """Whether all columns exist."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +255,7 @@ class _Factors:
     tests: tuple[Expr, ...]
     origin: str
     blocks: int
-    kind: str
+    values: _Values | None
 
     def key(self) -> tuple[object, ...]:
         side = self.side
@@ -189,7 +275,16 @@ class Group:
 
     def __init__(self, printer: Printer, sums: tuple[ProductSum, ...], one_of_many: bool = False) -> None:
         self.printer, self.sums, self.one_of_many = printer, sums, one_of_many
+        self.dealt = not one_of_many and is_dealt(sums, printer.sizes)
         self.factors: dict[tuple[object, ...], _Factors] = {}
+        self.values: dict[tuple[str, int, int], _Values] = {}
+        self.row_values = {
+            p.name: printer.fresh("value")
+            for each in sums
+            for expr in each.expressions()
+            for p in parts(expr)
+            if isinstance(p, Value) and printer.program.arguments[p.name].role == "row value"
+        }
         self.parts: list[tuple[ProductSum, str, _Factors, _Factors | None, list[tuple[int, int]]]] = []
         for each in sums:
             left = self.add(each.left, each, "first_left")
@@ -198,6 +293,7 @@ class Group:
             if right:
                 every = [(a, b) for a in range(left.blocks) for b in range(right.blocks)]
                 tiles = every if one_of_many else tiles_of(each, printer.sizes)
+                tiles = half_tiles(left.blocks) if self.dealt else tiles
             self.parts.append((each, printer.fresh("sums"), left, right, tiles))
 
     def add(self, side: Side, sum_: ProductSum, first: str) -> _Factors:
@@ -205,13 +301,25 @@ class Group:
         if self.one_of_many:
             blocks = min(blocks, GROUP_BLOCKS if sum_.right else GROUP_VECTOR_BLOCKS)
         origin = first if self.one_of_many else f"{side.low}LL"
-        alone = len(side.factors) == 1 and side.factors[0].type == "real"
-        made = _Factors("", side, sum_.tests, origin, blocks, "T" if alone else "double")
+        values = None
+        if any(isinstance(p, RowItem) and p.index == COUNTER for f in side.factors for p in parts(f)):
+            whole = not self.one_of_many and side.count == BLOCK * blocks
+            place = origin, side.high, blocks
+            if place not in self.values:
+                self.values[place] = _Values(self.printer.fresh("read"), *place, whole)
+            values = self.values[place]
+        made = _Factors("", side, sum_.tests, origin, blocks, values)
         key = made.key()
         if key not in self.factors:
             name = self.printer.fresh("side")
-            self.factors[key] = _Factors(name, side, sum_.tests, origin, blocks, made.kind)
+            self.factors[key] = _Factors(name, side, sum_.tests, origin, blocks, values)
         return self.factors[key]
+
+    def column(self, origin: str, blocks: int, block: str, lane: str = "lane / 4") -> str:
+        """Return a column of a block: that of this lane, if no other is given."""
+        if self.dealt:
+            return f"{origin} + {blocks} * ({lane}) + {block}"
+        return f"{origin} + {BLOCK} * {block} + {lane}"
 
     def declare(self) -> None:
         """Declare the sums."""
@@ -219,24 +327,76 @@ class Group:
             count = f"[{len(tiles)}][2]" if tiles else f"[{left.blocks}]"
             self.printer.put(f"double {name}{count} = {{}};")
 
-    def names(self, suffix: str = "") -> str:
-        return ", ".join(each.name + suffix for each in self.factors.values())
+    def declare_values(self) -> None:
+        """Declare what is read of eight rows."""
+        printer = self.printer
+        for each in self.values.values():
+            printer.put(f"{printer.item} {each.name}[{each.blocks}][2];")
+        for name, held in self.row_values.items():
+            printer.put(f"{printer.memory(printer.program.arguments[name].type)} {held}[2];")
 
     def reader(self) -> None:
-        """Print the function that reads the factors of eight rows."""
+        """Print the function that reads values of eight rows; rows past the end are the last one."""
         printer = self.printer
-        arguments = ", ".join(f"{f.kind} (&{f.name})[{f.blocks}][2]" for f in self.factors.values())
-        printer.open(f"const auto read = [&](const whole first_row, {arguments})")
+        widest = max((self.vector(each) for each in self.values.values()), default=1)
+        if widest > 1:
+            size = {"float": 4, "double": 8}[printer.item]
+            places = f"({printer.slot('rows')} | {printer.slot('row_step')}) % {size * widest} == 0"
+            printer.put(f"const bool dense = {printer.slot('column_step')} == {size} && {places};")
+        printer.open("const auto read = [&](const whole first_row)")
         printer.put("#pragma unroll")
         printer.open("for (int half = 0; half < 2; half++)")
-        printer.put("const whole row = first_row + 4 * half + lane % 4;")
+        printer.put("const whole mine = least<whole>(first_row + 4 * half + lane % 4, end - 1);")
+        printer.row_address()
+        for each in self.values.values():
+            item = f"const {printer.item}"
+            if (vector := self.vector(each)) > 1:
+                printer.open("if (dense)")
+                column, type_ = self.column(each.origin, each.blocks, "0"), f"{item}{vector}"
+                printer.put(
+                    f"const auto* const from = (const {printer.item}{vector}*)(({item}*)at + {column});"
+                )
+                printer.put("#pragma unroll")
+                printer.open(f"for (int block = 0; block < {each.blocks}; block += {vector})")
+                printer.put(f"{type_} some = __ldg(from + block / {vector});")
+                for place, part in zip(range(vector), "xyzw", strict=False):
+                    printer.put(f"{each.name}[block + {place}][half] = some.{part};")
+                printer.close()
+                printer.close("} else")
+            printer.put("#pragma unroll")
+            printer.open(f"for (int block = 0; block < {each.blocks}; block++)")
+            column = self.column(each.origin, each.blocks, "block")
+            if not each.whole:
+                column = f"least<whole>({column}, {each.high}LL)"
+            printer.put(f"{each.name}[block][half] = __ldg(({item}*)(at + ({column}) * across));")
+            printer.close()
+        for name, held in self.row_values.items():
+            printer.put(f"{held}[half] = {printer.name(name)}[mine];")
+        printer.close()
+        printer.close("};")
+
+    def vector(self, values: _Values) -> int:
+        """Return how many values of a row are read at once if nothing is between them."""
+        most = {"float": 4, "double": 2}.get(self.printer.item, 1)
+        low = int(values.origin.removesuffix("LL")) if self.dealt and values.whole else 1
+        return math.gcd(most, values.blocks, low) if self.dealt and values.whole else 1
+
+    def convert(self) -> None:
+        """Print the factors of eight rows, from ``first`` on, from what was read."""
+        printer = self.printer
+        for each in self.factors.values():
+            printer.put(f"double {each.name}[{each.blocks}][2];")
+        printer.put("#pragma unroll")
+        printer.open("for (int half = 0; half < 2; half++)")
+        printer.put("const whole row = first + 4 * half + lane % 4;")
         printer.put("const bool here = row < end;")
-        printer.put("const whole mine = here ? row : first_row;")
+        printer.put("const whole mine = here ? row : first;")
         held = printer.bring(
             sorted({name for each in self.sums for name in each.locals()}), "int(row - base)"
         )
         printer.row_address()
         printer.direct = True
+        printer.value_texts = {name: f"{text}[half]" for name, text in self.row_values.items()}
         tests = {}
         for each in self.factors.values():
             if each.tests not in tests:
@@ -246,32 +406,24 @@ class Group:
         for each in self.factors.values():
             printer.put("#pragma unroll")
             printer.open(f"for (int block = 0; block < {each.blocks}; block++)")
-            counter = f"{each.origin} + {BLOCK} * block + lane / 4"
+            counter = self.column(each.origin, each.blocks, "block")
             if self.one_of_many or each.side.count % BLOCK:
                 counter = f"least<whole>({counter}, {each.side.high}LL)"
             if any(COUNTER in parts(factor) for factor in each.side.factors):
                 printer.put(f"const whole {printer.name(COUNTER.name)} = {counter};")
             used = tests[each.tests]
-            texts = [f"{each.kind}({printer.expr(factor, used)})" for factor in each.side.factors]
-            value = " * ".join(texts) or "1.0"
-            printer.put(f"{each.name}[block][half] = {used} ? {value} : {each.kind}(0);")
+            printer.column_text = f"{each.values.name}[block][half]" if each.values else ""
+            texts = [printer.expr(factor, used) for factor in each.side.factors]
+            printer.column_text = ""
+            if len(texts) == 1 and each.side.factors[0].type == "real":
+                value = f"double({used} ? {texts[0]} : T(0))"
+            else:
+                value = f"{used} ? {' * '.join(f'double({text})' for text in texts) or '1.0'} : 0.0"
+            printer.put(f"{each.name}[block][half] = {value};")
             printer.close()
-        printer.direct = False
+        printer.direct, printer.value_texts = False, {}
         printer.rename(held)
         printer.close()
-        printer.close("};")
-
-    def convert(self) -> None:
-        """Print the factors in float64."""
-        printer = self.printer
-        for each in self.factors.values():
-            printer.put(f"double {each.name}[{each.blocks}][2];")
-            printer.put("#pragma unroll")
-            printer.open(f"for (int block = 0; block < {each.blocks}; block++)")
-            for half in range(2):
-                at = f"{each.name}[block][{half}]"
-                printer.put(f"{at} = double({each.name}_read[block][{half}]);")
-            printer.close()
 
     def products(self) -> None:
         """Print the products of eight rows."""
@@ -284,29 +436,27 @@ class Group:
                     f"{name}[block] += {left.name}[block][0] + {left.name}[block][1];"
                 )
                 continue
-            places = {tile: place for place, tile in enumerate(tiles)}
-            for a, b in tiles:
-                place, other = places[a, b], places.get((a + 1, b))
-                of = f"{right.name}[{b}]"
-                if a % 2 == 0 and other is not None:
+            for b in range(right.blocks):
+                some = [(place, a) for place, (a, other) in enumerate(tiles) if other == b]
+                for (place, a), (lower, below) in zip(some[::2], some[1::2], strict=False):
                     printer.put(
-                        f"add_products({name}[{place}], {name}[{other}], {left.name}[{a}], "
-                        f"{left.name}[{a + 1}], {of});"
+                        f"add_products({name}[{place}], {name}[{lower}], {left.name}[{a}], "
+                        f"{left.name}[{below}], {right.name}[{b}]);"
                     )
-                elif a % 2 == 0 or (a - 1, b) not in places:
-                    printer.put(f"add_products({name}[{place}], {left.name}[{a}], {of});")
+                for place, a in some[len(some) // 2 * 2 :]:
+                    printer.put(f"add_products({name}[{place}], {left.name}[{a}], {right.name}[{b}]);")
 
     def loop(self) -> None:
         """Print the loop of sums that have one of their own: the next rows are read during the products."""
         printer = self.printer
+        self.declare_values()
         self.reader()
-        for each in self.factors.values():
-            printer.put(f"{each.kind} {each.name}_read[{each.blocks}][2];")
         printer.put("whole first = chunk * chunk_rows;")
-        printer.put(f"if (first < end) read(first, {self.names('_read')});")
+        printer.put("if (first < end) read(first);")
+        printer.put("#pragma unroll 1")
         printer.open(f"for (; first < end; first += {BLOCK})")
         self.convert()
-        printer.put(f"if (first + {BLOCK} < end) read(first + {BLOCK}, {self.names('_read')});")
+        printer.put(f"if (first + {BLOCK} < end) read(first + {BLOCK});")
         self.products()
         printer.close()
 
@@ -314,46 +464,88 @@ class Group:
         """Print what is added for the rows of a warp."""
         printer = self.printer
         printer.open("")
+        self.declare_values()
         self.reader()
         printer.put("#pragma unroll 1")
         printer.open(f"for (whole first = base; first < end && first < base + WARP; first += {BLOCK})")
-        for each in self.factors.values():
-            printer.put(f"{each.kind} {each.name}_read[{each.blocks}][2];")
-        printer.put(f"read(first, {self.names('_read')});")
+        printer.put("read(first);")
         self.convert()
         self.products()
         printer.close()
         printer.close()
 
     def write(self) -> None:
-        """Print how the sums go to their results, in global memory, which are 0 before."""
+        """Print how the sums of the warps of a block are added, and go to results, which are 0 before."""
         printer = self.printer
-        for sum_, name, left, right, tiles in self.parts:
-            result = printer.program.arguments[sum_.result]
-            i, to = printer.name(sum_.left.counter), printer.name(sum_.result)
-            visited = [f"{i} <= {sum_.left.high}LL"]
-            if right is None:
-                visited += self.visited(sum_)
-                printer.put("#pragma unroll")
-                printer.open(f"for (int block = 0; block < {left.blocks}; block++)")
-                printer.put(f"const whole {i} = {left.origin} + {BLOCK} * block + lane / 4;")
-                printer.put(f"const double sum = over_rows({name}[block]);")
-                printer.put(f"if (lane % 4 == 0 && {' && '.join(visited)}) {to}[{i}] = sum;")
-                printer.close()
-                continue
-            assert sum_.right is not None
-            j, write = printer.name(sum_.right.counter), printer.fresh("write")
-            visited += [f"{j} <= {sum_.right.high}LL", *self.visited(sum_)]
-            printer.open(f"const auto {write} = [&](int a, int b, const double (&sums)[2])")
-            printer.open("for (int second = 0; second < 2; second++)")
-            printer.put(f"const whole {i} = {left.origin} + {BLOCK} * a + lane / 4;")
-            printer.put(f"const whole {j} = {right.origin} + {BLOCK} * b + 2 * (lane % 4) + second;")
-            at = f"{i} * {printer.size(result.dims[1])} + {j}"
-            printer.put(f"if ({' && '.join(visited)}) {to}[{at}] = sums[second];")
+        printer.open("")
+        printer.put(f"double* const held = (double*)((char*)shared + {printer.held_at});")
+        printer.put("#pragma unroll 1")
+        printer.open("for (int turn = 0; turn < WARPS; turn++)")
+        printer.open("if (warp == turn)")
+        begins, count = [], 0
+        for _, name, left, _, tiles in self.parts:
+            begins.append(count)
+            numbers = 2 * len(tiles) or left.blocks
+            sum_ = f"{name}[n / 2][n % 2]" if tiles else f"over_rows({name}[n])"
+            printer.put("#pragma unroll")
+            printer.open(f"for (int n = 0; n < {numbers}; n++)")
+            printer.put(f"double& place = held[({count} + n) * WARP + lane];")
+            printer.put(f"const double mine = {sum_};")
+            printer.put("place = turn ? place + mine : mine;")
             printer.close()
-            printer.close("};")
-            for place, (a, b) in enumerate(tiles):
-                printer.put(f"{write}({a}, {b}, {name}[{place}]);")
+            count += numbers
+        printer.close()
+        printer.put("__syncthreads();")
+        printer.close()
+        for begin, part in zip(begins, self.parts, strict=True):
+            self.write_part(begin, *part)
+        printer.put("__syncthreads();")
+        printer.close()
+
+    def write_part(
+        self,
+        begin: int,
+        sum_: ProductSum,
+        _: str,
+        left: _Factors,
+        right: _Factors | None,
+        tiles: list[tuple[int, int]],
+    ) -> None:
+        printer = self.printer
+        result = printer.program.arguments[sum_.result]
+        i, to = printer.name(sum_.left.counter), printer.name(sum_.result)
+        visited = [f"{i} <= {sum_.left.high}LL"]
+        sum_text = f"held[({begin} + n) * WARP + lane]"
+        printer.open("")
+        if right is None:
+            visited += self.visited(sum_)
+            printer.put("#pragma unroll 1")
+            printer.open(f"for (int n = warp; n < {left.blocks}; n += WARPS)")
+            printer.put(f"const whole {i} = {self.column(left.origin, left.blocks, 'n')};")
+            printer.put(f"if (lane % 4 == 0 && {' && '.join(visited)}) {to}[{i}] = {sum_text};")
+            printer.close()
+            printer.close()
+            return
+        assert sum_.right is not None
+        j = printer.name(sum_.right.counter)
+        visited += [f"{j} <= {sum_.right.high}LL", *self.visited(sum_)]
+        places = ", ".join(f"{{{a}, {b}}}" for a, b in tiles)
+        printer.put(f"static constexpr unsigned char tiles[][2] = {{{places}}};")
+        printer.open(f"const auto write = [&](const whole {i}, const whole {j}, const double sum)")
+        at = f"{i} * {printer.size(result.dims[1])} + {j}"
+        printer.put(f"if ({' && '.join(visited)}) {to}[{at}] = sum;")
+        printer.close("};")
+        printer.put("#pragma unroll 1")
+        printer.open(f"for (int n = warp; n < {2 * len(tiles)}; n += WARPS)")
+        printer.put("const int a = tiles[n / 2][0], b = tiles[n / 2][1];")
+        printer.put(f"const whole of_left = {self.column(left.origin, left.blocks, 'a')};")
+        across = self.column(right.origin, right.blocks, "b", "2 * (lane % 4) + n % 2")
+        printer.put(f"const whole of_right = {across};")
+        printer.put(f"write(of_left, of_right, {sum_text});")
+        if self.dealt:
+            printer.put(f"if (a != b) write(of_right, of_left, {sum_text});")
+        printer.close()
+        printer.close()
 
     def visited(self, sum_: ProductSum) -> list[str]:
         """Return the conditions that the loops around a sum come to a cell."""
@@ -375,14 +567,11 @@ class Group:
 
 def print_apart(printer: Printer, sums: tuple[ProductSum, ...]) -> None:
     """Print the loops of the sums of a statement that need nothing else of the row."""
-    if sum(count_numbers(each, printer.sizes) for each in sums) <= MAX_APART_NUMBERS:
-        Group(printer, sums).print_apart()
-        return
-    for each in sums:
-        if count_numbers(each, printer.sizes) <= MAX_APART_NUMBERS:
-            Group(printer, (each,)).print_apart()
+    for some, one_of_many in split_sums(sums, printer.sizes):
+        if one_of_many:
+            _print_groups(printer, some[0])
         else:
-            _print_groups(printer, each)
+            Group(printer, some).print_apart()
 
 
 def _print_groups(printer: Printer, sum_: ProductSum) -> None:

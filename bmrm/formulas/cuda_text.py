@@ -26,13 +26,24 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from bmrm.formulas.bounds import Bounds
-from bmrm.formulas.cuda_loops import MAX_BATCH, batched, chosen_row, ranked, trips, turned, turns_at_once
+from bmrm.formulas.cuda_loops import (
+    MAX_BATCH,
+    Best,
+    batched,
+    chosen_row,
+    find_best,
+    paired,
+    ranked,
+    trips,
+    turned,
+    turns_at_once,
+)
 from bmrm.formulas.cuda_products import HELPERS as PRODUCT_HELPERS
-from bmrm.formulas.cuda_products import Blocks, Group, choose_blocks, print_apart
+from bmrm.formulas.cuda_products import Blocks, Group, choose_blocks, held_bytes, print_apart
 from bmrm.formulas.lanes import INTRINSIC, LIBRARY
 from bmrm.formulas.layout import OUTSIDE, ZERO, Layout, Site
 from bmrm.formulas.llvm_text import depends_on_row, varying_names
-from bmrm.formulas.products import without_lines
+from bmrm.formulas.products import COUNTER, without_lines
 from bmrm.formulas.tree import (
     Apply,
     Argument,
@@ -68,6 +79,12 @@ SHARED_BYTES = 96 * 1024
 
 MAX_WARPS = 8
 """Maximum number of warps of a block."""
+
+PAIR = 2
+"""Number of rows that a lane has side by side: each parameter is read from shared memory once for all."""
+
+MAX_PAIRED_COLUMNS = 32
+"""Maximum number of columns of rows side by side: all of them are in registers."""
 
 ROWS_AHEAD = 8
 """Number of rows whose values are read before they are added, in a loop whose lanes are columns."""
@@ -226,10 +243,14 @@ class Placement:
         Parameters that are copied to shared memory.
     shared_bytes : int
         Shared memory of a block.
+    held_bytes : int
+        The part of it in which warps add sums of products, after the results of the warps.
     register_row : bool
         Whether a row is kept in registers.
     blocks : Blocks
         Sums of products that are computed by blocks, and go from registers to global memory.
+    paired : int
+        Number of the first statements, which a lane computes for `PAIR` rows side by side.
     """
 
     warps: int
@@ -237,17 +258,16 @@ class Placement:
     shared_results: bool
     shared_parameters: tuple[str, ...]
     shared_bytes: int
+    held_bytes: int
     register_row: bool
     blocks: Blocks
+    paired: int
 
     def is_together(self, result: Argument) -> bool:
-        """Return whether the warps of a block combine a result, so that there is one part per block.
-
-        Not if sums go to global memory from registers: then a block may have fewer chunks than warps.
-        """
-        return (
-            self.shared_results and not self.blocks.sums() and bool(result.dims) and result.role in OPERATORS
-        )
+        """Return whether the warps of a block combine a result, so that there is one part per block."""
+        if result.name in self.blocks.results():
+            return True
+        return self.shared_results and bool(result.dims) and result.role in OPERATORS
 
 
 @dataclass(frozen=True)
@@ -276,13 +296,13 @@ def place(
     items = sum(
         _count(a.dims, sizes) * (2 if a.role in ("argmin", "argmax") else 1) for a in results if a.dims
     )
-    warps = MAX_WARPS
-    while warps > 1 and 8 * items * warps > shared_bytes:
+    warps, held = MAX_WARPS, held_bytes(blocks, sizes)
+    while warps > 1 and 8 * items * warps + held > shared_bytes:
         warps //= 2
-    shared_results = 8 * items * warps <= shared_bytes
+    shared_results = 8 * items * warps + held <= shared_bytes
     if not shared_results:
         warps = MAX_WARPS
-    used = 8 * items * warps if shared_results else 0
+    used = held + (8 * items * warps if shared_results else 0)
     parameters = [a for a in program.arguments.values() if a.role == "parameter" and a.dims]
     chosen = []
     for argument in sorted(parameters, key=lambda a: _count(a.dims, sizes)):
@@ -292,7 +312,9 @@ def place(
             chosen.append(argument.name)
             used += bytes_
     register_row = not sparse and sizes[program.width] <= MAX_REGISTER_COLUMNS
-    return Placement(warps, items, shared_results, tuple(chosen), used, register_row, blocks)
+    few = register_row and sizes[program.width] <= MAX_PAIRED_COLUMNS and not blocks.sums()
+    pairs = paired(program, Bounds(program), sizes, varying_names(program, sparse)) if few else 0
+    return Placement(warps, items, shared_results, tuple(chosen), used, held, register_row, blocks, pairs)
 
 
 def print_cuda(
@@ -355,6 +377,9 @@ class _Printer:
         whole_numbers = {name for name, kind in program.locals.items() if kind == "int"}
         self.narrow = {name for name in whole_numbers if self.bounds.narrow(name)}
         self.direct = False  # whether rows are read where they are
+        self.column_text = ""  # the value of a factor's own column, if it was read before
+        self.value_texts: dict[str, str] = {}  # numbers of the row that were read before
+        self.held_at = 8 * where.slice_items * where.warps if where.shared_results else 0
         self.in_blocks = where.blocks.results()
         self.along: dict[int, Group] = {}
         self.ranks: dict[tuple[tuple[Expr, ...], str], str] = {}
@@ -363,6 +388,7 @@ class _Printer:
         self.lines: list[str] = []
         self.depth = 0
         self.names: dict[str, str] = {}
+        self.x = "x"  # the row in registers
         self.count = 0
 
     # --- text
@@ -490,25 +516,154 @@ class _Printer:
         self.close()
 
     def rows_loop(self) -> None:
-        """Print the loop that has a row per lane."""
-        blocks = self.place.blocks
-        self.open("for (whole base = chunk * chunk_rows; base < end; base += WARP)")
-        self.put("const whole row = base + lane;")
-        self.put("const bool here = row < end;")
-        self.put("const whole mine = here ? row : base;")
-        self.row()
-        self.locals()
-        for place_, statement in enumerate(self.program.body):
+        """Print the loop that has a row per lane, or `PAIR` rows for the first statements."""
+        blocks, count = self.place.blocks, self.place.paired
+        if count:
+            self.open(f"for (whole start = chunk * chunk_rows; start < end; start += {PAIR} * WARP)")
+            self.pairs(count)
+            self.open(f"for (whole base = start; base < end && base < start + {PAIR} * WARP; base += WARP)")
+            self.own_row("base", "base")
+        else:
+            self.open("for (whole base = chunk * chunk_rows; base < end; base += WARP)")
+            self.own_row("base", "base")
+            self.row()
+            self.locals()
+        for place_, statement in enumerate(self.program.body[count:], count):
             if place_ in self.along:
                 self.along[place_].step()
             elif place_ not in blocks.apart:
                 self.statement(statement, "here")
         self.outputs()
+        if count:
+            self.next_row()
+            self.close()
         self.close()
+
+    def own_row(self, first: str, other: str) -> None:
+        """Print the number of this lane's row; lanes without one read row ``other``."""
+        self.put(f"const whole row = {first} + lane;")
+        self.put("const bool here = row < end;")
+        self.put(f"const whole mine = here ? row : {other};")
+
+    # --- rows side by side
+
+    def own_names(self) -> list[str]:
+        """Return the names of a row's own numbers."""
+        return [*self.program.locals, *(a.name for a in self.program.results() if a.role == "output")]
+
+    def open_row(self, turn: int) -> dict[str, str]:
+        """Begin what is for one of the rows side by side; return the names to restore."""
+        names = {name: self.name(name) for name in self.own_names()}
+        if turn:
+            self.rename({name: f"{text}_{turn}" for name, text in names.items()})
+            self.x = f"x_{turn}"
+        self.open("")
+        self.own_row(f"start + {turn} * WARP" if turn else "start", "start")
+        return names
+
+    def close_row(self, names: dict[str, str]) -> None:
+        self.rename(names)
+        self.x = "x"
+        self.close()
+
+    def pairs(self, count: int) -> None:
+        """Print the first statements for `PAIR` rows."""
+        width = max(1, self.sizes[self.program.width])
+        for turn in range(PAIR):
+            self.locals(f"_{turn}" if turn else "")
+            self.put(f"T x{f'_{turn}' if turn else ''}[{width}];")
+            names = self.open_row(turn)
+            self.row_address()
+            self.read_row()
+            self.close_row(names)
+        for statement in self.program.body[:count]:
+            if isinstance(statement, For):
+                self.pairs_loop(statement)
+                continue
+            for turn in range(PAIR):
+                names = self.open_row(turn)
+                self.statement(statement, "here")
+                self.close_row(names)
+
+    def pairs_loop(self, node: For) -> None:
+        """Print a loop whose turns are for `PAIR` rows each."""
+        start, stop = self.expr(node.start, "true"), self.expr(node.stop, "true")
+        if best := find_best(node, self.program, self.bounds, self.sizes):
+            self.best_loop(node, best, start, stop)
+            return
+        name, end = self.name(node.name), self.fresh("end")
+        if count := turns_at_once(node, self.bounds, self.sizes):
+            self.put(f"#pragma unroll {count}")
+        self.open(f"for (whole {name} = {start}, {end} = {stop}; {name} < {end}; {name}++)")
+        for turn in range(PAIR):
+            names = self.open_row(turn)
+            self.block(node.body, "here")
+            self.close_row(names)
+        self.close()
+
+    def best_loop(self, node: For, best: Best, start: str, stop: str) -> None:
+        """Print a loop that looks for the best value, by groups of turns.
+
+        Only the best value of a group is compared with the best so far; at the end the turns of the best
+        group are computed again. Turns that are left over follow one by one.
+        """
+        name, least = self.name(node.name), "fmin" if best.op == "lt" else "fmax"
+        least += "f" if self.real == "float" else ""
+        first, begin, end, item = (self.fresh(hint) for hint in ("first", "begin", "end", "item"))
+        of_group = [self.fresh("best") for _ in range(PAIR)]
+        group = [self.fresh("group") for _ in range(PAIR)]
+        self.put(f"const whole {begin} = {start}, {end} = {stop};")
+        self.put(f"whole {first} = {begin};")
+        self.put(f"int {group[0]} = -1, {', '.join(f'{each} = -1' for each in group[1:])};")
+        self.open(f"for (; {first} + {best.turns} <= {end}; {first} += {best.turns})")
+        self.put(f"T {', '.join(of_group)};")
+        self.put("#pragma unroll")
+        self.open(f"for (int {item} = 0; {item} < {best.turns}; {item}++)")
+        self.put(f"const whole {name} = {first} + {item};")
+        for turn in range(PAIR):
+            names = self.open_row(turn)
+            self.block(node.body[:-1], "here")
+            value = f"T({self.expr(best.value, 'here')})"
+            self.put(f"{of_group[turn]} = {item} ? {least}({of_group[turn]}, {value}) : {value};")
+            self.close_row(names)
+        self.close()
+        sign = SIGNS[best.op]
+        for turn in range(PAIR):
+            kept = self.name(best.name) + (f"_{turn}" if turn else "")
+            self.put(
+                f"if ({of_group[turn]} {sign} {kept}) "
+                f"{kept} = {of_group[turn]}, {group[turn]} = int({first} - {begin});"
+            )
+        self.close()
+        for turn in range(PAIR):
+            names = self.open_row(turn)
+            self.open(f"if ({group[turn]} >= 0)")
+            self.put(f"{self.name(best.name)} = T({'INF' if best.op == 'lt' else '-INF'});")
+            self.put("#pragma unroll")
+            self.open(f"for (int {item} = 0; {item} < {best.turns}; {item}++)")
+            self.put(f"const whole {name} = {begin} + {group[turn]} + {item};")
+            self.block(node.body, "here")
+            self.close()
+            self.close()
+            self.put("#pragma unroll 1")
+            self.open(f"for (whole {name} = {first}; {name} < {end}; {name}++)")
+            self.block(node.body, "here")
+            self.close()
+            self.close_row(names)
+
+    def next_row(self) -> None:
+        """Print that the next of the rows side by side becomes the first."""
+        width = self.sizes[self.program.width]
+        for turn in range(1, PAIR):
+            before = f"_{turn - 1}" if turn > 1 else ""
+            for name in map(self.name, self.own_names()):
+                self.put(f"{name}{before} = {name}_{turn};")
+            self.put("#pragma unroll")
+            self.put(f"for (int f = 0; f < {width}; f++) x{before}[f] = x_{turn}[f];")
 
     def parameters(self) -> None:
         """Point to the parameters; copy those that have a place in shared memory."""
-        offset = 8 * self.place.slice_items * self.place.warps if self.place.shared_results else 0
+        offset = self.held_at + self.place.held_bytes
         for argument in self.program.arguments.values():
             if argument.role not in ("parameter", "row value"):
                 continue
@@ -556,9 +711,9 @@ class _Printer:
             if result.name not in self.in_blocks:
                 continue
             count, name = _count(result.dims, self.sizes), self.name(result.name)
-            place_ = f"(double*){self.slot(f'argument {result.name}')} + chunk * {count}LL"
+            place_ = f"(double*){self.slot(f'argument {result.name}')} + chunk / WARPS * {count}LL"
             self.put(f"double* const {name} = {place_};")
-            self.put(f"for (int q = lane; q < {count}; q += WARP) {name}[q] = 0;")
+            self.put(f"for (int q = threadIdx.x; q < {count}; q += blockDim.x) {name}[q] = 0;")
         for result in self.number_results():
             kind, name = self.accumulated(result), self.name(result.name)
             self.put(f"{kind} {name} = {self.neutral(result)};")
@@ -615,20 +770,24 @@ class _Printer:
             return
         self.row_address()
         if self.place.register_row:
-            width = self.sizes[self.program.width]
-            self.put(f"T x[{max(1, width)}];")
-            vector = self.vector()
-            if vector > 1:
-                self.open("if (packed)")
-                self.put("#pragma unroll")
-                self.open(f"for (int f = 0; f < {width}; f += {vector})")
-                self.put(f"const {self.item}{vector} some = ((const {self.item}{vector}*)at)[f / {vector}];")
-                for place_, part in zip(range(vector), "xyzw", strict=False):
-                    self.put(f"x[f + {place_}] = T(some.{part});")
-                self.close()
-                self.close("} else")
+            self.put(f"T x[{max(1, self.sizes[self.program.width])}];")
+            self.read_row()
+
+    def read_row(self) -> None:
+        """Read a row into registers."""
+        width, vector = self.sizes[self.program.width], self.vector()
+        if vector > 1:
+            self.open("if (packed)")
             self.put("#pragma unroll")
-            self.put(f"for (int f = 0; f < {width}; f++) x[f] = T(*(const {self.item}*)(at + f * across));")
+            self.open(f"for (int f = 0; f < {width}; f += {vector})")
+            self.put(f"const {self.item}{vector} some = ((const {self.item}{vector}*)at)[f / {vector}];")
+            for place_, part in zip(range(vector), "xyzw", strict=False):
+                self.put(f"{self.x}[f + {place_}] = T(some.{part});")
+            self.close()
+            self.close("} else")
+        value = f"T(*(const {self.item}*)(at + f * across))"
+        self.put("#pragma unroll")
+        self.put(f"for (int f = 0; f < {width}; f++) {self.x}[f] = {value};")
 
     def vector(self) -> int:
         """Return how many values of a row in registers are read at once if nothing is between them."""
@@ -640,12 +799,16 @@ class _Printer:
         self.put(f"const char* const at = (const char*){self.slot('rows')} + mine * {self.slot('row_step')};")
         self.put(f"const whole across = {self.slot('column_step')};")
 
-    def locals(self) -> None:
+    def locals(self, suffix: str = "") -> None:
         kinds = dict(self.program.locals)
         kinds |= {a.name: a.type for a in self.program.results() if a.role == "output"}
         for name, kind in kinds.items():
             type_ = "int" if name in self.narrow else self.kind(kind)
-            self.put(f"{type_} {self.name(name)} = {'false' if kind == 'bool' else '0'};")
+            self.put(f"{type_} {self.name(name)}{suffix} = {'false' if kind == 'bool' else '0'};")
+        if not suffix:
+            self.arrays()
+
+    def arrays(self) -> None:
         for name, array in self.program.arrays.items():
             count = _count(array.dims, self.sizes)
             self.put(f"{self.memory(array.type)} {self.name(name)}[{max(1, count)}];")
@@ -760,8 +923,10 @@ class _Printer:
     def turned_loop(self, node: For, some: list[Combine], start: str, stop: str, mask: str) -> None:
         """Print a loop row by row: lanes are its turns.
 
-        Values of some rows are read before they are added. If a half of the lanes suffices for the turns,
-        the other half has another row, and adds after the first half if both rows have the same place.
+        Values of some rows are read before they are added, and two rows are added at a time: both places are
+        read before either is written, and of two equal places the second takes what the first has. If a half
+        of the lanes suffices for the turns, the other half has two other rows, and adds after the first half
+        if one of its places is one of those. Rows that do not take part add 0 to some place.
         """
         few = trips(node, self.bounds, self.sizes) <= WARP // 2
         halves = 2 if few and len({each.array for each in some}) == len(some) else 1
@@ -779,52 +944,46 @@ class _Printer:
             self.put(f"const {kind} {chosen} = ({flat}) * {self.size(dims[-1])};")
             places.append((chosen, kind))
         if halves == 2:
-            others = [f"{chosen} == __shfl_xor_sync(FULL, {chosen}, {lanes})" for chosen, _ in places]
+            others = [
+                f"{chosen} == __shfl_xor_sync(FULL, {chosen}, {other})"
+                for chosen, _ in places
+                for other in (lanes, lanes + 1)
+            ]
             self.put(f"const unsigned meeting = __ballot_sync(FULL, {' | '.join(others)});")
-        block = self.fresh("block")
+        block, half = self.fresh("block"), f"lane / {lanes} * {lanes}"
         self.put(f"const whole across = {self.slot('column_step')}, along = {self.slot('row_step')};")
-        self.put(f"const char* const base_at = (const char*){self.slot('rows')} + base * along;")
+        self.put(f"const char* const base_at = (const char*){self.slot('rows')} + (base + {half}) * along;")
         self.open(f"for (whole {block} = {first}; {block} < {end}; {block} += {lanes})")
         self.put(f"const whole {name} = {block} + lane % {lanes};")
+        self.put(f"const bool has_turn = {name} < {end};")
+        for place_, each in enumerate(some):
+            kind = self.accumulated(self.program.arguments[each.array])
+            self.put(f"{kind}* const to{place_} = {self.name(each.array)} + {name};")
         self.put("#pragma unroll 1")
         self.open(f"for (int {item} = 0; {item} < {lanes}; {item} += {ROWS_AHEAD})")
-        self.put(f"bool used[{ROWS_AHEAD}];")
         for place_, (each, (_, kind)) in enumerate(zip(some, places, strict=True)):
             type_ = self.accumulated(self.program.arguments[each.array])
             self.put(f"{kind} place{place_}[{ROWS_AHEAD}];")
             self.put(f"{type_} value{place_}[{ROWS_AHEAD}];")
-        self.put("#pragma unroll")
-        self.open(f"for (int ahead = 0; ahead < {ROWS_AHEAD}; ahead++)")
-        self.put(f"const int from = {item} + ahead + lane / {lanes} * {lanes};")
-        self.put(f"used[ahead] = ({taking} >> from & 1u) && {name} < {end};")
-        names = {p.name for each in some for p in parts(each.value) if isinstance(p, Var)} - {node.name}
-        held = self.bring(sorted(names & set(self.program.locals)), "from")
-        for place_, (chosen, _) in enumerate(places):
-            self.put(f"place{place_}[ahead] = __shfl_sync(FULL, {chosen}, from);")
-        self.put("const whole row = base + from, mine = used[ahead] ? row : base;")
-        self.put("const char* const at = base_at + (used[ahead] ? from : 0) * along;")
-        self.direct = True
-        for place_, each in enumerate(some):
-            kind = self.accumulated(self.program.arguments[each.array])
-            value = f"{kind}({self.expr(each.value, 'used[ahead]')})"
-            self.put(f"value{place_}[ahead] = used[ahead] ? {value} : 0;")
-        self.direct = False
-        self.rename(held)
+        self.put(f"const char* const item_at = base_at + {item} * along;")
+        self.open(f"if ({taking} == FULL && {block} + {lanes} <= {end})")
+        self.values_ahead(node, some, [chosen for chosen, _ in places], f"{item} + ahead + {half}", "true")
+        self.close()
+        self.open("else")
+        self.put(f"const unsigned of_rows = {taking} >> {half} >> {item};")
+        used = "(has_turn && (of_rows >> ahead & 1u))"
+        self.values_ahead(node, some, [chosen for chosen, _ in places], f"{item} + ahead + {half}", used)
         self.close()
         self.put("#pragma unroll")
-        self.open(f"for (int ahead = 0; ahead < {ROWS_AHEAD}; ahead++)")
-        adding = [
-            f"{self.name(each.array)}[place{place_}[ahead] + {name}] += value{place_}[ahead];"
-            for place_, each in enumerate(some)
-        ]
+        self.open(f"for (int ahead = 0; ahead < {ROWS_AHEAD}; ahead += 2)")
         if halves == 1:
-            self.add_some("used[ahead]", adding)
+            self.add_two(some, "has_turn")
         else:
-            self.put(f"const bool apart = !(meeting >> ({item} + ahead) & 1u);")
-            self.add_some(f"used[ahead] && (apart || lane < {lanes})", adding)
+            self.put(f"const bool apart = !(meeting >> ({item} + ahead) & 3u);")
+            self.add_two(some, f"has_turn && (apart || lane < {lanes})")
             self.open("if (!apart)")
             self.put("__syncwarp();")
-            self.add_some(f"used[ahead] && lane >= {lanes}", adding)
+            self.add_two(some, f"has_turn && lane >= {lanes}")
             self.close()
             self.put("__syncwarp();")
         self.close()
@@ -833,10 +992,41 @@ class _Printer:
         self.put("__syncwarp();")
         self.close()
 
-    def add_some(self, test: str, adding: list[str]) -> None:
+    def values_ahead(self, node: For, some: list[Combine], chosen: list[str], other: str, used: str) -> None:
+        """Print how the places and values of the next rows are read, those of lanes ``other``."""
+        self.put("#pragma unroll")
+        self.open(f"for (int ahead = 0; ahead < {ROWS_AHEAD}; ahead++)")
+        for place_, index in enumerate(chosen):
+            self.put(f"place{place_}[ahead] = __shfl_sync(FULL, {index}, {other});")
+        self.close()
+        self.put("#pragma unroll")
+        self.open(f"for (int ahead = 0; ahead < {ROWS_AHEAD}; ahead++)")
+        self.put(f"const int from = {other};")
+        self.put(f"const bool used = {used};")
+        names = {p.name for each in some for p in parts(each.value) if isinstance(p, Var)} - {node.name}
+        held = self.bring(sorted(names & set(self.program.locals)), "from")
+        self.put("const whole row = base + from, mine = used ? row : base;")
+        self.put("const char* const at = item_at + ahead * along;")
+        self.direct = True
+        for place_, each in enumerate(some):
+            kind = self.accumulated(self.program.arguments[each.array])
+            value = f"{kind}({self.expr(each.value, 'used')})"
+            self.put(f"value{place_}[ahead] = used ? {value} : 0;")
+        self.direct = False
+        self.rename(held)
+        self.close()
+
+    def add_two(self, some: list[Combine], test: str) -> None:
+        """Print how the values of two rows are added to their places."""
         self.open(f"if ({test})")
-        for text in adding:
-            self.put(text)
+        for place_, each in enumerate(some):
+            kind = self.accumulated(self.program.arguments[each.array])
+            self.open("")
+            self.put(f"const auto one = place{place_}[ahead], two = place{place_}[ahead + 1];")
+            self.put(f"const {kind} old = to{place_}[two], first = to{place_}[one] + value{place_}[ahead];")
+            self.put(f"to{place_}[one] = first;")
+            self.put(f"to{place_}[two] = (one == two ? first : old) + value{place_}[ahead + 1];")
+            self.close()
         self.close()
 
     def bring(self, names: list[str], other: str) -> dict[str, str]:
@@ -1113,7 +1303,7 @@ class _Printer:
             case Value(name, kind):
                 text = self.name(name)
                 if self.program.arguments[name].role == "row value":
-                    text += "[mine]" + (" != 0" if kind == "bool" else "")
+                    text = self.value_texts.get(name, f"{text}[mine]") + (" != 0" if kind == "bool" else "")
                     text = f"T({text})" if name in self.wide else text
                 return f"({text})"
             case SizeOf(size):
@@ -1121,10 +1311,12 @@ class _Printer:
             case RowNumber():
                 return "(number + row)"
             case RowItem(index, line):
+                if self.column_text and index == COUNTER:
+                    return f"T({self.column_text})"
                 width = self.program.width
                 at = self.flat((index,), (width,), "the row", line, mask)
                 if self.place.register_row and not self.direct:
-                    return f"x[{at}]"
+                    return f"{self.x}[{at}]"
                 where = f"(const {self.item}*)(at + ({at}) * across)"
                 return f"T(__ldg({where}))" if self.direct else f"T(*{where})"
             case Load(array, index, kind, line):

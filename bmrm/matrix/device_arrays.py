@@ -106,6 +106,11 @@ class DeviceArray:
             expected *= extent
 
     @property
+    def owner(self) -> Any:
+        """The array of its library, without what gradients need."""
+        return self._owner
+
+    @property
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)

@@ -30,7 +30,7 @@ from bmrm.reductions.draws import uniform_of_rows
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, MixtureSums
 from bmrm.reductions.row_set import BLOCK_BYTES, RowSet
 from bmrm.reductions.scatter import Scatter, block_rows, scatter_matrix
-from bmrm.reductions.shared_clusters import SharedClusters, scale_of
+from bmrm.reductions.shared_clusters import SEEDING_PANEL_ROWS, SharedClusters, add_in_order, scale_of
 
 KEPT_SUMS_FACTOR = 16
 """Factor in the error of an inertia whose sums are kept from pass to pass (``reductions/kept_moments.h``)."""
@@ -55,8 +55,6 @@ candidates."""
 
 class HostClusters(SharedClusters):
     """Rows of k-means; see `ClusterPasses`."""
-
-    panel_rows = PANEL_ROWS
 
     def __init__(self, rows: RowSet) -> None:
         super().__init__(rows)
@@ -130,6 +128,12 @@ class HostClusters(SharedClusters):
             return np.asarray(cdist(X, centers))
         return np.sqrt(_sparse_squares(X.to_scipy(np.float64), centers))
 
+    def walk(self, first: int, uniform: Vector) -> None:
+        return None
+
+    def passes_over(self, rows: RowSet, clusters: int) -> ClusterPasses:
+        return HostClusters(rows)
+
     def begin_seeding(self) -> None:
         self._closest = np.full(self.rows.here, np.inf, np.float32)
         self._measured = np.empty((0, self.shape[1]))  # the candidates of the last pass
@@ -159,7 +163,7 @@ class HostClusters(SharedClusters):
         for block in self._blocks():
             here = None if minima is None else minima[:, block]
             found.append(self._clusters(block).potentials(points, self._closest[block], here))
-        return np.concatenate(found, axis=1)
+        return add_in_order(np.concatenate(found, axis=1), SEEDING_PANEL_ROWS // PANEL_ROWS)
 
     def read_closest(self, some: slice) -> NDArray[np.float32]:
         return self._closest[some]

@@ -16,7 +16,7 @@ from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
-from bmrm.matrix.device_arrays import DeviceArray
+from bmrm.matrix.device_arrays import DeviceArray, read_back
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
 from bmrm.reductions.device.choose import Placement
@@ -106,8 +106,9 @@ class KMeans(Estimator, Transformer):
     n_clusters : int, default 8
     init : {"k-means++", "k-means||", "random"}, ndarray of shape (n_clusters, d), or callable
         First centres: by k-means++ with 2 + ln k trials per centre, the default; by k-means||, which reads
-        the rows some ten times instead of twice per centre, for many clusters, ranks and large files; random
-        rows; the given ones; or what ``init(X, n_clusters, random_state)`` returns.
+        the rows some ten times instead of once or twice per centre, for many clusters, ranks and large files;
+        random rows; the given ones; or what ``init(X, n_clusters, random_state)`` returns, on the GPU if X is
+        there or in main memory.
     n_init : int or "auto", default "auto"
         Number of starts, of which the one with the least inertia is kept. "auto" is 10 for "random" or a
         callable, else 1.
@@ -291,9 +292,8 @@ class KMeans(Estimator, Transformer):
         X, options = rows.X, self._work_options(rows.shape[1], fitting=fitting)
         if isinstance(X, Csr):
             stored = max(rows.everyones(X.nnz))
-            value_bytes = 0 if X.data is None else X.data.itemsize
             work = sparse_kmeans_work(
-                rows.most_here, rows.shape[1], stored, k, value_bytes, threads=rows.threads, **options
+                rows.most_here, rows.shape[1], stored, k, X.value_bytes, threads=rows.threads, **options
             )
         else:
             work = kmeans_work(
@@ -531,13 +531,14 @@ class KMeans(Estimator, Transformer):
         assert rows is not None
         if self.init == "k-means||":
             return passes.take(choose_parallel(passes, k, rng, rows))
-        X = rows.X
-        if isinstance(X, DeviceArray) or rows.ranks > 1:
+        if rows.ranks > 1:
             raise ParameterError(
-                "init: found a callable for rows on a GPU or on several ranks, expected a name or centres"
+                "init: found a callable for rows on several ranks, expected a name or centres"
             )
-        X = X.to_scipy() if isinstance(X, Csr) else X
-        return _check_centers(self.init(X, k, rng), k, X.shape[1])
+        X = rows.X.to_scipy() if isinstance(rows.X, Csr) else rows.X
+        if isinstance(X, DeviceArray):
+            X = X.owner
+        return _check_centers(read_back(self.init(X, k, rng)), k, passes.shape[1])
 
     def _keep(self, passes: ClusterPasses, run: Clustering, status: str, rechecked: float) -> None:
         self.cluster_centers_ = run.centers

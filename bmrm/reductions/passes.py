@@ -8,13 +8,16 @@ stays inside. Numbers of rows are those among the rows of all ranks.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
 from bmrm.reductions.scatter import Scatter
+
+if TYPE_CHECKING:
+    from bmrm.reductions.row_set import RowSet
 
 SAMPLED_ROWS = 1024
 """Rows whose mean becomes the origin of packed rows; any point near the data will do."""
@@ -83,6 +86,27 @@ class ClusterPasses(Protocol):
 
     def begin_seeding(self) -> None:
         """Forget all centres of k-means++."""
+        ...
+
+    def walk(self, first: int, uniform: Vector) -> Indices | None:
+        """Run k-means++ at once, after `begin_seeding`; None if only the single passes below can.
+
+        Parameters
+        ----------
+        first : int
+            Row that is the first centre.
+        uniform : ndarray, shape (k - 1, trials)
+            Numbers in [0, 1) that draw the candidates for each further centre.
+
+        Returns
+        -------
+        ndarray of int64 or None
+            Rows of the centres, the first one included; fewer than k if all rows are at them.
+        """
+        ...
+
+    def passes_over(self, rows: RowSet, clusters: int) -> ClusterPasses:
+        """Return passes over other rows, few enough for one device, that this process has alone."""
         ...
 
     def take_center(self, row: int) -> float:

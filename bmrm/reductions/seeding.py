@@ -2,7 +2,8 @@
 
 D. Arthur and S. Vassilvitskii, k-means++: the advantages of careful seeding, SODA 2007. Each further centre
 is the best of 2 + ln k rows drawn with probability proportional to w D^2, as in the authors' implementation.
-A pass evaluates all trials at once.
+A pass evaluates all trials at once. All random numbers are drawn before, so that rows on a GPU can choose all
+centres without the host.
 
 B. Bahmani, B. Moseley, A. Vattani, R. Kumar and S. Vassilvitskii, Scalable k-means++, VLDB 2012, algorithm
 2. k-means++ reads the rows twice per centre. A round of k-means|| draws k rows on average, each row by itself
@@ -19,7 +20,6 @@ import numpy as np
 
 from bmrm.base.vectors import Indices, Vector
 from bmrm.io.csr import Csr
-from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.passes import ClusterPasses
 from bmrm.reductions.row_set import RowSet
 
@@ -34,19 +34,28 @@ MAX_ROUNDS = 1000
 def choose_plus_plus(passes: ClusterPasses, k: int, rng: np.random.Generator) -> Indices:
     """Choose k rows by k-means++; if fewer than k are distinct, the rest repeats some at random."""
     trials = 2 + int(math.log(k))
-    chosen = np.empty(k, np.int64)
     passes.begin_seeding()
-    chosen[0] = passes.draw_by_weight(rng.random(1))[0]
-    potential = passes.take_center(int(chosen[0]))
-    for j in range(1, k):
+    first = int(passes.draw_by_weight(rng.random(1))[0])
+    uniform = rng.random((k - 1, trials))
+    chosen = passes.walk(first, uniform)
+    if chosen is None:
+        chosen = _choose_by_passes(passes, first, uniform)
+    rest = uniform[len(chosen) - 1 :, 0]  # of the centres for which no row is left
+    return np.concatenate([chosen, passes.draw_by_weight(rest)]) if len(rest) else chosen
+
+
+def _choose_by_passes(passes: ClusterPasses, first: int, uniform: Vector) -> Indices:
+    """Choose rows as `ClusterPasses.walk` does."""
+    chosen = [first]
+    potential = passes.take_center(first)
+    for numbers in uniform:
         passes.check_signals()
         if potential <= 0.0:
-            chosen[j:] = passes.draw_by_weight(rng.random(k - j))
             break
-        candidates = passes.draw(rng.random(trials))
-        chosen[j] = candidates[int(np.argmin(passes.potentials(candidates)))]
-        potential = passes.take_center(int(chosen[j]))
-    return chosen
+        candidates = passes.draw(numbers)
+        chosen.append(int(candidates[np.argmin(passes.potentials(candidates))]))
+        potential = passes.take_center(chosen[-1])
+    return np.array(chosen)
 
 
 def choose_parallel(passes: ClusterPasses, k: int, rng: np.random.Generator, rows: RowSet) -> Indices:
@@ -66,7 +75,7 @@ def choose_parallel(passes: ClusterPasses, k: int, rng: np.random.Generator, row
             potential = passes.approach(points.add(passes.take(some)))
         drawn = np.concatenate([drawn, more])
     few = RowSet(points.joined(), passes.nearest_weights(), rows.threads)
-    return np.asarray(drawn[choose_plus_plus(HostClusters(few), k, rng)])
+    return np.asarray(drawn[choose_plus_plus(passes.passes_over(few, k), k, rng)])
 
 
 class PointList:

@@ -3,6 +3,10 @@
 Where the rows of a rank are makes no difference: `bmrm.reductions.host_passes` and
 `bmrm.reductions.device.clusters` have the passes over them. Numbers that a sum of floats would need are added
 in rank order by `RowSet`, so a fixed number of ranks gives fixed bits.
+
+Shares w D^2 of k-means++ are added up in four levels: strips of rows, panels of strips, parts of panels, and
+all parts in turn; a draw descends from the parts to a row. ``src_cuda/reductions/kernels/seeding.cuh`` has
+the same operations, without the host.
 """
 
 from __future__ import annotations
@@ -20,12 +24,16 @@ from bmrm.reductions.passes import Farthest
 from bmrm.reductions.row_set import RowSet
 from bmrm.reductions.scatter import rounding_bound
 
+STRIP_ROWS = 64
+"""Rows whose shares a pass of seeding over dense rows adds up first."""
+
+SEEDING_PANEL_ROWS = 1024
+"""Rows of which a pass of seeding returns one sum: whole strips. Parts of all rows are whole panels."""
+
 
 class SharedClusters(ABC):
     """What `ClusterPasses` combines over ranks; a subclass has the passes over the rows here."""
 
-    panel_rows: int
-    """Rows of which a pass of seeding returns one sum."""
     error_factor = 1
     """Factor in the error of an inertia of dense rows."""
 
@@ -52,7 +60,7 @@ class SharedClusters(ABC):
 
     @abstractmethod
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
-        """Return the sums of w min(closest, distance) of the panels here, for each point.
+        """Return the sums of w min(closest, distance) of the panels here, for each point: (points, panels).
 
         With ``take`` the only point becomes a centre.
         """
@@ -103,16 +111,22 @@ class SharedClusters(ABC):
         known = np.flatnonzero(self._candidates == row)[:1]
         point = self._candidate_points[known] if len(known) else self.take(np.array([row]))
         self._panels = self.panel_potentials(point, take=True)[0]
-        self._cumulative, end = self.rows.accumulate(self._panels)
+        self._parts = self._add_panels(self._panels)
+        self._cumulative, end = self.rows.accumulate(self._parts)
         self._potential = float(end)
         return self._potential
 
     def potentials(self, candidates: Indices) -> Vector:
         self._candidates, self._candidate_points = candidates, self.take(candidates)
-        return self.rows.accumulate(self.panel_potentials(self._candidate_points, take=False))[1]
+        found = self.panel_potentials(self._candidate_points, take=False)
+        return self.rows.accumulate(self._add_panels(found))[1]
+
+    def _add_panels(self, panels: Vector) -> Vector:
+        """Return the sums of the parts here."""
+        return add_in_order(panels, part_rows(self.shape[0]) // SEEDING_PANEL_ROWS)
 
     def draw(self, uniform: Vector) -> Indices:
-        return self._draw(uniform, self._cumulative, self._potential, self._row_in_panel)
+        return self._draw(uniform, self._cumulative, self._potential, self._row_in_part)
 
     def draw_by_weight(self, uniform: Vector) -> Indices:
         weights = self.rows.weights
@@ -172,17 +186,57 @@ class SharedClusters(ABC):
                 found[at] = rows.first + refine(place, float(uniform[at]))
         return rows.total_array(found).astype(np.int64)
 
-    def _row_in_panel(self, panel: int, number: float) -> int:
-        """Draw a row of a panel by what is left of the random number that has drawn the panel."""
-        first = panel * self.panel_rows
-        some = slice(first, min(first + self.panel_rows, self.rows.here))
-        within = self.read_closest(some).astype(np.float64)
+    def _row_in_part(self, part: int, number: float) -> int:
+        """Draw a row here by what is left of the random number that has drawn the part."""
+        rest = _left(number * self._potential, self._cumulative[part], self._parts[part])
+        each = part_rows(self.shape[0]) // SEEDING_PANEL_ROWS
+        panel, rest = _descend(self._panels[part * each : (part + 1) * each], rest)
+        first = (part * each + panel) * SEEDING_PANEL_ROWS
+        some = slice(first, min(first + SEEDING_PANEL_ROWS, self.rows.here))
+        shares = self.read_closest(some).astype(np.float64)
         if self.rows.weights is not None:
-            within *= self.rows.weights[some]
-        within = np.add.accumulate(within)
-        begin = self._cumulative[panel] - self._panels[panel]
-        rest = (number * self._potential - begin) / self._panels[panel]
-        return first + _place_of(within, min(max(rest, 0.0), 1.0) * within[-1])
+            shares *= self.rows.weights[some]
+        strip, rest = _descend(_strip_sums(shares), rest)
+        row, _ = _descend(shares[strip * STRIP_ROWS : (strip + 1) * STRIP_ROWS], rest)
+        return first + strip * STRIP_ROWS + row
+
+
+def add_in_order(values: Vector, each: int) -> Vector:
+    """Return the sums of every ``each`` numbers along the last axis, added in order.
+
+    Examples
+    --------
+    >>> add_in_order(np.arange(5.0), 2)
+    array([1., 5., 4.])
+    """
+    sums = values[..., ::each].copy()
+    for i in range(1, min(each, values.shape[-1])):
+        some = values[..., i::each]
+        sums[..., : some.shape[-1]] += some
+    return sums
+
+
+def _strip_sums(shares: Vector) -> Vector:
+    """Return the sums of strips as passes over dense rows add them: every eighth row, then by pairs."""
+    padded = np.zeros(-(-len(shares) // STRIP_ROWS) * STRIP_ROWS)
+    padded[: len(shares)] = shares
+    sums = np.add.accumulate(padded.reshape(-1, 8, 8), axis=1)[:, -1]
+    while sums.shape[1] > 1:
+        sums = sums[:, ::2] + sums[:, 1::2]
+    return np.asarray(sums[:, 0])
+
+
+def _descend(sums: Vector, number: float) -> tuple[int, float]:
+    """Return the place that a number in [0, 1] draws in proportion to sums, and what it leaves."""
+    cumulative = np.add.accumulate(sums)
+    target = number * cumulative[-1]
+    place = _place_of(cumulative, target)
+    return place, _left(target, cumulative[place], sums[place])
+
+
+def _left(target: float, cumulative: float, size: float) -> float:
+    """Return where a place that ends at ``cumulative`` has a number: 0 at its begin, 1 at its end."""
+    return min(max((target - (cumulative - size)) / size, 0.0), 1.0)
 
 
 def scale_of(largest: float, shift: Vector | None = None) -> float:

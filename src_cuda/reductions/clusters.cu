@@ -1,5 +1,6 @@
 // The C interface of k-means: checks of arguments, locks, and the conversion of exceptions to statuses.
 #include "reductions/clusters.h"
+#include "reductions/kernels/seeding.cuh"
 
 using namespace bmrm;
 
@@ -44,15 +45,17 @@ bb_status bb_clusters_dense(const bb_device* device, int64_t n, int64_t d, bb_ty
     });
 }
 
-bb_status bb_clusters_sparse(const bb_device* device, int64_t n, int64_t d, const int64_t* starts,
-                             const int32_t* columns, bb_type type, const void* values, const double* weights,
-                             int64_t memory_limit, int32_t threads, bb_clusters** out) {
+bb_status bb_clusters_sparse(const bb_device* device, int64_t n, int64_t d, int64_t most_entries,
+                             const int64_t* starts, const int32_t* columns, bb_type type, const void* values,
+                             const double* weights, int64_t memory_limit, int32_t threads,
+                             bb_clusters** out) {
     return guarded([&] {
-        expect(n >= 1 && n < kMaxRows && d >= 1 && d < kMaxRows && starts, "rows: expected 1 to 2^31 - 1");
+        expect(n >= 1 && n < kMaxRows && d >= 1 && d < kMaxRows && starts && most_entries >= starts[n],
+               "rows: expected 1 to 2^31 - 1, with no more stored values than announced");
         const OnDevice scope(device->id);
-        *out =
-            make_sparse_clusters(*device, n, d, starts, columns, type, values, weights, memory_limit, threads)
-                .release();
+        *out = make_sparse_clusters(*device, n, d, most_entries, starts, columns, type, values, weights,
+                                    memory_limit, threads)
+                   .release();
     });
 }
 
@@ -62,6 +65,14 @@ bb_status bb_clusters_load(bb_clusters* rows, int64_t n, const void* values, con
     return on_handle(rows, [&](bb_clusters& held) {
         expect(n >= 1 && n <= held.capacity && values, "rows: expected some, and no more than at first");
         held.load(n, values, weights);
+    });
+}
+
+bb_status bb_clusters_load_sparse(bb_clusters* rows, int64_t n, const int64_t* starts, const int32_t* columns,
+                                  const void* values, const double* weights) {
+    return on_handle(rows, [&](bb_clusters& held) {
+        expect(n >= 1 && n <= held.capacity && starts, "rows: expected some, and no more than at first");
+        held.load_sparse(n, starts, columns, values, weights);
     });
 }
 
@@ -147,6 +158,23 @@ bb_status bb_clusters_potentials(bb_clusters* rows, const double* points, int64_
         expect(points && count >= 1 && (!take || count == 1), "points: expected one to take, or some");
         held.potentials(points, count, closest, take != 0, sums);
     });
+}
+
+bb_status bb_clusters_begin_walk(bb_clusters* rows, int64_t first, const double* uniform, int64_t k,
+                                 int64_t trials, int64_t part_rows, float* closest) {
+    return on_handle(rows, [&](bb_clusters& held) {
+        expect_centers(uniform, k);
+        expect_range(held, first, 1);
+        expect(trials >= 1 && trials <= BB_MAX_TRIALS, "trials: expected 1 to 15");
+        expect(part_rows >= BB_PANEL_ROWS && part_rows % BB_PANEL_ROWS == 0 &&
+                   (held.n - 1) / part_rows < kMaxSeedingParts,
+               "part_rows: expected whole panels in up to 128 parts");
+        held.begin_walk(first, uniform, k, int(trials), part_rows, closest);
+    });
+}
+
+bb_status bb_clusters_walk(bb_clusters* rows, int64_t count, int64_t* chosen, int64_t* found) {
+    return on_handle(rows, [&](bb_clusters& held) { *found = held.walk(count, chosen); });
 }
 
 bb_status bb_clusters_approach(bb_clusters* rows, const double* points, int64_t count, int64_t first,

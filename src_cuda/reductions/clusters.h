@@ -32,9 +32,12 @@ struct bb_clusters : bmrm::Handle {
     }
     virtual ~bb_clusters() = default;
 
-    // Replaces the rows.
+    // Replace the rows.
     virtual void load(int64_t, const void*, const double*) {
         throw bmrm::Failure(BB_INVALID, "rows: expected dense ones that were uploaded");
+    }
+    virtual void load_sparse(int64_t, const int64_t*, const int32_t*, const void*, const double*) {
+        throw bmrm::Failure(BB_INVALID, "rows: expected sparse ones");
     }
     virtual double largest() = 0;
     virtual void pack(const double* shift, double scale) = 0;
@@ -48,6 +51,10 @@ struct bb_clusters : bmrm::Handle {
     virtual void distances(const double* centers, int64_t k, int64_t first, int64_t count,
                            double* distances) = 0;
     virtual void potentials(const double* points, int64_t count, float* closest, bool take, double* sums) = 0;
+    virtual void begin_walk(int64_t, const double*, int64_t, int, int64_t, float*) {
+        throw bmrm::Failure(BB_INVALID, "rows: expected dense ones");
+    }
+    virtual int64_t walk(int64_t, int64_t*) { return 0; }
     virtual void approach(const double* points, int64_t count, int32_t first, double scale, float* closest,
                           int32_t* nearest, double* sums) = 0;
     int64_t draw(const float* closest, uint64_t key, int64_t first, double factor, int32_t* drawn) {
@@ -191,8 +198,8 @@ std::unique_ptr<bb_clusters> make_dense_clusters(const bb_device& device, int64_
                                                  const void* values, const double* weights,
                                                  int64_t memory_limit, int threads);
 std::unique_ptr<bb_clusters> make_sparse_clusters(const bb_device& device, int64_t n, int64_t d,
-                                                  const int64_t* starts, const int32_t* columns, bb_type type,
-                                                  const void* values, const double* weights,
-                                                  int64_t memory_limit, int threads);
+                                                  int64_t most_entries, const int64_t* starts,
+                                                  const int32_t* columns, bb_type type, const void* values,
+                                                  const double* weights, int64_t memory_limit, int threads);
 
 }  // namespace bmrm

@@ -11,6 +11,7 @@
 #include "reductions/kernels/nearest_lanes.cuh"
 #include "reductions/kernels/nearest_tensor.cuh"
 #include "reductions/kernels/potentials.cuh"
+#include "reductions/seeding.h"
 #include "reductions/sorted_rows.h"
 #include "runtime/partial_sums.cuh"
 
@@ -185,15 +186,22 @@ class DenseClusters final : public bb_clusters {
             using V = Value<decltype(X)>;
             launch(grid(blocks_for(count * d)), 256)(shift_points<V>, values.data(), d, count, origin_,
                                                      points.data());
-            for (int64_t first = 0; first < count; first += kCandidatesAtOnce) {
-                const int some = int(std::min<int64_t>(kCandidatesAtOnce, count - first));
-                const auto kernel = d <= kMaxLaneColumns ? sum_potentials<V, 1> : sum_potentials<V, 32>;
-                launch(unsigned(panels()), kPotentialThreads)(
-                    kernel, X, n, d, origin_, weights_.data(), points.data() + first * d, some, closest,
-                    int(take), panels(), out.data() + first * panels());
-            }
+            SeedingPass pass = seeding_pass();
+            pass.points = points.data();
+            seeding_.measure(X, pass, count, take, closest, out.data());
         });
         fetch(out.data(), count * panels(), sums);
+    }
+
+    void begin_walk(int64_t row, const double* uniform, int64_t k, int trials, int64_t part_rows,
+                    float* closest) override {
+        rows_.with(
+            [&](auto X) { seeding_.begin(X, seeding_pass(), row, uniform, k, trials, part_rows, closest); });
+    }
+    int64_t walk(int64_t count, int64_t* chosen) override {
+        int64_t found = 0;
+        rows_.with([&](auto X) { found = seeding_.go_on(X, count, chosen); });
+        return found;
     }
 
     void approach(const double* points, int64_t count, int32_t first, double scale, float* closest,
@@ -212,6 +220,14 @@ class DenseClusters final : public bb_clusters {
     template <class Pointer>
     using Value = std::remove_const_t<std::remove_pointer_t<Pointer>>;
 
+    SeedingPass seeding_pass() const {
+        SeedingPass pass = {};
+        pass.n = n;
+        pass.d = d;
+        pass.origin = origin_;
+        pass.weights = weights_.data();
+        return pass;
+    }
     // Rounds rows for the tensor cores, once there is an origin.
     void round() {
         if (!rounded_) return;
@@ -347,6 +363,7 @@ class DenseClusters final : public bb_clusters {
     }
 
     DenseRows rows_;
+    Seeding seeding_{memory, device};
     Array<int32_t> fresh_;    // labels of the pass
     Array<uint32_t> listed_;  // rows to decide in float64
     Array<double> shift_, columns_, partial_;
@@ -378,6 +395,7 @@ int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t
     const int64_t size = k * (d + 1), each = part_rows_of(n), parts = (n + each - 1) / each;
     int64_t bytes = own ? n * d * (type == BB_FLOAT32 ? 4 : 8) : 0;
     bytes += n * (4 + 4 + 8 + 4);  // fresh labels, the list, weights, a column
+    bytes += Seeding::bytes(n);
     if (d > kMaxLaneColumns)
         bytes += round_up(n, kTileRows) * (round_up(d, kChunkColumns) * 2 + 8) + n * 4 * (3 + kMaxCandidates);
     bytes += 3 * 8 * round_up(k, kTileCenters) * (round_up(d, kChunkColumns) + 1);

@@ -220,8 +220,8 @@ struct NearestKernels {
     }
 
     /// For some points, feature by feature: the squared distances from the rows of a panel, or `closest`
-    /// where these are smaller, and their sum with weights. Distances come from differences: 0 for equal
-    /// points.
+    /// where these are smaller, and their sum with weights, whose products are rounded first, as those on a
+    /// GPU. Distances come from differences: 0 for equal points.
     template <int kPoints>
     BMRM_TARGET static void closer(const float* panel, i64 d, const float* tile, const float* closest,
                                    const double* weights, float* out, double* sums) {
@@ -247,10 +247,13 @@ struct NearestKernels {
         }
         constexpr int kLanes = 8;
         for (int j = 0; j < kPoints; ++j) {
+            alignas(64) double shares[kPanelRows];
+            for (i64 l = 0; l < kPanelRows; ++l)
+                shares[l] = static_cast<double>(out[j * kPanelRows + l]) * weights[l];
+            asm volatile("" : : "r"(shares) : "memory");  // no fused multiply-add
             double lane[kLanes] = {};
             for (i64 first = 0; first < kPanelRows; first += kLanes)
-                for (int l = 0; l < kLanes; ++l)
-                    lane[l] += static_cast<double>(out[j * kPanelRows + first + l]) * weights[first + l];
+                for (int l = 0; l < kLanes; ++l) lane[l] += shares[first + l];
             sums[j] =
                 ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
         }

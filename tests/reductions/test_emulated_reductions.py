@@ -1,4 +1,4 @@
-# ruff: noqa: F821 (annotations name sizes)
+# ruff: noqa: F821, F841 (annotations name sizes; results are assigned and not read)
 """Reductions on a GPU with driver and compiler emulated on the CPU (emulated_driver.py)."""
 
 import gc
@@ -16,7 +16,7 @@ import bmrm
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError, ReductionError
 from bmrm.formulas import cuda_products, driver, pinned
 from bmrm.formulas.driver import GpuArray
-from bmrm.reductions import exp, gpu, host, reduction
+from bmrm.reductions import exp, gpu, host, inf, reduction
 from bmrm.reductions.rows import read_rows
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
@@ -138,6 +138,38 @@ def test_matrices_of_sums_skip_rows_by_their_condition(columns, limit, monkeypat
     assert same_bits(found, on_gpu(scatter, **call, blocks=1))
 
 
+@reduction
+def moments_about(x, w, shift: "d", total: "d", square: ("d", "d"), later: ("d", "d"), rest: "d"):
+    for f in range(len(x)):
+        for g in range(len(x)):
+            square[f, g] += (x[f] - shift[f]) * (x[g] - shift[g])
+    for f in range(len(x)):
+        total[f] += w * x[f]
+    for f in range(1, len(x)):
+        rest[f] += x[f] - shift[f]
+        for g in range(1, f):
+            later[f, g] += x[f] * x[g]
+
+
+@pytest.mark.parametrize(("columns", "kind"), [(3, float), (8, np.float32), (24, float), (32, np.float32)])
+def test_one_of_two_equal_blocks_is_computed_for_both(columns, kind):
+    rng = np.random.default_rng(columns)
+    wide = rng.integers(-9, 9, (203, columns + 1)).astype(kind) / 4
+    w, shift = rng.integers(0, 3, 203).astype(float), rng.integers(-4, 4, columns).astype(float)
+    for X in (wide[:, :columns].copy(), wide[:, 1:]):
+        E = (X - shift).astype(float)
+        later = np.tril(X.astype(float).T @ X, -1)
+        later[:, 0] = 0
+        rest = E.sum(axis=0)
+        rest[0] = 0
+        there = ArrayThere(X)
+        found = moments_about(there, w=w, shift=shift)
+        expected = X.T.astype(float) @ w, E.T @ E, later, rest
+        for mine, theirs in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+        assert same_bits(found, on_gpu(moments_about, there, {"w": w, "shift": shift}, blocks=1))
+
+
 def test_sums_with_numbers_of_the_row_come_from_other_lanes():
     @reduction
     def moments(x, p: "k", first: "d", mixed: ("d", "k"), upper: ("d", "d"), seen: (), out):
@@ -153,7 +185,7 @@ def test_sums_with_numbers_of_the_row_come_from_other_lanes():
         for f in range(len(x)):
             for g in range(max(f, 2), len(x) - 1):
                 upper[f, g] += x[f] * x[g] * s
-        out = s  # noqa: F841
+        out = s
 
     X, p = RNG.normal(size=(90, 9)), RNG.normal(size=4)
     assert "registers: first, mixed, upper" in moments.explain(X, p=p)
@@ -227,11 +259,81 @@ def test_loops_that_combine_one_result_after_another(columns):
     X, w = rng.normal(size=(150, columns)), rng.integers(0, 9, 150)
     words = {"w": w.astype(float), "table": rng.normal(size=(4, columns))}
     text = places.source("cuda", X, **words)
-    assert ("bool used[" in text) == (columns >= 8)
+    assert ("place0[" in text) == (columns >= 8)
     assert "over_warp_each<Least>" in text
     found = places(X, device="cuda", **words)
     check(found, places.python(X, **words), 1e-12, 1e-12)
     assert same_bits(found, on_gpu(places, X, words, blocks=2))
+
+
+@reduction
+def two_of_centers(
+    x, scale, centers: ("k", "d"), reach: "k", near: "k", far: (), value, label: int, other: int
+):
+    part = scale
+    if scale > 1:
+        part = 1.0
+    best, at = inf, -1
+    for j in range(len(centers)):
+        dist = 0.0
+        for f in range(len(x)):
+            dist += part * (x[f] - centers[j, f]) ** 2
+        if dist < best:
+            best, at = dist, j
+    most, twice = 0.25, -2
+    for j in range(1, len(centers)):
+        more = reach[j] - part * x[0]
+        if most < more:
+            most = more
+            twice = j * 2
+    if at >= 0:
+        near[at] += best + x[0]
+    far += most
+    value, label, other = best, at, twice
+
+
+@pytest.mark.parametrize(("clusters", "columns"), [(61, 2), (48, 3), (40, 9)])
+def test_rows_side_by_side_keep_the_first_of_equal_turns(clusters, columns):
+    rng = np.random.default_rng(clusters)
+    X = rng.integers(-3, 4, (157, columns)) / 2
+    X[[3, 100]], X[40:44, 0], X[70, -1] = np.nan, [-np.inf, np.inf, np.nan, 1e30], np.inf
+    centers, reach = rng.integers(-3, 4, (clusters, columns)) / 2, rng.integers(-4, 4, clusters) / 4
+    reach[5], centers[7] = np.nan, np.nan
+    words = {"scale": rng.integers(0, 5, 157) / 2, "centers": centers, "reach": reach}
+    text = two_of_centers.source("cuda", X, **words)
+    assert "start += 2 * WARP" in text
+    assert ("fmin(" in text) == (columns < 9)
+    for kind in (np.float32, np.float64):
+        call = two_of_centers, X.astype(kind), words
+        found, expected = on_gpu(*call, contract=False), two_of_centers.python(X.astype(kind), **words)
+        for name, mine, theirs in zip(found._fields, found, expected, strict=True):
+            np.testing.assert_array_equal(mine, theirs, name)
+        assert same_bits(found, on_gpu(*call, contract=False, blocks=1))
+
+
+def test_turns_that_keep_something_are_compared_one_by_one():
+    @reduction
+    def kept(x, table: ("k", 2), low: (), second: (), walk: ()):
+        best, before, walked, last = inf, inf, 0.0, 0.0
+        for j in range(len(table)):
+            dist = abs(x[0] - table[j, 0]) + abs(x[1] - table[j, 1])
+            if dist < best:
+                before, best = best, dist
+        for j in range(len(table)):
+            walked += table[j, 0]
+            where = walked * x[0] + table[j, 1]
+            if where < last:
+                last = where
+        low += best
+        second += before
+        walk += last
+
+    rng = np.random.default_rng(0)
+    X, table = rng.integers(-9, 9, (70, 2)) / 4, rng.integers(-9, 9, (130, 2)) / 4
+    text = kept.source("cuda", X, table=table)
+    assert "start += 2 * WARP" in text
+    assert "fmin" not in text
+    assert same_bits(on_gpu(kept, X, {"table": table}, contract=False), kept.python(X, table=table))
 
 
 def test_large_results_are_in_global_memory():

@@ -69,7 +69,7 @@ def test_estimators_read_a_dense_data_set_in_place(make, attribute, rows):
 
 def test_other_data_sets_on_a_gpu_are_refused():
     X = np.eye(300)
-    with pytest.raises(DataError, match="found sparse rows in a data set on cuda:0"):
+    with pytest.raises(DataError, match="found sparse rows in a data set on cuda"):
         covariance(bmrm.Dataset(sp.csr_array(X), device="cuda"), shift=np.zeros(300))
-    with pytest.raises(DataError, match="found sparse rows in a data set on cuda:0"):
+    with pytest.raises(DataError, match="found sparse rows in a data set on cuda"):
         KMeans(2).fit(bmrm.Dataset(sp.csr_array(X), device="cuda"))

@@ -79,8 +79,24 @@ def test_arrays_on_a_gpu_stay_there():
     np.testing.assert_array_equal(found.predict(there), found.labels_)
     with pytest.raises(ParameterError, match="for rows on GPU 0"):
         KMeans(12, device="cpu").fit(there)
-    with pytest.raises(ParameterError, match="callable"):
-        KMeans(12, init=lambda X, k, rng: X[:k]).fit(there)
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_a_callable_gets_the_rows_on_the_gpu(here):
+    cp = pytest.importorskip("cupy")
+    X = rows()
+    given = []
+
+    def init(there, k, rng):
+        given.append(there)
+        found = there[rng.integers(0, len(there), k)]
+        return cp.asnumpy(found) if here else found
+
+    found = KMeans(12, init=init, n_init=1, random_state=0).fit(cp.asarray(X))
+    assert isinstance(given[0], cp.ndarray)
+    first = X[np.random.default_rng(0).integers(0, len(X), 12)].astype(np.float64)
+    expected = KMeans(12, init=first, device="cuda").fit(X)
+    assert found.cluster_centers_.tobytes() == expected.cluster_centers_.tobytes()
 
 
 def test_auto_is_the_cpu_for_few_rows_and_the_gpu_for_many():

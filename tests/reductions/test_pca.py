@@ -195,7 +195,7 @@ def test_a_data_set_says_which_gpu_it_is_on():
     class OnSecondGpu:
         """A matrix on the CPU that says it is on another device."""
 
-        device = 1
+        device, is_dense = 1, False
 
         def __init__(self, matrix):
             self._matrix = matrix

@@ -17,19 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
-from bmrm.errors import DataError
+from bmrm.errors import DataError, DeviceMemoryError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.reductions._reductions import part_rows
 from bmrm.reductions.device import blocks
 from bmrm.reductions.device.blocks import RowBlocks
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
-from bmrm.reductions.passes import SAMPLED_ROWS, Assignment
+from bmrm.reductions.host_passes import HostClusters
+from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses
 from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.shared_clusters import SharedClusters, scale_of
+from bmrm.reductions.shared_clusters import SEEDING_PANEL_ROWS, SharedClusters, scale_of
 
 if TYPE_CHECKING:
     from bmrm.matrix._cuda import Clusters, Column
+
+
+WALKED_CENTERS = 64
+"""Centres that k-means++ on a GPU chooses before the host looks for signals: some milliseconds."""
 
 
 class DeviceClusters(SharedClusters):
@@ -68,24 +74,33 @@ class DeviceClusters(SharedClusters):
         super().__init__(rows)
         cuda: Any = import_cuda()
         X, (n, d) = rows.X, rows.shape
-        self.panel_rows = cuda.PANEL_ROWS
+        assert cuda.PANEL_ROWS == SEEDING_PANEL_ROWS
+        self._gpu, self._max_trials = gpu, cuda.MAX_TRIALS
         self._count_additions = cuda.count_cluster_additions
-        self._each = n if isinstance(X, Csr) else blocks.block_rows(d, X.dtype.itemsize)
-        if there is None and limit is None and isinstance(X, np.ndarray) and rows.most_here > self._each:
+        self._each = _block_rows(rows)
+        on_host = not isinstance(X, DeviceArray)
+        if there is None and limit is None and on_host and rows.most_here > self._each:
             limit = blocks.free_share(rows, gpu)
         with rows.together():
-            resident = -(-rows.here // self._each)
+            number = resident = -(-rows.here // self._each)
+            most = _most_stored(X, self._each) if isinstance(X, Csr) else 0
             if there is not None:
                 resident = len(there)
-            elif limit is not None and resident > 1:
-                needed = cuda.predict_cluster_bytes(self._each, d, clusters, X.dtype, True)
+            elif limit is not None and number > 1:
+                if isinstance(X, Csr):
+                    kind = None if X.data is None else X.data.dtype
+                    needed = cuda.predict_sparse_cluster_bytes(self._each, d, most, clusters, kind)
+                else:
+                    needed = cuda.predict_cluster_bytes(self._each, d, clusters, X.dtype, True)
                 resident = blocks.count_resident(
-                    resident, needed, needed, limit, blocks.COLUMN_BYTES * rows.here
+                    number, needed, needed, limit, blocks.COLUMN_BYTES * rows.here
                 )
 
             def put(X: Any, weights: Vector | None) -> Any:
                 options = {"device": gpu, "threads": rows.threads}
                 if isinstance(X, Csr):
+                    if resident < number:  # others may come to its place
+                        options["most"] = most
                     return cuda.Clusters.sparse(X.indptr, X.indices, X.data, X.shape, weights, **options)
                 return cuda.Clusters(X, weights, **options)
 
@@ -180,6 +195,29 @@ class DeviceClusters(SharedClusters):
             self._closest += [on.distances() for on in self._blocks.on]
         self.points = 0
 
+    def walk(self, first: int, uniform: Vector) -> Indices | None:
+        k, trials = 1 + uniform.shape[0], uniform.shape[1]
+        X, whole = self.rows.X, self.rows.group is None and len(self._blocks.on) == 1
+        if not whole or isinstance(X, Csr) or trials > self._max_trials:
+            return None
+        on, (closest,) = self._blocks.on[0], self._closest
+        on.begin_walk(first, uniform, part_rows(self.shape[0]), closest)
+        chosen = np.empty(0, np.int64)
+        for end in range(WALKED_CENTERS, k + WALKED_CENTERS, WALKED_CENTERS):
+            self.check_signals()
+            chosen = np.concatenate([chosen, on.walk(WALKED_CENTERS)])
+            if len(chosen) < end:
+                break
+        return chosen
+
+    def passes_over(self, rows: RowSet, clusters: int) -> ClusterPasses:
+        if not isinstance(rows.X, Csr):
+            try:
+                return DeviceClusters(rows, self._gpu, clusters)
+            except DeviceMemoryError:
+                pass
+        return HostClusters(rows)
+
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
         with self.rows.together():
             parts = [on.potentials(points, closest, take=take) for on, _, closest, _ in self._seeding_pass()]
@@ -213,10 +251,23 @@ class DeviceClusters(SharedClusters):
 
     def count_additions(self, clusters: int) -> int:
         if isinstance(self.rows.X, Csr):
-            return sum(self.shape)
+            return sum(self.shape) + self.rows.most_here // self._each
         most = self.rows.most_here
         in_block: int = self._count_additions(min(most, self._each), self.shape[1], clusters)
         return in_block + most // self._each
+
+
+def _block_rows(rows: RowSet) -> int:
+    X, (n, d) = rows.X, rows.shape
+    if not isinstance(X, Csr):
+        return blocks.block_rows(d, X.dtype.itemsize)
+    stored, value_bytes = zip(*rows.everyones((X.nnz, X.value_bytes)), strict=True)
+    return blocks.sparse_block_rows(n, sum(stored), max(value_bytes))
+
+
+def _most_stored(X: Csr, each: int) -> int:
+    """Return the maximum number of stored values of a block of ``each`` rows."""
+    return int(np.diff(X.indptr[np.append(np.arange(0, X.shape[0], each), X.shape[0])]).max())
 
 
 def _joined(parts: list[NDArray[Any]], axis: int = 0) -> NDArray[Any]:

@@ -1,10 +1,10 @@
-// What seeding needs: sums of distances to candidate rows or points, draws of rows, and rows by number.
+// What seeding needs besides seeding.cuh: the nearest of new points, draws of rows by themselves, and rows by
+// number.
 #pragma once
 #include "reductions/kernels/centers.cuh"
 
 namespace bmrm {
 
-constexpr int kCandidatesAtOnce = 8;
 constexpr int kPotentialThreads = 256;
 
 template <class V>
@@ -36,45 +36,6 @@ __global__ void __launch_bounds__(256)
         mine = other > mine ? other : mine;
     }
     if (threadIdx.x % 32 == 0) atomicMax(largest, mine);
-}
-
-// One block per panel of rows, L lanes per row.  points: up to kCandidatesAtOnce x d.
-template <class V, int L>
-__global__ void __launch_bounds__(kPotentialThreads)
-    sum_potentials(const V* __restrict__ X, int64_t n, int64_t d, const Origin origin,
-                   const double* __restrict__ weights, const float* __restrict__ points, int count,
-                   float* __restrict__ closest, int take, int64_t panels, double* __restrict__ sums) {
-    __shared__ double scratch[kCandidatesAtOnce * kPotentialThreads / 32], totals[kCandidatesAtOnce];
-    double mine[kCandidatesAtOnce] = {};
-    const int lane = int(threadIdx.x) % L;
-    const int64_t panel = blockIdx.x, first = panel * BB_PANEL_ROWS;
-    for (int i = int(threadIdx.x) / L; i < BB_PANEL_ROWS && first + i < n; i += kPotentialThreads / L) {
-        const int64_t row = first + i;
-        float square[kCandidatesAtOnce] = {};
-        for (int64_t f = lane; f < d; f += L) {
-            const float y = origin.apply(X[row * d + f], f);
-#pragma unroll
-            for (int c = 0; c < kCandidatesAtOnce; c++)
-                if (c < count) {
-                    const float e = y - points[c * d + f];
-                    square[c] = fmaf(e, e, square[c]);
-                }
-        }
-        if (L == 32)
-#pragma unroll
-            for (int c = 0; c < kCandidatesAtOnce; c++)
-                if (c < count) square[c] = sum_warp(square[c]);
-        if (lane == 0) {
-            const float before = closest[row];
-            const double w = weights ? weights[row] : 1.0;
-#pragma unroll
-            for (int c = 0; c < kCandidatesAtOnce; c++)
-                if (c < count) mine[c] += w * double(fminf(before, square[c]));
-            if (take) closest[row] = fminf(before, square[0]);
-        }
-    }
-    sum_block<kCandidatesAtOnce>(mine, scratch, totals);
-    if (int(threadIdx.x) < count) sums[threadIdx.x * panels + panel] = totals[threadIdx.x];
 }
 
 // One block per panel of rows.  squares: distances to the nearest of new points, fresh: which, from 0.  Those

@@ -1,0 +1,152 @@
+// The passes of k-means++ over dense rows on a device, one by one or as a chain of launches.
+#pragma once
+#include <algorithm>
+
+#include "reductions/kernels/seeding.cuh"
+#include "reductions/staging.h"
+#include "runtime/chain.cuh"
+#include "runtime/device_memory.h"
+
+namespace bmrm {
+
+class Seeding {
+  public:
+    // Bytes that the chain takes for n rows, besides what grows with the number of centres.
+    static int64_t bytes(int64_t n) { return n / 4 + kMaxPoints * (n / kStripRows + 1) * 8 + (1 << 16); }
+
+    Seeding(Memory& memory, const bb_device& device) : memory_(memory), device_(device) {}
+
+    // Sums shares for `count` points, shifted and scaled, by panels into `sums`: (count, panels).
+    template <class V>
+    void measure(const V* X, SeedingPass pass, int64_t count, bool takes, float* closest, double* sums) {
+        prepare(pass, std::min<int64_t>(count, kMaxPoints), 0);
+        pass.takes = takes;
+        pass.closest = closest;
+        float* points = pass.points;
+        for (int64_t first = 0; first < count; first += kMaxPoints) {
+            pass.points = points + first * pass.d;
+            pass.count = int(std::min<int64_t>(kMaxPoints, count - first));
+            pass.panel_sums = sums + first * pass.panels;
+            launch_pass(X, pass, false);
+        }
+    }
+
+    // Begins to choose k centres, of which `row` is the first.  uniform: (k - 1, trials), on the host.
+    template <class V>
+    void begin(const V* X, const SeedingPass& pass, int64_t row, const double* uniform, int64_t k, int trials,
+               int64_t part_rows, float* closest) {
+        pass_ = pass;
+        prepare(pass_, trials + 1, part_rows);
+        pass_.takes = true;
+        pass_.closest = closest;
+        k_ = k;
+        trials_ = trials;
+        done_ = 0;
+        reserve(memory_, uniform_, std::max<int64_t>(1, (k - 1) * trials));
+        reserve(memory_, chosen_, k);
+        reserve(memory_, found_, 1);
+        reserve(memory_, stopped_, 1);
+        for (int i = 0; i < 2; i++) {
+            reserve(memory_, points_[i], (trials + 1) * pass.d);
+            reserve(memory_, rows_[i], trials + 1);
+        }
+        if (k > 1) uniform_.from_host(uniform, (k - 1) * trials);
+        pass_.stopped = stopped_.data();
+        const NextLaunch launch(1, 256, 0, memory_.stream, false);
+        launch(begin_choice<V>, X, pass.d, pass.origin, row, points_[0].data(), rows_[0].data(),
+               found_.data(), stopped_.data());
+    }
+
+    // Chooses up to `count` further centres into `rows`, and waits; returns how many there are.
+    template <class V>
+    int64_t go_on(const V* X, int64_t count, int64_t* rows) {
+        const int64_t before = done_, end = std::min(k_, before + count);
+        const auto choose = is_aligned(X, pass_.d) ? choose_and_draw<V, true> : choose_and_draw<V, false>;
+        for (; done_ < end; done_++) {
+            const int now = int(done_ % 2), next = 1 - now, trials = done_ + 1 < k_ ? trials_ : 0;
+            pass_.points = points_[now].data();
+            pass_.count = done_ ? 1 + trials_ : 1;
+            pass_.summed = done_ ? 1 : 0;
+            launch_pass(X, pass_, true);
+            const SeedingChoice choice = {rows_[now].data(),
+                                          rows_[next].data(),
+                                          points_[next].data(),
+                                          uniform_.data() + done_ * trials_,
+                                          trials,
+                                          chosen_.data() + done_,
+                                          found_.data(),
+                                          stopped_.data()};
+            next_launch(unsigned(std::max(1, trials)), kDrawThreads, true)(choose, X, pass_, choice);
+        }
+        auto* staged = reinterpret_cast<int64_t*>(staging_.reserve(1 + end - before));
+        copy(found_.data(), 1, staged);
+        copy(chosen_.data() + before, end - before, staged + 1);
+        BB_CHECK(cudaStreamSynchronize(memory_.stream));
+        const int64_t found = std::min(staged[0], end) - before;
+        std::copy_n(staged + 1, found, rows);
+        return found;
+    }
+
+  private:
+    NextLaunch next_launch(unsigned blocks, int threads, bool early) const {
+        return NextLaunch(blocks, threads, 0, memory_.stream, early && can_chain(device_));
+    }
+    void copy(const int64_t* from, int64_t count, int64_t* to) const {
+        BB_CHECK(cudaMemcpyAsync(to, from, size_t(count) * 8, cudaMemcpyDefault, memory_.stream));
+    }
+    template <class V>
+    static bool is_aligned(const V* X, int64_t d) {
+        return d * int64_t(sizeof(V)) % 16 == 0 && reinterpret_cast<uintptr_t>(X) % 16 == 0;
+    }
+
+    // Makes room for the sums of some points; part_rows: 0 if sums of parts are not wanted.
+    void prepare(SeedingPass& pass, int64_t points, int64_t part_rows) {
+        pass.strips = (pass.n + kStripRows - 1) / kStripRows;
+        pass.panels = (pass.n + BB_PANEL_ROWS - 1) / BB_PANEL_ROWS;
+        pass.part_panels = part_rows / BB_PANEL_ROWS;
+        pass.parts = part_rows ? (pass.n + part_rows - 1) / part_rows : 0;
+        reserve(memory_, strip_sums_, points * pass.strips);
+        reserve(memory_, panel_sums_, points * pass.panels);
+        reserve(memory_, part_sums_, points * pass.parts);
+        if (tickets_.size() < pass.panels + pass.parts) {
+            reserve(memory_, tickets_, pass.panels + pass.parts);
+            tickets_.fill_bytes(0);
+        }
+        pass.strip_sums = strip_sums_.data();
+        pass.panel_sums = panel_sums_.data();
+        pass.part_sums = part_rows ? part_sums_.data() : nullptr;
+        pass.tickets = tickets_.data();
+    }
+
+    template <class V>
+    void launch_pass(const V* X, const SeedingPass& pass, bool early) const {
+        const bool aligned = is_aligned(X, pass.d);
+        if (pass.d > kMaxNarrowColumns)
+            return next_launch(unsigned(pass.strips), kWideThreads, early)(
+                aligned ? measure_wide<V, true> : measure_wide<V, false>, X, pass);
+        const auto kernel = pass.d <= 1   ? measure_narrow<V, 1>
+                            : pass.d <= 2 ? measure_narrow<V, 2>
+                            : pass.d <= 3 ? measure_narrow<V, 3>
+                            : pass.d <= 4 ? measure_narrow<V, 4>
+                            : pass.d <= 8 ? measure_narrow<V, 8>
+                                          : measure_narrow<V, 16>;
+        const bool whole = pass.d <= 4 || pass.d == 8 || pass.d == 16;  // the kernel's columns
+        next_launch(unsigned((pass.n + kNarrowRows - 1) / kNarrowRows), kNarrowRows, early)(kernel, X, pass,
+                                                                                            aligned && whole);
+    }
+
+    Memory& memory_;
+    const bb_device& device_;
+    Array<double> strip_sums_, panel_sums_, part_sums_;
+    Array<unsigned> tickets_;
+    SeedingPass pass_ = {};  // of the chain
+    Array<double> uniform_;
+    Array<float> points_[2];  // of this pass and the next
+    Array<int64_t> rows_[2], chosen_, found_;
+    Array<int> stopped_;
+    int64_t k_ = 0, done_ = 0;
+    int trials_ = 0;
+    Staging staging_;
+};
+
+}  // namespace bmrm
