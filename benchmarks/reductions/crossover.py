@@ -128,7 +128,7 @@ METHODS = {
         reduction_work,
     ),
     "KMeans": Method(
-        15_000,
+        50_000,
         1.0,
         lambda n: normal_rows(n, 16, np.float32),
         lambda X, device: kmeans(device).fit(X),
@@ -136,7 +136,7 @@ METHODS = {
         lambda X: work.kmeans_work(*X.shape, 32, X.itemsize, moves=PASSES),
     ),
     "KMeans-sparse": Method(
-        1_000,
+        1_100,
         1.0,
         lambda n: sparse_rows(n, 1_000, 20),
         lambda X, device: kmeans(device).fit(X),
@@ -152,7 +152,7 @@ METHODS = {
         lambda X: work.sparse_kmeans_work(*X.shape, X.nnz, 32, X.data.itemsize, moves=PASSES),
     ),
     "GaussianMixture": Method(
-        450,
+        300,
         1.0,
         lambda n: normal_rows(n, 16, np.float32),
         lambda X, device: mixture(device).fit(X),
@@ -160,7 +160,7 @@ METHODS = {
         lambda X: work.mixture_work(*X.shape, 16, X.itemsize, full=True, steps=PASSES),
     ),
     "PCA": Method(
-        7_500,
+        2_900,
         1.0,
         lambda n: normal_rows(n, 64, np.float32),
         lambda X, device: PCA(8, svd_solver="covariance_eigh", device=device).fit(X),

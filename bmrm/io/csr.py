@@ -55,6 +55,11 @@ class Csr(NamedTuple):
         """Number of stored values."""
         return len(self.indices)
 
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a value; 0 if all are 1."""
+        return 0 if self.data is None else int(self.data.itemsize)
+
     def on_host(self) -> Csr:
         """Return the matrix with indices and values on the host."""
         data = None if self.data is None else np.asarray(self.data)

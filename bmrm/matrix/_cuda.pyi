@@ -4,6 +4,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from bmrm.io.csr import Csr
 from bmrm.matrix._cpu import _ResidentMatrix
 
 _F64 = npt.NDArray[np.float64]
@@ -444,6 +445,9 @@ PANEL_ROWS: int
 MAX_TRIALS: int
 
 def predict_cluster_bytes(n: int, d: int, k: int, dtype: npt.DTypeLike, uploaded: bool) -> int: ...
+def predict_sparse_cluster_bytes(
+    n: int, d: int, entries: int, k: int, dtype: npt.DTypeLike | None
+) -> int: ...
 def count_cluster_additions(n: int, d: int, k: int) -> int: ...
 
 class Column:
@@ -471,11 +475,12 @@ class Clusters:
         shape: tuple[int, int],
         weights: _F64 | None = None,
         *,
+        most: int | None = None,
         device: int = 0,
         memory_limit: int | None = None,
         threads: int | None = None,
     ) -> Clusters: ...
-    def load(self, X: npt.NDArray[Any], weights: _F64 | None = None) -> None: ...
+    def load(self, X: npt.NDArray[Any] | Csr, weights: _F64 | None = None) -> None: ...
     def largest(self) -> float: ...
     def pack(self, shift: _F64, scale: float) -> None: ...
     def take(self, numbers: npt.NDArray[np.integer[Any]]) -> _F64: ...

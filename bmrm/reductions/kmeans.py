@@ -292,9 +292,8 @@ class KMeans(Estimator, Transformer):
         X, options = rows.X, self._work_options(rows.shape[1], fitting=fitting)
         if isinstance(X, Csr):
             stored = max(rows.everyones(X.nnz))
-            value_bytes = 0 if X.data is None else X.data.itemsize
             work = sparse_kmeans_work(
-                rows.most_here, rows.shape[1], stored, k, value_bytes, threads=rows.threads, **options
+                rows.most_here, rows.shape[1], stored, k, X.value_bytes, threads=rows.threads, **options
             )
         else:
             work = kmeans_work(

@@ -33,19 +33,27 @@ BB_API bb_status bb_clusters_dense(const bb_device* device, int64_t n, int64_t d
                                    const void* values, const double* weights, int64_t memory_limit,
                                    int32_t threads, bb_clusters** out);
 // Holds compressed sparse rows with ascending columns.
-// starts: n + 1 offsets from 0; columns: starts[n], from 0 to d - 1; values: of the type, or NULL if all are
-// 1; all on the host, and not checked.  The rest as for bb_clusters_dense.
-BB_API bb_status bb_clusters_sparse(const bb_device* device, int64_t n, int64_t d, const int64_t* starts,
-                                    const int32_t* columns, bb_type type, const void* values,
-                                    const double* weights, int64_t memory_limit, int32_t threads,
-                                    bb_clusters** out);
+// most_entries: maximum number of stored values, also of rows that replace these; starts: n + 1 offsets from
+// 0; columns: starts[n], from 0 to d - 1; values: of the type, or NULL if all are 1; all on the host, and not
+// checked.  The rest as for bb_clusters_dense.
+BB_API bb_status bb_clusters_sparse(const bb_device* device, int64_t n, int64_t d, int64_t most_entries,
+                                    const int64_t* starts, const int32_t* columns, bb_type type,
+                                    const void* values, const double* weights, int64_t memory_limit,
+                                    int32_t threads, bb_clusters** out);
 BB_API void bb_clusters_destroy(bb_clusters* rows);
 // Returns the bytes that dense rows take on the device with k centres; own: 1 if the values are uploaded.
 BB_API int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t own);
+// Returns the bytes that sparse rows of so many stored values take on the device with k centres; has_values:
+// 0 if all are 1.
+BB_API int64_t bb_sparse_clusters_bytes(int64_t n, int64_t d, int64_t entries, int64_t k, bb_type type,
+                                        int32_t has_values);
 
 // Replaces dense rows that were uploaded by n others on the host, no more than at first, and waits; columns
 // stay, and the rows are ready for passes if those before were.  weights: n, or NULL if those at first were.
 BB_API bb_status bb_clusters_load(bb_clusters* rows, int64_t n, const void* values, const double* weights);
+// The same of sparse rows; arrays as for bb_clusters_sparse, and values NULL if those at first were.
+BB_API bb_status bb_clusters_load_sparse(bb_clusters* rows, int64_t n, const int64_t* starts,
+                                         const int32_t* columns, const void* values, const double* weights);
 
 // largest: is set to the maximum of |x|, infinite if a value is not finite.
 BB_API bb_status bb_clusters_largest(bb_clusters* rows, double* largest);

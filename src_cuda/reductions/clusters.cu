@@ -45,15 +45,17 @@ bb_status bb_clusters_dense(const bb_device* device, int64_t n, int64_t d, bb_ty
     });
 }
 
-bb_status bb_clusters_sparse(const bb_device* device, int64_t n, int64_t d, const int64_t* starts,
-                             const int32_t* columns, bb_type type, const void* values, const double* weights,
-                             int64_t memory_limit, int32_t threads, bb_clusters** out) {
+bb_status bb_clusters_sparse(const bb_device* device, int64_t n, int64_t d, int64_t most_entries,
+                             const int64_t* starts, const int32_t* columns, bb_type type, const void* values,
+                             const double* weights, int64_t memory_limit, int32_t threads,
+                             bb_clusters** out) {
     return guarded([&] {
-        expect(n >= 1 && n < kMaxRows && d >= 1 && d < kMaxRows && starts, "rows: expected 1 to 2^31 - 1");
+        expect(n >= 1 && n < kMaxRows && d >= 1 && d < kMaxRows && starts && most_entries >= starts[n],
+               "rows: expected 1 to 2^31 - 1, with no more stored values than announced");
         const OnDevice scope(device->id);
-        *out =
-            make_sparse_clusters(*device, n, d, starts, columns, type, values, weights, memory_limit, threads)
-                .release();
+        *out = make_sparse_clusters(*device, n, d, most_entries, starts, columns, type, values, weights,
+                                    memory_limit, threads)
+                   .release();
     });
 }
 
@@ -63,6 +65,14 @@ bb_status bb_clusters_load(bb_clusters* rows, int64_t n, const void* values, con
     return on_handle(rows, [&](bb_clusters& held) {
         expect(n >= 1 && n <= held.capacity && values, "rows: expected some, and no more than at first");
         held.load(n, values, weights);
+    });
+}
+
+bb_status bb_clusters_load_sparse(bb_clusters* rows, int64_t n, const int64_t* starts, const int32_t* columns,
+                                  const void* values, const double* weights) {
+    return on_handle(rows, [&](bb_clusters& held) {
+        expect(n >= 1 && n <= held.capacity && starts, "rows: expected some, and no more than at first");
+        held.load_sparse(n, starts, columns, values, weights);
     });
 }
 

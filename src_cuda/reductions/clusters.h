@@ -32,9 +32,12 @@ struct bb_clusters : bmrm::Handle {
     }
     virtual ~bb_clusters() = default;
 
-    // Replaces the rows.
+    // Replace the rows.
     virtual void load(int64_t, const void*, const double*) {
         throw bmrm::Failure(BB_INVALID, "rows: expected dense ones that were uploaded");
+    }
+    virtual void load_sparse(int64_t, const int64_t*, const int32_t*, const void*, const double*) {
+        throw bmrm::Failure(BB_INVALID, "rows: expected sparse ones");
     }
     virtual double largest() = 0;
     virtual void pack(const double* shift, double scale) = 0;
@@ -203,8 +206,8 @@ std::unique_ptr<bb_clusters> make_dense_clusters(const bb_device& device, int64_
                                                  const void* values, const double* weights,
                                                  int64_t memory_limit, int threads);
 std::unique_ptr<bb_clusters> make_sparse_clusters(const bb_device& device, int64_t n, int64_t d,
-                                                  const int64_t* starts, const int32_t* columns, bb_type type,
-                                                  const void* values, const double* weights,
-                                                  int64_t memory_limit, int threads);
+                                                  int64_t most_entries, const int64_t* starts,
+                                                  const int32_t* columns, bb_type type, const void* values,
+                                                  const double* weights, int64_t memory_limit, int threads);
 
 }  // namespace bmrm

@@ -1,4 +1,6 @@
 // The passes of k-means over sparse rows on a device (sparse_clusters.cuh).
+#include <memory>
+
 #include "reductions/clusters.h"
 #include "reductions/kernels/sparse_clusters.cuh"
 #include "reductions/sorted_rows.h"
@@ -20,27 +22,39 @@ int64_t chunk_rows_of(int64_t n, int64_t d, int64_t k) {
     return std::max(kMinChunkRows, (n + chunks - 1) / chunks);
 }
 
+int64_t chunk_capacity(int64_t n, int64_t d, int64_t k) {
+    return n / chunk_rows_of(n, d, k) + std::min(n, k);
+}
+
 template <class V>
 class SparseClusters final : public bb_clusters {
   public:
-    SparseClusters(const bb_device& device, int64_t n, int64_t d, const int64_t* starts,
+    SparseClusters(const bb_device& device, int64_t n, int64_t d, int64_t most_entries, const int64_t* starts,
                    const int32_t* columns, const void* values, const double* weights, int64_t memory_limit,
                    int threads)
         : bb_clusters(device, n, d, weights, memory_limit, threads),
+          most_entries_(most_entries),
+          has_values_(values != nullptr),
           starts_(memory, n + 1),
-          columns_(memory, starts[n]),
-          values_(memory, values ? starts[n] : 0),
+          columns_(memory, most_entries),
+          values_(memory, values ? most_entries : 0),
           row_squares_(memory, n),
           fresh_(memory, n),
           distances_(memory, n) {
         Uploader uploader(threads);
-        uploader.copy(memory, starts_.data(), starts, starts_.bytes());
-        if (starts[n]) uploader.copy(memory, columns_.data(), columns, columns_.bytes());
-        if (values && starts[n]) uploader.copy(memory, values_.data(), values, values_.bytes());
-        rows_ = {starts_.data(), columns_.data(), values ? values_.data() : nullptr};
-        entries_ = starts[n];
-        launch(grid(blocks_for(n)), 256)(square_rows<V>, rows_, n, row_squares_.data());
-        BB_CHECK(cudaStreamSynchronize(stream()));
+        replace(uploader, starts, columns, values);
+    }
+
+    void load_sparse(int64_t count, const int64_t* starts, const int32_t* columns, const void* values,
+                     const double* weights) override {
+        if (has_values_ != (values != nullptr) || !weights != !weights_ || starts[count] > most_entries_)
+            throw Failure(BB_INVALID,
+                          "rows: expected no more stored values than announced, and values and weights "
+                          "if there were some at first");
+        n = count;
+        if (weights) weights_.from_host(weights, n);
+        if (!uploader_) uploader_ = std::make_unique<Uploader>(threads_);
+        replace(*uploader_, starts, columns, values);
     }
 
     double largest() override {
@@ -66,7 +80,7 @@ class SparseClusters final : public bb_clusters {
         prepare(centers, k, k * (d + 1) + 1);
         find_nearest(k);
         const int64_t size = k * (d + 1), chunk_rows = chunk_rows_of(n, d, k);
-        const int64_t capacity = n / chunk_rows + std::min(n, k);
+        const int64_t capacity = chunk_capacity(n, d, k);
         reserve(memory, partial_, capacity * (d + 2));
         partial_.fill_bytes(0);
         const SortedRows sorted(*this, fresh_.data(), k, chunk_rows, labels, counters_);
@@ -130,6 +144,18 @@ class SparseClusters final : public bb_clusters {
     }
 
   private:
+    // Uploads n rows, and waits.
+    void replace(Uploader& uploader, const int64_t* starts, const int32_t* columns, const void* values) {
+        entries_ = starts[n];
+        uploader.copy(memory, starts_.data(), starts, (n + 1) * int64_t(sizeof *starts));
+        if (entries_) {
+            uploader.copy(memory, columns_.data(), columns, entries_ * int64_t(sizeof *columns));
+            if (values) uploader.copy(memory, values_.data(), values, entries_ * int64_t(sizeof(V)));
+        }
+        rows_ = {starts_.data(), columns_.data(), values ? values_.data() : nullptr};
+        launch(grid(blocks_for(n)), 256)(square_rows<V>, rows_, n, row_squares_.data());
+        BB_CHECK(cudaStreamSynchronize(stream()));
+    }
     void find_nearest(int64_t k) {
         launch(row_grid(), threads_for(k))(nearest_sparse<V>, rows_, n, d, row_squares_.data(),
                                            features_.data(), squares_.data(), k, largest_.data(), counters_,
@@ -145,10 +171,12 @@ class SparseClusters final : public bb_clusters {
         reserve(memory, features_, k * d);
         reserve(memory, squares_, k);
         largest_.fill_bytes(0);
-        launch(grid(blocks_for(k, 32)), 32)(square_centers, centers_.data(), k, d, features_.data(),
-                                            squares_.data(), largest_.data());
+        launch(grid(blocks_for(k * d)), 256)(sort_by_features, centers_.data(), k, d, features_.data());
+        launch(grid(k, 32), 32)(square_centers, centers_.data(), k, d, squares_.data(), largest_.data());
     }
 
+    const int64_t most_entries_;
+    const bool has_values_;
     Array<int64_t> starts_;
     Array<int32_t> columns_;
     Array<V> values_;
@@ -157,19 +185,32 @@ class SparseClusters final : public bb_clusters {
     Array<double> distances_, features_, squares_, partial_;
     SparseRows<V> rows_ = {};
     int64_t entries_ = 0;
+    std::unique_ptr<Uploader> uploader_;  // of `load_sparse`, whose pinned pieces are kept
 };
 
 }  // namespace
 
 std::unique_ptr<bb_clusters> make_sparse_clusters(const bb_device& device, int64_t n, int64_t d,
-                                                  const int64_t* starts, const int32_t* columns, bb_type type,
-                                                  const void* values, const double* weights,
-                                                  int64_t memory_limit, int threads) {
+                                                  int64_t most_entries, const int64_t* starts,
+                                                  const int32_t* columns, bb_type type, const void* values,
+                                                  const double* weights, int64_t memory_limit, int threads) {
     if (type == BB_FLOAT32)
-        return std::make_unique<SparseClusters<float>>(device, n, d, starts, columns, values, weights,
-                                                       memory_limit, threads);
-    return std::make_unique<SparseClusters<double>>(device, n, d, starts, columns, values, weights,
-                                                    memory_limit, threads);
+        return std::make_unique<SparseClusters<float>>(device, n, d, most_entries, starts, columns, values,
+                                                       weights, memory_limit, threads);
+    return std::make_unique<SparseClusters<double>>(device, n, d, most_entries, starts, columns, values,
+                                                    weights, memory_limit, threads);
 }
 
 }  // namespace bmrm
+
+using namespace bmrm;
+
+extern "C" int64_t bb_sparse_clusters_bytes(int64_t n, int64_t d, int64_t entries, int64_t k, bb_type type,
+                                            int32_t has_values) {
+    const int64_t value_bytes = !has_values ? 0 : type == BB_FLOAT32 ? 4 : 8;
+    // Offsets, squares and distances; weights, fresh labels, a column; what sorting takes, with its scratch.
+    const int64_t each_row = 3 * 8 + (8 + 4 + 4) + 20, scratch = 1 << 20;
+    // Centres by rows and by features, their sums, and squares.
+    return entries * (4 + value_bytes) + n * each_row + scratch + 3 * 8 * k * (d + 2) +
+           8 * chunk_capacity(n, d, k) * (d + 2);
+}

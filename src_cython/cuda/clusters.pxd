@@ -20,14 +20,18 @@ cdef extern from "api/clusters.h" nogil:
     bb_status bb_clusters_dense(const bb_device *device, int64_t n, int64_t d, bb_type type, const void *values,
                                 const double *weights, int64_t memory_limit, int32_t threads,
                                 bb_clusters **out)
-    bb_status bb_clusters_sparse(const bb_device *device, int64_t n, int64_t d, const int64_t *starts,
-                                 const int32_t *columns, bb_type type, const void *values,
-                                 const double *weights, int64_t memory_limit, int32_t threads,
-                                 bb_clusters **out)
+    bb_status bb_clusters_sparse(const bb_device *device, int64_t n, int64_t d, int64_t most_entries,
+                                 const int64_t *starts, const int32_t *columns, bb_type type,
+                                 const void *values, const double *weights, int64_t memory_limit,
+                                 int32_t threads, bb_clusters **out)
     void bb_clusters_destroy(bb_clusters *rows)
     int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t own)
+    int64_t bb_sparse_clusters_bytes(int64_t n, int64_t d, int64_t entries, int64_t k, bb_type type,
+                                     int32_t has_values)
 
     bb_status bb_clusters_load(bb_clusters *rows, int64_t n, const void *values, const double *weights)
+    bb_status bb_clusters_load_sparse(bb_clusters *rows, int64_t n, const int64_t *starts,
+                                      const int32_t *columns, const void *values, const double *weights)
     bb_status bb_clusters_largest(bb_clusters *rows, double *largest)
     bb_status bb_clusters_pack(bb_clusters *rows, const double *shift, double scale)
     bb_status bb_clusters_take(bb_clusters *rows, const int64_t *numbers, int64_t count, double *values)

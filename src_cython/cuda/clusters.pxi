@@ -20,12 +20,29 @@ def predict_cluster_bytes(int64_t n, int64_t d, int64_t k, dtype, bint uploaded)
     return bb_clusters_bytes(n, d, k, _type_of(dtype), uploaded)
 
 
+def predict_sparse_cluster_bytes(int64_t n, int64_t d, int64_t entries, int64_t k, dtype):
+    """Return the bytes that sparse rows take on a device for passes with k centres.
+
+    Parameters
+    ----------
+    n, d : int
+    entries : int
+        Stored values.
+    k : int
+    dtype : float32, float64, or None
+        None if all values are 1.
+    """
+    cdef bb_type kind = BB_FLOAT64 if dtype is None else _type_of(dtype)
+    return bb_sparse_clusters_bytes(n, d, entries, k, kind, dtype is not None)
+
+
 def count_cluster_additions(int64_t n, int64_t d, int64_t k):
     """Return the maximum number of additions that a term of a sum over rows and columns goes through."""
     return bb_clusters_additions(n, d, k)
 
 
-@cython.no_gc_clear  # it goes back to its rows, also as a part of a cycle
+@cython.no_gc_clear
+@cython.no_gc_clear
 cdef class Column:
     """One number of four bytes per row, on the device: labels or squared distances."""
 
@@ -57,6 +74,7 @@ cdef class Column:
             check(bb_clusters_write(self.rows.handle, self.address, source))
 
 
+@cython.no_gc_clear
 cdef class Clusters:
     """Dense rows on a device, or sparse ones by `sparse`.
 
@@ -79,6 +97,7 @@ cdef class Clusters:
 
     cdef bb_clusters* handle
     cdef object _owner, _dtype
+    cdef bint _is_sparse
     cdef readonly int64_t n, d
 
     def __init__(self, X, weights=None, *, device=0, memory_limit=None, threads=None):
@@ -105,7 +124,9 @@ cdef class Clusters:
             self._owner = None  # it was copied
 
     @staticmethod
-    def sparse(indptr, indices, data, shape, weights=None, *, device=0, memory_limit=None, threads=None):
+    def sparse(
+        indptr, indices, data, shape, weights=None, *, most=None, device=0, memory_limit=None, threads=None
+    ):
         """Put compressed rows with ascending columns on a device.
 
         Parameters
@@ -115,18 +136,23 @@ cdef class Clusters:
         data : ndarray of float32 or float64, shape (nnz,), or None
             None if all values are 1.
         shape : tuple of int
+        most : int, optional
+            Maximum number of stored values of rows that `load` puts in the place of these; default: nnz.
         weights, device, memory_limit, threads
             As for dense rows.
         """
         cdef Clusters self = Clusters.__new__(Clusters)
         self.n, self.d = _shape(shape)
+        self._is_sparse = True
         starts = _row_pointers(indptr, 0, self.n, len(indices))
         columns = np.require(indices, np.int32, ("C", "A"))
         cdef const void* values = NULL
         cdef bb_type kind = BB_FLOAT64
         if data is not None:
             data = np.require(data, requirements=("C", "A"))
+            self._dtype = data.dtype
             values, kind = <const void*>_address(data), _type_of(data.dtype)
+        cdef int64_t most_entries = max(len(columns), 0 if most is None else most)
         cdef const double* w = NULL
         if weights is not None:
             weights = _input(weights, (self.n,), "weights")
@@ -139,7 +165,8 @@ cdef class Clusters:
         with nogil:
             check(bb_device_info(number, &info))
             check(bb_clusters_sparse(
-                &info, self.n, self.d, first, places, kind, values, w, limit, team, &self.handle))
+                &info, self.n, self.d, most_entries, first, places, kind, values, w, limit, team,
+                &self.handle))
         return self
 
     def __dealloc__(self):
@@ -150,13 +177,16 @@ cdef class Clusters:
                 bb_clusters_destroy(handle)
 
     def load(self, X, weights=None):
-        """Replace dense rows that were uploaded by others, no more than at first; columns stay.
+        """Replace rows that were uploaded by others, no more than at first; columns stay.
 
         Parameters
         ----------
-        X : ndarray of the same type, shape (n, d)
+        X : ndarray of the same type, shape (n, d), or Csr for sparse rows
         weights : ndarray of float64, shape (n,), or None as at first
         """
+        if self._is_sparse:
+            self._load_sparse(X, weights)
+            return
         if X.ndim != 2 or X.shape[1] != self.d or X.dtype != self._dtype:
             raise ParameterError(f"X: found {X.shape} of {X.dtype}, expected {self.d} columns of {self._dtype}")
         X = np.require(X, requirements=("C", "A"))
@@ -169,6 +199,28 @@ cdef class Clusters:
         with nogil:
             check(bb_clusters_load(self.handle, n, values, w))
         self.n = n
+
+    cdef int _load_sparse(self, X, weights) except -1:
+        kind = None if X.data is None else X.data.dtype
+        if X.shape[1] != self.d or kind != self._dtype:
+            raise ParameterError(f"X: found {X.shape} of {kind}, expected {self.d} columns of {self._dtype}")
+        cdef int64_t n = X.shape[0]
+        starts = _row_pointers(X.indptr, 0, n, len(X.indices))
+        columns = np.require(X.indices, np.int32, ("C", "A"))
+        cdef const void* values = NULL
+        if X.data is not None:
+            data = np.require(X.data, requirements=("C", "A"))
+            values = <const void*>_address(data)
+        cdef const double* w = NULL
+        if weights is not None:
+            weights = _input(weights, (n,), "weights")
+            w = <const double*>_address(weights)
+        cdef const int64_t* first = <const int64_t*>_address(starts)
+        cdef const int32_t* places = <const int32_t*>_address(columns)
+        with nogil:
+            check(bb_clusters_load_sparse(self.handle, n, first, places, values, w))
+        self.n = n
+        return 0
 
     def largest(self):
         """Return the maximum of ``abs(X)``; infinity if a value is not finite."""

@@ -111,14 +111,14 @@ struct PassArguments {
 /// Numbers of the sums of a part.
 inline i64 part_sums(bool want_sums, i64 k, i64 d) { return (want_sums ? k * d : 0) + k + 1; }
 
-/// Adds the parts' sums to what is there, in their order.
-inline void accumulate_parts(const double* parts, i64 count, i64 size, double* out, int threads) {
+/// Adds the parts' sums to what is there, in their order; those of the next part are `stride` numbers on.
+inline void accumulate_parts(const double* parts, i64 count, i64 size, i64 stride, double* out, int threads) {
     constexpr i64 kChunk = 4096;
     for_each_task((size + kChunk - 1) / kChunk, threads_for(count * size, threads), [&](i64 t) {
         const i64 end = std::min(size, (t + 1) * kChunk);
         for (i64 s = t * kChunk; s < end; ++s) {
             double sum = out[s];
-            for (i64 p = 0; p < count; ++p) sum += parts[p * size + s];
+            for (i64 p = 0; p < count; ++p) sum += parts[p * stride + s];
             out[s] = sum;
         }
     });
@@ -127,23 +127,27 @@ inline void accumulate_parts(const double* parts, i64 count, i64 size, double* o
 /// Adds up the parts' sums in their order.
 inline void add_parts(const Buffer<double>& parts, i64 count, i64 size, double* out, int threads) {
     std::fill_n(out, size, 0.0);
-    accumulate_parts(parts.get(), count, size, out, threads);
+    accumulate_parts(parts.get(), count, size, size, out, threads);
 }
 
 /// Runs part(begin, end, sums or null, weights of the clusters) over the parts.
 template <class Part>
 PassCounts run_parts(const Parts& parts, const PassArguments& to, i64 d, int threads, const Part& part) {
-    const i64 size = to.want_sums ? to.k * d : 0, stride = part_sums(to.want_sums, to.k, d);
+    // The weights of a part are written with every row: they share no line of cache with the next part's
+    // sums.
+    constexpr i64 kLine = 16;  // numbers of two lines, which are read together
+    const i64 size = to.want_sums ? to.k * d : 0, numbers = part_sums(to.want_sums, to.k, d),
+              stride = to.parts ? numbers : (numbers + kLine - 1) / kLine * kLine;
     Buffer<double> own(to.parts ? 0 : parts.count * stride);
     double* all = to.parts ? to.parts : own.get();
     std::vector<PassCounts> counts(parts.count);
     for_each_task(parts.count, threads, [&](i64 p) {
         double* sum = all + p * stride;
-        std::fill_n(sum, stride, 0.0);
+        std::fill_n(sum, numbers, 0.0);
         counts[p] = part(parts.begin(p), parts.end(p), to.want_sums ? sum : nullptr, sum + size);
-        sum[stride - 1] = counts[p].inertia;
+        sum[numbers - 1] = counts[p].inertia;
     });
-    if (!to.parts) accumulate_parts(all, parts.count, stride, to.sums, threads);
+    if (!to.parts) accumulate_parts(all, parts.count, numbers, stride, to.sums, threads);
     PassCounts found{};
     for (const PassCounts& one : counts) {
         found.changed += one.changed;

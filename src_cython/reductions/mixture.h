@@ -120,7 +120,7 @@ inline void mixture_step(const Mixture& m, double* sums, double* parts_out, int 
                                Kernels::add_moments(x, m.d, m.component(j), share, e, part + j * m.moments());
                            }
                        });
-    if (!parts_out) accumulate_parts(all, parts.count, size, sums, threads);
+    if (!parts_out) accumulate_parts(all, parts.count, size, size, sums, threads);
 }
 
 /// For each row the logarithm of its density and the shares of the components, n x k.

@@ -184,7 +184,7 @@ def bits(case: Case, passes: DeviceClusters) -> list[object]:
     potentials = passes.potentials(np.arange(3, 7))
     drawn = passes.draw(np.linspace(0.0, 0.99, 7))
     passes.begin_seeding()
-    potential = passes.approach(case.X[:9].astype(np.float64))
+    potential = passes.approach(passes.take(np.arange(9)))
     each, weights = passes.draw_each(50, 7), passes.nearest_weights()
     arrays = (found.sums, found.cluster_weights, labels, potentials, drawn, each, weights, *far)
     return [found.inertia, found.rechecked, moves, taken, potential, *(of.tobytes() for of in arrays)]

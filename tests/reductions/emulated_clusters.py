@@ -14,13 +14,15 @@ from pathlib import Path
 import numpy as np
 from emulated_build import ONE_AT_A_TIME, Device, compile_kernels
 
+from bmrm.io.csr import Csr
+
 SOURCES = (
     "src_cuda/reductions/nearest.cu",
     "src_cuda/reductions/nearest_sparse.cu",
     "src_cuda/reductions/clusters.cu",
     "src_cuda/runtime/pinned.cpp",
 )
-COUNTS = ("bb_clusters_additions", "bb_clusters_bytes")
+COUNTS = ("bb_clusters_additions", "bb_clusters_bytes", "bb_sparse_clusters_bytes")
 
 
 class Counts(ctypes.Structure):
@@ -56,6 +58,11 @@ class Module:
         kind = int(np.dtype(dtype) == np.float64)
         return self.library.bb_clusters_bytes(c_int64(n), c_int64(d), c_int64(k), kind, int(uploaded))
 
+    def predict_sparse_cluster_bytes(self, n: int, d: int, entries: int, k: int, dtype: type | None) -> int:
+        kind = int(dtype is None or np.dtype(dtype) == np.float64)
+        sizes = map(c_int64, (n, d, entries, k))
+        return self.library.bb_sparse_clusters_bytes(*sizes, kind, int(dtype is not None))
+
     def count_cluster_additions(self, n: int, d: int, k: int) -> int:
         return self.library.bb_clusters_additions(c_int64(n), c_int64(d), c_int64(k))
 
@@ -71,10 +78,11 @@ class Module:
                 super().__init__(module, "dense", X.shape, values, weights)
 
             @staticmethod
-            def sparse(indptr, indices, data, shape, weights=None, *, device=0, threads=None):
+            def sparse(indptr, indices, data, shape, weights=None, *, most=None, device=0, threads=None):
                 columns = np.ascontiguousarray(indices, np.int32)
                 kind = int(data is None or data.dtype == np.float64)
-                values = address(indptr), address(columns), kind, address(data)
+                most = c_int64(len(columns) if most is None else most)
+                values = most, address(indptr), address(columns), kind, address(data)
                 return Clusters(module, "sparse", shape, values, weights)
 
         return Rows
@@ -115,8 +123,12 @@ class Clusters:
         with ONE_AT_A_TIME:
             self.module.check(getattr(self.module.library, f"bb_clusters_{name}")(self.handle, *arguments))
 
-    def load(self, X: np.ndarray, weights: np.ndarray | None = None) -> None:
-        self.n = len(X)
+    def load(self, X: np.ndarray | Csr, weights: np.ndarray | None = None) -> None:
+        self.n = X.shape[0]
+        if isinstance(X, Csr):
+            columns = np.ascontiguousarray(X.indices, np.int32)
+            arrays = (np.ascontiguousarray(X.indptr), columns, X.data, weights)
+            return self.call("load_sparse", c_int64(self.n), *map(address, arrays))
         self.call("load", c_int64(self.n), address(np.ascontiguousarray(X)), address(weights))
 
     def largest(self) -> float:

@@ -111,13 +111,14 @@ blocks.BLOCK_BYTES = block * 4 * 8
 blocks.free_share = gram.free_share = lambda rows, gpu: 1 << 40
 starts = block * np.linspace(0, rows // block + 1, comm.size + 1).astype(int)
 whole_blocks = slice(starts[comm.rank], min(rows, starts[comm.rank + 1]))
-for make, names in (
-    (lambda: KMeans(5, init=start, tol=0.0, max_iter=3, device="cuda"), CLUSTERS),
-    (lambda: GaussianMixture(2, init_params="random_from_data", random_state=0, device="cuda"), MIXTURE),
-    (lambda: PCA(2, device="cuda"), COMPONENTS),
+for make, data, names in (
+    (lambda: KMeans(5, init=start, tol=0.0, max_iter=3, device="cuda"), X, CLUSTERS),
+    (lambda: KMeans(5, init=start, tol=0.0, max_iter=3, device="cuda"), sparse, CLUSTERS),
+    (lambda: GaussianMixture(2, init_params="random_from_data", random_state=0, device="cuda"), X, MIXTURE),
+    (lambda: PCA(2, device="cuda"), X, COMPONENTS),
 ):
-    found = make().fit(X[whole_blocks], sample_weight=weights[whole_blocks], comm=comm)
-    alone = make().fit(X, sample_weight=weights)
+    found = make().fit(data[whole_blocks], sample_weight=weights[whole_blocks], comm=comm)
+    alone = make().fit(data, sample_weight=weights)
     for name in names:
         one, whole = np.asarray(getattr(found, name)), np.asarray(getattr(alone, name))
         whole = whole[whole_blocks] if name == "labels_" else whole

@@ -169,3 +169,41 @@ def test_blocks_that_are_copied_in_each_pass_give_the_bits_of_blocks_that_stay(
         cases.check_others(case, passes, rng)
     with pytest.raises(DeviceMemoryError, match="on the GPU for blocks of rows"):
         DeviceClusters(RowSet(case.X, case.weights), 0, 5, one)
+
+
+@pytest.mark.parametrize(("dtype", "ones"), [(np.float32, False), (np.float64, True)])
+def test_blocks_of_sparse_rows_give_the_bits_of_blocks_that_stay(use, monkeypatch, dtype, ones):
+    rng = np.random.default_rng(4)
+    case = cases.make_sparse(rng, 3 * 1024 + 100, 10, 5, dtype, ones=ones)
+    case = case._replace(weights=None if ones else case.weights)
+    case.X[1024:2048, 3:] = 0  # blocks have unlike numbers of values
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)  # the minimum number of rows
+    X = cases.compressed(case.X)
+    assert (X.data is None) == ones
+    most, kind = int(np.diff(X.indptr[::1024]).max()), None if ones else dtype
+    one = clusters.import_cuda().predict_sparse_cluster_bytes(1024, 10, most, 5, kind)
+    columns = blocks.COLUMN_BYTES * len(case.X)
+    found = []
+    for limit, stay in ((4 * one, 4), (3 * one + columns, 1), (2 * one + columns, 0)):
+        passes = DeviceClusters(RowSet(X, case.weights), 0, 5, limit)
+        assert passes.note.startswith(f"{stay} of 4 blocks of 1024 rows stay") == (stay < 4)
+        found.append(cases.bits(case, passes))
+    assert found[0] == found[1] == found[2]
+    passes.reset()
+    cases.check(case, passes, sparse=True)
+    with pytest.raises(DeviceMemoryError, match="on the GPU for blocks of rows"):
+        DeviceClusters(RowSet(X, None), 0, 5, one)
+
+
+def test_sparse_rows_that_do_not_fit_in_their_place_are_refused(use):
+    X = cases.compressed(np.eye(6, 4))
+    held = clusters.import_cuda().Clusters.sparse(X.indptr, X.indices, None, X.shape)
+    held.load(blocks.rows_of(X, slice(2, 5)))
+    np.testing.assert_array_equal(held.take(np.arange(3)), np.eye(6, 4)[2:5])
+    more = cases.compressed(np.ones((2, 4)))
+    with pytest.raises(RuntimeError, match="no more stored values than announced"):
+        held.load(more)
+    with pytest.raises(RuntimeError, match="values and weights if there were some at first"):
+        held.load(blocks.rows_of(X, slice(2, 5)), np.ones(3))
+    with pytest.raises(RuntimeError, match="values and weights"):
+        held.load(X._replace(data=np.ones(4)))

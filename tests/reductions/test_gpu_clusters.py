@@ -5,6 +5,7 @@ from __future__ import annotations
 import cluster_cases as cases
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from bmrm.errors import DataError
 from bmrm.matrix.device_arrays import DeviceArray
@@ -211,6 +212,58 @@ def test_blocks_that_are_copied_in_each_pass_give_the_bits_of_blocks_that_stay(m
     cases.check(case, passes)
     if weighted:
         cases.check_others(case, passes, rng)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ones", [False, True])
+def test_blocks_of_sparse_rows_give_the_bits_of_blocks_that_stay(monkeypatch, dtype, ones):
+    rng = np.random.default_rng(4)
+    case = cases.make_sparse(rng, 10 * 2048 + 100, 40, 9, dtype, ones=ones)
+    case.X[2048:4096, 3:] = 0  # blocks have unlike numbers of values
+    X = cases.compressed(case.X)
+    total = X.nnz * (X.value_bytes + 4) + 8 * len(case.X)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 2049 * total // len(case.X))
+    most = int(np.diff(X.indptr[::2048]).max())
+    one = cuda.predict_sparse_cluster_bytes(2048, 40, most, 9, None if ones else dtype)
+    columns = blocks.COLUMN_BYTES * len(case.X)
+    found = []
+    for limit, stay in ((11 * one, 11), (6 * one + columns, 4), (2 * one + columns, 0)):
+        passes = DeviceClusters(RowSet(X, case.weights, 4), 0, 9, limit)
+        assert passes.note.startswith(f"{stay} of 11 blocks of 2048 rows stay") == (stay < 11)
+        found += [cases.bits(case, passes), cases.bits(case, passes)]
+    assert all(each == found[0] for each in found)
+    passes.reset()
+    cases.check(case, passes, sparse=True)
+
+
+def test_memory_of_sparse_rows_is_predicted():
+    for n, d, k, values in ((100_000, 30, 300, True), (20_000, 5000, 20, False), (50_000, 500, 64, True)):
+        X = sp.random_array((n, d), density=0.02, format="csr", rng=np.random.default_rng(0))
+        data = X.data if values else None
+        predicted = cuda.predict_sparse_cluster_bytes(n, d, X.nnz, k, np.float64 if values else None)
+        starts, columns = X.indptr.astype(np.int64), X.indices
+        rows = cuda.Clusters.sparse(starts, columns, data, X.shape, memory_limit=predicted)
+        rows.assign(np.random.default_rng(1).random((k, d)), rows.labels())
+
+
+def test_a_fit_of_sparse_rows_that_do_not_fit_is_that_of_rows_that_do(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = sp.random_array((300_000, 200), density=0.05, format="csr", rng=rng, dtype=np.float32)
+    options = {"random_state": 0, "device": "cuda", "max_iter": 5}
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 22)
+    whole = KMeans(12, **options).fit(X)
+    assert whole.placement_.reason == "as given"
+    most = int(np.diff(X.indptr[::32768]).max())
+    one = cuda.predict_sparse_cluster_bytes(32768, 200, most, 12, np.float32)
+    limit = 5 * one
+    stay = blocks.count_resident(10, one, one, limit, blocks.COLUMN_BYTES * X.shape[0])
+    assert 0 < stay < 10
+    monkeypatch.setattr(blocks, "free_share", lambda rows, gpu: limit)
+    found = KMeans(12, **options).fit(X)
+    assert found.placement_.reason.startswith(f"as given; {stay} of 10 blocks of 32768 rows stay")
+    assert found.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()
+    np.testing.assert_array_equal(found.labels_, whole.labels_)
+    assert found.history_ == whole.history_
 
 
 def test_a_fit_of_rows_in_a_file_that_do_not_fit_is_that_of_rows_that_do(monkeypatch, tmp_path):

@@ -1,7 +1,8 @@
 """Rows in blocks, of which a GPU holds as many as fit; the others are copied there in each pass.
 
-The number of rows of a block depends on the number of columns and the type of the values alone. Sums are
-those of the blocks, added in their order, whether a block stays or not: no bit depends on the GPU's memory.
+The number of rows of a block depends on the number of columns and the type of the values alone, or of sparse
+rows on the average number of stored values. Sums are those of the blocks, added in their order, whether a
+block stays or not: no bit depends on the GPU's memory.
 
 A block that does not stay has its place in one of two slots of the GPU. While a pass works on one slot, a
 thread of the host reads the next block, fills pinned memory with it, and copies that to the other slot
@@ -16,7 +17,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.units import size_text
 from bmrm.base.vectors import Indices, Vector
@@ -32,6 +32,12 @@ BLOCK_BYTES = 1 << 30
 MIN_BLOCK_ROWS = 1024
 """Minimum number of rows of a block, a multiple of what kernels take at a time."""
 
+COLUMN_NUMBER_BYTES = 4
+"""Bytes of the column of a stored value."""
+
+OFFSET_BYTES = 8
+"""Bytes of the offset at which a sparse row begins."""
+
 SLOTS = 2
 """Blocks on the GPU that do not stay there."""
 
@@ -45,7 +51,7 @@ COLUMN_BYTES = 8
 class OnDevice(Protocol):
     """Rows on a GPU that others can replace."""
 
-    def load(self, X: NDArray[Any], weights: Vector | None = None) -> None:
+    def load(self, X: Any, weights: Vector | None = None) -> None:
         """Replace the rows, of which there are no more than at first."""
         ...
 
@@ -65,7 +71,27 @@ def block_rows(columns: int, value_bytes: int) -> int:
     >>> block_rows(64, 4), block_rows(784, 4)
     (4194304, 262144)
     """
-    return max(MIN_BLOCK_ROWS, 1 << (BLOCK_BYTES // (columns * value_bytes)).bit_length() - 1)
+    return _power_of_two(BLOCK_BYTES // (columns * value_bytes))
+
+
+def sparse_block_rows(rows: int, stored: int, value_bytes: int) -> int:
+    """Return the number of rows of a block of sparse rows, a power of two, for all rows of all ranks.
+
+    - ``stored``: number of all stored values
+    - ``value_bytes``: 0 if all are 1
+
+    Examples
+    --------
+    >>> sparse_block_rows(10**8, 10**10, 4), sparse_block_rows(10, 10**10, 4)
+    (1048576, 1024)
+    """
+    return _power_of_two(
+        BLOCK_BYTES * rows // (stored * (value_bytes + COLUMN_NUMBER_BYTES) + rows * OFFSET_BYTES)
+    )
+
+
+def _power_of_two(rows: int) -> int:
+    return max(MIN_BLOCK_ROWS, 1 << rows.bit_length() - 1 if rows else 0)
 
 
 def free_share(rows: RowSet, gpu: int) -> int:
@@ -224,10 +250,25 @@ class RowBlocks(Generic[Held]):
         X = self._rows.X
         if isinstance(X, DeviceArray):
             return RowsInPlace(X, some)
-        return X if isinstance(X, Csr) else X[some]
+        return rows_of(X, some) if isinstance(X, Csr) else X[some]
 
     def _weights(self, some: slice) -> Vector | None:
         return None if self._rows.weights is None else self._rows.weights[some]
+
+
+def rows_of(X: Csr, some: slice) -> Csr:
+    """Return some rows, which share memory with all.
+
+    Examples
+    --------
+    >>> X = Csr(np.array([0, 2, 3]), np.array([0, 2, 1], np.int32), None, (2, 3))
+    >>> rows_of(X, slice(1, 2)).indices
+    array([1], dtype=int32)
+    """
+    begin, end = X.indptr[some.start], X.indptr[some.stop]
+    data = None if X.data is None else X.data[begin:end]
+    starts = X.indptr[some.start : some.stop + 1] - begin
+    return Csr(starts, X.indices[begin:end], data, (some.stop - some.start, X.shape[1]))
 
 
 class RowsInPlace:

@@ -77,22 +77,30 @@ class DeviceClusters(SharedClusters):
         assert cuda.PANEL_ROWS == SEEDING_PANEL_ROWS
         self._gpu, self._max_trials = gpu, cuda.MAX_TRIALS
         self._count_additions = cuda.count_cluster_additions
-        self._each = n if isinstance(X, Csr) else blocks.block_rows(d, X.dtype.itemsize)
-        if there is None and limit is None and isinstance(X, np.ndarray) and rows.most_here > self._each:
+        self._each = _block_rows(rows)
+        on_host = not isinstance(X, DeviceArray)
+        if there is None and limit is None and on_host and rows.most_here > self._each:
             limit = blocks.free_share(rows, gpu)
         with rows.together():
-            resident = -(-rows.here // self._each)
+            number = resident = -(-rows.here // self._each)
+            most = _most_stored(X, self._each) if isinstance(X, Csr) else 0
             if there is not None:
                 resident = len(there)
-            elif limit is not None and resident > 1:
-                needed = cuda.predict_cluster_bytes(self._each, d, clusters, X.dtype, True)
+            elif limit is not None and number > 1:
+                if isinstance(X, Csr):
+                    kind = None if X.data is None else X.data.dtype
+                    needed = cuda.predict_sparse_cluster_bytes(self._each, d, most, clusters, kind)
+                else:
+                    needed = cuda.predict_cluster_bytes(self._each, d, clusters, X.dtype, True)
                 resident = blocks.count_resident(
-                    resident, needed, needed, limit, blocks.COLUMN_BYTES * rows.here
+                    number, needed, needed, limit, blocks.COLUMN_BYTES * rows.here
                 )
 
             def put(X: Any, weights: Vector | None) -> Any:
                 options = {"device": gpu, "threads": rows.threads}
                 if isinstance(X, Csr):
+                    if resident < number:  # others may come to its place
+                        options["most"] = most
                     return cuda.Clusters.sparse(X.indptr, X.indices, X.data, X.shape, weights, **options)
                 return cuda.Clusters(X, weights, **options)
 
@@ -252,10 +260,23 @@ class DeviceClusters(SharedClusters):
 
     def count_additions(self, clusters: int) -> int:
         if isinstance(self.rows.X, Csr):
-            return sum(self.shape)
+            return sum(self.shape) + self.rows.most_here // self._each
         most = self.rows.most_here
         in_block: int = self._count_additions(min(most, self._each), self.shape[1], clusters)
         return in_block + most // self._each
+
+
+def _block_rows(rows: RowSet) -> int:
+    X, (n, d) = rows.X, rows.shape
+    if not isinstance(X, Csr):
+        return blocks.block_rows(d, X.dtype.itemsize)
+    stored, value_bytes = zip(*rows.everyones((X.nnz, X.value_bytes)), strict=True)
+    return blocks.sparse_block_rows(n, sum(stored), max(value_bytes))
+
+
+def _most_stored(X: Csr, each: int) -> int:
+    """Return the maximum number of stored values of a block of ``each`` rows."""
+    return int(np.diff(X.indptr[np.append(np.arange(0, X.shape[0], each), X.shape[0])]).max())
 
 
 def _joined(parts: list[NDArray[Any]], axis: int = 0) -> NDArray[Any]:

@@ -1,9 +1,10 @@
 """The work of each method, as times on the CPU and on a GPU that `place` compares.
 
 A pass has operations, in a unit of the method: multiply-adds, or what takes about as long. On the CPU it
-takes the operations' time on one core, or that divided by the threads and the time to start them, whichever
-is less. On either device there is a time per step, a call of compiled code that the host waits for. Constants
-are measured by ``benchmarks/reductions/crossover.py`` on an NVIDIA H100 and 16 cores of an Intel Xeon.
+takes the operations' time on one core, or that divided by the cores that the threads are worth and the time
+to start them, whichever is less. On either device there is a time per step, a call of compiled code that the
+host waits for. Constants are measured by ``benchmarks/reductions/crossover.py``, and those of sparse rows by
+``gpu_sparse_clusters.py``, on an NVIDIA H100 and 16 cores of an Intel Xeon.
 """
 
 from __future__ import annotations
@@ -13,9 +14,14 @@ import os
 from typing import NamedTuple
 
 from bmrm.base.threads import requested_threads, usable_cores
+from bmrm.matrix.resident import MIN_THREADED_VALUES
 
-THREAD_SECONDS = 2.6e-5
+THREAD_SECONDS = 1.2e-5
 """Time by which a pass takes longer for each thread that it starts and waits for."""
+
+SHARED_CORE_LOSS = 1 / 15
+"""Share by which each further thread slows the others: 16 threads of 8 cores with two threads each are worth
+8."""
 
 FIT_SECONDS = 5.5e-4
 """Time of allocations and synchronisations of one fit on a GPU."""
@@ -23,7 +29,7 @@ FIT_SECONDS = 5.5e-4
 PINNED_BYTES = 1 << 24
 """Size from which rows of an estimator are uploaded through pinned memory."""
 
-PINNED_SECONDS = 9e-3
+PINNED_SECONDS = 1.9e-2
 """Time to allocate the pinned memory of an upload."""
 
 PART_ROWS = 2048
@@ -35,7 +41,7 @@ PART_PAIRS = 65536
 STEP_SECONDS = 4e-5
 """Time of a step on the CPU, besides its passes."""
 
-KMEANS_CPU_SECONDS = 7.5e-11
+KMEANS_CPU_SECONDS = 2.8e-11
 """Time of one multiply-add of a pass of k-means on one core."""
 
 KMEANS_GPU_SECONDS = 4e-13
@@ -53,29 +59,35 @@ SEEDING_PASSES = 8
 EXPECTED_MOVES = 20
 """Moves of the centres that a start of k-means takes, if no smaller number is allowed."""
 
-SPARSE_CPU_PRODUCT_SECONDS = 2.2e-10
+SPARSE_CPU_PRODUCT_SECONDS = 1.5e-10
 """Time of one multiply-add of a pass of k-means over sparse rows on one core."""
 
-SPARSE_CPU_VALUE_SECONDS = 3e-9
+SPARSE_CPU_VALUE_SECONDS = 4.6e-9
 """Time per stored value of such a pass besides: reading it, and adding it to the sums."""
 
-SPARSE_CPU_ROW_SECONDS = 1e-9
+SPARSE_CPU_ROW_SECONDS = 2.3e-9
 """Time per row and centre of such a pass: finding the least value and the second."""
 
-SPARSE_CPU_CENTER_SECONDS = 3e-9
+SPARSE_CPU_CENTER_SECONDS = 5e-9
 """Time per number of the centres of such a pass, which one core spends: transposing and squaring them."""
 
-SPARSE_GPU_PRODUCT_SECONDS = 3e-12
+SPARSE_GPU_PRODUCT_SECONDS = 2e-12
 """Time of one multiply-add of a pass of k-means over sparse rows on a GPU."""
 
-SPARSE_GPU_VALUE_SECONDS = 5e-11
+SPARSE_GPU_VALUE_SECONDS = 1.1e-10
 """Time per stored value of such a pass besides: one of a row comes after the other."""
 
-SPARSE_GPU_CENTER_SECONDS = 2e-9
+SPARSE_GPU_SEEDING_SECONDS = 8e-12
+"""Time per stored value and candidate of a pass of seeding over sparse rows on a GPU."""
+
+SPARSE_GPU_CENTER_SECONDS = 2.1e-9
 """Time per number of the centres: they are copied to the GPU, and the sums back."""
 
-SPARSE_GPU_COLUMN_SECONDS = 2e-8
+SPARSE_GPU_COLUMN_SECONDS = 5e-9
 """Time per column of each step: the square of a centre is a sum over the columns in their order."""
+
+MAX_PART_SUMS = 1 << 23
+"""Limit on the sums of all parts of a pass of k-means on the CPU (``src_cython/reductions/kmeans.h``)."""
 
 SPARSE_ROW_BYTES = 64
 """Memory on a GPU per sparse row: offset, square, labels, distances, and the rows sorted by label."""
@@ -92,8 +104,14 @@ MIXTURE_GPU_SECONDS = 2e-13
 EXPECTED_STEPS = 20
 """Steps of EM, if no smaller number is allowed."""
 
-GRAM_CPU_SECONDS = 6.9e-11
-"""Time of one multiply-add of a scatter matrix. Rows are centred on one core, so that threads gain little."""
+GRAM_CPU_SECONDS = 3.1e-11
+"""Time of one multiply-add of a scatter matrix on one core."""
+
+GRAM_CPU_VALUE_SECONDS = 2.4e-9
+"""Time per value of a scatter matrix besides, which one core spends: rows are centred."""
+
+GRAM_CPU_CALL_SECONDS = 8.6e-4
+"""Time of a scatter matrix on the CPU besides, and of what is made of it."""
 
 GRAM_GPU_SECONDS = 5e-14
 """Time of one multiply-add of a scatter matrix on a GPU."""
@@ -101,8 +119,8 @@ GRAM_GPU_SECONDS = 5e-14
 MIXTURE_START_STEPS = 10
 """Steps before the first of EM, of a few rows or k-means."""
 
-GRAM_STEPS = 19
-"""Steps that a scatter matrix takes as long as: allocations, the matrix, and what is made of it."""
+GRAM_STEPS = 8
+"""Steps on a GPU that a scatter matrix takes as long as: allocations, the matrix, and what is made of it."""
 
 SCALING_CPU_SECONDS = 3.5e-10
 """Time of one operation of a pass of SMACOF on one core."""
@@ -227,32 +245,31 @@ def sparse_kmeans_work(
     - ``stored``: number of stored values
     - ``value_bytes``: 0 if all of them are 1
     """
-    passes = starts * (1 + min(moves, EXPECTED_MOVES))
-    points = float(passes * clusters)  # that the rows are measured against
-    reads, steps = float(passes), float(passes)
+    passes = float(starts * (1 + min(moves, EXPECTED_MOVES)))
+    seeding = candidates = seeding_steps = 0.0  # passes, points that they measure, calls
     if init == "k-means++":
-        points += starts * clusters * (3 + math.log(clusters))
-        reads += starts * 2.0 * clusters
-        steps += starts * 2.0 * clusters
+        seeding = float(starts * clusters)
+        candidates, seeding_steps = seeding * (3 + math.log(clusters)), 2.0 * seeding
     if init == "k-means||":
-        points += starts * SEEDING_PASSES * clusters
-        reads += starts * SEEDING_PASSES
-        steps += starts * SEEDING_PASSES
-    products, numbers = stored * points, points * columns
+        seeding = seeding_steps = float(starts * SEEDING_PASSES)
+        candidates = seeding * clusters
+    points, steps = passes * clusters + candidates, passes + seeding_steps
+    numbers = points * columns
     on_cores = (
-        products * SPARSE_CPU_PRODUCT_SECONDS
-        + reads * stored * SPARSE_CPU_VALUE_SECONDS
-        + points * rows * SPARSE_CPU_ROW_SECONDS
+        points * (stored * SPARSE_CPU_PRODUCT_SECONDS + rows * SPARSE_CPU_ROW_SECONDS)
+        + (passes + seeding) * stored * SPARSE_CPU_VALUE_SECONDS
     )
+    parts = min(rows / PART_ROWS, MAX_PART_SUMS / (clusters * columns))
     uploaded = stored * (value_bytes + 4.0) + 8.0 * rows
     return Work(
-        _cpu_seconds(on_cores, reads, steps, threads, rows / PART_ROWS) + numbers * SPARSE_CPU_CENTER_SECONDS,
-        products * SPARSE_GPU_PRODUCT_SECONDS
-        + reads * stored * SPARSE_GPU_VALUE_SECONDS
+        _cpu_seconds(on_cores, passes + seeding, steps, threads, parts) + numbers * SPARSE_CPU_CENTER_SECONDS,
+        passes * stored * (clusters * SPARSE_GPU_PRODUCT_SECONDS + SPARSE_GPU_VALUE_SECONDS)
+        + candidates * stored * SPARSE_GPU_SEEDING_SECONDS
         + _pinning_seconds(uploaded),
         steps,
         uploaded,
         uploaded + SPARSE_ROW_BYTES * rows + SPARSE_SUM_BYTES + 32.0 * clusters * columns,
+        copied_passes=steps,
         call_seconds=FIT_SECONDS
         + numbers * SPARSE_GPU_CENTER_SECONDS
         + steps * columns * SPARSE_GPU_COLUMN_SECONDS,
@@ -289,10 +306,10 @@ def mixture_work(
 def gram_work(rows: int, columns: int, value_bytes: int) -> Work:
     """Predict the work of the scatter matrix of dense rows."""
     values = float(rows) * columns
-    operations = values * (columns + 8.0)
+    cores = 1.0 if values < MIN_THREADED_VALUES else _cores_worth(_threads(None))
     return Work(
-        operations * GRAM_CPU_SECONDS + GRAM_STEPS * STEP_SECONDS,
-        operations * GRAM_GPU_SECONDS + _pinning_seconds(values * value_bytes),
+        values * (columns * GRAM_CPU_SECONDS / cores + GRAM_CPU_VALUE_SECONDS) + GRAM_CPU_CALL_SECONDS,
+        values * (columns + 8.0) * GRAM_GPU_SECONDS + _pinning_seconds(values * value_bytes),
         float(GRAM_STEPS),
         values * value_bytes,
         values * value_bytes + 64.0 * columns**2,
@@ -360,7 +377,19 @@ def _cpu_seconds(
 ) -> float:
     """Return the time of some passes that take so long together on one core."""
     each, team = core_seconds / passes, max(1, min(_threads(threads), math.ceil(parts)))
-    return steps * STEP_SECONDS + passes * min(each, each / team + team * THREAD_SECONDS)
+    shared = each / _cores_worth(team) + team * THREAD_SECONDS
+    return steps * STEP_SECONDS + passes * min(each, shared)
+
+
+def _cores_worth(team: int) -> float:
+    """Return how many times as fast as one thread some threads are.
+
+    Examples
+    --------
+    >>> _cores_worth(1), round(_cores_worth(16), 9)
+    (1.0, 8.0)
+    """
+    return team / (1.0 + (team - 1) * SHARED_CORE_LOSS)
 
 
 def _threads(given: int | None) -> int:

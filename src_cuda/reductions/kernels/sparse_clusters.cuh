@@ -64,19 +64,35 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// Sets the features of the centres, their squares, and the maximum of these, as bits.
-static __global__ void __launch_bounds__(256)
-    square_centers(const double* __restrict__ centers, int64_t k, int64_t d, double* __restrict__ features,
-                   double* __restrict__ squares, unsigned long long* largest) {
-    BB_FOR (j, k) {
-        double sum = 0;
-        for (int64_t f = 0; f < d; f++) {
-            const double c = centers[j * d + f];
-            features[f * k + j] = c;
-            sum = __dadd_rn(sum, __dmul_rn(c, c));
+// Sets the features of the centres.
+static __global__ void __launch_bounds__(256) sort_by_features(const double* __restrict__ centers, int64_t k,
+                                                               int64_t d, double* __restrict__ features) {
+    BB_FOR (i, k * d) features[i] = centers[i % k * d + i / k];
+}
+
+// Sets the squares of the centres, and the maximum of these, as bits.  A block is a warp and has a centre,
+// whose squares are added in the order of the features, so that a centre that is a row has the bits of its
+// square. A row has few values, and features that are all 0 are passed over.
+static __global__ void __launch_bounds__(32)
+    square_centers(const double* __restrict__ centers, int64_t k, int64_t d, double* __restrict__ squares,
+                   unsigned long long* largest) {
+    const unsigned all = 0xFFFFFFFFu;
+    const int lane = int(threadIdx.x);
+    for (int64_t j = blockIdx.x; j < k; j += gridDim.x) {
+        const double* center = centers + j * d;
+        double sum = 0, next = lane < d ? center[lane] : 0.0;
+        for (int64_t f = 0; f < d; f += 32) {
+            const double square = __dmul_rn(next, next);
+            const int64_t after = f + 32 + lane;
+            next = after < d ? center[after] : 0.0;  // on its way while these are added
+            if (!__any_sync(all, square != 0.0)) continue;
+#pragma unroll
+            for (int l = 0; l < 32; l++) sum = __dadd_rn(sum, __shfl_sync(all, square, l));
         }
-        squares[j] = sum;
-        atomicMax(largest, (unsigned long long)__double_as_longlong(sum));
+        if (lane == 0) {
+            squares[j] = sum;
+            atomicMax(largest, (unsigned long long)__double_as_longlong(sum));
+        }
     }
 }
 
