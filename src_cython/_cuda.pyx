@@ -2,6 +2,9 @@
 
 Every call goes through `check`, and none holds the interpreter's lock while it works. Importing the module
 does not touch the driver; the first call that needs a device does.
+
+What frees something on a device may need other objects for that: their stream, their memory. So the collector
+must not clear attributes of these classes when it breaks a cycle (``no_gc_clear``).
 """
 
 from typing import NamedTuple

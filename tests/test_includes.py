@@ -5,6 +5,7 @@ module declares for others (``bmrm/**/*.pxd``) from the root of the repository. 
 ``src_cython`` may include anything.
 """
 
+import itertools
 import re
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -139,3 +140,16 @@ def test_every_way_to_include_is_seen(line):
     assert written(f"x\n{line}\n") == ["a/b.h"]
     assert written("from a.b cimport c\n") == written("cimport a.b as d\n") == ["a/b.pxd"]
     assert written("from libc.stdint cimport int64_t\n#include <string.h>\n") == []
+
+
+def test_classes_that_free_memory_of_a_device_keep_what_they_need_for_it():
+    found = []
+    for path in sorted((ROOT / "src_cython" / "cuda").glob("*.pxi")):
+        text = path.read_text()
+        starts = [match.start() for match in re.finditer(r"^cdef class ", text, re.MULTILINE)]
+        for start, end in itertools.pairwise([*starts, len(text)]):
+            if "def __dealloc__" in text[start:end]:
+                name = text[start:end].split()[2].split("(")[0].rstrip(":")
+                found.append(name)
+                assert text[:start].endswith("@cython.no_gc_clear\n"), f"{path.name}: {name}"
+    assert {"Basis", "Clusters", "Problem", "Walk"} <= set(found)

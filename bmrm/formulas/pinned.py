@@ -11,16 +11,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.threads import usable_cores
-
-if TYPE_CHECKING:
-    from bmrm.formulas.driver import Device
 
 MAX_WORKERS = 8
 """Threads that fill the bus of an H100."""
@@ -41,17 +38,27 @@ POINTER_MEMORY_TYPE = 2
 """CU_POINTER_ATTRIBUTE_MEMORY_TYPE; the driver knows none for pageable memory."""
 
 
+class Context(Protocol):
+    """What uploads need of a `bmrm.formulas.driver.Device`."""
+
+    library: Any
+
+    def check(self, status: int) -> None: ...
+
+    def current(self) -> AbstractContextManager[None]: ...
+
+
 class PinnedPieces:
     """Pinned pieces of main memory for uploads to one GPU; they are kept until the process ends.
 
     Parameters
     ----------
-    device : Device
+    device : Context
     workers : int, optional
         Number of threads; default: that of the usable cores, at most 8.
     """
 
-    def __init__(self, device: Device, workers: int | None = None) -> None:
+    def __init__(self, device: Context, workers: int | None = None) -> None:
         self._device = device
         self.workers = workers or min(MAX_WORKERS, usable_cores())
         self._pieces: list[tuple[NDArray[np.uint8], ctypes.c_void_p]] = []

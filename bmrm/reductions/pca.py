@@ -665,10 +665,11 @@ class _Rows:
 
 def _has_gram_on_gpu(X: Dataset, solver: str) -> bool:
     """Return whether the covariance matrix of a data set on a GPU is computed there, from its rows."""
-    matrix: Any = X.matrix
-    if X.device == "cpu" or not matrix.is_dense or X.group is not None:
+    if X.device == "cpu" or X.group is not None:
         return False
-    return solver == "covariance_eigh" or (solver == "auto" and X.shape[1] <= MAX_GRAM_COLUMNS)
+    by_gram = solver == "covariance_eigh" or (solver == "auto" and X.shape[1] <= MAX_GRAM_COLUMNS)
+    matrix: Any = X.matrix
+    return by_gram and bool(matrix.is_dense)
 
 
 def _resident_rows(X: Dataset) -> Any:

@@ -141,10 +141,7 @@ class DenseClusters final : public bb_clusters {
     void own(const double* centers, int64_t k, const int32_t* labels, double* distances) override {
         upload(centers, k);
         Array<double> out(memory, n);
-        rows_.with([&](auto X) {
-            launch(grid(blocks_for(32 * n), 16), 256)(measure_own<Value<decltype(X)>>, X, n, d,
-                                                      centers_.data(), labels, out.data());
-        });
+        rows_.with([&](auto X) { measure_distances(X, labels, out.data()); });
         fetch(out.data(), n, distances);
     }
 
@@ -210,8 +207,7 @@ class DenseClusters final : public bb_clusters {
         Array<double> squares(memory, n);
         rows_.with([&](auto X) {
             find_nearest(X, count);
-            launch(grid(blocks_for(32 * n), 16), 256)(measure_own<Value<decltype(X)>>, X, n, d,
-                                                      centers_.data(), fresh_.data(), squares.data());
+            measure_distances(X, fresh_.data(), squares.data());
         });
         keep_closer(squares.data(), fresh_.data(), scale, first, closest, nearest, sums);
     }
@@ -227,6 +223,16 @@ class DenseClusters final : public bb_clusters {
         pass.origin = origin_;
         pass.weights = weights_.data();
         return pass;
+    }
+    // Measures rows against the centres of their labels.
+    template <class V>
+    void measure_distances(const V* X, const int32_t* labels, double* squares) {
+        const int lanes = d <= 4 ? 1 : d <= 16 ? 4 : d <= 32 ? 8 : 32;
+        const auto kernel = lanes == 1   ? measure_own<V, 1>
+                            : lanes == 4 ? measure_own<V, 4>
+                            : lanes == 8 ? measure_own<V, 8>
+                                         : measure_own<V, 32>;
+        launch(grid(blocks_for(lanes * n), 16), 256)(kernel, X, n, d, centers_.data(), labels, squares);
     }
     // Rounds rows for the tensor cores, once there is an origin.
     void round() {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "reductions/kernels/seeding.cuh"
-#include "reductions/staging.h"
 #include "runtime/chain.cuh"
 #include "runtime/device_memory.h"
 
@@ -78,13 +77,11 @@ class Seeding {
                                           stopped_.data()};
             next_launch(unsigned(std::max(1, trials)), kDrawThreads, true)(choose, X, pass_, choice);
         }
-        auto* staged = reinterpret_cast<int64_t*>(staging_.reserve(1 + end - before));
-        copy(found_.data(), 1, staged);
-        copy(chosen_.data() + before, end - before, staged + 1);
+        int64_t found = 0;
+        copy(found_.data(), 1, &found);
+        if (end > before) copy(chosen_.data() + before, end - before, rows);
         BB_CHECK(cudaStreamSynchronize(memory_.stream));
-        const int64_t found = std::min(staged[0], end) - before;
-        std::copy_n(staged + 1, found, rows);
-        return found;
+        return std::min(found, end) - before;
     }
 
   private:
@@ -146,7 +143,6 @@ class Seeding {
     Array<int> stopped_;
     int64_t k_ = 0, done_ = 0;
     int trials_ = 0;
-    Staging staging_;
 };
 
 }  // namespace bmrm

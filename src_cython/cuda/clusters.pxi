@@ -41,7 +41,8 @@ def count_cluster_additions(int64_t n, int64_t d, int64_t k):
     return bb_clusters_additions(n, d, k)
 
 
-@cython.no_gc_clear  # it goes back to its rows, also as a part of a cycle
+@cython.no_gc_clear
+@cython.no_gc_clear
 cdef class Column:
     """One number of four bytes per row, on the device: labels or squared distances."""
 
@@ -73,6 +74,7 @@ cdef class Column:
             check(bb_clusters_write(self.rows.handle, self.address, source))
 
 
+@cython.no_gc_clear
 cdef class Clusters:
     """Dense rows on a device, or sparse ones by `sparse`.
 
@@ -395,6 +397,15 @@ cdef class Clusters:
         cdef double* to = <double*>_address(out)
         with nogil:
             check(bb_clusters_approach(self.handle, places, count, first, scale, squares, numbers, to))
+        return out
+
+    def count(self, Column labels, int64_t k):
+        """Return the number of rows with each label, of labels below ``k``."""
+        out = np.empty(k, np.uint32)
+        cdef const int32_t* column = <const int32_t*>self._of(labels, np.int32)
+        cdef uint32_t* to = <uint32_t*>_address(out)
+        with nogil:
+            check(bb_clusters_count(self.handle, column, k, to))
         return out
 
     def draw_each(self, uint64_t key, int64_t first, double factor, Column closest):

@@ -25,6 +25,7 @@ def count_mixture_columns(device=0):
     return bb_mixture_columns(&info)
 
 
+@cython.no_gc_clear
 cdef class DenseRows:
     """Dense rows on a device, with weights.
 

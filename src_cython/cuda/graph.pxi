@@ -62,6 +62,7 @@ cdef const uint32_t* _address_of_places(places) except? NULL:
     return <const uint32_t*>_address(places)
 
 
+@cython.no_gc_clear
 cdef class Nodes:
     """What walks need to know of the nodes of a graph.
 
@@ -143,6 +144,7 @@ cdef class Nodes:
                 bb_nodes_destroy(handle)
 
 
+@cython.no_gc_clear
 cdef class Walk:
     """Walks on a graph: their base, and images and points in slots.
 
@@ -332,6 +334,7 @@ cdef class Walk:
             check(bb_walk_take(walk, other, slot, at))
 
 
+@cython.no_gc_clear
 cdef class BasisVector:
     """A vector of a `Basis`; it goes back with the last reference."""
 
@@ -343,6 +346,7 @@ cdef class BasisVector:
             bb_basis_give(self.basis.handle, self.address)
 
 
+@cython.no_gc_clear
 cdef class Basis:
     """Vectors over the nodes of a graph for the Golub-Kahan process of a float64 matrix.
 

@@ -1,6 +1,7 @@
 """Joint risks on the device: binding of ``src_cuda/api/joint.h``."""
 
 
+@cython.no_gc_clear
 cdef class Joint:
     """A joint risk on the rows of a problem, which has no loss of its own.
 

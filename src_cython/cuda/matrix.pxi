@@ -6,6 +6,7 @@ cdef dict TUNINGS = {
 cdef int64_t CHUNK = 1 << 24  # number of nonzeros uploaded at a time; they are converted chunk by chunk
 
 
+@cython.no_gc_clear
 cdef class Matrix(_Described):
     """A sparse or dense matrix X (m, d) kept on a GPU for products with X and X^T.
 

@@ -4,6 +4,7 @@ cdef dict OPERATORS = {"normal": BB_NORMAL, "transposed": BB_TRANSPOSED}
 cdef int MAX_COLUMNS = 32  # of one product with several columns
 
 
+@cython.no_gc_clear
 cdef class _OnDevice(_Products):
     """A matrix on a device; `Matrix` uploads it."""
 

@@ -26,6 +26,7 @@ def nccl_id():
     return name[:BB_NCCL_ID_BYTES]
 
 
+@cython.no_gc_clear
 cdef class Nccl:
     """A communicator of NCCL. All ranks make theirs at the same time, each with a device of its own.
 

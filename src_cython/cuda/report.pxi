@@ -14,6 +14,7 @@ def load_blas(str library):
     check(bb_blas_load(library.encode()))
 
 
+@cython.no_gc_clear
 cdef class _Described(_OnDevice):
     """A matrix on a device, with its properties and its report."""
 

@@ -60,6 +60,7 @@ def inspect_resident_pairs(values, int64_t n, *, bint nan_allowed, bint diagonal
     return found.kind, found.row, found.column, found.value, found.other, found.largest, bool(found.missing)
 
 
+@cython.no_gc_clear
 cdef class PointVector:
     """Numbers of the points of a `ResidentPairs` on its device; they go back with the last reference."""
 
@@ -73,6 +74,7 @@ cdef class PointVector:
             bb_scaling_give(self.pairs.handle, self.size, self.address)
 
 
+@cython.no_gc_clear
 cdef class ResidentPairs:
     """Dissimilarities of all pairs of n points on a device, with weights, as the passes of scaling read them.
 

@@ -1,6 +1,7 @@
 """Vectors and steps of a solve on the device: binding of ``src_cuda/api/training.h``."""
 
 
+@cython.no_gc_clear
 cdef class Vector:
     """Weights or margins of a `Problem`, on its device; freed with the last reference.
 
@@ -36,6 +37,7 @@ cdef class Vector:
         return out
 
 
+@cython.no_gc_clear
 cdef class Problem:
     """The risk of a loss over the rows of a resident matrix, with the vectors and cuts of a solve.
 

@@ -1,6 +1,7 @@
 """Uploads the indices and values of a text while it is parsed: binding of ``src_cuda/api/upload_stream.h``."""
 
 
+@cython.no_gc_clear
 cdef class Landing:
     """An upload stream: memory on a device for the indices and values of a text, filled through a ring of pinned slots.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import graph_cases as cases
 import numpy as np
 import pytest
@@ -218,6 +220,23 @@ def test_a_basis_is_orthonormal():
     factors = np.random.default_rng(14).standard_normal(19)
     assert pair.authority_scores(pair.combine(basis, factors)) == pytest.approx(factors @ B, abs=1e-13)
     assert pair.distance(basis[0], 0.5, basis[1]) == pytest.approx(np.sqrt(1.25))
+
+
+@gpu
+def test_parts_of_a_cycle_go_back_in_any_order():
+    class Holder:
+        pass
+
+    for order in ("basis matrix", "matrix basis"):
+        held, pair = Holder(), GpuPair(zipf_graph(13), False)
+        vector, _ = pair.orthogonalise(pair.start(), [])
+        values = {"basis": (pair, vector), "matrix": pair._basis.matrix}
+        for name in order.split():
+            setattr(held, name, values[name])
+        held.itself = held
+        del held, pair, vector, values
+        gc.collect()
+    assert pagerank(zipf_graph(13), device="cuda").status == "converged"
 
 
 @gpu

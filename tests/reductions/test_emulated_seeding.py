@@ -31,8 +31,7 @@ def test_a_walk_chooses_the_rows_of_single_passes(case):
 
 
 def test_parts_may_have_many_panels(monkeypatch):
-    for module in (clusters, shared_clusters):
-        monkeypatch.setattr(module, "part_rows", lambda n: 5 * 1024)
+    monkeypatch.setattr(shared_clusters, "part_rows", lambda n: 5 * 1024)
     cases.check(cases.Seeding(12_000, 2, 6, weighted=True), seeds=1)
 
 
