@@ -87,7 +87,7 @@ def test_auto_takes_what_is_predicted_to_be_faster(started, monkeypatch):
     assert place("auto", None, slow, available=never).gpu is None
     # one thread would take longer than a GPU that has to be started, a thousand not
     monkeypatch.setattr(choose, "is_started", lambda: False)
-    work_of = [kmeans_work(100_000, 16, 64, 4, moves=300, threads=threads) for threads in (1, 1000)]
+    work_of = [kmeans_work(300_000, 16, 64, 4, moves=300, threads=threads) for threads in (1, 1000)]
     assert [place("auto", None, each, available=lambda: A_GPU).gpu for each in work_of] == [0, None]
 
 
