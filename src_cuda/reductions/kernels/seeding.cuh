@@ -234,14 +234,17 @@ __global__ void __launch_bounds__(kNarrowRows)
         sum_strips<kStrips>(pass, (int64_t(blockIdx.x) * ROUNDS + round) * kStrips, least, row_weights,
                             ROUNDS > 1 ? sums + round * kStrips : nullptr, kStride);
     }
-    if (ROUNDS == 1) return finish_panel(pass, blockIdx.x / kPanelRounds, kStrips);
-    for (int c = pass.summed + int(threadIdx.x); c < pass.count; c += kNarrowRows) {
-        double sum = 0;  // strips that there are not have sum 0
+    if constexpr (ROUNDS == 1) {
+        finish_panel(pass, blockIdx.x / kPanelRounds, kStrips);
+    } else {
+        for (int c = pass.summed + int(threadIdx.x); c < pass.count; c += kNarrowRows) {
+            double sum = 0;  // strips that there are not have sum 0
 #pragma unroll
-        for (int i = 0; i < kPanelStrips; i++) sum += sums[c * kStride + i];
-        pass.panel_sums[c * pass.panels + blockIdx.x] = sum;
+            for (int i = 0; i < kPanelStrips; i++) sum += sums[c * kStride + i];
+            pass.panel_sums[c * pass.panels + blockIdx.x] = sum;
+        }
+        finish_part(pass, blockIdx.x);
     }
-    finish_part(pass, blockIdx.x);
 }
 
 // The numbers that a block reads of a strip at a time: kColumns of each row.
