@@ -1,9 +1,10 @@
 """Draw a map of cities from their distances, and one from nothing but the order of these distances.
 
-Distances on the globe are no distances in a plane, so some stress is left. The plot, city_map.png, needs
-matplotlib.
+Distances on the globe are no distances in a plane, so some stress is left. The picture is city_map.png, or
+the file that is named as argument, and needs matplotlib.
 """
 
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -44,13 +45,13 @@ def turned(places: np.ndarray, target: np.ndarray) -> np.ndarray:
     return places @ (U @ Vt) * (sizes.sum() / (places**2).sum()) + middle
 
 
-def main() -> None:
+def main(path: str = "city_map.png") -> None:
     vectors = unit_vectors()
     pairs = combinations(range(len(vectors)), 2)
     km = np.array([EARTH_RADIUS_KM * np.arccos(vectors[i] @ vectors[j]) for i, j in pairs])
 
     true = flat_map()
-    figure = new_figure((9.0, 4.5))
+    figure = new_figure((10.0, 4.4))
     for at, (title, metric_mds) in enumerate({"distances": True, "their order": False}.items()):
         model = MDS(2, metric="precomputed", metric_mds=metric_mds, eps=1e-12, max_iter=2000).fit(km)
         test = model.check_minimum(km)
@@ -62,15 +63,15 @@ def main() -> None:
         )
         axes = figure.add_subplot(1, 2, at + 1)
         axes.scatter(*places.T, s=60, facecolors="none", edgecolors="C0", label="MDS")
-        axes.scatter(*true.T, s=15, marker="+", color="black", label="true")
+        axes.scatter(*true.T, s=25, marker="+", linewidths=0.8, color="black", label="true")
         for name, place in zip(CITIES, places, strict=True):
-            axes.annotate(name, place, textcoords="offset points", xytext=(4, 4), fontsize=8)
+            axes.annotate(name, place, textcoords="offset points", xytext=(4, 4), fontsize=7)
         axes.set(title=f"from {title}", xlabel="km east", ylabel="km north", aspect="equal")
         axes.margins(0.15)
         axes.legend()
-    plots.save(figure, "city_map.png")
-    print("plotted in city_map.png")
+    plots.save(figure, path)
+    print(f"plotted in {path}")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

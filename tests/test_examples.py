@@ -144,6 +144,23 @@ def test_city_map_is_near_the_true_one(tmp_path):
     assert (tmp_path / "city_map.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
+def test_a_mixture_finds_what_k_means_cuts(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
+    out = run("clusters.py", tmp_path)
+    assert number(r"k-means: .* (\S+)% of the points", out) < 90
+    assert number(r"mixture: .* (\S+)% of the points", out) > 95
+    assert 1.0 <= number(r"at most (\S+) times the optimum", out) < 10
+    assert (tmp_path / "clusters.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_scree_finds_the_number_of_components(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
+    out = run("scree.py", tmp_path)
+    assert number(r"all eigenvalues: .* (\S+) of the value", out) < 1e-8
+    assert number(r"likeliest with (\d+) components", out) == 6
+    assert (tmp_path / "scree.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
 def test_demo_checks_both_of_its_certificates(tmp_path):
     """It runs the installed commands, so it needs them next to this Python."""
     pytest.importorskip("sklearn", reason="scikit-learn is not installed; the extra `sklearn` installs it")

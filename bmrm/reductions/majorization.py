@@ -115,8 +115,13 @@ class Stress:
         return self._solve_laplacian(found.direction)
 
     def _solve_laplacian(self, right: PointVector) -> PointVector:
-        """Solve V s = right by conjugate gradients, preconditioned by the diagonal of V."""
-        passes, rest = self.passes, right
+        """Solve V s = right by conjugate gradients, preconditioned by the diagonal of V.
+
+        The sum of ``right`` is 0 up to rounding, which would be a large part near the end, and V has no
+        solution for.
+        """
+        passes = self.passes
+        rest = passes.centre(passes.combine([right], [1.0]))
         q = z = passes.over_degrees(rest)
         s = passes.combine([q], [0.0])
         size = first = passes.inner([(rest, z)])[0]
@@ -124,7 +129,10 @@ class Stress:
             if size <= self.inner_tol**2 * first:
                 break
             Vq = passes.laplacian(q)
-            step = size / passes.inner([(q, Vq)])[0]
+            curvature = passes.inner([(q, Vq)])[0]
+            if not curvature > 0.0:  # what is left is rounding
+                break
+            step = size / curvature
             s = passes.combine([s, q], [1.0, step])
             rest = passes.combine([rest, Vq], [1.0, -step])
             z = passes.over_degrees(rest)
@@ -162,7 +170,7 @@ class _Acceleration:
         descents, slopes = numbers[:k], numbers[k : 2 * k]
         if fresh is not None:
             sy, yz, descent, slope, ss, yy = numbers[5 * k :]
-            if sy > MIN_CURVATURE * float(np.sqrt(ss * yy)):
+            if sy > MIN_CURVATURE * float(np.sqrt(ss * yy)) and yz > 0.0:
                 self._remember(fresh, sy, yz, *(numbers[j * k : (j + 1) * k] for j in (2, 3, 4)))
                 count = len(self._steps)
                 descents, slopes = [*descents, descent][-count:], [*slopes, slope][-count:]

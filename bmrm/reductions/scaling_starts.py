@@ -21,7 +21,7 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import Interrupted
 from bmrm.reductions.dissimilarities import Dissimilarities
 from bmrm.reductions.pca import PCA
-from bmrm.reductions.spectrum import some_eigenvalues
+from bmrm.reductions.spectrum import some_eigenvalues, unit_of
 
 LANDMARKS_PER_AXIS = 10
 """Landmarks per axis of the configuration, besides `MIN_LANDMARKS`."""
@@ -55,10 +55,12 @@ def classical_start(data: Dissimilarities, p: int, deadline: float) -> Vector:
             made = stop.result  # a start is due before the whole may end
         return _padded(made.transform(data.features), p)
 
+    unit = unit_of(data.typical**2)  # Lanczos squares what is a square already
+
     def multiply(Y: Vector) -> Vector:
         Y = Y - Y.mean(axis=0)
         found = -0.5 * data.passes.squared(Y, data.typical)
-        return np.asarray(found - found.mean(axis=0))
+        return np.asarray(found - found.mean(axis=0)) * unit
 
     found = some_eigenvalues(
         multiply,
@@ -71,7 +73,7 @@ def classical_start(data: Dissimilarities, p: int, deadline: float) -> Vector:
         deadline=deadline,
         rng=rng,
     )
-    return _padded(found.vectors * np.sqrt(found.values), p)
+    return _padded(found.vectors * np.sqrt(found.values / unit), p)
 
 
 def landmark_start(data: Dissimilarities, p: int, rng: np.random.Generator) -> Vector:

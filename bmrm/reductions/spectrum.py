@@ -21,6 +21,9 @@ the random start has found, as it does with probability 1 in exact arithmetic.
 Vectors. If t_i is at least g away from all other eigenvalues, the sine of the angle between v_i and the
 eigenvector is at most (|r_i| + s) / g (Davis and Kahan).
 
+A'A is multiplied by a power of two first, so that its trace is near 1: squares of its entries might overflow
+or vanish, and with them the norms of residuals.
+
 References: B. N. Parlett, The Symmetric Eigenvalue Problem, chapters 10, 11 and 13. K. Wu and H. Simon,
 Thick-restart Lanczos, SIAM J. Matrix Anal. Appl. 22 (2000). N. Halko, P.-G. Martinsson and J. Tropp, Finding
 structure with randomness, SIAM Review 53 (2011), algorithm 4.4.
@@ -28,8 +31,9 @@ structure with randomness, SIAM Review 53 (2011), algorithm 4.4.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -51,6 +55,9 @@ with 8 take 84, 51 with 2 take 75."""
 MIN_GROWTH = 40
 """Minimum number of vectors that the basis grows by before it is restarted from its best ones; from 40 to 300
 made less than a tenth of the products unnecessary."""
+
+MAX_UNIT_EXPONENT = 1000
+"""Maximum exponent of a unit; that of a subnormal number would overflow."""
 
 MAX_CHOLESKY_RATIO = 1e10
 """Ratio of the eigenvalues of W'W up to which they give a basis of W that is orthonormal to 1e-6, which a
@@ -91,25 +98,34 @@ class Spectrum:
     status: str
     n_iter: int
 
+    def in_unit(self, unit: float) -> Spectrum:
+        """Return the spectrum of A'A / unit from that of A'A, for a power of two."""
+        return replace(
+            self, values=self.values / unit, bounds=self.bounds / unit, residuals=self.residuals / unit
+        )
+
 
 def all_eigenvalues(scatter: Scatter) -> Spectrum:
     """Compute all eigenvalues of a scatter matrix."""
-    d = len(scatter.matrix)
+    unit = unit_of(abs(float(np.trace(scatter.matrix))) + scatter.error)  # a trace may have cancelled
+    return _all_eigenvalues(scatter.matrix * unit, scatter.error * unit).in_unit(unit)
+
+
+def _all_eigenvalues(matrix: Vector, error: float) -> Spectrum:
+    d = len(matrix)
     with small_matrices(d):
-        values, vectors = np.linalg.eigh(scatter.matrix)
+        values, vectors = np.linalg.eigh(matrix)
         values, vectors = values[::-1].copy(), vectors[:, ::-1].copy()
-        R = scatter.matrix @ vectors - vectors * values
+        R = matrix @ vectors - vectors * values
         e = _departure(vectors)
-    size = float(np.linalg.norm(scatter.matrix))
+    size = float(np.linalg.norm(matrix))
     largest = float(np.abs(values).max())
     rounding = rounding_bound(d + 3) * (size + largest)  # of a column of R
     residuals = np.linalg.norm(R, axis=0) + rounding * (1.0 + e)
-    shift = (float(np.linalg.norm(residuals)) + 2.0 * e * largest) / (1.0 - e) + scatter.error
+    shift = (float(np.linalg.norm(residuals)) + 2.0 * e * largest) / (1.0 - e) + error
     bounds = np.stack([np.maximum(values - shift, 0.0), np.maximum(values + shift, 0.0)], axis=1)
-    angles = _angles(values, residuals + scatter.error, shift)
-    return Spectrum(
-        np.maximum(values, 0.0), vectors, bounds, residuals + scatter.error, angles, True, "converged", 1
-    )
+    angles = _angles(values, residuals + error, shift)
+    return Spectrum(np.maximum(values, 0.0), vectors, bounds, residuals + error, angles, True, "converged", 1)
 
 
 def some_eigenvalues(
@@ -137,13 +153,17 @@ def some_eigenvalues(
     - ``agree``: returns a status that some rank has
     - ``block``: vectors that are multiplied at once
     """
+    unit = unit_of(trace)
+    multiply, trace, rounding = _in_unit(multiply, unit), trace * unit, rounding * unit
     with small_matrices(_capacity(d, p, block)):
         run = _Lanczos(multiply, d, p, rng, block, threads)
         status = ""
         while not status:
             run.multiply_block()
             values, residuals = run.ritz_values()
-            if residuals.max() <= tol * values[0] or run.exhausted:
+            if run.exhausted:
+                status = "converged" if run.is_complete(tol) else ""
+            elif residuals.max() <= tol * values[0]:
                 status = "converged"
             elif residuals.max() <= 4.0 * rounding:
                 status = "precision"
@@ -151,7 +171,8 @@ def some_eigenvalues(
             if not status:
                 run.next_block()
         values, vectors = run.ritz_vectors()
-        return _bounded(values, vectors, multiply(vectors), trace, rounding, status, run.n_iter + 1)
+        found = _bounded(values, vectors, multiply(vectors), trace, rounding, status, run.n_iter + 1)
+    return found.in_unit(unit)
 
 
 def randomized_eigenvalues(
@@ -178,7 +199,8 @@ def randomized_eigenvalues(
     - ``oversamples``: vectors besides p
     - the others: as for `some_eigenvalues`
     """
-    width = min(d, p + oversamples)
+    width, unit = min(d, p + oversamples), unit_of(trace)
+    multiply, trace, rounding = _in_unit(multiply, unit), trace * unit, rounding * unit
     with small_matrices(width):
         basis = np.linalg.qr(rng.standard_normal((d, width)))[0]
         n_iter = 0
@@ -198,7 +220,19 @@ def randomized_eigenvalues(
                 break
             basis = np.linalg.qr(product)[0]
         vectors = np.ascontiguousarray(basis @ turn)
-        return _bounded(values, vectors, multiply(vectors), trace, rounding, status, n_iter + 1)
+        found = _bounded(values, vectors, multiply(vectors), trace, rounding, status, n_iter + 1)
+    return found.in_unit(unit)
+
+
+def unit_of(trace: float) -> float:
+    """Return a power of two that makes a trace at least 1/2 and less than 1; 1 if it is 0 or infinite."""
+    if not 0.0 < trace < np.inf:
+        return 1.0
+    return math.ldexp(1.0, max(-MAX_UNIT_EXPONENT, min(-math.frexp(trace)[1], MAX_UNIT_EXPONENT)))
+
+
+def _in_unit(multiply: Callable[[Vector], Vector], unit: float) -> Callable[[Vector], Vector]:
+    return multiply if unit == 1.0 else lambda V: multiply(V) * unit
 
 
 def _capacity(d: int, p: int, block: int) -> int:
@@ -234,13 +268,29 @@ class _Lanczos:
         self._H = np.empty((capacity, capacity))
         self._scale = 0.0  # of the eigenvalues
         self._size = self._near = 0  # vectors, and the first of the last two blocks
+        self._rng = rng
         self._block = np.linalg.qr(rng.standard_normal((d, self._width)))[0]
+        self._known: Vector | None = None  # the largest values when the basis was exhausted last
         self.n_iter = 0
 
     @property
     def exhausted(self) -> bool:
         """Whether the basis spans an invariant subspace."""
         return bool(self._next.shape[1] == 0)
+
+    def is_complete(self, tol: float) -> bool:
+        """Return whether an exhausted basis has the p largest eigenvalues.
+
+        It has no more vectors of an eigenvalue than a block. So it grows by another random block, until that
+        has brought no larger value.
+        """
+        values = self._solve()[0][::-1][: self._p]
+        known, self._known = self._known, values
+        if self._size == self._basis.shape[1]:
+            return True
+        if known is None or len(known) < self._p:
+            return False
+        return bool((np.abs(values - known) <= tol * values[0]).all())
 
     def multiply_block(self) -> None:
         first = self._size
@@ -274,17 +324,30 @@ class _Lanczos:
 
     def next_block(self) -> None:
         """Prepare the next block; restart the basis first if it is full."""
-        block = np.ascontiguousarray(self._next)
-        if self._again:
-            self._take_out(block, 0)
-        block = self._factors(block)[0]
-        if self._size + block.shape[1] > len(self._basis):
+        if self.exhausted:
+            fresh = min(self._width, self._basis.shape[1] - self._size)
+            self._make_room(fresh)
+            block = self._rng.standard_normal((self._basis.shape[1], fresh))
+            for _ in range(2):
+                self._take_out(block, 0)
+                block = np.ascontiguousarray(np.linalg.qr(block)[0])
+            self._near = 0
+        else:
+            block = np.ascontiguousarray(self._next)
+            if self._again:
+                self._take_out(block, 0)
+            block = self._factors(block)[0]
+            self._make_room(block.shape[1])
+        self._block = block
+
+    def _make_room(self, columns: int) -> None:
+        """Restart the basis from its best vectors if it has no room for some more."""
+        if self._size + columns > len(self._basis):
             values, turn = self._solve()
             best = self._p + self._width
             self._basis[:best] = self._combine(turn[:, ::-1][:, :best]).T
             self._H[:best, :best] = np.diag(values[::-1][:best])
             self._size, self._near = best, 0
-        self._block = block
 
     def ritz_vectors(self) -> tuple[Vector, Vector]:
         values, turn = self._solve()

@@ -546,6 +546,23 @@ def test_dissimilarities_of_any_size(scale):
         assert found.check_minimum(given).verdict in ("minimum", "flat")
 
 
+@pytest.mark.parametrize("scale", [1e100, 1e-100])
+def test_dissimilarities_of_no_space_have_a_classical_start_of_any_size(scale):
+    delta = np.random.default_rng(0).random(66 * 65 // 2)
+    found, one = (MDS(2, metric="precomputed", max_iter=1).fit(delta * unit) for unit in (scale, 1.0))
+    np.testing.assert_allclose(found.embedding_ / scale, one.embedding_, rtol=1e-6, atol=1e-9)
+
+
+def test_a_weighted_step_of_three_points_ends():
+    """Conjugate gradients have the solution after two steps; what is left is rounding."""
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        weights = rng.integers(1, 3, 3).astype(float)
+        model = MDS(1, metric="precomputed", init="random", random_state=seed, eps=0.0, max_iter=100)
+        model.fit(rng.random(3) * 10.0 ** rng.integers(-3, 4, 3), weights=weights)
+        assert np.isfinite(model.embedding_).all()
+
+
 def test_limits_are_reported():
     D = noisy(np.random.default_rng(1), 100)
     found = MDS(2, metric="precomputed", eps=0, max_iter=2).fit(D)

@@ -396,3 +396,42 @@ def test_a_singular_covariance_has_no_density():
         PCA(4).fit(np.ones((5, 4))).score(X)
     with pytest.raises(DataError, match="score: found a singular covariance"):
         PCA(3).fit(X[:3]).get_precision()
+
+
+@pytest.mark.parametrize("scale", [1e140, 1e-140])
+@pytest.mark.parametrize("solver", [*SOLVERS, "randomized"])
+def test_intervals_have_the_scale_of_the_rows(scale, solver):
+    X = table(np.random.default_rng(0), 60, 20)
+    for model in (PCA, TruncatedSVD):
+        one = model(3, svd_solver=solver, random_state=0).fit(X)
+        other = model(3, svd_solver=solver, random_state=0).fit(X * scale)
+        np.testing.assert_allclose(
+            other.singular_value_bounds_, one.singular_value_bounds_ * scale, rtol=1e-6
+        )
+        residuals = other.residuals_ / scale / scale
+        np.testing.assert_allclose(residuals, one.residuals_, rtol=0.5, atol=1e-11)
+    rows = sp.csr_array(np.full((5, 3), scale))
+    assert np.isfinite(PCA(1, svd_solver="covariance_eigh").fit(rows).singular_value_bounds_).all()
+
+
+@pytest.mark.parametrize("make", [np.zeros, np.ones, lambda shape: np.eye(*shape)])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_more_components_than_a_subspace_of_lanczos_has_vectors(make, sparse):
+    """Few different eigenvalues: the subspace is soon invariant, and has one block of vectors of each."""
+    X = make((40, 30))
+    for p in (1, 9, 20, 30):
+        found = TruncatedSVD(p, svd_solver="lanczos", random_state=0).fit(sp.csr_array(X) if sparse else X)
+        assert found.status_ == "converged"
+        assert found.components_.shape == (p, 30)
+        np.testing.assert_allclose(found.components_ @ found.components_.T, np.eye(p), atol=1e-12)
+        true = np.linalg.svd(X, compute_uv=False)[:p]
+        np.testing.assert_allclose(found.singular_values_, true, atol=1e-6)
+        assert (found.singular_value_bounds_[:, 0] <= true).all()
+
+
+def test_equal_eigenvalues_beyond_an_invariant_subspace():
+    rng = np.random.default_rng(0)
+    values = np.r_[np.full(15, 10.0), np.full(285, 5.0)]
+    X = values[:, None] ** 0.5 * np.linalg.qr(rng.normal(size=(300, 300)))[0]
+    found = TruncatedSVD(12, svd_solver="lanczos", random_state=0).fit(X)
+    np.testing.assert_allclose(found.singular_values_**2, 10.0, rtol=1e-10)
