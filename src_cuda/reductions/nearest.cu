@@ -401,7 +401,7 @@ int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t
     const int64_t size = k * (d + 1), each = part_rows_of(n), parts = (n + each - 1) / each;
     int64_t bytes = own ? n * d * (type == BB_FLOAT32 ? 4 : 8) : 0;
     bytes += n * (4 + 4 + 8 + 4);  // fresh labels, the list, weights, a column
-    bytes += Seeding::bytes(n);
+    bytes += Seeding::bytes(n, d, type);
     if (d > kMaxLaneColumns)
         bytes += round_up(n, kTileRows) * (round_up(d, kChunkColumns) * 2 + 8) + n * 4 * (3 + kMaxCandidates);
     bytes += 3 * 8 * round_up(k, kTileCenters) * (round_up(d, kChunkColumns) + 1);
