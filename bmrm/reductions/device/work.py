@@ -101,6 +101,9 @@ SPARSE_SUM_BYTES = 1 << 27
 MIXTURE_CPU_SECONDS = 6.5e-11
 """Time of one operation of a step of EM on one core."""
 
+MIXTURE_CPU_CALL_SECONDS = 1e-3
+"""Time of a mixture on the CPU besides steps and passes: the first covariances, and what EM makes of sums."""
+
 MIXTURE_GPU_SECONDS = 2e-13
 """Time of one operation of a step of EM on a GPU."""
 
@@ -297,7 +300,8 @@ def mixture_work(
     operations = passes * each
     calls = float(passes + starts * MIXTURE_START_STEPS)
     return Work(
-        _cpu_seconds(operations * MIXTURE_CPU_SECONDS, passes, calls, threads, rows / PART_ROWS),
+        _cpu_seconds(operations * MIXTURE_CPU_SECONDS, passes, calls, threads, rows / PART_ROWS)
+        + MIXTURE_CPU_CALL_SECONDS,
         operations * MIXTURE_GPU_SECONDS + _pinning_seconds(values * value_bytes),
         calls,
         values * value_bytes,
