@@ -29,7 +29,7 @@ FIT_SECONDS = 5.5e-4
 PINNED_BYTES = 1 << 24
 """Size from which rows of an estimator are uploaded through pinned memory."""
 
-PINNED_SECONDS = 1.9e-2
+PINNED_SECONDS = 2.2e-2
 """Time to allocate the pinned memory of an upload."""
 
 PART_ROWS = 2048
@@ -71,7 +71,7 @@ SPARSE_CPU_ROW_SECONDS = 2.3e-9
 SPARSE_CPU_CENTER_SECONDS = 5e-9
 """Time per number of the centres of such a pass, which one core spends: transposing and squaring them."""
 
-SPARSE_GPU_PRODUCT_SECONDS = 2e-12
+SPARSE_GPU_PRODUCT_SECONDS = 2.2e-12
 """Time of one multiply-add of a pass of k-means over sparse rows on a GPU."""
 
 SPARSE_GPU_VALUE_SECONDS = 1.1e-10
@@ -80,10 +80,13 @@ SPARSE_GPU_VALUE_SECONDS = 1.1e-10
 SPARSE_GPU_SEEDING_SECONDS = 8e-12
 """Time per stored value and candidate of a pass of seeding over sparse rows on a GPU."""
 
-SPARSE_GPU_CENTER_SECONDS = 2.1e-9
+SPARSE_GPU_STEP_SECONDS = 5e-5
+"""Time of a step over sparse rows on a GPU, besides that of any step: points are taken from main memory."""
+
+SPARSE_GPU_CENTER_SECONDS = 1e-9
 """Time per number of the centres: they are copied to the GPU, and the sums back."""
 
-SPARSE_GPU_COLUMN_SECONDS = 5e-9
+SPARSE_GPU_COLUMN_SECONDS = 4.6e-9
 """Time per column of each step: the square of a centre is a sum over the columns in their order."""
 
 MAX_PART_SUMS = 1 << 23
@@ -97,6 +100,9 @@ SPARSE_SUM_BYTES = 1 << 27
 
 MIXTURE_CPU_SECONDS = 6.5e-11
 """Time of one operation of a step of EM on one core."""
+
+MIXTURE_CPU_CALL_SECONDS = 1e-3
+"""Time of a mixture on the CPU besides steps and passes: the first covariances, and what EM makes of sums."""
 
 MIXTURE_GPU_SECONDS = 2e-13
 """Time of one operation of a step of EM on a GPU."""
@@ -122,7 +128,7 @@ MIXTURE_START_STEPS = 10
 GRAM_STEPS = 8
 """Steps on a GPU that a scatter matrix takes as long as: allocations, the matrix, and what is made of it."""
 
-SCALING_CPU_SECONDS = 3.5e-10
+SCALING_CPU_SECONDS = 4e-10
 """Time of one operation of a pass of SMACOF on one core."""
 
 SCALING_GPU_SECONDS = 5e-13
@@ -272,7 +278,7 @@ def sparse_kmeans_work(
         copied_passes=steps,
         call_seconds=FIT_SECONDS
         + numbers * SPARSE_GPU_CENTER_SECONDS
-        + steps * columns * SPARSE_GPU_COLUMN_SECONDS,
+        + steps * (SPARSE_GPU_STEP_SECONDS + columns * SPARSE_GPU_COLUMN_SECONDS),
     )
 
 
@@ -294,7 +300,8 @@ def mixture_work(
     operations = passes * each
     calls = float(passes + starts * MIXTURE_START_STEPS)
     return Work(
-        _cpu_seconds(operations * MIXTURE_CPU_SECONDS, passes, calls, threads, rows / PART_ROWS),
+        _cpu_seconds(operations * MIXTURE_CPU_SECONDS, passes, calls, threads, rows / PART_ROWS)
+        + MIXTURE_CPU_CALL_SECONDS,
         operations * MIXTURE_GPU_SECONDS + _pinning_seconds(values * value_bytes),
         calls,
         values * value_bytes,
