@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.progress import ProgressLine, Step
 from bmrm.base.vectors import Vector
@@ -42,6 +43,10 @@ INITS = ("k-means++", "k-means||", "random")
 
 RANDOM_STARTS = 10
 """Starts of ``n_init="auto"`` from random rows; one is enough for k-means++ and k-means||."""
+
+
+CENTER_COPIES = 4
+"""Arrays of the size of the centres that a fit has at least: centres before and after a move, and sums."""
 
 
 @dataclass(frozen=True)
@@ -292,6 +297,8 @@ class KMeans(Estimator, Transformer):
             rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm)
             rows.check_alike(self.get_params())
             self._check_count(rows.count_positive(), weighted=rows.weights is not None)
+            needed = CENTER_COPIES * 8 * self.n_clusters * rows.shape[1]
+            require_memory(needed, "the centres and their sums", "fewer clusters or columns need less")
             with rows.guarded():
                 passes, self.placement_ = self._passes(rows, fitting=True)
                 self.placement_.log()
@@ -399,7 +406,10 @@ class KMeans(Estimator, Transformer):
         -------
         ndarray of float64, shape (n, n_clusters)
         """
-        passes, _ = self._passes(self._read_new_rows(X))
+        rows = self._read_new_rows(X)
+        k = len(self.cluster_centers_)
+        require_memory(8 * rows.here * k, "the distances", "fewer rows at a time need less")
+        passes, _ = self._passes(rows)
         return passes.distances(self.cluster_centers_)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bmrm.base import arguments
 from bmrm.base.blas import small_matrices
+from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.progress import Step
 from bmrm.base.vectors import Vector
@@ -38,6 +39,9 @@ from bmrm.reductions.seeding import choose_plus_plus, choose_random
 
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
 STARTS = ("kmeans", "k-means++", "random_from_data")
+
+COVARIANCE_COPIES = 4
+"""Arrays of the size of the covariances that a step has at least: covariances, their roots, and sums."""
 
 MAX_ROOT = 1e150
 """Reciprocal of a standard deviation whose square is far from overflow; NaN is not below it either."""
@@ -260,6 +264,10 @@ class GaussianMixture(Estimator):
                     "the number of rows of positive weight"
                 )
             full = self.covariance_type in ("full", "tied")
+            numbers = self.n_components * rows.shape[1] * (rows.shape[1] if full else 1)
+            require_memory(
+                COVARIANCE_COPIES * 8 * numbers, "the covariances", "'diag', or fewer components, need less"
+            )
             work = mixture_work(
                 rows.most_here,
                 rows.shape[1],
@@ -506,8 +514,9 @@ class GaussianMixture(Estimator):
         rows = _dense_rows(X, threads=self.threads)
         self._check_columns(X, rows.shape[1])
         parameters = self._parameters()
-        found = place_rows(rows, self.device)
         k = len(parameters.means)
+        require_memory(8 * rows.here * k, "the shares of the components", "fewer rows at a time need less")
+        found = place_rows(rows, self.device)
         passes, _ = open_mixture(rows, found, self.device, k, full=parameters.full)
         with small_matrices(rows.shape[1]):
             roots = parameters.roots()
