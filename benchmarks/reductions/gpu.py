@@ -2,7 +2,8 @@
 
     python -m benchmarks.reductions.gpu [--programs NAME ...] [--out FILE]
 
-Rows are on the GPU before. A time is the least of some calls, each from the call to the end of its work.
+Rows are on the GPU before. A time is the least of the calls of half a second, each from the call to the end
+of its work, after a tenth of a second of calls: the GPU's clock and caches, and Python, are warm.
 Results of row functions and peers stay on the GPU. The kernels of the estimators (`KMeans`,
 `GaussianMixture`, `PCA`) take their parameters from main memory and return their sums there, since an
 estimator needs them there; their time over that of the row function should be at least MIN_RATIO.
@@ -33,7 +34,7 @@ from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions.device.clusters import DeviceClusters
 from bmrm.reductions.row_set import RowSet
 
-REPEATS = 20
+WARM_SECONDS, MEASURED_SECONDS, MIN_REPEATS = 0.1, 0.5, 5
 COLD_RUNS = 2
 MIN_RATIO = 0.7
 MAX_COLD_SECONDS = 0.5
@@ -123,8 +124,12 @@ PEERS: dict[str, Callable[..., tuple[Any, ...]]] = {"k-means": kmeans, "EM": em,
 
 def least_seconds(call: Callable[[], Any]) -> float:
     """Return the least time of some calls, each with its work on the GPU."""
-    found = []
-    for _ in range(REPEATS):
+    start = time.perf_counter()
+    while time.perf_counter() - start < WARM_SECONDS:
+        call()
+        cp.cuda.runtime.deviceSynchronize()
+    found: list[float] = []
+    while len(found) < MIN_REPEATS or sum(found) < MEASURED_SECONDS:
         cp.cuda.runtime.deviceSynchronize()
         start = time.perf_counter()
         call()

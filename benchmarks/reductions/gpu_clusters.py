@@ -8,6 +8,9 @@ sums by index_add or by a product with labels as columns), between two events, a
 device; its products are in float32, and besides in tf32. Medians of some calls. Labels are checked
 against float64 on the device.
 
+If flash-kmeans is installed (Triton kernels; S. Yang and others), its time is that of one of its iterations,
+the difference between runs of 11 and of 1, and the share of its labels that are not those of float64.
+
 ``--profile`` prints the kernels of a pass.
 """
 
@@ -113,6 +116,22 @@ def best_of_torch(X: Any, C: Any, tf32: bool) -> tuple[float, str]:
     return min(found)
 
 
+def flash_seconds(X: Any, C: np.ndarray) -> tuple[float, float] | None:
+    """Return the time of an iteration of flash-kmeans, and the share of its labels that are wrong."""
+    try:
+        from flash_kmeans import batch_kmeans_Euclid
+    except ImportError:
+        return None
+    there = torch.from_numpy(C).float().cuda()[None]
+
+    def iterate(count: int) -> Any:
+        return batch_kmeans_Euclid(X[None], len(C), max_iters=count, init_centroids=there)
+
+    labels = iterate(1)[0][0].cpu().numpy()
+    few, many = (seconds_between_events(lambda m=m: iterate(m), 5) for m in (1, 11))
+    return (many - few) / 10, wrong_labels(X, C, labels) / min(len(X), CHECKED_ROWS)
+
+
 def wrong_labels(X: Any, C: np.ndarray, labels: np.ndarray) -> int:
     """Return how many labels of the first rows are not those of float64, features added in order."""
     there, wrong = torch.from_numpy(C).cuda(), 0
@@ -163,7 +182,7 @@ def measure(n: int, d: int, k: int, spread: float, profiled: bool) -> dict[str, 
     forms = {}
     seconds["torch"], forms["torch"] = best_of_torch(X, there, tf32=False)
     seconds["torch_tf32"], forms["torch_tf32"] = best_of_torch(X, there, tf32=True)
-    return {
+    row = {
         "rows": n,
         "columns": d,
         "k": k,
@@ -173,6 +192,10 @@ def measure(n: int, d: int, k: int, spread: float, profiled: bool) -> dict[str, 
         "rechecked": first.rechecked / n,
         "ratio": seconds["torch"] / seconds["ours"],
     }
+    flash = flash_seconds(X, C)
+    if flash is not None:
+        seconds["flash"], row["flash_wrong"] = flash
+    return row
 
 
 def main() -> None:
@@ -188,7 +211,8 @@ def main() -> None:
         times = "  ".join(f"{who} {1e3 * s:.3f} ms" for who, s in row["seconds"].items())
         print(
             f"{n} x {d} k={k} spread {spread}: {times}  {row['ratio']:.1f}x  "
-            f"rechecked {row['rechecked']:.2%}  ({row['forms']['torch']})",
+            f"rechecked {row['rechecked']:.2%}  ({row['forms']['torch']})"
+            + (f"  flash wrong {row['flash_wrong']:.2%}" if "flash_wrong" in row else ""),
             flush=True,
         )
     report.write(options.out, gpu=torch.cuda.get_device_name(), torch=torch.__version__, rows=found)

@@ -181,8 +181,10 @@ def reductions_on_gpu() -> str:
             peer(row, "ours"),
             peer(row, "torch"),
             peer(row, "torch_tf32"),
+            peer(row, "flash"),
             f"{row['ratio']:.1f}",
             f"{100 * row['rechecked']:.2f} %",
+            f"{100 * row['flash_wrong']:.2f} %" if "flash_wrong" in row else "-",
         ]
         for row in clusters["rows"]
     ]
@@ -223,9 +225,19 @@ def reductions_on_gpu() -> str:
         + heading("k-means on a GPU", clusters)
         + "\nA whole pass: exact labels, sums and inertia, against the best of four forms in PyTorch, in "
         "float32 and in tf32; the ratio is that to float32. Rows that the fast pass cannot decide are "
-        "decided in float64.\n"
+        "decided in float64. flash-kmeans: an iteration, and its labels that are not those of float64.\n"
         + table(
-            ["rows, clusters", "ms", "PyTorch ms", "tf32 ms", "times faster", "decided in float64"], lloyd
+            [
+                "rows, clusters",
+                "ms",
+                "PyTorch ms",
+                "tf32 ms",
+                "flash ms",
+                "times faster",
+                "in float64",
+                "wrong",
+            ],
+            lloyd,
         )
         + heading("Mixtures and Gram matrices on a GPU", mixture)
         + "\nAn E and M step, and a Gram matrix of centred rows; errors are relative, against float64.\n"

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from bmrm.formulas.bounds import Bounds
-from bmrm.formulas.products import COUNTER, ProductSum, Side, find_products, is_visited
+from bmrm.formulas.products import COUNTER, ProductSum, Side, find_products, visited_cells
 from bmrm.formulas.tree import Expr, Program, RowItem, Value, parts
 
 BLOCK = 8
@@ -136,12 +136,9 @@ def tiles_of(sum_: ProductSum, sizes: Mapping[str, int]) -> list[tuple[int, int]
     assert right is not None
     if left.count * right.count > MAX_COUNTED_CELLS:
         return [(a, b) for a in range(side_blocks(left)) for b in range(side_blocks(right))]
-    found = {
-        (i // BLOCK, j // BLOCK)
-        for i in range(left.count)
-        for j in range(right.count)
-        if is_visited(sum_, sizes, {left.counter: left.low + i, right.counter: right.low + j})
-    }
+    found: set[tuple[int, int]] = set()
+    for i, some in visited_cells(sum_, sizes):
+        found.update(((i - left.low) // BLOCK, (j - right.low) // BLOCK) for j in some)
     return sorted(found)
 
 

@@ -83,8 +83,8 @@ MAX_WARPS = 8
 PAIR = 2
 """Number of rows that a lane has side by side: each parameter is read from shared memory once for all."""
 
-MAX_PAIRED_COLUMNS = 32
-"""Maximum number of columns of rows side by side: all of them are in registers."""
+MAX_PAIRED_BYTES = 128
+"""Maximum size of one of the rows side by side: all of them are in registers."""
 
 ROWS_AHEAD = 8
 """Number of rows whose values are read before they are added, in a loop whose lanes are columns."""
@@ -312,7 +312,7 @@ def place(
             chosen.append(argument.name)
             used += bytes_
     register_row = not sparse and sizes[program.width] <= MAX_REGISTER_COLUMNS
-    few = register_row and sizes[program.width] <= MAX_PAIRED_COLUMNS and not blocks.sums()
+    few = register_row and real_bytes * sizes[program.width] <= MAX_PAIRED_BYTES and not blocks.sums()
     pairs = paired(program, Bounds(program), sizes, varying_names(program, sparse)) if few else 0
     return Placement(warps, items, shared_results, tuple(chosen), used, held, register_row, blocks, pairs)
 

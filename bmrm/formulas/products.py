@@ -9,7 +9,7 @@ row, and a printer may compute them by blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bmrm.formulas.bounds import Bound, Bounds
@@ -325,11 +325,17 @@ def plain_number(expr: Expr, sizes: Mapping[str, int], counters: Mapping[str, in
     return min(args) if expr.op == "min" else max(args)
 
 
-def is_visited(sum_: ProductSum, sizes: Mapping[str, int], counters: Mapping[str, int]) -> bool:
-    """Return whether the loops around a sum come to these numbers of their counters."""
-    return all(
-        plain_number(loop.start, sizes, counters)
-        <= counters[loop.name]
-        < plain_number(loop.stop, sizes, counters)
-        for loop in sum_.loops
-    )
+def visited_cells(sum_: ProductSum, sizes: Mapping[str, int]) -> Iterator[tuple[int, Sequence[int]]]:
+    """Yield the cells of a matrix of sums to which its loops come: a row, and some of its columns."""
+    outer, inner = sum_.loops
+    counters: dict[str, int] = {}
+
+    def turns(loop: For) -> range:
+        return range(plain_number(loop.start, sizes, counters), plain_number(loop.stop, sizes, counters))
+
+    for turn in turns(outer):
+        counters[outer.name] = turn
+        if outer.name == sum_.left.counter:
+            yield turn, turns(inner)
+        else:
+            yield from ((i, (turn,)) for i in turns(inner))

@@ -84,8 +84,9 @@ class DeviceArray:
 
     def _read_interface(self, what: str) -> dict[str, Any]:
         try:
-            if hasattr(self._owner, "__cuda_array_interface__"):
-                return dict(self._owner.__cuda_array_interface__)
+            interface = getattr(self._owner, "__cuda_array_interface__", None)  # computed when it is read
+            if interface is not None:
+                return dict(interface)
             lent = self._lent = _dlpack.Borrowed(self._owner.__dlpack__(stream=LEGACY_STREAM))
             dtype = np.dtype(lent.dtype)
         except (TypeError, ValueError, RuntimeError, BufferError) as fault:  # for example bfloat16

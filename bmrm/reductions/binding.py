@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ MAX_SIZE = 2**31 - 1
 AnyArray: TypeAlias = NDArray[Any] | GpuArray | DeviceArray
 """A parameter in main memory, or on a GPU: a result that was kept there, or another library's."""
 
+MAX_PLANS = 64
+"""Number of combinations of types and shapes that are remembered, before all are forgotten."""
+
 NUMPY = {"int": np.int64, "bool": np.uint8}
 """Types in which parameters are passed; real numbers have the type of the rows."""
 
@@ -45,6 +48,8 @@ class Call:
         if real numbers are float32.
     real : type
         NumPy's type of real numbers.
+    key : tuple
+        Equal for calls of the same program and sizes.
     """
 
     program: Program
@@ -52,6 +57,7 @@ class Call:
     sizes: dict[str, int]
     values: dict[str, Any]
     real: type[np.floating[Any]]
+    key: tuple[Any, ...]
     squares: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def host_rows(self) -> HostRows:
@@ -65,6 +71,14 @@ class Call:
         return tuple(self.sizes[s] if isinstance(s, str) else s for s in argument.dims)
 
 
+class _Plan(NamedTuple):
+    """What calls with arguments of the same types and shapes share."""
+
+    program: Program
+    sizes: dict[str, int]
+    key: tuple[Any, ...]
+
+
 class Binder:
     """Binds the arguments of calls; remembers the trees of a row function by types."""
 
@@ -72,6 +86,7 @@ class Binder:
         self.source = source
         self.general = read_program(source)
         self._programs: dict[Any, tuple[Program, list[str]]] = {}
+        self._plans: dict[Any, _Plan] = {}
         self._parameters = [a for a in self.general.arguments.values() if a.role == "parameter"]
         self._names = {a.name for a in self._parameters}
         self._sizes = {size for size in sizes_of(self.general) if size.isidentifier()}
@@ -94,41 +109,58 @@ class Binder:
         DataError
             If values are not real numbers.
         """
-        name, parameters, names = self.source.name, self._parameters, self._names
+        name, parameters, real = self.source.name, self._parameters, rows.real
+        if words.keys() != self._names:
+            self._check_names(words)
+        arrays = {a.name: _as_numbers(f"{name}: {a.name}", words[a.name], gpu) for a in parameters}
+        said = {word: _as_size(name, word, words[word]) for word in words if word not in self._names}
+        types = [(array.dtype, array.shape) for array in arrays.values()]
+        key = (rows.shape, rows.sparse, *types, *said.items())
+        if key not in self._plans:
+            if len(self._plans) >= MAX_PLANS:
+                self._plans.clear()
+            self._plans[key] = self._plan(rows, arrays, said)
+        program, sizes, same = self._plans[key]
+        values = {a.name: self._convert(program, a.name, arrays[a.name], real) for a in parameters}
+        call = Call(program, rows, sizes, values, real, same)
+        for each in program.squares:
+            narrow = np.asarray(to_host(values[each]), real)
+            squares = np.square(narrow, dtype=np.float64).sum(axis=-1)
+            call.squares[each] = np.ascontiguousarray(squares, real)
+        return call
+
+    def _check_names(self, words: Mapping[str, Any]) -> None:
+        """Raise if names are missing or unknown."""
+        name = self.source.name
         for word in words:
-            if word in names or word in self._sizes:
+            if word in self._names or word in self._sizes:
                 continue
             if word in self.general.arguments:
                 raise ReductionError(
                     f"{name}: found the result {word!r} as an argument, expected parameters only"
                 )
-            expected = ", ".join(sorted(names | self._sizes))
+            expected = ", ".join(sorted(self._names | self._sizes))
             raise ReductionError(f"{name}: found the argument {word!r}, expected one of {expected}")
-        missing = [a.name for a in parameters if a.name not in words]
+        missing = [a.name for a in self._parameters if a.name not in words]
         if missing:
             raise ReductionError(f"{name}: found no {missing[0]!r}, expected it: the row function reads it")
-        arrays = {a.name: _as_numbers(f"{name}: {a.name}", words[a.name], gpu) for a in parameters}
-        given = {a.name: self._given(a, arrays[a.name], rows.shape[0]) for a in parameters}
+
+    def _plan(self, rows: AnyRows, arrays: Mapping[str, AnyArray], words: Mapping[str, int]) -> _Plan:
+        """Find the program and the sizes of a call."""
+        name = self.source.name
+        given = {a.name: self._given(a, arrays[a.name], rows.shape[0]) for a in self._parameters}
         program, known = self.program(given, rows.sparse)
-        sizes: dict[str, int] = {}
-        said: dict[str, str] = {}
-        self._set_size(sizes, said, program.width, rows.shape[1], "the rows")
-        for word in words:
-            if word not in names:
-                self._set_size(sizes, said, word, _as_size(name, word, words[word]), "the call")
+        sizes = {program.width: rows.shape[1]}
+        said = {program.width: "the rows"}
+        for word, value in words.items():
+            self._set_size(sizes, said, word, value, "the call")
         for argument in program.arguments.values():
             if argument.role == "parameter":
                 self._match(argument, arrays[argument.name], sizes, said)
         for size in known:
             if size not in sizes:
                 raise ReductionError(f"{name}: found no size {size!r}, expected {size}=... in the call")
-        values = {a.name: self._convert(program, a.name, arrays[a.name], rows.real) for a in parameters}
-        call = Call(program, rows, sizes, values, rows.real)
-        for each in program.squares:
-            narrow = np.asarray(to_host(values[each]), rows.real)
-            squares = np.square(narrow, dtype=np.float64).sum(axis=-1)
-            call.squares[each] = np.ascontiguousarray(squares, rows.real)
-        return call
+        return _Plan(program, sizes, (id(program), *sorted(sizes.items())))
 
     def _given(self, argument: Argument, array: AnyArray, rows: int) -> Given:
         name = f"{self.source.name}: {argument.name}"
@@ -217,6 +249,8 @@ def _as_numbers(what: str, value: Any, gpu: bool) -> AnyArray:
             held = DeviceArray(what, value, None, None, any_order=True, stream=LEGACY_STREAM)
         is_exact = held.dtype.kind in "ib" or held.dtype in (np.float32, np.float64)
         return held if is_exact else _as_numbers(what, held.numpy(), gpu)
+    if type(value) in (float, bool):
+        return np.array(value)
     array = arguments.array(what, value)
     if array.dtype.kind in "ib" or array.dtype in (np.float32, np.float64):
         return array

@@ -150,8 +150,7 @@ class GpuPasses:
     def compiled(self, call: Call, on: Device, contract: bool) -> _Kernels:
         kind = call.rows.kind()
         stored = kind.item, kind.unsigned, kind.column
-        sizes = tuple(sorted(call.sizes.items()))
-        key = (id(call.program), sizes, stored, call.real, _wide(call), on, contract)
+        key = (call.key, stored, call.real, _wide(call), on, contract)
         if key not in self._kernels:
             code = self.code_of(call, min(SHARED_BYTES, on.shared_bytes))
             module = on.load(compile_cuda(code.text, on.capability, contract=contract))
@@ -202,7 +201,8 @@ class GpuPasses:
         if kernels.together:
             chunks = -(-chunks // placement.warps) * placement.warps
         partial = on.allocate((chunks * kernels.result_bytes,), np.uint8)
-        place = partial.address
+        whole = on.allocate((kernels.result_bytes,), np.uint8)
+        place, kept = partial.address, 0
         found: dict[str, GpuArray] = {}
         best_rows: dict[str, GpuArray] = {}
         for name, slot, shape, dtype, per_row, rows_slot, together in kernels.results:
@@ -210,13 +210,16 @@ class GpuPasses:
                 found[name] = on.allocate((rows,), dtype)
                 table[slot] = found[name].address
                 continue
-            found[name] = on.allocate(shape, dtype)
-            table[slot], total[slot] = place, found[name].address
-            place += 8 * (chunks // placement.warps if together else chunks) * math.prod(shape)
+            size = 8 * math.prod(shape)
+            found[name] = whole.part(kept, shape, dtype)
+            table[slot], total[slot] = place, whole.address + kept
+            place += (chunks // placement.warps if together else chunks) * size
+            kept += size
             if rows_slot is not None:
-                best_rows[name] = on.allocate(shape, np.int64)
-                table[rows_slot], total[rows_slot] = place, best_rows[name].address
-                place += 8 * chunks * math.prod(shape)
+                best_rows[name] = whole.part(kept, shape, np.dtype(np.int64))
+                table[rows_slot], total[rows_slot] = place, whole.address + kept
+                place += chunks * size
+                kept += size
         table[slots["last"]], table[slots["number"]] = rows, call.rows.first_row
         table[slots["chunks"]], table[slots["chunk_rows"]] = chunks, each
         threads = placement.warps * WARP
@@ -245,13 +248,14 @@ class GpuPasses:
 
     def _fill_arguments(self, on: Device, call: Call, table: Any, slots: dict[str, int]) -> list[Any]:
         """Put parameters on the device, and their addresses in the table; return what must live so long."""
-        given: dict[str, Any] = {f"argument {name}": array for name, array in call.values.items()}
-        given |= {f"squares {name}": array for name, array in call.squares.items()}
-        for slot, array in given.items():
-            if isinstance(array, np.ndarray) or not _is_on(on, array):
-                given[slot] = self._upload(on, np.asarray(to_host(array), order="C"))
-            table[slots[slot]] = given[slot].address
-        return list(given.values())
+        owners = []
+        for what, arrays in (("argument", call.values), ("squares", call.squares)):
+            for name, array in arrays.items():
+                if isinstance(array, np.ndarray) or not _is_on(on, array):
+                    array = self._upload(on, np.asarray(to_host(array), order="C"))
+                table[slots[f"{what} {name}"]] = array.address
+                owners.append(array)
+        return owners
 
     def _upload(self, on: Device, array: NDArray[Any]) -> GpuArray:
         """Upload a parameter; a small one that was uploaded before is there."""
@@ -285,7 +289,7 @@ def _wide(call: Call) -> frozenset[str]:
     """Return the parameters that are float64 where real numbers are float32."""
     if call.real is not np.float32:
         return frozenset()
-    return frozenset(name for name, array in call.values.items() if array.dtype == np.float64)
+    return frozenset([name for name, array in call.values.items() if array.dtype.char == "d"])
 
 
 def _results_of(call: Call, code: CudaCode) -> Iterator[_Result]:

@@ -18,8 +18,10 @@ from bmrm.matrix import _cpu
 from bmrm.matrix.resident import default_threads
 from bmrm.reductions._reductions import (
     PANEL_ROWS,
+    SEEDING_PANEL_ROWS,
     Clusters,
     KeptSums,
+    add_in_order,
     cluster_sums,
     mixture_shares,
     mixture_step,
@@ -30,7 +32,7 @@ from bmrm.reductions.draws import uniform_of_rows
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, MixtureSums
 from bmrm.reductions.row_set import BLOCK_BYTES, RowSet
 from bmrm.reductions.scatter import Scatter, block_rows, scatter_matrix
-from bmrm.reductions.shared_clusters import SEEDING_PANEL_ROWS, SharedClusters, add_in_order, scale_of
+from bmrm.reductions.shared_clusters import SharedClusters, scale_of
 
 KEPT_SUMS_FACTOR = 16
 """Factor in the error of an inertia whose sums are kept from pass to pass (``reductions/kept_moments.h``)."""

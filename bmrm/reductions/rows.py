@@ -209,7 +209,7 @@ class DeviceRows(_OfRanks):
     array: DeviceArray
     ranks: None = None
 
-    @property
+    @functools.cached_property
     def shape(self) -> tuple[int, int]:
         return (self.array.shape[0], self.array.shape[1])
 
@@ -217,12 +217,12 @@ class DeviceRows(_OfRanks):
     def sparse(self) -> bool:
         return False
 
-    @property
+    @functools.cached_property
     def item(self) -> np.dtype[Any]:
         """Type of the values; truth values are read as bytes."""
         return np.dtype(np.uint8) if self.array.dtype == bool else self.array.dtype
 
-    @property
+    @functools.cached_property
     def real(self) -> type[np.floating[Any]]:
         """Type of real numbers: float32 if the values are, else float64."""
         return np.float32 if self.item == np.float32 else np.float64
@@ -237,7 +237,12 @@ class DeviceRows(_OfRanks):
         return float(self.shape[1])
 
     def kind(self) -> Rows:
-        return Rows(_ITEMS[f"{self.item.kind}{self.item.itemsize}"], self.item.kind == "u")
+        return _kind_of(self.item)
+
+
+@functools.cache
+def _kind_of(item: np.dtype[Any]) -> Rows:
+    return Rows(_ITEMS[f"{item.kind}{item.itemsize}"], item.kind == "u")
 
 
 HostRows = DenseRows | SparseRows

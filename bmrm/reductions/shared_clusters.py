@@ -19,16 +19,10 @@ from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
 from bmrm.io.csr import Csr
-from bmrm.reductions._reductions import part_rows
+from bmrm.reductions._reductions import SEEDING_PANEL_ROWS, add_in_order, descend, draw_row, part_rows
 from bmrm.reductions.passes import Farthest
 from bmrm.reductions.row_set import RowSet
 from bmrm.reductions.scatter import rounding_bound
-
-STRIP_ROWS = 64
-"""Rows whose shares a pass of seeding over dense rows adds up first."""
-
-SEEDING_PANEL_ROWS = 1024
-"""Rows of which a pass of seeding returns one sum: whole strips. Parts of all rows are whole panels."""
 
 
 class SharedClusters(ABC):
@@ -42,6 +36,7 @@ class SharedClusters(ABC):
 
     def __init__(self, rows: RowSet) -> None:
         self.rows, self.shape = rows, rows.shape
+        self._part_panels = part_rows(self.shape[0]) // SEEDING_PANEL_ROWS
         # one of which `take_center` mostly gets next
         self._candidates, self._candidate_points = np.empty(0, np.int64), np.empty((0, self.shape[1]))
         self.all_weights, self.agree, self.check_signals = rows.all_weights, rows.agree, rows.check_signals
@@ -111,7 +106,7 @@ class SharedClusters(ABC):
         known = np.flatnonzero(self._candidates == row)[:1]
         point = self._candidate_points[known] if len(known) else self.take(np.array([row]))
         self._panels = self.panel_potentials(point, take=True)[0]
-        self._parts = self._add_panels(self._panels)
+        self._parts = add_in_order(self._panels, self._part_panels)
         self._cumulative, end = self.rows.accumulate(self._parts)
         self._potential = float(end)
         return self._potential
@@ -119,11 +114,7 @@ class SharedClusters(ABC):
     def potentials(self, candidates: Indices) -> Vector:
         self._candidates, self._candidate_points = candidates, self.take(candidates)
         found = self.panel_potentials(self._candidate_points, take=False)
-        return self.rows.accumulate(self._add_panels(found))[1]
-
-    def _add_panels(self, panels: Vector) -> Vector:
-        """Return the sums of the parts here."""
-        return add_in_order(panels, part_rows(self.shape[0]) // SEEDING_PANEL_ROWS)
+        return self.rows.accumulate(add_in_order(found, self._part_panels))[1]
 
     def draw(self, uniform: Vector) -> Indices:
         return self._draw(uniform, self._cumulative, self._potential, self._row_in_part)
@@ -188,73 +179,20 @@ class SharedClusters(ABC):
 
     def _row_in_part(self, part: int, number: float) -> int:
         """Draw a row here by what is left of the random number that has drawn the part."""
-        rest = _left(number * self._potential, self._cumulative[part], self._parts[part])
-        each = part_rows(self.shape[0]) // SEEDING_PANEL_ROWS
-        panel, rest = _descend(self._panels[part * each : (part + 1) * each], rest)
-        first = (part * each + panel) * SEEDING_PANEL_ROWS
+        end, size = self._cumulative[part], self._parts[part]
+        rest = min(max((number * self._potential - (end - size)) / size, 0.0), 1.0)
+        first = part * self._part_panels
+        panel, rest = descend(self._panels[first : first + self._part_panels], rest)
+        first = (first + panel) * SEEDING_PANEL_ROWS
         some = slice(first, min(first + SEEDING_PANEL_ROWS, self.rows.here))
-        shares = self.read_closest(some).astype(np.float64)
-        if self.rows.weights is not None:
-            shares *= self.rows.weights[some]
-        strip, rest = _descend(_strip_sums(shares), rest)
-        row, _ = _descend(shares[strip * STRIP_ROWS : (strip + 1) * STRIP_ROWS], rest)
-        return first + strip * STRIP_ROWS + row
-
-
-def add_in_order(values: Vector, each: int) -> Vector:
-    """Return the sums of every ``each`` numbers along the last axis, added in order.
-
-    Examples
-    --------
-    >>> add_in_order(np.arange(5.0), 2)
-    array([1., 5., 4.])
-    """
-    sums = values[..., ::each].copy()
-    for i in range(1, min(each, values.shape[-1])):
-        some = values[..., i::each]
-        sums[..., : some.shape[-1]] += some
-    return sums
-
-
-def _strip_sums(shares: Vector) -> Vector:
-    """Return the sums of strips as passes over dense rows add them: every eighth row, then by pairs."""
-    padded = np.zeros(-(-len(shares) // STRIP_ROWS) * STRIP_ROWS)
-    padded[: len(shares)] = shares
-    sums = np.add.accumulate(padded.reshape(-1, 8, 8), axis=1)[:, -1]
-    while sums.shape[1] > 1:
-        sums = sums[:, ::2] + sums[:, 1::2]
-    return np.asarray(sums[:, 0])
-
-
-def _descend(sums: Vector, number: float) -> tuple[int, float]:
-    """Return the place that a number in [0, 1] draws in proportion to sums, and what it leaves."""
-    cumulative = np.add.accumulate(sums)
-    target = number * cumulative[-1]
-    place = _place_of(cumulative, target)
-    return place, _left(target, cumulative[place], sums[place])
-
-
-def _left(target: float, cumulative: float, size: float) -> float:
-    """Return where a place that ends at ``cumulative`` has a number: 0 at its begin, 1 at its end."""
-    return min(max((target - (cumulative - size)) / size, 0.0), 1.0)
+        weights = self.rows.weights
+        return first + draw_row(self.read_closest(some), None if weights is None else weights[some], rest)
 
 
 def scale_of(largest: float, shift: Vector | None = None) -> float:
     """Return the power of two by which rows of values up to ``largest`` become at most 1 after a shift."""
     widest = largest if shift is None else largest + float(np.abs(shift).max())
     return float(np.ldexp(1.0, -int(np.frexp(widest)[1]))) if widest > 0.0 else 1.0
-
-
-def _place_of(cumulative: Vector, target: float) -> int:
-    """Return the place on which a number falls; places of length 0 are never found.
-
-    Examples
-    --------
-    >>> [_place_of(np.array([0.0, 1.0, 1.0, 4.0]), target) for target in (0.0, 0.9, 1.0, 4.0)]
-    [1, 1, 3, 3]
-    """
-    last = int(np.searchsorted(cumulative, cumulative[-1], "left"))
-    return min(int(np.searchsorted(cumulative, target, "right")), last)
 
 
 def _row_squares(X: Csr) -> Vector:

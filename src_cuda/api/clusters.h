@@ -109,6 +109,9 @@ BB_API bb_status bb_clusters_walk(bb_clusters* rows, int64_t count, int64_t* cho
 // panels.
 BB_API bb_status bb_clusters_approach(bb_clusters* rows, const double* points, int64_t count, int64_t first,
                                       double scale, float* closest, int32_t* nearest, double* sums);
+// Counts the rows with each label.
+// labels: a column of numbers below k; counts: k, set.
+BB_API bb_status bb_clusters_count(bb_clusters* rows, const int32_t* labels, int64_t k, uint32_t* counts);
 // Draws each row by itself with probability w closest factor.
 // key: of the draw; first: number of the first row, on which numbers depend; drawn: a column, whose first
 // `*count` numbers become those of rows here, in any order.

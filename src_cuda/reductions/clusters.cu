@@ -186,6 +186,13 @@ bb_status bb_clusters_approach(bb_clusters* rows, const double* points, int64_t 
     });
 }
 
+bb_status bb_clusters_count(bb_clusters* rows, const int32_t* labels, int64_t k, uint32_t* counts) {
+    return on_handle(rows, [&](bb_clusters& held) {
+        expect(k >= 1 && k <= kMaxCenters, "labels: expected numbers of at least one centre");
+        held.count(labels, k, counts);
+    });
+}
+
 bb_status bb_clusters_draw(bb_clusters* rows, const float* closest, uint64_t key, int64_t first,
                            double factor, int32_t* drawn, int64_t* count) {
     return on_handle(rows,

@@ -66,6 +66,14 @@ struct bb_clusters : bmrm::Handle {
         return counted.listed;
     }
 
+    void count(const int32_t* labels, int64_t k, uint32_t* counts) {
+        bmrm::Array<unsigned> found(memory, k);
+        found.fill_bytes(0);
+        launch(grid(bmrm::blocks_for(n)), 256)(bmrm::count_labels, labels, n, found.data());
+        BB_CHECK(cudaMemcpyAsync(counts, found.data(), size_t(k) * 4, cudaMemcpyDefault, stream()));
+        BB_CHECK(cudaStreamSynchronize(stream()));
+    }
+
     int64_t panels() const { return (n + BB_PANEL_ROWS - 1) / BB_PANEL_ROWS; }
 
     const bb_device device;

@@ -141,10 +141,7 @@ class DenseClusters final : public bb_clusters {
     void own(const double* centers, int64_t k, const int32_t* labels, double* distances) override {
         upload(centers, k);
         Array<double> out(memory, n);
-        rows_.with([&](auto X) {
-            launch(grid(blocks_for(32 * n), 16), 256)(measure_own<Value<decltype(X)>>, X, n, d,
-                                                      centers_.data(), labels, out.data());
-        });
+        rows_.with([&](auto X) { measure_distances(X, labels, out.data()); });
         fetch(out.data(), n, distances);
     }
 
@@ -210,8 +207,7 @@ class DenseClusters final : public bb_clusters {
         Array<double> squares(memory, n);
         rows_.with([&](auto X) {
             find_nearest(X, count);
-            launch(grid(blocks_for(32 * n), 16), 256)(measure_own<Value<decltype(X)>>, X, n, d,
-                                                      centers_.data(), fresh_.data(), squares.data());
+            measure_distances(X, fresh_.data(), squares.data());
         });
         keep_closer(squares.data(), fresh_.data(), scale, first, closest, nearest, sums);
     }
@@ -227,6 +223,16 @@ class DenseClusters final : public bb_clusters {
         pass.origin = origin_;
         pass.weights = weights_.data();
         return pass;
+    }
+    // Measures rows against the centres of their labels.
+    template <class V>
+    void measure_distances(const V* X, const int32_t* labels, double* squares) {
+        const int lanes = d <= 4 ? 1 : d <= 16 ? 4 : d <= 32 ? 8 : 32;
+        const auto kernel = lanes == 1   ? measure_own<V, 1>
+                            : lanes == 4 ? measure_own<V, 4>
+                            : lanes == 8 ? measure_own<V, 8>
+                                         : measure_own<V, 32>;
+        launch(grid(blocks_for(lanes * n), 16), 256)(kernel, X, n, d, centers_.data(), labels, squares);
     }
     // Rounds rows for the tensor cores, once there is an origin.
     void round() {
@@ -395,7 +401,7 @@ int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t
     const int64_t size = k * (d + 1), each = part_rows_of(n), parts = (n + each - 1) / each;
     int64_t bytes = own ? n * d * (type == BB_FLOAT32 ? 4 : 8) : 0;
     bytes += n * (4 + 4 + 8 + 4);  // fresh labels, the list, weights, a column
-    bytes += Seeding::bytes(n);
+    bytes += Seeding::bytes(n, d, type);
     if (d > kMaxLaneColumns)
         bytes += round_up(n, kTileRows) * (round_up(d, kChunkColumns) * 2 + 8) + n * 4 * (3 + kMaxCandidates);
     bytes += 3 * 8 * round_up(k, kTileCenters) * (round_up(d, kChunkColumns) + 1);

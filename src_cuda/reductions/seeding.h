@@ -3,16 +3,22 @@
 #include <algorithm>
 
 #include "reductions/kernels/seeding.cuh"
-#include "reductions/staging.h"
 #include "runtime/chain.cuh"
 #include "runtime/device_memory.h"
 
 namespace bmrm {
 
+// Rows of float64 of which a chain makes a copy of float32, which takes half the time to read and no
+// conversion: up to what the cache of an H100 holds.
+constexpr int64_t kMaxPackedBytes = 32 << 20;
+
 class Seeding {
   public:
     // Bytes that the chain takes for n rows, besides what grows with the number of centres.
-    static int64_t bytes(int64_t n) { return n / 4 + kMaxPoints * (n / kStripRows + 1) * 8 + (1 << 16); }
+    static int64_t bytes(int64_t n, int64_t d, bb_type type) {
+        const int64_t packed = type == BB_FLOAT64 ? std::min(n * d * 4, kMaxPackedBytes) : 0;
+        return packed + n / 4 + kMaxPoints * (n / kStripRows + 1) * 8 + (1 << 16);
+    }
 
     Seeding(Memory& memory, const bb_device& device) : memory_(memory), device_(device) {}
 
@@ -37,6 +43,8 @@ class Seeding {
                int64_t part_rows, float* closest) {
         pass_ = pass;
         prepare(pass_, trials + 1, part_rows);
+        if (pass_.strips <= kMaxFewStrips && pass_.parts <= kFewParts)
+            pass_.panel_sums = pass_.part_sums = nullptr;
         pass_.takes = true;
         pass_.closest = closest;
         k_ = k;
@@ -52,15 +60,36 @@ class Seeding {
         }
         if (k > 1) uniform_.from_host(uniform, (k - 1) * trials);
         pass_.stopped = stopped_.data();
-        const NextLaunch launch(1, 256, 0, memory_.stream, false);
-        launch(begin_choice<V>, X, pass.d, pass.origin, row, points_[0].data(), rows_[0].data(),
-               found_.data(), stopped_.data());
+        next_launch(1, 256, false)(begin_choice<V>, X, pass.d, pass.origin, row, points_[0].data(),
+                                   rows_[0].data(), found_.data(), stopped_.data());
+        packs_ = sizeof(V) == 8 && pass.n * pass.d * 4 <= kMaxPackedBytes;
+        if (!packs_) return;
+        reserve(memory_, packed_, pass.n * pass.d);
+        reserve(memory_, no_shift_, pass.d);
+        no_shift_.fill_bytes(0);
+        next_launch(blocks_for(pass.n * pass.d), 256, false)(pack_rows<V>, X, pass.n, pass.d, pass.origin,
+                                                             packed_.data());
+        pass_.origin = {nullptr, no_shift_.data(), 1.0, {1.0f, 1.0f}};
     }
 
     // Chooses up to `count` further centres into `rows`, and waits; returns how many there are.
     template <class V>
     int64_t go_on(const V* X, int64_t count, int64_t* rows) {
         const int64_t before = done_, end = std::min(k_, before + count);
+        if (packs_)
+            launch_centers(packed_.data(), end);
+        else
+            launch_centers(X, end);
+        int64_t found = 0;
+        copy(found_.data(), 1, &found);
+        if (end > before) copy(chosen_.data() + before, end - before, rows);
+        BB_CHECK(cudaStreamSynchronize(memory_.stream));
+        return std::min(found, end) - before;
+    }
+
+  private:
+    template <class V>
+    void launch_centers(const V* X, int64_t end) {
         const auto choose = is_aligned(X, pass_.d) ? choose_and_draw<V, true> : choose_and_draw<V, false>;
         for (; done_ < end; done_++) {
             const int now = int(done_ % 2), next = 1 - now, trials = done_ + 1 < k_ ? trials_ : 0;
@@ -78,16 +107,7 @@ class Seeding {
                                           stopped_.data()};
             next_launch(unsigned(std::max(1, trials)), kDrawThreads, true)(choose, X, pass_, choice);
         }
-        auto* staged = reinterpret_cast<int64_t*>(staging_.reserve(1 + end - before));
-        copy(found_.data(), 1, staged);
-        copy(chosen_.data() + before, end - before, staged + 1);
-        BB_CHECK(cudaStreamSynchronize(memory_.stream));
-        const int64_t found = std::min(staged[0], end) - before;
-        std::copy_n(staged + 1, found, rows);
-        return found;
     }
-
-  private:
     NextLaunch next_launch(unsigned blocks, int threads, bool early) const {
         return NextLaunch(blocks, threads, 0, memory_.stream, early && can_chain(device_));
     }
@@ -120,20 +140,28 @@ class Seeding {
 
     template <class V>
     void launch_pass(const V* X, const SeedingPass& pass, bool early) const {
-        const bool aligned = is_aligned(X, pass.d);
         if (pass.d > kMaxNarrowColumns)
             return next_launch(unsigned(pass.strips), kWideThreads, early)(
-                aligned ? measure_wide<V, true> : measure_wide<V, false>, X, pass);
-        const auto kernel = pass.d <= 1   ? measure_narrow<V, 1>
-                            : pass.d <= 2 ? measure_narrow<V, 2>
-                            : pass.d <= 3 ? measure_narrow<V, 3>
-                            : pass.d <= 4 ? measure_narrow<V, 4>
-                            : pass.d <= 8 ? measure_narrow<V, 8>
-                                          : measure_narrow<V, 16>;
-        const bool whole = pass.d <= 4 || pass.d == 8 || pass.d == 16;  // the kernel's columns
-        next_launch(unsigned((pass.n + kNarrowRows - 1) / kNarrowRows), kNarrowRows, early)(kernel, X, pass,
-                                                                                            aligned && whole);
+                is_aligned(X, pass.d) ? measure_wide<V, true> : measure_wide<V, false>, X, pass);
+        if (pass.d <= 1) return launch_narrow<1>(X, pass, early);
+        if (pass.d <= 2) return launch_narrow<2>(X, pass, early);
+        if (pass.d <= 3) return launch_narrow<3>(X, pass, early);
+        if (pass.d <= 4) return launch_narrow<4>(X, pass, early);
+        if (pass.d <= 8) return launch_narrow<8>(X, pass, early);
+        launch_narrow<16>(X, pass, early);
     }
+    template <int D, class V>
+    void launch_narrow(const V* X, const SeedingPass& pass, bool early) const {
+        const bool whole = is_aligned(X, pass.d) && pass.d == D;
+        if (pass.panel_sums && pass.panels >= int64_t(device_.multiprocessors) * kPanelBlocks)
+            return next_launch(unsigned(pass.panels), kNarrowRows, early)(measure_narrow<V, D, kPanelRounds>,
+                                                                          X, pass, whole);
+        next_launch(unsigned((pass.n + kNarrowRows - 1) / kNarrowRows), kNarrowRows, early)(
+            measure_narrow<V, D, 1>, X, pass, whole);
+    }
+
+    // Blocks with a whole panel each that a multiprocessor has to have, so that none of them waits long.
+    static constexpr int kPanelBlocks = 3;
 
     Memory& memory_;
     const bb_device& device_;
@@ -144,9 +172,10 @@ class Seeding {
     Array<float> points_[2];  // of this pass and the next
     Array<int64_t> rows_[2], chosen_, found_;
     Array<int> stopped_;
+    bool packs_ = false;
+    Array<float> packed_, no_shift_;
     int64_t k_ = 0, done_ = 0;
     int trials_ = 0;
-    Staging staging_;
 };
 
 }  // namespace bmrm

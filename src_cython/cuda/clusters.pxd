@@ -56,6 +56,7 @@ cdef extern from "api/clusters.h" nogil:
     bb_status bb_clusters_walk(bb_clusters *rows, int64_t count, int64_t *chosen, int64_t *found)
     bb_status bb_clusters_approach(bb_clusters *rows, const double *points, int64_t count, int64_t first,
                                    double scale, float *closest, int32_t *nearest, double *sums)
+    bb_status bb_clusters_count(bb_clusters *rows, const int32_t *labels, int64_t k, uint32_t *counts)
     bb_status bb_clusters_draw(bb_clusters *rows, const float *closest, uint64_t key, int64_t first, double factor,
                                int32_t *drawn, int64_t *count)
     int64_t bb_clusters_additions(int64_t n, int64_t d, int64_t k)

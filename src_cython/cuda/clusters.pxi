@@ -399,6 +399,15 @@ cdef class Clusters:
             check(bb_clusters_approach(self.handle, places, count, first, scale, squares, numbers, to))
         return out
 
+    def count(self, Column labels, int64_t k):
+        """Return the number of rows with each label, of labels below ``k``."""
+        out = np.empty(k, np.uint32)
+        cdef const int32_t* column = <const int32_t*>self._of(labels, np.int32)
+        cdef uint32_t* to = <uint32_t*>_address(out)
+        with nogil:
+            check(bb_clusters_count(self.handle, column, k, to))
+        return out
+
     def draw_each(self, uint64_t key, int64_t first, double factor, Column closest):
         """Draw each row by itself with probability w closest factor; return their numbers, in any order.
 

@@ -9,6 +9,8 @@ struct NearestKernels {
     static constexpr float kRoundUp = 1.0f + 0x1p-20f, kMore = 1.0f + 0x1p-18f, kLess = 1.0f - 0x1p-18f;
     typedef float Floats __attribute__((vector_size(4 * kFloats), aligned(4)));
     typedef std::int32_t Ints __attribute__((vector_size(4 * kFloats), aligned(4)));
+    typedef double Doubles __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
+    typedef float Singles __attribute__((vector_size(4 * BMRM_DOUBLES), aligned(4)));
 
     /// For the rows of a panel: the least and the second least of |z|^2 / 2 - y . z over the centres z, and
     /// the centre of the least.
@@ -245,15 +247,24 @@ struct NearestKernels {
                     *reinterpret_cast<Floats*>(out + j * kPanelRows + l) = least;
                 }
         }
-        constexpr int kLanes = 8;
+        constexpr int kLanes = 8, kRegisters = kLanes / BMRM_DOUBLES;
         for (int j = 0; j < kPoints; ++j) {
-            alignas(64) double shares[kPanelRows];
-            for (i64 l = 0; l < kPanelRows; ++l)
-                shares[l] = static_cast<double>(out[j * kPanelRows + l]) * weights[l];
-            asm volatile("" : : "r"(shares) : "memory");  // no fused multiply-add
-            double lane[kLanes] = {};
+            Doubles sum[kRegisters] = {};
             for (i64 first = 0; first < kPanelRows; first += kLanes)
-                for (int l = 0; l < kLanes; ++l) lane[l] += shares[first + l];
+                for (int r = 0; r < kRegisters; ++r) {
+                    const i64 l = first + r * BMRM_DOUBLES;
+                    const auto least = *reinterpret_cast<const Singles*>(out + j * kPanelRows + l);
+                    Doubles share = __builtin_convertvector(least, Doubles) *
+                                    *reinterpret_cast<const Doubles*>(weights + l);
+#if defined(__x86_64__)
+                    asm("" : "+x"(share));  // no fused multiply-add
+#elif defined(__aarch64__)
+                    asm("" : "+w"(share));
+#endif
+                    sum[r] += share;
+                }
+            double lane[kLanes];
+            std::memcpy(lane, sum, sizeof lane);
             sums[j] =
                 ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
         }

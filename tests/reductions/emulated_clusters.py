@@ -224,6 +224,11 @@ class Clusters:
         )  # fmt: skip
         return out
 
+    def count(self, labels, k):
+        out = np.empty(k, np.uint32)
+        self.call("count", labels.address, c_int64(k), address(out))
+        return out
+
     def draw_each(self, key, first, factor, closest):
         drawn, count = self.labels(), c_int64()
         self.call(

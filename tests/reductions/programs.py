@@ -239,6 +239,63 @@ class Case:
         return self.by_numpy(np.asarray(X, float), **words)
 
 
+@reduction
+def two_of_centers(
+    x, scale, centers: ("k", "d"), reach: "k", near: "k", far: (), value, label: int, other: int
+):
+    part = scale
+    if scale > 1:
+        part = 1.0
+    best, at = inf, -1
+    for j in range(len(centers)):
+        dist = 0.0
+        for f in range(len(x)):
+            dist += part * (x[f] - centers[j, f]) ** 2
+        if dist < best:
+            best, at = dist, j
+    most, twice = 0.25, -2
+    for j in range(1, len(centers)):
+        more = reach[j] - part * x[0]
+        if most < more:
+            most = more
+            twice = j * 2
+    if at >= 0:
+        near[at] += best + x[0]
+    far += most
+    value, label, other = best, at, twice
+
+
+def center_arguments(rows, clusters, columns):
+    """Return arguments of `two_of_centers` with ties, NaN and infinities, with which nothing rounds."""
+    rng = np.random.default_rng(clusters)
+    X = rng.integers(-3, 4, (rows, columns)) / 2
+    X[[3, 100]], X[40:44, 0], X[70, -1] = np.nan, [-np.inf, np.inf, np.nan, 1e30], np.inf
+    centers, reach = rng.integers(-3, 4, (clusters, columns)) / 2, rng.integers(-4, 4, clusters) / 4
+    reach[5], centers[7] = np.nan, np.nan
+    return X, {"scale": rng.integers(0, 5, rows) / 2, "centers": centers, "reach": reach}
+
+
+@reduction
+def moments_about(x, w, shift: "d", total: "d", square: ("d", "d"), later: ("d", "d"), rest: "d"):
+    for f in range(len(x)):
+        for g in range(len(x)):
+            square[f, g] += (x[f] - shift[f]) * (x[g] - shift[g])
+    for f in range(len(x)):
+        total[f] += w * x[f]
+    for f in range(1, len(x)):
+        rest[f] += x[f] - shift[f]
+        for g in range(1, f):
+            later[f, g] += x[f] * x[g]
+
+
+def moments_by_numpy(X, w, shift):
+    E = (X - shift).astype(np.float64)
+    later = np.tril(X.astype(np.float64).T @ X, -1)
+    rest = E.sum(axis=0)
+    later[:, 0], rest[0] = 0, 0
+    return X.T.astype(np.float64) @ w, E.T @ E, later, rest
+
+
 def _centers(rng, X):
     return rng.integers(-8, 9, (rng.integers(1, 9), X.shape[1])) / 4 + 1 / 16
 

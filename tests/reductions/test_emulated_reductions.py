@@ -9,7 +9,18 @@ import emulated_driver
 import numpy as np
 import pytest
 import scipy.sparse
-from programs import CASES, covariance, histogram, item_sets, kmeans_step, nearest_rows
+from programs import (
+    CASES,
+    center_arguments,
+    covariance,
+    histogram,
+    item_sets,
+    kmeans_step,
+    moments_about,
+    moments_by_numpy,
+    nearest_rows,
+    two_of_centers,
+)
 from random_programs import random_arguments, random_reduction
 
 import bmrm
@@ -138,36 +149,16 @@ def test_matrices_of_sums_skip_rows_by_their_condition(columns, limit, monkeypat
     assert same_bits(found, on_gpu(scatter, **call, blocks=1))
 
 
-@reduction
-def moments_about(x, w, shift: "d", total: "d", square: ("d", "d"), later: ("d", "d"), rest: "d"):
-    for f in range(len(x)):
-        for g in range(len(x)):
-            square[f, g] += (x[f] - shift[f]) * (x[g] - shift[g])
-    for f in range(len(x)):
-        total[f] += w * x[f]
-    for f in range(1, len(x)):
-        rest[f] += x[f] - shift[f]
-        for g in range(1, f):
-            later[f, g] += x[f] * x[g]
-
-
 @pytest.mark.parametrize(("columns", "kind"), [(3, float), (8, np.float32), (24, float), (32, np.float32)])
 def test_one_of_two_equal_blocks_is_computed_for_both(columns, kind):
     rng = np.random.default_rng(columns)
     wide = rng.integers(-9, 9, (203, columns + 1)).astype(kind) / 4
-    w, shift = rng.integers(0, 3, 203).astype(float), rng.integers(-4, 4, columns).astype(float)
+    words = {"w": rng.integers(0, 3, 203) / 2, "shift": rng.integers(-4, 4, columns) / 2}
     for X in (wide[:, :columns].copy(), wide[:, 1:]):
-        E = (X - shift).astype(float)
-        later = np.tril(X.astype(float).T @ X, -1)
-        later[:, 0] = 0
-        rest = E.sum(axis=0)
-        rest[0] = 0
-        there = ArrayThere(X)
-        found = moments_about(there, w=w, shift=shift)
-        expected = X.T.astype(float) @ w, E.T @ E, later, rest
-        for mine, theirs in zip(found, expected, strict=True):
+        found = moments_about(ArrayThere(X), **words)
+        for mine, theirs in zip(found, moments_by_numpy(X, **words), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-        assert same_bits(found, on_gpu(moments_about, there, {"w": w, "shift": shift}, blocks=1))
+        assert same_bits(found, on_gpu(moments_about, ArrayThere(X), words, blocks=1))
 
 
 def test_sums_with_numbers_of_the_row_come_from_other_lanes():
@@ -266,40 +257,9 @@ def test_loops_that_combine_one_result_after_another(columns):
     assert same_bits(found, on_gpu(places, X, words, blocks=2))
 
 
-@reduction
-def two_of_centers(
-    x, scale, centers: ("k", "d"), reach: "k", near: "k", far: (), value, label: int, other: int
-):
-    part = scale
-    if scale > 1:
-        part = 1.0
-    best, at = inf, -1
-    for j in range(len(centers)):
-        dist = 0.0
-        for f in range(len(x)):
-            dist += part * (x[f] - centers[j, f]) ** 2
-        if dist < best:
-            best, at = dist, j
-    most, twice = 0.25, -2
-    for j in range(1, len(centers)):
-        more = reach[j] - part * x[0]
-        if most < more:
-            most = more
-            twice = j * 2
-    if at >= 0:
-        near[at] += best + x[0]
-    far += most
-    value, label, other = best, at, twice
-
-
 @pytest.mark.parametrize(("clusters", "columns"), [(61, 2), (48, 3), (40, 9)])
 def test_rows_side_by_side_keep_the_first_of_equal_turns(clusters, columns):
-    rng = np.random.default_rng(clusters)
-    X = rng.integers(-3, 4, (157, columns)) / 2
-    X[[3, 100]], X[40:44, 0], X[70, -1] = np.nan, [-np.inf, np.inf, np.nan, 1e30], np.inf
-    centers, reach = rng.integers(-3, 4, (clusters, columns)) / 2, rng.integers(-4, 4, clusters) / 4
-    reach[5], centers[7] = np.nan, np.nan
-    words = {"scale": rng.integers(0, 5, 157) / 2, "centers": centers, "reach": reach}
+    X, words = center_arguments(157, clusters, columns)
     text = two_of_centers.source("cuda", X, **words)
     assert "start += 2 * WARP" in text
     assert ("fmin(" in text) == (columns < 9)

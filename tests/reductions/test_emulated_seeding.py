@@ -31,9 +31,16 @@ def test_a_walk_chooses_the_rows_of_single_passes(case):
 
 
 def test_parts_may_have_many_panels(monkeypatch):
-    for module in (clusters, shared_clusters):
-        monkeypatch.setattr(module, "part_rows", lambda n: 5 * 1024)
-    cases.check(cases.Seeding(12_000, 2, 6, weighted=True), seeds=1)
+    monkeypatch.setattr(shared_clusters, "part_rows", lambda n: 5 * 1024)
+    for case in (cases.Seeding(12_000, 2, 6, weighted=True), cases.Seeding(17_500, 17, 4, np.float32)):
+        cases.check(case, seeds=1)
+
+
+@pytest.mark.parametrize(
+    "case", [cases.Seeding(20_001, 3, 6, weighted=True), cases.Seeding(16_400, 5, 5)], ids=str
+)
+def test_more_rows_than_a_draw_adds_up_by_itself(case):
+    cases.check(case, seeds=1)
 
 
 @pytest.mark.parametrize("case", [cases.SMALL[7], cases.SMALL[9], cases.SMALL[12]], ids=str)

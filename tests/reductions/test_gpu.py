@@ -6,7 +6,16 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse
-from programs import CASES, covariance, kmeans_step, nearest_rows
+from programs import (
+    CASES,
+    center_arguments,
+    covariance,
+    kmeans_step,
+    moments_about,
+    moments_by_numpy,
+    nearest_rows,
+    two_of_centers,
+)
 from random_programs import random_arguments, random_reduction
 
 from bmrm.errors import BmrmError, DataError, ParameterError, ReductionError
@@ -89,6 +98,29 @@ def test_large_results_are_in_global_memory():
     case = CASES["k-means"]
     for mine, theirs in zip(kmeans_step(X, device="cuda", **words), case.expected(X, words), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("clusters", "columns"), [(61, 2), (48, 3), (40, 9), (64, 16)])
+def test_rows_side_by_side_keep_the_first_of_equal_turns(clusters, columns):
+    X, words = center_arguments(1000, clusters, columns)
+    for kind in (np.float32, np.float64):
+        call = two_of_centers, X.astype(kind), words
+        found, expected = on_gpu(*call, contract=False), two_of_centers.python(X.astype(kind), **words)
+        for name, mine, theirs in zip(found._fields, found, expected, strict=True):
+            np.testing.assert_array_equal(mine, theirs, name)
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind"), [(8, np.float64), (24, np.float64), (32, np.float32), (64, np.float32)]
+)
+def test_one_of_two_equal_blocks_is_computed_for_both(columns, kind):
+    rng = np.random.default_rng(columns)
+    X = rng.integers(-9, 9, (5000, columns)).astype(kind) / 4
+    words = {"w": rng.integers(0, 3, 5000) / 2, "shift": rng.integers(-4, 4, columns) / 2}
+    for mine, theirs in zip(
+        moments_about(X, device="cuda", **words), moments_by_numpy(X, **words), strict=True
+    ):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 def test_ties_go_to_the_least_row():

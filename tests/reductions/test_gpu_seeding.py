@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import seeding_cases as cases
 
+from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.reductions.device.clusters import DeviceClusters
 from bmrm.reductions.row_set import RowSet
 from bmrm.reductions.seeding import choose_plus_plus
@@ -43,7 +44,16 @@ def test_walks_repeat_their_bits_and_allow_other_passes_between():
     for k in (7, 200):
         again = choose_plus_plus(passes, k, np.random.default_rng(0))
     np.testing.assert_array_equal(first, again)
-    unaligned = np.empty(rows.X.size + 1, np.float32)[1:].reshape(rows.X.shape)
-    unaligned[:] = rows.X
-    other = DeviceClusters(RowSet(unaligned, rows.weights), 0)
-    np.testing.assert_array_equal(first, choose_plus_plus(other, 200, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("d", [4, 16, 48])
+def test_rows_in_place_need_no_alignment(d):
+    cp = pytest.importorskip("cupy")
+    rows = cases.Seeding(20_000, d, 1, np.float32, weighted=True).rows()
+    there = cp.empty(rows.X.size + 1, np.float32)[1:].reshape(rows.X.shape)
+    there[:] = cp.asarray(rows.X)
+    chosen = [
+        choose_plus_plus(DeviceClusters(RowSet(X, rows.weights), 0), 50, np.random.default_rng(0))
+        for X in (rows.X, DeviceArray("X", there, 2, (np.float32,)))
+    ]
+    np.testing.assert_array_equal(*chosen)

@@ -21,14 +21,14 @@ from bmrm.errors import DataError, DeviceMemoryError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.reductions._reductions import part_rows
+from bmrm.reductions._reductions import SEEDING_PANEL_ROWS
 from bmrm.reductions.device import blocks
 from bmrm.reductions.device.blocks import RowBlocks
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
 from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses
 from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.shared_clusters import SEEDING_PANEL_ROWS, SharedClusters, scale_of
+from bmrm.reductions.shared_clusters import SharedClusters, scale_of
 
 if TYPE_CHECKING:
     from bmrm.matrix._cuda import Clusters, Column
@@ -148,9 +148,14 @@ class DeviceClusters(SharedClusters):
             self._labels.clear()  # so that there is room for others
             self._labels += [on.labels() for on in self._blocks.on]
 
+    @property
+    def _whole(self) -> bool:
+        """Whether all rows are in one block, and no other rank has some."""
+        return self.rows.group is None and len(self._blocks.on) == 1
+
     def assign(self, centers: Vector, *, want_sums: bool = True) -> Assignment:
         k, d = centers.shape
-        if self.rows.group is None and len(self._labels) == 1:
+        if self._whole:
             found = self._blocks.on[0].assign(centers, self._labels[0], want_sums=want_sums)
             return Assignment(np.empty((0, d)) if found[0] is None else found[0], *found[1:])
         counts = np.zeros(2)
@@ -197,11 +202,10 @@ class DeviceClusters(SharedClusters):
 
     def walk(self, first: int, uniform: Vector) -> Indices | None:
         k, trials = 1 + uniform.shape[0], uniform.shape[1]
-        X, whole = self.rows.X, self.rows.group is None and len(self._blocks.on) == 1
-        if not whole or isinstance(X, Csr) or trials > self._max_trials:
+        if not self._whole or isinstance(self.rows.X, Csr) or trials > self._max_trials:
             return None
         on, (closest,) = self._blocks.on[0], self._closest
-        on.begin_walk(first, uniform, part_rows(self.shape[0]), closest)
+        on.begin_walk(first, uniform, self._part_panels * SEEDING_PANEL_ROWS, closest)
         chosen = np.empty(0, np.int64)
         for end in range(WALKED_CENTERS, k + WALKED_CENTERS, WALKED_CENTERS):
             self.check_signals()
@@ -245,6 +249,11 @@ class DeviceClusters(SharedClusters):
                 for on, _, closest, first in self._seeding_pass()
             ]
         return _joined(parts)
+
+    def nearest_weights(self) -> Vector:
+        if not self._whole or self.rows.weights is not None:  # sums of weights have the order of the CPU's
+            return super().nearest_weights()
+        return self._blocks.on[0].count(self._labels[0], self.points).astype(np.float64)
 
     def take(self, rows: Indices) -> Vector:
         return self.rows.take(rows, self._blocks.take if isinstance(self.rows.X, DeviceArray) else None)

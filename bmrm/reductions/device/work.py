@@ -50,8 +50,11 @@ KMEANS_GPU_SECONDS = 4e-13
 KMEANS_ROW_OPERATIONS = 24
 """Operations per row and column of a pass of k-means, besides one per centre: sums, and reading the rows."""
 
+KMEANS_GPU_CENTER_SECONDS = 1e-5
+"""Time of a centre of k-means++ on a GPU, besides its multiply-adds: two launches."""
+
 SEEDING_PASSES = 8
-"""Passes of k-means||, besides what k-means++ takes on the CPU for the rows that it has drawn."""
+"""Passes of k-means||, besides what k-means++ takes for the rows that it has drawn."""
 
 EXPECTED_MOVES = 20
 """Moves of the centres that a start of k-means takes, if no smaller number is allowed."""
@@ -206,19 +209,22 @@ def kmeans_work(
     passes = starts * (1 + min(moves, EXPECTED_MOVES))
     operations = passes * values * (clusters + KMEANS_ROW_OPERATIONS)
     steps = float(passes)
-    if init == "k-means++":  # a pass of all trials for each centre, and one that takes the best
-        operations += starts * values * clusters * (4 + math.log(clusters))
-        steps += starts * 2.0 * clusters
     if init == "k-means||":  # passes over all rows, as many candidates at a time as clusters
         operations += starts * SEEDING_PASSES * values * (clusters + KMEANS_ROW_OPERATIONS)
         steps += starts * SEEDING_PASSES
+    host_steps = steps
+    if init == "k-means++":  # a pass of all trials for each centre, and one that takes the best
+        operations += starts * values * clusters * (4 + math.log(clusters))
+        host_steps += starts * 2.0 * clusters
+    walked = starts * clusters if init.startswith("k-means") else 0  # centres that a GPU chooses by itself
     return Work(
-        _cpu_seconds(operations * KMEANS_CPU_SECONDS, passes, steps, threads, rows / PART_ROWS),
+        _cpu_seconds(operations * KMEANS_CPU_SECONDS, passes, host_steps, threads, rows / PART_ROWS),
         operations * KMEANS_GPU_SECONDS + _pinning_seconds(values * value_bytes),
         steps,
         values * value_bytes,
-        values * (value_bytes + 4) + 16.0 * rows,
-        copied_passes=steps,  # each is a pass
+        values * (value_bytes + 4) + 18.0 * rows,
+        copied_passes=host_steps,  # each is a pass
+        call_seconds=FIT_SECONDS + walked * KMEANS_GPU_CENTER_SECONDS,
     )
 
 

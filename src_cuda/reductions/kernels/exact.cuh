@@ -177,22 +177,25 @@ __global__ void __launch_bounds__(kExactThreads)
     }
 }
 
-// Squared distances of rows to the centres of their labels: one warp per row.
-template <class V>
+// Squared distances of rows to the centres of their labels: L lanes of a warp per row.
+template <class V, int L>
 __global__ void __launch_bounds__(256)
     measure_own(const V* __restrict__ X, int64_t n, int64_t d, const double* __restrict__ centers,
                 const int32_t* __restrict__ labels, double* __restrict__ out) {
-    const int lane = int(threadIdx.x) % 32;
-    const int64_t warps = int64_t(gridDim.x) * blockDim.x / 32;
-    for (int64_t i = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) / 32; i < n; i += warps) {
-        const double* c = centers + labels[i] * d;
+    const int lane = int(threadIdx.x) % L;
+    const int64_t rows = int64_t(gridDim.x) * blockDim.x / L;
+    const int64_t mine = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) / L;
+    for (int64_t i = mine; i - mine % (32 / L) < n; i += rows) {  // all lanes of a warp stay together
         double square = 0;
-        for (int64_t f = lane; f < d; f += 32) {
-            const double e = double(X[i * d + f]) - c[f];
-            square += e * e;
+        if (i < n) {
+            const double* c = centers + labels[i] * d;
+            for (int64_t f = lane; f < d; f += L) {
+                const double e = double(X[i * d + f]) - c[f];
+                square += e * e;
+            }
         }
-        square = sum_warp(square);
-        if (lane == 0) out[i] = square;
+        for (int apart = L / 2; apart; apart /= 2) square += __shfl_xor_sync(0xFFFFFFFFu, square, apart);
+        if (lane == 0 && i < n) out[i] = square;
     }
 }
 

@@ -60,6 +60,13 @@ static __global__ void __launch_bounds__(kPotentialThreads)
     if (threadIdx.x == 0) sums[panel] = total[0];
 }
 
+// counts: of the rows with each label, which are 0 at first.
+static __global__ void __launch_bounds__(256)
+    count_labels(const int32_t* __restrict__ labels, int64_t n, unsigned* counts) {
+    BB_FOR (i, n)
+        if (labels[i] >= 0) atomicAdd(counts + labels[i], 1u);
+}
+
 // The number in [0, 1) of a row, as in bmrm/reductions/draws.py: SplitMix64.
 __device__ __forceinline__ double uniform_of_row(uint64_t key, uint64_t row) {
     uint64_t state = key + (row + 1) * 0x9E3779B97F4A7C15ull;

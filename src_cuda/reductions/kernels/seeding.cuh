@@ -20,12 +20,15 @@ constexpr int kStripRows = 64;
 constexpr int kPanelStrips = BB_PANEL_ROWS / kStripRows;
 constexpr int kMaxPoints = 1 + BB_MAX_TRIALS;  // of a pass: the last centre, and candidates for the next
 constexpr int kMaxNarrowColumns = 16;          // of rows that a thread each keeps in registers
-constexpr int kNarrowRows = 256;               // of a block
-constexpr int kWideThreads = 128;      // of a block with one strip: two per row, with half the points each
+constexpr int kNarrowRows = 256;               // that a block has at a time
+constexpr int kPanelRounds = BB_PANEL_ROWS / kNarrowRows;  // of a block that has a whole panel
+constexpr int kWideThreads = 64;       // of a block with one strip: a warp has half the points
 constexpr int kRowBytes = 128;         // of a row that are read at a time
 constexpr int kMaxSeedingParts = 128;  // of all rows, as many as on the CPU
 constexpr int kDrawThreads = 128;
-constexpr int kDrawTiles = 4;  // tiles of a strip that are read at once
+constexpr int kDrawTiles = 4;                                 // tiles of a strip that are read at once
+constexpr int kMaxFewStrips = 256;                            // of rows whose sums a draw adds up by itself
+constexpr int kFewParts = kMaxFewStrips * kStripRows / 2048;  // of such rows; a part has at least 2048 rows
 
 // A pass over all rows.  Sums of point c begin at c times the number of all strips, panels or parts.
 struct SeedingPass {
@@ -37,7 +40,7 @@ struct SeedingPass {
     bool takes;  // whether the first point becomes a centre
     int summed;  // the first point of which sums are wanted
     float* closest;
-    double *strip_sums, *panel_sums, *part_sums;  // part_sums: NULL if they are not wanted
+    double *strip_sums, *panel_sums, *part_sums;  // NULL: not wanted; without panels there are no parts
     int64_t strips, panels, parts, part_panels;
     unsigned* tickets;   // 0 before and after: strips of each panel that are summed, and panels of each part
     const int* stopped;  // not 0 if nothing is left to do; or NULL
@@ -89,13 +92,12 @@ __device__ __forceinline__ bool comes_last(unsigned* ticket, int64_t count) {
     return mine;
 }
 
-// Adds up the strips of a block.  least: of each point, for the rows of the block; row_weights: of these.
+// Adds up STRIPS strips from `first` on.  least: of each point, for these rows; row_weights: of the rows;
+// sums: also gets the sums of point c from `c * stride` on.
 template <int STRIPS>
-__device__ __forceinline__ void sum_strips(const SeedingPass& pass, const float* least,
-                                           const double* row_weights) {
+__device__ __forceinline__ void sum_strips(const SeedingPass& pass, int64_t first, const float* least,
+                                           const double* row_weights, double* sums, int stride) {
     constexpr int kRows = STRIPS * kStripRows, kLanes = 8;
-    static_assert(kPanelStrips % STRIPS == 0, "a panel has whole blocks");
-    const int64_t first = int64_t(blockIdx.x) * STRIPS;
     const int points = pass.count - pass.summed, tasks = points * STRIPS * kLanes;
     __syncthreads();
     for (int base = 0; base < tasks; base += int(blockDim.x)) {
@@ -110,15 +112,16 @@ __device__ __forceinline__ void sum_strips(const SeedingPass& pass, const float*
             }
         }
         for (int apart = 1; apart < kLanes; apart *= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
-        if (task < tasks && lane == 0 && first + strip < pass.strips)
-            pass.strip_sums[c * pass.strips + first + strip] = sum;
+        if (task < tasks && lane == 0) {
+            if (first + strip < pass.strips) pass.strip_sums[c * pass.strips + first + strip] = sum;
+            if (sums) sums[c * stride + strip] = sum;
+        }
     }
-    const int64_t panel = first / kPanelStrips, strip = panel * kPanelStrips;
-    const int64_t strips = min(int64_t(kPanelStrips), pass.strips - strip);
-    if (!comes_last(pass.tickets + panel, (strips + STRIPS - 1) / STRIPS)) return;
-    for (int c = pass.summed + int(threadIdx.x); c < pass.count; c += int(blockDim.x))
-        pass.panel_sums[c * pass.panels + panel] =
-            add_in_order(pass.strip_sums + c * pass.strips + strip, strips);
+    __syncthreads();
+}
+
+// Adds up the panels of a part, after the last of them.
+__device__ __forceinline__ void finish_part(const SeedingPass& pass, int64_t panel) {
     if (!pass.part_sums) return;
     const int64_t part = panel / pass.part_panels, from = part * pass.part_panels;
     const int64_t panels = min(pass.part_panels, pass.panels - from);
@@ -128,38 +131,63 @@ __device__ __forceinline__ void sum_strips(const SeedingPass& pass, const float*
             add_in_order(pass.panel_sums + c * pass.panels + from, panels);
 }
 
+// Adds up the strips of a panel, after the last block of some strips each.
+__device__ __forceinline__ void finish_panel(const SeedingPass& pass, int64_t panel, int block_strips) {
+    if (!pass.panel_sums) return;
+    const int64_t strip = panel * kPanelStrips, strips = min(int64_t(kPanelStrips), pass.strips - strip);
+    if (!comes_last(pass.tickets + panel, (strips + block_strips - 1) / block_strips)) return;
+    for (int c = pass.summed + int(threadIdx.x); c < pass.count; c += int(blockDim.x))
+        pass.panel_sums[c * pass.panels + panel] =
+            add_in_order(pass.strip_sums + c * pass.strips + strip, strips);
+    finish_part(pass, panel);
+}
+
 __device__ __forceinline__ bool has_stopped(const int* stopped) { return stopped && __ldcg(stopped); }
 
-// For rows of up to D columns, D at most kMaxNarrowColumns: one row per thread, kNarrowRows per block.
-// Reads rows by 16 bytes if these are aligned and D = d.
+// A row of up to D columns in registers, as it is.
 template <class V, int D>
-__global__ void __launch_bounds__(kNarrowRows)
-    measure_narrow(const V* __restrict__ X, const SeedingPass pass, bool aligned) {
-    __shared__ float least[kMaxPoints * kNarrowRows];
-    alignas(16) __shared__ float points[kMaxPoints * D];
-    __shared__ double row_weights[kNarrowRows];
-    const int64_t row = int64_t(blockIdx.x) * kNarrowRows + threadIdx.x;
-    const bool here = row < pass.n;
-    float y[D];
+struct NarrowRow {
+    V values[D];
+
+    // whole: whether rows have D columns and begin at multiples of 16 bytes.
+    __device__ __forceinline__ void read(const V* __restrict__ X, int64_t n, int64_t d, int64_t row,
+                                         bool whole) {
+        constexpr int W = D * int(sizeof(V)) % 16 == 0 ? 16 / int(sizeof(V)) : 1;
+        if (row >= n) return;
+        const V* x = X + row * d;
+        if (W > 1 && whole) {
 #pragma unroll
-    for (int f = 0; f < D; f++) y[f] = 0;
-    if (here) {
-        const V* x = X + row * pass.d;
-        constexpr int W = 16 / int(sizeof(V));
-        if (D % W == 0 && aligned) {
-#pragma unroll
-            for (int f = 0; f + W <= D; f += W) {
+            for (int f = 0; f < D; f += W) {
                 const auto some = *reinterpret_cast<const Several<V, W>*>(x + f);
 #pragma unroll
-                for (int i = 0; i < W; i++) y[f + i] = pass.origin.apply(some.values[i], f + i);
+                for (int i = 0; i < W; i++) values[f + i] = some.values[i];
             }
         } else {
 #pragma unroll
             for (int f = 0; f < D; f++)
-                if (f < pass.d) y[f] = pass.origin.apply(x[f], f);
+                if (f < d) values[f] = x[f];
         }
     }
-    row_weights[threadIdx.x] = here && pass.weights ? pass.weights[row] : 1.0;
+    // Shifts and scales it; columns that there are not become 0.
+    __device__ __forceinline__ void pack(const Origin& origin, int64_t d, bool here, float (&y)[D]) const {
+#pragma unroll
+        for (int f = 0; f < D; f++) y[f] = here && f < d ? origin.apply(values[f], f) : 0.0f;
+    }
+};
+
+// For rows of up to D columns, D at most kMaxNarrowColumns: one row per thread, kNarrowRows at a time, ROUNDS
+// times: once, or kPanelRounds times for a panel.
+template <class V, int D, int ROUNDS>
+__global__ void __launch_bounds__(kNarrowRows)
+    measure_narrow(const V* __restrict__ X, const SeedingPass pass, bool whole) {
+    static_assert(ROUNDS == 1 || ROUNDS == kPanelRounds, "part of a panel, or all of it");
+    constexpr int kStrips = kNarrowRows / kStripRows, kStride = kPanelStrips + 1;
+    __shared__ float least[kMaxPoints * kNarrowRows];
+    alignas(16) __shared__ float points[kMaxPoints * D];
+    __shared__ double row_weights[kNarrowRows], sums[kMaxPoints * kStride];
+    int64_t row = int64_t(blockIdx.x) * ROUNDS * kNarrowRows + threadIdx.x;
+    NarrowRow<V, D> next;
+    next.read(X, pass.n, pass.d, row, whole);
     let_next_start();
     wait_for_previous();
     if (has_stopped(pass.stopped)) return;
@@ -169,35 +197,56 @@ __global__ void __launch_bounds__(kNarrowRows)
         const int f = i % D;
         points[i] = f < pass.d ? given[i / D * pass.d + f] : 0;
     }
-    float before = here ? closest[row] : 0;  // rows beyond the last have no share
-    __syncthreads();
+    float next_before = row < pass.n ? closest[row] : 0;  // rows beyond the last have no share
+#pragma unroll 1
+    for (int round = 0; round < ROUNDS; round++, row += kNarrowRows) {
+        const bool here = row < pass.n;
+        float y[D], before = next_before;
+        next.pack(pass.origin, pass.d, here, y);
+        row_weights[threadIdx.x] = here && pass.weights ? pass.weights[row] : 1.0;
+        if (round + 1 < ROUNDS) {
+            next.read(X, pass.n, pass.d, row + kNarrowRows, whole);
+            next_before = row + kNarrowRows < pass.n ? closest[row + kNarrowRows] : 0;
+        }
+        if (round == 0) __syncthreads();
 #pragma unroll 4
-    for (int c = 0; c < pass.count; c++) {
-        float square = 0;
+        for (int c = 0; c < pass.count; c++) {
+            float square = 0;
 #pragma unroll
-        for (int f = 0; f < D; f++) {
-            const float e = y[f] - points[c * D + f];
-            square = fmaf(e, e, square);
+            for (int f = 0; f < D; f++) {
+                const float e = y[f] - points[c * D + f];
+                square = fmaf(e, e, square);
+            }
+            const float found = fminf(before, square);
+            if (c == 0 && pass.takes) {
+                before = found;
+                if (here) closest[row] = found;
+            }
+            least[c * kNarrowRows + threadIdx.x] = found;
         }
-        const float found = fminf(before, square);
-        if (c == 0 && pass.takes) {
-            before = found;
-            if (here) closest[row] = found;
-        }
-        least[c * kNarrowRows + threadIdx.x] = found;
+        sum_strips<kStrips>(pass, (int64_t(blockIdx.x) * ROUNDS + round) * kStrips, least, row_weights,
+                            ROUNDS > 1 ? sums + round * kStrips : nullptr, kStride);
     }
-    sum_strips<kNarrowRows / kStripRows>(pass, least, row_weights);
+    if (ROUNDS == 1) return finish_panel(pass, blockIdx.x / kPanelRounds, kStrips);
+    for (int c = pass.summed + int(threadIdx.x); c < pass.count; c += kNarrowRows) {
+        double sum = 0;  // strips that there are not have sum 0
+#pragma unroll
+        for (int i = 0; i < kPanelStrips; i++) sum += sums[c * kStride + i];
+        pass.panel_sums[c * pass.panels + blockIdx.x] = sum;
+    }
+    finish_part(pass, blockIdx.x);
 }
 
-// The numbers that a block of kWideThreads threads reads of a strip at a time: kColumns of each row.
-template <class V, bool ALIGNED>
+// The numbers that a block reads of a strip at a time: kColumns of each row.
+template <class V, bool ALIGNED, int THREADS>
 struct StripTile {
     static constexpr int kColumns = kRowBytes / int(sizeof(V));
     static constexpr int kStride = kColumns + 4;  // loads of 16 bytes find all banks
     static constexpr int kFloats = kStripRows * kStride;
     static constexpr int kWide = ALIGNED ? 16 / int(sizeof(V)) : 1;  // numbers of a load
-    static constexpr int kLoads = kStripRows * kColumns / kWide / kWideThreads;
+    static constexpr int kLoads = kStripRows * kColumns / kWide / THREADS;
     static constexpr int kRowLoads = kColumns / kWide;
+    static_assert(THREADS % kRowLoads == 0, "a thread has the same columns of each of its rows");
 
     Several<V, kWide> held[kLoads];
 
@@ -207,7 +256,7 @@ struct StripTile {
         const int64_t f = first + int(threadIdx.x) % kRowLoads * kWide;
 #pragma unroll
         for (int i = 0; i < kLoads; i++) {
-            const int64_t row = strip * kStripRows + (int(threadIdx.x) + i * kWideThreads) / kRowLoads;
+            const int64_t row = strip * kStripRows + (int(threadIdx.x) + i * THREADS) / kRowLoads;
             if (row < n && f < d) held[i] = *reinterpret_cast<const Several<V, kWide>*>(X + row * d + f);
         }
     }
@@ -217,40 +266,46 @@ struct StripTile {
         const int column = int(threadIdx.x) % kRowLoads * kWide;
 #pragma unroll
         for (int i = 0; i < kLoads; i++) {
-            const int row = (int(threadIdx.x) + i * kWideThreads) / kRowLoads;
+            const int row = (int(threadIdx.x) + i * THREADS) / kRowLoads;
             const bool there = strip * kStripRows + row < n && first + column < d;
+            Several<float, kWide> packed;
 #pragma unroll
             for (int w = 0; w < kWide; w++)
-                tile[row * kStride + column + w] =
-                    there ? origin.apply(held[i].values[w], first + column + w) : 0.0f;
+                packed.values[w] = there ? origin.apply(held[i].values[w], first + column + w) : 0.0f;
+            *reinterpret_cast<Several<float, kWide>*>(tile + row * kStride + column) = packed;
         }
     }
 };
 
-// For rows of any length: one strip per block.  ALIGNED: all rows begin at multiples of 16 bytes.
+// For rows of any length: one strip per block, two rows per thread, and half the points in each of two warps.
+// ALIGNED: all rows begin at multiples of 16 bytes.
 template <class V, bool ALIGNED>
 __global__ void __launch_bounds__(kWideThreads)
     measure_wide(const V* __restrict__ X, const SeedingPass pass) {
-    using Tile = StripTile<V, ALIGNED>;
-    constexpr int kHalf = kMaxPoints / 2, kColumns = Tile::kColumns;
+    using Tile = StripTile<V, ALIGNED, kWideThreads>;
+    constexpr int kHalf = kMaxPoints / 2, kColumns = Tile::kColumns, kRows = 2;
+    static_assert(kWideThreads * kRows == 2 * kStripRows, "both warps have all rows");
     alignas(16) __shared__ float tile[Tile::kFloats];
     alignas(16) __shared__ float points[kMaxPoints * kColumns];
     __shared__ float least[kMaxPoints * kStripRows];
     __shared__ double row_weights[kStripRows];
     const int64_t strip = blockIdx.x;
-    const int at = int(threadIdx.x) % kStripRows, half = int(threadIdx.x) / kStripRows;
-    const int64_t row = strip * kStripRows + at;
-    const bool here = row < pass.n;
+    const int lane = int(threadIdx.x) % 32, half = int(threadIdx.x) / 32;
     Tile next;
     next.read(X, pass.n, pass.d, strip, 0);
-    if (half == 0) row_weights[at] = here && pass.weights ? pass.weights[row] : 1.0;
+    const int64_t mine = strip * kStripRows + threadIdx.x;
+    row_weights[threadIdx.x] = mine < pass.n && pass.weights ? pass.weights[mine] : 1.0;
     let_next_start();
     wait_for_previous();
     if (has_stopped(pass.stopped)) return;
     const float* given = after_wait(pass.points);
     float* closest = after_wait(pass.closest);
-    float before = here ? closest[row] : 0;  // rows beyond the last have no share
-    float square[kHalf] = {};                // of the points half, half + 2, ...
+    float before[kRows], square[kRows][kHalf] = {};  // of the points half, half + 2, ...
+#pragma unroll
+    for (int r = 0; r < kRows; r++) {
+        const int64_t row = strip * kStripRows + lane + 32 * r;
+        before[r] = row < pass.n ? closest[row] : 0;  // rows beyond the last have no share
+    }
     for (int64_t first = 0; first < pass.d; first += kColumns) {
         next.write(pass.origin, pass.n, pass.d, strip, first, tile);
         for (int i = int(threadIdx.x); i < pass.count * kColumns; i += kWideThreads) {
@@ -261,32 +316,49 @@ __global__ void __launch_bounds__(kWideThreads)
         if (first + kColumns < pass.d) next.read(X, pass.n, pass.d, strip, first + kColumns);
 #pragma unroll 2
         for (int f = 0; f < kColumns; f += 4) {
-            const auto y = *reinterpret_cast<const Several<float, 4>*>(tile + at * Tile::kStride + f);
+            Several<float, 4> y[kRows];
+#pragma unroll
+            for (int r = 0; r < kRows; r++)
+                y[r] =
+                    *reinterpret_cast<const Several<float, 4>*>(tile + (lane + 32 * r) * Tile::kStride + f);
 #pragma unroll
             for (int c = 0; c < kHalf; c++) {
                 if (2 * c + half >= pass.count) continue;
                 const auto z =
                     *reinterpret_cast<const Several<float, 4>*>(points + (2 * c + half) * kColumns + f);
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const float e = y.values[i] - z.values[i];
-                    square[c] = fmaf(e, e, square[c]);
-                }
+                for (int r = 0; r < kRows; r++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) {
+                        const float e = y[r].values[i] - z.values[i];
+                        square[r][c] = fmaf(e, e, square[r][c]);
+                    }
             }
         }
         __syncthreads();
     }
-    if (half == 0) least[at] = square[0];
-    __syncthreads();
     if (pass.takes) {
-        before = fminf(before, least[at]);
-        if (here && half == 0) closest[row] = before;
-    }
-    __syncthreads();
 #pragma unroll
-    for (int c = 0; c < kHalf; c++)
-        if (2 * c + half < pass.count) least[(2 * c + half) * kStripRows + at] = fminf(before, square[c]);
-    sum_strips<1>(pass, least, row_weights);
+        for (int r = 0; r < kRows; r++)
+            if (half == 0) least[lane + 32 * r] = fminf(before[r], square[r][0]);
+        __syncthreads();
+#pragma unroll
+        for (int r = 0; r < kRows; r++) {
+            const int64_t row = strip * kStripRows + lane + 32 * r;
+            before[r] = least[lane + 32 * r];
+            if (half == 0 && row < pass.n) closest[row] = before[r];
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < kRows; r++)
+#pragma unroll
+        for (int c = 0; c < kHalf; c++) {
+            const int point = 2 * c + half;
+            if (point < pass.count && (point || !pass.takes))
+                least[point * kStripRows + lane + 32 * r] = fminf(before[r], square[r][c]);
+        }
+    sum_strips<1>(pass, strip, least, row_weights, nullptr, 0);
+    finish_panel(pass, strip / kPanelStrips, 1);
 }
 
 // A number in [0, 1] that a draw has left, the place in a level that it has found, and the sum of that.
@@ -295,159 +367,260 @@ struct Draw {
     int64_t place;
 };
 
-// Whether a place whose cumulative sum is this one, or a place before it, has been drawn.
-__device__ __forceinline__ bool is_reached(double cumulative, double target, double total) {
-    return cumulative > target || cumulative >= total;
-}
-
 // Goes on to the place that was found, given the cumulative sum that ends there.
-__device__ __forceinline__ void go_on(Draw& draw, int64_t place, double cumulative, double sum,
-                                      double target) {
-    const double rest = (target - (cumulative - sum)) / sum;
+__device__ __forceinline__ void go_on(Draw& draw, int64_t place, double end, double sum, double target) {
+    const double rest = (target - (end - sum)) / sum;
     draw = {fmin(fmax(rest, 0.0), 1.0), sum, place};
 }
 
-// Returns the first of `count` cumulative sums in shared memory that is reached, `count` if none is.  Called
-// by all threads of a block.
-__device__ __forceinline__ int find_reached(const double* cumulative, int count, double target,
-                                            double total) {
-    __shared__ int first;
-    if (threadIdx.x == 0) first = count;
-    __syncthreads();
-    for (int i = int(threadIdx.x); i < count; i += int(blockDim.x))
-        if (is_reached(cumulative[i], target, total)) atomicMin(&first, i);
-    __syncthreads();
-    const int found = first;
-    __syncthreads();
-    return found;
+// Returns the first of `count` cumulative sums in shared memory that is above the target or is the total;
+// `count` if there is none.  Called by all lanes of a warp.
+__device__ __forceinline__ int find_reached(const double* ends, int count, double target, double total) {
+    const int lane = int(threadIdx.x) % 32;
+    for (int base = 0; base < count; base += 32) {
+        const int i = base + lane;
+        const unsigned reached =
+            __ballot_sync(0xFFFFFFFFu, i < count && (ends[i] > target || ends[i] >= total));
+        if (reached) return base + __ffs(int(reached)) - 1;
+    }
+    return count;
 }
 
-// Replaces numbers in shared memory by their cumulative sums, from a beginning on; one thread.
-__device__ __forceinline__ void accumulate(double* values, int count, double begin) {
-#pragma unroll 8
-    for (int i = 0; i < count; i++) values[i] = begin = begin + values[i];
+// Sets cumulative sums of numbers in shared memory, from a beginning on; one thread.
+__device__ __forceinline__ void accumulate(const double* values, int count, double begin, double* ends) {
+    int i = 0;
+    for (; i + 8 <= count; i += 8) {
+        double some[8];
+#pragma unroll
+        for (int k = 0; k < 8; k++) some[k] = values[i + k];
+#pragma unroll
+        for (int k = 0; k < 8; k++) ends[i + k] = begin = begin + some[k];
+    }
+    for (; i < count; i++) ends[i] = begin = begin + values[i];
 }
 
-// Draws one of `count` places with these sums, whose sum in order is that of the draw so far.
-__device__ __forceinline__ void descend(const double* sums, int64_t count, Draw& draw, double* scratch) {
+// Draws one of `count` places with these sums, whose sum in order is that of the draw so far.  HERE: the sums
+// are in shared memory.  Called by one warp, which has room for kDrawThreads numbers in `values` and `ends`.
+template <bool HERE>
+__device__ __forceinline__ void descend(const double* sums, int64_t count, Draw& draw, double* values,
+                                        double* ends) {
+    const int lane = int(threadIdx.x) % 32;
     const double total = draw.sum, target = __dmul_rn(draw.rest, total);
     double begin = 0;
     for (int64_t base = 0;; base += kDrawThreads) {
         const int some = int(min(int64_t(kDrawThreads), count - base));
-        if (int(threadIdx.x) < some) scratch[threadIdx.x] = fresh_sum(sums + base + threadIdx.x);
-        __syncthreads();
-        if (threadIdx.x == 0) accumulate(scratch, some, begin);
-        const int found = find_reached(scratch, some, target, total);
-        if (found < some) {
-            const double cumulative = scratch[found];
-            __syncthreads();
-            return go_on(draw, base + found, cumulative, fresh_sum(sums + base + found), target);
+        for (int i = lane; i < some; i += 32) values[i] = HERE ? sums[base + i] : fresh_sum(sums + base + i);
+        __syncwarp();
+        if (lane == 0) accumulate(values, some, begin, ends);
+        __syncwarp();
+        const int found = find_reached(ends, some, target, total);
+        if (found < some || base + some >= count) {
+            const int place = min(found, some - 1);
+            go_on(draw, base + place, ends[place], values[place], target);
+            __syncwarp();
+            return;
         }
-        begin = scratch[some - 1];
-        __syncthreads();
+        begin = ends[some - 1];
+        __syncwarp();
     }
+}
+
+// The sums of a pass that a draw has in shared memory: those of parts, and of few rows all.
+struct DrawSums {
+    static constexpr int kFewStride = kMaxFewStrips + kMaxFewStrips / kPanelStrips;  // a gap after each panel
+    static constexpr int kPanels = kMaxFewStrips / kPanelStrips, kPanelStride = kPanels + 1;
+    static constexpr int kPartStride = kMaxSeedingParts + 1;
+
+    union {
+        double strips[kMaxPoints * kFewStride];
+        double parts[2 * kMaxPoints * kPartStride];  // and cumulative sums
+    };
+    double panels[kMaxPoints * kPanelStride];
+    double few_parts[2 * kMaxPoints * (kFewParts + 1)];
+};
+
+// Reads or adds up the sums of parts, and returns where they are; those of a point are `stride` apart.
+__device__ __forceinline__ double* add_up_parts(const SeedingPass& pass, DrawSums& to, int& stride) {
+    const int points = pass.count - pass.summed, parts = int(pass.parts);
+    if (pass.part_sums) {
+        stride = DrawSums::kPartStride;
+        for (int c = pass.summed; c < pass.count; c++)
+            for (int i = int(threadIdx.x); i < parts; i += kDrawThreads)
+                to.parts[c * stride + i] = fresh_sum(pass.part_sums + int64_t(c) * parts + i);
+        __syncthreads();
+        return to.parts;
+    }
+    const int strips = int(pass.strips), panels = int(pass.panels), each = int(pass.part_panels);
+    stride = kFewParts + 1;
+    for (int c = pass.summed; c < pass.count; c++)
+        for (int i = int(threadIdx.x); i < strips; i += kDrawThreads)
+            to.strips[c * DrawSums::kFewStride + i + i / kPanelStrips] =
+                fresh_sum(pass.strip_sums + int64_t(c) * strips + i);
+    __syncthreads();
+    for (int task = int(threadIdx.x); task < points * panels; task += kDrawThreads) {
+        const int c = pass.summed + task / panels, panel = task % panels, first = panel * kPanelStrips;
+        const double* values = to.strips + c * DrawSums::kFewStride + first + panel;
+        double sum = 0;
+        for (int i = 0; i < min(kPanelStrips, strips - first); i++) sum += values[i];
+        to.panels[c * DrawSums::kPanelStride + panel] = sum;
+    }
+    __syncthreads();
+    for (int task = int(threadIdx.x); task < points * parts; task += kDrawThreads) {
+        const int c = pass.summed + task / parts, part = task % parts, first = part * each;
+        double sum = 0;
+        for (int i = first; i < min(first + each, panels); i++)
+            sum += to.panels[c * DrawSums::kPanelStride + i];
+        to.few_parts[c * stride + part] = sum;
+    }
+    __syncthreads();
+    return to.few_parts;
+}
+
+// What the first warp of a block finds: the best candidate, the potential with it, and the strip drawn.
+struct DrawnStrip {
+    int best;
+    double potential, rest;
+    int64_t strip;
+};
+
+__device__ __forceinline__ DrawnStrip draw_strip(const SeedingPass& pass, double number, DrawSums& of,
+                                                 double* parts, int stride, double* values, double* ends) {
+    const int lane = int(threadIdx.x) % 32, count = int(pass.parts);
+    double* part_ends = parts + kMaxPoints * stride;
+    int best = lane;
+    double potential = __longlong_as_double(0x7FF0000000000000ll);
+    if (lane >= pass.summed && lane < pass.count) {
+        accumulate(parts + lane * stride, count, 0.0, part_ends + lane * stride);
+        potential = part_ends[lane * stride + count - 1];
+    }
+    for (int apart = 16; apart; apart /= 2) {  // of equal ones the first
+        const double other = __shfl_xor_sync(0xFFFFFFFFu, potential, apart);
+        const int which = __shfl_xor_sync(0xFFFFFFFFu, best, apart);
+        if (other < potential || (other == potential && which < best)) potential = other, best = which;
+    }
+    __syncwarp();
+    if (!(potential > 0.0)) return {best, potential, 0.0, 0};
+    Draw draw = {number, potential, 0};
+    const double target = __dmul_rn(number, potential);
+    const double* my_ends = part_ends + best * stride;
+    const int part = min(find_reached(my_ends, count, target, potential), count - 1);
+    go_on(draw, part, my_ends[part], parts[best * stride + part], target);
+    const bool few = !pass.part_sums;
+    int64_t first = part * pass.part_panels, some = min(pass.part_panels, pass.panels - first);
+    if (few)
+        descend<true>(of.panels + best * DrawSums::kPanelStride + first, some, draw, values, ends);
+    else
+        descend<false>(pass.panel_sums + best * pass.panels + first, some, draw, values, ends);
+    const int64_t panel = first + draw.place;
+    first = panel * kPanelStrips;
+    some = min(int64_t(kPanelStrips), pass.strips - first);
+    if (few)
+        descend<true>(of.strips + best * DrawSums::kFewStride + first + panel, some, draw, values, ends);
+    else
+        descend<false>(pass.strip_sums + best * pass.strips + first, some, draw, values, ends);
+    return {best, potential, draw.rest, first + draw.place};
 }
 
 // Takes the best of the candidates of a pass, and draws one candidate per block for the next pass.
 template <class V, bool ALIGNED>
 __global__ void __launch_bounds__(kDrawThreads)
     choose_and_draw(const V* __restrict__ X, const SeedingPass pass, const SeedingChoice choice) {
-    static_assert(kDrawThreads == kWideThreads, "a block reads tiles of strips");
-    using Tile = StripTile<V, ALIGNED>;
-    constexpr int kStride = kMaxSeedingParts + 1, kColumns = Tile::kColumns;
-    constexpr int kTileBytes = kDrawTiles * Tile::kFloats * 4;
-    static_assert(kTileBytes >= kMaxPoints * kStride * 8, "cumulative sums lie where tiles lie later");
-    alignas(16) __shared__ unsigned char shared[kTileBytes];
-    __shared__ double scratch[kDrawThreads];
-    __shared__ int chosen;
-    auto* cumulative = reinterpret_cast<double*>(shared);
-    auto* tiles = reinterpret_cast<float*>(shared);
+    using Tile = StripTile<V, ALIGNED, kDrawThreads>;
+    constexpr int kColumns = Tile::kColumns, kAtOnce = kDrawTiles * kColumns;
+    union Shared {
+        DrawSums sums;
+        float tiles[kDrawTiles * Tile::kFloats];
+    };
+    alignas(16) __shared__ unsigned char shared[sizeof(Shared)];
+    alignas(16) __shared__ float center[kAtOnce];
+    __shared__ double values[kDrawThreads], ends[kDrawThreads];
+    __shared__ DrawnStrip found;
+    __shared__ int drawn_row;
+    auto& of = *reinterpret_cast<Shared*>(shared);
+    const double number = choice.trials ? choice.uniform[blockIdx.x] : 0.0;
     let_next_start();
     wait_for_previous();
-    if (has_stopped(choice.stopped)) return;
+    const bool stopped = has_stopped(choice.stopped);
     const float* points = after_wait(pass.points);
     const int64_t* rows = after_wait(choice.rows);
-    const int parts = int(pass.parts);
-
-    for (int c = pass.summed; c < pass.count; c++)
-        for (int i = int(threadIdx.x); i < parts; i += kDrawThreads)
-            cumulative[c * kStride + i] = fresh_sum(pass.part_sums + c * parts + i);
-    __syncthreads();
-    const int mine = pass.summed + int(threadIdx.x);
-    if (mine < pass.count) accumulate(cumulative + mine * kStride, parts, 0.0);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        chosen = pass.summed;
-        for (int c = pass.summed + 1; c < pass.count; c++)
-            if (cumulative[c * kStride + parts - 1] < cumulative[chosen * kStride + parts - 1]) chosen = c;
+    int stride = 0;
+    double* parts = add_up_parts(pass, of.sums, stride);
+    if (stopped) return;
+    if (threadIdx.x < 32) {
+        const DrawnStrip mine = draw_strip(pass, number, of.sums, parts, stride, values, ends);
+        if (threadIdx.x == 0) found = mine;
     }
     __syncthreads();
-    const int best = chosen;
-    const double* ends = cumulative + best * kStride;
-    const double potential = ends[parts - 1];
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
+    const int best = found.best;
+    const int64_t strip = found.strip, first_row = strip * kStripRows, row = first_row + threadIdx.x;
+    const bool goes_on = found.potential > 0.0, here = int(threadIdx.x) < kStripRows && row < pass.n;
+    if (blockIdx.x == 0 && threadIdx.x == kDrawThreads - 1) {  // of a warp that has nothing else to do
         *choice.chosen = rows[best];
         *choice.found += 1;
-        if (potential <= 0.0) *choice.stopped = 1;
+        if (!goes_on) *choice.stopped = 1;
     }
-    if (potential <= 0.0 || !choice.trials) return;
-    if (blockIdx.x == 0)
-        for (int64_t f = threadIdx.x; f < pass.d; f += kDrawThreads)
-            choice.next_points[f] = points[best * pass.d + f];
-
-    Draw draw = {choice.uniform[blockIdx.x], potential, 0};
-    const double target = __dmul_rn(draw.rest, potential);
-    const int part = find_reached(ends, parts, target, potential);
-    go_on(draw, part, ends[part], fresh_sum(pass.part_sums + int64_t(best) * parts + part), target);
-    __syncthreads();
-    int64_t first = part * pass.part_panels;
-    descend(pass.panel_sums + best * pass.panels + first, min(pass.part_panels, pass.panels - first), draw,
-            scratch);
-    first = (first + draw.place) * kPanelStrips;
-    descend(pass.strip_sums + best * pass.strips + first, min(int64_t(kPanelStrips), pass.strips - first),
-            draw, scratch);
-    const int64_t strip = first + draw.place;
+    if (!goes_on || !choice.trials) return;
 
     // The strip's distances to the new centre.
-    const int64_t row = strip * kStripRows + threadIdx.x;
-    const bool here = int(threadIdx.x) < kStripRows && row < pass.n;
     const float before = here ? after_wait(pass.closest)[row] : 0;
+    const double weight = here && pass.weights ? pass.weights[row] : 1.0;
     float square = 0;
-    for (int64_t begin = 0; begin < pass.d; begin += kDrawTiles * kColumns) {
+    for (int64_t begin = 0; begin < pass.d; begin += kAtOnce) {
         Tile tile[kDrawTiles];
 #pragma unroll
         for (int i = 0; i < kDrawTiles; i++) tile[i].read(X, pass.n, pass.d, strip, begin + i * kColumns);
+        for (int i = int(threadIdx.x); i < kAtOnce; i += kDrawThreads) {
+            const float value = begin + i < pass.d ? points[best * pass.d + begin + i] : 0;
+            center[i] = value;
+            if (blockIdx.x == 0 && begin + i < pass.d) choice.next_points[begin + i] = value;
+        }
 #pragma unroll
         for (int i = 0; i < kDrawTiles; i++)
             tile[i].write(pass.origin, pass.n, pass.d, strip, begin + i * kColumns,
-                          tiles + i * Tile::kFloats);
+                          of.tiles + i * Tile::kFloats);
         __syncthreads();
-        if (here) {
-            const int columns = int(min(int64_t(kDrawTiles) * kColumns, pass.d - begin));
-#pragma unroll 4
-            for (int f = 0; f < columns; f++) {
-                const float y =
-                    tiles[f / kColumns * Tile::kFloats + threadIdx.x * Tile::kStride + f % kColumns];
-                const float e = y - points[best * pass.d + begin + f];
-                square = fmaf(e, e, square);
+        if (here)
+            for (int t = 0; t < kDrawTiles && begin + t * kColumns < pass.d; t++) {
+                const float* mine = of.tiles + t * Tile::kFloats + threadIdx.x * Tile::kStride;
+#pragma unroll
+                for (int f = 0; f < kColumns; f += 4) {  // 0 - 0 beyond the last
+                    const auto y = *reinterpret_cast<const Several<float, 4>*>(mine + f);
+                    const auto z = *reinterpret_cast<const Several<float, 4>*>(center + t * kColumns + f);
+#pragma unroll
+                    for (int i = 0; i < 4; i++) {
+                        const float e = y.values[i] - z.values[i];
+                        square = fmaf(e, e, square);
+                    }
+                }
             }
-        }
-        __syncthreads();
+        if (begin + kAtOnce < pass.d) __syncthreads();
     }
-    const int count = int(min(int64_t(kStripRows), pass.n - strip * kStripRows));
-    if (here)
-        scratch[threadIdx.x] =
-            __dmul_rn(double(fminf(before, square)), pass.weights ? pass.weights[row] : 1.0);
+    const int count = int(min(int64_t(kStripRows), pass.n - first_row));
+    if (here) values[threadIdx.x] = __dmul_rn(double(fminf(before, square)), weight);
     __syncthreads();
-    if (threadIdx.x == 0) accumulate(scratch, count, 0.0);
+    if (threadIdx.x < 32) {
+        if (threadIdx.x == 0) accumulate(values, count, 0.0, ends);
+        __syncwarp();
+        const double total = ends[count - 1];
+        const int place = min(find_reached(ends, count, __dmul_rn(found.rest, total), total), count - 1);
+        if (threadIdx.x == 0) {
+            drawn_row = place;
+            choice.next_rows[1 + blockIdx.x] = first_row + place;
+        }
+    }
     __syncthreads();
-    const double total = scratch[count - 1];
-    const int place = find_reached(scratch, count, __dmul_rn(draw.rest, total), total);
-    const int64_t drawn = strip * kStripRows + place;
-    if (threadIdx.x == 0) choice.next_rows[1 + blockIdx.x] = drawn;
     float* point = choice.next_points + (1 + blockIdx.x) * pass.d;
     for (int64_t f = threadIdx.x; f < pass.d; f += kDrawThreads)
-        point[f] = pass.origin.apply(X[drawn * pass.d + f], f);
+        point[f] = pass.d <= kAtOnce
+                       ? of.tiles[f / kColumns * Tile::kFloats + drawn_row * Tile::kStride + f % kColumns]
+                       : pass.origin.apply(X[(first_row + drawn_row) * pass.d + f], f);
+}
+
+// Rows shifted and scaled.
+template <class V>
+__global__ void __launch_bounds__(256) pack_rows(const V* __restrict__ X, int64_t n, int64_t d,
+                                                 const Origin origin, float* __restrict__ packed) {
+    BB_FOR (i, n * d) packed[i] = origin.apply(X[i], i % d);
 }
 
 // The first row as the only point of the first pass.

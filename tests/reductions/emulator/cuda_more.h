@@ -57,6 +57,13 @@ inline bool __any_sync(unsigned, bool test) {
         if (other) return true;
     return false;
 }
+inline unsigned __ballot_sync(unsigned, bool test) {
+    unsigned out = 0;
+    const std::vector<int> all = emulator::values_of_warp(int(test));
+    for (unsigned lane = 0; lane < 32; lane++)
+        if (all[lane]) out |= 1u << lane;
+    return out;
+}
 inline unsigned __match_any_sync(unsigned, int value) {
     unsigned out = 0;
     const std::vector<int> all = emulator::values_of_warp(value);
