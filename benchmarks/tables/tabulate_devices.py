@@ -122,8 +122,8 @@ def choice_of_device() -> str:
 
 
 def k_means_on_gpu() -> str:
-    """Return the sections on the first centres of k-means, and on rows larger than a GPU."""
-    seeding, blocks = load("gpu_seeding"), load("gpu_blocks")
+    """Return the sections on sparse k-means, on its first centres, and on rows larger than a GPU."""
+    seeding, blocks, sparse = load("gpu_seeding"), load("gpu_blocks"), load("gpu_sparse_clusters")
     kinds = ("parallel", "plus_plus", "torch_parallel", "torch_plus_plus")
     first = [
         [
@@ -142,8 +142,25 @@ def k_means_on_gpu() -> str:
         ]
         for row in blocks["rows"]
     ]
+    passes = [
+        [
+            f"{row['rows']} x {row['columns']}, {row['stored'] / row['rows']:.0f} per row, k {row['k']}",
+            *(ms(row["seconds"][kind]) for kind in ("gpu", "torch", "cpu", "gpu_seeding", "cpu_seeding")),
+            f"{row['seconds']['torch'] / row['seconds']['gpu']:.1f}",
+        ]
+        for row in sparse["rows"]
+    ]
     return (
-        heading("First centres of k-means on a GPU", seeding)
+        heading("Sparse k-means on a GPU", sparse)
+        + f"\n{sparse['gpu']}. A whole pass over compressed rows of float32: labels that are exact in "
+        "float64, sums and inertia, from and to main memory. PyTorch's product, minima and index_add are in "
+        f"float32 and stay on the GPU. The CPU has {sparse['cores']} threads. The seeding columns are a pass "
+        "with five candidates.\n"
+        + table(
+            ["rows, clusters", "ms", "PyTorch ms", "CPU ms", "seeding ms", "CPU seeding ms", "times faster"],
+            passes,
+        )
+        + heading("First centres of k-means on a GPU", seeding)
         + f"\n{seeding['gpu']}. Seconds of k-means|| (parallel) and k-means++, ours and in PyTorch, which "
         "draws one row per centre; the inertia of its k-means|| over that of ours.\n"
         + table(["rows, clusters", "parallel", "++", "PyTorch, parallel", "PyTorch, ++", "inertia"], first)

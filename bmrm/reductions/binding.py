@@ -150,8 +150,9 @@ class Binder:
         name = self.source.name
         given = {a.name: self._given(a, arrays[a.name], rows.shape[0]) for a in self._parameters}
         program, known = self.program(given, rows.sparse)
-        sizes = {program.width: rows.shape[1]}
-        said = {program.width: "the rows"}
+        sizes: dict[str, int] = {}
+        said: dict[str, str] = {}
+        self._set_size(sizes, said, program.width, rows.shape[1], "the rows")
         for word, value in words.items():
             self._set_size(sizes, said, word, value, "the call")
         for argument in program.arguments.values():
