@@ -162,8 +162,7 @@ def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> tuple[K
 
     def show(state: KMeansProgress) -> None:
         nonlocal step
-        words = (f"move {state.iteration}", f"inertia {state.inertia:.6g}", f"{state.changed} labels changed")
-        step = Step(words if state.start == 0 else (f"start {state.start + 1}", *words))
+        step = Step(state.words())
 
     model = KMeans(
         options.clusters,

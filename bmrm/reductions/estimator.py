@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.progress import ProgressLine
 from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.io.csr import Csr, check_layout
@@ -261,6 +262,14 @@ def nonnegative_number(what: str, given: Any) -> float:
     if not 0.0 <= found < np.inf:
         raise ParameterError(f"{what}: found {given}, expected a finite number of at least 0")
     return found
+
+
+def progress_line(verbose: Any) -> ProgressLine:
+    """Return the line of progress that ``verbose`` asks for: 0 none, 1 on a terminal, 2 one line per step."""
+    level = arguments.integer("verbose", verbose)
+    if level < 0:
+        raise ParameterError(f"verbose: found {verbose}, expected at least 0")
+    return ProgressLine(sys.stderr, every_step=level > 1, quiet=level == 0)
 
 
 def time_limit(given: Any) -> float:

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
+from bmrm.base.progress import ProgressLine, Step
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
@@ -25,6 +27,7 @@ from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
     positive_integer,
+    progress_line,
     time_limit,
 )
 from bmrm.reductions.frames import Transformer, framed
@@ -40,6 +43,10 @@ INITS = ("k-means++", "k-means||", "random")
 
 RANDOM_STARTS = 10
 """Starts of ``n_init="auto"`` from random rows; one is enough for k-means++ and k-means||."""
+
+
+CENTER_COPIES = 4
+"""Arrays of the size of the centres that a fit has at least: centres before and after a move, and sums."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,16 @@ class KMeansProgress:
     inertia: float
     changed: int
     seconds: float
+
+    def words(self) -> tuple[str, ...]:
+        """Return words for a line of progress."""
+        start = () if self.start == 0 else (f"start {self.start + 1}",)
+        return (
+            *start,
+            f"move {self.iteration}",
+            f"inertia {self.inertia:.6g}",
+            f"{self.changed} labels changed",
+        )
 
 
 @dataclass(frozen=True)
@@ -128,6 +145,8 @@ class KMeans(Estimator, Transformer):
         Maximum number of threads; default: the cores that this process may use.
     callback : callable, optional
         Called with a `KMeansProgress` after each pass.
+    verbose : int, default 0
+        1 shows a progress line on a terminal, 2 a line per pass.
 
     Attributes
     ----------
@@ -188,6 +207,7 @@ class KMeans(Estimator, Transformer):
         device: str = "auto",
         threads: int | None = None,
         callback: Callable[[KMeansProgress], object] | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -199,6 +219,7 @@ class KMeans(Estimator, Transformer):
         self.device = device
         self.threads = threads
         self.callback = callback
+        self.verbose = verbose
 
     @classmethod
     def of_centers(cls, centers: Any, **parameters: Any) -> Self:
@@ -276,6 +297,8 @@ class KMeans(Estimator, Transformer):
             rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm)
             rows.check_alike(self.get_params())
             self._check_count(rows.count_positive(), weighted=rows.weights is not None)
+            needed = CENTER_COPIES * 8 * self.n_clusters * rows.shape[1]
+            require_memory(needed, "the centres and their sums", "fewer clusters or columns need less")
             with rows.guarded():
                 passes, self.placement_ = self._passes(rows, fitting=True)
                 self.placement_.log()
@@ -320,6 +343,7 @@ class KMeans(Estimator, Transformer):
         deadline = started + time_limit(self.max_time)
         best: Clustering | None = None
         rechecked = labelled = 0
+        line = progress_line(self.verbose)
         for start in range(self._starts(given)):
             try:
                 centers = self._first_centers(passes, rows, given, rng)
@@ -333,7 +357,7 @@ class KMeans(Estimator, Transformer):
                 max_iter=self.max_iter,
                 tol=tol,
                 deadline=deadline,
-                after_pass=self._after_pass(start, started),
+                after_pass=self._after_pass(start, started, line),
             )
             rechecked += run.rechecked
             labelled += len(run.history) * passes.shape[0]
@@ -341,6 +365,7 @@ class KMeans(Estimator, Transformer):
                 best = run
             if run.status in ("max_time", "interrupted"):
                 break
+        line.clear()
         assert best is not None
         status = passes.agree("interrupted" if requested() else "") or best.status
         self._keep(passes, best, status, rechecked / labelled)
@@ -381,7 +406,10 @@ class KMeans(Estimator, Transformer):
         -------
         ndarray of float64, shape (n, n_clusters)
         """
-        passes, _ = self._passes(self._read_new_rows(X))
+        rows = self._read_new_rows(X)
+        k = len(self.cluster_centers_)
+        require_memory(8 * rows.here * k, "the distances", "fewer rows at a time need less")
+        passes, _ = self._passes(rows)
         return passes.distances(self.cluster_centers_)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -485,15 +513,20 @@ class KMeans(Estimator, Transformer):
         if self.callback is not None and not callable(self.callback):
             raise ParameterError(f"callback: found {self.callback!r}, expected a callable")
         parse_device(self.device)
+        progress_line(self.verbose)
 
-    def _after_pass(self, start: int, began: float) -> Callable[[int, float, int], object]:
-        """Return the function that reports each pass of a start to the callback."""
-        call = self.callback
-        if call is None:
-            return lambda *_: None
-        return lambda iteration, inertia, changed: call(
-            KMeansProgress(start, iteration, inertia, changed, time.monotonic() - began)
-        )
+    def _after_pass(
+        self, start: int, began: float, line: ProgressLine
+    ) -> Callable[[int, float, int], object]:
+        """Return the function that reports each pass of a start to the callback, and shows it."""
+
+        def report(iteration: int, inertia: float, changed: int) -> None:
+            state = KMeansProgress(start, iteration, inertia, changed, time.monotonic() - began)
+            if self.callback is not None:
+                self.callback(state)
+            line.update(lambda: Step(state.words()))
+
+        return report
 
     def _check_count(self, counted: int, *, weighted: bool) -> None:
         if self.n_clusters > counted:

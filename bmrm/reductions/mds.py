@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from functools import partial
@@ -30,6 +29,7 @@ from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
     positive_integer,
+    progress_line,
     random_generator,
     read_matrix,
     time_limit,
@@ -263,7 +263,7 @@ class MDS(Estimator, Transformer):
             disparities = None if self.metric_mds else Disparities(data)
             stress = Stress(data, disparities, LOOSE_INNER_TOL if self.relax else INNER_TOL)
             rng = random_generator(self.random_state)
-            line = ProgressLine(sys.stderr, every_step=self.verbose > 1, quiet=not self.verbose)
+            line = progress_line(self.verbose)
             best: ScalingRun | None = None
             for number in range(self.n_init):
                 start = given if number == 0 else random_start(data.n, self.n_components, rng)
@@ -435,8 +435,7 @@ class MDS(Estimator, Transformer):
         parse_device(self.device)
         arguments.flag("metric_mds", self.metric_mds)
         arguments.flag("relax", self.relax)
-        if arguments.integer("verbose", self.verbose) < 0:
-            raise ParameterError(f"verbose: found {self.verbose}, expected at least 0")
+        progress_line(self.verbose)
         if self.normalized_stress != "auto":
             arguments.flag("normalized_stress", self.normalized_stress, "True, False or auto")
         for name, known in (("init", STARTS), ("store", STORES)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 
 from bmrm.base import arguments
 from bmrm.base.blas import small_matrices
+from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible
+from bmrm.base.progress import Step
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
@@ -22,6 +25,7 @@ from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
     positive_integer,
+    progress_line,
     random_generator,
     time_limit,
 )
@@ -35,6 +39,9 @@ from bmrm.reductions.seeding import choose_plus_plus, choose_random
 
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
 STARTS = ("kmeans", "k-means++", "random_from_data")
+
+COVARIANCE_COPIES = 4
+"""Arrays of the size of the covariances that a step has at least: covariances, their roots, and sums."""
 
 MAX_ROOT = 1e150
 """Reciprocal of a standard deviation whose square is far from overflow; NaN is not below it either."""
@@ -116,6 +123,12 @@ class GaussianMixture(Estimator):
     init_params : {"kmeans", "k-means++", "random_from_data"}, default "kmeans"
         First components: the clusters of `KMeans`; or rows as means, chosen by k-means++ or at random, with
         the covariance of all rows and equal weights.
+    weights_init, means_init, precisions_init : array_like, optional
+        Weights, means and inverse covariances of the first components, of the shapes of ``weights_``,
+        ``means_`` and ``precisions_``; they take the place of those of ``init_params``. ``reg_covar`` is not
+        added.
+    warm_start : bool, default False
+        Whether `fit` starts from the components of the last fit, once.
     max_time : float, optional
         Limit in seconds; the state reached by then is kept.
     random_state : int, Generator or RandomState, optional
@@ -124,6 +137,8 @@ class GaussianMixture(Estimator):
         to be faster. On a GPU a row has at most 448 columns (H100; as shared memory allows).
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
+    verbose : int, default 0
+        1 shows a progress line on a terminal, 2 a line per step.
 
     Attributes
     ----------
@@ -180,10 +195,15 @@ class GaussianMixture(Estimator):
         max_iter: int = 100,
         n_init: int = 1,
         init_params: str = "kmeans",
+        weights_init: Any = None,
+        means_init: Any = None,
+        precisions_init: Any = None,
+        warm_start: bool = False,
         max_time: float | None = None,
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -192,10 +212,15 @@ class GaussianMixture(Estimator):
         self.max_iter = max_iter
         self.n_init = n_init
         self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.warm_start = warm_start
         self.max_time = max_time
         self.random_state = random_state
         self.device = device
         self.threads = threads
+        self.verbose = verbose
 
     @interruptible
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, comm: Any = None) -> Self:
@@ -239,6 +264,10 @@ class GaussianMixture(Estimator):
                     "the number of rows of positive weight"
                 )
             full = self.covariance_type in ("full", "tied")
+            numbers = self.n_components * rows.shape[1] * (rows.shape[1] if full else 1)
+            require_memory(
+                COVARIANCE_COPIES * 8 * numbers, "the covariances", "'diag', or fewer components, need less"
+            )
             work = mixture_work(
                 rows.most_here,
                 rows.shape[1],
@@ -261,14 +290,56 @@ class GaussianMixture(Estimator):
         """Run all starts and keep the best."""
         deadline = started + time_limit(self.max_time)
         best: tuple[_Parameters, list[float], str, int] | None = None
-        for _ in range(self.n_init):
-            run = self._run(passes, self._first(passes, rng), deadline)
+        line = progress_line(self.verbose)
+        known = self._known(passes.shape[1])
+        for number in range(1 if known else self.n_init):
+
+            def show(step: int, value: float, start: int = number) -> None:
+                words = (f"log likelihood {value:.6f}", f"step {step}")
+                line.update(lambda: Step(words if self.n_init == 1 else (f"start {start + 1}", *words)))
+
+            run = self._run(passes, known or self._first(passes, rng), deadline, show)
             if best is None or max(run[1]) > max(best[1]):
                 best = run
             if run[2] in ("max_time", "interrupted"):
                 break
+        line.clear()
         assert best is not None
         self._keep(passes, *best)
+
+    def _known(self, d: int) -> _Parameters | None:
+        """Return the start, if nothing about it is to be found out."""
+        if self.warm_start and self.__sklearn_is_fitted__():
+            if self.means_.shape != (self.n_components, d):
+                raise DataError(
+                    f"warm_start: found {self.means_.shape[0]} components of {self.means_.shape[1]} columns, "
+                    f"expected {self.n_components} of {d}"
+                )
+            return self._parameters()
+        if any(each is None for each in (self.weights_init, self.means_init, self.precisions_init)):
+            return None
+        k = self.n_components
+        return self._with_given(_Parameters(np.empty(k), np.empty((k, d)), np.empty((k, d))))
+
+    def _with_given(self, start: _Parameters) -> _Parameters:
+        """Put what the user has given into a start."""
+        k, d = start.means.shape
+        weights, means, covariances = start.weights, start.means, start.covariances
+        if self.weights_init is not None:
+            weights = _given("weights_init", self.weights_init, (k,))
+            if weights.min() < 0.0 or not np.isclose(weights.sum(), 1.0):
+                raise ParameterError(
+                    f"weights_init: found a sum of {weights.sum():g}, expected numbers of at least 0 that "
+                    "sum up to 1"
+                )
+        if self.means_init is not None:
+            means = _given("means_init", self.means_init, (k, d))
+        if self.precisions_init is not None:
+            shapes = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}
+            given = _given("precisions_init", self.precisions_init, shapes[self.covariance_type])
+            full = self.covariance_type in ("full", "tied")
+            covariances = self._of_each(_inverses(given) if full else _reciprocals(given), k, d)
+        return _Parameters(weights, means, covariances)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the component of largest share for each row."""
@@ -322,6 +393,8 @@ class GaussianMixture(Estimator):
         nonnegative_number("tol", self.tol)
         nonnegative_number("reg_covar", self.reg_covar)
         time_limit(self.max_time)
+        progress_line(self.verbose)
+        arguments.flag("warm_start", self.warm_start)
         for name, known in (("covariance_type", COVARIANCE_TYPES), ("init_params", STARTS)):
             found = getattr(self, name)
             if found not in known:
@@ -337,11 +410,11 @@ class GaussianMixture(Estimator):
             spread = covariance if full else np.diag(covariance).copy()
             choose = choose_plus_plus if self.init_params == "k-means++" else choose_random
             means = clusters.take(choose(clusters, k, rng))
-            return self._regularised(np.full(k, 1.0 / k), means, np.stack([spread] * k))
+            return self._with_given(self._regularised(np.full(k, 1.0 / k), means, np.stack([spread] * k)))
         found = KMeans(k, max_time=self.max_time)
         centers = found._cluster(clusters, None, rng, time.monotonic()).cluster_centers_
         sums = passes.cluster_moments(centers, full=full)
-        return self._maximised(sums.weights, centers, sums.first, sums.second)
+        return self._with_given(self._maximised(sums.weights, centers, sums.first, sums.second))
 
     def _maximised(self, weights: Vector, means: Vector, first: Vector, second: Vector) -> _Parameters:
         """Return the parameters of an M step from moments about ``means``."""
@@ -367,7 +440,11 @@ class GaussianMixture(Estimator):
         return _Parameters(weights, means, covariances + added)
 
     def _run(
-        self, passes: MixturePasses, start: _Parameters, deadline: float
+        self,
+        passes: MixturePasses,
+        start: _Parameters,
+        deadline: float,
+        show: Callable[[int, float], object] = lambda step, value: None,
     ) -> tuple[_Parameters, list[float], str, int]:
         """Run EM; return the best parameters, the likelihoods, the status and the number of M steps."""
         present = kept = start
@@ -377,6 +454,7 @@ class GaussianMixture(Estimator):
             roots, constants = present.roots()
             sums = passes.step(present.means, roots, constants)
             value = sums.log_likelihood / passes.total_weight
+            show(n_iter, value)
             if history and value <= history[-1]:
                 return kept, history, "converged" if value > history[-1] - self.tol else "precision", n_iter
             history.append(value)
@@ -421,20 +499,24 @@ class GaussianMixture(Estimator):
     def _parameters(self) -> _Parameters:
         """Return the fitted parameters with a covariance or a diagonal per component."""
         k, d = self.means_.shape
-        given = self.covariances_
+        return _Parameters(self.weights_, self.means_, self._of_each(self.covariances_, k, d))
+
+    def _of_each(self, covariances: Vector, k: int, d: int) -> Vector:
+        """Return a covariance, or a diagonal, of each component from those of the user."""
         if self.covariance_type == "tied":
-            given = np.broadcast_to(given, (k, d, d))
+            covariances = np.broadcast_to(covariances, (k, d, d))
         elif self.covariance_type == "spherical":
-            given = np.broadcast_to(given[:, None], (k, d))
-        return _Parameters(self.weights_, self.means_, np.ascontiguousarray(given))
+            covariances = np.broadcast_to(covariances[:, None], (k, d))
+        return np.ascontiguousarray(covariances)
 
     def _densities(self, X: Any) -> tuple[Vector, Vector]:
         self._check_fitted()
         rows = _dense_rows(X, threads=self.threads)
         self._check_columns(X, rows.shape[1])
         parameters = self._parameters()
-        found = place_rows(rows, self.device)
         k = len(parameters.means)
+        require_memory(8 * rows.here * k, "the shares of the components", "fewer rows at a time need less")
+        found = place_rows(rows, self.device)
         passes, _ = open_mixture(rows, found, self.device, k, full=parameters.full)
         with small_matrices(rows.shape[1]):
             roots = parameters.roots()
@@ -445,6 +527,35 @@ class GaussianMixture(Estimator):
         triangle = d * (d + 1) // 2
         free = {"full": k * triangle, "tied": triangle, "diag": k * d, "spherical": k}
         return int(free[self.covariance_type] + k * d + k - 1)
+
+
+def _given(name: str, value: Any, shape: tuple[int, ...]) -> Vector:
+    found = arguments.numbers(name, value, ParameterError)
+    if found.shape != shape:
+        raise ParameterError(f"{name}: found shape {found.shape}, expected {shape}")
+    arguments.check_finite(name, found, ParameterError)
+    return np.array(found, np.float64)
+
+
+def _inverses(precisions: Vector) -> Vector:
+    """Return the inverses of matrices of the user."""
+    other = np.swapaxes(precisions, -1, -2)
+    try:
+        if not np.allclose(precisions, other):
+            raise np.linalg.LinAlgError
+        roots = np.linalg.inv(np.linalg.cholesky(precisions))
+    except np.linalg.LinAlgError:
+        raise ParameterError(
+            "precisions_init: found another matrix, expected symmetric and positive definite ones"
+        ) from None
+    return np.asarray(np.swapaxes(roots, -1, -2) @ roots)
+
+
+def _reciprocals(precisions: Vector) -> Vector:
+    """Return the reciprocals of precisions of the user."""
+    if not precisions.min() > 0.0:
+        raise ParameterError(f"precisions_init: found {precisions.min():g}, expected positive numbers")
+    return np.asarray(1.0 / precisions)
 
 
 def _dense_rows(X: Any, sample_weight: Any = None, threads: int | None = None, comm: Any = None) -> RowSet:

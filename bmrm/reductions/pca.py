@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.vectors import Vector, dot
 from bmrm.errors import DataError, ParameterError
@@ -43,6 +44,7 @@ from bmrm.reductions.spectrum import (
     SPARSE_BLOCK,
     Spectrum,
     all_eigenvalues,
+    basis_vectors,
     randomized_eigenvalues,
     some_eigenvalues,
 )
@@ -52,6 +54,12 @@ SHORT_ROW = 64
 than that before it, the ends of loops are mispredicted. With 10 values, 1.2 ms instead of 1.7."""
 
 SOLVERS = ("auto", "covariance_eigh", "lanczos", "randomized")
+
+GRAM_COPIES = 4
+"""Matrices d x d that there are at least: sums, covariances, eigenvectors and their residuals."""
+
+VECTOR_COPIES = 3
+"""Arrays of the size of the components that there are at least besides a basis: vectors and products."""
 
 FEW_COMPONENTS = 0.1
 """Share of the smaller side of X below which ``iterated_power="auto"`` is the larger number, as in
@@ -113,6 +121,7 @@ class _Decomposition(Estimator, Transformer):
         if solver == "auto":
             narrow = d <= MAX_GRAM_COLUMNS or not isinstance(wanted, int)
             solver = "covariance_eigh" if narrow else "lanczos"
+        self._require_memory(solver, wanted, n, d)
         self.placement_ = rows.put(self.device, solver)
         self.placement_.log()
         if solver == "covariance_eigh":
@@ -148,6 +157,16 @@ class _Decomposition(Estimator, Transformer):
         else:
             raise ParameterError(f"n_components: found {wanted}, expected a whole number for {solver}")
         self._keep(rows, found, wanted)
+
+    def _require_memory(self, solver: str, wanted: int | float, n: int, d: int) -> None:
+        """Raise `HostMemoryError` if the vectors of a decomposition do not fit."""
+        if solver == "covariance_eigh":
+            count, what = GRAM_COPIES * d, "the covariance matrix and its eigenvectors"
+        else:
+            p = int(wanted)
+            basis = p + self.n_oversamples if solver == "randomized" else basis_vectors(d, p)
+            count, what = min(d, basis) + VECTOR_COPIES * min(d, p), "the vectors of the decomposition"
+        require_memory(8 * d * count, what, "fewer components, or another svd_solver, need less")
 
     def _powers(self, wanted: int, side: int) -> int:
         """Return the number of products of the randomised method before the last one."""

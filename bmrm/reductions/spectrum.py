@@ -155,7 +155,7 @@ def some_eigenvalues(
     """
     unit = unit_of(trace)
     multiply, trace, rounding = _in_unit(multiply, unit), trace * unit, rounding * unit
-    with small_matrices(_capacity(d, p, block)):
+    with small_matrices(basis_vectors(d, p, block)):
         run = _Lanczos(multiply, d, p, rng, block, threads)
         status = ""
         while not status:
@@ -235,8 +235,8 @@ def _in_unit(multiply: Callable[[Vector], Vector], unit: float) -> Callable[[Vec
     return multiply if unit == 1.0 else lambda V: multiply(V) * unit
 
 
-def _capacity(d: int, p: int, block: int) -> int:
-    """Return the maximum number of vectors of the basis."""
+def basis_vectors(d: int, p: int, block: int = SPARSE_BLOCK) -> int:
+    """Return the maximum number of vectors of the basis of `some_eigenvalues`."""
     return min(d, p + block + max(MIN_GROWTH, p))
 
 
@@ -262,7 +262,7 @@ class _Lanczos:
     ) -> None:
         self._multiply = multiply
         self._p, self._width = p, min(d, block)
-        capacity = _capacity(d, p, block)
+        capacity = basis_vectors(d, p, block)
         self._threads = default_threads(capacity * d) if threads is None else threads
         self._basis = np.empty((capacity, d))  # vectors are rows
         self._H = np.empty((capacity, capacity))

@@ -681,6 +681,18 @@ def test_a_callback_sees_each_pass():
         KMeans(5, callback=3).fit(X)
 
 
+def test_progress_is_shown(capsys):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    model = KMeans(5, init="random", n_init=2, random_state=0, verbose=2).fit(X)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("move 0  inertia ")
+    assert "300 labels changed" in lines[0]
+    assert f"inertia {model.inertia_:.6g}" in "".join(lines)
+    assert lines[-1].startswith("start 2  move ")
+    KMeans(5, verbose=1).fit(X)
+    assert capsys.readouterr().err == ""  # no terminal
+
+
 def test_a_model_of_given_centres_labels_rows():
     X = np.random.default_rng(0).normal(size=(300, 3))
     fitted = KMeans(5, random_state=0).fit(X)

@@ -1,6 +1,7 @@
 """GaussianMixture: steps against a plain E and M step in NumPy, fits against scikit-learn."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -149,6 +150,69 @@ def test_a_start_is_a_model_of_the_kind_that_is_asked_for(kind, start):
     found = GaussianMixture(2, covariance_type=kind, init_params=start, random_state=0, max_iter=1, tol=0)
     found.fit(X, sample_weight=weights)
     np.testing.assert_allclose(found.log_likelihood_, weights @ found.score_samples(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", COVARIANCE_TYPES)
+def test_first_components_may_be_given(kind):
+    sklearn = pytest.importorskip("sklearn.mixture")
+    X = blobs(np.random.default_rng(1), 200, 3, 3, spread=2.0)
+    fitted = GaussianMixture(3, covariance_type=kind, random_state=0, max_iter=2).fit(X)
+    given = {
+        "weights_init": np.array([0.5, 0.25, 0.25]),
+        "means_init": X[:3],
+        "precisions_init": fitted.precisions_,
+    }
+    words = {"covariance_type": kind, "tol": 0.0, "max_iter": 5, "random_state": 0}
+    mine = GaussianMixture(3, n_init=7, **given, **words).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has not converged
+        theirs = sklearn.GaussianMixture(3, **given, **words).fit(X)
+    assert mine.n_iter_ == 5
+    np.testing.assert_allclose(mine.means_, theirs.means_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(mine.covariances_, theirs.covariances_, rtol=1e-5, atol=1e-9)
+    for name, value in given.items():
+        start = GaussianMixture(3, **words, **{name: value})._first(
+            HostMixture(RowSet(X, None)), np.random.default_rng(0)
+        )
+        if name != "precisions_init":
+            assert np.array_equal(getattr(start, name[:-5]), value)
+        else:
+            np.testing.assert_allclose(start.covariances, fitted._parameters().covariances, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"weights_init": [0.5, 0.6]}, "weights_init: found a sum of 1.1"),
+        ({"weights_init": [1.5, -0.5]}, "weights_init: found a sum of 1, expected numbers of at least 0"),
+        ({"means_init": [[1.0, 2.0]]}, r"means_init: found shape \(1, 2\), expected \(2, 3\)"),
+        ({"means_init": np.full((2, 3), np.nan)}, "means_init: "),
+        ({"precisions_init": np.eye(3)}, r"precisions_init: found shape \(3, 3\), expected \(2, 3, 3\)"),
+        ({"precisions_init": np.stack([-np.eye(3)] * 2)}, "expected symmetric and positive definite ones"),
+        ({"precisions_init": np.zeros((2, 3)), "covariance_type": "diag"}, "precisions_init: found 0"),
+        ({"warm_start": 3}, "warm_start"),
+        ({"verbose": -1}, "verbose: found -1"),
+    ],
+)
+def test_bad_first_components(options, text):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    with pytest.raises(ParameterError, match=text) as caught:
+        GaussianMixture(2, **options).fit(X)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_warm_start_goes_on(capsys):
+    X = blobs(np.random.default_rng(1), 300, 3, 4, spread=1.0)
+    whole = GaussianMixture(4, tol=0, max_iter=9, random_state=0).fit(X)
+    model = GaussianMixture(4, tol=0, max_iter=3, random_state=0, warm_start=True, verbose=2)
+    for _ in range(3):
+        model.fit(X)
+    assert model.means_.tobytes() == whole.means_.tobytes()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith(f"log likelihood {whole.lower_bounds_[0]:.6f}  step 0")
+    assert len(lines) == 12
+    with pytest.raises(DataError, match="warm_start: found 4 components of 3 columns, expected 4 of 2"):
+        model.fit(X[:, :2])
 
 
 def test_a_covariance_with_a_root_has_a_precision():
