@@ -116,11 +116,12 @@ class Binder:
         said = {word: _as_size(name, word, words[word]) for word in words if word not in self._names}
         types = [(array.dtype, array.shape) for array in arrays.values()]
         key = (rows.shape, rows.sparse, *types, *said.items())
-        if key not in self._plans:
-            if len(self._plans) >= MAX_PLANS:
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= MAX_PLANS:  # another thread may do the same
                 self._plans.clear()
-            self._plans[key] = self._plan(rows, arrays, said)
-        program, sizes, same = self._plans[key]
+            plan = self._plans[key] = self._plan(rows, arrays, said)
+        program, sizes, same = plan
         values = {a.name: self._convert(program, a.name, arrays[a.name], real) for a in parameters}
         call = Call(program, rows, sizes, values, real, same)
         for each in program.squares:
