@@ -423,4 +423,4 @@ def mixture_shares(X, means, roots, constants, *, threads=None):
 
 
 include "reductions/scaling.pxi"
-include "reductions/seeding.pxi"
+include "reductions/draws.pxi"

@@ -150,7 +150,7 @@ def half_tiles(blocks: int) -> list[tuple[int, int]]:
     Examples
     --------
     >>> half_tiles(3)
-    [(0, 0), (1, 0), (0, 2), (1, 1), (2, 1), (2, 2)]
+    [(0, 0), (0, 2), (1, 0), (1, 1), (2, 1), (2, 2)]
     """
     odd = [b for b in range(blocks) if (blocks - b) % 2]
     turned = {(high, low): (low, high) for low, high in zip(odd[::2], odd[1::2], strict=False)}

@@ -116,11 +116,12 @@ class Binder:
         said = {word: _as_size(name, word, words[word]) for word in words if word not in self._names}
         types = [(array.dtype, array.shape) for array in arrays.values()]
         key = (rows.shape, rows.sparse, *types, *said.items())
-        if key not in self._plans:
-            if len(self._plans) >= MAX_PLANS:
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= MAX_PLANS:  # another thread may do the same
                 self._plans.clear()
-            self._plans[key] = self._plan(rows, arrays, said)
-        program, sizes, same = self._plans[key]
+            plan = self._plans[key] = self._plan(rows, arrays, said)
+        program, sizes, same = plan
         values = {a.name: self._convert(program, a.name, arrays[a.name], real) for a in parameters}
         call = Call(program, rows, sizes, values, real, same)
         for each in program.squares:
@@ -150,8 +151,9 @@ class Binder:
         name = self.source.name
         given = {a.name: self._given(a, arrays[a.name], rows.shape[0]) for a in self._parameters}
         program, known = self.program(given, rows.sparse)
-        sizes = {program.width: rows.shape[1]}
-        said = {program.width: "the rows"}
+        sizes: dict[str, int] = {}
+        said: dict[str, str] = {}
+        self._set_size(sizes, said, program.width, rows.shape[1], "the rows")
         for word, value in words.items():
             self._set_size(sizes, said, word, value, "the call")
         for argument in program.arguments.values():

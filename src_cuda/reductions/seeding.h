@@ -96,7 +96,8 @@ class Seeding {
             pass_.points = points_[now].data();
             pass_.count = done_ ? 1 + trials_ : 1;
             pass_.summed = done_ ? 1 : 0;
-            launch_pass(X, pass_, true);
+            pass_.step = int(done_);
+            launch_pass(X, pass_, done_ > 0);  // the first one reads what `begin` has queued before it waits
             const SeedingChoice choice = {rows_[now].data(),
                                           rows_[next].data(),
                                           points_[next].data(),

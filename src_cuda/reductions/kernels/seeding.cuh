@@ -43,7 +43,8 @@ struct SeedingPass {
     double *strip_sums, *panel_sums, *part_sums;  // NULL: not wanted; without panels there are no parts
     int64_t strips, panels, parts, part_panels;
     unsigned* tickets;   // 0 before and after: strips of each panel that are summed, and panels of each part
-    const int* stopped;  // not 0 if nothing is left to do; or NULL
+    int step;            // number of the pass, from 0
+    const int* stopped;  // number of passes after which nothing is left to do, or 0; or NULL
 };
 
 // What is chosen after a pass, and drawn for the next one.
@@ -55,7 +56,7 @@ struct SeedingChoice {
     int trials;             // rows to draw
     int64_t* chosen;        // where the row goes
     int64_t* found;         // the number of rows chosen so far
-    int* stopped;           // is set if all rows are at centres
+    int* stopped;           // gets the number of passes if all rows are at centres
 };
 
 __device__ __forceinline__ double fresh_sum(const double* at) { return __ldcg(at); }  // of another block
@@ -142,7 +143,13 @@ __device__ __forceinline__ void finish_panel(const SeedingPass& pass, int64_t pa
     finish_part(pass, panel);
 }
 
-__device__ __forceinline__ bool has_stopped(const int* stopped) { return stopped && __ldcg(stopped); }
+// Whether an earlier pass has found that nothing is left to do.  Blocks that draw after the same pass, one of
+// which writes that, find it themselves: all threads of a block have to agree.
+__device__ __forceinline__ bool has_stopped(const SeedingPass& pass) {
+    if (!pass.stopped) return false;
+    const int after = __ldcg(pass.stopped);
+    return after && after <= pass.step;
+}
 
 // A row of up to D columns in registers, as it is.
 template <class V, int D>
@@ -190,7 +197,7 @@ __global__ void __launch_bounds__(kNarrowRows)
     next.read(X, pass.n, pass.d, row, whole);
     let_next_start();
     wait_for_previous();
-    if (has_stopped(pass.stopped)) return;
+    if (has_stopped(pass)) return;
     const float* given = after_wait(pass.points);
     float* closest = after_wait(pass.closest);
     for (int i = int(threadIdx.x); i < pass.count * D; i += kNarrowRows) {
@@ -227,14 +234,17 @@ __global__ void __launch_bounds__(kNarrowRows)
         sum_strips<kStrips>(pass, (int64_t(blockIdx.x) * ROUNDS + round) * kStrips, least, row_weights,
                             ROUNDS > 1 ? sums + round * kStrips : nullptr, kStride);
     }
-    if (ROUNDS == 1) return finish_panel(pass, blockIdx.x / kPanelRounds, kStrips);
-    for (int c = pass.summed + int(threadIdx.x); c < pass.count; c += kNarrowRows) {
-        double sum = 0;  // strips that there are not have sum 0
+    if constexpr (ROUNDS == 1) {
+        finish_panel(pass, blockIdx.x / kPanelRounds, kStrips);
+    } else {
+        for (int c = pass.summed + int(threadIdx.x); c < pass.count; c += kNarrowRows) {
+            double sum = 0;  // strips that there are not have sum 0
 #pragma unroll
-        for (int i = 0; i < kPanelStrips; i++) sum += sums[c * kStride + i];
-        pass.panel_sums[c * pass.panels + blockIdx.x] = sum;
+            for (int i = 0; i < kPanelStrips; i++) sum += sums[c * kStride + i];
+            pass.panel_sums[c * pass.panels + blockIdx.x] = sum;
+        }
+        finish_part(pass, blockIdx.x);
     }
-    finish_part(pass, blockIdx.x);
 }
 
 // The numbers that a block reads of a strip at a time: kColumns of each row.
@@ -297,7 +307,7 @@ __global__ void __launch_bounds__(kWideThreads)
     row_weights[threadIdx.x] = mine < pass.n && pass.weights ? pass.weights[mine] : 1.0;
     let_next_start();
     wait_for_previous();
-    if (has_stopped(pass.stopped)) return;
+    if (has_stopped(pass)) return;
     const float* given = after_wait(pass.points);
     float* closest = after_wait(pass.closest);
     float before[kRows], square[kRows][kHalf] = {};  // of the points half, half + 2, ...
@@ -540,7 +550,7 @@ __global__ void __launch_bounds__(kDrawThreads)
     const double number = choice.trials ? choice.uniform[blockIdx.x] : 0.0;
     let_next_start();
     wait_for_previous();
-    const bool stopped = has_stopped(choice.stopped);
+    const bool stopped = has_stopped(pass);
     const float* points = after_wait(pass.points);
     const int64_t* rows = after_wait(choice.rows);
     int stride = 0;
@@ -557,7 +567,7 @@ __global__ void __launch_bounds__(kDrawThreads)
     if (blockIdx.x == 0 && threadIdx.x == kDrawThreads - 1) {  // of a warp that has nothing else to do
         *choice.chosen = rows[best];
         *choice.found += 1;
-        if (!goes_on) *choice.stopped = 1;
+        if (!goes_on) *choice.stopped = pass.step + 1;
     }
     if (!goes_on || !choice.trials) return;
 

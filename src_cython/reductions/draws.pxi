@@ -1,6 +1,6 @@
-"""Draws of k-means++ (C++ in ``seeding.h``)."""
+"""Draws of k-means++ (C++ in ``draws.h``)."""
 
-cdef extern from "reductions/seeding.h" namespace "bmrm" nogil:
+cdef extern from "reductions/draws.h" namespace "bmrm" nogil:
     cdef struct Draw:
         int64_t place
         double rest
