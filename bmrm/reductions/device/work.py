@@ -146,13 +146,13 @@ TILE_COLUMNS = 512
 EXPECTED_PASSES = 60
 """Passes of SMACOF, if no smaller number is allowed."""
 
-REDUCTION_CPU_SHARE = 0.345
+REDUCTION_CPU_SHARE = 0.38
 """Time of a reduction on one core of the Xeon, as a share of what `predict_seconds` returns."""
 
 REDUCTION_GPU_SPEED = 250.0
 """Speed of a pass of a reduction on a GPU, as a multiple of one core's."""
 
-REDUCTION_CALL_SECONDS = 2.05e-4
+REDUCTION_CALL_SECONDS = 2.25e-4
 """Time of a call of a reduction on the CPU, besides its passes."""
 
 REDUCTION_GPU_CALL_SECONDS = 3e-4
