@@ -23,13 +23,13 @@ all | tests | solves | products | graph | reductions) ;;
     ;;
 esac
 
-if ! "$python" -c 'import Cython, cupy, hypothesis, numpy, pytest, safetensors, scipy, setuptools' 2>/dev/null; then
+if ! "$python" -c 'import Cython, cupy, hypothesis, numpy, pytest, safetensors, scipy, setuptools, xdist' 2>/dev/null; then
     scripts/system-packages.sh build
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
     python=$venv/bin/python
     "$python" -m pip --disable-pip-version-check install -q \
-        'Cython>=3.0' 'cupy-cuda13x[ctk]' 'hypothesis>=6' 'networkx>=3.4' 'numpy>=2.0' 'pytest>=8' python-flint safetensors \
-        scipy 'setuptools>=77'
+        'Cython>=3.0' 'cupy-cuda13x[ctk]' 'hypothesis>=6' 'networkx>=3.4' 'numpy>=2.0' 'pytest>=8' 'pytest-xdist>=3' \
+        python-flint safetensors scipy 'setuptools>=77'
 fi
 
 wants() { [ "$part" = all ] || [ "$part" = "$1" ]; }
@@ -52,7 +52,7 @@ if wants graph; then
     "$python" -m benchmarks.gpu.graph_gpu ${GRAPH_ARGS:-}
 fi
 if wants reductions; then
-    "$python" -m pytest -q $(grep '^tests/reductions/' scripts/gpu-tests.txt)
+    "$python" -m pytest -q -n 8 $(grep '^tests/reductions/' scripts/gpu-tests.txt)
     "$python" -m benchmarks.reductions.gpu ${REDUCTION_ARGS:-}
     "$python" -m benchmarks.reductions.gpu_clusters
     "$python" -m benchmarks.reductions.gpu_sparse_clusters

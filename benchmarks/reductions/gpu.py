@@ -36,7 +36,7 @@ from bmrm.reductions.device.clusters import DeviceClusters
 from bmrm.reductions.row_set import RowSet
 
 ROUNDS = 3
-WARM_SECONDS, MEASURED_SECONDS, MIN_REPEATS = 0.1, 0.5, 5
+WARM_SECONDS, MEASURED_SECONDS, MIN_REPEATS = 0.1, 0.2, 5
 COLD_RUNS = 2
 MIN_RATIO = 0.7
 MAX_COLD_SECONDS = 0.5

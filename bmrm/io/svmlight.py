@@ -94,7 +94,7 @@ def load_svmlight(
     threads : int, optional
         Default: one per core that the process may use. The result does not depend on it.
     duplicates : "error" or "sum", default "error"
-        What to do if an index occurs twice in one row.
+        What to do if an index occurs more than once in one row. Sums are in float64, and are rounded once.
     labels : "numbers" or "text", default "numbers"
         With ``"text"``, the label of a row is the first word of its line, whatever it is.
 

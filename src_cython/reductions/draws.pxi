@@ -29,7 +29,7 @@ def add_in_order(values, int64_t each):
     """
     values = _input(values, values.shape, "values")
     cdef int64_t count = values.shape[values.ndim - 1]
-    sums = np.empty((*values.shape[:-1], (count + each - 1) // each))
+    sums = np.empty((*values.shape[:values.ndim - 1], (count + each - 1) // each))
     cdef const double* source = <const double*>_address(values)
     cdef double* target = <double*>_address(sums)
     cdef int64_t c, rows = values.size // max(1, count), size = sums.shape[sums.ndim - 1]

@@ -77,7 +77,8 @@ def reference(
         fine &= all(smallest <= index <= largest and np.isfinite(value) for index, value in row)
         added = {}
         for index, value in row:
-            added[index] = value if index not in added else _value(float(added[index]) + float(value), dtype)
+            added[index] = float(value) if index not in added else added[index] + float(value)
+        added = {index: _value(value, dtype) for index, value in added.items()}  # rounded once
         fine &= len(added) == len(row) or (duplicates == "sum" and all(map(np.isfinite, added.values())))
         if not fine:
             raise _first(number, unlabelled, labels)

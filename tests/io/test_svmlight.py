@@ -108,6 +108,9 @@ def test_several_labels(write):
 def test_repeated_indices_are_summed_if_requested(write):
     X, _ = load_svmlight(write(b"1 3:1 1:1 3:2\n1 2:1\n"), duplicates="sum")
     assert X.toarray().tolist() == [[1, 0, 3], [0, 1, 0]]
+    values = np.array([1.07812, 0.1, 1.0], np.float32)  # rounded after each addition, the sum is 2.1781201
+    X, _ = load_svmlight(write(b"1 1:1.07812 1:.1 1:1\n"), duplicates="sum", dtype="float32")
+    assert X.data == np.float32(values.sum(dtype=np.float64)) != np.float32(2.1781201)
 
 
 def test_long_row_out_of_order():
