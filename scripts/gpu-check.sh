@@ -52,7 +52,7 @@ if wants graph; then
     "$python" -m benchmarks.gpu.graph_gpu ${GRAPH_ARGS:-}
 fi
 if wants reductions; then
-    "$python" -m pytest -q -n 8 $(grep '^tests/reductions/' scripts/gpu-tests.txt)
+    "$python" -m pytest -q -n 8 -p no:benchmark $(grep '^tests/reductions/' scripts/gpu-tests.txt)
     "$python" -m benchmarks.reductions.gpu ${REDUCTION_ARGS:-}
     "$python" -m benchmarks.reductions.gpu_clusters
     "$python" -m benchmarks.reductions.gpu_sparse_clusters
