@@ -106,17 +106,16 @@ def graphs_on_gpu() -> str:
 
 def choice_of_device() -> str:
     """Return the section on `device="auto"` of reductions and estimators."""
-    results, facility = load("reductions_crossover"), load("reductions_crossover_facility")
+    results = load("reductions_crossover")
     rows = [
         [method, f"{found['right']} of {len(found['sizes'])}", f"{found['largest_cost']:.2f}"]
-        for method, found in (results["methods"] | facility["methods"]).items()
+        for method, found in results["methods"].items()
     ]
     return (
         heading("The choice of a device", results)
         + f"\n{results['gpu']} and {results['cores']} cores. Ten sizes of each method, four of them within "
         "twice the crossover on either side; rows in main memory. The cost of a pick is its time over "
-        "that of the better device. Right in nine and a cost of at most 1.3 are the aim. Row functions were "
-        f"measured in a run of their own, `{facility['command']}`.\n"
+        "that of the better device. Right in nine and a cost of at most 1.3 are the aim.\n"
         + table(["method", "right", "largest cost"], rows)
     )
 
