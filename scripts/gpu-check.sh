@@ -55,7 +55,6 @@ if wants reductions; then
     "$python" -m pytest -q -n 8 -p no:benchmark $(grep '^tests/reductions/' scripts/gpu-tests.txt)
     "$python" -m benchmarks.reductions.gpu ${REDUCTION_ARGS:-}
     "$python" -m benchmarks.reductions.gpu_clusters
-    "$python" -m benchmarks.reductions.gpu_sparse_clusters
     "$python" -m benchmarks.reductions.gpu_seeding
     "$python" -m benchmarks.reductions.gpu_mixture
     "$python" -m benchmarks.reductions.gpu_mds

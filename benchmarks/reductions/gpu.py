@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import cupy as cp
@@ -143,8 +144,8 @@ def least_seconds(call: Callable[[], Any]) -> float:
 def compile_seconds(program: str, columns: int, k: int) -> list[float]:
     """Return processor times of compiling in a new process: without and with the cache on disk."""
     text = COMPILED.format(program=program, columns=columns, k=k)
-    cold = []
-    for _ in range(COLD_RUNS):
+
+    def run(_: int) -> list[float]:
         with tempfile.TemporaryDirectory() as folder:
             environ = {**os.environ, "XDG_CACHE_HOME": folder, "CUDA_CACHE_DISABLE": "1"}
             runs = [
@@ -153,8 +154,10 @@ def compile_seconds(program: str, columns: int, k: int) -> list[float]:
                 )
                 for _ in range(2)
             ]
-        cold.append(float(runs[0].stdout))
-    return [min(cold), float(runs[1].stdout)]
+        return [float(each.stdout) for each in runs]
+
+    with ThreadPoolExecutor(COLD_RUNS) as side_by_side:
+        return [min(each) for each in zip(*side_by_side.map(run, range(COLD_RUNS)), strict=True)]
 
 
 def measure(program: str, rows: int, columns: int, k: int) -> dict[str, Any]:
