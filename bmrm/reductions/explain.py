@@ -109,7 +109,9 @@ def explain_call(source: Source, call: Call) -> str:
         f"CPU: {side}; vectors of {native.vector_bytes()} bytes",
         f"per row: {operations:.0f} operations, {calls:.0f} calls of functions, {updates:.0f} updates",
         f"{parts_} parts of {each} rows, each with results of its own, {size_text(result_bytes(call))}; "
-        "they are combined in the order of the rows",
+        "they are combined in the order of the rows"
+        if parts_ > 1
+        else f"one part of up to {each} rows, with results of {size_text(result_bytes(call))}",
         _bits_text(call, each),
         *(
             ["rows in a mapped file: its pages are given back after each part"]
