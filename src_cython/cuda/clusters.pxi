@@ -42,7 +42,6 @@ def count_cluster_additions(int64_t n, int64_t d, int64_t k):
 
 
 @cython.no_gc_clear
-@cython.no_gc_clear
 cdef class Column:
     """One number of four bytes per row, on the device: labels or squared distances."""
 
