@@ -93,7 +93,7 @@ class Device:
         self._handle, self._current = handle, _Current(self, context)
         self._spare: dict[int, list[int]] = {}
         self._words: list[ctypes.c_int64] = []
-        self._pinned, self._uploading = PinnedPieces(self), threading.Lock()
+        self._pinned = PinnedPieces(self)
         self.capability = (self.attribute(MAJOR), self.attribute(MINOR))
         self.multiprocessors = self.attribute(MULTIPROCESSORS)
         self.shared_bytes = self.attribute(MAX_SHARED_BYTES)
@@ -166,7 +166,7 @@ class Device:
         array, address = np.asarray(array, order="C"), to.address + first * to.dtype.itemsize
         if not array.nbytes:
             return
-        with self._uploading, self.current():
+        with self.current():
             if self._pinned.can_help(array):
                 self._pinned.copy(address, array)
             else:

@@ -9,6 +9,7 @@ facility works without them.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -61,6 +62,7 @@ class PinnedPieces:
     def __init__(self, device: Context, workers: int | None = None) -> None:
         self._device = device
         self.workers = workers or min(MAX_WORKERS, usable_cores())
+        self._use = threading.Lock()
         self._pieces: list[tuple[NDArray[np.uint8], ctypes.c_void_p]] = []
 
     def can_help(self, array: NDArray[Any]) -> bool:
@@ -74,7 +76,10 @@ class PinnedPieces:
         pageable = self._device.library.cuPointerGetAttribute(
             ctypes.byref(found), POINTER_MEMORY_TYPE, ctypes.c_uint64(array.ctypes.data)
         )
-        return bool(pageable) and self._reserve()
+        if not pageable:
+            return False
+        with self._use:
+            return self._reserve()
 
     def _reserve(self) -> bool:
         if self._pieces:
@@ -93,7 +98,7 @@ class PinnedPieces:
     def copy(self, address: int, array: NDArray[Any]) -> None:
         """Copy a C-contiguous array to an address on the GPU and wait."""
         source = array.reshape(-1).view(np.uint8)
-        with ThreadPoolExecutor(self.workers) as team:
+        with self._use, ThreadPoolExecutor(self.workers) as team:
             for done in [team.submit(self._copy_share, w, address, source) for w in range(self.workers)]:
                 done.result()
 

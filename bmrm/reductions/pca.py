@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -708,10 +709,8 @@ def _distances_to_plane(X: Csr | NDArray[Any], mean: Vector, components: Vector,
         squares = sizes - 2.0 * (rows @ mean) + mean @ mean - (places**2).sum(axis=1)
         return np.asarray(np.maximum(squares, 0.0))
     out = np.empty(len(X))
-    size = max(64, (1 << 21) // X.shape[1])
-    for first in range(0, len(X), size):
-        rows = slice(first, first + size)
-        left = X[rows] - mean - places[rows] @ components
+    for rows, centered in _centered_blocks(X, mean):
+        left = centered - places[rows] @ components
         out[rows] = np.einsum("if,if->i", left, left)
     return out
 
@@ -730,8 +729,14 @@ def _multiply_centered(
     if isinstance(X, Csr):
         return resident_matrix(X, threads).matmat(components.T) - components @ mean
     out = np.empty((X.shape[0], len(components)))
-    size = max(64, (1 << 21) // X.shape[1])
-    for first in range(0, X.shape[0], size):
-        rows = slice(first, first + size)
-        out[rows] = resident_matrix(X[rows] - mean, threads).matmat(components.T)
+    for rows, centered in _centered_blocks(X, mean):
+        out[rows] = resident_matrix(centered, threads).matmat(components.T)
     return out
+
+
+def _centered_blocks(X: NDArray[Any], mean: Vector) -> Iterator[tuple[slice, Vector]]:
+    """Yield dense rows minus their mean, some at a time, and which they are."""
+    size = max(64, (1 << 21) // X.shape[1])
+    for first in range(0, len(X), size):
+        rows = slice(first, first + size)
+        yield rows, X[rows] - mean

@@ -163,10 +163,8 @@ def some_eigenvalues(
             values, residuals = run.ritz_values()
             if run.exhausted:
                 status = "converged" if run.is_complete(tol) else ""
-            elif residuals.max() <= tol * values[0]:
-                status = "converged"
-            elif residuals.max() <= 4.0 * rounding:
-                status = "precision"
+            else:
+                status = _status(float(residuals.max()), float(values[0]), tol, rounding)
             status = agree(status or limit_reached(run.n_iter, max_iter, deadline))
             if not status:
                 run.next_block()
@@ -210,11 +208,7 @@ def randomized_eigenvalues(
             values, turn = np.linalg.eigh(basis.T @ product)
             values, turn = values[::-1][:p], turn[:, ::-1][:, :p]
             residual = float(np.linalg.norm(product @ turn - basis @ turn * values, axis=0).max())
-            status = ""
-            if residual <= tol * values[0]:
-                status = "converged"
-            elif residual <= 4.0 * rounding:
-                status = "precision"
+            status = _status(residual, float(values[0]), tol, rounding)
             status = agree(status or limit_reached(n_iter, power + 1, deadline))
             if status:
                 break
@@ -222,6 +216,13 @@ def randomized_eigenvalues(
         vectors = np.ascontiguousarray(basis @ turn)
         found = _bounded(values, vectors, multiply(vectors), trace, rounding, status, n_iter + 1)
     return found.in_unit(unit)
+
+
+def _status(residual: float, largest: float, tol: float, rounding: float) -> str:
+    """Return why a method ends with this largest residual; empty if it goes on."""
+    if residual <= tol * largest:
+        return "converged"
+    return "precision" if residual <= 4.0 * rounding else ""
 
 
 def unit_of(trace: float) -> float:
