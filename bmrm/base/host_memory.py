@@ -30,26 +30,24 @@ def available_bytes() -> int | None:
     return min(_free_bytes(), default=None)
 
 
-def require_memory(
-    needed: int, what: str, advice: str = "bmrm-train --dry-run predicts what data will need"
-) -> None:
+def require_memory(needed: int, what: str, advice: str = "") -> None:
     """Raise `HostMemoryError` if ``what`` needs more bytes than are free; ``needed`` are those at least.
 
-    The message ends with the advice.
+    The message ends with the advice. A command that can predict its memory adds its own.
 
     Examples
     --------
     >>> require_memory(1 << 62, "the matrix")
     Traceback (most recent call last):
-    bmrm.errors.HostMemoryError: out of memory: needs 4.612e+09 GB for the matrix, ... GB are free; ...
+    bmrm.errors.HostMemoryError: out of memory: needs 4.612e+09 GB for the matrix, ... GB are free
     """
     if needed < MIN_CHECKED_BYTES:
         return
     free = available_bytes()
     if free is not None and needed > free:
         raise HostMemoryError(
-            f"out of memory: needs {needed / 1e9:.4g} GB for {what}, {max(free, 0) / 1e9:.4g} GB are free; "
-            + advice
+            f"out of memory: needs {needed / 1e9:.4g} GB for {what}, {max(free, 0) / 1e9:.4g} GB are free"
+            + (f"; {advice}" if advice else "")
         )
 
 

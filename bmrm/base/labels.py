@@ -157,7 +157,7 @@ def label_text(label: Any) -> str:
     >>> label_text(2.0), label_text(np.int64(2**53 + 1)), label_text("a")
     ('2', '9007199254740993', "'a'")
     """
-    return f"{label:g}" if isinstance(label, (float, np.floating)) else short_repr(label)
+    return str(label).removesuffix(".0") if isinstance(label, (float, np.floating)) else short_repr(label)
 
 
 def distinct(labels: Iterable[Labels]) -> Labels:

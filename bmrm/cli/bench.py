@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import BENCH_MEANINGS, Exit, epilog, reading, run_command
+from bmrm.cli.exits import BENCH_MEANINGS, Exit, epilog, reading, run_on_first_rank
 
 if TYPE_CHECKING:
     import argparse
@@ -19,8 +19,8 @@ PROGRAM = "bmrm-bench"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command as `run_command` does."""
-    return run_command(PROGRAM, bench, argv)
+    """Run the command as `run_on_first_rank` does."""
+    return run_on_first_rank(PROGRAM, bench, argv)
 
 
 def build_parser() -> CommandParser:

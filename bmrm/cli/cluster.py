@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import CLUSTER_MEANINGS, Exit, check_apart, epilog, reading, run_command
+from bmrm.cli.exits import CLUSTER_MEANINGS, Exit, check_apart, epilog, reading, run_on_first_rank
 from bmrm.cli.results import best_so_far, print_json, showing
 from bmrm.errors import DataError, HostMemoryError, ParameterError, escape_unprintable
 
@@ -27,8 +27,8 @@ _EXITS = {"converged": Exit.OK, "labelled": Exit.OK, "interrupted": Exit.INTERRU
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command as `run_command` does."""
-    return run_command(PROGRAM, cluster, argv)
+    """Run the command as `run_on_first_rank` does."""
+    return run_on_first_rank(PROGRAM, cluster, argv)
 
 
 def build_parser() -> CommandParser:
@@ -149,6 +149,7 @@ def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector
             zero_based=ZERO_BASED[options.zero_based],
             dtype=None,
             threads=options.threads,
+            labels="none",
         )
     return data.X, numbers(options.sample_weight, data.X.shape[0], "weight", "rows")
 
@@ -266,9 +267,8 @@ def _read_centers(path: str) -> Vector:
 
 
 def _write_labels(path: str, labels: Any) -> None:
-    import numpy as np
-
     from bmrm.base.atomic import atomic_write
+    from bmrm.io.npy import write_array
 
     text = "".join(f"{label}\n" for label in labels.tolist())
     if path == "-":
@@ -276,7 +276,7 @@ def _write_labels(path: str, labels: Any) -> None:
         return
     with atomic_write(path) as file:
         if os.path.splitext(path)[1] == ".npy":
-            np.save(file, labels, allow_pickle=False)
+            write_array(file, labels)
         else:
             file.write(text.encode())
 

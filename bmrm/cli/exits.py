@@ -14,12 +14,21 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NoReturn
 
 from bmrm.base.interrupts import HELD
 from bmrm.base.threads import requested_threads
 from bmrm.base.version import __version__
+from bmrm.cli.launch import launched, rank
 from bmrm.cli.signals import Interrupts
-from bmrm.errors import BmrmError, DataError, ParameterError, escape_unprintable
+from bmrm.errors import (
+    BmrmError,
+    DataError,
+    DeviceMemoryError,
+    HostMemoryError,
+    ParameterError,
+    escape_unprintable,
+)
 
 _BLAS_THREAD_BYTES = 1 << 28
 """Address space per thread of OpenBLAS, for its buffers. With less it gets one thread, because it ends the
@@ -80,6 +89,9 @@ BENCH_MEANINGS = {
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
+_PREDICTING = ("bmrm-train", "bmrm-graph")
+"""The programs that predict the memory they need, with ``--dry-run``."""
+
 
 def epilog(meanings: Mapping[Exit, str]) -> str:
     """Return the list of exit codes for the end of ``--help``."""
@@ -139,6 +151,13 @@ def run_command(
     return runner(program, body, list(argv), False)
 
 
+def run_on_first_rank(program: str, body: Callable[..., int], argv: Sequence[str] | None) -> int:
+    """Run a command that knows no MPI: under a launcher of MPI the first rank alone does all, and writes."""
+    if launched() and rank() > 0:
+        return Exit.OK
+    return run_command(program, body, argv)
+
+
 def leave(code: int) -> int:
     """End the process with an exit code.
 
@@ -164,13 +183,35 @@ def options_of(argv: Sequence[str]) -> Sequence[str]:
     return argv[: argv.index("--")] if "--" in argv else argv
 
 
+class _Closed(io.RawIOBase):
+    """The stdout of a process that was started without one: writing is an error, so that nothing is lost."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> NoReturn:
+        raise OSError(errno.EBADF, "found it closed, expected it open", "standard output")
+
+
 def _prepare_streams() -> None:
-    """Open closed standard streams before other files get their numbers; let stdout print any file name."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    """Let no output be lost unseen: of a closed stdout, or of one without a buffer.
+
+    Closed streams are opened before other files get their numbers. An unbuffered text stream ignores that the
+    system wrote only a part (PYTHONUNBUFFERED); so stdout gets a buffer, which is flushed after each line.
+    Stdout also prints any file name, as stderr does.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        os.open(os.devnull, os.O_WRONLY)  # stays open, so that no other file gets the number of stdout
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(_Closed()), "utf-8")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # like stderr
+        if isinstance(sys.stdout.buffer, io.RawIOBase):
+            file = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115
+            sys.stdout = io.TextIOWrapper(file, sys.stdout.encoding, line_buffering=True)
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def explain(program: str, error: BaseException, argv: Sequence[str]) -> int:
@@ -180,10 +221,10 @@ def explain(program: str, error: BaseException, argv: Sequence[str]) -> int:
     if isinstance(error, BrokenPipeError):
         _drop_stdout()
         return Exit.FAILURE
+    if short := _shortage(program, error):
+        return _complain(program, short, Exit.FAILURE)
     if isinstance(error, BmrmError):
         return _complain(program, str(error), error.exit_code)
-    if short := _shortage(error):
-        return _complain(program, short, Exit.FAILURE)
     if isinstance(error, OSError):
         _drop_stdout()  # stdout may be the full device: the interpreter's last flush must not fail again
         return _complain(program, _os_error_text(error), Exit.FAILURE)
@@ -195,13 +236,16 @@ def explain(program: str, error: BaseException, argv: Sequence[str]) -> int:
     return _complain(program, text, Exit.FAILURE)
 
 
-def _shortage(error: BaseException) -> str | None:
-    """Return a message if memory ran out, which shows in several ways; None for any other error."""
+def _shortage(program: str, error: BaseException) -> str | None:
+    """Return a message if main memory ran out, which shows in several ways; None for any other error."""
     if "can't start new thread" in str(error):
         return "out of memory or threads; --threads starts fewer, ulimit -a shows the limits"
     loading = isinstance(error, ImportError) and "failed to map segment" in str(error)
-    if isinstance(error, MemoryError) or loading or getattr(error, "errno", None) == errno.ENOMEM:
-        return "out of memory; --dry-run shows how much memory the data need"
+    short = isinstance(error, MemoryError) and not isinstance(error, DeviceMemoryError)
+    if short or loading or getattr(error, "errno", None) == errno.ENOMEM:
+        text = str(error) if isinstance(error, HostMemoryError) else "out of memory"
+        predicts = program.split(":")[0] in _PREDICTING and "--dry-run" not in text
+        return text + ("; --dry-run shows how much memory the data need" if predicts else "")
     return None
 
 
@@ -212,8 +256,8 @@ def _version(program: str) -> int:
 
 
 @contextlib.contextmanager
-def reading(path: str) -> Iterator[None]:
-    """Convert the `OSError` of an input file to a `DataError`."""
+def reading(path: str, advice_on_patterns: str = "") -> Iterator[None]:
+    """Convert the `OSError` of an input file to a `DataError`, with advice if a missing file is a pattern."""
     try:
         yield
     except OSError as error:
@@ -221,7 +265,7 @@ def reading(path: str) -> Iterator[None]:
             raise
         text = _os_error_text(error, path)
         if error.errno == errno.ENOENT and glob.has_magic(path):
-            text += " (a pattern is for bmrm-train with mpiexec: each rank reads a part of the files)"
+            text += advice_on_patterns
         raise DataError(text) from error
 
 
@@ -261,3 +305,5 @@ def _drop_stdout() -> None:
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())
         os.close(devnull)
+        return
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import COMMON_MEANINGS, Exit, epilog, reading, run_command
+from bmrm.cli.exits import COMMON_MEANINGS, Exit, epilog, reading, run_on_first_rank
 from bmrm.cli.parsing import CommandParser, add_output, integer
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ _MAX_CLASSES_SHOWN = 10
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command as `run_command` does."""
-    return run_command(PROGRAM, info, argv)
+    """Run the command as `run_on_first_rank` does."""
+    return run_on_first_rank(PROGRAM, info, argv)
 
 
 def build_parser() -> CommandParser:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bmrm.linear.models.model import Model
     from bmrm.matrix.dataset import Dataset
 
+PATTERNS = " (a pattern is for bmrm-train with mpiexec: each rank reads a part of the files)"
 ZERO_BASED: dict[str, bool | Literal["auto"]] = {"auto": "auto", "yes": True, "no": False}
 LABEL_SET_TASKS = ("multilabel", "label_ranking")  # their rows may have several labels or none
 _MAX_COST_LINE_BYTES = 1 << 20  # a line of a cost matrix
@@ -38,7 +39,7 @@ def read(options: TrainOptions, land: Land | None = None) -> Data:
     from bmrm import losses
     from bmrm.io import read_data
 
-    with reading(options.data):
+    with reading(options.data, PATTERNS):
         data = read_data(
             options.data,
             format=options.format,

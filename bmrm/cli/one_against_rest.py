@@ -25,7 +25,7 @@ from bmrm.cli.loading import class_weights, model_of, numbers
 from bmrm.cli.observer import words_of
 from bmrm.cli.options import DEFAULT_FOLDS
 from bmrm.cli.outcome import exit_code
-from bmrm.cli.report import cross_validation_json, cross_validation_text
+from bmrm.cli.report import cross_validation_json, cross_validation_text, edge_note, edge_of_grid
 from bmrm.cli.solver_types import SOLVER_TYPES, costs_from
 from bmrm.cli.storing import DOUBLE, Stored
 from bmrm.errors import DataError, Interrupted, ParameterError, escape_unprintable
@@ -34,7 +34,7 @@ from bmrm.linear.models.model import Model
 from bmrm.linear.selection.one_against_rest import class_problems, solve_each
 from bmrm.linear.selection.select import LAMS
 from bmrm.losses.labels import encode
-from bmrm.matrix.row_weights import lam_from_c
+from bmrm.matrix.row_weights import lam_from_c, warn_of_absent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +83,7 @@ class Classes:
             )
         own = class_weights(options, labels) or {}
         assert isinstance(own, dict)
+        warn_of_absent(own, labels.tolist())
         self._factors = [own.get(label, 1.0) for label in labels.tolist()]
         given = numbers(options.sample_weight, rows, "weight", "rows")
         self.weights = np.ones(rows) if given is None else given
@@ -90,7 +91,9 @@ class Classes:
         self._dataset.weights = self.weights
         for label in labels.tolist():
             if not float(label).is_integer() or abs(label) >= 2**31:
-                raise DataError(f"-s: found label {label:g}, expected a 32-bit integer for LIBLINEAR's model")
+                raise DataError(
+                    f"-s: found label {number_text(label)}, expected a 32-bit integer for LIBLINEAR's model"
+                )
 
     def __iter__(self) -> Iterator[Dataset]:
         return class_problems(self._dataset, self.codes, len(self), factors=self._factors)
@@ -238,9 +241,10 @@ def select(stored: Stored, path: str, interrupts: Interrupts, started: float) ->
     rows = [[f"{cost:.6g}", f"{score:.6f}", status] for cost, score, status in scored]
     print_notice(format_table(["C", "accuracy", "status"], rows), quiet=options.quiet)
     grid = [{"C": cost, "accuracy": score, "status": status} for cost, score, status in scored]
-    selection = {"C": best, "metric": "accuracy", "grid": grid}
+    edge = edge_of_grid(best, [cost for cost, _, _ in scored])
+    selection = {"C": best, "edge_of_grid": edge, "metric": "accuracy", "grid": grid}
     if not options.json and not options.quiet:
-        print(f"C            {best:.6g}: accuracy {accuracy:.6g} on held-out rows")
+        print(f"C            {best:.6g}: accuracy {accuracy:.6g} on held-out rows{edge_note('C', edge)}")
     if options.trains:
         stored.options = replace(options, cost=best, select=False, lambdas=None)
         return train(stored, path, interrupts, started, selection=selection)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from bmrm.base.interrupts import HELD
 from bmrm.base.units import number_text
-from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, reading, run_command
-from bmrm.cli.launch import launched, rank
+from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, reading, run_on_first_rank
 from bmrm.errors import DataError, ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
@@ -41,10 +40,8 @@ _CHUNK_ROWS = 1 << 16  # rows of a dense array that are read at a time, and line
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command as `run_command` does."""
-    if launched() and rank() > 0:
-        return Exit.OK  # MPI is not needed: the first rank predicts all rows, and it alone writes
-    return run_command(PROGRAM, predict, argv)
+    """Run the command as `run_on_first_rank` does."""
+    return run_on_first_rank(PROGRAM, predict, argv)
 
 
 def build_parser() -> CommandParser:

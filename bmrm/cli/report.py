@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bmrm.base.units import finite_or_none
@@ -83,6 +83,7 @@ def selection_document(selection: Selection[Any]) -> dict[str, Any]:
         "metric": selection.metric,
         "rule": selection.rule,
         "lambda": selection.lam,
+        "edge_of_grid": edge_of_grid(selection.lam, selection.lams.tolist()),
         "best": float(selection.lams[selection.best]),
         "one_standard_error": float(selection.lams[selection.one_standard_error]),
         "grid": [
@@ -108,8 +109,28 @@ def selection_document(selection: Selection[Any]) -> dict[str, Any]:
     }
 
 
+def edge_of_grid(chosen: float, grid: Iterable[float]) -> str | None:
+    """Return whether the chosen value is the smallest or the largest of several, which suggests a wider grid.
+
+    Examples
+    --------
+    >>> edge_of_grid(0.1, [0.1, 1.0, 10.0]), edge_of_grid(1.0, [0.1, 1.0, 10.0]), edge_of_grid(1.0, [1.0])
+    ('smallest', None, None)
+    """
+    values = set(grid)
+    if len(values) < 2:
+        return None
+    return "smallest" if chosen == min(values) else "largest" if chosen == max(values) else None
+
+
+def edge_note(name: str, edge: str | None) -> str:
+    """Return the note that a chosen value is at an edge of its grid, as the end of a line."""
+    beyond = {"smallest": "smaller", "largest": "larger"}
+    return f"; {name} is the {edge} of its grid, a {beyond[edge]} one may be better" if edge else ""
+
+
 def selection_text(selection: Selection[Any]) -> str:
-    """Return the selected lam and its score, in one line.
+    """Return the selected lam and its score, in one line; a lam at the edge of its grid says so.
 
     C is LIBLINEAR's, for training on all rows.
     """
@@ -117,6 +138,7 @@ def selection_text(selection: Selection[Any]) -> str:
     return (
         f"lambda       {selection.lam:.6g} (C = {cost:.6g}): {selection.metric} {selection.mean[k]:.6g} "
         f"+- {selection.standard_error[k]:.2g} over {selection.folds.number} folds"
+        + edge_note("lambda", edge_of_grid(selection.lam, selection.lams.tolist()))
     )
 
 

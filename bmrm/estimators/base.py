@@ -14,9 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bmrm import losses
+from bmrm.base.arguments import has_masked
 from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Vector
-from bmrm.errors import Interrupted, ParameterError
+from bmrm.errors import DataError, Interrupted, ParameterError
 from bmrm.estimators.progress import CallbackSupportMixin, Report
 from bmrm.estimators.spaces import Space, check_same_space, to_numpy
 from bmrm.linear.models.model import Model
@@ -30,6 +31,12 @@ CERTIFICATE = {"objective_": "objective", "lower_bound_": "lower_bound", "dual_g
 
 PENALISED_INTERCEPT = ("hinge", "squared_hinge")
 """Losses whose intercept is penalised by default, as in LIBLINEAR and LinearSVC."""
+
+
+def refuse_masked(what: str, given: Any) -> None:
+    """Raise for masked values: scikit-learn's validation would take what lies under the mask."""
+    if has_masked(given):
+        raise DataError(f"{what}: found masked values, expected a number in each place")
 
 
 class LinearEstimator(CallbackSupportMixin, BaseEstimator):
@@ -136,12 +143,15 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _validated(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
         """Validate X, and y if it is given, with scikit-learn's rules; return NumPy's arrays."""
+        for what, given in (("X", X), ("y", y)):
+            refuse_masked(what, given)
         dtypes = Space.of(X).float_dtypes  # the core stores float32 as it is
         found = validate_data(self, X, y, accept_sparse="csr", dtype=dtypes, **checks)
         return tuple(map(to_numpy, found)) if isinstance(found, tuple) else to_numpy(found)
 
     def _weights(self, sample_weight: Any, X: Any) -> Vector | None:
         """Validate the weights of the rows."""
+        refuse_masked("sample_weight", sample_weight)
         sample_weight = to_numpy(sample_weight)
         if sample_weight is None:
             return None

@@ -23,6 +23,7 @@ from bmrm.linear.models.model import Model
 from bmrm.linear.selection.one_against_rest import class_problems, solve_each
 from bmrm.linear.selection.select import LAMS
 from bmrm.losses import Loss
+from bmrm.matrix.row_weights import warn_of_absent
 
 JOINT_LOSSES = {"hinge": "multiclass", "logistic": "softmax"}
 """The loss of several classes that is the given one if there are two."""
@@ -77,6 +78,8 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
             each = balance_factors(np.array([weights[of_class].sum() for of_class in rows]))
         else:
             each = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+            if isinstance(self.class_weight, Mapping):
+                warn_of_absent(self.class_weight, self.classes_.tolist())
         return np.select(rows, list(each), 1.0)
 
     def _joint_loss(self, loss: Loss) -> Loss:

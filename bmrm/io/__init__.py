@@ -70,9 +70,10 @@ def read_data(
         Name of the column of labels in a table.
     drop : sequence of str, default ()
         Names of columns of a table that are no features.
-    labels : "numbers" or "text", default "numbers"
+    labels : {"numbers", "text", "none"}, default "numbers"
         With ``"text"``, labels are read as text: the first word of each line of SVMlight text, or the column
-        ``label`` of a table, which is text anyway if some cell is no number.
+        ``label`` of a table, which is text anyway if some cell is no number. ``"none"`` wants no labels: then
+        text is CSV also if its first line has names with commas between them.
 
     Returns
     -------
@@ -97,12 +98,13 @@ def read_data(
     >>> data.X.shape, data.X.data, data.y, data.zero_based
     ((2, 8), None, [(2.0, 5.0), (3.0,)], True)
     """
-    from bmrm.io.formats import detect_format, read_matrix_file
+    from bmrm.io.formats import detect_format, names_columns, read_matrix_file
 
     grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, duplicates, labels)
     count = resolve_thread_count(threads)
     with open_source(path) as source:
-        kind = detect_format(source, format, named=label is not None or bool(drop))
+        named = label is not None or bool(drop) or (labels == "none" and names_columns(source))
+        kind = detect_format(source, format, named=named)
         if kind != "svmlight":
             return read_matrix_file(source, kind, grammar, label, drop)
         if source.path is None or source.compressed:

@@ -7,6 +7,7 @@ in the order of the file, and become a dense array.
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,16 @@ from numpy.typing import NDArray
 
 from bmrm.base.host_memory import require_memory
 from bmrm.base.labels import is_number, spread_texts
-from bmrm.errors import DataError, ParameterError
+from bmrm.errors import DataError, HostMemoryError, ParameterError
 from bmrm.io.sources import Source
 
 if TYPE_CHECKING:
     import pyarrow
 
+_BLOCK_BYTES = 1 << 20  # of CSV that are parsed at a time
+_LONG_BLOCK_BYTES = 1 << 28  # likewise if lines are long
+_SHORT_LINE_BYTES = 1 << 12  # of a first line whose rows are not longer than a block
+_LINES_PER_BLOCK = 32  # at least: a row may be longer than the line of names
 _MAX_NAMES_SHOWN = 10
 _MAX_TEXT_SHOWN = 40
 
@@ -44,16 +49,22 @@ def read_table(
         raise ParameterError(f"{kind}: needs the package pyarrow (pip install bmrm[arrow])") from None
     try:
         table = _read_csv(source, label if text_labels else None) if kind == "csv" else _read_parquet(source)
-    except pyarrow.ArrowException as error:
+        table.validate(full=True)  # Arrow trusts offsets and bytes of text until it is told not to
+        names = list(table.column_names)
+    except MemoryError as error:  # ArrowMemoryError is an ArrowException too
+        raise HostMemoryError(f"out of memory: found too little for the {kind} file ({error})") from None
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         text = " ".join(str(error).split())[:200]
         raise DataError(f"found a damaged {kind} file ({text})") from None
-    names = list(table.column_names)
-    if repeated := [name for name in names if names.count(name) > 1]:
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise DataError(f"found the column {_quoted(repeated[0])} twice, expected each name once")
-    for name in filter(None, (label, *drop)):
+    for name in drop if label is None else (label, *drop):
+        if name == "" and name not in names:
+            raise ParameterError(f"label, drop: found '', expected one of {_listed(names)}")
         if name not in names:
             raise DataError(f"found no column {_quoted(name)}, expected one of {_listed(names)}")
-    features = [name for name in names if name != label and name not in drop]
+    dropped = {label, *drop}
+    features = [name for name in names if name not in dropped]
     require_memory(8 * table.num_rows * len(features), "its values")
     X = np.empty((table.num_rows, len(features)))
     for j, name in enumerate(features):
@@ -68,10 +79,27 @@ def _read_csv(source: Source, text: str | None) -> pyarrow.Table:
     from pyarrow import csv
 
     types = {} if text is None else {text: pyarrow.string()}
-    table = csv.read_csv(source.file, convert_options=csv.ConvertOptions(column_types=types))
+    # A line must fit into a block.
+    table = csv.read_csv(
+        source.file,
+        read_options=csv.ReadOptions(block_size=_block_bytes(source)),
+        convert_options=csv.ConvertOptions(column_types=types),
+    )
     if table.column_names and all(map(is_number, table.column_names)):
         raise DataError(f"found the first line {_listed(table.column_names)}, expected names of columns")
     return table
+
+
+def _block_bytes(source: Source) -> int:
+    """Return the bytes of CSV to be parsed at a time: many times the first line if that is long."""
+    head = source.file.peek(_BLOCK_BYTES)  # type: ignore[attr-defined]
+    if b"\n" in head[:_SHORT_LINE_BYTES]:
+        return _BLOCK_BYTES
+    if not source.is_plain:
+        return _LONG_BLOCK_BYTES
+    first = len(source.file.readline(_LONG_BLOCK_BYTES))
+    source.file.seek(0)
+    return min(max(_BLOCK_BYTES, _LINES_PER_BLOCK * first), _LONG_BLOCK_BYTES)
 
 
 def _read_parquet(source: Source) -> pyarrow.Table:
@@ -125,12 +153,19 @@ def _numbers(table: pyarrow.Table, name: str) -> NDArray[np.float64]:
     column = _plain_column(table, name, "a number")
     kinds = (pyarrow.types.is_integer, pyarrow.types.is_floating, pyarrow.types.is_boolean)
     if not any(is_kind(column.type) for is_kind in kinds):
-        example = _quoted(str(column[0].as_py())) if len(column) else "nothing"
         raise DataError(
-            f"column {_quoted(name)}: found {column.type} ({example}), expected numbers "
+            f"column {_quoted(name)}: found {_first_bad(column)}, expected numbers "
             "(drop= or --drop leaves it out)"
         )
     return np.asarray(column.to_numpy()).astype(np.float64)
+
+
+def _first_bad(column: pyarrow.ChunkedArray) -> str:
+    """Return the first cell of a column that is no number, and its row; or the type of its cells."""
+    for row, cell in enumerate(column):
+        if isinstance(text := cell.as_py(), str) and not is_number(text):
+            return f"{_quoted(text)} in row {row + 1}"
+    return str(column.type)
 
 
 def _quoted(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bmrm.base.arguments import array
+from bmrm.base.arguments import array, describe_position
 from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.threads import usable_cores
 from bmrm.base.vectors import Indices
@@ -182,13 +182,16 @@ def _copy_sorted_rows(indptr: Any, indices: Any, values: Any, rows: NDArray[np.i
     )
 
 
-def check_finite(values: NDArray[Any], first: int = 0) -> None:
-    """Raise `DataError` for NaN and infinities; ``first`` is the number of the first row."""
+def check_finite(values: NDArray[Any], first: int = 0, each: str = "stored value") -> None:
+    """Raise `DataError` for NaN and infinities.
+
+    ``first`` is the index of the first row, ``each`` what the entries of a vector are.
+    """
     finite = np.isfinite(values)
     if not finite.all():
         at = np.unravel_index(int(np.argmin(finite)), values.shape)
-        place = (int(at[0]) + first, *map(int, at[1:]))
-        raise DataError(f"found {values[at]} at position {place}, expected a finite number")
+        place = describe_position((int(at[0]) + first, *at[1:]), each)
+        raise DataError(f"{place}has {values[at]}, expected a finite number")
 
 
 def as_floats(array: NDArray[Any]) -> NDArray[Any]:

@@ -6,6 +6,7 @@ allocated, so a few damaged bytes cannot claim all the memory.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import io
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.host_memory import require_memory
+from bmrm.base.labels import is_number
 from bmrm.errors import DataError, Float32Error, HostMemoryError, ParameterError
 from bmrm.io import _edges, _svmlight, _text
 from bmrm.io.csr import Csr, as_floats, build_canonical, check_finite, check_layout
@@ -29,6 +31,7 @@ from bmrm.io.text import Grammar
 FORMATS = ("auto", "svmlight", "mtx", "npz", "npy", "csv", "parquet")
 TABLES = ("csv", "parquet")
 """Formats whose columns have names."""
+_MAX_NAMES_BYTES = 1 << 12  # of the first line that are looked at for names
 _MAX_COLUMNS = 1 << 32  # limit of the matrix products
 _MAX_DEFLATE_RATIO = 1032  # bytes that one byte of deflated data can expand to
 _MAGIC_BYTES = {b"%%MatrixMarket": "mtx", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy", b"PAR1": "parquet"}
@@ -42,6 +45,15 @@ def detect_format(source: Source, wanted: str = "auto", *, named: bool = False) 
         return wanted
     matching = (name for magic, name in _MAGIC_BYTES.items() if source.head.startswith(magic))
     return next(matching, "csv" if named else "svmlight")
+
+
+def names_columns(source: Source) -> bool:
+    """Return whether text starts with names and commas between them, as CSV does but not SVMlight text."""
+    head = bytes(source.file.peek(_MAX_NAMES_BYTES)[:_MAX_NAMES_BYTES])  # type: ignore[attr-defined]
+    line = head.removeprefix(codecs.BOM_UTF8).split(b"\n", 1)[0].strip()
+    cells = line.decode("latin-1").split(",")
+    is_row = line.startswith(b"#") or b":" in line or all(map(is_number, cells))
+    return len(cells) > 1 and not is_row
 
 
 def read_matrix_file(
@@ -71,7 +83,7 @@ def read_matrix_file(
         if y is not None and y.dtype.kind != "U":
             if grammar.text_labels:
                 raise DataError(f"found a {kind} file whose labels are numbers, expected text as labels")
-            check_finite(y)
+            check_finite(y, each="label of row")
         data = Data(X, y, rounded=rounded, feature_names=names)
     data.seconds["parse"] = time.perf_counter() - began
     return data

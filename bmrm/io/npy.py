@@ -37,7 +37,10 @@ def read_header(file: BinaryIO, size: int) -> NpyHeader:
     version = np.lib.format.read_magic(file)
     if version not in _HEADER_READERS:
         raise ValueError(f"version {version} of the format")
-    shape, by_columns, dtype = _HEADER_READERS[version](file)
+    try:
+        shape, by_columns, dtype = _HEADER_READERS[version](file)
+    except Exception as error:  # NumPy parses the header as Python: what it raises is no list to rely on
+        raise ValueError(f"a header that cannot be read, {' '.join(str(error).split())[:200]}") from None
     if len(shape) != 2:
         raise DataError(f"found an array of {len(shape)} dimensions, expected 2")
     if dtype.hasobject:
@@ -49,6 +52,13 @@ def read_header(file: BinaryIO, size: int) -> NpyHeader:
     if min(shape) < 0 or needed > there:
         raise ValueError(f"{there} bytes of numbers, expected {needed} for the shape {shape}")
     return found
+
+
+def write_array(file: BinaryIO, array: NDArray[Any]) -> None:
+    """Write an npy file; `numpy.save` raises errors of the disk without their number and text."""
+    array = np.ascontiguousarray(array)
+    np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+    file.write(array.data)
 
 
 def read_rows(file: BinaryIO, header: NpyHeader, first: int = 0, last: int | None = None) -> NDArray[Any]:

@@ -23,20 +23,18 @@ from bmrm.io.regular import UNCHANGED_FILE
 from bmrm.io.sources import Source
 
 ZeroBased = bool | Literal["auto"]
-LabelKind = Literal["numbers", "text"]
+LabelKind = Literal["numbers", "text", "none"]
 
-LABEL_KINDS = ("numbers", "text")
-"""How labels may be written: as numbers, or as any text."""
+LABEL_KINDS = ("numbers", "text", "none")
+"""How labels may be written: as numbers, or as any text; or that none are wanted."""
 
 BLOCK_BYTES = 1 << 20  # text that a thread parses at a time: a few milliseconds of work
 CHUNK_BYTES = 64 << 20  # text of a pipe or decompressor that is held at a time
 MAX_LINE_BYTES = _text.LONGEST_LINE  # a file with a longer line is not text
 MAX_TOKEN_CHARS = 40  # of a token that a message quotes
 PAIRS = "index:value pairs"
-NO_PAIRS = (
-    "found no index:value on any line, expected a label and index:value pairs; CSV is read "
-    "if label= or --label names its column of labels"
-)
+CSV = "CSV is read if label= or --label names a column, or as format csv"
+NO_PAIRS = f"found no index:value on any line, expected a label and index:value pairs; {CSV}"
 _MAX_FAULT_BYTES = 1 << 12  # of text from a fault on, from which the message is made
 _WORD = re.compile(rb"(?!(nan|na|inf|null|none)\b)[^\W\d][^\s:,;]*(\s|$)", re.IGNORECASE)  # maybe a label
 _DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -73,7 +71,7 @@ class Grammar(NamedTuple):
         if duplicates not in ("error", "sum"):
             raise ParameterError(f"duplicates: found {duplicates!r}, expected 'error' or 'sum'")
         if labels not in LABEL_KINDS:
-            raise ParameterError(f"labels: found {labels!r}, expected 'numbers' or 'text'")
+            raise ParameterError(f"labels: found {labels!r}, expected one of {', '.join(LABEL_KINDS)}")
         base: ZeroBased = "auto" if zero_based == "auto" else bool(zero_based)
         kind = value_type("float64" if dtype is None else dtype)
         return cls(
@@ -241,7 +239,7 @@ def _describe_expected(fault: str, grammar: Grammar, rest: bytes) -> str:
     if fault == "label" and _WORD.match(rest):
         return 'a label: a finite number (labels="text" or bmrm-train --text-labels reads words)'
     if is_table and (fault == "label" or grammar.text_labels):
-        return f"a label and {PAIRS}, not a table (CSV is read if label= or --label names a column)"
+        return f"a label and {PAIRS}, not a table ({CSV})"
     return {
         "label": "a label: a finite number, or several joined by commas",
         "text": "a label: text in UTF-8 without control characters",

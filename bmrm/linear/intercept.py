@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bmrm.base.arguments import flag, number
+from bmrm.base.units import number_text
 from bmrm.errors import ParameterError
 from bmrm.losses import Loss, Structured
 from bmrm.matrix.adapted import MatrixAdapter, MultiOutput, WithConstant
@@ -33,7 +34,8 @@ def intercept_of(loss: Loss, *, fit: bool, penalize: bool, scaling: float) -> In
         raise ParameterError("penalize_intercept: goes with fit_intercept")
     if not (scaling > 0.0 and scaling * scaling < np.inf):
         raise ParameterError(
-            f"intercept_scaling: found {scaling:g}, expected a positive number with a finite square"
+            f"intercept_scaling: found {number_text(scaling)}, "
+            "expected a positive number with a finite square"
         )
     fit = fit or loss.needs_intercept
     if loss.needs_intercept and penalize:

@@ -13,7 +13,7 @@ import numpy as np
 
 from bmrm.base.arguments import check_finite, numbers
 from bmrm.base.columns import check_names
-from bmrm.base.units import finite_or_none
+from bmrm.base.units import finite_or_none, number_text
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import check_numbering
@@ -317,7 +317,9 @@ def go_on(run: BundleMethod, end: End) -> None:
     # A better free intercept may be found now.
     change = now - then if run.objective.profile else abs(now - then)
     if not change <= max(SAME_OBJECTIVE, 10.0 * end.resolution) * size:
-        raise DataError(f"{end.name}: has the objective {then:.9g}, found {now:.9g}: of other data")
+        raise DataError(
+            f"{end.name}: has the objective {number_text(then)}, found {number_text(now)}: of other data"
+        )
     bound, lam = end.lower_bound, run.objective.reg.lam
     if end.lam > lam:
         # They differ by rounding. At the optimum the penalty is at most J minus the least risk.

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from bmrm.base import arguments
 from bmrm.base.foreign_arrays import check_result_shape, from_host, import_library, to_host
+from bmrm.base.units import number_text
 from bmrm.base.vectors import Indices, Vector, dot, norm, read_only_view
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses import _losses
@@ -358,7 +359,9 @@ class NamedLoss(Loss):
         if not (above and self.parameter_value < spec.high):
             wanted = f">= {spec.low:g}" if spec.from_low else f"> {spec.low:g}"
             wanted += "" if spec.high == np.inf else f" and < {spec.high:g}"
-            raise ParameterError(f"{self.parameter}: found {self.parameter_value:g}, expected {wanted}")
+            raise ParameterError(
+                f"{self.parameter}: found {number_text(self.parameter_value)}, expected {wanted}"
+            )
 
     @property
     def params(self) -> dict[str, float]:
@@ -463,7 +466,8 @@ class CallableLoss(Loss):
         """Raise `DataError` if a value is below ``minimum``."""
         if self.minimum > -np.inf and values.size and values.min() < self.minimum:
             raise DataError(
-                f"loss {self.name}: found the value {values.min():g}, expected at least its minimum, "
+                f"loss {self.name}: found the value {number_text(values.min())}, "
+                "expected at least its minimum, "
                 f"{self.minimum:g}"
             )
 

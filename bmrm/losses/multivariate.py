@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bmrm.base.units import number_text
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import scale_weights
 from bmrm.errors import DataError, ParameterError
@@ -126,7 +127,8 @@ class _AtK(_ContingencyLoss):
         super().__init__(**params)
         if self.parameter_value >= 1.0 and not self.parameter_value.is_integer():
             raise ParameterError(
-                f"k: found {self.parameter_value:g}, expected a whole number, or a fraction below 1"
+                f"k: found {number_text(self.parameter_value)}, "
+                "expected a whole number, or a fraction below 1"
             )
 
     def count(self, rows: int) -> int:

@@ -12,6 +12,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.units import number_text
 from bmrm.base.vectors import Indices, Vector
 from bmrm.base.weighting import scale_weights
 from bmrm.errors import DataError, ParameterError
@@ -146,7 +147,7 @@ class _GainLoss(RankingLoss):
         bad = np.flatnonzero((y < 0.0) | (y > MAX_RELEVANCE))
         if bad.size:
             raise DataError(
-                f"loss {self.name}: row {bad[0] + 1} has label {y[bad[0]]:g}, "
+                f"loss {self.name}: row {bad[0] + 1} has label {number_text(y[bad[0]])}, "
                 f"expected a relevance from 0 to {MAX_RELEVANCE:g}"
             )
 
@@ -191,7 +192,9 @@ class Ndcg(_GainLoss):
     def __init__(self, **params: float) -> None:
         super().__init__(**params)
         if self.parameter_value < 1.0 or not self.parameter_value.is_integer():
-            raise ParameterError(f"k: found {self.parameter_value:g}, expected a whole number of at least 1")
+            raise ParameterError(
+                f"k: found {number_text(self.parameter_value)}, expected a whole number of at least 1"
+            )
 
     @property
     def total_slope(self) -> float:

@@ -1,6 +1,7 @@
 """Combine sample and class weights into row weights."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Collection, Mapping
 from numbers import Real
 from typing import Any
 
@@ -8,11 +9,14 @@ import numpy as np
 
 from bmrm.base.arguments import number, refuse, vector
 from bmrm.base.labels import Labels, label_text, label_vector
+from bmrm.base.units import number_text
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import balance_factors, fill_idle_labels
 from bmrm.errors import DataError, ParameterError
 
 ClassWeight = dict[Any, float] | str
+
+_MAX_ABSENT_SHOWN = 10  # labels in a message
 
 
 def row_weights(
@@ -25,8 +29,8 @@ def row_weights(
 
     Raise `DataError` if the number of weights is wrong; if weights are negative, not finite or all zero, or
     their sum overflows; or if there are class weights and labels are not numbers. Raise `ParameterError` if
-    class_weight is neither "balanced" nor a mapping, names a label that does not occur, or has a weight that
-    is not a positive number.
+    class_weight is neither "balanced" nor a mapping, names labels that are text where the labels are numbers
+    or the reverse, or has a weight that is not a positive number. Warn of a label that no row has.
     """
     weights = None
     if sample_weight is not None:
@@ -34,7 +38,8 @@ def row_weights(
         bad = np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))
         if bad.size:
             raise DataError(
-                f"sample weights: row {bad[0] + 1} has {weights[bad[0]]:g}, expected a number of at least 0"
+                f"sample weights: row {bad[0] + 1} has {number_text(weights[bad[0]])}, "
+                "expected a number of at least 0"
             )
     if class_weight is not None:
         if isinstance(y, list) and any(isinstance(label, (tuple, list)) for label in y):
@@ -61,10 +66,12 @@ def lam_from_c(C: float, total: float) -> float:
     """
     C = number("C", C)
     if not 0.0 < C < np.inf:
-        raise ParameterError(f"C: found {C:g}, expected a positive number")
+        raise ParameterError(f"C: found {number_text(C)}, expected a positive number")
     product = C * total
     if not (product > 0.0 and 0.0 < 1.0 / product < np.inf):
-        raise ParameterError(f"C: found {C:g}, expected a finite lam = 1 / (C times {total:g}) above 0")
+        raise ParameterError(
+            f"C: found {number_text(C)}, expected a finite lam = 1 / (C times {total:g}) above 0"
+        )
     return 1.0 / product
 
 
@@ -96,7 +103,17 @@ def _class_factors(labels: Labels, weights: Vector, class_weight: Any) -> Vector
         name = label_text(label)
         if not (isinstance(weight, Real) and 0.0 < float(weight) < np.inf):
             raise ParameterError(f"class_weight: label {name} has {weight!r}, expected a positive number")
-        if label not in places:
-            raise ParameterError(f"class_weight: no row has label {name}")
-        factors[places[label]] = weight
+        if label in places:
+            factors[places[label]] = weight
+        elif isinstance(label, str) != (classes.dtype.kind == "U"):
+            raise ParameterError(f"class_weight: found label {name}, expected labels such as {classes[0]!r}")
+    warn_of_absent(class_weight, places)
     return factors[codes]
+
+
+def warn_of_absent(class_weight: Mapping[Any, float], present: Collection[Any]) -> None:
+    """Warn of class weights that change nothing, as LIBLINEAR does."""
+    absent = [label_text(label) for label in class_weight if label not in present]
+    if absent:
+        text = f"class_weight: no row has label {', '.join(absent[:_MAX_ABSENT_SHOWN])}"
+        warnings.warn(f"{text}, whose weight changes nothing", stacklevel=2)

@@ -92,7 +92,7 @@ def test_control_groups_count(tmp_path):
         (RuntimeError("can't start new thread"), "out of memory or threads"),
         (
             HostMemoryError("out of memory: needs 2 GB for x, 1 GB are free"),
-            "out of memory: needs 2 GB for x",
+            "out of memory: needs 2 GB for x, 1 GB are free; --dry-run shows how much memory the data need",
         ),
     ],
 )

@@ -461,8 +461,13 @@ def test_balanced_classes_have_equal_weight():
     rows = np.repeat(np.arange(7), weights.astype(int))
     np.testing.assert_allclose(found[rows] / weights[rows], row_weights(y[rows], len(rows), None, "balanced"))
     np.testing.assert_allclose(row_weights(y, 7, 1e-200 * weights, "balanced"), 1e-200 * found)
-    with pytest.raises(ParameterError, match="no row has label 9"):
-        row_weights(y, 7, weights, {9.0: 2.0})
+
+
+def test_class_weights_of_absent_labels_change_nothing():
+    y, weights = np.array([1.0, 2.0, 9.0]), np.array([1.0, 2.0, 0.0])
+    with pytest.warns(UserWarning, match="no row has label 9, 7, whose weight changes nothing"):
+        found = row_weights(y, 3, weights, {1.0: 3.0, 9.0: 2.0, 7: 2.0})
+    np.testing.assert_array_equal(found, [3.0, 2.0, 0.0])
 
 
 def test_metrics_ignore_labels_of_rows_of_weight_zero():

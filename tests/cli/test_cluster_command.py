@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from pathlib import Path
@@ -152,7 +153,7 @@ def test_limits_have_their_exit_code(X, path, tmp_path, capsys):
         (["DATA", "--sample-weight", "SHORT"], 3, "found 1 weights, expected one for each of the 600 rows"),
         (["DATA", "--tol", "-1"], 2, "expected a number of at least 0"),
         (["missing.npy"], 3, "missing.npy: No such file"),
-        (["NAN"], 3, "nan.npy: found nan at position (1, 0), expected a finite number"),
+        (["NAN"], 3, "nan.npy: row 2, column 1 has nan, expected a finite number"),
         (["DATA", "--init", "some"], 2, "expected one of k-means++, k-means||, random"),
     ],
 )
@@ -230,3 +231,11 @@ def test_ctrl_c_during_the_certificate_keeps_the_clusters(path, tmp_path, capsys
     assert len((tmp_path / "labels").read_text().split()) == 600
     with np.load(tmp_path / "c.npz") as arrays:
         assert arrays["centers"].shape == (K, 3)
+
+
+@pytest.mark.parametrize("command", ["cluster", "info", "bench", "predict"])
+def test_other_ranks_leave_everything_to_the_first(command, folder, monkeypatch):
+    monkeypatch.setenv("PMI_RANK", "1")
+    monkeypatch.setenv("PMI_SIZE", "2")
+    main = importlib.import_module(f"bmrm.cli.{command}").main
+    assert main(["no such file", "nor this", "nor that"]) == 0

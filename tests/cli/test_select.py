@@ -10,6 +10,7 @@ import pytest
 from commands import two_classes, write_svmlight
 
 import bmrm
+from bmrm.cli.report import edge_note, edge_of_grid
 from bmrm.linear.models.calibration import Isotonic, Platt
 from bmrm.linear.models.model import Model
 from bmrm.linear.selection import cross_validation as crossval
@@ -291,3 +292,25 @@ def test_a_fold_whose_other_rows_have_one_class_is_named(words, folder, bmrm_tra
     expected = r"bmrm-train: fold [1-5] of 5 held out: loss roc_area: found 0 positive and 24 negative rows"
     assert re.match(expected, outcome.err)
     assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("chosen", "grid", "note"),
+    [
+        (0.1, [0.1, 1.0, 10.0], "; lambda is the smallest of its grid, a smaller one may be better"),
+        (10.0, [0.1, 1.0, 10.0], "; lambda is the largest of its grid, a larger one may be better"),
+        (1.0, [0.1, 1.0, 10.0], ""),
+        (1.0, [1.0], ""),
+    ],
+)
+def test_a_choice_at_the_edge_of_the_grid_says_so(chosen, grid, note):
+    assert edge_note("lambda", edge_of_grid(chosen, grid)) == note
+
+
+def test_the_edge_of_the_grid_is_printed(data, folder, bmrm_train):
+    (folder / "three").write_text("".join(f"{i % 3} {i % 3 + 1}:{i}\n" for i in range(1, 31)))
+    for words, name in ((["train.txt"], "lambda"), (["-s", "2", "three"], "C")):
+        outcome = bmrm_train("-C", "--lambdas", "100,1000", *words, "m")
+        assert f"; {name} is the " in outcome.out
+    document = json.loads(bmrm_train("-C", "--json", "--lambdas", "100,1000", data, "m").out)
+    assert document["selection"]["edge_of_grid"] in ("smallest", "largest")

@@ -51,7 +51,11 @@ def test_prediction_without_labels(tables, folder, bmrm_train, bmrm_predict):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["d.csv", "m"], 3, "not a table (CSV is read if label= or --label names a column)"),
+        (
+            ["d.csv", "m"],
+            3,
+            "--label names a column, or as format csv)",
+        ),
         (
             ["--label", "klass", "d.csv", "m"],
             3,

@@ -417,3 +417,25 @@ $(cat name); printf '%s\\n' "${{COMPREPLY[@]}}"
 def test_parse_is_what_the_report_says(data, bmrm_train):
     words = ["--json", "--lambda", "0.5", str(data), "model"]
     assert json.loads(bmrm_train(*words).out)["options"] == parse(words).as_dict()
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_weight_for_an_absent_label_is_a_warning(data, folder, bmrm_train):
+    outcome = bmrm_train("-w1", "2", "-w7", "5", data, "m")
+    text = "bmrm-train: warning: class_weight: no row has label 7, whose weight changes nothing\n"
+    assert (outcome.code, outcome.err) == (0, text)
+    assert Model.load("m").w.tolist() == solved(bmrm_train, data, "-w1", "2")
+    outcome = bmrm_train("-q", "-s", "2", "-w7", "5", data, "m")
+    assert (outcome.code, outcome.err) == (0, text)
+
+
+def solved(bmrm_train, data, *words):
+    assert bmrm_train("-q", *words, data, "other").code == 0
+    return Model.load("other").w.tolist()
+
+
+@pytest.mark.parametrize("scaling", ["1e120", "1e153", "1e-150"])
+def test_an_extreme_scale_of_the_intercept_is_no_crash(scaling, data, folder, bmrm_train):
+    outcome = bmrm_train("-q", "-B", scaling, data, "m")
+    assert outcome.code in (0, 4)
+    assert "unexpected" not in outcome.err

@@ -450,7 +450,7 @@ def test_ranks_with_different_options_are_reported(tmp_path, ranks):
         ("labels[0] = np.nan", "labels: row 1 has nan, expected a finite number"),
         ("labels[0] = 7.0", "loss hinge: found labels 1, 2 and 7, expected two classes"),
         ("rows = rows[:, :-1]", "X: found 60 columns on one rank and 61 on another"),
-        ("rows.data[0] = np.inf", "found inf at position (0,), expected a finite number"),
+        ("rows.data[0] = np.inf", "stored value 1 has inf, expected a finite number"),
         ("labels = labels[1:]", "labels: found shape"),
         ("rows = rows[:0]", "X: found 0 rows and 61 columns"),
         ("weights = weights[1:]", "sample weights: found shape"),

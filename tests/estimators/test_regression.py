@@ -7,7 +7,8 @@ import scipy.sparse as sp
 pytest.importorskip("sklearn", minversion="1.6")
 
 import bmrm
-from bmrm.estimators import BMRMRegressor
+from bmrm.errors import DataError
+from bmrm.estimators import BMRMClassifier, BMRMOneClass, BMRMRanker, BMRMRegressor
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((150, 4))
@@ -63,3 +64,22 @@ def test_a_warm_start_takes_fewer_passes():
 def test_bad_input_is_a_value_error(options, data, text):
     with pytest.raises(ValueError, match=text):
         BMRMRegressor(**options).fit(*data)
+
+
+@pytest.mark.parametrize("estimator", [BMRMRegressor(), BMRMClassifier(), BMRMOneClass(), BMRMRanker()])
+def test_masked_arrays_are_refused(estimator):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 2)), np.arange(20) % 2
+    groups = {"groups": np.arange(20) // 10} if isinstance(estimator, BMRMRanker) else {}
+    masked, weights = np.ma.array(X, mask=X > 1), np.ma.array(np.ones(20), mask=y == 1)
+    fitted = estimator.fit(X, y, **groups)
+    for what, call in {
+        "X": lambda: estimator.fit(masked, y, **groups),
+        "y": lambda: estimator.fit(X, np.ma.array(y, mask=y == 1), **groups),
+        "sample_weight": lambda: estimator.fit(X, y, sample_weight=weights, **groups),
+        "X of predict": lambda: fitted.predict(masked),
+    }.items():
+        if what == "y" and isinstance(estimator, BMRMOneClass):
+            continue  # it has no labels
+        with pytest.raises(DataError, match=f"{what.split()[0]}: found masked values"):
+            call()

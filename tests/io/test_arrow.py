@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from bmrm.errors import DataError, HostMemoryError
+from bmrm.errors import DataError, HostMemoryError, ParameterError
 from bmrm.io import read_data
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -54,10 +54,14 @@ def test_parquet_is_detected(tmp_path, compression):
     [
         (CSV, {"label": "z"}, "found no column 'z', expected one of 'a', 'id', 'b', 'y'"),
         (CSV, {"drop": ["ids"]}, "found no column 'ids', expected one of"),
-        (CSV.replace("1e-3", "cat"), {}, "column 'b': found string ('0.5'), expected numbers (drop= or --d"),
+        (
+            CSV.replace("1e-3", "cat"),
+            {},
+            "column 'b': found 'cat' in row 2, expected numbers (drop=",
+        ),
         (CSV.replace("1e-3", ""), {}, "column 'b': found no value in row 2, expected a number"),
-        (CSV.replace("1e-3", "inf"), {}, "found inf at position (1, 2), expected a finite number"),
-        (CSV.replace(",0\n", ",inf\n"), {}, "found inf at position (1,), expected a finite number"),
+        (CSV.replace("1e-3", "inf"), {}, "row 2, column 3 has inf, expected a finite number"),
+        (CSV.replace(",0\n", ",inf\n"), {}, "label of row 2 has inf, expected a finite number"),
         ("1,2,3\n4,5,6\n", {"label": "3"}, "found the first line '1', '2', '3', expected names of columns"),
         (CSV.replace("id", "a"), {}, "found the column 'a' twice, expected each name once"),
         (CSV + "1,2\n", {}, "found a damaged csv file (CSV parse error"),
@@ -93,4 +97,41 @@ def test_rows_that_a_header_claims_are_not_allocated(tmp_path, monkeypatch):
     monkeypatch.setattr(host_memory, "available_bytes", lambda: 1 << 20)
     assert (tmp_path / "p").stat().st_size < 100_000
     with pytest.raises(HostMemoryError, match=r"p: out of memory: .* for its columns"):
+        read_data(tmp_path / "p", label="y")
+
+
+def test_text_with_a_line_of_names_is_csv_if_no_labels_are_wanted(tmp_path):
+    for text in (CSV, "\N{BYTE ORDER MARK}" + CSV, CSV.replace("\n", "\r\n")):
+        assert read(tmp_path, text, label=None, labels="none").X.shape == (2, 4)
+    for text in ("1,2 3:1\n2 1:1\n", "1,2\n1 1:1\n", "# a,b\n1 1:1\n1 2:1\n"):
+        assert read(tmp_path, text, label=None, labels="none").X.shape[0] == 2
+
+
+def test_lines_that_are_longer_than_a_block(tmp_path):
+    names, row = ",".join("x" * 400 + str(j) for j in range(3000)), ",".join(["1"] * 3000)
+    for packed in (False, True):
+        text = f"{names}\n{row}\n".encode()
+        found = read(tmp_path, gzip.compress(text, 1) if packed else text, label=None, format="csv")
+        assert found.X.shape == (1, 3000)
+
+
+@pytest.mark.parametrize("label", ["", None])
+def test_the_empty_name(tmp_path, label):
+    """Frames are written with a column of row numbers that has no name."""
+    text = CSV.replace("id", "")
+    if label is None:
+        assert read(tmp_path, text, drop=[""]).feature_names == ("a", "b")
+    else:
+        np.testing.assert_array_equal(read(tmp_path, text, label="").y, [7.0, 8.0])
+        with pytest.raises(ParameterError, match="label, drop: found '', expected one of 'a', 'id'"):
+            read(tmp_path, CSV, label="")
+
+
+def test_damaged_text_in_tables(tmp_path):
+    with pytest.raises(DataError, match=r"found a damaged csv file \('utf-8' codec can't decode byte 0xff"):
+        read(tmp_path, CSV.encode().replace(b"id", b"\xff"))
+    names = pyarrow.array(["no", "\N{LATIN SMALL LETTER E WITH ACUTE}"])
+    parquet.write_table(pyarrow.table({"x": [1.0, 2.0], "y": names}), tmp_path / "p", compression="none")
+    (tmp_path / "p").write_bytes((tmp_path / "p").read_bytes().replace(b"\xc3\xa9", b"\xff\xff"))
+    with pytest.raises(DataError, match=r"found a damaged parquet file \(.*[Uu][Tt][Ff]-?8"):
         read_data(tmp_path / "p", label="y")

@@ -110,7 +110,7 @@ def test_faults(tmp_path, text, message):
 
 
 def test_another_kind_of_labels_is_refused(tmp_path):
-    with pytest.raises(ParameterError, match="labels: found 'words', expected 'numbers' or 'text'"):
+    with pytest.raises(ParameterError, match="labels: found 'words', expected one of numbers, text"):
         load_svmlight(tmp_path / "none", labels="words")
 
 

@@ -337,7 +337,8 @@ class Bundle:
             length, sums = self.store.combined_length(w), len(alpha) + self.merges
             self.lost = errors.of_combination(self.blur(alpha), length, sums) if length else 0.0
             least -= self.lost
-            size = math.sqrt(errors.size(w) ** 2 + 2.0 * self.lost * errors.softness)
+            size = errors.size(w)
+            size = math.sqrt(size * size + 2.0 * self.lost * errors.softness)  # ** 2 of a float may raise
         return w, self.certified(least, alpha, size)
 
     def evaluate_cuts(self, reg: Regularizer, w: Weights) -> tuple[Weights, Vector, float] | None:

@@ -21,8 +21,10 @@ from numpy.typing import ArrayLike
 
 from bmrm.base.arguments import array, check_finite, integer, number, predictions, refuse, vector
 from bmrm.base.groups import index_names, validate_groups
+from bmrm.base.labels import label_vector
+from bmrm.base.units import number_text
 from bmrm.base.vectors import Vector
-from bmrm.base.weighting import drop_idle_rows, scale_weights, validate_weights
+from bmrm.base.weighting import drop_idle_rows, fill_idle_labels, scale_weights, validate_weights
 from bmrm.errors import DataError, ParameterError
 from bmrm.linear.models.class_metrics import (
     Accuracy,
@@ -32,6 +34,7 @@ from bmrm.linear.models.class_metrics import (
     known_classes,
 )
 from bmrm.losses.ranking import discount_divisor, gain
+from bmrm.matrix.row_weights import row_weights
 
 if TYPE_CHECKING:
     from bmrm.linear.models.model import Model
@@ -52,20 +55,27 @@ class Metrics(Protocol):
         """Return the metrics of all rows so far; None for an undefined metric."""
 
 
-def roc_auc(positive: Vector, negative: Vector, weights: tuple[Vector, Vector] | None = None) -> float | None:
+def roc_auc(y: ArrayLike, score: ArrayLike, sample_weight: ArrayLike | None = None) -> float | None:
     """Return the area under the ROC curve: P(score of a positive > score of a negative), ties counting half.
 
     Parameters
     ----------
-    positive, negative : ndarray of float64
-        Scores of the two classes, in any order.
-    weights : pair of ndarrays of float64, optional
-        Positive weights of the two classes; a pair of rows has the product of their weights.
+    y : array_like of shape (n_samples,)
+        Labels of two classes, numbers or text; the larger one is positive.
+    score : array_like of shape (n_samples,)
+        The higher, the more likely positive.
+    sample_weight : array_like of shape (n_samples,), optional
+        Nonnegative; a pair of rows has the product of their weights, and a row of weight 0 takes no part.
 
     Returns
     -------
     float or None
-        None if a class is empty. Without weights, exact up to one rounding.
+        None if there is one class only. Without weights, exact up to one rounding.
+
+    Raises
+    ------
+    DataError
+        y has more than two values, or lengths differ, or a number is NaN.
 
     References
     ----------
@@ -73,19 +83,31 @@ def roc_auc(positive: Vector, negative: Vector, weights: tuple[Vector, Vector] |
 
     Examples
     --------
-    >>> roc_auc(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
+    >>> roc_auc([1, 0, 1, 0], [2.0, 1.0, 3.0, 2.0])
     0.875
     """
-    positive, negative = predictions(positive), predictions(negative)
+    values = predictions(score)
+    weights = row_weights(None, len(values), sample_weight)
+    labels = label_vector("y", fill_idle_labels(y, len(values), weights), len(values), each="score")
+    if weights is not None:
+        labels, values, weights = (array[weights > 0.0] for array in (labels, values, weights))
+    classes = np.unique(labels)
+    if len(classes) > 2:
+        raise DataError(f"y: found {len(classes)} different values, expected two classes")
+    positive = labels == classes[-1:]
+    up_down = None if weights is None else (weights[positive], weights[~positive])
+    return area_under_curve(values[positive], values[~positive], up_down)
+
+
+def area_under_curve(
+    positive: Vector, negative: Vector, weights: tuple[Vector, Vector] | None
+) -> float | None:
+    """Return the area of `roc_auc` from the scores of the two classes and their positive weights."""
     pairs = len(positive) * len(negative)
     if not pairs:
         return None
     if weights is not None:
-        up, down = (
-            _positive("weights", given, len(of))
-            for given, of in zip(weights, (positive, negative), strict=True)
-        )
-        return _weighted_auc(positive, negative, up, down)
+        return _weighted_auc(positive, negative, *weights)
     ordered = np.sort(negative)
     twice = 0
     for start in range(0, len(positive), _SEARCH_BLOCK_ROWS):
@@ -132,14 +154,16 @@ def precision_recall_at(
     k, rows = number("k", k), len(values)
     if weights is None:
         if not (1 <= k <= rows and k == int(k)):
-            raise ParameterError(f"k: found {k:g}, expected 1 to the number of rows, {rows}")
+            raise ParameterError(f"k: found {number_text(k)}, expected 1 to the number of rows, {rows}")
         last = float(np.partition(values, -int(k))[-int(k)])
     else:
         weights = _positive("weights", weights, rows)
         order = np.argsort(-values)
         sums = np.cumsum(weights[order])
         if not 0.0 < k <= (1.0 + 1e-9) * float(sums.max(initial=0.0)):
-            raise ParameterError(f"k: found {k:g}, expected a positive number up to the sum of the weights")
+            raise ParameterError(
+                f"k: found {number_text(k)}, expected a positive number up to the sum of the weights"
+            )
         position = int(np.searchsorted(sums, k))
         last = float(values[order[min(position, rows - 1)]])  # rounding may hide the last position
     above, tied = values > last, values == last
@@ -227,7 +251,7 @@ class BinaryMetrics:
         recall = found / all_positive if len(positive) else None
         report: dict[str, float | int | None] = {
             **self._accuracy.report(),
-            "auc": roc_auc(positive, negative, weights),
+            "auc": area_under_curve(positive, negative, weights),
             "precision": found / (found + false) if found + false else None,
             "recall": recall,
             "f1": self._f(found, false, all_positive, 1.0),

@@ -169,7 +169,8 @@ class Objective:
             known = self.passes.known_of(self.starts[[0, -1]], 1)
             if known is None:
                 return found
-            squares += float(known.lengths[0]) ** 2
+            length = float(known.lengths[0])
+            squares += length * length  # ** 2 of a float may raise
         return errors.of_point(point.objective, point.size, point.intercept, math.sqrt(squares))
 
     def cut(

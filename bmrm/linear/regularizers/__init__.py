@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from bmrm.base.arguments import check_finite, flag, number, numbers
+from bmrm.base.units import number_text
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.linear.regularizers.base import RADIUS, LineDerivative, Reach, Regularizer, strength
@@ -102,7 +103,9 @@ def get(
         return L2(lam)
     strengths = _vector("feature_lambda", feature_lambda, n_features, columns, intercepts, 1.0)
     if not (strengths >= 0.0).all():
-        raise DataError(f"feature_lambda: found {strengths.min():g}, expected numbers of at least 0")
+        raise DataError(
+            f"feature_lambda: found {number_text(strengths.min())}, expected numbers of at least 0"
+        )
     if not strengths.any():
         raise DataError("feature_lambda: all are 0, expected a penalty on one feature at least")
     mean = _vector("prior", prior, n_features, columns, intercepts, 0.0)
@@ -138,7 +141,7 @@ def _share_of_l1(name: str, l1_ratio: float | None) -> float:
     ratio = L1_RATIO if l1_ratio is None else number("l1_ratio", l1_ratio)
     share = {"l2": 0.0, "l1": 1.0, "elastic_net": ratio}[name]
     if not 0.0 <= share <= 1.0:
-        raise ParameterError(f"l1_ratio: found {share:g}, expected 0 to 1")
+        raise ParameterError(f"l1_ratio: found {number_text(share)}, expected 0 to 1")
     return share
 
 

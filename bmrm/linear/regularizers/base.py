@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from bmrm.base.arguments import number
+from bmrm.base.units import number_text
 from bmrm.base.vectors import Vector
 from bmrm.errors import ParameterError
 from bmrm.linear.regularizers.separable import FreeFace, Separable
@@ -135,7 +136,9 @@ def strength(lam: float) -> float:
     """Validate lam and return it as a float."""
     lam = number("lam", lam)
     if not 0.0 < lam < np.inf:
-        raise ParameterError(f"lam: found {lam:g}, expected a positive number")
+        raise ParameterError(f"lam: found {number_text(lam)}, expected a positive number")
     if not MIN_LAM <= lam <= MAX_LAM:
-        raise ParameterError(f"lam: found {lam:g}, expected a number from {MIN_LAM:g} to {MAX_LAM:g}")
+        raise ParameterError(
+            f"lam: found {number_text(lam)}, expected a number from {MIN_LAM:g} to {MAX_LAM:g}"
+        )
     return lam

@@ -19,6 +19,7 @@ from bmrm.base.groups import number_groups
 from bmrm.base.interrupts import HELD, check_signals, interruptible, set_signal_mode
 from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.tables import format_table
+from bmrm.base.units import number_text
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import fill_idle_labels
 from bmrm.errors import DataError, Interrupted, ParameterError
@@ -372,7 +373,7 @@ def _check(grid: Vector, rule: str, options: dict[str, Any]) -> None:
         raise ParameterError("lams: found none, expected at least one")
     bad = grid[~((grid > 0.0) & (grid < np.inf))]
     if len(bad):
-        raise ParameterError(f"lams: found {bad[0]:g}, expected positive numbers")
+        raise ParameterError(f"lams: found {number_text(bad[0])}, expected positive numbers")
     if len(np.unique(grid)) < len(grid):
         raise ParameterError("lams: found one twice, expected each once")
     if rule not in RULES:

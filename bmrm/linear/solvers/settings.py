@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bmrm.base.arguments import number
+from bmrm.base.units import number_text
 from bmrm.errors import ParameterError
 from bmrm.linear.solvers.progress import Progress
 
@@ -43,11 +44,13 @@ class Settings:
         least = SMALLEST_TOL if self.tol_kind == "rel" else 0.0
         if not (self.tol >= least and 0.0 < self.tol < np.inf):
             wanted = f"at least {least:g}, what float64 resolves" if least else "a positive number"
-            raise ParameterError(f"tol: found {self.tol:g}, expected {wanted}")
+            raise ParameterError(f"tol: found {number_text(self.tol)}, expected {wanted}")
         if not self.max_iter >= 1:
             raise ParameterError(f"max_iter: found {self.max_iter}, expected at least 1")
         if not self.max_time > 0.0:
-            raise ParameterError(f"max_time: found {self.max_time:g} s, expected a positive number")
+            raise ParameterError(
+                f"max_time: found {number_text(self.max_time)} s, expected a positive number"
+            )
 
     def absolute_tol(self, objective: float) -> float:
         """Return the gap at which to stop."""

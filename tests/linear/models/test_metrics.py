@@ -1,5 +1,6 @@
 """Streaming metrics compared with scikit-learn's, for any chunks."""
 
+import re
 from itertools import combinations
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as reference
 
+from bmrm.errors import DataError
 from bmrm.linear.models import metrics
 
 CHUNKS = [[], [50], [1, 1, 70], [30, 60, 90]]
@@ -37,16 +39,40 @@ def test_binary(cuts):
 )
 def test_auc_counts_pairs(positive, negative):
     pairs = [(p > n) + 0.5 * (p == n) for p in positive for n in negative]
-    auc = metrics.roc_auc(np.array(positive, float), np.array(negative, float))
+    y = np.repeat(["yes", "no"], [len(positive), len(negative)])
+    auc = metrics.roc_auc(y, [*positive, *negative])
     assert auc == pytest.approx(np.mean(pairs), rel=1e-12)
 
 
 def test_auc_in_blocks(monkeypatch):
     rng = np.random.default_rng(1)
-    positive, negative = rng.standard_normal(1000), rng.standard_normal(700)
-    whole = metrics.roc_auc(positive, negative)
+    y, values = rng.permutation(1700) < 700, rng.standard_normal(1700)
+    whole = metrics.roc_auc(y, values)
     monkeypatch.setattr(metrics, "_SEARCH_BLOCK_ROWS", 64)
-    assert metrics.roc_auc(positive, negative) == whole
+    assert metrics.roc_auc(y, values) == whole
+
+
+def test_auc_of_weights_is_that_of_repeated_rows():
+    rng = np.random.default_rng(2)
+    y, values, weights = rng.integers(0, 2, 60), rng.integers(0, 9, 60), rng.integers(0, 4, 60)
+    repeated = metrics.roc_auc(np.repeat(y, weights), np.repeat(values, weights))
+    assert metrics.roc_auc(y, values, 0.5 * weights) == pytest.approx(repeated, rel=1e-14)
+    assert metrics.roc_auc(y, values, y) is None
+
+
+@pytest.mark.parametrize(
+    ("y", "score", "weights", "message"),
+    [
+        ([2.0, 3.0, 5.0], [1.0, 2.0, 3.0], None, "y: found 3 different values, expected two classes"),
+        ([1, 0], [1.0, 2.0, 3.0], None, "y: found shape (2,), expected (3,), one per score"),
+        ([1, 0], [1.0, np.nan], None, "values: row 2 has nan, expected a number"),
+        ([1, np.nan], [1.0, 2.0], None, "y: row 2 has nan, expected a finite number"),
+        ([1, 0], [1.0, 2.0], [1, -1], "sample weights: row 2 has -1, expected a number of at least 0"),
+    ],
+)
+def test_auc_of_bad_input(y, score, weights, message):
+    with pytest.raises(DataError, match=re.escape(message)):
+        metrics.roc_auc(y, score, weights)
 
 
 def test_unknown_label_is_wrong_and_outside_the_area():

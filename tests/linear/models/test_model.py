@@ -199,8 +199,8 @@ def test_decision_function(kind):
         (np.ones((1, 2)), "found 2 features, expected the model's 3"),
         (np.ones(3), r"found shape \(3,\)"),
         ([["a", "b", "c"]], "expected a matrix of real numbers"),
-        (np.array([[1.0, 2.0, 3.0], [1.0, np.nan, 3.0]]), r"found nan at position \(1, 1\)"),
-        (np.array([[1.0, np.inf, 3.0]]), "found inf"),
+        (np.array([[1.0, 2.0, 3.0], [1.0, np.nan, 3.0]]), "row 2, column 2 has nan"),
+        (np.array([[1.0, np.inf, 3.0]]), "row 1, column 2 has inf"),
         (np.ma.masked_greater(X, 2.5), "masked values"),
     ],
 )
