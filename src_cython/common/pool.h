@@ -33,9 +33,13 @@ namespace bmrm {
 
 /// Maximum number of helpers of a loop.
 constexpr int kMaxHelpers = 1023;
-/// Time for which a helper looks out for the next loop, and a caller for the end of a helper's task: several
-/// times that of waking all helpers.
+/// Time for which a helper looks out for the next loop: several times that of waking all helpers.
 constexpr std::chrono::microseconds kLookout{200};
+/// It may do so for one part in so many of the time that it has worked, and save up this much of it.
+constexpr int kLookoutShare = 2;
+constexpr std::chrono::milliseconds kMaxEarned{1};
+/// Time for which a caller looks out for the end of a helper's task: that of waking a thread.
+constexpr std::chrono::microseconds kEndLookout{30};
 /// Time after which a thread that was woken, or that has yielded its core, runs again if a core is free.
 constexpr std::chrono::microseconds kLate{200};
 /// Time for which the cores count as busy after one was late.
@@ -127,22 +131,29 @@ class Helper {
     }
     void look_out() {
         const auto begin = Clock::now();
-        for (auto now = begin; lookout_.loops_follow() && now - begin < kLookout && !lookout_.busy(now);) {
+        const auto end = begin + std::min<Clock::duration>(kLookout, earned_);
+        auto now = begin;
+        while (lookout_.loops_follow() && now < end && !lookout_.busy(now)) {
             for (int k = 0; k < 16; ++k) {
-                if (state_.load(std::memory_order_relaxed) != kIdle) return;
-                pause_core();
+                if (state_.load(std::memory_order_relaxed) == kIdle)
+                    pause_core();
+                else
+                    return spend(Clock::now() - begin);
             }
             sched_yield();
             const auto before = now;
             now = Clock::now();
             if (now - before > kLate) lookout_.found_busy(now);
         }
+        spend(now - begin);
     }
+    void spend(Clock::duration time) { earned_ -= std::min(earned_, time); }
 
     alignas(64) std::atomic<std::uint32_t> state_{kIdle};
     Loop* loop_ = nullptr;
     int member_ = 0;
     bool slept_ = false;
+    Clock::duration earned_{};  // time for looking out
     Lookout& lookout_;
 };
 
@@ -191,13 +202,11 @@ class Loop {
                 late |= awake;
                 continue;
             }
-            while (helper.works() && !lookout.busy(end) && Clock::now() - end < kLookout)
+            while (helper.works() && !lookout.busy(end) && Clock::now() - end < kEndLookout)
                 for (int p = 0; p < 16; ++p) pause_core();
-            if (!helper.works()) continue;
-            lookout.found_busy(end);
-            helper.await();
+            if (helper.works()) helper.await();
         }
-        if (late && end - begin > kLate) lookout.found_busy(end);
+        if ((late && end - begin > kLate) || Clock::now() - end > kLate) lookout.found_busy(end);
     }
 
     const RunTask run_;
@@ -214,8 +223,10 @@ inline void Helper::work() {
         wait();
         std::uint32_t called = kCalled;
         if (!state_.compare_exchange_strong(called, kWorking, std::memory_order_acquire)) continue;
+        const auto begin = Clock::now();
         loop_->wake_two();
         loop_->take_tasks(member_);
+        earned_ = std::min<Clock::duration>(kMaxEarned, earned_ + (Clock::now() - begin) / kLookoutShare);
         if (state_.exchange(kIdle, std::memory_order_acq_rel) == kAwaited) wake(state_);
     }
 }
