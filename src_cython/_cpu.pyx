@@ -1,4 +1,4 @@
-"""The matrix resident in main memory and its products, with OpenMP (C++ in ``cpu/``)."""
+"""The matrix resident in main memory and its products (C++ in ``cpu/``)."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libcpp.memory cimport unique_ptr
@@ -47,40 +47,6 @@ def instruction_set():
     True
     """
     return isa_name().decode()
-
-
-def most_threads(int threads):
-    """Return the number of threads of a loop that may use `threads`: that number, or 1 in a child of fork().
-
-    Parameters
-    ----------
-    threads : int
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
-    >>> most_threads(4)
-    4
-    """
-    return team_of(threads)
-
-
-def openmp_threads():
-    """Return the number of threads of OpenMP, which ``threadpoolctl.threadpool_limits`` lowers.
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
-    >>> openmp_threads() >= 1
-    True
-    """
-    return omp_get_max_threads()
 
 
 include "common/vectors.pxi"

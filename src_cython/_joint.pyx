@@ -5,6 +5,8 @@ from libcpp.vector cimport vector
 
 import numpy as np
 
+include "common/pool.pxi"
+
 
 cdef extern from "joint/pairs.h" namespace "bmrm" nogil:
     cdef cppclass Arena:

@@ -5,6 +5,8 @@ from libcpp cimport bool as cbool
 
 import numpy as np
 
+include "common/pool.pxi"
+
 
 cdef extern from "losses/risk.h" namespace "bmrm" nogil:
     cdef struct LossParameter:

@@ -19,7 +19,7 @@ SUFFIXES = {".h", ".inl", ".cuh", ".cpp", ".cu", ".pyx", ".pxd", ".pxi"}
 
 # What the files of a folder may include besides their own folder: folders, or one file.
 MAY_INCLUDE = {
-    "{src_common,src_cuda/api}": "",
+    "{src_common,src_cuda/api,bmrm/base}": "",
     "src_cuda/runtime": "src_cuda/api",
     "src_cuda/formats": "src_cuda/{runtime,api} src_common/host_device.h",
     "src_cuda/choice": "src_cuda/{formats,runtime,api} src_common/host_device.h",
@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     "src_cuda/joint": "src_cuda/{training,matrix,runtime,api} src_common",
     "src_cuda/graph": "src_cuda/{matrix,distributed,runtime,api}",
     "src_cuda/reductions": "src_cuda/{runtime,api} src_common",
-    "src_cython/common": "src_common",
+    "src_cython/common": "src_common bmrm/base",
     "src_cython/{cpu,text}": "src_cython/common src_common",
     "{src_cython/svmlight,src_cython/edges,bmrm/io}": "src_cython/{text,common} src_common",
     "src_cython/{losses,joint}": "src_cython/common src_common",

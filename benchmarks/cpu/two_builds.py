@@ -18,10 +18,8 @@ import contextlib
 import functools
 import json
 import math
-import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,6 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.common import report
+from benchmarks.common.builds import Build
 from benchmarks.common.shapes import generate
 from benchmarks.common.textdata import text_matrix
 
@@ -141,48 +140,11 @@ def save(path: Path, problem: Problem, options: dict[str, Any], solves: int) -> 
     np.savez(path, y=y, task=json.dumps({"options": options, "solves": solves}), **arrays)
 
 
-class Build:
-    """A process that solves one problem by one build.
-
-    Parameters
-    ----------
-    folder : Path
-        That has the package.
-    problem : Path
-    """
-
-    def __init__(self, folder: Path, problem: Path) -> None:
-        environment = os.environ | {"PYTHONPATH": str(folder)}
-        self._process = subprocess.Popen(
-            [sys.executable, str(WORKER), str(problem)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            text=True,
-        )
-        self.about = self._answer()
-        if Path(self.about["package"]).parent.resolve() != folder.resolve():
-            raise SystemExit(f"{folder}: the package was imported from {self.about['package']}")
-
-    def __enter__(self) -> Build:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._process.__exit__(None, None, None)  # the process ends with its input
-
-    def _answer(self) -> dict[str, Any]:
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"a build ended with status {self._process.wait()}")
-        return json.loads(line)
-
-    def solve(self) -> dict[str, Any]:
-        """Solve the problem once."""
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        found = self._answer()
-        time.sleep(PAUSE)
-        return found
+def solve(build: Build) -> dict[str, Any]:
+    """Solve the problem of a build once."""
+    found = build.ask()
+    time.sleep(PAUSE)
+    return found
 
 
 def in_turns(
@@ -195,13 +157,16 @@ def in_turns(
         if start == starts and ratio(best) <= limit:
             break
         with contextlib.ExitStack() as stack:
-            builds = {name: stack.enter_context(Build(folder, problem)) for name, folder in folders.items()}
+            builds = {
+                name: stack.enter_context(Build(folder, WORKER, str(problem)))
+                for name, folder in folders.items()
+            }
             versions = {name: build.about["version"] for name, build in builds.items()}
             turn = list(builds)[:: 1 if start % 2 == 0 else -1]
-            warm = [builds[name].solve()["seconds"] for name in turn]
+            warm = [solve(builds[name])["seconds"] for name in turn]
             for _ in range(max(3, math.ceil(seconds / starts / sum(warm)))):
                 for name in turn:
-                    found = builds[name].solve()
+                    found = solve(builds[name])
                     if name not in best or found["seconds"] < best[name]["seconds"]:
                         best[name] = found
                 turn.reverse()

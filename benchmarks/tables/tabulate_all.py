@@ -747,6 +747,36 @@ def two_builds() -> str:
     )
 
 
+def busy() -> str:
+    """Return the section on fits beside other work."""
+    results = load("busy")
+    names = ["new", *(["old"] if results["old"] else [])]
+    rows = []
+    for row in results["rows"]:
+        cells = [row["case"], row["load"]]
+        for name in names:
+            times = [
+                row[f"{kind}_{name}_{threads}"]
+                for kind in ("seconds", "processor")
+                for threads in (1, "default")
+            ]
+            cells += [f"{1e3 * times[0]:.0f}", f"{times[1] / times[0]:.2f}", f"{times[3] / times[2]:.2f}"]
+        rows.append(cells)
+    columns = [
+        f"{what}{' by ' + results['old'] if name == 'old' else ''}"
+        for name in names
+        for what in ("one thread ms", "times by the clock", "of processors")
+    ]
+    return (
+        heading("Beside other work", results)
+        + "\nFits from arrays on one thread, and how many times as long they take with the default threads: "
+        "by the clock, and the time of processors. Loads: nothing else (the least time of each); one process "
+        "per core that counts; one process that multiplies matrices with a thread of BLAS per core (medians "
+        f"of {results['rounds']}). The command fails if a ratio beside a load is above 1.2.\n"
+        + table(["fit", "load", *columns], rows)
+    )
+
+
 def bridge() -> str:
     """Return the section on the bridge to PETSc's vectors."""
     results = load("petsc_bridge")
@@ -888,6 +918,7 @@ def page() -> str:
         + l1()
         + commands()
         + two_builds()
+        + busy()
     )
 
 

@@ -2,9 +2,9 @@
 
 NumPy's and SciPy's linear algebra is OpenBLAS in their wheels. A call that wakes its threads leaves them
 spinning for 2^26 ticks of the clock: some 40 ms of processor time were measured after eigenvalues of 32 x 32,
-singular values of 48 x 48 or QR of 96 x 96. The threads of OpenMP spin, too, so that a method that alternates
-between both has twice as many threads as cores, and waits for those without a core in time slices of
-milliseconds: with one thread of BLAS a fit of PCA on 9000 x 64 took 2.9 ms on two busy cores instead of 60.
+singular values of 48 x 48 or QR of 96 x 96. A method that alternates between them and loops of its own has
+more threads than cores, and waits for those without a core in time slices of milliseconds: with one thread of
+BLAS a fit of PCA on 9000 x 64 took 2.9 ms on two busy cores instead of 60.
 
 The number of threads of OpenBLAS belongs to the process. Several threads of a program may be here at once:
 the first one saves the number, and the last one restores it. An OpenBLAS that is built with OpenMP shares its

@@ -1,7 +1,7 @@
 """Types of arrays, read-only arrays, and inner products of float64 vectors without BLAS.
 
 A threaded BLAS wakes its own pool of threads for products as short as 10 000, and that pool then spins
-against the OpenMP threads of the kernels.  These loops are memory-bound: one thread of plain SIMD code is as
+against the threads of the kernels.  These loops are memory-bound: one thread of plain SIMD code is as
 fast.
 """
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from bmrm.base.interrupts import HELD
-from bmrm.base.threads import requested_threads
 from bmrm.base.version import __version__
 from bmrm.cli.launch import launched, rank
 from bmrm.cli.signals import Interrupts
@@ -116,11 +115,6 @@ def run(program: str, body: Body, argv: Sequence[str], last: bool) -> int:
 
 def _run(program: str, body: Body, argv: Sequence[str], interrupts: Interrupts) -> int:
     _prepare_streams()
-    # Read when the compiled core is loaded. By default a waiting OpenMP thread spins for milliseconds; on a
-    # busy machine it then occupies the core of the very thread for which it waits.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if requested_threads(os.environ) is None:  # otherwise the OpenMP library would print its own complaint
-        os.environ.pop("OMP_NUM_THREADS", None)
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < _BLAS_THREAD_BYTES * (1 + len(os.sched_getaffinity(0))):
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -40,7 +40,7 @@ def show_versions() -> None:
 
 def versions() -> dict[str, str]:
     """Return what `show_versions` prints, as a mapping from name to value."""
-    from bmrm.base.threads import usable_cores
+    from bmrm.base.threads import preferred_threads, usable_cores
     from bmrm.matrix import _cpu
 
     facts = {
@@ -49,7 +49,7 @@ def versions() -> dict[str, str]:
         "system": platform.platform(),
         "processor": _processor(),
         "instructions": _cpu.instruction_set(),
-        "cores": f"{usable_cores()} usable, {_cpu.openmp_threads()} OpenMP threads",
+        "cores": f"{usable_cores()} usable, {preferred_threads()} threads by default",
         "cuda": _cuda(),
     }
     for library in LIBRARIES:

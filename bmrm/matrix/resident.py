@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 import zlib
 from types import ModuleType
@@ -14,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base import arguments
 from bmrm.base.host_memory import require_memory
-from bmrm.base.threads import requested_threads, usable_cores
+from bmrm.base.threads import preferred_threads
 from bmrm.base.vectors import Indices
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.io.csr import Csr
@@ -63,12 +62,9 @@ FINGERPRINT_SAMPLES = 1024
 def default_threads(stored: int) -> int:
     """Return the default number of threads.
 
-    It is ``OMP_NUM_THREADS`` or the number of usable cores, and no more than the limit that threadpoolctl
-    has set; 1 for a small problem or after a fork.
+    It is ``OMP_NUM_THREADS`` or the number of usable cores; 1 for a small problem.
     """
-    if stored < MIN_THREADED_VALUES or _cpu.most_threads(2) == 1:
-        return 1
-    return min(requested_threads(os.environ) or usable_cores(), _cpu.openmp_threads())
+    return 1 if stored < MIN_THREADED_VALUES else preferred_threads()
 
 
 class PlacedMatrix(NamedTuple):

@@ -2,7 +2,7 @@
 
 The rows of a part depend on the number of all rows and on the size of the results alone, each part has
 results of its own, and these are combined in the order of the parts: the same bits for any number of
-threads. With ``order="any"`` each thread has results of its own, and takes whichever part is next.
+threads. With ``order="any"`` each thread has results of its own, of whichever parts it takes.
 
 Several ranks have the parts that one would have, and fold them in turn, each rank from where the one before
 ended. If the rows of a rank end inside a part, there are two parts of it, and sums are rounded otherwise.
@@ -10,10 +10,7 @@ ended. If the rows of a rank end inside a part, there are two parts of it, and s
 
 from __future__ import annotations
 
-import itertools
 import math
-import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeGuard
@@ -21,8 +18,9 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base import _threads
 from bmrm.base.host_memory import MIN_CHECKED_BYTES, available_bytes, require_memory
-from bmrm.base.threads import requested_threads
+from bmrm.base.threads import preferred_threads
 from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, ReductionError
 from bmrm.formulas import native
@@ -301,27 +299,26 @@ class HostPasses:
         errors = np.zeros((parts, 3), np.int64)
         rows = call.host_rows()
         mapped = rows if reads_too_much(rows) else None
-        queue = itertools.count()
-        stop = threading.Event()
+        tables: dict[int, _Table] = {}
+        failed: list[int] = []
 
-        def work(worker: int) -> None:
-            table = _Table(call, code, outputs)
-            for part in queue:
-                if part >= parts or stop.is_set():
-                    return
-                at = worker if order == "any" else part
-                table.point(results, at, errors[part])
-                for entries in table.passes(bounds[part], bounds[part + 1]):
-                    function(entries)
-                if mapped is not None:
-                    mapped.give_back(bounds[part], bounds[part + 1])
-                if errors[part, 0]:
-                    stop.set()
+        def work(part: int, member: int) -> None:
+            if any(other < part for other in failed):
+                return
+            if member not in tables:
+                tables[member] = _Table(call, code, outputs)
+            table = tables[member]
+            table.point(results, member if order == "any" else part, errors[part])
+            for entries in table.passes(bounds[part], bounds[part + 1]):
+                function(entries)
+            if mapped is not None:
+                mapped.give_back(bounds[part], bounds[part + 1])
+            if errors[part, 0]:
+                failed.append(part)
 
-        run_threads(work, threads, stop)
-        failed = np.flatnonzero(errors[:, 0])
-        if len(failed):
-            raise_failure(self.source, call, code.layout, errors[failed[0]])
+        _threads.run(work, parts, threads)
+        if failed:
+            raise_failure(self.source, call, code.layout, errors[min(failed)])
         return results, outputs
 
 
@@ -342,37 +339,7 @@ def default_threads(call: Call) -> int:
 
     if predict_seconds(call, 1) < MIN_THREADED_SECONDS:
         return 1
-    return requested_threads(os.environ) or len(os.sched_getaffinity(0))
-
-
-def run_threads(work: Callable[[int], None], threads: int, stop: threading.Event) -> None:
-    """Run workers side by side; an exception of one, or Ctrl-C here, ends all after their present part."""
-    if threads == 1:
-        work(0)
-        return
-    failures: list[BaseException] = []
-
-    def guarded(worker: int) -> None:
-        try:
-            work(worker)
-        except BaseException as failure:
-            failures.append(failure)
-            stop.set()
-
-    others = [threading.Thread(target=guarded, args=(worker,), daemon=True) for worker in range(1, threads)]
-    for thread in others:
-        thread.start()
-    try:
-        guarded(0)
-        for thread in others:
-            thread.join()
-    except BaseException:
-        stop.set()
-        for thread in others:
-            thread.join()
-        raise
-    if failures:
-        raise failures[0]
+    return preferred_threads()
 
 
 def _llvm_real(real: type[np.floating[Any]]) -> str:

@@ -1,6 +1,5 @@
-// A team of threads of its own.  OpenMP ends threads when a region needs fewer than the one before, and
-// starting them again takes as long as converting a million numbers.  The threads of this team stay awake for
-// a moment after a job, since the next one usually follows soon, and then sleep.
+// A team of threads of its own: starting threads takes as long as converting a million numbers.  These stay
+// awake for a moment after a job, since the next one usually follows soon, and then sleep.
 #include "runtime/pinned.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Large uninitialised arrays, and the parallel loop over independent tasks.
+// Large uninitialised arrays, and the number of threads of a loop.
 #pragma once
 
 #include <cstdint>
@@ -88,20 +88,6 @@ constexpr i64 kWorkPerThread = 100000;
 inline int threads_for(i64 work, int threads) {
     i64 n = work / kWorkPerThread;
     return n < 1 ? 1 : n < threads ? static_cast<int>(n) : threads;
-}
-
-/// Runs task(i) for i < n on at most `threads` threads, in any order. Tasks write disjoint results and do not
-/// throw.
-template <class Task>
-void for_each_task(i64 n, int threads, const Task& task) {
-    if (n < threads) threads = static_cast<int>(n);
-    threads = team_of(threads);
-    if (threads <= 1) {
-        for (i64 i = 0; i < n; ++i) task(i);
-        return;
-    }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-    for (i64 i = 0; i < n; ++i) task(i);
 }
 
 }  // namespace bmrm

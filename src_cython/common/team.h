@@ -1,18 +1,41 @@
-// The number of threads of a parallel loop.
+// How the loops of a compiled module reach the threads of the process.
 //
-// GNU OpenMP keeps the threads of a loop for the next one. A child of fork() has none of them, and its first
-// loop with several threads would wait for them forever. Whether OpenMP was used before the fork is unknown
-// here, since other libraries use it too. So a child runs on one thread, with the same results.
+// All modules share one pool of threads (`common/pool.h`), which `bmrm.base._threads` has. A module with
+// loops includes `common/pool.pxi`, which defines `run_tasks` and sets it when the module is imported;
+// without it, the module does not link.
 #pragma once
 
-#include <pthread.h>
+#include <cstdint>
 
 namespace bmrm {
 
-inline bool forked = false;
-inline const int watches_forks = pthread_atfork(nullptr, nullptr, [] { forked = true; });
+/// A task of a loop: its number, and the member of the team that runs it, 0 for the caller.
+using RunTask = void (*)(const void* context, std::int64_t task, int member);
 
-/// The number of threads of a loop that may use `threads`.
-inline int team_of(int threads) { return forked ? 1 : threads; }
+/// Runs all tasks of a loop: their number, the maximum size of the team, the task and its context.
+using RunTasks = void (*)(std::int64_t count, int threads, RunTask run, const void* context);
+
+/// The threads of the process.
+extern RunTasks run_tasks;
+
+/// Runs task(i, member) for i < n on at most `threads` threads, lowest first; a member, less than `threads`,
+/// runs one task at a time. Tasks write disjoint results and do not throw. A loop inside a task runs there.
+template <class Task>
+void for_each_task_of_member(std::int64_t n, int threads, const Task& task) {
+    if (n < 2 || threads < 2) {
+        for (std::int64_t i = 0; i < n; ++i) task(i, 0);
+        return;
+    }
+    const auto run = [](const void* context, std::int64_t i, int member) {
+        (*static_cast<const Task*>(context))(i, member);
+    };
+    run_tasks(n, threads, run, &task);
+}
+
+/// The same for tasks that do not ask who runs them.
+template <class Task>
+void for_each_task(std::int64_t n, int threads, const Task& task) {
+    for_each_task_of_member(n, threads, [&](std::int64_t i, int) { task(i); });
+}
 
 }  // namespace bmrm

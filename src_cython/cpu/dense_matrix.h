@@ -22,8 +22,9 @@ class DenseMatrix final : public Matrix, public Rows {
 
     std::vector<double> find_row_squares() const override {
         std::vector<double> out(m_);
-        for_each_task(m_, threads_for(m_ * d_, threads_),
-                      [&](i64 i) { out[i] = sum_of_squares(X_ + i * d_, d_); });
+        for_each_task(static_cast<i64>(tiles_.size()), threads_for(m_ * d_, threads_), [&](i64 t) {
+            for (i64 i = tiles_[t].begin; i < tiles_[t].end; ++i) out[i] = sum_of_squares(X_ + i * d_, d_);
+        });
         return out;
     }
 
@@ -187,8 +188,10 @@ class DenseMatrix final : public Matrix, public Rows {
 
     std::unique_ptr<Matrix> reordered(const i64* order, i64*, void* val) const override {
         V* values = static_cast<V*>(val);
-        for_each_task(m_, threads_for(m_ * d_, threads_),
-                      [&](i64 i) { std::copy_n(X_ + order[i] * d_, d_, values + i * d_); });
+        for_each_task(static_cast<i64>(tiles_.size()), threads_for(m_ * d_, threads_), [&](i64 t) {
+            for (i64 i = tiles_[t].begin; i < tiles_[t].end; ++i)
+                std::copy_n(X_ + order[i] * d_, d_, values + i * d_);
+        });
         return std::make_unique<DenseMatrix>(m_, d_, values, threads_);
     }
 

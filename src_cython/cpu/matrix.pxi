@@ -20,8 +20,8 @@ cdef class Matrix(_Products):
     shape : tuple of int
         (m, d); d at most 2**32.
     threads : int, optional
-        Maximum number of threads of a product; small products use fewer. Default: OpenMP's, that is the
-        number of cores that this process may run on, or ``OMP_NUM_THREADS``.
+        Maximum number of threads of a product; small products use fewer. Default: ``OMP_NUM_THREADS``, or
+        the number of cores that this process may use.
     transpose : bool or None, default None
         How X^T r is computed. True: from a copy of X^T, which is built when first needed. False: by adding
         up rows of X, which needs no more memory. None: in whichever of the two ways suits the shape. If most

@@ -5,8 +5,7 @@
 // they are evaluated in parallel, each in an order that does not depend on the number of threads.
 #pragma once
 
-#include <omp.h>
-
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -87,15 +86,16 @@ void for_groups(const Problem& problem, const Line& line, double* r, std::vector
         arenas[0].clear();
         take(g, risk(group, line, r, threads, arenas[0]));
     }
-    const int team = problem.starts[problem.groups] < 4096 ? 1 : team_of(threads);
-#pragma omp parallel for schedule(dynamic, 8) num_threads(team) if (team > 1)
-    for (int64_t g = 0; g < problem.groups; ++g) {
-        const Group group(problem, g);
-        if (group.size >= kMinLargeGroup) continue;
-        Arena& arena = arenas[omp_get_thread_num()];
-        arena.clear();
-        take(g, risk(group, line, r, 1, arena));
-    }
+    const int team = problem.starts[problem.groups] < 4096 ? 1 : threads;
+    constexpr int64_t each = 8;
+    for_each_task_of_member((problem.groups + each - 1) / each, team, [&](int64_t t, int member) {
+        for (int64_t g = t * each; g < std::min(problem.groups, (t + 1) * each); ++g) {
+            const Group group(problem, g);
+            if (group.size >= kMinLargeGroup) continue;
+            arenas[member].clear();
+            take(g, risk(group, line, r, 1, arenas[member]));
+        }
+    });
 }
 
 }  // namespace bmrm

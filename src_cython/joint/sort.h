@@ -24,8 +24,9 @@ constexpr int64_t kChunk = 1 << 14;
 constexpr int64_t kMinRadixSort = 512;
 /// Minimum length of an array that several threads sort.
 constexpr int64_t kMinParallelSort = 1 << 16;
-/// Maximum number of threads of a sort.
-constexpr int64_t kMaxSortThreads = 32;
+/// Elements that a thread counts or moves at a time, and the maximum number of such parts; the result is the
+/// same for any.
+constexpr int64_t kSortPart = 1 << 16, kMaxSortParts = 32;
 
 /// body(first, last, number) for chunks of [0, n).
 template <class Body>
@@ -78,12 +79,13 @@ struct Ranked {
 inline uint64_t* radix_sort(uint64_t* a, uint64_t* b, int64_t n, int threads, Arena& arena) {
     constexpr int bits = 11;
     constexpr int64_t radix = int64_t{1} << bits;
-    const int64_t parts = n < kMinParallelSort ? 1 : std::min<int64_t>(threads, kMaxSortThreads);
+    const bool alone = n < kMinParallelSort || threads == 1;
+    const int64_t parts = alone ? 1 : std::min(std::max<int64_t>(threads, n / kSortPart), kMaxSortParts);
     auto* places = arena.take<int64_t>(parts * radix);
     const auto cut = [=](int64_t part) { return part * n / parts; };
     for (int shift = 32; shift < 64; shift += bits) {
         const auto digit = [=](uint64_t element) { return int64_t(element >> shift & (radix - 1)); };
-        for_each_task(parts, int(parts), [=](int64_t p) {
+        for_each_task(parts, threads, [=](int64_t p) {
             int64_t* count = places + p * radix;
             std::fill(count, count + radix, int64_t{0});
             for (int64_t i = cut(p); i < cut(p + 1); ++i) ++count[digit(a[i])];
@@ -91,7 +93,7 @@ inline uint64_t* radix_sort(uint64_t* a, uint64_t* b, int64_t n, int threads, Ar
         int64_t sum = 0;
         for (int64_t k = 0; k < radix; ++k)
             for (int64_t p = 0; p < parts; ++p) sum += std::exchange(places[p * radix + k], sum);
-        for_each_task(parts, int(parts), [=](int64_t p) {
+        for_each_task(parts, threads, [=](int64_t p) {
             int64_t* place = places + p * radix;
             for (int64_t i = cut(p); i < cut(p + 1); ++i) b[place[digit(a[i])]++] = a[i];
         });

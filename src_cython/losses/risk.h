@@ -7,6 +7,7 @@
 // Rows are split into chunks that never cross a block and never depend on the number of threads. Chunk sums
 // are added in order, so results are bit-identical for any number of threads.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -88,8 +89,8 @@ inline const Kernels& kernels_for(const int loss, const Rows& rows) {
 }
 
 // Runs `kernel` over the rows [starts[p], starts[p+1]) of every block p and stores its totals in sums[2 p]
-// and sums[2 p + 1]. A team of threads is started for at least `worth_a_team` chunks: a chunk takes about a
-// microsecond, starting a team takes several, and far more on a busy machine.
+// and sums[2 p + 1]. Several threads work on at least `worth_a_team` chunks: a chunk takes about a
+// microsecond, waking a thread takes several.
 template <class SomeRows>
 void for_blocks(void (*const kernel)(const SomeRows&, int64_t, int64_t, double*), const SomeRows& rows,
                 const int64_t* starts, const int64_t blocks, const int threads, double* sums,
@@ -103,10 +104,11 @@ void for_blocks(void (*const kernel)(const SomeRows&, int64_t, int64_t, double*)
             chunks.push_back(
                 {from, from + chunk_rows < starts[p + 1] ? from + chunk_rows : starts[p + 1], p});
     std::vector<double> parts(2 * chunks.size());
-    const int64_t count = int64_t(chunks.size());
-    const int team = count < worth_a_team ? 1 : team_of(threads);
-#pragma omp parallel for schedule(static) num_threads(team) if (team > 1)
-    for (int64_t c = 0; c < count; ++c) kernel(rows, chunks[c].from, chunks[c].to, &parts[2 * c]);
+    const int64_t count = int64_t(chunks.size()), each = std::max<int64_t>(1, worth_a_team / 8);
+    for_each_task((count + each - 1) / each, count < worth_a_team ? 1 : threads, [&](int64_t t) {
+        for (int64_t c = t * each; c < std::min(count, (t + 1) * each); ++c)
+            kernel(rows, chunks[c].from, chunks[c].to, &parts[2 * c]);
+    });
     for (int64_t p = 0; p < 2 * blocks; ++p) sums[p] = 0.0;
     for (int64_t c = 0; c < count; ++c) {
         sums[2 * chunks[c].block] += parts[2 * c];

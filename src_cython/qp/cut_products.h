@@ -1,6 +1,6 @@
 // The two dense products of a bundle of cutting planes A (n, d), Gram entries of new planes and the
 // combination that makes the next point; and points of a line. They do not use BLAS, so that its threads and
-// those of OpenMP do not compete, and so that sums keep their order for any number of threads.
+// ours do not compete, and so that sums keep their order for any number of threads.
 #pragma once
 
 #include <algorithm>

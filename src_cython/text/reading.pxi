@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 
 from bmrm.io._text import ChangedError, LongLineError, TextError
 
+include "common/pool.pxi"
 include "text/exceptions.pxi"
 
 cdef extern from *:

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from bmrm.base import interrupts
+from bmrm.base import _threads, interrupts
 from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.backends.host._ascent import Ascent
 from bmrm.linear.backends.host.ascent import ascent_on
@@ -149,13 +148,7 @@ def _do(matrix: Matrix, wanted: Sequence[_Product | _Sweep]) -> None:
 
 def _sweep(wanted: Sequence[_Sweep], threads: int) -> None:
     """Take steps of ascents, each on one thread."""
-    if len(wanted) <= 1 or threads == 1:
-        for sweep in wanted:
-            sweep.take()
-        return
-    with ThreadPoolExecutor(min(threads, len(wanted)), "bmrm-sweep") as pool:
-        for done in [pool.submit(sweep.take) for sweep in wanted]:
-            done.result()
+    _threads.run(lambda number, _: wanted[number].take(), len(wanted), threads)
 
 
 def _multiply(matrix: Matrix, wanted: Sequence[_Product]) -> None:

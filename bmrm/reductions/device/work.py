@@ -10,10 +10,9 @@ host waits for. Constants are measured by ``benchmarks/reductions/crossover.py``
 from __future__ import annotations
 
 import math
-import os
 from typing import NamedTuple
 
-from bmrm.base.threads import requested_threads, usable_cores
+from bmrm.base.threads import preferred_threads
 from bmrm.matrix.resident import MIN_THREADED_VALUES
 
 THREAD_SECONDS = 1.2e-5
@@ -159,7 +158,7 @@ REDUCTION_GPU_CALL_SECONDS = 3e-4
 """Time of a call of a reduction on a GPU, besides its passes."""
 
 REDUCTION_TEAM_SECONDS = 1.2e-3
-"""Time to start the threads of a reduction, which are Python's."""
+"""Time to set the threads of a reduction to work."""
 
 REDUCTION_PART_SECONDS = 4.5e-5
 """Time of a part of a reduction that only one thread at a time can spend: a call, and combining results."""
@@ -400,4 +399,4 @@ def _cores_worth(team: int) -> float:
 
 
 def _threads(given: int | None) -> int:
-    return given or requested_threads(os.environ) or usable_cores()
+    return given or preferred_threads()

@@ -1,0 +1,3 @@
+from collections.abc import Callable
+
+def run(work: Callable[[int, int], object], count: int, threads: int) -> None: ...
