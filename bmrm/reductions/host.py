@@ -21,6 +21,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base import interrupts
 from bmrm.base.host_memory import MIN_CHECKED_BYTES, available_bytes, require_memory
 from bmrm.base.threads import requested_threads
 from bmrm.base.vectors import Vector
@@ -31,7 +32,8 @@ from bmrm.formulas.layout import ZERO, Layout
 from bmrm.formulas.plain import Row, make_plain, size_of
 from bmrm.formulas.source import Source
 from bmrm.formulas.tree import Argument
-from bmrm.reductions.binding import Call, to_host
+from bmrm.formulas.turns import long_loops
+from bmrm.reductions.binding import MAX_PLANS, Call, to_host
 from bmrm.reductions.rows import AnyRows, DenseRows, HostRows
 
 PART_ROWS = 4096
@@ -54,6 +56,12 @@ MAX_MAPPED_SHARE = 0.5
 
 MIN_THREADED_SECONDS = 2e-3
 """Predicted time below which one thread is used."""
+
+MIN_WATCHED_SECONDS = 0.05
+"""Predicted time of a pass from which the main thread only waits, so that it can handle signals."""
+
+SIGNAL_SECONDS = 0.1
+"""Time between two looks at signals that do not interrupt by themselves."""
 
 MAX_PLAIN_SECONDS = 10.0
 """Maximum predicted time of the plain Python loop, if there is no compiler."""
@@ -267,15 +275,26 @@ class HostPasses:
     def __init__(self, source: Source) -> None:
         self.source = source
         self._codes: dict[Any, tuple[Code, Callable[[int], None]]] = {}
+        self._long_loops: dict[tuple[Any, ...], frozenset[str]] = {}
+
+    def long_loops(self, call: Call) -> frozenset[str]:
+        """Return the loops of a call that look whether the pass is to end early."""
+        found = self._long_loops.get(call.key)
+        if found is None:
+            if len(self._long_loops) >= MAX_PLANS:  # another thread may do the same
+                self._long_loops.clear()
+            found = self._long_loops[call.key] = long_loops(call.program, call.sizes)
+        return found
 
     def code_of(self, call: Call, *, contract: bool = True) -> Code:
         """Print the code of a call."""
-        kind, real = call.rows.kind(), _llvm_real(call.real)
-        vector = native.vector_bytes() // np.dtype(call.real).itemsize
-        return print_lanes(call.program, kind, real, choose_lanes(call), vector, contract=contract)
+        kind, real, lanes = call.rows.kind(), _llvm_real(call.real), choose_lanes(call)
+        vector, looking = native.vector_bytes() // np.dtype(call.real).itemsize, self.long_loops(call)
+        return print_lanes(call.program, kind, real, lanes, vector, contract=contract, looking=looking)
 
     def compiled(self, call: Call, contract: bool) -> tuple[Code, Callable[[int], None]]:
-        key = (id(call.program), call.rows.kind(), call.real, choose_lanes(call), contract)
+        looking = self.long_loops(call)
+        key = (id(call.program), call.rows.kind(), call.real, choose_lanes(call), contract, looking)
         if key not in self._codes:
             code = self.code_of(call, contract=contract)
             self._codes[key] = code, native.compile_text(code.text)
@@ -302,10 +321,10 @@ class HostPasses:
         rows = call.host_rows()
         mapped = rows if reads_too_much(rows) else None
         queue = itertools.count()
-        stop = threading.Event()
+        stop, leave = threading.Event(), np.zeros(1, np.uint8)
 
         def work(worker: int) -> None:
-            table = _Table(call, code, outputs)
+            table = _Table(call, code, outputs, leave)
             for part in queue:
                 if part >= parts or stop.is_set():
                     return
@@ -318,11 +337,17 @@ class HostPasses:
                 if errors[part, 0]:
                     stop.set()
 
-        run_threads(work, threads, stop)
+        run_threads(work, threads, stop, leave if self._may_last(call, threads) else None)
         failed = np.flatnonzero(errors[:, 0])
         if len(failed):
             raise_failure(self.source, call, code.layout, errors[failed[0]])
         return results, outputs
+
+    def _may_last(self, call: Call, threads: int) -> bool:
+        """Return whether a pass may take so long that it must end on a signal."""
+        from bmrm.reductions.cost import predict_seconds
+
+        return bool(self.long_loops(call)) or predict_seconds(call, threads) > MIN_WATCHED_SECONDS
 
 
 def reads_too_much(rows: AnyRows) -> TypeGuard[DenseRows]:
@@ -345,9 +370,16 @@ def default_threads(call: Call) -> int:
     return requested_threads(os.environ) or len(os.sched_getaffinity(0))
 
 
-def run_threads(work: Callable[[int], None], threads: int, stop: threading.Event) -> None:
-    """Run workers side by side; an exception of one, or Ctrl-C here, ends all after their present part."""
-    if threads == 1:
+def run_threads(
+    work: Callable[[int], None], threads: int, stop: threading.Event, leave: NDArray[np.uint8] | None
+) -> None:
+    """Run workers side by side; an exception of one, or a signal, ends all after their present part.
+
+    One of them works in this thread. If there is ``leave``, the byte that compiled code looks at, and this is
+    the main thread, it waits for signals instead, and they end the workers at once.
+    """
+    waits = leave is not None and threading.current_thread() is threading.main_thread()
+    if threads == 1 and not waits:
         work(0)
         return
     failures: list[BaseException] = []
@@ -359,17 +391,26 @@ def run_threads(work: Callable[[int], None], threads: int, stop: threading.Event
             failures.append(failure)
             stop.set()
 
-    others = [threading.Thread(target=guarded, args=(worker,), daemon=True) for worker in range(1, threads)]
-    for thread in others:
-        thread.start()
+    first = 0 if waits else 1
+    others = [
+        threading.Thread(target=guarded, args=(worker,), daemon=True) for worker in range(first, threads)
+    ]
     try:
-        guarded(0)
         for thread in others:
-            thread.join()
+            thread.start()
+        if not waits:
+            guarded(0)
+        for thread in others:
+            while thread.is_alive():
+                thread.join(SIGNAL_SECONDS)
+                interrupts.check_signals()
     except BaseException:
         stop.set()
+        if leave is not None:
+            leave[0] = 1
         for thread in others:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
         raise
     if failures:
         raise failures[0]
@@ -403,7 +444,9 @@ def _array_bytes(call: Call) -> Iterator[int]:
 class _Table:
     """The table of addresses and numbers that a worker passes to compiled code."""
 
-    def __init__(self, call: Call, code: Code, outputs: dict[str, NDArray[Any]]) -> None:
+    def __init__(
+        self, call: Call, code: Code, outputs: dict[str, NDArray[Any]], leave: NDArray[np.uint8]
+    ) -> None:
         self.call, self.slots = call, code.layout.slots
         self.table = np.zeros(len(self.slots), np.int64)
         self.kept: list[NDArray[Any]] = []
@@ -422,6 +465,7 @@ class _Table:
             self.set(f"array {name}", self.room(lanes * bytes_))
         rows = call.host_rows()
         self.set("number", rows.first_row)
+        self.set("leave", leave.ctypes.data)
         if isinstance(rows, DenseRows) and not rows.converted_rows:
             self.set("rows", rows.array.ctypes.data)
             self.set("row_step", rows.array.strides[0])
