@@ -299,3 +299,32 @@ def a_truth_value_as_an_index(x, p, none, out):
     t = x[0] < 0
     none += p[t] < 0
     out += p[x[0] >= -1] if x.index < 99 else p[True]
+
+
+# --- loops that several printers have in other forms
+
+
+@case((np.zeros(4), np.zeros((4, 4))))
+def products_that_end_where_a_number_wraps(x, total: ("d",), cross: ("d", "d")):
+    for f in range(min(len(x), 9223372036854775807 + 1)):
+        total[f] += x[f]
+        for g in range(min(len(x), 9223372036854775807 + f + 1)):
+            cross[f, g] += x[f] * x[g]
+
+
+@case(n=0, p=P, k=FAR)
+def rows_of_a_result_in_a_loop_without_turns(x, n: int, p, k: int, sums: (5, "d"), most: (5, "d")):
+    at = int(x[0])
+    for f in range(min(max(n, 0), len(x))):
+        sums[at + k, f] += x[f]
+    for f in range(min(max(n, 0), len(x))):
+        e = x[f] + 1
+        most[at + k, f] = max(most[at + k, f], e)
+    sums[1, 1] += p[1]
+
+
+@case(ERROR, n=2, p=P, k=FAR)
+def rows_of_a_result_in_a_loop_with_turns(x, n: int, p, k: int, sums: (5, "d")):
+    for f in range(min(max(n, 0), len(x))):
+        sums[int(x[0]) + k, f] += x[f]
+    sums[1, 1] += p[1]

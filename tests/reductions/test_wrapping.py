@@ -2,12 +2,23 @@
 
 import numpy as np
 import pytest
-from guarded_cases import CASES, ERROR, X
+from guarded_cases import CASES, ERROR, P, X
 
 from bmrm.errors import ReductionError
 from bmrm.formulas import native
 
 pytestmark = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
+
+
+def test_the_plain_loop_ends_with_an_error_where_compiled_code_would_wrap():
+    others = ["written_after_a_wrap", "a_counter_plus_one", "an_infinite_number", "the_least_number"]
+    names = [name for name in CASES if "wraps" in name] + others
+    assert len(names) > 10
+    for name in names:
+        with pytest.raises(ReductionError, match=r"row \d: found a whole number that does not fit 64 bits"):
+            CASES[name].reduction.python(X, **CASES[name].words)
+    with pytest.raises(ReductionError, match="found a shift by 100000000000, expected 0 to 63"):
+        CASES["a_shift_that_wraps"].reduction.python(X, p=P, k=10**11)
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
