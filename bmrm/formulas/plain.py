@@ -197,13 +197,17 @@ class _Rewriter(ast.NodeTransformer):
             return node
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         index: list[ast.expr] = [
-            part if isinstance(part, (ast.Constant, ast.UnaryOp)) else _call(part, "__below", part)
-            for part in parts
+            part if _is_literal(part) else _call(part, "__below", part) for part in parts
         ]
         if isinstance(node.ctx, ast.Load):
             return _call(node, "__at", node.value, *index)
         slice_ = index[0] if len(index) == 1 else ast.Tuple(index, ast.Load())
         return ast.copy_location(ast.Subscript(node.value, slice_, node.ctx), node)
+
+
+def _is_literal(node: ast.expr) -> bool:
+    inner = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(inner, ast.Constant)
 
 
 class _Limited(ast.NodeTransformer):

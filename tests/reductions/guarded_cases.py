@@ -163,6 +163,11 @@ def below_zero(x, p, k: int, out):
         out += p[k]
 
 
+@case(ERROR, p=P, k=1)
+def with_a_sign(x, p, k: int, out):
+    out += p[-k]
+
+
 # --- bounds that hold only where a condition does
 
 
@@ -289,6 +294,13 @@ def counters_of_rows(x, out, last: "d"):
 def lanes_that_wait_for_long(x, out):
     for i in range(9223372036854775807 - x.index % 2, 9223372036854775807 - 20 * (x.index % 3)):
         out += 1
+
+
+@case(ERROR, p=np.array([2**62, 1]))
+def a_stride_that_wraps_from_one_to_the_next(x, p: 2, out):
+    for i in range(len(p)):
+        for j in range(len(p)):
+            out += p[min(max(p[0], 0) * 2 * i + j, 1)]
 
 
 # --- truth values

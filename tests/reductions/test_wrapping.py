@@ -29,6 +29,8 @@ def test_no_index_that_no_row_has_is_read_and_every_other_is_checked(name, kind)
         assert expected == ERROR
         with pytest.raises(ReductionError, match="found the index"):
             row_function(X.astype(kind), device="cpu", **words)
+        with pytest.raises(ReductionError, match=name):
+            row_function.python(X.astype(kind), **words)
         return
     found = row_function(X.astype(kind), device="cpu", **words)
     if expected is None:
