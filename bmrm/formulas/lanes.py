@@ -166,6 +166,10 @@ class Printer(Writer):
             self.slot_values[f"size {self.program.width}"] = str(self.rows.width)
         if self.W > 1:
             self.alloca("tail", f"<{self.W} x i1>")
+        for argument in self.row_values():
+            vector = f"<{self.W} x {self.memory(argument.type)}>"
+            at = self.alloca(quote(f"row.{argument.name}"), vector)
+            self.entry.append(f"  store {vector} zeroinitializer, ptr {at}, align 64")
         for name, kind in self.variables().items():
             self.alloca(quote(name), self.storage(name, kind))
         for result in self.lane_results():
@@ -198,16 +202,23 @@ class Printer(Writer):
         simple = ("sum", "min", "max", "or", "and")
         return [a for a in self.program.results() if not a.dims and a.role in simple]
 
+    def row_values(self) -> list[Argument]:
+        """Return the parameters with one number per row, which are copied for each block."""
+        values = [a for a in self.program.arguments.values() if a.role == "row value"]
+        return values if self.W > 1 else []
+
     def start_block(self, last: str) -> None:
         """Stage the rows of a block, and give all locals a value."""
         if self.W > 1:
             left = self.new(f"sub i64 {last}, {self.base}")
-            full = self.new(f"icmp slt i64 {left}, {self.W}")
-            self.rows_here = self.new(f"select i1 {full}, i64 {left}, i64 {self.W}")
+            few = self.new(f"icmp slt i64 {left}, {self.W}")
+            self.rows_here = self.new(f"select i1 {few}, i64 {left}, i64 {self.W}")
             wide = self.splat(self.rows_here, "i64")
             tail = self.new(f"icmp slt <{self.W} x i64> {self.lane_numbers()}, {wide}")
             self.put(f"store <{self.W} x i1> {tail}, ptr %tail, align 64")
             self.stage()
+            if self.row_values():
+                self.copy_row_values(few)
         else:
             self.rows_here = "1"
             if self.rows.column:
@@ -249,6 +260,34 @@ class Printer(Writer):
                 to = self.new(f"add nsw i64 {flat}, {lane}")
                 there = self.new(f"getelementptr {self.real}, ptr {self.slot('staged')}, i64 {to}")
                 self.put(f"store {self.real} {value}, ptr {there}")
+
+    def copy_row_values(self, few: str) -> None:
+        """Copy the row values of a block; of the last one, which may be short, number by number.
+
+        A masked load would do it at once, but LLVM 22 may load whole vectors then: it folds the load into an
+        operation with the same mask, and takes it out again without the mask.
+        """
+        whole, some, done = self.label("whole"), self.label("some"), self.label("done")
+        places = [
+            (self.memory(a.type), f"%{quote(f'row.{a.name}')}", self.slot(f"argument {a.name}"))
+            for a in self.row_values()
+        ]
+        self.put(f"br i1 {few}, label %{some}, label %{whole}")
+        self.place(whole)
+        for kind, to, base in places:
+            at = self.new(f"getelementptr {kind}, ptr {base}, i64 {self.base}")
+            value = self.new(f"load <{self.W} x {kind}>, ptr {at}, align 1")
+            self.put(f"store <{self.W} x {kind}> {value}, ptr {to}, align 64")
+        self.put(f"br label %{done}")
+        self.place(some)
+        with self.counted("0", self.rows_here) as lane:
+            row = self.new(f"add nsw i64 {self.base}, {lane}")
+            for kind, to, base in places:
+                at = self.new(f"getelementptr {kind}, ptr {base}, i64 {row}")
+                there = self.new(f"getelementptr {kind}, ptr {to}, i64 {lane}")
+                self.put(f"store {kind} {self.new(f'load {kind}, ptr {at}, align 1')}, ptr {there}")
+        self.put(f"br label %{done}")
+        self.place(done)
 
     def loaded_item(self, at: str) -> str:
         """Load a stored value and convert it to the type of real numbers."""
@@ -780,16 +819,10 @@ class Printer(Writer):
         memory = self.memory(kind)
         if self.program.arguments[name].role != "row value":
             return self.loaded(base, memory, kind)
-        at = self.new(f"getelementptr {memory}, ptr {base}, i64 {self.base}")
         if self.W == 1:
+            at = self.new(f"getelementptr {memory}, ptr {base}, i64 {self.base}")
             return self.loaded(at, memory, kind)
-        vector = f"<{self.W} x {memory}>"
-        function = f"llvm.masked.load.v{self.W}{short(memory)}.p0"
-        self.need(f"declare {vector} @{function}(ptr, i32 immarg, <{self.W} x i1>, {vector})")
-        tail = self.new(f"load <{self.W} x i1>, ptr %tail, align 8")
-        text = self.new(
-            f"call {vector} @{function}(ptr {at}, i32 1, <{self.W} x i1> {tail}, {vector} zeroinitializer)"
-        )
+        text = self.new(f"load <{self.W} x {memory}>, ptr %{quote(f'row.{name}')}, align 64")
         return self.from_memory(text, memory, kind, True)
 
     def loaded(self, at: str, memory: str, kind: str) -> Val:

@@ -57,7 +57,7 @@ MAX_MAPPED_SHARE = 0.5
 MIN_THREADED_SECONDS = 2e-3
 """Predicted time below which one thread is used."""
 
-MIN_WATCHED_SECONDS = 0.05
+MIN_WATCHED_SECONDS = 0.25
 """Predicted time of a pass from which the main thread only waits, so that it can handle signals."""
 
 SIGNAL_SECONDS = 0.1

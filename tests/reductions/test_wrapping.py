@@ -1,3 +1,4 @@
+# ruff: noqa: F841 (results are assigned and not read)
 """Numbers at the end of 64 bits, and indices that only a condition keeps inside (guarded_cases.py)."""
 
 import numpy as np
@@ -6,8 +7,16 @@ from guarded_cases import CASES, ERROR, P, X
 
 from bmrm.errors import ReductionError
 from bmrm.formulas import native
+from bmrm.reductions import reduction
 
 pytestmark = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
+
+
+@reduction
+def weighted(x, w, total, out, bins: 3):
+    total += w * x[0]
+    bins[x.index % 3] += w
+    out = w if x[0] > 0 else -w
 
 
 def test_the_plain_loop_ends_with_an_error_where_compiled_code_would_wrap():
@@ -37,3 +46,13 @@ def test_no_index_that_no_row_has_is_read_and_every_other_is_checked(name, kind)
         expected = row_function.python(X.astype(kind), **words)
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_row_values_are_loaded_without_a_mask():
+    row_function, words, _ = CASES["of_lanes_that_wait"]
+    assert "masked.load" not in row_function.source("cpu", X, **words)
+    assert "masked.load" not in weighted.source("cpu", X, w=np.ones(len(X)))
+    for count in (1, 15, 16, 17, 31, 32, 33, 50):
+        w = np.arange(count) / 4
+        for mine, theirs in zip(weighted(X[:count], w=w), weighted.python(X[:count], w=w), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
