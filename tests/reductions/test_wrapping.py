@@ -3,11 +3,13 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from guarded_cases import CASES, ERROR, P, X
 
-from bmrm.errors import ReductionError
+from bmrm.errors import DataError, ReductionError
 from bmrm.formulas import native
 from bmrm.reductions import reduction
+from bmrm.reductions.rows import read_rows
 
 pytestmark = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
 
@@ -56,3 +58,11 @@ def test_row_values_are_loaded_without_a_mask():
         w = np.arange(count) / 4
         for mine, theirs in zip(weighted(X[:count], w=w), weighted.python(X[:count], w=w), strict=True):
             np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("starts", [[0, 200, 3], [0, 2, 1], [-5, 2, 3], [0, 2, 400]])
+def test_rows_of_a_sparse_matrix_that_end_elsewhere_are_refused(starts):
+    rows = scipy.sparse.csr_array((np.ones(3), np.arange(3, dtype=np.int32), [0, 2, 3]), shape=(2, 6))
+    rows.indptr = np.array(starts)
+    with pytest.raises(DataError, match="rise from 0 to 3"):
+        read_rows(rows)
