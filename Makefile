@@ -26,7 +26,7 @@ help:
 	@echo "make certify    compare 100,000 random solves with exact arithmetic, with a new seed (about an hour)"
 	@echo "make kill-runs  kill bmrm-train at 200 random moments, and check what is left of its model"
 	@echo "make fuzz       read randomly damaged files of every kind, with sanitizers, for FUZZ_SECONDS=600"
-	@echo "make fuzz-reductions  compile 3000 random row functions, and compare each with its plain loop"
+	@echo "make fuzz-reductions  compile 3000 random row functions, compare each with Python, and look for accesses outside of arrays"
 	@echo "make gpu-check  on a machine with an NVIDIA GPU: build, GPU tests, comparison with NVIDIA's libraries; PART=graph, ..."
 	@echo "make gpu-sanitize  likewise: the GPU tests under compute-sanitizer"
 	@echo "make clean      remove everything that was built, including .venv"

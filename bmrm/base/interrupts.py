@@ -37,6 +37,9 @@ HELD = "held"
 REPEAT_SECONDS = 5.0
 """Time after which a signal may interrupt once more, in case something swallowed the first exception."""
 
+SIGNAL_SECONDS = 0.1
+"""Time between two looks at signals that are only noted."""
+
 _watching: list[Interrupts] = []
 
 
@@ -144,6 +147,44 @@ def set_signal_mode(mode: str) -> None:
     """Use another mode from here to the end of the function that handles the signals."""
     if (found := active_interrupts()) is not None:
         found.mode = mode
+
+
+def wait_for(work: Callable[[], Found], leave: Callable[[], None] | None = None) -> Found:
+    """Run compiled work, which looks for no signals, in a thread of its own: Ctrl-C ends the wait for it.
+
+    ``leave`` makes the work end soon; it is called after Ctrl-C, and the end is waited for. Without it the
+    work goes on, as a compiler's does, and the process ends after it.
+
+    Examples
+    --------
+    >>> wait_for(lambda: 3)
+    3
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    found: list[Found] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=run)
+    try:
+        thread.start()
+        while thread.is_alive():
+            thread.join(SIGNAL_SECONDS)
+            check_signals()
+    except BaseException:
+        if leave is not None:
+            leave()
+            thread.join()
+        raise
+    if failures:
+        raise failures[0]
+    return found[0]
 
 
 def interruptible(function: Callable[P, Found]) -> Callable[P, Found]:

@@ -1,11 +1,15 @@
 """Bounds of whole numbers: which indices need no check, and which numbers fit 32 bits.
 
 A bound is a size of the call plus a number, or a number alone. Each local has one interval for the whole
-function, the hull of all that is assigned to it; sizes are at least 1.
+function, the hull of all that is assigned to it; sizes are at least 1 and smaller than `NARROW`.
+
+Whole numbers wrap at 64 bits when they are computed. So a bound holds only if the operation surely does not
+wrap, for any numbers within the bounds of its arguments; of one that may wrap, nothing is known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from bmrm.formulas.tree import (
@@ -19,6 +23,7 @@ from bmrm.formulas.tree import (
     Size,
     SizeOf,
     Var,
+    parts,
     statements,
 )
 
@@ -27,6 +32,15 @@ MAX_ROUNDS = 4
 
 NARROW = 2**31
 """Numbers from -NARROW to NARROW - 1 fit 32 bits; sizes are smaller than NARROW."""
+
+LEAST, GREATEST = -(2**63), 2**63 - 1
+"""What 64 bits hold."""
+
+FAR = 2**61
+"""If a loop counts between -FAR and FAR, by less than FAR, no number that it computes wraps."""
+
+WRAPPING = ("add", "sub", "mul", "neg", "abs")
+"""Operators of whole numbers whose results may not fit 64 bits, and of which bounds are known if they do."""
 
 
 class Bound(NamedTuple):
@@ -129,19 +143,17 @@ class Bounds:
         if op in ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "isnan", "bool"):
             return Interval(Bound("", 0), Bound("", 1))
         found = [self.of(each) for each in (args[1:] if op == "select" else args)]
-        parts = [each for each in found if each is not None]
-        if len(parts) < len(found):
+        known = [each for each in found if each is not None]
+        if len(known) < len(found):
             return None
         if op == "int":
-            return parts[0]
-        a, b = parts[0], parts[-1]
+            return known[0]
+        a, b = known[0], known[-1]
+        if op in WRAPPING:
+            return _computed(op, a, b)
         match op:
             case "select":
                 return hull(a, b)
-            case "add":
-                return Interval(plus(a.low, b.low), plus(a.high, b.high))
-            case "sub":
-                return Interval(plus(a.low, b.high, -1), plus(a.high, b.low, -1))
             case "min":
                 return Interval(hull(a, b).low, _pick(a.high, b.high, least=True))
             case "max":
@@ -149,6 +161,36 @@ class Bounds:
             case "mod" if b.low and at_most(Bound("", 1), b.low):
                 return Interval(Bound("", 0), plus(b.high, Bound("", 1), -1))
         return UNKNOWN
+
+    def wraps(self, node: Apply) -> bool:
+        """Return whether the result of an operation on whole numbers may not fit 64 bits."""
+        a, *others = (self.of(each) or UNKNOWN for each in node.args)
+        return node.op in WRAPPING and not _fits(*_range(node.op, a, others[0] if others else a))
+
+    def is_exact(self, expr: Expr) -> bool:
+        """Return whether an expression has the value that it has without a limit of 64 bits."""
+        return not any(isinstance(part, Apply) and self.wraps(part) for part in parts(expr))
+
+    def counts_near(self, node: For) -> bool:
+        """Return whether the counter of a loop stays so small that none of its next values wraps."""
+        ends = [_numbers(self.of(each) or UNKNOWN) for each in (node.start, node.stop)]
+        return abs(node.step) < FAR and all(low > -FAR and high < FAR for low, high in ends)
+
+    def has_turn(self, node: For) -> bool:
+        """Return whether a loop that counts up surely has a turn."""
+        first, last = (self.of(each) or UNKNOWN for each in (node.start, node.stop))
+        after = plus(first.high, Bound("", 1))
+        return after is not None and last.low is not None and at_most(after, last.low)
+
+    def turns(self, node: For | ForStored, sizes: Mapping[str, int]) -> int | None:
+        """Return how many turns a loop has at most; None if that is not known."""
+        if isinstance(node, ForStored):
+            return sizes[self.width]
+        found = self.known.get(node.name)
+        if found is None or found.low is None or found.high is None:
+            return None
+        low, high = ((sizes[b.size] if b.size else 0) + b.offset for b in (found.low, found.high))
+        return max(0, (high - low) // abs(node.step) + 1)
 
     def inside(self, index: Expr, size: Size) -> bool:
         """Return whether an index is surely from 0 to the size - 1."""
@@ -170,6 +212,46 @@ class Bounds:
             and bound.offset >= (-NARROW)
             for bound in found
         )
+
+
+def _numbers(found: Interval) -> tuple[int, int]:
+    """Return the least and the greatest number in an interval, for any sizes."""
+    low = LEAST if found.low is None else found.low.offset + (1 if found.low.size else 0)
+    high = GREATEST if found.high is None else found.high.offset + (NARROW - 1 if found.high.size else 0)
+    return low, high
+
+
+def _range(op: str, a: Interval, b: Interval) -> tuple[int, int]:
+    """Return the least and the greatest result of an operation without a limit of 64 bits."""
+    (low, high), (least, most) = _numbers(a), _numbers(b)
+    match op:
+        case "add":
+            return low + least, high + most
+        case "sub":
+            return low - most, high - least
+        case "mul":
+            corners = [x * y for x in (low, high) for y in (least, most)]
+            return min(corners), max(corners)
+        case "neg":
+            return -high, -low
+    return max(low, -high, 0), max(high, -low)  # abs
+
+
+def _fits(low: int, high: int) -> bool:
+    return low >= LEAST and high <= GREATEST
+
+
+def _computed(op: str, a: Interval, b: Interval) -> Interval:
+    """Return the interval of the result of one of the operators `WRAPPING`."""
+    low, high = _range(op, a, b)
+    if not _fits(low, high):
+        return UNKNOWN
+    least = most = None
+    if op == "add":
+        least, most = plus(a.low, b.low), plus(a.high, b.high)
+    elif op == "sub":
+        least, most = plus(a.low, b.high, -1), plus(a.high, b.low, -1)
+    return Interval(least or Bound("", low), most or Bound("", high))
 
 
 def _pick(a: Bound | None, b: Bound | None, *, least: bool) -> Bound | None:

@@ -76,11 +76,7 @@ COMBINED = ("sum", "min", "max", "or", "and")
 
 def trips(node: For, bounds: Bounds, sizes: Mapping[str, int]) -> int:
     """Return how many turns a loop has at most; 0 if that is not known."""
-    found = bounds.known.get(node.name)
-    if node.step != 1 or found is None or found.low is None or found.high is None:
-        return 0
-    low, high = (((sizes[b.size] if b.size else 0) + b.offset) for b in (found.low, found.high))
-    return max(0, high - low + 1)
+    return (bounds.turns(node, sizes) or 0) if node.step == 1 else 0
 
 
 def turns_at_once(node: For, bounds: Bounds, sizes: Mapping[str, int]) -> int:

@@ -113,7 +113,18 @@ typedef unsigned long long bits64;
 #define GREATEST_WHOLE 9223372036854775807LL
 template <class A> __device__ __forceinline__ A least(A a, A b) { return b < a ? b : a; }
 template <class A> __device__ __forceinline__ A greatest(A a, A b) { return b > a ? b : a; }
-template <class A> __device__ __forceinline__ A absolute(A a) { return a < A(0) ? A(0) - a : a; }
+// Whole numbers wrap at 64 bits: signed overflow has no meaning in C++.
+__device__ __forceinline__ whole wrap_add(whole a, whole b) { return whole(bits64(a) + bits64(b)); }
+__device__ __forceinline__ whole wrap_sub(whole a, whole b) { return whole(bits64(a) - bits64(b)); }
+__device__ __forceinline__ whole wrap_mul(whole a, whole b) { return whole(bits64(a) * bits64(b)); }
+// The next value of a counter; the last number there is if it would wrap, so that its loop ends.
+__device__ __forceinline__ whole next_count(whole a, whole step) {
+  const whole next = wrap_add(a, step);
+  if (step > 0) return next < a ? GREATEST_WHOLE : next;
+  return next > a ? LEAST_WHOLE : next;
+}
+template <class A> __device__ __forceinline__ A absolute(A a);
+template <> __device__ __forceinline__ whole absolute(whole a) { return a < 0 ? wrap_sub(0, a) : a; }
 template <> __device__ __forceinline__ float absolute(float a) { return fabsf(a); }
 template <> __device__ __forceinline__ double absolute(double a) { return fabs(a); }
 // Too large numbers become the greatest whole number; NaN becomes the least, an index of nothing.
@@ -148,7 +159,10 @@ __device__ inline double real_div(double a, double b) {
   return quotient - low > 0.5 ? low + 1.0 : low;
 }
 template <class A> __device__ __forceinline__ bool is_nan(A a) { return a != a; }
-struct Sum { template <class A> static __device__ A of(A a, A b) { return a + b; } };
+struct Sum {
+  template <class A> static __device__ A of(A a, A b) { return a + b; }
+  static __device__ whole of(whole a, whole b) { return wrap_add(a, b); }
+};
 struct Least { template <class A> static __device__ A of(A a, A b) { return b < a ? b : a; } };
 struct Greatest { template <class A> static __device__ A of(A a, A b) { return b > a ? b : a; } };
 struct Or { static __device__ whole of(whole a, whole b) { return a | b; } };
@@ -830,7 +844,7 @@ class _Printer:
         self.ranks = {}
 
     def statement(self, statement: Statement, mask: str) -> None:
-        guard = "" if mask in ("here", "true") else f"if ({mask}) "
+        guard = "" if mask in EVERY else f"if ({mask}) "
         if not isinstance(statement, Combine):
             self.ranks = {}
         match statement:
@@ -866,24 +880,32 @@ class _Printer:
                 self.turned_loop(node, some, start, stop, mask)
                 return
             if some := ranked(*known):
-                self.ranked_loop(node, some, f"{head}; {name} {sign} {end}; {name}++", mask)
+                self.ranked_loop(node, some, start, stop, mask)
                 return
             if count := turns_at_once(node, self.bounds, self.sizes):
                 self.put(f"#pragma unroll {count}")
-            self.open(f"for ({head}; {name} {sign} {end}; {name} += {node.step})")
+            self.open(f"for ({head}; {name} {sign} {end}; {self.next_count(node)})")
             self.block(node.body, mask)
             self.close()
         elif not has_combination(node.body):
-            self.open(f"if ({mask}) for ({head}; {name} {sign} {end}; {name} += {node.step})")
+            self.open(f"if ({mask}) for ({head}; {name} {sign} {end}; {self.next_count(node)})")
             self.block(node.body, "true")
             self.close()
         else:
             test = self.fresh("active")
             on = f"{mask} && {name} {sign} {end}"
-            self.open(f"for ({head}; __any_sync(FULL, {on}); {name} += {node.step})")
+            head = f"whole {name} = {self.guarded(node.start, mask)}, {end} = {self.guarded(node.stop, mask)}"
+            self.open(f"for ({head}; __any_sync(FULL, {on}); {self.next_count(node, lanes_wait=True)})")
             self.put(f"const bool {test} = {on};")
             self.block(node.body, test)
             self.close()
+
+    def next_count(self, node: For, lanes_wait: bool = False) -> str:
+        """Return how the counter of a loop goes on; that of a lane that waits for others goes on too."""
+        name = self.name(node.name)
+        if self.bounds.counts_near(node) or (abs(node.step) == 1 and not lanes_wait):
+            return f"{name} += {node.step}"
+        return f"{name} = next_count({name}, {constant(node.step, 'int')})"
 
     def batched_loop(self, node: For, some: list[Combine], start: str, stop: str, mask: str) -> None:
         """Print a loop by batches of turns, after each of which the results of all are combined."""
@@ -934,11 +956,13 @@ class _Printer:
         first, end, taking, item = (self.fresh(hint) for hint in ("first", "end", "taking", "item"))
         self.open("")
         self.put(f"const whole {first} = {start}, {end} = {stop};")
+        mask = self.with_turn(node, first, end, mask)
         self.put(f"const unsigned {taking} = __ballot_sync(FULL, {mask});")
         places = []
         for each in some:
             dims = self.program.arguments[each.array].dims
             flat = self.flat(each.index[:-1], dims[:-1], each.array, each.line, mask)
+            flat = flat if mask in EVERY else f"({mask} ? {flat} : 0)"
             chosen, count = self.fresh("chosen"), _count(dims, self.sizes)
             kind = "int" if count < 1 << 31 else "whole"
             self.put(f"const {kind} {chosen} = ({flat}) * {self.size(dims[-1])};")
@@ -1023,9 +1047,10 @@ class _Printer:
             kind = self.accumulated(self.program.arguments[each.array])
             self.open("")
             self.put(f"const auto one = place{place_}[ahead], two = place{place_}[ahead + 1];")
-            self.put(f"const {kind} old = to{place_}[two], first = to{place_}[one] + value{place_}[ahead];")
+            self.put(f"const {kind} old = to{place_}[two];")
+            self.put(f"const {kind} first = Sum::of(to{place_}[one], value{place_}[ahead]);")
             self.put(f"to{place_}[one] = first;")
-            self.put(f"to{place_}[two] = (one == two ? first : old) + value{place_}[ahead + 1];")
+            self.put(f"to{place_}[two] = Sum::of(one == two ? first : old, value{place_}[ahead + 1]);")
             self.close()
         self.close()
 
@@ -1039,13 +1064,24 @@ class _Printer:
             held[name], self.names[name] = old, new
         return held
 
-    def ranked_loop(self, node: For, some: list[Combine], head: str, mask: str) -> None:
+    def with_turn(self, node: For, start: str, stop: str, mask: str) -> str:
+        """Return the mask of lanes that take part in what a loop needs before its first turn."""
+        if self.bounds.has_turn(node):
+            return mask
+        found = self.fresh("part")
+        self.put(f"const bool {found} = {mask} && {start} < {stop};")
+        return found
+
+    def ranked_loop(self, node: For, some: list[Combine], start: str, stop: str, mask: str) -> None:
         """Print a loop whose lanes take turns once for all turns of the loop."""
-        rank, round_ = self.fresh("rank"), self.fresh("round")
+        rank, round_, end, name = *map(self.fresh, ("rank", "round", "end")), self.name(node.name)
         first, dims = some[0], self.program.arguments[some[0].array].dims
-        flat = self.flat(first.index[:-1], dims[:-1], first.array, first.line, mask)
-        self.put(f"const int {rank} = rank_of({self.index(flat, dims)}, {mask}, lane);")
+        mine = self.with_turn(node, start, stop, mask)
+        flat = self.flat(first.index[:-1], dims[:-1], first.array, first.line, mine)
+        flat = f"({mine} ? {flat} : 0)" if self.strays(*first.index[:-1], mask=mine) else flat
+        self.put(f"const int {rank} = rank_of({self.index(flat, dims)}, {mine}, lane);")
         self.open(f"for (int {round_} = 0; __any_sync(FULL, {rank} >= {round_}); {round_}++)")
+        head = f"whole {name} = {start}, {end} = {stop}; {name} < {end}; {name}++"
         self.open(f"if ({rank} == {round_}) for ({head})")
         for each in some:
             self.batches[id(each)] = ""
@@ -1055,7 +1091,8 @@ class _Printer:
         self.close()
         self.put("__syncwarp();")
         self.close()
-        self.ranks[chosen_row(first), mask] = rank
+        if mine == mask:
+            self.ranks[chosen_row(first), mask] = rank
 
     def stored_loop(self, node: ForStored, mask: str) -> None:
         place_, index, value = self.fresh("place"), self.name(node.index), self.name(node.value)
@@ -1108,7 +1145,7 @@ class _Printer:
         result = self.program.arguments[node.array]
         kind, op = self.accumulated(result), OPERATORS.get(node.op, "")
         value, flag = self.fresh("value"), self.fresh("part")
-        self.put(f"{kind} {value} = {kind}({self.expr(node.value, mask)});")
+        self.put(f"{kind} {value} = {kind}({self.guarded(node.value, mask)});")
         number = f" && {value} == {value}" if node.op not in ("sum", "or", "and") and kind == "double" else ""
         self.put(f"const bool {flag} = {mask}{number};")
         name = self.name(node.array)
@@ -1122,7 +1159,7 @@ class _Printer:
         if held := self.batches.get(id(node)):
             self.put(f"{held} = {value};")
             return
-        flat = self.flat(node.index, result.dims, node.array, node.line, mask)
+        flat = self.place_of(node, result.dims, mask)
         if held is not None:  # this lane's turn
             place_ = self.fresh("place")
             self.put(f"{kind}& {place_} = {name}[{flat}];")
@@ -1137,6 +1174,11 @@ class _Printer:
                 self.put(f"const int {rank} = rank_of({self.index(flat, result.dims)}, {flag}, lane);")
             self.put(f"combine_bins<{op}>({name}, {flat}, {value}, {rank});")
 
+    def place_of(self, node: Combine, dims: tuple[Size, ...], mask: str) -> str:
+        """Return the place of what is combined."""
+        flat = self.flat(node.index, dims, node.array, node.line, mask)
+        return f"({mask} ? {flat} : 0)" if self.strays(*node.index, mask=mask) else flat
+
     def combine_extremum(self, node: Combine, result: Argument, value: str, flag: str, mask: str) -> None:
         """Keep the best value, and what goes with it; of equal values the one of the earliest row."""
         name, sign = self.name(node.array), "<" if node.op == "argmin" else ">"
@@ -1146,10 +1188,10 @@ class _Printer:
         for other, expr in node.others:
             held = self.fresh("other")
             type_ = self.accumulated(self.program.arguments[other])
-            self.put(f"{type_} {held} = {type_}({self.expr(expr, mask)});")
+            self.put(f"{type_} {held} = {type_}({self.guarded(expr, mask)});")
             others.append((other, held))
         at = self.fresh("at")
-        flat = self.flat(node.index, result.dims, node.array, node.line, mask)
+        flat = self.place_of(node, result.dims, mask)
         self.put(f"const whole {at} = {flat};")
         place_ = f"[{at}]" if result.dims else ""
 
@@ -1285,6 +1327,18 @@ class _Printer:
             found = f"({found} * {self.size(size)} + {text})" if found else text
         return found or "0"
 
+    def guarded(self, node: Expr, mask: str) -> str:
+        """Return an expression that only lanes which take part compute, if it may stray in others."""
+        text = self.expr(node, mask)
+        return f"({mask} ? {text} : {self.kind(node.type)}(0))" if self.strays(node, mask=mask) else text
+
+    def strays(self, *exprs: Expr, mask: str) -> bool:
+        """Return whether lanes that take no part may read outside of arrays: no bound holds there."""
+        if mask in EVERY:
+            return False
+        read = [p for expr in exprs for p in parts(expr) if isinstance(p, (Load, RowItem))]
+        return any(self.varies(*(p.index if isinstance(p, Load) else (p.index,))) for p in read)
+
     def index(self, text: str, dims: tuple[Size, ...]) -> str:
         """Return an index of an array in the type in which lanes compare it."""
         return f"{'unsigned' if _count(dims, self.sizes) < 1 << 32 else 'bits64'}({text})"
@@ -1341,6 +1395,12 @@ class _Printer:
         op = node.op
         args = [self.expr(each, mask) for each in node.args]
         kind = node.args[0].type if node.args else node.type
+        if kind == "int" and self.bounds.wraps(node):
+            match op:
+                case "add" | "sub" | "mul":
+                    return f"wrap_{op}({args[0]}, {args[1]})"
+                case "neg":
+                    return f"wrap_sub(0, {args[0]})"
         if op in SIGNS:
             return f"({args[0]} {SIGNS[op]} {args[1]})"
         match op:
@@ -1379,6 +1439,9 @@ class _Printer:
         suffix = "f" if self.real == "float" else ""
         return f"{op}{suffix}({', '.join(args)})"
 
+
+EVERY = ("here", "true")
+"""Masks of statements that run in every lane: lanes without a row have the numbers of another one."""
 
 OPERATORS = {"sum": "Sum", "min": "Least", "max": "Greatest", "or": "Or", "and": "And"}
 """Operators of results that are combined on their own."""

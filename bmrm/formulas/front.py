@@ -483,13 +483,14 @@ class Reader:
     def placed(
         self, node: ast.AST, name: str, index: tuple[Expr, ...], dims: tuple[Size, ...]
     ) -> tuple[Expr, ...]:
-        """Check an index; a number below 0 counts from the end."""
+        """Check an index; a number below 0 counts from the end, and a truth value is 0 or 1."""
         if len(index) != len(dims):
             self.fail(node, f"{name!r} has {len(dims)} dimensions, found an index of {len(index)}")
         for each in index:
             if each.type not in ("int", "bool", "any"):
                 self.fail(node, "an index is a whole number; int(...) converts to one")
-        return tuple(self.from_end(each, size) for each, size in zip(index, dims, strict=True))
+        whole = [self.cast(node, "int", each) for each in index]
+        return tuple(self.from_end(each, size) for each, size in zip(whole, dims, strict=True))
 
     # --- expressions
 
@@ -746,14 +747,16 @@ class Reader:
         for sign in node.ops:
             if type(sign) not in COMPARED:
                 self.fail(node, f"{_word(sign)} is not available in a row function")
-        values = [self.expr(node.left), *(self.expr(each) for each in node.comparators)]
+        a = self.expr(node.left)
         found: Expr | None = None
-        for sign, a, b in zip(node.ops, values, values[1:], strict=False):
+        for sign, right in zip(node.ops, node.comparators, strict=True):
+            b = self.expr(right) if found is None else self.guarded(node, found, False, right)
             kind = join_types(a.type, b.type)
             kind = "int" if kind == "bool" else kind
             both = (self.cast(node, kind, a), self.cast(node, kind, b))
             one = self.apply(node, COMPARED[type(sign)], both, "bool")
             found = one if found is None else self.apply(node, "and", (found, one), "bool")
+            a = b
         assert found is not None
         return found
 

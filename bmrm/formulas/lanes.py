@@ -23,6 +23,7 @@ M. Pharr and W. R. Mark, ispc: A SPMD compiler for high-performance CPU programm
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -94,7 +95,14 @@ NAME = "bmrm_rows"
 
 
 def print_lanes(
-    program: Program, rows: Rows, real: str, lanes: int, vector: int, *, contract: bool = True
+    program: Program,
+    rows: Rows,
+    real: str,
+    lanes: int,
+    vector: int,
+    *,
+    contract: bool = True,
+    looking: AbstractSet[str] = frozenset(),
 ) -> Code:
     """Print a program as LLVM text.
 
@@ -111,8 +119,10 @@ def print_lanes(
         Real numbers of a vector register.
     contract : bool, default True
         Whether a product and a sum may become one operation, which rounds once.
+    looking : set of str, optional
+        Counters of the loops that look in each turn whether the pass is to end early; the rows always do.
     """
-    return Printer(program, rows, real, lanes, vector, contract).print()
+    return Printer(program, rows, real, lanes, vector, contract, looking).print()
 
 
 class Printer(Writer):
@@ -131,6 +141,7 @@ class Printer(Writer):
         last = self.slot("last")
         with self.counted(self.slot("first"), last, self.W) as base:
             self.base = base
+            self.look()
             self.start_block(last)
             self.block(self.program.body)
             self.store_outputs()
@@ -155,6 +166,10 @@ class Printer(Writer):
             self.slot_values[f"size {self.program.width}"] = str(self.rows.width)
         if self.W > 1:
             self.alloca("tail", f"<{self.W} x i1>")
+        for argument in self.row_values():
+            vector = f"<{self.W} x {self.memory(argument.type)}>"
+            at = self.alloca(quote(f"row.{argument.name}"), vector)
+            self.entry.append(f"  store {vector} zeroinitializer, ptr {at}, align 64")
         for name, kind in self.variables().items():
             self.alloca(quote(name), self.storage(name, kind))
         for result in self.lane_results():
@@ -187,16 +202,23 @@ class Printer(Writer):
         simple = ("sum", "min", "max", "or", "and")
         return [a for a in self.program.results() if not a.dims and a.role in simple]
 
+    def row_values(self) -> list[Argument]:
+        """Return the parameters with one number per row, which are copied for each block."""
+        values = [a for a in self.program.arguments.values() if a.role == "row value"]
+        return values if self.W > 1 else []
+
     def start_block(self, last: str) -> None:
         """Stage the rows of a block, and give all locals a value."""
         if self.W > 1:
             left = self.new(f"sub i64 {last}, {self.base}")
-            full = self.new(f"icmp slt i64 {left}, {self.W}")
-            self.rows_here = self.new(f"select i1 {full}, i64 {left}, i64 {self.W}")
+            few = self.new(f"icmp slt i64 {left}, {self.W}")
+            self.rows_here = self.new(f"select i1 {few}, i64 {left}, i64 {self.W}")
             wide = self.splat(self.rows_here, "i64")
             tail = self.new(f"icmp slt <{self.W} x i64> {self.lane_numbers()}, {wide}")
             self.put(f"store <{self.W} x i1> {tail}, ptr %tail, align 64")
             self.stage()
+            if self.row_values():
+                self.copy_row_values(few)
         else:
             self.rows_here = "1"
             if self.rows.column:
@@ -238,6 +260,34 @@ class Printer(Writer):
                 to = self.new(f"add nsw i64 {flat}, {lane}")
                 there = self.new(f"getelementptr {self.real}, ptr {self.slot('staged')}, i64 {to}")
                 self.put(f"store {self.real} {value}, ptr {there}")
+
+    def copy_row_values(self, few: str) -> None:
+        """Copy the row values of a block; of the last one, which may be short, number by number.
+
+        A masked load would do it at once, but LLVM 22 may load whole vectors then: it folds the load into an
+        operation with the same mask, and takes it out again without the mask.
+        """
+        whole, some, done = self.label("whole"), self.label("some"), self.label("done")
+        places = [
+            (self.memory(a.type), f"%{quote(f'row.{a.name}')}", self.slot(f"argument {a.name}"))
+            for a in self.row_values()
+        ]
+        self.put(f"br i1 {few}, label %{some}, label %{whole}")
+        self.place(whole)
+        for kind, to, base in places:
+            at = self.new(f"getelementptr {kind}, ptr {base}, i64 {self.base}")
+            value = self.new(f"load <{self.W} x {kind}>, ptr {at}, align 1")
+            self.put(f"store <{self.W} x {kind}> {value}, ptr {to}, align 64")
+        self.put(f"br label %{done}")
+        self.place(some)
+        with self.counted("0", self.rows_here) as lane:
+            row = self.new(f"add nsw i64 {self.base}, {lane}")
+            for kind, to, base in places:
+                at = self.new(f"getelementptr {kind}, ptr {base}, i64 {row}")
+                there = self.new(f"getelementptr {kind}, ptr {to}, i64 {lane}")
+                self.put(f"store {kind} {self.new(f'load {kind}, ptr {at}, align 1')}, ptr {there}")
+        self.put(f"br label %{done}")
+        self.place(done)
 
     def loaded_item(self, at: str) -> str:
         """Load a stored value and convert it to the type of real numbers."""
@@ -348,7 +398,7 @@ class Printer(Writer):
         index = [self.expr(each) for each in node.index]
         value = self.expr(node.value)
         others = [(name, self.expr(each)) for name, each in node.others]
-        self.check_all(index, node.index, result, node.line)
+        index = self.check_all(index, node.index, result.dims, result.name, node.line)
         if self.W == 1:
             self.combine_plain(node, result, index, value, others)
         elif others:
@@ -520,14 +570,17 @@ class Printer(Writer):
         (a, b), wide = self.both(a, b)
         return Val(self.new(f"{op} nsw {self.llvm('int', wide)} {a.text}, {b.text}"), "int", wide)
 
-    def check_all(self, index: list[Val], exprs: tuple[Expr, ...], result: Argument, line: int) -> None:
-        for each, expr, size in zip(index, exprs, result.dims, strict=True):
-            self.check(each, expr, size, Site(line, OUTSIDE, result.name, size))
+    def check_all(
+        self, index: list[Val], exprs: tuple[Expr, ...], dims: tuple[Size, ...], what: str, line: int
+    ) -> list[Val]:
+        return [
+            self.check(each, expr, size, Site(line, OUTSIDE, what, size))
+            for each, expr, size in zip(index, exprs, dims, strict=True)
+        ]
 
-    def check(self, index: Val, expr: Expr, size: Size, site: Site) -> None:
-        """Leave the function if an index is not surely inside, and is outside."""
+    def check(self, index: Val, expr: Expr, size: Size, site: Site) -> Val:
         if self.bounds.inside(expr, size):
-            return
+            return index
         kind = self.of(index)
         limit = self.size(size)
         if index.wide:
@@ -535,6 +588,9 @@ class Printer(Writer):
         # Below 0 is above all sizes for numbers without a sign.
         bad = self.new(f"icmp uge {kind} {index.text}, {limit}")
         self.leave_if(bad, index, site)
+        if index.wide or (self.mask is None and not self.guards):
+            return index
+        return Val(self.new(f"select i1 {bad}, i64 0, i64 {index.text}"), "int", False)
 
     def leave_if(self, bad: str, index: Val, site: Site) -> None:
         row = self.base
@@ -606,8 +662,7 @@ class Printer(Writer):
         array = self.program.arrays[node.array]
         index = [self.expr(each) for each in node.index]
         value = self.widen(self.expr(node.value))
-        for each, expr, size in zip(index, node.index, array.dims, strict=True):
-            self.check(each, expr, size, Site(node.line, OUTSIDE, node.array, size))
+        index = self.check_all(index, node.index, array.dims, node.array, node.line)
         flat = self.flat(index, array.dims)
         base, kind = self.slot(f"array {node.array}"), self.memory(array.type)
         text = value.text
@@ -652,11 +707,14 @@ class Printer(Writer):
         start, stop = self.expr(node.start), self.expr(node.stop)
         at = f"%{quote(node.name)}"
         if node.name not in self.varying:
-            with self.counted(start.text, stop.text, node.step) as now:
+            near = self.bounds.counts_near(node)
+            with self.counted(start.text, stop.text, node.step, near=near) as now:
+                if node.name in self.looking:
+                    self.look()
                 self.put(f"store i64 {now}, ptr {at}")
                 self.block(node.body)
             return
-        # Lanes that have reached their end wait for the others.
+        # Lanes that have reached their end wait for the others, while their counters go on.
         (start, stop), _ = (self.widen(start), self.widen(stop)), True
         count = self.alloca(self.label("counts"), f"<{self.W} x i64>")
         vector = f"<{self.W} x i64>"
@@ -669,17 +727,21 @@ class Printer(Writer):
         active = self.new(f"and <{self.W} x i1> {active}, {self.effect_mask()}")
         self.put(f"br i1 {self.any_lane(active)}, label %{body}, label %{done}")
         self.place(body)
+        if node.name in self.looking:
+            self.look()
         outer, self.mask = self.mask, active
         self.set(node.name, Val(now, "int", True))
         self.block(node.body)
         self.mask = outer
-        after = self.new(f"add nsw {vector} {now}, splat (i64 {node.step})")
+        after = self.next_count(now, node.step, self.bounds.counts_near(node), vector)
         self.put(f"store {vector} {after}, ptr {count}, align 64")
         self.put(f"br label %{head}")
         self.place(done)
 
     def stored_loop(self, node: ForStored) -> None:
         with self.counted(self.row_first, self.row_last) as place:
+            if node.index in self.looking:
+                self.look()
             kind = self.rows.column
             at = self.new(f"getelementptr {kind}, ptr {self.slot('columns')}, i64 {place}")
             column = self.new(f"load {kind}, ptr {at}")
@@ -757,16 +819,10 @@ class Printer(Writer):
         memory = self.memory(kind)
         if self.program.arguments[name].role != "row value":
             return self.loaded(base, memory, kind)
-        at = self.new(f"getelementptr {memory}, ptr {base}, i64 {self.base}")
         if self.W == 1:
+            at = self.new(f"getelementptr {memory}, ptr {base}, i64 {self.base}")
             return self.loaded(at, memory, kind)
-        vector = f"<{self.W} x {memory}>"
-        function = f"llvm.masked.load.v{self.W}{short(memory)}.p0"
-        self.need(f"declare {vector} @{function}(ptr, i32 immarg, <{self.W} x i1>, {vector})")
-        tail = self.new(f"load <{self.W} x i1>, ptr %tail, align 8")
-        text = self.new(
-            f"call {vector} @{function}(ptr {at}, i32 1, <{self.W} x i1> {tail}, {vector} zeroinitializer)"
-        )
+        text = self.new(f"load <{self.W} x {memory}>, ptr %{quote(f'row.{name}')}, align 64")
         return self.from_memory(text, memory, kind, True)
 
     def loaded(self, at: str, memory: str, kind: str) -> Val:
@@ -780,10 +836,9 @@ class Printer(Writer):
 
     def row_item(self, index: Expr, line: int) -> Val:
         width = self.program.width
-        at = self.expr(index)
-        self.check(at, index, width, Site(line, OUTSIDE, "the row", width))
+        at = self.check(self.expr(index), index, width, Site(line, OUTSIDE, "the row", width))
         if self.W == 1:
-            off = self.new(f"mul nsw i64 {at.text}, {self.slot('column_step')}")
+            off = self.new(f"mul nsw i64 {self.single_safe(at.text)}, {self.slot('column_step')}")
             there = self.new(f"getelementptr i8, ptr {self.here}, i64 {off}")
             return Val(self.loaded_item(there), "real", False)
         return self.lane_load(self.slot("staged"), at, self.real, "real")
@@ -793,7 +848,8 @@ class Printer(Writer):
         vector = f"<{self.W} x {memory}>"
         bytes_ = self.item_bytes(kind)
         if not flat.wide:
-            at = self.new(f"getelementptr {vector}, ptr {base}, i64 {flat.text}")
+            text = self.single_safe(flat.text)
+            at = self.new(f"getelementptr {vector}, ptr {base}, i64 {text}")
             return self.from_memory(self.new(f"load {vector}, ptr {at}, align {bytes_}"), memory, kind, True)
         return self.gathered(self.lane_places(flat, base, memory), memory, kind)
 
@@ -817,8 +873,7 @@ class Printer(Writer):
         else:
             dims, base = self.program.arguments[array].dims, self.slot(f"argument {array}")
         values = [self.expr(each) for each in index]
-        for value, expr, size in zip(values, index, dims, strict=True):
-            self.check(value, expr, size, Site(line, OUTSIDE, array.removesuffix(".squares"), size))
+        values = self.check_all(values, index, dims, array.removesuffix(".squares"), line)
         flat, memory = self.flat(values, dims), self.memory(kind)
         if own is not None and self.W > 1:
             return self.lane_load(base, flat, memory, kind)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from bmrm.formulas.tree import Program, Size
 
-FIXED = ("first", "last", "number", "rows", "row_step", "column_step", "staged", "error")
+FIXED = ("first", "last", "number", "rows", "row_step", "column_step", "staged", "error", "leave")
 """Entries of every table: the rows from ``first`` to before ``last``; the number of row 0 among the rows of
 all ranks; the address of row 0, and the bytes to the next row and the next column; the staged block; where
-errors are written."""
+errors are written; the address of a byte that is 0 until the pass is to end early."""
 
 STORED = ("starts", "columns", "values")
 """Entries for sparse rows, in place of the address of row 0: row pointers, columns and values."""

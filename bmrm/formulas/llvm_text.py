@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -124,14 +125,24 @@ class Writer(ABC):
         Lanes whose branch is taken; None for all.
     base, rows_here : str
         The first row of the block, and how many there are.
+    looking : set of str
+        Counters of the loops that may take long: in each turn they look whether the pass is to end early.
     """
 
     def __init__(
-        self, program: Program, rows: Rows, real: str, lanes: int, vector: int, contract: bool
+        self,
+        program: Program,
+        rows: Rows,
+        real: str,
+        lanes: int,
+        vector: int,
+        contract: bool,
+        looking: AbstractSet[str],
     ) -> None:
         self.program, self.rows, self.real, self.W = program, rows, real, lanes
         self.turned_lanes = vector
         self.flags = "contract " if contract else ""
+        self.looking = looking
         self.layout = Layout(program, bool(rows.column))
         self.bounds = Bounds(program)
         self.varying = varying_names(program, bool(rows.column)) if lanes > 1 else set()
@@ -237,9 +248,28 @@ class Writer(ABC):
         self.put(f"br label %{no}")
         self.place(no)
 
+    def look(self) -> None:
+        """Leave the function if the pass is to end early."""
+        now = self.new(f"load atomic i8, ptr {self.slot('leave')} monotonic, align 1")
+        with self.branch(self.new(f"icmp ne i8 {now}, 0")):
+            self.put("ret void")
+            self.place(self.label("never"))
+
+    def next_count(self, now: str, step: int, near: bool, kind: str = "i64") -> str:
+        """Return the next value of a counter, or the last number there is if it would leave 64 bits."""
+        by = str(step) if kind == "i64" else f"splat (i64 {step})"
+        if near:
+            return self.new(f"add nsw {kind} {now}, {by}")
+        name = f"llvm.sadd.sat.{'' if kind == 'i64' else f'v{self.W}'}i64"
+        self.need(f"declare {kind} @{name}({kind}, {kind})")
+        return self.new(f"call {kind} @{name}({kind} {now}, {kind} {by})")
+
     @contextmanager
-    def counted(self, start: str, stop: str, step: int = 1) -> Iterator[str]:
-        """Count from start to before stop; yield the counter."""
+    def counted(self, start: str, stop: str, step: int = 1, *, near: bool = True) -> Iterator[str]:
+        """Count from start to before stop; yield the counter.
+
+        ``near`` says that no value of the counter plus the step leaves 64 bits. For steps of 1 it never does.
+        """
         count = self.alloca(self.label("count"), "i64")
         head, body, done = self.label("head"), self.label("body"), self.label("done")
         self.put(f"store i64 {start}, ptr {count}")
@@ -250,7 +280,7 @@ class Writer(ABC):
         self.put(f"br i1 {test}, label %{body}, label %{done}")
         self.place(body)
         yield now
-        after = self.new(f"add nsw i64 {now}, {step}")
+        after = self.next_count(now, step, near or abs(step) == 1)
         self.put(f"store i64 {after}, ptr {count}")
         self.put(f"br label %{head}")
         self.place(done)
@@ -320,8 +350,12 @@ class Writer(ABC):
         """Print an expression."""
 
     @abstractmethod
-    def check(self, index: Val, expr: Expr, size: Size, site: Site) -> None:
-        """Leave the function if an index is not surely inside, and is outside."""
+    def check(self, index: Val, expr: Expr, size: Size, site: Site) -> Val:
+        """Leave the function if an index of a lane that takes part is outside.
+
+        Returns the index. One that is the same for all lanes is replaced by 0 where it is outside and no lane
+        takes part; those of vectors are replaced where they are used (`safe_index`).
+        """
 
 
 def real_text(value: float, kind: str) -> str:

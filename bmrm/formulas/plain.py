@@ -24,6 +24,9 @@ from bmrm.formulas.tree import Program, Size
 
 LEAST_INT, GREATEST_INT = -(2**63), 2**63 - 1
 
+GROWING = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.LShift)
+"""Operators whose whole numbers may not fit 64 bits though those that they work on do."""
+
 
 class Row:
     """One row, as a row function sees it.
@@ -81,6 +84,18 @@ def _whole(value: Any) -> int:
     return int(value)
 
 
+def _fits(value: Any) -> Any:
+    if type(value) is int and not LEAST_INT <= value <= GREATEST_INT:
+        raise OverflowError("found a whole number that does not fit 64 bits; compiled code wraps it")
+    return value
+
+
+def _shift(by: Any) -> Any:
+    if not 0 <= by < 64:
+        raise IndexError(f"found a shift by {by}, expected 0 to 63")
+    return by
+
+
 def _at(array: Any, *index: Any) -> Any:
     found = array[index[0] if len(index) == 1 else index]
     if isinstance(found, np.bool_):
@@ -98,7 +113,7 @@ def _power(base: Any, exponent: Any, real: Any) -> Any:
     if isinstance(exponent, int) and 1 <= exponent <= MAX_POWER:
         found = base
         for _ in range(exponent - 1):
-            found = found * base
+            found = _fits(found * base)
         return found
     return np.power(real(base), real(exponent))
 
@@ -182,13 +197,48 @@ class _Rewriter(ast.NodeTransformer):
             return node
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         index: list[ast.expr] = [
-            part if isinstance(part, (ast.Constant, ast.UnaryOp)) else _call(part, "__below", part)
-            for part in parts
+            part if _is_literal(part) else _call(part, "__below", part) for part in parts
         ]
         if isinstance(node.ctx, ast.Load):
             return _call(node, "__at", node.value, *index)
         slice_ = index[0] if len(index) == 1 else ast.Tuple(index, ast.Load())
         return ast.copy_location(ast.Subscript(node.value, slice_, node.ctx), node)
+
+
+def _is_literal(node: ast.expr) -> bool:
+    inner = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(inner, ast.Constant)
+
+
+class _Limited(ast.NodeTransformer):
+    """Lets operations fail whose whole numbers do not fit 64 bits: compiled code would go on with others."""
+
+    def __init__(self, own: set[str]) -> None:
+        self.own = own
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, (ast.LShift, ast.RShift)):
+            node.right = _call(node.right, "__shift", node.right)
+        return _call(node, "__fits", node) if isinstance(node.op, GROWING) else node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        plain = not isinstance(node.op, ast.USub) or isinstance(node.operand, ast.Constant)
+        return node if plain else _call(node, "__fits", node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        is_abs = isinstance(node.func, ast.Name) and node.func.id == "abs"
+        return _call(node, "__fits", node) if is_abs else node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        if not isinstance(node.target, ast.Name) or node.target.id not in self.own:
+            self.generic_visit(node)
+            return node
+        read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
+        value = ast.copy_location(ast.BinOp(read, node.op, node.value), node)
+        return ast.copy_location(ast.Assign([node.target], self.visit(value)), node)
 
 
 def _call(at: ast.AST, name: str, *args: ast.expr) -> ast.Call:
@@ -222,11 +272,12 @@ def make_plain(
     """
     definition = copy.deepcopy(source.tree)
     rewriter = _Rewriter(source)
+    limited = _Limited(rewriter.reader.own)
     body = []
     for statement in definition.body:
         last = isinstance(statement, ast.Return)
         if not last:
-            body.append(rewriter.visit(statement))
+            body.append(limited.visit(rewriter.visit(statement)))
     numbers = [a.name for a in program.results() if not a.dims]
     back = ast.Return(ast.Tuple([ast.Name(name, ast.Load()) for name in numbers], ast.Load()))
     names = [source.row, *source.names]
@@ -261,6 +312,8 @@ def make_plain(
         "__divide": lambda a, b: real(a) / real(b),
         "__power": lambda a, b: _power(a, b, real),
         "__whole": _whole,
+        "__fits": _fits,
+        "__shift": _shift,
         "__at": _at,
         "__below": _below_size,
         "__local": make_local,

@@ -179,7 +179,9 @@ class _Finder:
         return sum(name in self.temporaries for name in names)
 
     def is_plain(self, expr: Expr, loops: tuple[For, ...]) -> bool:
-        """Return whether a bound of a loop is made of sizes and counters of outer loops."""
+        """Return whether a bound of a loop is made of sizes and counters of outer loops, and never wraps."""
+        if not self.bounds.is_exact(expr):
+            return False
         counters = {loop.name for loop in loops}
         for part in parts(expr):
             match part:

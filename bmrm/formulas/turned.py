@@ -132,34 +132,40 @@ class TurnedLoop:
     # --- text
 
     def print(self) -> None:
-        """Print the loop."""
+        """Print the loop; what does not depend on its counter is computed before it, if it has a turn."""
         printer = self.printer
         start, stop = printer.expr(self.node.start), printer.expr(self.node.stop)
+        with printer.branch(printer.new(f"icmp slt i64 {start.text}, {stop.text}")):
+            self._rows(start.text, stop.text)
+
+    def _rows(self, start: str, stop: str) -> None:
+        """Print the loop for all rows of a block."""
+        printer = self.printer
         for statement in self.node.body:
             assert isinstance(statement, (Set, Combine))
             self._hold_parts(statement.value)
             if isinstance(statement, Combine):
-                for each in statement.index[:-1]:
-                    self._hold(each)
-                self._check(statement.index, printer.program.arguments[statement.array].dims, statement)
+                self._hold_index(statement.array, statement.index, statement.line)
         mask = None
         if printer.mask is not None:
             bits = printer.new(f"zext <{printer.W} x i1> {printer.mask} to <{printer.W} x i8>")
             mask = printer.held_lanes(bits, "i8")
         with printer.counted("0", printer.rows_here) as lane:
             if mask is None:
-                self._row(lane, start.text, stop.text)
+                self._row(lane, start, stop)
             else:
                 test = printer.new(f"icmp ne i8 {printer.lane_of(mask, 'i8', lane)}, 0")
                 with printer.branch(test):
-                    self._row(lane, start.text, stop.text)
+                    self._row(lane, start, stop)
 
-    def _check(self, index: tuple[Expr, ...], dims: tuple[Size, ...], statement: Combine) -> None:
+    def _hold_index(self, array: str, index: tuple[Expr, ...], line: int) -> None:
+        """Check the index of an element, without its last part, which is the counter, for all rows."""
         printer = self.printer
-        result = printer.program.arguments[statement.array]
-        values = [printer.expr(each) for each in index[:-1]]
-        for value, expr, size in zip(values, index[:-1], dims[:-1], strict=True):
-            printer.check(value, expr, size, printer.site(statement.line, result.name, size))
+        dims = printer.program.arguments[array].dims
+        for expr, size in zip(index[:-1], dims[:-1], strict=True):
+            self._hold(expr)
+            value = self.held[expr][0] if expr in self.held else printer.expr(expr)
+            printer.check(value, expr, size, printer.site(line, array, size))
 
     def _hold_parts(self, expr: Expr) -> None:
         """Compute what does not depend on the counter, for all rows."""
@@ -170,9 +176,8 @@ class TurnedLoop:
             case Apply(args=args):
                 for each in args:
                     self._hold_parts(each)
-            case Load(index=index):
-                for each in index[:-1]:
-                    self._hold(each)
+            case Load(array, index, _, line):
+                self._hold_index(array, index, line)
 
     def _hold(self, expr: Expr) -> None:
         if expr in self.held or isinstance(expr, (Const, SizeOf)):

@@ -24,7 +24,7 @@ from bmrm.formulas.tree import (
     direct_expressions,
     parts,
 )
-from bmrm.reductions.binding import Call
+from bmrm.reductions.binding import MAX_PLANS, Call
 
 LANE_SECONDS = 0.45e-9
 """Time of one vector operation: measured by ``benchmarks/reductions/cpu.py`` over its programs."""
@@ -38,11 +38,20 @@ UPDATE_SECONDS = 1.2e-9
 BYTE_SECONDS = 1 / 8e9
 """Time to read one byte of the rows from main memory, on one core."""
 
+_counted: dict[tuple[object, ...], tuple[Program, tuple[float, float, float]]] = {}
+"""Work of calls; with their programs, since keys have only the addresses of these."""
+
 
 def predict_seconds(call: Call, threads: int) -> float:
     """Predict the time of a pass with compiled code."""
     rows = call.rows.shape[0]
-    operations, calls, updates = count_work(call.program, call.sizes, call.rows.stored)
+    key = (*call.key, call.rows.stored)
+    found = _counted.get(key)
+    if found is None:
+        if len(_counted) >= MAX_PLANS:  # another thread may do the same
+            _counted.clear()
+        found = _counted[key] = call.program, count_work(call.program, call.sizes, call.rows.stored)
+    operations, calls, updates = found[1]
     lanes = 1 if call.rows.sparse else native.vector_bytes() / np.dtype(call.real).itemsize
     each = operations * LANE_SECONDS / lanes + calls * CALL_SECONDS + updates * UPDATE_SECONDS
     return (rows * each + call.rows.nbytes * BYTE_SECONDS) / threads

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base import _threads
+from bmrm.base import _threads, interrupts
 from bmrm.base.host_memory import MIN_CHECKED_BYTES, available_bytes, require_memory
 from bmrm.base.threads import preferred_threads
 from bmrm.base.vectors import Vector
@@ -29,7 +29,8 @@ from bmrm.formulas.layout import ZERO, Layout
 from bmrm.formulas.plain import Row, make_plain, size_of
 from bmrm.formulas.source import Source
 from bmrm.formulas.tree import Argument
-from bmrm.reductions.binding import Call, to_host
+from bmrm.formulas.turns import long_loops
+from bmrm.reductions.binding import MAX_PLANS, Call, to_host
 from bmrm.reductions.rows import AnyRows, DenseRows, HostRows
 
 PART_ROWS = 4096
@@ -52,6 +53,9 @@ MAX_MAPPED_SHARE = 0.5
 
 MIN_THREADED_SECONDS = 2e-3
 """Predicted time below which one thread is used."""
+
+MIN_WATCHED_SECONDS = 0.25
+"""Predicted time of a pass from which the main thread only waits, so that it can handle signals."""
 
 MAX_PLAIN_SECONDS = 10.0
 """Maximum predicted time of the plain Python loop, if there is no compiler."""
@@ -265,15 +269,26 @@ class HostPasses:
     def __init__(self, source: Source) -> None:
         self.source = source
         self._codes: dict[Any, tuple[Code, Callable[[int], None]]] = {}
+        self._long_loops: dict[tuple[Any, ...], frozenset[str]] = {}
+
+    def long_loops(self, call: Call) -> frozenset[str]:
+        """Return the loops of a call that look whether the pass is to end early."""
+        found = self._long_loops.get(call.key)
+        if found is None:
+            if len(self._long_loops) >= MAX_PLANS:  # another thread may do the same
+                self._long_loops.clear()
+            found = self._long_loops[call.key] = long_loops(call.program, call.sizes)
+        return found
 
     def code_of(self, call: Call, *, contract: bool = True) -> Code:
         """Print the code of a call."""
-        kind, real = call.rows.kind(), _llvm_real(call.real)
-        vector = native.vector_bytes() // np.dtype(call.real).itemsize
-        return print_lanes(call.program, kind, real, choose_lanes(call), vector, contract=contract)
+        kind, real, lanes = call.rows.kind(), _llvm_real(call.real), choose_lanes(call)
+        vector, looking = native.vector_bytes() // np.dtype(call.real).itemsize, self.long_loops(call)
+        return print_lanes(call.program, kind, real, lanes, vector, contract=contract, looking=looking)
 
     def compiled(self, call: Call, contract: bool) -> tuple[Code, Callable[[int], None]]:
-        key = (id(call.program), call.rows.kind(), call.real, choose_lanes(call), contract)
+        looking = self.long_loops(call)
+        key = (id(call.program), call.rows.kind(), call.real, choose_lanes(call), contract, looking)
         if key not in self._codes:
             code = self.code_of(call, contract=contract)
             self._codes[key] = code, native.compile_text(code.text)
@@ -301,12 +316,13 @@ class HostPasses:
         mapped = rows if reads_too_much(rows) else None
         tables: dict[int, _Table] = {}
         failed: list[int] = []
+        leave = np.zeros(1, np.uint8)
 
         def work(part: int, member: int) -> None:
-            if any(other < part for other in failed):
+            if leave[0] or any(other < part for other in failed):
                 return
             if member not in tables:
-                tables[member] = _Table(call, code, outputs)
+                tables[member] = _Table(call, code, outputs, leave)
             table = tables[member]
             table.point(results, member if order == "any" else part, errors[part])
             for entries in table.passes(bounds[part], bounds[part + 1]):
@@ -316,10 +332,19 @@ class HostPasses:
             if errors[part, 0]:
                 failed.append(part)
 
-        _threads.run(work, parts, threads)
+        if self._may_last(call, threads):
+            interrupts.wait_for(lambda: _threads.run(work, parts, threads), lambda: leave.fill(1))
+        else:
+            _threads.run(work, parts, threads)
         if failed:
             raise_failure(self.source, call, code.layout, errors[min(failed)])
         return results, outputs
+
+    def _may_last(self, call: Call, threads: int) -> bool:
+        """Return whether a pass may take so long that it must end on a signal."""
+        from bmrm.reductions.cost import predict_seconds
+
+        return bool(self.long_loops(call)) or predict_seconds(call, threads) > MIN_WATCHED_SECONDS
 
 
 def reads_too_much(rows: AnyRows) -> TypeGuard[DenseRows]:
@@ -370,7 +395,9 @@ def _array_bytes(call: Call) -> Iterator[int]:
 class _Table:
     """The table of addresses and numbers that a worker passes to compiled code."""
 
-    def __init__(self, call: Call, code: Code, outputs: dict[str, NDArray[Any]]) -> None:
+    def __init__(
+        self, call: Call, code: Code, outputs: dict[str, NDArray[Any]], leave: NDArray[np.uint8]
+    ) -> None:
         self.call, self.slots = call, code.layout.slots
         self.table = np.zeros(len(self.slots), np.int64)
         self.kept: list[NDArray[Any]] = []
@@ -389,6 +416,7 @@ class _Table:
             self.set(f"array {name}", self.room(lanes * bytes_))
         rows = call.host_rows()
         self.set("number", rows.first_row)
+        self.set("leave", leave.ctypes.data)
         if isinstance(rows, DenseRows) and not rows.converted_rows:
             self.set("rows", rows.array.ctypes.data)
             self.set("row_step", rows.array.strides[0])

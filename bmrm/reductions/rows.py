@@ -340,13 +340,13 @@ def _from_scipy(X: Any) -> Csr:
     X = as_scipy("rows", X).tocsr()
     if X.ndim != 2:
         raise DataError(f"rows: found a sparse array of {X.ndim} dimensions, expected 2")
+    check_layout(X.indptr, X.indices, X.data, X.shape)  # SciPy would read outside of arrays
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
     if X.data.dtype.kind not in "fiub":
         raise DataError(f"rows: found values of type {X.data.dtype}, expected real numbers")
     values = X.data if X.data.dtype in (np.float32, np.float64) else X.data.astype(np.float64)
-    check_layout(X.indptr, X.indices, values, X.shape)
     index = np.int32 if X.indices.dtype == np.int32 else np.int64
     return Csr(
         np.ascontiguousarray(X.indptr, np.int64),

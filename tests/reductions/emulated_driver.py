@@ -165,8 +165,13 @@ class Driver:
         return 0
 
 
-def compiler(folder: Path):
+TRAPS = "bounds,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow"
+"""What has no meaning in C++; the sanitizer that finds it needs no library if it only stops the process."""
+
+
+def compiler(folder: Path, *, traps: bool = False):
     """Return what stands for `bmrm.formulas.nvrtc.compile_cuda`; libraries go to a folder."""
+    found = [f"-fsanitize={TRAPS}", "-fsanitize-undefined-trap-on-error"] if traps else []
     made: dict[tuple[str, bool], bytes] = {}
 
     def compile_cuda(text: str, capability: tuple[int, int], *, contract: bool = True) -> bytes:
@@ -178,7 +183,7 @@ def compiler(folder: Path):
             place.with_suffix(".cpp").write_text(f'#include "{SHIM}"\n{whole}{LAUNCH}')
             subprocess.run(
                 ["g++", "-std=c++17", "-O1", "-w", f"-ffp-contract={'fast' if contract else 'off'}",
-                 "-fno-strict-aliasing", "-shared", "-fPIC", f"{place}.cpp", "-o", f"{place}.so"],
+                 *found, "-fno-strict-aliasing", "-shared", "-fPIC", f"{place}.cpp", "-o", f"{place}.so"],
                 check=True, timeout=60,
             )  # fmt: skip
             made[key] = f"{place}.so".encode()

@@ -12,7 +12,10 @@ import random
 from typing import Any
 
 import numpy as np
+import pytest
+import wrapping_python
 
+from bmrm.errors import ReductionError
 from bmrm.reductions import Reduction, exp, local, squared_distance
 
 SCOPE = {"local": local, "exp": exp, "squared_distance": squared_distance}
@@ -25,9 +28,11 @@ HEAD = (
 class Writer:
     """Writes one function."""
 
+    head = HEAD
+
     def __init__(self, seed: int, *, exact: bool) -> None:
         self.random, self.exact = random.Random(seed), exact
-        self.lines = [HEAD]
+        self.lines = [self.head]
         self.reals: list[str] = []
         self.wholes: list[str] = []
         self.counters: list[tuple[str, str]] = []
@@ -87,10 +92,7 @@ class Writer:
         self.lines.append("    " * depth + text)
 
     def statement(self, depth: int) -> None:
-        kinds = ["local", "local", "set", "reduce", "reduce", "reduce", "reduce", "array", "columns"]
-        if depth < 3:
-            kinds += ["for", "if", "for", "if"]
-        kind = self.pick(kinds)
+        kind = self.pick(self.kinds(depth))
         before = len(self.reals), len(self.wholes)
         if kind == "local":
             self.names += 1
@@ -108,6 +110,9 @@ class Writer:
             self.put(depth, f"r[{self.index('3')}] += {self.whole(1)} % 11")
         elif kind == "columns":
             self.columns(depth)
+        elif kind == "wild":
+            self.wild(depth)
+            del self.reals[before[0] :], self.wholes[before[1] :]
         elif kind == "for":
             self.names += 1
             name, size = f"i{self.names}", self.pick(["k", "d", "3"])
@@ -133,6 +138,13 @@ class Writer:
         else:
             self.reduce(depth)
 
+    def kinds(self, depth: int) -> list[str]:
+        kinds = ["local", "local", "set", "reduce", "reduce", "reduce", "reduce", "array", "columns"]
+        return [*kinds, "for", "if", "for", "if"] if depth < 3 else kinds
+
+    def wild(self, depth: int) -> None:
+        """Write what `WildWriter` adds."""
+
     def columns(self, depth: int) -> None:
         """Write a loop of sums into a row of a result that the data choose."""
         self.names += 1
@@ -142,8 +154,9 @@ class Writer:
         self.put(depth + 1, f"{e} = max(x[{f}] - c[{self.index('k')}, {f}], {self.real(0)})")
         self.put(depth + 1, f"moved[{self.index('k')}, {f}] += {self.real(1)} * {e}")
         if self.random.random() < 0.5:
-            value = self.pick([self.whole(1), f"-{e} + {self.whole(0)}", f"abs({e}) * x[{f}]"])
-            target = "count" if value.startswith("(") else "moved"
+            whole = self.whole(1)
+            value = self.pick([whole, f"-{e} + {self.whole(0)}", f"abs({e}) * x[{f}]"])
+            target = "count" if value == whole else "moved"
             self.put(depth + 1, f"{target}[{self.index('k')}, {f}] += {value}")
 
     def reduce(self, depth: int) -> None:
@@ -193,10 +206,175 @@ class Writer:
         return "\n".join(self.lines) + "\n"
 
 
+class WildWriter(Writer):
+    """Writes a function with whole numbers that wrap, indices that only a condition keeps inside, truth
+    values as numbers, and strides and counters near the end of 64 bits.
+
+    Most indices are inside, by luck or by a condition. If one is not, the compiled function must say so.
+    """
+
+    head = HEAD.replace("v: int,", "v: int, far: int, edge: int, lucky: bool,")
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, exact=True)
+        self.wrapping: list[str] = []
+
+    def kinds(self, depth: int) -> list[str]:
+        return [*super().kinds(depth), *["wild"] * 8]
+
+    def whole(self, depth: int = 2) -> str:
+        if not depth or self.random.random() < 0.6:
+            return super().whole(depth)
+        a = self.pick([*self.wrapping, "far", "edge", super().whole(depth - 1)])
+        by = self.pick(["far", "3", "v", "x.index", "4611686018427387904", "-9223372036854775807"])
+        return self.pick(
+            [f"({a} + {by})", f"({a} - {by})", f"({a} * {by})", f"abs({a} * {by})", f"-({a} + {by})",
+             f"({a} << {self.random.randint(0, 63)})", f"({a} >> ({by} & 63))", f"({a} // -1)", f"({a} % -7)",
+             self.truth(), f"({a} + {self.truth()})", f"int({self.pick(['x[0] * 1e300', 'w * 1e18', 'w'])})",
+             f"min({a}, {by})", f"({a} if {self.test(0)} else {by})", f"(~{a} ^ {by})"]
+        )  # fmt: skip
+
+    def truth(self) -> str:
+        """Return a sum of truth values."""
+        one, other = self.test(0), self.test(0)
+        return self.pick(
+            [f"({one} + {other})", f"-{one}", f"({one} - {other})", f"({one} * 2 + lucky)", f"int({one})",
+             f"abs({one} - {other})", f"max({one}, lucky)", f"({one} & {other})", "(lucky + 0)"]
+        )  # fmt: skip
+
+    def stray(self) -> str:
+        """Return a whole number that may be anything, the same for all rows or not."""
+        j = self.pick(["0", "1", *(name for name, _ in self.counters)])
+        return self.pick(
+            ["far", "edge", "(far + v)", f"(far * v + {j})", f"({j} * far + 1)", f"(far + {j})", "(v - 2)",
+             self.whole(1), "(len(x) - len(p))", f"min({self.whole(1)}, len(p) - 1)", *self.wrapping]
+        )  # fmt: skip
+
+    def element(self, index: str) -> tuple[str, str]:
+        """Return an element with this index, and the size that it must stay below."""
+        other = self.index("d", 0)
+        return self.pick(
+            [(f"p[{index}]", "len(p)"), (f"x[{index}]", "len(x)"), (f"q[{index}]", "len(p)"),
+             (f"c[{index}, {other}]", "len(c)"), (f"c[{self.index('k', 0)}, {index}]", "len(x)"),
+             (f"(n[{index}] * 0.25)", "len(n)"), (f"(r[{index}] * 0.25)", "3")]
+        )  # fmt: skip
+
+    def wild(self, depth: int) -> None:
+        self.pick([self.count, self.guard, self.guard, self.guard, self.far_loop, self.place])(depth)
+
+    def count(self, depth: int) -> None:
+        """Write a counter that may wrap."""
+        self.names += 1
+        h, i = f"h{self.names}", f"i{self.names}"
+        self.put(depth, f"{h} = {self.pick(['0', '1', '-1', 'v', 'far', 'x.index'])}")
+        self.put(depth, f"for {i} in range({self.pick(['64', '70', '9', 'v % 40', '80 - len(x)'])}):")
+        step = self.pick(
+            [f"{h} + {h} + 1", f"{h} * 3 + {i}", f"{h} - far", f"{h} << 1", f"-{h} - 1", f"abs({h} * 5)",
+             f"{h} * {h} - 1", f"{h} + (x[0] > 0) * edge", f"max({h}, 0) * 6 + 1", f"{h} % 1000 + edge"]
+        )  # fmt: skip
+        self.put(depth + 1, f"{h} = {step}")
+        if depth == 1:
+            self.wrapping.append(h)
+        self.put(depth, f"high = max(high, {h})")
+        if self.random.random() < 0.3:
+            self.put(depth, f"sums[min({h}, len(sums) - 1)] += 1")
+        elif self.random.random() < 0.5:
+            self.put(depth, f"if {h} >= 0:")
+            self.put(depth + 1, f"sums[min({h}, len(sums) - 1)] += p[min({h} + 1, len(p)) - 1]")
+        self.put(depth, f"sums[{h} % len(sums)] += 1")
+
+    def guard(self, depth: int) -> None:
+        """Write an index that is inside only if a condition holds."""
+        index, real = self.stray(), self.real(0)
+        item, size = self.element(index)
+        never = self.pick(["x[0] > 1e9", "w > 99.0", "v > 1000000", "x[0] < -1e9", "x.index < 0"])
+        test = self.pick([f"0 <= {index} < {size}", f"0 <= {index} < {size}", never])
+        if self.random.random() < 0.1:
+            test = self.test(1)
+        self.pick(
+            [
+                lambda: self.put(depth, f"total += {item} if {test} else {real}"),
+                lambda: self.put(depth, f"total += {real} if not ({test}) else {item}"),
+                lambda: self.put(depth, f"count[0, 0] += ({test}) and {item} > {real}"),
+                lambda: self.put(depth, f"count[0, 0] += not ({test}) or {item} > {real}"),
+                lambda: self.put(depth, f"count[0, 0] += ({test}) and 0.0 < {item} < {real}"),
+                lambda: self.put(depth, f"count[0, 0] += {real} < -9.0 < {item}"),
+                lambda: self.guarded_block(depth, test, item),
+                lambda: self.guarded_loop(depth, index, test, item),
+                lambda: self.put(depth, f"out = {item} + {real} if {test} else {item} if {test} else {real}"),
+            ]
+        )()
+
+    def guarded_block(self, depth: int, test: str, item: str) -> None:
+        self.names += 1
+        self.put(depth, f"g{self.names} = 0.25")
+        self.put(depth, f"if {test}:")
+        self.put(depth + 1, f"g{self.names} = {item} + {self.real(0)}")
+        if self.random.random() < 0.4:
+            self.put(depth + 1, f"{self.pick(['total', 'sums[0]', 'moved[0, -1]'])} += {item}")
+        self.put(depth, f"total += g{self.names}")
+
+    def guarded_loop(self, depth: int, index: str, test: str, item: str) -> None:
+        self.names += 1
+        j = f"j{self.names}"
+        self.put(depth, f"for {j} in range({self.pick(['0', 'v % 3', '-1'])}, {self.pick(['2', 'len(x)'])}):")
+        self.put(depth + 1, f"total += {item} if {test} else 0.5")
+        if self.random.random() < 0.5:
+            self.put(depth + 1, f"if 0 <= {j} + ({index}) < len(p):")
+            self.put(depth + 2, f"sums[{j} + ({index})] += p[{j} + ({index})]")
+
+    def far_loop(self, depth: int) -> None:
+        """Write a loop whose counter comes near the end of 64 bits."""
+        self.names += 1
+        i = f"i{self.names}"
+        turns = self.pick(["v % 5", "3", "x.index % 4", "far % 6"])
+        step = self.random.choice([2, 3, 7, 2**40, 2**61])
+        self.put(
+            depth,
+            self.pick(
+                [
+                    f"for {i} in range(9223372036854775807 - ({turns}), 9223372036854775807, {step}):",
+                    f"for {i} in range(-9223372036854775807 + ({turns}) * 3, -9223372036854775807, -{step}):",
+                    f"for {i} in range(0, edge, 4611686018427387904):",
+                    f"for {i} in range(edge - ({turns}), edge):",
+                    f"for {i} in range(edge, {turns}, -3074457345618258603):",
+                ]
+            ),
+        )
+        self.counters.append((i, "far"))
+        self.put(depth + 1, f"count[0, 0] += 1 + ({i} > {self.pick(['far', '0', 'edge - 3'])})")
+        self.statement(depth + 1)
+        self.counters.pop()
+
+    def place(self, depth: int) -> None:
+        """Write a result, or a local array, with an index that a remainder or a condition keeps inside."""
+        index = self.stray()
+        self.put(
+            depth,
+            self.pick(
+                [
+                    f"sums[({index}) % len(sums)] += 1",
+                    f"count[({index}) % len(c), {self.index('d', 0)}] += {self.truth()}",
+                    f"q[({index}) % len(p)] = {self.real(0)}",
+                    f"r[({self.test(0)}) + {self.test(0)}] += {self.whole(1)} % 11",
+                    f"total += r[{self.test(0)}] * 0.25",
+                    f"moved[({index}) & 0, ({index}) % len(x)] += {self.real(0)}",
+                ]
+            ),
+        )
+
+
 def random_reduction(seed: int, *, exact: bool) -> tuple[Reduction, str]:
     """Return a random reduction and its text."""
-    text = Writer(seed, exact=exact).text()
-    name = f"<random program {seed}>"
+    return made(Writer(seed, exact=exact).text(), f"<random program {seed}>")
+
+
+def wild_reduction(seed: int) -> tuple[Reduction, str]:
+    """Return a random reduction with the kinds of `WildWriter`, and its text."""
+    return made(WildWriter(seed).text(), f"<wild program {seed}>")
+
+
+def made(text: str, name: str) -> tuple[Reduction, str]:
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     scope = dict(SCOPE)
     exec(compile(text, name, "exec"), scope)
@@ -214,3 +392,44 @@ def random_arguments(seed: int, rows: int) -> tuple[np.ndarray, dict[str, Any]]:
         "w": rng.integers(-8, 9, rows) / 4 if rng.random() < 0.5 else 0.75,
         "v": rng.integers(-5, 6, rows) if rng.random() < 0.5 else 3,
     }
+
+
+def wild_arguments(seed: int, rows: int) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return rows and parameters for what `WildWriter` writes."""
+    X, words = random_arguments(seed, rows)
+    draw = random.Random(seed)
+    far = [10**11, -1, 2**62, 2**63 - 1, -(2**63), 2**61 + 1, 3, 2**32, -(2**62) - 1]
+    edge = [2**63 - 1, 2**63 - 2, 2**63 - 4]
+    return X, words | {"far": draw.choice(far), "edge": draw.choice(edge), "lucky": draw.random() < 0.5}
+
+
+NEUTRAL = {
+    "total": 0.0, "low": np.inf, "high": -(2**63), "bits": 0, "best": np.inf, "who": -1, "count": 0,
+    "sums": 0.0, "moved": 0.0, "least": np.inf, "out": None, "whole": None,
+}  # fmt: skip
+
+
+def expected(text: str, X: np.ndarray, words: dict[str, Any]) -> dict[str, np.ndarray] | None:
+    """Return what a function gives by `wrapping_python`; None if a row has an index outside of an array."""
+    k, d = words["c"].shape
+    shapes = {"p": (k,), "c": (k, d), "n": (k,), "best": (k,), "who": (k,), "count": (k, d), "sums": (k,)}
+    shapes |= {"moved": (k, d), "least": (k, 3)}
+    try:
+        return wrapping_python.run(text, X, words, NEUTRAL, shapes, {"k": k, "d": d})
+    except wrapping_python.OutsideError:
+        return None
+
+
+def compare_wild(seed: int, rows: int, run: Any) -> bool:
+    """Compare a function with `wrapping_python`; return whether all indices were inside."""
+    reduction, text = wild_reduction(seed)
+    X, words = wild_arguments(seed, rows)
+    theirs = expected(text, X, words)
+    if theirs is None:
+        with pytest.raises(ReductionError):
+            run(reduction, X, words)
+        return False
+    mine = run(reduction, X, words)
+    for name, value in zip(mine._fields, mine, strict=True):
+        assert np.array_equal(np.asarray(value), theirs[name]), (seed, name, value, theirs[name], text)
+    return True

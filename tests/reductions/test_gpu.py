@@ -6,6 +6,9 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse
+from guarded_cases import CASES as GUARDED
+from guarded_cases import ERROR
+from guarded_cases import X as GUARDED_ROWS
 from programs import (
     CASES,
     center_arguments,
@@ -16,7 +19,7 @@ from programs import (
     nearest_rows,
     two_of_centers,
 )
-from random_programs import random_arguments, random_reduction
+from random_programs import compare_wild, random_arguments, random_reduction
 
 from bmrm.errors import BmrmError, DataError, ParameterError, ReductionError
 from bmrm.formulas import nvrtc
@@ -79,6 +82,26 @@ def test_a_random_program_gives_the_bits_of_the_plain_loop(seed):
     found, expected = on_gpu(row_function, X, words, contract=False), row_function.python(X, **words)
     for name, mine, theirs in zip(found._fields, found, expected, strict=True):
         assert np.array_equal(mine, theirs), (name, mine, theirs, text)
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_whole_numbers_wrap_and_conditions_keep_indices_inside(seed):
+    compare_wild(seed, (0, 1, 5, 40, 300)[seed % 5], lambda *call: on_gpu(*call, contract=False))
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_no_index_that_no_row_has_is_read_and_every_other_is_checked(name):
+    row_function, words, expected = GUARDED[name]
+    if isinstance(expected, str):
+        assert expected == ERROR
+        with pytest.raises(ReductionError):
+            on_gpu(row_function, GUARDED_ROWS, words)
+        return
+    found = on_gpu(row_function, GUARDED_ROWS, words)
+    if expected is None:
+        expected = row_function.python(GUARDED_ROWS, **words)
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name].sparse])
