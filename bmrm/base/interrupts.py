@@ -37,6 +37,9 @@ HELD = "held"
 REPEAT_SECONDS = 5.0
 """Time after which a signal may interrupt once more, in case something swallowed the first exception."""
 
+SIGNAL_SECONDS = 0.1
+"""Time between two looks at signals that are only noted."""
+
 _watching: list[Interrupts] = []
 
 
@@ -144,6 +147,37 @@ def set_signal_mode(mode: str) -> None:
     """Use another mode from here to the end of the function that handles the signals."""
     if (found := active_interrupts()) is not None:
         found.mode = mode
+
+
+def wait_for(work: Callable[[], Found]) -> Found:
+    """Run work that looks for no signals, such as a compiler's, so that Ctrl-C ends the wait for it.
+
+    The work runs in a thread of its own, goes on after Ctrl-C, and must be finished before the process ends.
+
+    Examples
+    --------
+    >>> wait_for(lambda: 3)
+    3
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    found: list[Found] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while thread.is_alive():
+        thread.join(SIGNAL_SECONDS)
+        check_signals()
+    if failures:
+        raise failures[0]
+    return found[0]
 
 
 def interruptible(function: Callable[P, Found]) -> Callable[P, Found]:
