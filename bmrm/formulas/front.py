@@ -782,8 +782,15 @@ class Reader:
         name = self.function_of(node)
         if name is None:
             text = ast.unparse(node.func)
-            if self.source.row == text.partition(".")[0]:
-                self.fail(node, f"{self.source.row}.stored() belongs in a loop: for f, v in ...")
+            row, _, method = text.partition(".")
+            if row == self.source.row and method == "stored":
+                self.fail(node, f"{row}.stored() belongs in a loop: for f, v in ...")
+            if row == self.source.row:
+                self.fail(
+                    node,
+                    f"found {text}(), expected no method of a row but stored(); a loop visits its columns: "
+                    f"for f in range(len({row})): ... {row}[f]",
+                )
             self.fail(node, f"{text!r} is not a function that a row function can call; there are {CALLABLE}")
         if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
             self.fail(node, f"{name} takes arguments by position")

@@ -583,6 +583,8 @@ class Printer(Writer):
             return index
         kind = self.of(index)
         limit = self.size(size)
+        if index.text.isdecimal() and limit.isdecimal() and int(index.text) < int(limit):
+            return index  # of rows whose width is a constant of the code
         if index.wide:
             limit = self.splat(limit, "i64")
         # Below 0 is above all sizes for numbers without a sign.

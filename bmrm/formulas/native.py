@@ -1,7 +1,8 @@
 """LLVM text to machine code, by llvmlite: the library that Numba compiles with.
 
-llvmlite is optional (the extra ``reductions``). Machine code is kept for the life of the process, since a
-function of it may be running in a thread, and on disk for other processes (``object_cache.py``).
+llvmlite is optional (the extra ``reductions``). Machine code is kept as long as its function, and on disk for
+other processes (``object_cache.py``). Each has a context of LLVM's of its own: what the global one learns, it
+keeps for ever.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib.util
 import threading
 from typing import Any
 
+from bmrm.base.interrupts import wait_for
 from bmrm.errors import BmrmError
 from bmrm.formulas import object_cache
 from bmrm.formulas.lanes import LIBRARY, NAME
@@ -20,7 +22,6 @@ SPEED_LEVEL = 2
 """LLVM's level of optimisation; 3 takes longer and made no measured program faster."""
 
 _lock = threading.Lock()
-_engines: list[Any] = []
 
 
 @functools.cache
@@ -62,7 +63,7 @@ def vector_bytes() -> int:
 
 
 def compile_text(text: str) -> Any:
-    """Compile LLVM text, or find its machine code on disk.
+    """Compile LLVM text, or find its machine code on disk; Ctrl-C ends the wait for LLVM.
 
     Returns
     -------
@@ -74,6 +75,10 @@ def compile_text(text: str) -> Any:
     BmrmError
         If LLVM refuses the text.
     """
+    return wait_for(lambda: _compile(text))
+
+
+def _compile(text: str) -> Any:
     import llvmlite.binding as llvm
 
     with _lock:
@@ -83,11 +88,12 @@ def compile_text(text: str) -> Any:
         code = object_cache.load_or_make(
             f"{versions}\n{processor}\n{text}", lambda: _make_object(text, machine)
         )
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly("", llvm.create_context()), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        _engines.append(engine)
-        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address(NAME))
+        function: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address(NAME))
+        function.engine = engine  # its memory holds the code
+        return function
 
 
 def _make_object(text: str, machine: Any) -> bytes:
@@ -95,7 +101,7 @@ def _make_object(text: str, machine: Any) -> bytes:
     import llvmlite.binding as llvm
 
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, llvm.create_context())
         module.verify()
     except RuntimeError as error:
         raise BmrmError(f"LLVM: found {str(error).strip()}, expected valid text") from None

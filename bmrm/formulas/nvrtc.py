@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import functools
 
+from bmrm.base.interrupts import wait_for
 from bmrm.errors import BmrmError
 from bmrm.formulas import object_cache
 from bmrm.matrix.gpu.libraries import candidate_paths
@@ -37,6 +38,8 @@ def load_nvrtc() -> ctypes.CDLL:
 def compile_cuda(text: str, capability: tuple[int, int], *, contract: bool = True) -> bytes:
     """Compile CUDA C++ text for a compute capability; return a cubin, or PTX if NVRTC is older than the GPU.
 
+    Ctrl-C ends the wait for NVRTC.
+
     Raises
     ------
     BmrmError
@@ -48,10 +51,8 @@ def compile_cuda(text: str, capability: tuple[int, int], *, contract: bool = Tru
     target = _choose_target(library, capability)
     options = (*OPTIONS, f"-arch={target}", f"-fmad={'true' if contract else 'false'}")
     kind = "PTX" if target.startswith("compute") else "CUBIN"
-    return object_cache.load_or_make(
-        f"NVRTC {major.value}.{minor.value}, {' '.join(options)}\n{text}",
-        lambda: _compile(library, text, options, kind),
-    )
+    key = f"NVRTC {major.value}.{minor.value}, {' '.join(options)}\n{text}"
+    return wait_for(lambda: object_cache.load_or_make(key, lambda: _compile(library, text, options, kind)))
 
 
 def _choose_target(library: ctypes.CDLL, capability: tuple[int, int]) -> str:

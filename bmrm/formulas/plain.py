@@ -1,9 +1,9 @@
 """A row function as a plain Python loop: the reference for compiled code, and what runs without a compiler.
 
 The function of the user runs, with a few expressions replaced so that they mean what the tree means: real
-numbers have the type of the rows, `int` accepts every real number, indices below 0 are errors unless they are
-written as numbers, and results that are one number are returned. Line numbers stay, so a debugger shows the
-user's text.
+numbers have the type of the rows, comparisons are Python's truth values (NumPy's add up to True), `int`
+accepts every real number, indices below 0 are errors unless they are written as numbers, and results that are
+one number are returned. Line numbers stay, so a debugger shows the user's text.
 """
 
 from __future__ import annotations
@@ -103,10 +103,11 @@ def _at(array: Any, *index: Any) -> Any:
     return int(found) if isinstance(found, np.integer) else found
 
 
-def _below_size(index: Any) -> Any:
+def _below_size(index: Any) -> int:
+    """Return an index; NumPy would take a truth value for a mask."""
     if index < 0:
         raise IndexError(f"index {index} is below 0")
-    return index
+    return int(index)
 
 
 def _power(base: Any, exponent: Any, real: Any) -> Any:
@@ -144,6 +145,10 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node.op, ast.Pow):
             return _call(node, "__power", node.left, node.right)
         return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        return _call(node, "__truth", node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         if isinstance(node.op, (ast.Div, ast.Pow)):
@@ -197,7 +202,7 @@ class _Rewriter(ast.NodeTransformer):
             return node
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         index: list[ast.expr] = [
-            part if _is_literal(part) else _call(part, "__below", part) for part in parts
+            part if _is_written_number(part) else _call(part, "__below", part) for part in parts
         ]
         if isinstance(node.ctx, ast.Load):
             return _call(node, "__at", node.value, *index)
@@ -205,9 +210,10 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Subscript(node.value, slice_, node.ctx), node)
 
 
-def _is_literal(node: ast.expr) -> bool:
-    inner = node.operand if isinstance(node, ast.UnaryOp) else node
-    return isinstance(inner, ast.Constant)
+def _is_written_number(node: ast.expr) -> bool:
+    """Return whether an index is a whole number as written, which may count from the end."""
+    inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+    return isinstance(inner, ast.Constant) and type(inner.value) is int
 
 
 class _Limited(ast.NodeTransformer):
@@ -311,6 +317,7 @@ def make_plain(
         "__real": real,
         "__divide": lambda a, b: real(a) / real(b),
         "__power": lambda a, b: _power(a, b, real),
+        "__truth": bool,
         "__whole": _whole,
         "__fits": _fits,
         "__shift": _shift,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bmrm.base import arguments
 from bmrm.base.foreign_arrays import LEGACY_STREAM
+from bmrm.base.host_memory import require_memory
 from bmrm.errors import DataError, ReductionError
 from bmrm.formulas.driver import GpuArray
 from bmrm.formulas.front import Given, read_program
@@ -228,8 +229,11 @@ class Binder:
         is_read = array.dtype == kind or (argument.type == "real" and array.dtype == np.float64)
         if is_read and not isinstance(array, np.ndarray) and _is_by_rows(array):
             return array
+        held = to_host(array)
+        if held.dtype != kind or not held.flags.c_contiguous:
+            require_memory(held.size * np.dtype(kind).itemsize, f"a copy of {self.source.name}: {name}")
         with np.errstate(over="ignore"):
-            return np.asarray(to_host(array), kind, order="C")
+            return np.asarray(held, kind, order="C")
 
 
 def _is_by_rows(array: GpuArray | DeviceArray) -> bool:

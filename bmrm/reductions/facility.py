@@ -7,10 +7,10 @@ import warnings
 from collections import namedtuple
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from bmrm.base import arguments
-from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
+from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError, ReductionError
 from bmrm.formulas import native
 from bmrm.formulas.driver import device as driver_device
 from bmrm.formulas.nvrtc import load_nvrtc
@@ -26,10 +26,28 @@ from bmrm.reductions.gpu import GpuPasses
 from bmrm.reductions.host import MAX_PLAIN_SECONDS, HostPasses, part_bounds, result_bytes, run_plain
 from bmrm.reductions.rows import AnyRows, DeviceRows, read_rows
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 ORDERS = ("fixed", "any")
 TARGETS = ("cpu", "cuda")
 DATASET_CALLS = 10
 """Number of calls with the same data set that are expected: they share its upload."""
+
+
+def _refuses_deep_text(method: F) -> F:
+    """Make a method raise `ReductionError` for expressions that are too deep for the printers of code."""
+
+    @functools.wraps(method)
+    def checked(self: Reduction, /, *words: Any, **keywords: Any) -> Any:
+        try:
+            return method(self, *words, **keywords)
+        except RecursionError:
+            raise ReductionError(
+                f"{self._source.name}: found too deeply nested text, "
+                "expected shorter expressions, with names for their parts"
+            ) from None
+
+    return cast(F, checked)
 
 
 class Reduction:
@@ -72,6 +90,7 @@ class Reduction:
     def __repr__(self) -> str:
         return f"<reduction {self._source.name}: {', '.join(self.results)}>"
 
+    @_refuses_deep_text
     def __call__(
         self,
         data: Any,
@@ -148,6 +167,7 @@ class Reduction:
             found = run_plain(self._source, call, limit=MAX_PLAIN_SECONDS)
         return self._tuple(**found)
 
+    @_refuses_deep_text
     def python(self, data: Any, /, **words: Any) -> Any:
         """Run a pass as a plain Python loop over the rows, for tests and debuggers.
 
@@ -163,6 +183,7 @@ class Reduction:
         """
         return self._tuple(**run_plain(self._source, self._call(data, words)))
 
+    @_refuses_deep_text
     def explain(self, data: Any = None, /, **words: Any) -> str:
         """Explain the roles of the arguments, and how a call would run.
 
@@ -184,6 +205,7 @@ class Reduction:
         placed = _predict_place(call) if there is None else place("auto", there)
         return f"{explain_call(self._source, call)}\n{placed}"
 
+    @_refuses_deep_text
     def source(self, target: str, data: Any, /, **words: Any) -> str:
         """Return the code that a call would run.
 

@@ -10,6 +10,7 @@ ended. If the rows of a rank end inside a part, there are two parts of it, and s
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -508,11 +509,12 @@ def _run_plain_here(source: Source, call: Call, limit: float | None) -> Pass:
                 part += 1
                 arrays = results.one(part)
             back = _call_plain(source, call, function, arrays, number)
-            for argument, value in zip(numbers, back, strict=True):
-                if argument.role == "output":
-                    outputs[argument.name][number] = value
-                else:
-                    arrays[argument.name][...] = value
+            with _named_failures(source, number):
+                for argument, value in zip(numbers, back, strict=True):
+                    if argument.role == "output":
+                        outputs[argument.name][number] = value
+                    else:
+                        arrays[argument.name][...] = value
     return results, outputs
 
 
@@ -528,9 +530,19 @@ def _call_plain(
 ) -> Any:
     """Run the plain function on one row; it changes arrays in place and returns its other results."""
     words = [_plain_argument(call, a, arrays, number) for a in call.program.arguments.values()]
-    try:
+    with _named_failures(source, number):
         return function(_plain_row(call.host_rows(), call.real, number), *words)
-    except (IndexError, ZeroDivisionError, ValueError, OverflowError) as error:
+
+
+@contextlib.contextmanager
+def _named_failures(source: Source, number: int) -> Iterator[None]:
+    """Name the row in the error of a plain function; numbers that int64 does not hold are one."""
+    try:
+        yield
+    except OverflowError as error:
+        text = "found a whole number that 64 bits do not hold; compiled code keeps its last 64 bits"
+        raise ReductionError(f"{source.name}: row {number}: {text}") from error
+    except (IndexError, ZeroDivisionError, ValueError) as error:
         raise ReductionError(f"{source.name}: row {number}: {error}") from error
 
 
