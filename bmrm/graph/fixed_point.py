@@ -69,8 +69,8 @@ UPWARD = 1.0 + 1e-14
 """Factor that covers the rounding of the bound itself."""
 
 GAP_CHECK_FACTOR = 0.05
-"""The largest scores are sorted again when the bound is below their smallest gap or has shrunk by this factor:
-to find them takes about as long as a step of the walk."""
+"""The largest scores are sorted again when the bound is below their smallest gap or has shrunk by this
+factor: to find them takes about as long as a step of a walk."""
 
 
 @dataclass(frozen=True)

@@ -151,6 +151,10 @@ class Graph:
         self._build(found, duplicates, self_loops == "drop", order)
         self._finish(threads)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: without the matrices that calls have made."""
+        return self.__dict__ | {"_resident": {}}
+
     def _finish(self, threads: int | None) -> None:
         """Set what follows from the edges."""
         self.n_edges = int(total_of(self.peers, self._starts[-1]))

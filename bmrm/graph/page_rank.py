@@ -16,6 +16,7 @@ from bmrm.graph.backends.base import Restarts
 from bmrm.graph.backends.choose import transitions_of
 from bmrm.graph.fixed_point import Callback, FixedPoint, Goal
 from bmrm.graph.graph import Graph
+from bmrm.graph.keywords import suggesting
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import Ranking
 from bmrm.io.edges import ADVICE
@@ -27,6 +28,7 @@ LEAST_VECTORS = 4
 """Vectors of a run that needs no history: two images, the messages and the point."""
 
 
+@suggesting
 @interruptible
 def pagerank(
     graph: Graph,

@@ -114,6 +114,12 @@ class GraphShard(Graph):
         if threads is None:
             self.threads = min(default_threads(len(self._sources)), group.cores)
 
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError(
+            "found a GraphShard, of which each process has a part, expected a Graph to pickle or to copy; "
+            "of Hits ask for `unique` before"
+        )
+
     def _join_parts(self, edges: EdgeList, *, given: bool) -> EdgeList:
         """Return this rank's edges with the numbers of nodes that all ranks share, and valid weights."""
         group = self.group
