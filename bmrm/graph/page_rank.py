@@ -58,9 +58,9 @@ def pagerank(
         Anything that `Graph` takes works too.
     damping : float, default 0.85
         d, at least 0 and below 1.
-    personalization : dict or array_like, optional
+    personalization : dict, series of pandas or array_like, optional
         v: shares by label, or in the order of the labels. Default: all nodes equally.
-    dangling : dict or array_like, optional
+    dangling : dict, series of pandas or array_like, optional
         u. Default: v.
     weighted : bool, optional
         Default: whether the graph has weights.
@@ -69,7 +69,7 @@ def pagerank(
     top : int, optional
         Also stop as soon as the order of the ``top`` first nodes is proven. Equal scores are never in a
         proven order; then ``tol`` ends the run, and ``proven`` says how far the order is proven.
-    start : dict or array_like, optional
+    start : dict, series of pandas or array_like, optional
         Where to start; it changes the time, not the result. Default: v.
     missing : {"error", "ignore"}, default "error"
         What to do with labels of ``personalization``, ``dangling`` and ``start`` that are no nodes.

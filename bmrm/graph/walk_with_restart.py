@@ -71,7 +71,7 @@ def random_walk(
         Walk along edges in both directions.
     batch : int, optional
         Number of queries per read of the matrix, 1 to 32. Default: up to 16.
-    dangling : dict or array_like, optional
+    dangling : dict, series of pandas or array_like, optional
         Where dangling nodes send their share. Default: back to the query.
     weighted, tol, missing, max_iter, max_time, method, device, callback
         As in `pagerank`; ``tol`` and ``max_iter`` hold for each query.
