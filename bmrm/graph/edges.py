@@ -76,7 +76,12 @@ class Reading:
 
     def check_only(self, what: str, *known: str) -> None:
         """Raise for arguments that mean nothing with edges of some kind."""
-        given = {"n_nodes": self.n_nodes, "labels": self.labels, "weight": self.weight, "columns": self.columns}
+        given = {
+            "n_nodes": self.n_nodes,
+            "labels": self.labels,
+            "weight": self.weight,
+            "columns": self.columns,
+        }
         for name, value in given.items():
             if value is not None and name not in known:
                 raise ParameterError(f"{name}: found one with {what}")
@@ -108,8 +113,8 @@ def edges_of(given: Any, how: Reading) -> EdgeList:
 
 
 EXPECTED = (
-    "a tuple of arrays (source, target[, weight]), a list of pairs (u, v) or triples (u, v, weight), an array "
-    "of shape (edges, 2), a sparse matrix, a graph of NetworkX or igraph, or an Arrow table"
+    "a tuple of arrays (source, target[, weight]), a list of pairs (u, v) or triples (u, v, weight), an "
+    "array of shape (edges, 2), a sparse matrix, a graph of NetworkX or igraph, or an Arrow table"
 )
 
 

@@ -169,8 +169,9 @@ class Graph:
             self._build(edges, duplicates, drop_loops, order)
             return
         if edges.both_ways is None and edges.weight is not None and duplicates == "auto":
-            backward, forward = np.count_nonzero(edges.source > edges.target), edges.source < edges.target
-            if total_of(self.peers, backward) == total_of(self.peers, np.count_nonzero(forward)):
+            backward, forward = edges.source > edges.target, edges.source < edges.target
+            counts = self.peers.total(np.array([backward.sum(), forward.sum()], float))
+            if counts[0] == counts[1]:
                 self._build(edges, duplicates, drop_loops, order)
                 if self._is_symmetric():
                     return
@@ -179,11 +180,9 @@ class Graph:
     def _is_symmetric(self) -> bool:
         """Whether every edge is there in both directions, with the same weight up to rounding."""
         starts, targets, weights = self.edges_by_source(self._weights)
-        same = (
-            np.array_equal(starts, self._starts)
-            and np.array_equal(targets, self._sources)
-            and (weights is None or np.allclose(weights, self._weights, SAME_WEIGHT, 0.0))
-        )
+        same = np.array_equal(starts, self._starts) and np.array_equal(targets, self._sources)
+        if same and self._weights is not None and weights is not None:
+            same = np.allclose(self._weights, weights, SAME_WEIGHT, 0.0)
         return total_of(self.peers, float(same)) == self.peers.size
 
     def __getstate__(self) -> dict[str, Any]:

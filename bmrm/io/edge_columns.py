@@ -82,7 +82,9 @@ def choose_columns(
     if columns is not None:
         places = [_find(names, name) for name in columns]
         if weight is not None and len(places) == 3:
-            raise ParameterError("columns, weight: found both a third column and weight, expected one of them")
+            raise ParameterError(
+                "columns, weight: found both a third column and weight, expected one of them"
+            )
         third = places[2] if len(places) == 3 else None
         return Columns(places[0], places[1], third if third is not None else _weight(names, weights, weight))
     found = _weight(names, None if weights else weights, weight)  # a third may be one without a name
