@@ -151,12 +151,13 @@ def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
     step = reading_step(options.edges, afterwards="building the graph")
     with interrupts.opened(), showing(options, step), reading(options.edges):
         found = read_graph(options.edges, **_read_options(options), cache=options.cache, comm=group)
+    code = _TASKS[options.task](options, found, group)
     if not options.json and is_first(group):
         from bmrm.base.progress import print_notice
 
         for note in found.notes:
             print_notice(f"{PROGRAM}: note: {note}", quiet=options.quiet)
-    return _TASKS[options.task](options, found, group)
+    return code
 
 
 def _dry_run(options: argparse.Namespace, interrupts: Interrupts, group: Group | None) -> int:

@@ -32,7 +32,7 @@ _ARRAY_DTYPES = {
 }
 
 _FORBIDDEN = np.zeros(256, bool)  # bytes of names; between them are the ends of lines
-_FORBIDDEN[: ord(" ")] = True
+_FORBIDDEN[[*range(ord(" ")), 0x7F]] = True
 _FORBIDDEN[ord("\n")] = False
 
 
