@@ -90,10 +90,14 @@ class Line:
         self.at = end
         return self.line[at:end], at, False
 
-    def skipped(self):
+    def skipped(self, direction):
+        """Skip a column; if it is that of the direction, it must be the one that the first edge has."""
         token, at, quoted = self.token()
         if b"\0" in token:
             self.fault(at if quoted else at + token.index(b"\0"))
+        word = re.sub(rb'["\s]', b"", token).lower()
+        if direction and word != (b"undirected" if self.layout.directed is False else b"directed"):
+            self.fault(at)
 
     def next(self):
         """Go to the next column."""
@@ -178,7 +182,7 @@ def edge_of(line):
         elif column == layout.weight:
             found[column] = line.weight()
         else:
-            line.skipped()
+            line.skipped(column == layout.direction)
         line.next()
         column += 1
     if column < layout.columns:
