@@ -201,7 +201,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
         "directed": options.directed,
         "weights": options.weighted,
         "labels": options.labels,
-        "columns": None if options.columns is None else options.columns.split(","),
+        "columns": None if options.columns is None else [name.strip() for name in options.columns.split(",")],
         "threads": options.threads,
     }
 

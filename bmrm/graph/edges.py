@@ -164,8 +164,9 @@ def _columns_of_list(edges: list[Any]) -> tuple[Any, ...]:
     if not edges:
         return [], []
     kinds, lengths = set(map(type, edges)), {len(edge) if hasattr(edge, "__len__") else 0 for edge in edges}
-    arrays = len(edges) <= 3 and not kinds <= {tuple, list}  # rather source, target, weight
-    if len(lengths) > 1 or not lengths <= {2, 3} or arrays or kinds & {str, bytes, set, frozenset, dict}:
+    pairs = all(issubclass(kind, tuple) for kind in kinds) or (kinds <= {tuple, list} and lengths == {2})
+    unclear = len(edges) <= 3 and not pairs  # they may be sources, targets and weights
+    if len(lengths) > 1 or not lengths <= {2, 3} or unclear or kinds & {str, bytes, set, frozenset, dict}:
         raise DataError(f"edges: found a list of other than pairs or triples, expected {EXPECTED}")
     return tuple(list(column) for column in zip(*edges, strict=True))
 
@@ -281,8 +282,11 @@ def from_igraph(graph: Any, how: Reading) -> EdgeList:
 def from_arrow(given: Any, how: Reading) -> EdgeList:
     """Convert a table by the columns that `bmrm.io.edge_columns.choose_columns` finds."""
     pyarrow = import_pyarrow()
-    table = given if isinstance(given, pyarrow.Table) else pyarrow.table(given)
-    kept = [name for name in table.column_names if not _INDEX.fullmatch(name)]
+    try:
+        table = given if isinstance(given, pyarrow.Table) else pyarrow.table(given)
+        kept = [name for name in table.column_names if not _INDEX.fullmatch(name)]
+    except (pyarrow.ArrowException, ValueError, TypeError) as error:
+        raise DataError(f"edges: found a table that is none ({' '.join(str(error).split())[:200]})") from None
     if len(kept) < 2:
         raise DataError(f"edges: found {len(kept)} columns, expected source, target and maybe weight")
     places = [table.column_names.index(name) if kept.count(name) == 1 else -1 for name in kept]
@@ -336,7 +340,7 @@ def _table_directed(table: Any, names: list[str]) -> bool | None:
 def _arrow_ids(pyarrow: Any, column: Any) -> Any:
     """Return a column of integers or text."""
     types = pyarrow.types
-    if types.is_null(column.type):
+    if len(column) == 0:
         return []
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     if types.is_integer(column.type):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bmrm.errors import DataError
+from bmrm.errors import DataError, escape_unprintable
 from bmrm.io.edge_columns import choose_columns, named_ends
 
 SEPARATORS = ("\t", ";", ",")
@@ -22,6 +22,8 @@ _NUMBER = re.compile(rb'"?[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
 _REST = re.compile(rb"[ \t][#%]|[ \t,;]\{")  # a comment, or the attributes of an edge
 _SNAP = re.compile(rb"^#\s*(un)?directed graph\b", re.IGNORECASE | re.MULTILINE)
+_ARROWS = (b"->", b"--", b"=>", b"<-", b"|")
+_MAX_SHOWN = 40  # bytes of a line that a message quotes
 _KONECT = re.compile(rb"\A\s*%+\s*(sym|asym|bip)\s+([a-z]+)", re.IGNORECASE)
 
 
@@ -95,6 +97,7 @@ def decide_layout(
     >>> decide_layout(b"to;from;weight", b"Ann;New York;2", b"", **about).weight
     2
     """
+    _check_is_edge(first, labels)
     separator = _separator(first)
     head = split_columns(first, separator)
     data = None if second is None else split_columns(second, separator)
@@ -124,6 +127,15 @@ def decide_layout(
         directed=directed,
         unread=unread and columns is None,
     )
+
+
+def _check_is_edge(line: bytes, labels: str) -> None:
+    """Raise for a first line of another format: of JSON, XML, Pajek, a list of Python, or with arrows."""
+    words = line.split()
+    odd = words[0][:1] in (b"{", b"[", b"<", b"(", b"*") or (len(words) > 1 and words[1] in _ARROWS)
+    if odd and labels != "string":
+        found = escape_unprintable(line[:_MAX_SHOWN].decode(errors="replace").strip())
+        raise DataError(f"found the line {found!r}, expected two ids (labels='string' reads any)")
 
 
 def _with_header(

@@ -38,6 +38,7 @@ def test_a_list_holds_edges_whatever_its_length(count):
     [
         [np.array([1, 2]), np.array([3, 4])],
         [[1, 2, 3, 4], [2, 3, 4, 1]],
+        [[1, 2, 3], [2, 3, 1]],
         [(1, 2), (3,)],
         ["ab", "cd"],
         [{1, 2}, {3, 4}],
