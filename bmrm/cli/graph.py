@@ -413,9 +413,18 @@ _TASKS: dict[str, Callable[[argparse.Namespace, Graph, Group | None], int]] = {
 
 def _nodes(what: str, given: str, found: Graph) -> list[Any]:
     """Return the nodes that an option names: the lines of a file, or words with commas between them."""
-    if os.path.isfile(given):
-        return [_node(what, line, found, at) for at, line in _lines(given)]
-    return [_node(what, word, found) for word in given.split(",")]
+    if not os.path.isfile(given):
+        return [_node(what, word, found) for word in given.split(",")]
+    lines = _lines(given)
+    return [node for at, line in lines for node in _several(line, found) or [_node(what, line, found, at)]]
+
+
+def _several(line: str, found: Graph) -> list[Any]:
+    """Return the nodes on a line that is the name of none; none if some word is no node, or a number."""
+    words = [] if _find(line, found) is not None else line.split()
+    if len(words) < 2 or any(_find(word, found) is None or math.isfinite(_real(word)) for word in words):
+        return []
+    return [_find(word, found) for word in words]
 
 
 def _seeds(given: str, found: Graph) -> dict[Any, float]:
@@ -424,13 +433,13 @@ def _seeds(given: str, found: Graph) -> dict[Any, float]:
         return dict.fromkeys(_nodes("--seeds", given, found), 1.0)
     shares: dict[Any, float] = {}
     for at, line in _lines(given):
-        node, share, weighted = _find(line, found), 1.0, _WEIGHTED.fullmatch(line)
-        if node is None and weighted is not None and math.isfinite(_real(weighted[2])):
+        share, weighted = 1.0, _WEIGHTED.fullmatch(line)
+        if _find(line, found) is None and weighted is not None and math.isfinite(_real(weighted[2])):
             line, share = weighted[1], _real(weighted[2])
-        node = _node("--seeds", line, found, at)
-        if node in shares:
-            raise DataError(f"{at}: found {_text(node)} twice, expected each node once")
-        shares[node] = share
+        for node in _several(line, found) or [_node("--seeds", line, found, at)]:
+            if node in shares:
+                raise DataError(f"{at}: found {_text(node)} twice, expected each node once")
+            shares[node] = share
     return shares
 
 
@@ -458,10 +467,10 @@ def _node(what: str, word: str, found: Graph, at: str | None = None) -> Any:
     from bmrm.graph.labels import quote
 
     node = _find(word, found)
-    if node is None and at is not None:
-        raise DataError(f"{at}: found {quote(word)}, expected a node of the graph")
     if node is None:
-        raise ParameterError(f"{what}: found {quote(word)}, expected a node of the graph")
+        number = None if isinstance(found.labels.values, list) else _integer(word)
+        text = f"found {quote(word if number is None else number)}, expected a node of the graph"
+        raise ParameterError(f"{what}: {text}") if at is None else DataError(f"{at}: {text}")
     return node
 
 

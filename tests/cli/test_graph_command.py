@@ -81,6 +81,10 @@ def test_seeds_of_a_file_may_have_weights(tmp_path, capsys):
         assert message in err
     seeds.write_text("1 2\n")
     assert run(capsys, "rwr", str(path), "--queries", str(seeds))[0] == 3
+    path.write_text("a b\nb 1\n1 a\n")
+    seeds.write_text("a b\n")
+    report = json.loads(run(capsys, "rwr", str(path), "--queries", str(seeds), "--json")[1])
+    assert [each["query"] for each in report["queries"]] == ["a", "b"]
     path.write_text("New York,Rome\nRome,New York\n")
     seeds.write_text("New York 2\nRome\n")
     assert run(capsys, "pagerank", str(path), "--seeds", str(seeds))[0] == 0
