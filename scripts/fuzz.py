@@ -51,8 +51,8 @@ import reference_edges
 import bmrm
 from bmrm.cli import loading
 from bmrm.cli.options import parse as parse_options
-from bmrm.errors import BmrmError, DataError
-from bmrm.graph import Graph
+from bmrm.errors import BmrmError, DataError, HostMemoryError
+from bmrm.graph import Graph, read_graph
 from bmrm.io import Csr, _svmlight, iter_svmlight, read_data
 from bmrm.io.cache import SUFFIX
 from bmrm.io.edges import EdgeParser, read_edges
@@ -78,11 +78,18 @@ TEXT = b"""# two lists of labels, a query, all kinds of numbers
 """
 EDGES = [
     b"# a graph\n10\t20\n20\t9007199254740993\r\n\n% 1 2\n-7 10\n0 0 # a loop\n12345678901234567,5\n",
-    b"from,to,weight\n1,2,0.5\n3 , 1,-2e-3\n2,9,7 1111\n",
-    b"\xef\xbb\xbfann bob 1\n// a comment\nbob n\xc3\xa4me_that_is_long 2.5 99\ncy-7,ann,3\n",
+    b"from,to,weight\n1,2,0.5\n3 , 1,-2e-3\n2,9,7\n",
+    b"\xef\xbb\xbfann bob 1\n// a comment\nbob n\xc3\xa4me_that_is_long 2.5\ncy-7\tann\t3\n",
+    b'Id;Target;Source;Type;Weight\n1;New York;"say ""hi""";Directed;3\n2;a;b;directed;1e3\n',
+    b"ann bob {'weight': 3, 'label': \"it's\", 'x': (1, [2])}\nbob cat {}\ncat ann {'weight': 0.5}\n",
+    b"% asym positive\n1 2 3 1082008561\n2 1 1 1082008562\n",
 ]
 EDGE_TOKENS = [
     b"//",
+    b'"',
+    b";",
+    b"{",
+    b"source,target\n",
     b"%",
     b"\n1 2\n",
     b",",
@@ -201,6 +208,26 @@ def joined(header: Any, tensors: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text + tensors
 
 
+def graph_files(path: Path) -> list[tuple[str, bytes]]:
+    """Return a file of a graph for each format that is neither text nor a matrix."""
+    files = [
+        ("mtx", b"%%MatrixMarket matrix coordinate real symmetric\n% c\n3 3 3\n1 1 2\n2 1 .5\n3 2 1e3\n"),
+        ("metis", b"% a comment\n3 2 1\n2 5\n1 5 3 7\n2 7\n"),
+    ]
+    with suppress(ImportError):
+        import pyarrow
+        from pyarrow import ipc, parquet
+
+        table = pyarrow.table({"target": ["b", "cc", "a"], "source": ["a", "a", "b"], "weight": [1, 2, 3]})
+        with ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+        files.append(("arrow", path.read_bytes()))
+        parquet.write_table(table, path)
+        files.append(("parquet", path.read_bytes()))
+    np.save(path.with_suffix(".npy"), np.array([[1, 2], [2, 5]]))
+    return [*files, ("npy", path.with_suffix(".npy").read_bytes())]
+
+
 class Corpus:
     """Good files in a folder, and the path of the damaged file."""
 
@@ -233,6 +260,7 @@ class Corpus:
         self.text.write_bytes(TEXT)
         self.expected = read_data(self.text, cache=True, dtype="float64")
         self.cache = Path(f"{self.text}{SUFFIX}").read_bytes()
+        self.graphs = graph_files(folder / "graph")
         self.edges, self.edge_caches = folder / "edges", []
         for text, weights in ((EDGES[0], False), (EDGES[1], True), (EDGES[2], True)):
             self.edges.write_bytes(text)
@@ -307,11 +335,23 @@ def changing_case(rng: random.Random, corpus: Corpus) -> None:
 
 def edges_case(rng: random.Random, corpus: Corpus) -> None:
     """Compare the reader of edges with the reference parser on a mutated text."""
-    options = {"labels": rng.choice(["auto", "auto", "integer", "string"]), "weights": rng.random() < 0.5}
+    options = {
+        "labels": rng.choice(["auto", "auto", "integer", "string"]),
+        "weights": rng.choice([None, True, False]),
+    }
     how = {"threads": rng.choice([1, 2, 3, 7]), "block_bytes": rng.choice([1, 3, 64, 1 << 20])}
     for _ in range(10):
         text = mutated(rng, rng.choice(EDGES), [*TOKENS, *EDGE_TOKENS])
         reference_edges.assert_agrees(corpus.write(text).read_bytes(), options, **how)
+
+
+def graph_file_case(rng: random.Random, corpus: Corpus) -> None:
+    """Read a graph from a mutated file of any format that `read_graph` knows."""
+    kind, good = rng.choice(corpus.graphs)
+    path = corpus.write(mutated(rng, good, [*TOKENS, *EDGE_TOKENS]))
+    with suppress(DataError, HostMemoryError):
+        graph = read_graph(path, format=rng.choice([kind, kind, "auto"]), weights=rng.choice([None, False]))
+        assert graph.n_edges == graph.edges_by_target[0][-1]
 
 
 def changing_edges_case(rng: random.Random, corpus: Corpus) -> None:
@@ -479,6 +519,8 @@ CASES = (
         edges_case,
         edges_case,
         changing_edges_case,
+        graph_file_case,
+        graph_file_case,
         market_case,
         market_case,
         binary_case,

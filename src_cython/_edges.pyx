@@ -36,6 +36,14 @@ cdef extern from "edges/block.h" namespace "edges" nogil:
     cdef cppclass Options:
         cbool weights
         cbool names
+        char separator
+        int columns
+        int source
+        int target
+        int weight
+        int direction
+        cbool undirected
+        cbool attributes
 
     cdef cppclass Arrays:
         int64_t* source_ids
@@ -59,10 +67,9 @@ cdef extern from "edges/reader.h" namespace "edges" nogil:
         Place fault_at
 
     cdef cppclass Opening:
-        int64_t edges
-        cbool integers[2]
-        cbool any_integer[2]
-        size_t second
+        int64_t found
+        size_t begin[2]
+        size_t end[2]
         int64_t lines
 
     Opening c_open_text "edges::open_text"(const Bytes& text, size_t start, size_t stop) except +raise_python
@@ -70,7 +77,8 @@ cdef extern from "edges/reader.h" namespace "edges" nogil:
 
 MAX_NODES = kMaxNodes
 cdef tuple FAULTS = (
-    "", "integer", "large", "name", "encoding", "target", "weight", "no_weight", "extra", "nodes", "changed"
+    "", "integer", "large", "name", "encoding", "target", "weight", "no_weight", "columns", "quote", "comment",
+    "attributes", "direction", "return", "nul", "nodes", "changed",
 )
 
 
@@ -115,6 +123,7 @@ def parse(
     *,
     Names names,
     bint weights,
+    layout,
     int threads,
     size_t block_bytes,
     reserve,
@@ -127,6 +136,14 @@ def parse(
     cdef Options options
     options.weights = weights
     options.names = names is not None
+    options.separator = ord(layout.separator) if layout.separator else 0
+    options.columns = layout.columns
+    options.source = layout.source
+    options.target = layout.target
+    options.weight = -1 if layout.weight is None or not weights else layout.weight
+    options.direction = -1 if layout.direction is None else layout.direction
+    options.undirected = layout.directed is False
+    options.attributes = layout.attributes
     cdef Reader* reader = new Reader(held.bytes[0], start, stop, block_bytes, threads, poll)
     try:
         with nogil:
@@ -180,15 +197,13 @@ cdef fill(Reader* reader, Options& options, Names names):
 
 
 def open_text(text, Py_ssize_t start, Py_ssize_t stop):
-    """Return what the first two edges of a text look like; see the stub."""
+    """Return where the first two lines of a text are that hold something; see the stub."""
     cdef Text held = Text.of(text)
     held.check_range(start, stop)
-    cdef Opening found
+    cdef Opening opening
     with nogil:
-        found = c_open_text(held.bytes[0], start, stop)
-    integers = [found.integers[i] for i in range(found.edges)]
-    any_integer = [found.any_integer[i] for i in range(found.edges)]
-    return integers, any_integer, found.second, found.lines
+        opening = c_open_text(held.bytes[0], start, stop)
+    return [(opening.begin[i], opening.end[i]) for i in range(opening.found)], opening.lines
 
 
 def number(arrays, *, int64_t low, int64_t high, int threads):

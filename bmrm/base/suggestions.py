@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 SYNONYMS = {
     "alpha": "lam",
@@ -31,7 +31,7 @@ _MAX_CLOSE = 2  # names that a message lists because they are spelt alike
 _MIN_SIMILARITY = 0.7  # of `difflib`, from which names are spelt alike
 
 
-def nearest(name: str, known: Iterable[str]) -> list[str]:
+def nearest(name: str, known: Iterable[str], synonyms: Mapping[str, str] = SYNONYMS) -> list[str]:
     """Return the known names that may be meant: a synonym, else names that begin so, else similar ones.
 
     Examples
@@ -44,8 +44,8 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     import difflib  # only in errors
 
     names = list(known)
-    if SYNONYMS.get(name) in names:
-        return [SYNONYMS[name]]
+    if synonyms.get(name) in names:
+        return [synonyms[name]]
     begun = [other for other in names if len(name.strip("-")) > 1 and other.startswith(name)]
     return sorted(begun)[:_MAX_BEGUN] or difflib.get_close_matches(name, names, _MAX_CLOSE, _MIN_SIMILARITY)
 
@@ -62,7 +62,7 @@ def did_you_mean(names: Iterable[str]) -> str:
     return f"; did you mean {listed}?" if listed else ""
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str], synonyms: Mapping[str, str] = SYNONYMS) -> str:
     """Return the end of a message that suggests the known Python names that may be meant.
 
     Examples
@@ -70,4 +70,4 @@ def suggest(name: str, known: Iterable[str]) -> str:
     >>> suggest("max_itr", ["tol", "max_iter"]), suggest("n_jobs", ["threads"]), suggest("xyz", ["tol"])
     ("; did you mean 'max_iter'?", "; did you mean 'threads'?", '')
     """
-    return did_you_mean(map(repr, nearest(name, known)))
+    return did_you_mean(map(repr, nearest(name, known, synonyms)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bmrm.cli.exits import GRAPH_MEANINGS, Exit, check_apart, epilog, reading
 from bmrm.cli.ranks import fail_together, is_first, run_command_on_ranks
 from bmrm.cli.results import best_so_far, print_json, showing
-from bmrm.errors import ParameterError, escape_unprintable
+from bmrm.errors import DataError, ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
     import argparse
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 PROGRAM = "bmrm-graph"
 TASKS = ("pagerank", "rwr", "hits", "info")
 _EXITS = {"converged": Exit.OK, "interrupted": Exit.INTERRUPTED}
+_WEIGHTED = re.compile(r"(.*?)[\t,; ]+([^\t,; ]+)")  # a line of seeds with a weight
 _MAX_LABELS_BYTES = 1 << 30  # of a file of queries or seeds, which is untrusted
 
 
@@ -60,9 +62,10 @@ def build_parser() -> CommandParser:
         top=20,
         seeds=None,
         queries=None,
-        weighted=False,
-        undirected=False,
+        weighted=None,
+        directed=None,
         labels="auto",
+        columns=None,
         format="auto",
         max_iter=None,
         method="auto",
@@ -77,10 +80,32 @@ def build_parser() -> CommandParser:
     )
     parser.add_argument("--tol", type=positive, metavar="E", help="error to be proven (default: 1e-8)")
     parser.add_argument("--top", type=integer(1), metavar="K", help="nodes to print (default: 20)")
-    parser.add_argument("--seeds", metavar="FILE|A,B", help="pagerank: nodes at which the walk restarts")
+    parser.add_argument(
+        "--seeds", metavar="FILE|A,B", help="pagerank: nodes at which the walk restarts; in FILE with weights"
+    )
     parser.add_argument("--queries", metavar="FILE|A,B", help="rwr: nodes from which the walks start")
-    parser.add_argument("--weighted", action="store_true", help="read weights from the third column")
-    parser.add_argument("--undirected", action="store_true", help="edges count in both directions")
+    parser.add_argument(
+        "--weighted",
+        action=argparse.BooleanOptionalAction,
+        help="read weights, of text without names from the third column (default: if EDGES names them)",
+    )
+    direction = parser.add_mutually_exclusive_group()
+    direction.add_argument(
+        "--undirected",
+        dest="directed",
+        action="store_const",
+        const=False,
+        help="edges count in both directions",
+    )
+    direction.add_argument(
+        "--directed",
+        action="store_const",
+        const=True,
+        help="edges count in one direction (default: what EDGES says, else directed)",
+    )
+    parser.add_argument(
+        "--columns", metavar="S,T[,W]", help="names or numbers of the columns source, target and weight"
+    )
     parser.add_argument(
         "--labels", choices=["auto", "integer", "string"], help="what ids are (default: auto)"
     )
@@ -126,7 +151,13 @@ def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
     step = reading_step(options.edges, afterwards="building the graph")
     with interrupts.opened(), showing(options, step), reading(options.edges):
         found = read_graph(options.edges, **_read_options(options), cache=options.cache, comm=group)
-    return _TASKS[options.task](options, found, group)
+    code = _TASKS[options.task](options, found, group)
+    if not options.json and is_first(group):
+        from bmrm.base.progress import print_notice
+
+        for note in found.notes:
+            print_notice(f"{PROGRAM}: note: {note}", quiet=options.quiet)
+    return code
 
 
 def _dry_run(options: argparse.Namespace, interrupts: Interrupts, group: Group | None) -> int:
@@ -167,9 +198,10 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return how EDGES is read, by the keywords of `read_graph`."""
     return {
         "format": options.format,
-        "directed": False if options.undirected else None,
+        "directed": options.directed,
         "weights": options.weighted,
         "labels": options.labels,
+        "columns": None if options.columns is None else [name.strip() for name in options.columns.split(",")],
         "threads": options.threads,
     }
 
@@ -251,7 +283,7 @@ def _rank(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     seeds = None
     if options.seeds is not None:
         with fail_together(group):
-            seeds = dict.fromkeys(_nodes("--seeds", options.seeds, found), 1.0)
+            seeds = _seeds(options.seeds, found)
     with showing(options, watch.step):
         ranking = best_so_far(
             lambda: pagerank(
@@ -275,6 +307,7 @@ def _rank(options: argparse.Namespace, found: Graph, group: Group | None) -> int
                 ),
                 "nodes": found.n_nodes,
                 "edges": found.n_edges,
+                "notes": found.notes,
                 "top": [list(pair) for pair in ranking.top(options.top)],
             }
         )
@@ -315,7 +348,9 @@ def _walk(options: argparse.Namespace, found: Graph, group: Group | None) -> int
             {"query": query, "status": status, "error_bound": float(bound), "proven": int(proven), "top": top}
             for query, status, bound, proven, top in columns
         ]
-        print_json({"queries": each, "n_products": walks.n_products, "seconds": walks.seconds})
+        print_json(
+            {"queries": each, "notes": found.notes, "n_products": walks.n_products, "seconds": walks.seconds}
+        )
     else:
         for number, query in enumerate(walks.queries):
             print(f"from {escape_unprintable(str(query))}: {walks.status[number]}")
@@ -338,7 +373,8 @@ def _hits(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     sides = [scores.top(options.top, what) for what in ("authorities", "hubs")]
     if options.json:
         names = "singular_value", "gap", "residual", "error_estimate", "unique", "n_iter", "status", "seconds"
-        print_json({**_facts(scores, *names), "authorities": sides[0], "hubs": sides[1]})
+        facts = {**_facts(scores, *names), "notes": found.notes}
+        print_json({**facts, "authorities": sides[0], "hubs": sides[1]})
     else:
         rows = [
             [str(rank), _text(one[0]), f"{one[1]:.6g}", _text(other[0]), f"{other[1]:.6g}"]
@@ -359,7 +395,7 @@ def _info(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     """Print figures of the graph."""
     report = found.report()
     if options.json:
-        print_json(report)
+        print_json({**report, "notes": found.notes})
     else:
         width = max(map(len, report))
         for name, value in report.items():
@@ -377,16 +413,72 @@ _TASKS: dict[str, Callable[[argparse.Namespace, Graph, Group | None], int]] = {
 
 def _nodes(what: str, given: str, found: Graph) -> list[Any]:
     """Return the nodes that an option names: the lines of a file, or words with commas between them."""
-    if os.path.isfile(given):
-        with reading(given), open(given, encoding="utf-8", errors="surrogateescape") as file:
-            words = file.read(_MAX_LABELS_BYTES).split()
-    else:
-        words = given.split(",")
-    text = isinstance(found.labels.values, list)
-    nodes = [word if text else _integer(word) for word in words]
-    for node, word in zip(nodes, words, strict=True):
-        found.labels.number(what, word if node is None else node)
-    return nodes
+    if not os.path.isfile(given):
+        return [_node(what, word, found) for word in given.split(",")]
+    lines = _lines(given)
+    return [node for at, line in lines for node in _several(line, found) or [_node(what, line, found, at)]]
+
+
+def _several(line: str, found: Graph) -> list[Any]:
+    """Return the nodes on a line that is the name of none; none if some word is no node, or a number."""
+    words = [] if _find(line, found) is not None else line.split()
+    if len(words) < 2 or any(_find(word, found) is None or math.isfinite(_real(word)) for word in words):
+        return []
+    return [_find(word, found) for word in words]
+
+
+def _seeds(given: str, found: Graph) -> dict[Any, float]:
+    """Return the shares of the nodes that --seeds names: 1, or what follows a node on its line in a file."""
+    if not os.path.isfile(given):
+        return dict.fromkeys(_nodes("--seeds", given, found), 1.0)
+    shares: dict[Any, float] = {}
+    for at, line in _lines(given):
+        share, weighted = 1.0, _WEIGHTED.fullmatch(line)
+        if _find(line, found) is None and weighted is not None and math.isfinite(_real(weighted[2])):
+            line, share = weighted[1], _real(weighted[2])
+        for node in _several(line, found) or [_node("--seeds", line, found, at)]:
+            if node in shares:
+                raise DataError(f"{at}: found {_text(node)} twice, expected each node once")
+            shares[node] = share
+    return shares
+
+
+def _lines(path: str) -> list[tuple[str, str]]:
+    """Return the lines of a file that are not blank, with the place of each for messages."""
+    with reading(path), open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+        lines = file.read(_MAX_LABELS_BYTES).split("\n")
+    numbered = (
+        (f"{escape_unprintable(path)}:{number}", line.strip()) for number, line in enumerate(lines, 1)
+    )
+    return [(at, line) for at, line in numbered if line]
+
+
+def _find(word: str, found: Graph) -> Any:
+    """Return a node by the word that names it, None if there is none."""
+    for label in (word, word[1:-1].replace('""', '"')) if word[:1] == word[-1:] == '"' else (word,):
+        node = label if isinstance(found.labels.values, list) else _integer(label)
+        if node is not None and found.labels.find(node) is not None:
+            return node
+    return None
+
+
+def _node(what: str, word: str, found: Graph, at: str | None = None) -> Any:
+    """Return a node by the word that names it, or raise if there is none."""
+    from bmrm.graph.labels import quote
+
+    node = _find(word, found)
+    if node is None:
+        number = None if isinstance(found.labels.values, list) else _integer(word)
+        text = f"found {quote(word if number is None else number)}, expected a node of the graph"
+        raise ParameterError(f"{what}: {text}") if at is None else DataError(f"{at}: {text}")
+    return node
+
+
+def _real(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        return math.nan
 
 
 def _integer(word: str) -> int | None:

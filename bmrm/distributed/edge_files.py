@@ -5,6 +5,8 @@ What ids are is decided by the first edges of the text, which every rank looks a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bmrm.distributed.group import Group
 from bmrm.errors import DataError
 from bmrm.io.edge_data import Edges
@@ -14,7 +16,13 @@ from bmrm.io.svmlight import resolve_thread_count
 
 
 def read_edge_range(
-    source: Source, group: Group, *, weights: bool, labels: LabelKind, threads: int | None
+    source: Source,
+    group: Group,
+    *,
+    weights: bool | None,
+    labels: LabelKind,
+    columns: Sequence[str] | None = None,
+    threads: int | None,
 ) -> Edges:
     """Read this rank's part of a plain text; nodes are numbered on each rank for itself.
 
@@ -23,7 +31,7 @@ def read_edge_range(
     source : Source
         A plain file, the same on every rank.
     group : Group
-    weights, labels
+    weights, labels, columns
         As for `bmrm.io.edges.read_edges`.
     threads : int or None
         None: the cores that this rank does not share with other ranks.
@@ -43,7 +51,7 @@ def read_edge_range(
     count = group.cores if threads is None else resolve_thread_count(threads)
 
     def parse(*, numbered: bool) -> Edges:
-        parser = EdgeParser(source.name, labels, count, weights=weights)
+        parser = EdgeParser(source.name, labels, count, weights=weights, columns=columns)
         parser.parse_file(source, first, last, numbered=numbered)
         return parser.finish()
 

@@ -30,7 +30,10 @@ _MODULES = {
 }
 """The module of each public name."""
 
-__all__ = sorted(_MODULES)
+_NEED_MORE = {"GraphShard"}
+"""Names that need an optional package: `from bmrm.graph import *` works without it."""
+
+__all__ = sorted({*_MODULES} - _NEED_MORE)
 
 
 def __getattr__(name: str) -> "Any":
@@ -44,4 +47,4 @@ def __getattr__(name: str) -> "Any":
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_MODULES})

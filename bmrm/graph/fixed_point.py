@@ -68,8 +68,9 @@ FEW_COLUMNS = 0.5
 UPWARD = 1.0 + 1e-14
 """Factor that covers the rounding of the bound itself."""
 
-GAP_CHECK_FACTOR = 0.5
-"""The largest scores are sorted again when the bound has shrunk by this factor."""
+GAP_CHECK_FACTOR = 0.05
+"""The largest scores are sorted again when the bound is below their smallest gap or has shrunk by this
+factor: to find them takes about as long as a step of a walk."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,7 @@ class FixedPoint:
         self._best, self._best_at = np.full(count, np.inf), np.zeros(count, int)
         self._best_slot: int | None = None  # of a single walk
         self._waiting = 0
+        self._is_likely = np.zeros(count, bool)  # whether the order of the largest scores is
         # Of the exact steps:
         self._rounding = np.zeros(count)
         self._least, self._n_stalled = np.full(count, np.inf), np.zeros(count, int)
@@ -264,7 +266,7 @@ class FixedPoint:
         if self.goal.top is not None:
             bound = self._bound(self._residual, self._rounding)
             for column in self._columns:
-                done[column] = done[column] or self._is_order_proven(column, bound[column])
+                done[column] = done[column] or self._is_order_likely(column, bound[column])
         ready = int(np.count_nonzero(done[self._columns]))
         self._waiting = self._waiting + 1 if 2 * ready >= len(self._columns) else 0
         return ready == len(self._columns) or self._waiting > WAITING_STEPS
@@ -307,6 +309,7 @@ class FixedPoint:
         self._best, self._best_at = self._residual.copy(), np.full(len(self._residual), self._n_iter)
         self._best_slot = self._newest if self.walk.columns == 1 else None
         self._waiting = 0
+        self._is_likely = np.zeros(len(self._residual), bool)
 
     def _bound(self, residual: Vector, rounding: Vector) -> Vector:
         """Return the bound of the error of an image, given the norm of its residual."""
@@ -330,10 +333,19 @@ class FixedPoint:
             return "precision"
         return self._limit
 
+    def _is_order_likely(self, column: int, bound: float) -> bool:
+        """Whether an exact step can prove the order, by a light one of this phase."""
+        if not self._is_likely[column]:
+            self._is_likely[column] = self._is_order_proven(column, bound)
+        return bool(self._is_likely[column])
+
     def _is_order_proven(self, column: int, bound: float) -> bool:
         """Whether the scores of the ``top`` first nodes are further apart than the bound."""
         top = self.goal.top
         if top is None:
+            return False
+        # Each of the scores is at least the bound above the next, and their sum is at most 1.
+        if bound >= 2.0 / (top * (top + 1)):
             return False
         if bound >= self._gap[column] and bound > GAP_CHECK_FACTOR * self._sorted_at[column]:
             return False

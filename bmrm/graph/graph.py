@@ -13,7 +13,7 @@ from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Indices, Vector, read_only_view
 from bmrm.errors import DataError, ParameterError
 from bmrm.graph import _graph
-from bmrm.graph.edges import EdgeList, edges_of
+from bmrm.graph.edges import EdgeList, Reading, edges_of
 from bmrm.graph.labels import NodeLabels, narrow, quote
 from bmrm.graph.memory import (
     GRAPH_EDGE,
@@ -60,39 +60,51 @@ MIN_PEELED_SHARE = 0.15
 these nodes are peeled off: light steps have fewer edges and shorter vectors, exact steps take 15 % longer."""
 
 
+SAME_WEIGHT = 1e-9
+"""Relative difference of the weights of both directions that rounding may have made."""
+
+
 class Graph:
     """A directed or undirected graph with labelled nodes, ready for products.
 
     Parameters
     ----------
     edges : object
-        ``(source, target)`` or ``(source, target, weight)``, arrays of one entry per edge; an array of shape
-        (edges, 2); a SciPy sparse matrix whose entry (u, v) is the weight of the edge from u to v; a graph of
-        NetworkX or igraph; or an object with ``__arrow_c_stream__`` (a table of pyarrow, polars, pandas or
-        DuckDB), whose first columns are source, target and, if there is a third, weight. Nodes are integers
-        or text.
+        A tuple ``(source, target)`` or ``(source, target, weight)`` of arrays with one entry per edge; a list
+        of pairs ``(u, v)`` or triples ``(u, v, weight)``; an array of shape (edges, 2); a SciPy sparse matrix
+        whose entry (u, v) is the weight of the edge from u to v; a graph of NetworkX or igraph; or an object
+        with ``__arrow_c_stream__`` (a table of pyarrow, polars, pandas or DuckDB), see ``columns``. Nodes are
+        integers or text.
     n_nodes : int, optional
         With arrays: the nodes are 0 to ``n_nodes - 1``, with or without edges. Default: the nodes are those
         that occur in edges; a gap in the ids is no node.
     labels : sequence, optional
         With arrays or a matrix whose nodes are 0 to n - 1: their labels.
     directed : bool, optional
-        Undirected edges count in both directions, a loop once. Default: what a graph object says of itself,
-        True for other input.
-    weights : bool, default True
-        Whether weights of the input are used.
+        Undirected edges count in both directions, a loop once. Default: what the input says of itself, True
+        if it says nothing. A weighted list or matrix that has every edge in both directions, with the same
+        weights, is an undirected graph as it stands; else the weights of (u, v) and (v, u) are added.
+    weights : bool, optional
+        Whether weights count. Default: if the input says that it has any, by a third array, the entries of a
+        matrix, or a name.
     duplicates : {"auto", "drop", "sum", "error"}, default "auto"
         What an edge that is listed several times means: one edge, the first of them ("drop"); one whose
         weight is the sum, where edges without weights weigh 1 ("sum"); or a `DataError`. "auto" drops without
-        weights and sums with weights. In an undirected graph (u, v) and (v, u) are the same edge.
+        weights and sums with weights; parallel edges of graph objects are summed either way. In an undirected
+        graph (u, v) and (v, u) are the same edge.
     self_loops : {"keep", "drop"}, default "keep"
     order : {"auto", "degree", "given"}, default "auto"
         Order of the nodes in memory; results always come in the order of the labels. "degree" puts nodes with
         many in-links first, "given" keeps the order, "auto" keeps it if most edges join nodes that are near.
         If nodes without in-links or out-links have enough edges to be peeled off, "degree" and "auto" put
         the former before the others and the latter after them.
-    weight : str, default "weight"
-        Name of the edge attribute in graph objects.
+    weight : str, optional
+        Name of the edge attribute in graph objects, or of the column of weights in a table; it must be there.
+        Default: "weight" if it is there. Edges without the attribute weigh 1.
+    columns : sequence of str, optional
+        With a table: the names of its columns source, target and maybe weight. Default: columns named so, or
+        alike (``from`` and ``to``, ``src`` and ``dst``, ``sourceId``, ...), in any order; else two columns,
+        besides one named weight, are source and target in their order.
     threads : int, optional
         Default: the cores that the process may use.
 
@@ -103,6 +115,8 @@ class Graph:
     labels : NodeLabels
     directed, weighted : bool
     threads : int
+    notes : tuple of str
+        What a file has left open, and what was not read of it.
 
     Raises
     ------
@@ -127,17 +141,16 @@ class Graph:
         n_nodes: int | None = None,
         labels: Any = None,
         directed: bool | None = None,
-        weights: bool = True,
+        weights: bool | None = None,
         duplicates: str = "auto",
         self_loops: str = "keep",
         order: str = "auto",
-        weight: str = "weight",
+        weight: str | None = None,
+        columns: Sequence[str] | None = None,
         threads: int | None = None,
     ) -> None:
         check_options(n_nodes, duplicates, self_loops, order, threads)
-        found = edges_of(edges, n_nodes, labels, weight)
-        if not arguments.flag("weights", weights):
-            found.weight = None
+        found = edges_of(edges, Reading(n_nodes, labels, weights, weight, columns))
         self.directed = (
             found.directed is not False if directed is None else arguments.flag("directed", directed)
         )
@@ -146,10 +159,35 @@ class Graph:
         self.peers: Peers = ALONE
         self._first = 0
         check_weights(found)
-        if not self.directed and not found.both_ways:
-            found = in_both_directions(found)
-        self._build(found, duplicates, self_loops == "drop", order)
+        self._take(found, duplicates, self_loops == "drop", order)
         self._finish(threads)
+        self.notes: tuple[str, ...] = found.notes
+
+    def _take(self, edges: EdgeList, duplicates: str, drop_loops: bool, order: str) -> None:
+        """Put edges into memory, those of an undirected graph in both directions."""
+        if self.directed or edges.both_ways:
+            self._build(edges, duplicates, drop_loops, order)
+            return
+        if edges.both_ways is None and edges.weight is not None and duplicates == "auto":
+            backward, forward = edges.source > edges.target, edges.source < edges.target
+            counts = self.peers.total(np.array([backward.sum(), forward.sum()], float))
+            if counts[0] == counts[1]:
+                self._build(edges, duplicates, drop_loops, order)
+                if self._is_symmetric():
+                    return
+        self._build(in_both_directions(edges), duplicates, drop_loops, order)
+
+    def _is_symmetric(self) -> bool:
+        """Whether every edge is there in both directions, with the same weight up to rounding."""
+        starts, targets, weights = self.edges_by_source(self._weights)
+        same = np.array_equal(starts, self._starts) and np.array_equal(targets, self._sources)
+        if same and self._weights is not None and weights is not None:
+            same = np.allclose(self._weights, weights, SAME_WEIGHT, 0.0)
+        return total_of(self.peers, float(same)) == self.peers.size
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: without the matrices that calls have made."""
+        return self.__dict__ | {"_resident": {}}
 
     def _finish(self, threads: int | None) -> None:
         """Set what follows from the edges."""
@@ -301,7 +339,8 @@ class Graph:
     def undirected(self) -> Graph:
         """Return the graph with every edge in both directions; the graph itself if it is undirected.
 
-        An edge that has its reverse counts once; with weights, the two weights are added.
+        An edge that has its reverse counts once; with weights, the two weights are added, unless all edges
+        have their reverse, with the same weight.
         """
         if not self.directed:
             return self
@@ -438,7 +477,7 @@ def in_both_directions(edges: EdgeList) -> EdgeList:
     # An edge listed as (u, v) and as (v, u) is the same edge twice: both have the smaller node first.
     low, high = np.minimum(edges.source, edges.target), np.maximum(edges.source, edges.target)
     source, target = np.concatenate([low, high[other]]), np.concatenate([high, low[other]])
-    return EdgeList(source, target, weight, edges.labels, False)
+    return EdgeList(source, target, weight, edges.labels, False, True)
 
 
 class NodeOrder(NamedTuple):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from bmrm.graph.backends.base import Pair
 from bmrm.graph.backends.choose import pair_of
 from bmrm.graph.components import has_unique_leader
 from bmrm.graph.graph import Graph
+from bmrm.graph.keywords import suggesting
 from bmrm.graph.page_rank import check_limits, require_room, uses_weights
 from bmrm.graph.peers import total_of
 from bmrm.graph.results import Hits
@@ -41,6 +43,7 @@ ROUNDING = 4 * 2.0**-52
 """Residual relative to the singular value below which a product in float64 shows nothing."""
 
 
+@suggesting
 @interruptible
 def hits(
     graph: Graph,
@@ -105,7 +108,9 @@ def hits(
         if not has_edges(graph, weighs):
             even = np.full(graph.n_nodes, 1.0 / max(graph.n_nodes, 1))
             alone = graph.n_nodes <= 1
-            return Hits(even, even, graph.labels, 0.0, 0.0, 0.0, 0.0, "converged", 0, 0, 0.0, lambda: alone)
+            return Hits(
+                even, even, graph.labels, 0.0, 0.0, 0.0, 0.0, "converged", 0, 0, 0.0, partial(bool, alone)
+            )
         require_room(graph, "HITS")
         pair = pair_of(graph, weighs, device)
         found = golub_kahan(pair, tol, max_iter, began + max_time)
@@ -126,7 +131,7 @@ def hits(
         found.n_iter,
         2 * found.n_iter + 3 + pair.fewer_hubs,
         time.perf_counter() - began,
-        lambda: has_unique_leader(graph, weighs, authorities, value),
+        partial(has_unique_leader, graph, weighs, authorities, value),
     )
 
 

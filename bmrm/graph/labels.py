@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.arguments import has_masked, is_missing
 from bmrm.errors import DataError, ParameterError
 from bmrm.io import edges
 
@@ -126,6 +127,10 @@ def check_labels(labels: Any, n: int | None) -> NodeLabels:
 
 def _as_ids(what: str, given: Any) -> NDArray[Any] | list[Any]:
     """Return integer ids as an array, other labels as a list."""
+    if has_masked(given):
+        raise DataError(f"{what}: found masked values, expected an id in each place")
+    if isinstance(given, np.ndarray) and given.dtype == object and given.ndim == 1:
+        given = given.tolist()
     array = given if isinstance(given, np.ndarray) else np.asarray(given)
     if array.ndim == 1 and array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
         raise DataError(f"{what}: found the id {array.max()}, expected at most 2^63 - 1")
@@ -163,6 +168,9 @@ def _number_objects(
             both[1, e] = numbers.setdefault(other, len(numbers))
     except TypeError as fault:
         raise DataError(f"edges: {fault}; expected integers or text as nodes") from None
+    for label in numbers:
+        if is_missing(label):
+            raise DataError(f"edges: found the id {quote(label)}, expected integers or text")
     return narrow(both[0], len(numbers)), narrow(both[1], len(numbers)), NodeLabels(list(numbers))
 
 

@@ -2,7 +2,8 @@
 
 NetworkX converts a graph once and caches what it got; a cached conversion with weights is used again for
 calls without weights. So the functions look at their own argument `weight`. Nodes keep the order of
-``list(G)``.
+``list(G)``. What NetworkX takes and this package refuses, such as negative weights, is left to NetworkX: it
+runs a call itself after `NotImplementedError`.
 
 References
 ----------
@@ -11,11 +12,17 @@ NetworkX 3.6, ``networkx/utils/backends.py`` and ``doc/reference/backends.rst``.
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from bmrm.graph.edges import EdgeList, from_networkx
+from bmrm.errors import DataError, ParameterError
+from bmrm.graph.edges import from_networkx
 from bmrm.graph.graph import Graph
 from bmrm.graph.hubs_authorities import has_edges
 from bmrm.graph.hubs_authorities import hits as find_hits
@@ -25,6 +32,12 @@ from bmrm.graph.results import Ranking
 LARGEST_ERROR = 1e-6
 """NetworkX's tolerance counts times the number of nodes, which on large graphs allows any error."""
 
+PROVING_STEPS = 10_000
+"""Most iterations after those of NetworkX, which ends at residuals that prove less."""
+
+STEPS_OF_RESTART = 20
+"""Steps that one iteration of NetworkX's `hits` stands for: restarts of ARPACK, with as many vectors."""
+
 
 class ConvertedGraph:
     """A NetworkX graph that was converted.
@@ -33,19 +46,28 @@ class ConvertedGraph:
     ----------
     graph : Graph
     weight : str or None
-        The edge attribute that became the weights.
+        The edge attribute that became the weights; without one, parallel edges count by their number.
     nodes : list
         The nodes, as NetworkX has them.
     """
 
     __networkx_backend__ = "bmrm"
 
-    def __init__(
-        self, graph: Graph, weight: str | None, directed: bool, multiple: bool, nodes: list[Any]
-    ) -> None:
-        self.graph, self.weight, self.nodes = graph, weight, nodes
-        self._directed, self._multiple = directed, multiple
+    def __init__(self, given: Any, weight: str | None) -> None:
+        edges = from_networkx(given, weight)
+        self._directed, self._multiple = bool(given.is_directed()), bool(given.is_multigraph())
+        # For calls without weights, which get this conversion too.
+        self._parallel = edges if self._multiple and weight is not None else None
+        self.graph, self.weight, self.nodes = Graph(edges), weight, list(given)
         self.__networkx_cache__: dict[str, Any] = {}
+
+    def without_weights(self) -> Graph:
+        """Return the graph with weights that count parallel edges, if there may be any."""
+        if self._parallel is None:
+            return self.graph
+        ones = replace(self._parallel, weight=np.ones(len(self._parallel.source)))
+        found: Graph = self.graph.resident("without weights", lambda: Graph(ones))
+        return found
 
     def __len__(self) -> int:
         return self.graph.n_nodes
@@ -77,8 +99,17 @@ def convert_from_nx(
         if edge_attrs
         else ("weight" if preserve_edge_attrs or name == "hits" else None)
     )
-    edges: EdgeList = from_networkx(graph, weight)
-    return ConvertedGraph(Graph(edges), weight, graph.is_directed(), graph.is_multigraph(), list(graph))
+    with _left_to_networkx():
+        return ConvertedGraph(graph, weight)
+
+
+@contextlib.contextmanager
+def _left_to_networkx() -> Iterator[None]:
+    """Leave what is refused to NetworkX."""
+    try:
+        yield
+    except (DataError, ParameterError) as error:
+        raise NotImplementedError(str(error)) from error
 
 
 def convert_to_nx(found: Any, *, name: str | None = None) -> Any:
@@ -119,34 +150,36 @@ def pagerank(
 
     if len(G) == 0:
         return {}
+    if max_iter <= 0:
+        raise networkx.PowerIterationFailedConvergence(max_iter)
     for given in (personalization, dangling, nstart):
         if given is not None and not any(given.get(node, 0) for node in G):
             raise ZeroDivisionError("found the sum 0, expected a positive share of some node")
-    found: Ranking = rank(
-        G.graph,
-        alpha,
-        personalization=personalization,
-        dangling=dangling,
-        start=nstart,
-        weighted=_counts_weights(G, weight),
-        tol=min(tol * len(G), LARGEST_ERROR),
-        missing="ignore",
-        max_iter=max(max_iter, 1),
-        method=method,
-    )
+    graph, weighted = _graph_of(G, weight)
+    options: dict[str, Any] = {
+        "personalization": personalization,
+        "dangling": dangling,
+        "weighted": weighted,
+        "tol": min(tol * len(G), LARGEST_ERROR),
+        "missing": "ignore",
+        "method": method,
+    }
+    with _left_to_networkx():
+        found: Ranking = rank(graph, alpha, start=nstart, max_iter=max_iter, **options)
+        if found.status == "max_iter" and found.residual < tol * len(G):  # where NetworkX would have ended
+            found = rank(graph, alpha, start=found.scores, max_iter=PROVING_STEPS, **options)
     if found.status == "max_iter":
         raise networkx.PowerIterationFailedConvergence(max_iter)
     return dict(zip(G.nodes, found.scores.tolist(), strict=True))
 
 
-def _counts_weights(G: ConvertedGraph, weight: str | None) -> bool:
-    """Return whether the edges count by what was converted.
-
-    A conversion without an attribute has the numbers of parallel edges as its weights.
-    """
-    if weight != G.weight and (weight is not None or G.is_multigraph()):
+def _graph_of(G: ConvertedGraph, weight: str | None) -> tuple[Graph, bool]:
+    """Return the graph whose weights a call asks for, and whether they count."""
+    if weight == G.weight:
+        return G.graph, True
+    if weight is not None:
         raise NotImplementedError(f"found a conversion with the weights {G.weight!r}, expected {weight!r}")
-    return weight == G.weight
+    return G.without_weights(), G.is_multigraph()
 
 
 def hits(
@@ -161,9 +194,12 @@ def hits(
 
     if len(G) == 0:
         return {}, {}
+    if max_iter <= 0:
+        raise networkx.PowerIterationFailedConvergence(max_iter)
     if not has_edges(G.graph, G.graph.weighted):
         raise networkx.NetworkXError("found no edges, expected at least one")
-    found = find_hits(G.graph, tol=min(max(tol, 0.0), 1e-8), max_iter=max(max_iter, 1))
+    with _left_to_networkx():
+        found = find_hits(G.graph, tol=min(max(tol, 0.0), 1e-8), max_iter=STEPS_OF_RESTART * max_iter)
     if found.status == "max_iter":
         raise networkx.PowerIterationFailedConvergence(max_iter)
     hubs, authorities = (
@@ -177,10 +213,12 @@ def hits(
 
 def can_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
     """Return whether the backend can run a function, or the reason why not."""
-    if (
-        name == "pagerank"
-        and kwargs.get("alpha", 0.85) is not None
-        and not 0 <= kwargs.get("alpha", 0.85) < 1
-    ):
+    if name != "pagerank":
+        return True
+    try:
+        alpha = inspect.signature(pagerank).bind_partial(*args, **kwargs).arguments.get("alpha", 0.85)
+    except TypeError as error:
+        return str(error)
+    if not isinstance(alpha, Real) or not 0 <= float(alpha) < 1:
         return "alpha must be at least 0 and below 1"
     return True

@@ -16,6 +16,7 @@ from bmrm.graph.backends.base import Restarts
 from bmrm.graph.backends.choose import transitions_of
 from bmrm.graph.fixed_point import Callback, FixedPoint, Goal
 from bmrm.graph.graph import Graph
+from bmrm.graph.keywords import suggesting
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import Ranking
 from bmrm.io.edges import ADVICE
@@ -27,6 +28,7 @@ LEAST_VECTORS = 4
 """Vectors of a run that needs no history: two images, the messages and the point."""
 
 
+@suggesting
 @interruptible
 def pagerank(
     graph: Graph,
@@ -56,9 +58,9 @@ def pagerank(
         Anything that `Graph` takes works too.
     damping : float, default 0.85
         d, at least 0 and below 1.
-    personalization : dict or array_like, optional
+    personalization : dict, series of pandas or array_like, optional
         v: shares by label, or in the order of the labels. Default: all nodes equally.
-    dangling : dict or array_like, optional
+    dangling : dict, series of pandas or array_like, optional
         u. Default: v.
     weighted : bool, optional
         Default: whether the graph has weights.
@@ -67,7 +69,7 @@ def pagerank(
     top : int, optional
         Also stop as soon as the order of the ``top`` first nodes is proven. Equal scores are never in a
         proven order; then ``tol`` ends the run, and ``proven`` says how far the order is proven.
-    start : dict or array_like, optional
+    start : dict, series of pandas or array_like, optional
         Where to start; it changes the time, not the result. Default: v.
     missing : {"error", "ignore"}, default "error"
         What to do with labels of ``personalization``, ``dangling`` and ``start`` that are no nodes.

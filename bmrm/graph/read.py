@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bmrm.base.arguments import flag
-from bmrm.errors import DataError, ParameterError
-from bmrm.graph.edges import EdgeList, from_arrow, from_matrix, import_pyarrow
+from bmrm.base.host_memory import require_memory
+from bmrm.errors import DataError, HostMemoryError, ParameterError
+from bmrm.graph.edges import EdgeList, Reading, from_arrays, from_arrow, from_matrix, import_pyarrow
 from bmrm.graph.graph import Graph
 from bmrm.graph.labels import NodeLabels
 from bmrm.graph.memory import GraphSize
 from bmrm.io.csr import Csr
+from bmrm.io.edge_columns import choose_columns
 from bmrm.io.edge_counts import count_edges
 from bmrm.io.edge_data import Edges
-from bmrm.io.edges import LabelKind, check_edge_options, read_edges
-from bmrm.io.formats import detect_format
+from bmrm.io.edges import LabelKind, check_edge_options, ends_in_returns, read_edges
+from bmrm.io.formats import detect_format, format_of
 from bmrm.io.sources import open_source
 
 FORMATS = ("auto", "edges", "mtx", "npz", "npy", "metis", "parquet", "arrow")
-_MAGIC_BYTES = {
-    b"%%MatrixMarket": "mtx",
-    b"PK\x03\x04": "npz",
-    b"\x93NUMPY": "npy",
-    b"PAR1": "parquet",
-    b"ARROW1": "arrow",
-}
-_SUFFIXES = {".metis": "metis", ".graph": "metis"}
+_SUFFIXES = {".metis": "metis", ".graph": "metis", ".mtx": "mtx"}
 _PACKERS = (".gz", ".bz2", ".xz", ".zst")
+
+MAX_LOOKED_AT = 1 << 16
+"""Edges of which the reverse is looked for, to find out whether a graph may be undirected."""
+
+UNREAD_COLUMN = (
+    "numbers of the third column, which has no name, are not read (weights=True, --weighted: weights)"
+)
 
 
 def read_graph(
@@ -37,8 +40,9 @@ def read_graph(
     *,
     format: str = "auto",
     directed: bool | None = None,
-    weights: bool = False,
+    weights: bool | None = None,
     labels: LabelKind = "auto",
+    columns: Sequence[str] | None = None,
     duplicates: str = "auto",
     self_loops: str = "keep",
     order: str = "auto",
@@ -57,14 +61,19 @@ def read_graph(
         ``edges`` is text with two ids per line, and maybe a weight (`bmrm.io.edges.read_edges`). ``mtx`` is a
         square matrix in Matrix Market format, ``npz`` one that `scipy.sparse.save_npz` wrote in CSR layout,
         ``npy`` an array of integers of shape (edges, 2). ``metis`` is the input of METIS. ``parquet`` and
-        ``arrow`` need pyarrow, and have the columns source, target and maybe weight. ``"auto"`` detects the
-        format from the first bytes, and METIS from the names ``*.metis`` and ``*.graph``.
+        ``arrow`` need pyarrow, and have the columns that `Graph` takes. ``"auto"`` detects the format from
+        the first bytes, METIS from the names ``*.metis`` and ``*.graph``; a file ``*.mtx`` must be one.
     directed : bool, optional
-        Default: True, except that METIS files are undirected.
-    weights : bool, default False
-        Whether to read weights; then edge text must have a third column.
+        Default: what the file says: METIS files and symmetric matrices are undirected, and text may say so in
+        a column ``Type`` or in the first comments of SNAP and KONECT. Else True.
+    weights : bool, optional
+        Whether to read weights; with True the file must have some, in edge text in the third column if none
+        has that name. Default: if the file says that it has weights, by a name or its format.
     labels : {"auto", "integer", "string"}, default "auto"
         What ids of edge text are; "auto" decides by the first edge.
+    columns : sequence of str, optional
+        Names of the columns source, target and maybe weight in a table or a text whose first line has names;
+        or their numbers, from "1" on, in a text without.
     duplicates, self_loops, order, threads
         As for `Graph`.
     cache : bool, default False
@@ -77,7 +86,7 @@ def read_graph(
     Returns
     -------
     Graph
-        A `GraphShard` with ``comm``.
+        A `GraphShard` with ``comm``. ``notes`` tells what the file leaves open.
 
     Raises
     ------
@@ -97,6 +106,7 @@ def read_graph(
     >>> read_graph(path)
     <Graph: 3 nodes, 2 edges, directed>
     """
+    check_edge_options(weights, labels, columns)
     options: dict[str, Any] = {
         "directed": directed,
         "weights": weights,
@@ -108,13 +118,43 @@ def read_graph(
     if comm is not None:
         if flag("cache", cache):
             raise ParameterError("cache: found with comm, expected it without ranks only")
-        return _read_on_ranks(path, format, labels, comm, options)
+        return _read_on_ranks(path, format, labels, columns, comm, options)
     kind = _detect(path, format)
-    return Graph(_read_edges(path, kind, weights, labels, threads, cache=cache), **options)
+    how = Reading(weights=weights, columns=columns)
+    edges = _read_edges(path, kind, labels, how, threads, cache=cache)
+    graph = Graph(edges, **options)
+    if directed is None and edges.directed is None:
+        graph.notes += note_of_direction(graph)
+    return graph
+
+
+def note_of_direction(graph: Graph) -> tuple[str, ...]:
+    """Return a note if the edges of a directed graph may be those of an undirected one, listed once."""
+    starts, sources, _ = graph.edges_by_target
+    step = max(1, len(sources) // MAX_LOOKED_AT)
+    looked_at = np.arange(0, len(sources), step)
+    u, v = sources[looked_at].astype(np.int64), np.searchsorted(starts, looked_at, "right") - 1
+    u, v = u[u != v], v[u != v]
+    # Binary search of v among the sources of edges to u.
+    low, high = starts[u], starts[u + 1]
+    for _ in range(int(graph.n_edges).bit_length()):
+        middle = (low + high) // 2
+        before = (low < high) & (sources[np.minimum(middle, len(sources) - 1)] < v)
+        low, high = np.where(before, middle + 1, low), np.where(before | (low >= high), high, middle)
+    found = low < starts[u + 1]
+    if not len(u) or (sources[np.minimum(low, len(sources) - 1)] == v)[found].any():
+        return ()
+    every = "every edge is" if step == 1 else f"{len(u)} edges that were looked at are"
+    return (f"{every} there in one direction; directed=False (--undirected) reads an undirected graph",)
 
 
 def _read_on_ranks(
-    path: str | os.PathLike[str], format: str, labels: LabelKind, comm: Any, options: dict[str, Any]
+    path: str | os.PathLike[str],
+    format: str,
+    labels: LabelKind,
+    columns: Sequence[str] | None,
+    comm: Any,
+    options: dict[str, Any],
 ) -> Graph:
     """Read a graph over the ranks: each its part of a plain text, or rank 0 all of any other file."""
     from bmrm.distributed.edge_files import read_edge_range
@@ -125,20 +165,22 @@ def _read_on_ranks(
     group = comm if isinstance(comm, Group) else Group(comm)
     weights, threads = options["weights"], options["threads"]
     with group.guarded():
-        check_alike(group, {"format": format, "labels": labels, **options})
+        check_alike(group, {"format": format, "labels": labels, "columns": columns, **options})
         with group.together():
-            check_edge_options(weights, labels)
             kind = _detect(path, format)
             is_plain = kind == "edges" and _is_plain(path)
-        edges: EdgeList | tuple[Any, ...] | None = None
+        edges: EdgeList | None = None
         if all(group.everyones(is_plain)):
             with open_source(path) as source:
-                text = read_edge_range(source, group, weights=weights, labels=labels, threads=threads)
+                text = read_edge_range(
+                    source, group, weights=weights, labels=labels, columns=columns, threads=threads
+                )
                 edges = _from_text(text)
         else:
             with group.together():
                 if group.rank == 0:
-                    edges = _read_edges(path, kind, weights, labels, threads)
+                    how = Reading(weights=weights, columns=columns)
+                    edges = _read_edges(path, kind, labels, how, threads)
     return GraphShard(edges, comm=group, **options)
 
 
@@ -147,8 +189,9 @@ def measure_graph(
     *,
     format: str = "auto",
     directed: bool | None = None,
-    weights: bool = False,
+    weights: bool | None = None,
     labels: LabelKind = "auto",
+    columns: Sequence[str] | None = None,
     threads: int | None = None,
 ) -> GraphSize:
     r"""Return the size of a graph in a file: text is counted in chunks, other files are read.
@@ -166,11 +209,12 @@ def measure_graph(
     """
     kind = _detect(path, format)
     if kind == "edges":
-        found = count_edges(path, weights=weights, labels=labels, threads=threads)
-        return GraphSize(
-            found.n_nodes, found.n_edges, found.label_bytes, weights, found.named, directed is False
-        )
-    graph = Graph(_read_edges(path, kind, weights, labels, threads), directed=directed, weights=weights)
+        found = count_edges(path, weights=weights, labels=labels, columns=columns, threads=threads)
+        said = found.directed if directed is None else directed
+        sizes = found.n_nodes, found.n_edges, found.label_bytes
+        return GraphSize(*sizes, found.weighted, found.named, said is False)
+    edges = _read_edges(path, kind, labels, Reading(weights=weights, columns=columns), threads)
+    graph = Graph(edges, directed=directed, weights=weights)
     listed = graph.n_edges if graph.directed else graph.n_edges // 2
     return GraphSize(graph.n_nodes, listed, weighted=graph.weighted, undirected=not graph.directed)
 
@@ -180,7 +224,7 @@ def _is_plain(path: str | os.PathLike[str]) -> bool:
     if os.fspath(path) == "-":
         return False
     with open_source(path) as source:
-        return source.is_plain and detect_format(source) == "svmlight"
+        return source.is_plain and detect_format(source) == "svmlight" and not ends_in_returns(source)
 
 
 def _detect(path: str | os.PathLike[str], wanted: str) -> str:
@@ -192,7 +236,7 @@ def _detect(path: str | os.PathLike[str], wanted: str) -> str:
         return "edges" if wanted == "auto" else wanted
     with open_source(path) as source:
         head = source.head
-    found = next((kind for magic, kind in _MAGIC_BYTES.items() if head.startswith(magic)), None)
+    found = format_of(head)
     stem, suffix = os.path.splitext(name)
     suffix = os.path.splitext(stem)[1] if suffix in _PACKERS else suffix
     return found or _SUFFIXES.get(suffix, "edges")
@@ -201,21 +245,21 @@ def _detect(path: str | os.PathLike[str], wanted: str) -> str:
 def _read_edges(
     path: str | os.PathLike[str],
     kind: str,
-    weights: bool,
     labels: LabelKind,
+    how: Reading,
     threads: int | None,
     *,
     cache: bool = False,
-) -> EdgeList | tuple[Any, ...]:
+) -> EdgeList:
     if kind == "edges":
-        return _from_text(read_edges(path, weights=weights, labels=labels, threads=threads, cache=cache))
+        options: dict[str, Any] = {"weights": how.weights, "columns": how.columns, "labels": labels}
+        return _from_text(read_edges(path, **options, threads=threads, cache=cache))
+    if kind in ("parquet", "arrow"):
+        return _read_table(path, kind, how)
+    if how.columns is not None:
+        raise ParameterError(f"columns: found with a file of the format {kind}, whose columns have no names")
     if kind in ("mtx", "npz"):
-        from bmrm.io import read_data
-
-        X = read_data(path, format=kind, dtype="float64", threads=threads, duplicates="sum").X
-        if not isinstance(X, Csr):
-            raise DataError(f"{os.fspath(path)}: found a dense array, expected a sparse matrix")
-        return from_matrix(X)
+        return _read_matrix(path, kind, threads)
     if kind == "metis":
         from bmrm.io.metis import read_metis
 
@@ -223,9 +267,22 @@ def _read_edges(
             edges = from_matrix(read_metis(source))
         edges.directed, edges.both_ways = False, True
         return edges
-    if kind == "npy":
-        return _read_npy(path)
-    return _read_table(path, kind)
+    return _read_npy(path)
+
+
+def _read_matrix(path: str | os.PathLike[str], kind: str, threads: int | None) -> EdgeList:
+    from bmrm.io import read_data
+    from bmrm.io.matrix_market import is_symmetric
+
+    X = read_data(path, format=kind, dtype="float64", threads=threads, duplicates="sum").X
+    if not isinstance(X, Csr):
+        raise DataError(f"{os.fspath(path)}: found a dense array, expected a sparse matrix")
+    edges = from_matrix(X)
+    if kind == "mtx" and os.path.isfile(path):
+        with open_source(path) as source:
+            if is_symmetric(source.head):
+                edges.directed, edges.both_ways = False, True
+    return edges
 
 
 def _from_text(text: Edges) -> EdgeList:
@@ -234,10 +291,11 @@ def _from_text(text: Edges) -> EdgeList:
         names = NodeLabels(range(text.n_nodes))
     else:
         names = NodeLabels(found.tolist() if found.dtype.hasobject else found)
-    return EdgeList(text.sources, text.targets, text.weights, names)
+    notes = (UNREAD_COLUMN,) if text.unread else ()
+    return EdgeList(text.sources, text.targets, text.weights, names, text.directed, notes=notes)
 
 
-def _read_npy(path: str | os.PathLike[str]) -> tuple[Any, Any]:
+def _read_npy(path: str | os.PathLike[str]) -> EdgeList:
     from bmrm.io.npy import read_header, read_rows
 
     with open_source(path) as source:
@@ -251,24 +309,46 @@ def _read_npy(path: str | os.PathLike[str]) -> tuple[Any, Any]:
         raise DataError(
             f"{source.name}: found {pairs.shape} of {pairs.dtype}, expected (edges, 2) of integers"
         )
-    return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+    ends = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+    return from_arrays(ends, None, None)
 
 
-def _read_table(path: str | os.PathLike[str], kind: str) -> EdgeList:
+def _read_table(path: str | os.PathLike[str], kind: str, how: Reading) -> EdgeList:
+    """Read a table from a copy of the file, which nobody can change after it was validated."""
     pyarrow = import_pyarrow()
-    name = os.fspath(path)
-    try:
-        if kind == "parquet":
-            from pyarrow import parquet
+    with open_source(path) as source:
+        if source.is_plain:
+            require_memory(source.size, "the file")
+        buffer = pyarrow.BufferReader(source.file.read())
+        try:
+            table = _read_parquet(buffer, how) if kind == "parquet" else _read_arrow(buffer)
+            table.validate(full=True)
+            return from_arrow(table, how)
+        except pyarrow.ArrowMemoryError as error:
+            raise HostMemoryError(f"{source.name}: {_on_one_line(error)}") from None
+        except (DataError, HostMemoryError) as error:
+            raise type(error)(f"{source.name}: {error}") from None
+        except (pyarrow.ArrowException, ValueError, OSError, OverflowError) as error:
+            raise DataError(f"{source.name}: found a damaged {kind} file ({_on_one_line(error)})") from None
 
-            table = parquet.read_table(name)
-        else:
-            from pyarrow import ipc
 
-            with pyarrow.memory_map(name) as file:
-                table = ipc.open_file(file).read_all()
-    except (pyarrow.ArrowException, ValueError) as error:
-        raise DataError(
-            f"{name}: found a damaged {kind} file ({' '.join(str(error).split())[:200]})"
-        ) from None
-    return from_arrow(table)
+def _read_arrow(file: Any) -> Any:
+    from pyarrow import ipc
+
+    return ipc.open_file(file).read_all()
+
+
+def _read_parquet(file: Any, how: Reading) -> Any:
+    """Read the columns that may be of edges: a run of equal values takes a few bytes, whatever its length."""
+    from pyarrow import parquet
+
+    found = parquet.ParquetFile(file)
+    names = found.schema_arrow.names
+    places = (place for place in choose_columns(names, how.columns, how.weights) if place is not None)
+    wanted = [*(names[place] for place in places), *(name for name in names if name.lower() == "type")]
+    require_memory(8 * found.metadata.num_rows * len(wanted), "its columns")
+    return found.read(columns=wanted)
+
+
+def _on_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

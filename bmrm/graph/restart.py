@@ -25,8 +25,9 @@ def restart_vector(what: str, given: Any, graph: Graph, missing: str = "error") 
     ----------
     what : str
         Name of the argument, for messages.
-    given : dict, array_like of shape (n,), or None
-        Shares, at least 0, by label or in the order of the labels; they are divided by their sum.
+    given : dict, series of pandas, array_like of shape (n,), or None
+        Shares, at least 0, by label (a series: by its index) or in the order of the labels; they are divided
+        by their sum.
     graph : Graph
     missing : {"error", "ignore"}
         What to do with a label that is no node of the graph.
@@ -40,6 +41,10 @@ def restart_vector(what: str, given: Any, graph: Graph, missing: str = "error") 
         return None
     if missing not in ("error", "ignore"):
         raise ParameterError(f"missing: found {missing!r}, expected error or ignore")
+    if hasattr(given, "to_dict") and hasattr(given, "index"):  # a series of pandas, whose index has labels
+        if not given.index.is_unique:
+            raise ParameterError(f"{what}: found a label twice, expected each once")
+        given = given.to_dict()
     if isinstance(given, Mapping):
         shares = np.zeros(graph.n_nodes)
         for label, share in given.items():

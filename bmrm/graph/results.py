@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base import arguments
 from bmrm.base.atomic import atomic_write
 from bmrm.base.vectors import Indices, Vector, make_arrays_read_only
 from bmrm.errors import ParameterError
@@ -34,6 +35,8 @@ def proven_ranks(scores: Vector, bound: float) -> int:
 
 def ranked(scores: Vector, count: int) -> NDArray[np.intp]:
     """Return the nodes with the ``count`` largest scores, in descending order, ties by number."""
+    if arguments.integer("count", count) < 0:
+        raise ParameterError(f"count: found {count}, expected at least 0")
     if count < len(scores):
         threshold = np.partition(scores, len(scores) - count)[len(scores) - count] if count else np.inf
         places = np.flatnonzero(scores >= threshold)
@@ -108,7 +111,7 @@ class Ranking:
         >>> pagerank(([0, 1, 2, 2], [2, 2, 0, 1])).ties(3)
         [(2, 3)]
         """
-        scores = self.scores[ranked(self.scores, count + 1)]
+        scores = self.scores[ranked(self.scores, arguments.integer("count", count) + 1)]
         close = ~(scores[:-1] - scores[1:] > self.error_bound * (1 + 1e-15))
         edges = np.flatnonzero(np.diff(np.concatenate([[False], close, [False]]).astype(int)))
         return [(int(first) + 1, int(last) + 1) for first, last in edges.reshape(-1, 2)]
@@ -182,6 +185,12 @@ class Walks:
 
     def top(self, query: int = 0, count: int | None = None) -> list[tuple[Any, float]]:
         """Return labels and scores of the first nodes of one query, by its position."""
+        if not 0 <= arguments.integer("query", query) < len(self.queries):
+            raise ParameterError(
+                f"query: found {query}, expected a position from 0 to {len(self.queries) - 1}"
+            )
+        if count is not None and arguments.integer("count", count) < 0:
+            raise ParameterError(f"count: found {count}, expected at least 0")
         if self.nodes is None:
             scores = self.scores[:, query]
             order: NDArray[Any] = ranked(scores, len(scores) if count is None else count)
@@ -242,6 +251,11 @@ class Hits:
 
     def __post_init__(self) -> None:
         make_arrays_read_only(self, "hubs", "authorities")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: with the graph only if `unique` has not been asked for."""
+        state = dict(self.__dict__)
+        return state | {"find_unique": partial(bool, self.unique)} if "unique" in state else state
 
     @cached_property
     def unique(self) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from bmrm.graph import _graph
 from bmrm.graph.backends.ranks.dealing import cut_nodes, deal_nodes
 from bmrm.graph.backends.ranks.peers import Ranks
 from bmrm.graph.backends.ranks.routing import number_together, send_edges
-from bmrm.graph.edges import EdgeList, edges_of
+from bmrm.graph.edges import EdgeList, Reading, edges_of
 from bmrm.graph.graph import (
     Graph,
     check_options,
@@ -46,7 +48,7 @@ class GraphShard(Graph):
         This rank's part of the edges, of any kind that `Graph` takes; None for no edges. The parts of all
         ranks make up the graph, in the order of the ranks.
     comm : mpi4py.MPI.Comm or PETSc.Comm
-    n_nodes, labels, directed, weights, duplicates, self_loops, order, weight, threads
+    n_nodes, labels, directed, weights, duplicates, self_loops, order, weight, columns, threads
         As for `Graph`, the same on every rank. Without ``n_nodes`` and ``labels`` the nodes are those of all
         parts. The default of ``threads`` is at most the cores that a rank need not share.
 
@@ -84,20 +86,20 @@ class GraphShard(Graph):
         n_nodes: int | None = None,
         labels: Any = None,
         directed: bool | None = None,
-        weights: bool = True,
+        weights: bool | None = None,
         duplicates: str = "auto",
         self_loops: str = "keep",
         order: str = "auto",
-        weight: str = "weight",
+        weight: str | None = None,
+        columns: Sequence[str] | None = None,
         threads: int | None = None,
     ) -> None:
         self.group = group = comm if isinstance(comm, Group) else Group(comm)
         with group.guarded():
             with group.together():
                 check_options(n_nodes, duplicates, self_loops, order, threads)
-                found = _no_edges() if edges is None else edges_of(edges, n_nodes, labels, weight)
-                if not arguments.flag("weights", weights):
-                    found.weight = None
+                how = Reading(n_nodes, labels, weights, weight, columns)
+                found = _no_edges() if edges is None else edges_of(edges, how)
                 if directed is not None:
                     arguments.flag("directed", directed)
             options = {"directed": directed, "duplicates": duplicates, "self_loops": self_loops}
@@ -107,12 +109,20 @@ class GraphShard(Graph):
             said = group.everyones(found.directed)
             self.directed = False not in said if directed is None else directed
             self.labels, self.n_nodes = found.labels, len(found.labels)
-            if not self.directed and not found.both_ways:
-                found = in_both_directions(found)
-            self._spread(found, duplicates, self_loops == "drop", order)
+            self.peers = Ranks(group, np.zeros(group.size + 1, np.int64))
+            if not self.directed:
+                found = self._listed_alike(found)
+            self._take(found, duplicates, self_loops == "drop", order)
             self._finish(threads)
+            self.notes = found.notes
         if threads is None:
             self.threads = min(default_threads(len(self._sources)), group.cores)
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError(
+            "found a GraphShard, of which each process has a part, expected a Graph to pickle or to copy; "
+            "of Hits ask for `unique` before"
+        )
 
     def _join_parts(self, edges: EdgeList, *, given: bool) -> EdgeList:
         """Return this rank's edges with the numbers of nodes that all ranks share, and valid weights."""
@@ -136,7 +146,14 @@ class GraphShard(Graph):
             edges.weight = None
         return edges
 
-    def _spread(self, edges: EdgeList, duplicates: str, drop_loops: bool, order: str) -> None:
+    def _listed_alike(self, edges: EdgeList) -> EdgeList:
+        """Return edges that all ranks list in both directions, or all once, or all as nobody knows."""
+        kinds = set(self.group.everyones(edges.both_ways if len(edges.source) else None))
+        if True in kinds and len(edges.source) and not edges.both_ways:
+            edges = in_both_directions(edges)
+        return replace(edges, both_ways=True if True in kinds else False if False in kinds else None)
+
+    def _build(self, edges: EdgeList, duplicates: str, drop_loops: bool, order: str) -> None:
         """Decide who owns which nodes, and send the edges there."""
         group, rule = self.group, resolve_rule(duplicates, edges.weight)
         source, target, weight = edges.source, edges.target, edges.weight

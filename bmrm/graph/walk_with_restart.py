@@ -18,6 +18,7 @@ from bmrm.graph.backends.base import Restarts, Transitions, Walk
 from bmrm.graph.backends.choose import transitions_of
 from bmrm.graph.fixed_point import Callback, Collect, FixedPoint, Goal, Outcome
 from bmrm.graph.graph import Graph
+from bmrm.graph.keywords import suggesting
 from bmrm.graph.page_rank import make_goal, require_room, uses_weights
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import Walks, proven_ranks
@@ -31,6 +32,7 @@ DEFAULT_BATCH = 16
 of scale 20."""
 
 
+@suggesting
 @interruptible
 def random_walk(
     graph: Graph,
@@ -69,7 +71,7 @@ def random_walk(
         Walk along edges in both directions.
     batch : int, optional
         Number of queries per read of the matrix, 1 to 32. Default: up to 16.
-    dangling : dict or array_like, optional
+    dangling : dict, series of pandas or array_like, optional
         Where dangling nodes send their share. Default: back to the query.
     weighted, tol, missing, max_iter, max_time, method, device, callback
         As in `pagerank`; ``tol`` and ``max_iter`` hold for each query.

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.io._text import Bytes, FileText
+from bmrm.io.edge_layout import Layout
 
 MAX_NODES: int
 """Maximum number of nodes."""
@@ -41,13 +42,15 @@ def parse(
     *,
     names: Names | None,
     weights: bool,
+    layout: Layout,
     threads: int,
     block_bytes: int,
     reserve: Callable[[int], object],
 ) -> Parsed:
     """Parse the whole lines ``text[start:stop]``.
 
-    Ids are integers if ``names`` is None, else names that are added to it. ``block_bytes`` is the minimum
+    Ids are integers if ``names`` is None, else names that are added to it. Weights are 1 unless the layout
+    has a place for them. ``block_bytes`` is the minimum
     size of the pieces that threads process; neither it nor ``threads`` changes the result. ``reserve`` is
     called with an upper bound of the number of edges before the arrays are allocated. Raises `TextError` for
     the first fault, `ChangedError`, `LongLineError` and `NodesError`.
@@ -56,11 +59,10 @@ def parse(
 def parsed_bytes() -> int:
     """Return the number of bytes of edge text that this process has parsed, while it parses too."""
 
-def open_text(text: Bytes | FileText, start: int, stop: int) -> tuple[list[bool], list[bool], int, int]:
-    """Look at the first two edges of the whole lines ``text[start:stop]``.
+def open_text(text: Bytes | FileText, start: int, stop: int) -> tuple[list[tuple[int, int]], int]:
+    """Look for the first two of the whole lines ``text[start:stop]`` that are not blank and no comments.
 
-    Returns for each edge whether both of its ids are integers, and whether one is; the offset of the line of
-    the second edge; and the number of lines before that.
+    Returns their offsets, without the ends of the lines, and the number of lines before the second.
     """
 
 def number(

@@ -2,7 +2,7 @@
 
 Name, key and safety are those of the cache of SVMlight text (`bmrm.io.cache`). What is read must be what text
 can give: numbers of nodes in range, no more nodes than ends of edges, integer ids that ascend, names that
-differ and have no blanks, commas and control characters, finite weights.
+differ and have no control characters, finite weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bmrm.io.regular import open_own_file
 from bmrm.io.sources import Source
 
 MAGIC = b"bmrmEDG\x00"
-VERSION = 1  # of the layout; caches of other versions are written again
+VERSION = 2  # of the layout; caches of other versions are written again
 
 _ARRAY_DTYPES = {
     "sources": ("<i4",),
@@ -32,7 +32,7 @@ _ARRAY_DTYPES = {
 }
 
 _FORBIDDEN = np.zeros(256, bool)  # bytes of names; between them are the ends of lines
-_FORBIDDEN[[*range(0x21), ord(","), 0x7F]] = True
+_FORBIDDEN[[*range(ord(" ")), 0x7F]] = True
 _FORBIDDEN[ord("\n")] = False
 
 
@@ -43,7 +43,7 @@ def load(path: str, key: dict[str, int], options: dict[str, Any], threads: int) 
     try:
         with open_own_file(path + SUFFIX) as (file, status):
             header, arrays = read_arrays(file, status.st_size, MAGIC, _ARRAY_DTYPES, wanted, _limits, threads)
-        edges = _assemble(header, arrays, weighted=options["weights"])
+        edges = _assemble(header, arrays, options["weights"])
     except (OSError, UnusableError, _text.ChangedError, *FAULTS):
         return None
     edges.seconds["cache"] = time.perf_counter() - began
@@ -57,18 +57,25 @@ def _limits(header: Any) -> dict[str, int]:
     return {"sources": n_nodes, "targets": n_nodes}
 
 
-def _assemble(header: Any, arrays: dict[str, NDArray[Any]], *, weighted: bool) -> Edges:
+def _assemble(header: Any, arrays: dict[str, NDArray[Any]], wanted: bool | None) -> Edges:
     sources, targets, weights = arrays["sources"], arrays["targets"], arrays.get("weights")
     labels, n_nodes = _labels(arrays), header["n_nodes"]
     if len(targets) != len(sources) or n_nodes > 2 * len(sources):
         raise UnusableError
     if labels is not None and len(labels) != n_nodes:
         raise UnusableError
-    if weighted != (weights is not None) or not isinstance(header["has_header"], bool):
+    if wanted is not None and bool(wanted) != (weights is not None):
+        raise UnusableError
+    has_header, directed, unread = header["has_header"], header["directed"], header["unread"]
+    if (
+        not isinstance(has_header, bool)
+        or not isinstance(unread, bool)
+        or directed not in (None, True, False)
+    ):
         raise UnusableError
     if weights is not None and (len(weights) != len(sources) or not np.isfinite(weights).all()):
         raise UnusableError
-    return Edges(sources, targets, weights, labels, n_nodes, header["has_header"], from_cache=True)
+    return Edges(sources, targets, weights, labels, n_nodes, has_header, directed, unread, from_cache=True)
 
 
 def _labels(arrays: dict[str, NDArray[Any]]) -> NDArray[Any] | None:
@@ -94,6 +101,7 @@ def store(source: Source, edges: Edges, key: dict[str, int], options: dict[str, 
     began = time.perf_counter()
     header = {"version": VERSION, "source": key, "options": options}
     header |= {"n_nodes": edges.n_nodes, "has_header": edges.has_header}
+    header |= {"directed": edges.directed, "unread": edges.unread}
     arrays: dict[str, NDArray[Any]] = {"sources": edges.sources, "targets": edges.targets}
     if edges.weights is not None:
         arrays["weights"] = edges.weights

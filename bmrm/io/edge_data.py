@@ -19,14 +19,18 @@ class Edges:
     sources, targets : ndarray of int32, shape (edges,)
         Numbers of the nodes, from 0 to ``n_nodes - 1``.
     weights : ndarray of float64, shape (edges,), or None
-        Finite numbers of any sign; None unless they were asked for.
+        Finite numbers of any sign; None unless they were asked for, or the text says that it has them.
     labels : ndarray of int64 or of str (dtype object), shape (n_nodes,), or None
         The ids of the nodes: integers ascend, strings are in the order of their first appearance, the source
         of an edge before its target. None if node i has the id i.
     n_nodes : int
         Number of distinct ids.
     has_header : bool
-        Whether the first line was skipped, since it names the columns.
+        Whether the first line names the columns.
+    directed : bool or None
+        What the text says of itself; None if it does not say.
+    unread : bool
+        Whether a third column without a name has numbers that were not read.
     seconds : dict
         Seconds spent on ``"parse"``, which includes the numbering of the nodes, and on the ``"cache"``.
     from_cache : bool
@@ -39,6 +43,8 @@ class Edges:
     labels: NodeLabels | None
     n_nodes: int
     has_header: bool = False
+    directed: bool | None = None
+    unread: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     from_cache: bool = False
 

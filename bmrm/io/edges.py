@@ -7,7 +7,9 @@ gaps between ids are no nodes. Repeated edges and loops are kept, since their me
 from __future__ import annotations
 
 import os
+import re
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +20,9 @@ from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import interruptible
 from bmrm.errors import DataError, ParameterError
 from bmrm.io import _edges, _svmlight, _text
+from bmrm.io.edge_columns import check_columns
 from bmrm.io.edge_data import Edges, NodeLabels
+from bmrm.io.edge_layout import Layout, decide_layout
 from bmrm.io.formats import detect_format
 from bmrm.io.regular import UNCHANGED_FILE
 from bmrm.io.sources import Source, open_source
@@ -38,6 +42,7 @@ from bmrm.io.text import (
 LabelKind = Literal["auto", "integer", "string"]
 LABEL_KINDS = ("auto", "integer", "string")
 ADVICE = "bmrm-graph --dry-run predicts what a graph will need"  # if memory is short
+MAX_FIRST_LINE = 1 << 24  # bytes of a line that are looked at to find its columns
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8; some programs put it at the start of a text
 
 _Part = tuple[Any, int, int]  # a text, and the range of it that holds whole lines
@@ -47,27 +52,33 @@ _Part = tuple[Any, int, int]  # a text, and the range of it that holds whole lin
 def read_edges(
     path: str | os.PathLike[str],
     *,
-    weights: bool = False,
+    weights: bool | None = None,
     labels: LabelKind = "auto",
+    columns: Sequence[str] | None = None,
     threads: int | None = None,
     cache: bool = False,
 ) -> Edges:
     r"""Read a graph from edge text.
 
-    A line has two ids, apart by blanks or a comma. A weight and a time may follow; the time is ignored, and
-    so is the weight unless ``weights`` is set, but both must be numbers. Lines that begin with ``#``, ``%``
-    or ``//`` are comments, and ``#`` or ``%`` after an edge begins one. docs/formats.md has the grammar.
+    A line has two ids, apart by blanks, tabs, commas or semicolons. Others may follow, which are ignored; all
+    lines have as many columns. A first line that names them says where source, target and weight are. Lines
+    that begin with ``#``, ``%`` or ``//`` are comments, and ``#`` or ``%`` after an edge begins one.
+    docs/formats.md has the grammar.
 
     Parameters
     ----------
     path : str or path-like
         Text, plain or compressed by gzip, bzip2, xz or zstd; ``"-"`` is the standard input.
-    weights : bool, default False
-        Whether to return the third column; then every line must have one.
+    weights : bool, optional
+        Whether to return weights: those of the column that the first line names so, of the attributes that
+        NetworkX writes, or else of the third column. Every line must then have one. Default: if the text says
+        that it has weights, by such a name, attributes, or KONECT's first line.
     labels : {"auto", "integer", "string"}, default "auto"
         Whether ids are integers of 64 bits or strings. With ``"auto"`` they are integers if the first edge
-        has two integers. If it has none and the second edge has two, the first line is a header, and skipped.
-        Otherwise they are strings: UTF-8 without blanks, commas and control characters.
+        has two integers.
+    columns : sequence of str, optional
+        Names of the columns source, target and maybe weight, which the first line has; or their numbers, from
+        "1" on, of a text without names.
     threads : int, optional
         Default: one per core that the process may use. The result does not depend on it.
     cache : bool, default False
@@ -106,45 +117,85 @@ def read_edges(
     >>> edges.sources, edges.targets, edges.labels
     (array([0, 2], dtype=int32), array([2, 1], dtype=int32), array([10, 20, 30]))
     """
-    check_edge_options(weights, labels)
+    check_edge_options(weights, labels, columns)
     count = resolve_thread_count(threads)
     with open_source(path) as source:
         kind = detect_format(source)
         if kind != "svmlight":
             raise DataError(f"{source.name}: found a file of the format {kind}, expected two ids per line")
         if not flag("cache", cache) or not source.is_plain:
-            return _read_text(source, labels, count, weights=bool(weights))
+            return _read_text(source, labels, count, weights, columns)
         from bmrm.io import edge_cache
         from bmrm.io.cache import describe_source
 
         assert source.path is not None
-        key, options = describe_source(source), {"weights": bool(weights), "labels": labels}
+        key = describe_source(source)
+        options = {
+            "weights": weights,
+            "labels": labels,
+            "columns": None if columns is None else list(columns),
+        }
         edges = edge_cache.load(source.path, key, options, count)
         if edges is None:
-            edges = _read_text(source, labels, count, weights=bool(weights))
+            edges = _read_text(source, labels, count, weights, columns)
             if describe_source(source) == key:  # the file has not changed meanwhile
                 edge_cache.store(source, edges, key, options, count)
         return edges
 
 
-def _read_text(source: Source, labels: LabelKind, threads: int, *, weights: bool) -> Edges:
+def _read_text(
+    source: Source, labels: LabelKind, threads: int, weights: bool | None, columns: Sequence[str] | None
+) -> Edges:
     began = time.perf_counter()
-    parser = EdgeParser(source.name, labels, threads, weights=weights)
-    if source.is_plain:
+    parser = EdgeParser(source.name, labels, threads, weights=weights, columns=columns)
+    if source.is_plain and not ends_in_returns(source):
         parser.parse_file(source)
     else:
-        for text, length in read_chunks(source.file, source.name):
+        for text, length in text_chunks(source):
             parser.parse(text, 0, length)
     edges = parser.finish()
     edges.seconds["parse"] = time.perf_counter() - began
     return edges
 
 
-def check_edge_options(weights: bool, labels: str) -> None:
+def check_edge_options(weights: bool | None, labels: str, columns: Sequence[str] | None = None) -> None:
     """Raise for an option of `read_edges` that is out of range."""
     if labels not in LABEL_KINDS:
         raise ParameterError(f"labels: found {labels!r}, expected one of {', '.join(LABEL_KINDS)}")
-    flag("weights", weights)
+    if weights is not None:
+        flag("weights", weights)
+    check_columns(columns, weights)
+
+
+def ends_in_returns(source: Source) -> bool:
+    """Whether lines end in carriage returns alone, judged by the first."""
+    first = re.search(rb"\n|\r+(?=[^\r])", source.head)
+    return first is not None and first[0] != b"\n" and source.head[first.end() :][:1] != b"\n"
+
+
+def _bytes_of(text: Any, first: int, last: int) -> bytes:
+    """Return a line of a text, or its beginning."""
+    last = min(last, first + MAX_FIRST_LINE)
+    return text.read(first, last) if isinstance(text, _text.FileText) else bytes(text[first:last])
+
+
+class _ReturnsAsLineEnds:
+    """A file whose carriage returns become line feeds."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def readinto(self, buffer: memoryview) -> int:
+        count: int = self._file.readinto(buffer)
+        found = np.frombuffer(buffer, np.uint8)[:count]
+        found[found == ord("\r")] = ord("\n")
+        return count
+
+
+def text_chunks(source: Source) -> Iterator[tuple[NDArray[np.uint8], int]]:
+    """Read runs of whole lines of any source; see `bmrm.io.text.read_chunks`."""
+    file: Any = _ReturnsAsLineEnds(source.file) if ends_in_returns(source) else source.file
+    return read_chunks(file, source.name)
 
 
 class EdgeParser:
@@ -156,23 +207,31 @@ class EdgeParser:
         Name of the text, for messages.
     labels : {"auto", "integer", "string"}
     threads : int
-    weights : bool
+    weights : bool or None
+    columns : sequence of str, optional
     block_bytes : int
         See `bmrm.io._edges.parse`.
     """
 
     def __init__(
-        self, name: str, labels: LabelKind, threads: int, *, weights: bool, block_bytes: int = BLOCK_BYTES
+        self,
+        name: str,
+        labels: LabelKind,
+        threads: int,
+        *,
+        weights: bool | None,
+        columns: Sequence[str] | None = None,
+        block_bytes: int = BLOCK_BYTES,
     ):
         self.name = name
         self.threads = threads
-        self.weights = weights
+        self.weights = bool(weights)
         self.block_bytes = block_bytes
         self.lines = 0
-        self.has_header = False
-        self._chosen = labels
+        self.layout = Layout(names=labels == "string")
+        self._options: dict[str, Any] = {"labels": labels, "weights": weights, "columns": columns}
         self._names = _edges.Names() if labels == "string" else None
-        self._is_decided = labels == "string"
+        self._is_decided = False
         self._parts: list[_edges.Parsed] = []
 
     def parse_file(
@@ -207,20 +266,26 @@ class EdgeParser:
         if self._is_decided:
             return start
         try:
-            integers, any_integer, second, lines = _edges.open_text(text, start, stop)
+            found, lines = _edges.open_text(text, start, stop)
         except _text.LongLineError:
             raise long_line_error(self.name) from None
-        if not integers:
+        if not found:
             return start
         self._is_decided = True
-        if integers[0]:
-            return start
-        if len(integers) == 2 and integers[1] and not any_integer[0]:
-            self.has_header = True
-            self.lines += lines
-            return second
-        if self._chosen == "auto":
+        first, second, *_ = *(_bytes_of(text, *place) for place in found), None, None
+        assert first is not None
+        try:
+            self.layout = decide_layout(first, second, peek(text, start, found[0][0]), **self._options)
+        except DataError as error:
+            raise DataError(f"{self.name}: {error}") from None
+        self.weights = self.layout.weight is not None
+        if self.layout.attributes:
+            self.weights = self._options["weights"] is None or bool(self._options["weights"])
+        if self.layout.names and self._names is None:
             self._names = _edges.Names()
+        if self.layout.has_header:
+            self.lines += lines
+            return found[1][0] if len(found) > 1 else stop
         return start
 
     def _parse(self, text: Any, start: int, stop: int) -> None:
@@ -231,6 +296,7 @@ class EdgeParser:
                 stop,
                 names=self._names,
                 weights=self.weights,
+                layout=self.layout,
                 threads=self.threads,
                 block_bytes=self.block_bytes,
                 reserve=self._reserve,
@@ -258,12 +324,20 @@ class EdgeParser:
         return {
             "integer": "an id that is an integer" + as_strings,
             "large": "an id from -2^63 to 2^63 - 1" + as_strings,
-            "name": "an id without blanks, commas and control characters",
+            "name": "an id without control characters"
+            if self.layout.separator
+            else "an id without blanks, commas and control characters",
             "encoding": "an id in UTF-8",
             "target": "a second id",
             "weight": "a weight: a finite number",
             "no_weight": "a weight",
-            "extra": "two ids, a weight and a time, not more",
+            "columns": f"{self.layout.columns} columns on each line, as on the first",
+            "quote": "quotes around a whole column, closed on its line",
+            "comment": "quotes around a name with # or % after a blank",
+            "attributes": "the attributes of an edge, as NetworkX writes them",
+            "direction": "the Type that the first edge has",
+            "return": "lines that end in LF or CRLF",
+            "nul": "text without zero bytes",
             "changed": UNCHANGED_FILE,
         }[fault]
 
@@ -292,7 +366,9 @@ class EdgeParser:
             weights,
             labels,
             n_nodes,
-            self.has_header,
+            self.layout.has_header,
+            self.layout.directed,
+            self.layout.unread,
         )
 
 

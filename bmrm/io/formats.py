@@ -23,7 +23,7 @@ from bmrm.errors import DataError, Float32Error, HostMemoryError, ParameterError
 from bmrm.io import _edges, _svmlight, _text
 from bmrm.io.csr import Csr, as_floats, build_canonical, check_finite, check_layout
 from bmrm.io.data import Data
-from bmrm.io.matrix_market import read_matrix_market
+from bmrm.io.matrix_market import BANNER, read_matrix_market
 from bmrm.io.npy import NpyHeader, read_header, read_rows
 from bmrm.io.sources import Source
 from bmrm.io.text import Grammar
@@ -34,7 +34,7 @@ TABLES = ("csv", "parquet")
 _MAX_NAMES_BYTES = 1 << 12  # of the first line that are looked at for names
 _MAX_COLUMNS = 1 << 32  # limit of the matrix products
 _MAX_DEFLATE_RATIO = 1032  # bytes that one byte of deflated data can expand to
-_MAGIC_BYTES = {b"%%MatrixMarket": "mtx", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy", b"PAR1": "parquet"}
+_MAGIC_BYTES = {b"PK\x03\x04": "npz", b"\x93NUMPY": "npy", b"PAR1": "parquet", b"ARROW1": "arrow"}
 
 
 def detect_format(source: Source, wanted: str = "auto", *, named: bool = False) -> str:
@@ -43,8 +43,18 @@ def detect_format(source: Source, wanted: str = "auto", *, named: bool = False) 
         raise ParameterError(f"format: found {wanted!r}, expected one of {', '.join(FORMATS)}")
     if wanted != "auto":
         return wanted
-    matching = (name for magic, name in _MAGIC_BYTES.items() if source.head.startswith(magic))
-    return next(matching, "csv" if named else "svmlight")
+    return format_of(source.head) or ("csv" if named else "svmlight")
+
+
+def format_of(head: bytes) -> str | None:
+    """Return the format that the first bytes of a file tell; None for other text.
+
+    Matrix Market is known by its first line however that is written: many files have one ``%``, small
+    letters, blanks or a byte order mark.
+    """
+    if BANNER.match(head):
+        return "mtx"
+    return next((name for magic, name in _MAGIC_BYTES.items() if head.startswith(magic)), None)
 
 
 def names_columns(source: Source) -> bool:

@@ -10,6 +10,7 @@ Boisvert, Pozo, Remington, "The Matrix Market exchange formats: initial design",
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +22,11 @@ from bmrm.base.vectors import Indices
 from bmrm.errors import DataError
 from bmrm.io import _svmlight, _text
 from bmrm.io.csr import Csr, build_canonical
-from bmrm.io.sources import Source
+from bmrm.io.sources import HEAD_BYTES, Source
 from bmrm.io.text import Grammar, quote_token
+
+BANNER = re.compile(rb"(?:\xef\xbb\xbf)?\s*%+[ \t]*matrixmarket(?=\s|\Z)", re.IGNORECASE)
+"""How a file begins."""
 
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
@@ -72,6 +76,13 @@ def read_matrix_market(source: Source, grammar: Grammar) -> Csr | NDArray[np.flo
     return build_canonical(indptr, columns[order], values[order], header.shape, grammar.sum_duplicates)
 
 
+def is_symmetric(head: bytes) -> bool:
+    """Whether the first line of a file says that the matrix is symmetric."""
+    start = BANNER.match(head)
+    words = head[start.end() :].split(b"\n", 1)[0].lower().split() if start else []
+    return words[-1:] in ([b"symmetric"], [b"hermitian"])
+
+
 def _read_padded(source: Source) -> tuple[Any, int]:
     if not source.is_plain:
         whole = source.file.read()
@@ -83,11 +94,13 @@ def _read_padded(source: Source) -> tuple[Any, int]:
 
 
 def _read_header(text: Any, length: int) -> _Header:
-    line, start = _next_line(text, 0, length)
+    banner = BANNER.match(bytes(memoryview(text)[: min(length, HEAD_BYTES)]))
+    line, start = _next_line(text, 0 if banner is None else banner.end(), length)
     words = line.decode("ascii", "replace").lower().split()
-    if len(words) != 5 or words[1] != "matrix" or words[2] not in ("coordinate", "array"):
+    is_known = len(words) == 4 and words[0] == "matrix" and words[1] in ("coordinate", "array")
+    if banner is None or not is_known:
         raise DataError("found another first line, expected '%%MatrixMarket matrix coordinate|array ...'")
-    sparse, field, symmetry = words[2] == "coordinate", words[3], words[4]
+    sparse, field, symmetry = words[1] == "coordinate", words[2], words[3]
     if field not in _FIELDS or (field == "pattern" and not sparse):
         raise DataError(f"found {field} values, expected real or integer, or pattern for a sparse matrix")
     if symmetry not in _SYMMETRIES:

@@ -108,7 +108,35 @@ def _to_matrix(source: Source, rows: list[NDArray[np.int64]], edges: int, has_we
     flat: Any = np.concatenate([*rows, np.zeros(0, np.int64)])
     values = flat[1::2].astype(np.float64) if has_weights else None
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Csr(indptr, flat[::width] - 1, values, (len(rows), len(rows)))
+    neighbours = flat[::width] - 1
+    _check_both_ways(source, np.repeat(np.arange(len(rows)), counts), neighbours, values)
+    return Csr(indptr, neighbours, values, (len(rows), len(rows)))
+
+
+def _check_both_ways(
+    source: Source, nodes: NDArray[Any], neighbours: NDArray[Any], values: NDArray[Any] | None
+) -> None:
+    """Raise unless both ends of each edge list it, with the same weight."""
+    weights = np.zeros(len(nodes)) if values is None else values
+    one, other = np.lexsort((weights, neighbours, nodes)), np.lexsort((weights, nodes, neighbours))
+    same_ends = (nodes[one] == neighbours[other]) & (neighbours[one] == nodes[other])
+    wrong = ~(same_ends & (weights[one] == weights[other]))
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        u, v = sorted((int(nodes[one[place]]), int(neighbours[one[place]])))
+        if not same_ends[place]:  # the smaller of the two edges at this place has no reverse
+            pairs = [
+                (nodes[one[place]], neighbours[one[place]]),
+                (neighbours[other[place]], nodes[other[place]]),
+            ]
+            u, v = sorted(map(int, min(pairs)))
+            raise DataError(
+                f"{source.name}: found the edge of nodes {u + 1} and {v + 1} in the list of one of them, "
+                "expected it in both"
+            )
+        raise DataError(
+            f"{source.name}: found two weights of the edge of nodes {u + 1} and {v + 1}, expected one"
+        )
 
 
 def _fault(source: Source, number: int, text: str) -> DataError:

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 from bmrm.errors import DataError, escape_unprintable
 from bmrm.io.regular import check_unchanged
 
-HEAD_BYTES = 16  # of the decompressed content, from which formats are detected
+HEAD_BYTES = 1 << 10  # of the decompressed content, from which formats are detected
 _PIECE_BYTES = 1 << 16  # read at a time, and decompressed at a time
 _ZSTD_SKIPPABLE_MAGICS = tuple(bytes([0x50 + i]) + b"\x2a\x4d\x18" for i in range(16))
 _ZSTD_RLE_BLOCK = 1  # type of a block that repeats one byte

@@ -124,54 +124,37 @@ class Reader {
     std::vector<Block> blocks_;
 };
 
-// The beginning of a text: what its first two edges look like.
+// The beginning of a text: where its first two lines are that are not blank and no comments.
 struct Opening {
-    int64_t edges = 0;                  // number found, up to 2
-    bool integers[2] = {false, false};  // whether both ids of an edge are written as integers
-    bool any_integer[2] = {false, false};
-    size_t second = 0;  // offset of the second edge's line
-    int64_t lines = 0;  // number of lines before it
+    int64_t found = 0;                          // number of them, up to 2
+    size_t begin[2] = {0, 0}, end[2] = {0, 0};  // offsets, without line ends
+    int64_t lines = 0;                          // number of lines before the second
 };
 
-// Whether the token at p is an integer; `end` is that of the text.
-inline bool is_integer_token(const char* p, const char* end) {
-    p += *p == '-';
-    const char* const digits = p;
-    while (*p >= '0' && *p <= '9') ++p;
-    return p > digits && (is_blank(*p) || *p == ',' || *p == '\n' || p == end);
-}
-
-// Looks at whole lines up to the second edge.
+// Looks at whole lines up to the second of them.
 inline Opening open_text(const Bytes& text, size_t start, size_t stop) {
     constexpr size_t kWindow = size_t{1} << 16;
-    Opening found;
+    Opening opening;
     Bytes::Loan buffer(text);
-    for (size_t first = start; first < stop && found.edges < 2; first += kWindow) {
+    for (size_t first = start; first < stop && opening.found < 2; first += kWindow) {
         const size_t last = std::min(stop, first + kWindow);
         const Lines lines = lines_of(text, start, first, last, stop, *buffer);
         const char* const end = lines.bytes + (lines.end - lines.begin);
-        for (const char* p = lines.bytes; p < end && found.edges < 2;) {
+        for (const char* p = lines.bytes; p < end && opening.found < 2;) {
             const char* const begin = p;
             const void* const line_end = std::memchr(p, '\n', end - p);
-            const char* const next = line_end ? static_cast<const char*>(line_end) + 1 : end;
+            const char* const stop_at = line_end ? static_cast<const char*>(line_end) : end;
             p = skip_blanks(p);
-            const bool is_edge = p < end && *p != '\n' && !begins_comment(p);
-            if (is_edge) {
-                const bool source = is_integer_token(p, end);
-                while (p < next && !is_blank(*p) && *p != ',' && *p != '\n') ++p;
-                p = skip_blanks(p);
-                if (*p == ',') p = skip_blanks(p + 1);
-                const bool target = p < next && is_integer_token(p, end);
-                found.integers[found.edges] = source && target;
-                found.any_integer[found.edges] = source || target;
-                if (found.edges == 1) found.second = lines.begin + static_cast<size_t>(begin - lines.bytes);
-                ++found.edges;
+            if (p < stop_at && !begins_comment(p)) {
+                opening.begin[opening.found] = lines.begin + static_cast<size_t>(begin - lines.bytes);
+                opening.end[opening.found] = lines.begin + static_cast<size_t>(stop_at - lines.bytes);
+                ++opening.found;
             }
-            found.lines += found.edges < 2;
-            p = next;
+            opening.lines += opening.found < 2;
+            p = line_end ? stop_at + 1 : end;
         }
     }
-    return found;
+    return opening;
 }
 
 }  // namespace edges

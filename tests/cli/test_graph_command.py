@@ -10,6 +10,7 @@ import pytest
 from commands import start_python
 
 from bmrm.cli.graph import main
+from bmrm.graph import pagerank, read_graph
 
 
 @pytest.fixture
@@ -59,6 +60,53 @@ def test_walks_take_queries_from_words_or_a_file(edges, tmp_path, capsys):
     assert [each["query"] for each in one["queries"]] == ["a", "b"]
     assert one["queries"] == other["queries"]
     assert "from a: converged" in run(capsys, "rwr", edges, "--queries", "a")[1]
+
+
+def test_seeds_of_a_file_may_have_weights(tmp_path, capsys):
+    path, seeds = tmp_path / "g.txt", tmp_path / "seeds"
+    path.write_text("1 2\n2 3\n3 1\n4 1\n")
+    expected = dict(pagerank(read_graph(path), personalization={1: 3, 2: 1}).top(4))
+    for text in ("1 3\n2 1\n", "\ufeff1\t3\r\n2\t1\r\n", "1,3\n\n2\n", "1 3.0\n2 1e0"):
+        seeds.write_bytes(text.encode())
+        top = json.loads(run(capsys, "pagerank", str(path), "--seeds", str(seeds), "--json")[1])["top"]
+        assert dict(top) == pytest.approx(expected)
+    for text, message in {
+        "1 3 2\n": ":1: found '1 3', expected a node",
+        "1\n2 x\n": ":2: found '2 x', expected a node",
+        "1 2\n1 3\n": ":2: found 1 twice, expected each node once",
+    }.items():
+        seeds.write_text(text)
+        code, _, err = run(capsys, "pagerank", str(path), "--seeds", str(seeds))
+        assert (code, err.count("\n")) == (3, 1)
+        assert message in err
+    seeds.write_text("1 2\n")
+    assert run(capsys, "rwr", str(path), "--queries", str(seeds))[0] == 3
+    path.write_text("a b\nb 1\n1 a\n")
+    seeds.write_text("a b\n")
+    report = json.loads(run(capsys, "rwr", str(path), "--queries", str(seeds), "--json")[1])
+    assert [each["query"] for each in report["queries"]] == ["a", "b"]
+    path.write_text("New York,Rome\nRome,New York\n")
+    seeds.write_text("New York 2\nRome\n")
+    assert run(capsys, "pagerank", str(path), "--seeds", str(seeds))[0] == 0
+
+
+def test_notes_and_columns(tmp_path, capsys):
+    path = tmp_path / "g.csv"
+    path.write_text("1,2,5\n2,3,6\n")
+    code, _, err = run(capsys, "info", str(path))
+    assert (code, err.count("bmrm-graph: note: ")) == (0, 2)
+    assert "--weighted" in err
+    assert "--undirected" in err
+    code, out, err = run(capsys, "info", str(path), "--json")
+    assert (code, len(json.loads(out)["notes"]), err) == (0, 2, "")
+    assert run(capsys, "info", str(path), "--directed", "--weighted")[2] == ""
+    assert run(capsys, "info", str(path), "--undirected", "--no-weighted")[2] == ""
+    path.write_text("time,b,a\n7,1,2\n8,2,1\n")
+    report = json.loads(run(capsys, "info", str(path), "--columns", "a,b", "--json")[1])
+    assert (report["edges"], report["notes"]) == (2, [])
+    code, _, err = run(capsys, "info", str(path))
+    assert code == 3
+    assert "found the columns 'time', 'b', 'a', expected some named source and target" in err
 
 
 def test_hits(edges, capsys):

@@ -73,6 +73,62 @@ def test_errors_are_those_of_networkx():
     assert networkx_backend.hits(empty) == ({}, {})
     assert networkx_backend.can_run("pagerank", (), {"alpha": 1}) != True  # noqa: E712
     assert networkx_backend.can_run("pagerank", (), {"alpha": 0.5}) is True
+    g = networkx.path_graph(3)
+    assert networkx_backend.can_run("pagerank", (g, 1.0, None, 100, 1e-6, None, "weight", None), {}) != True  # noqa: E712
+    assert networkx_backend.can_run("pagerank", (g, 0.5, None, 100, 1e-6, None, "weight", None), {}) is True
+    assert networkx_backend.can_run("hits", (g, 100), {}) is True
+
+
+@pytest.mark.parametrize("kind", [networkx.MultiGraph, networkx.MultiDiGraph])
+def test_a_conversion_of_parallel_edges_serves_calls_without_weights(kind):
+    g = kind()
+    g.add_weighted_edges_from([(0, 1, 5.0), (0, 1, 0.5), (1, 2, 2.0), (2, 0, 9.0), (2, 2, 1.0)])
+    converted = networkx_backend.convert_from_nx(g, edge_attrs={"weight": 1}, name="pagerank")
+    for weight in ("weight", None):
+        found = networkx_backend.pagerank(converted, weight=weight, tol=1e-14)
+        expected = networkx.pagerank(g, weight=weight, tol=1e-14, max_iter=1000)
+        assert found == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize("weight", ["3", -1.0, float("inf"), None])
+def test_weights_that_are_refused_are_left_to_networkx(weight):
+    g = networkx.DiGraph([(0, 1, {"weight": weight}), (1, 0, {"weight": 1})])
+    with pytest.raises(NotImplementedError, match="weight"):
+        networkx_backend.convert_from_nx(g, edge_attrs={"weight": 1}, name="pagerank")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"personalization": {0: -1, 1: 3}},
+        {"nstart": {0: -1, 1: 3}},
+        {"dangling": {0: float("nan")}},
+        {"alpha": 1},
+    ],
+)
+def test_arguments_that_are_refused_are_left_to_networkx(options):
+    converted = networkx_backend.convert_from_nx(networkx.path_graph(3), edge_attrs={"weight": 1})
+    with pytest.raises(NotImplementedError):
+        networkx_backend.pagerank(converted, **options)
+
+
+def test_limits_count_as_in_networkx():
+    for g in (networkx.path_graph(200), networkx.ladder_graph(200)):
+        converted = networkx_backend.convert_from_nx(g, preserve_edge_attrs=True, name="hits")
+        found = networkx_backend.hits(converted)
+        assert sum(found[0].values()) == pytest.approx(1.0)
+        with pytest.raises(networkx.PowerIterationFailedConvergence):
+            networkx_backend.hits(converted, max_iter=1)
+        with pytest.raises(networkx.PowerIterationFailedConvergence):
+            networkx_backend.hits(converted, max_iter=0)
+    g = networkx.cycle_graph(50, create_using=networkx.DiGraph)
+    g.add_edge(0, 25)
+    expected = networkx.pagerank(g, alpha=0.99, max_iter=20, tol=1e-3)  # ends long before 1e-6
+    converted = networkx_backend.convert_from_nx(g, edge_attrs={"weight": 1})
+    found = networkx_backend.pagerank(converted, alpha=0.99, max_iter=20, tol=1e-3)
+    exact = networkx.pagerank(g, alpha=0.99, max_iter=100_000, tol=1e-12)
+    assert sum(abs(found[node] - exact[node]) for node in g) <= 1e-6
+    assert sum(abs(expected[node] - exact[node]) for node in g) > 1e-6
 
 
 @pytest.mark.parametrize("kind", [networkx.Graph, networkx.DiGraph])

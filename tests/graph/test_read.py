@@ -47,7 +47,8 @@ def test_matrix_market_and_npz(tmp_path):
     for name in ("g.mtx", "g.npz"):
         G = read_graph(tmp_path / name, weights=True)
         assert G.to_scipy().toarray().tolist() == A.tolist()
-        assert not read_graph(tmp_path / name).weighted
+        assert read_graph(tmp_path / name).weighted  # as `Graph(A)`
+        assert not read_graph(tmp_path / name, weights=False).weighted
 
 
 def test_npy(tmp_path):

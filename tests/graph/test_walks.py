@@ -9,6 +9,7 @@ import pytest
 
 from bmrm.errors import ParameterError
 from bmrm.graph import Graph, pagerank, random_walk
+from bmrm.graph.backends.host import HostWalk
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -169,3 +170,14 @@ def test_lists_are_saved(tmp_path):
         ["1", "1", "1"],
         ["1", "2", "2"],
     ]
+
+
+def test_lists_are_looked_for_seldom(monkeypatch):
+    calls = []
+    top = HostWalk.top
+    monkeypatch.setattr(HostWalk, "top", lambda *words: calls.append(words[2:]) or top(*words))
+    rng = np.random.default_rng(0)
+    G = Graph(rng.integers(0, 2000, (9000, 2)), threads=1)
+    walks = random_walk(G, G.labels.to_array()[:16].tolist(), top=10)
+    assert walks.status == ["converged"] * 16
+    assert len(calls) <= 8 * 16  # of some 35 steps

@@ -35,7 +35,10 @@ NAMES = st.one_of(
 )
 NUMBERS = st.one_of(st.floats(allow_nan=False, allow_infinity=False).map(repr), st.integers(-9, 9).map(str))
 OPTIONS = st.fixed_dictionaries(
-    {"labels": st.sampled_from(["auto", "auto", "integer", "string"]), "weights": st.booleans()}
+    {
+        "labels": st.sampled_from(["auto", "auto", "integer", "string"]),
+        "weights": st.sampled_from([None, True, False]),
+    }
 )
 HOW = st.fixed_dictionaries(
     {"threads": st.sampled_from([1, 2, 3, 7]), "block_bytes": st.sampled_from([1, 5, 40, 1 << 20])}
@@ -74,8 +77,45 @@ def texts(draw):
 PIECES = st.sampled_from(
     b"1|0|12| |\t|\n|\n|,|-|+|.|e|5|#|%|/|//|\r|\x00|\x01|nan|inf|1e999|9223372036854775807|x|\xff|\xc3\xa9"
     b"|9223372036854775808|\xed\xa0\x80|\n1 2\n|\n1 2 3\n|\n1,2\n|0000000000000000000001|\x7f"
-    b"|\xef\xbb\xbf".split(b"|")
+    b'|\xef\xbb\xbf|"|""|"a b"|;|\t|source|target|weight|\n"1"|\nx;y|\nsource,target\n|type|directed'.split(
+        b"|"
+    )
 )
+CELLS = st.sampled_from(
+    [
+        b"1",
+        b"-2",
+        b"x",
+        b"New York",
+        b'"a, b"',
+        b'"say ""hi"""',
+        b"",
+        b" 3 ",
+        b"0.5",
+        b"a#b",
+        b"#",
+        b'"',
+        b"1e3",
+        b"\r",
+    ]
+)
+COLUMNS = st.sampled_from(
+    [b"source", b"target", b"weight", b"from", b"to", b"id", b"time", b"a", b"w", b"Type"]
+)
+
+
+@st.composite
+def tables(draw):
+    """A table with one separator, with names of columns or without."""
+    separator, width = draw(st.sampled_from([b",", b";", b"\t"])), draw(st.integers(1, 5))
+    rows = [[draw(CELLS) for _ in range(width)] for _ in range(draw(st.integers(0, 4)))]
+    if draw(st.booleans()):
+        rows.insert(0, draw(st.lists(COLUMNS, min_size=width, max_size=width)))
+    columns = draw(st.sampled_from([None, None, None, ("source", "target"), ("id", "to", "w"), ("2", "1")]))
+    options = {"labels": draw(st.sampled_from(["auto", "string"])), "columns": columns}
+    if columns is None or len(columns) == 2:
+        options["weights"] = draw(st.sampled_from([None, None, True, False]))
+    return draw(st.sampled_from([b"\n", b"\r\n"])).join(separator.join(row) for row in rows), options
 
 
 @settings(max_examples=300, deadline=None)
@@ -88,6 +128,12 @@ def test_plausible_texts(case, how):
 @given(st.lists(PIECES, max_size=30).map(b"".join), OPTIONS, HOW)
 def test_texts_of_pieces(text, options, how):
     assert_agrees(text, options, **how)
+
+
+@settings(max_examples=300, deadline=None)
+@given(tables(), HOW)
+def test_tables(case, how):
+    assert_agrees(*case, **how)
 
 
 @settings(max_examples=150, deadline=None)
@@ -136,18 +182,28 @@ FAULTS = [
     (b"a\n", {}, "1:2: found the end of the line, expected a second id"),
     (b"1 2\n1,\n", {}, "2:3: found the end of the line, expected a second id"),
     (b"1 2\n1,,2\n", {}, f'2:3: found ",2", {INTEGER}'),
-    (b"1,2,\n", {}, f"1:5: found the end of the line, {WEIGHT}"),
-    (b"1 2 x\n", {}, f'1:5: found "x", {WEIGHT}'),
+    (b"1,2,\n", {"weights": True}, f"1:5: found the end of the line, {WEIGHT}"),
+    (b"1 2 x\n", {"weights": True}, f'1:5: found "x", {WEIGHT}'),
     (b"1 2 nan\n", {"weights": True}, f'1:5: found "nan", {WEIGHT}'),
     (b"1 2 -inf\n", {"weights": True}, f'1:5: found "-inf", {WEIGHT}'),
     (b"1 2 1e999\n", {"weights": True}, f'1:5: found "1e999", {WEIGHT}'),
     (b"1 2 1\n1 2 # 7\n", {"weights": True}, "2:5: found the end of the line, expected a weight"),
-    (b"1 2 3 4 5\n", {}, '1:9: found "5", expected two ids, a weight and a time, not more'),
-    (b"1 2 3 x\n", {}, '1:7: found "x", expected two ids, a weight and a time, not more'),
+    (b"1 2\n1 2 3\n", {}, '2:5: found "3", expected 2 columns on each line, as on the first'),
+    (b"1 2 3\n1 2\n", {}, "2:4: found the end of the line, expected 3 columns on each line"),
+    (b"a,b,c\nd,e,f,g\n", {}, '2:7: found "g", expected 3 columns'),
+    (b"Ann Bob\nNew York Rome\n", {}, '2:10: found "Rome", expected 2 columns'),
+    (b'a,b\n"c d,e\n', {}, "2:1: found"),
+    (b'a,b\n"c"d,e\n', {}, "2:1: found"),
+    (b"a,b\nc #1,d\n", {}, "2:3: found"),
+    (b"a b\nc\rd e\n", {}, "2:2: found"),
+    (b"a b {}\nc d {'weight': 'x'}\n", {}, "2:16: found"),
+    (b"a b {}\nc d {'weight': 1\n", {}, "2:16: found"),
+    (b"a b {}\nc d {'w': 1\n", {}, "2:5: found"),
+    (b"a b {}\nc d 3\n", {}, '2:5: found "3", expected the attributes of an edge'),
     (b"a b\n,c d\n", {}, '2:1: found ",c", expected an id without blanks, commas and control characters'),
     (b"a b\x01\n", {}, r'1:3: found "b\x01", expected an id without blanks, commas and control characters'),
     (b"a b\n\xe9 c\n", {}, r'2:1: found "\xe9", expected an id in UTF-8'),
-    (b"a,b\n1,2\x00\n", {}, r'2:3: found "2\x00", expected an id without blanks'),
+    (b"a,b\n1,2\x00\n", {}, r'2:3: found "2\x00", expected an id without control characters'),
     (b"1 2\x00\n", {"labels": "integer"}, rf'1:3: found "2\x00", {INTEGER}'),
     (b"from,to\n1,2\n3,x\n", {}, f'3:3: found "x", {INTEGER}'),
 ]

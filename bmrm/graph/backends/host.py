@@ -67,8 +67,8 @@ MAX_SPARE_BYTES = 1 << 30
 """Arrays that a graph keeps from one run to the next. Fresh memory has to be cleared by the system, which
 costs a tenth of the time of a run with one walk, and a third of one with 16."""
 
-LARGEST_RUN = 16
-"""Entries of a run of which the maximum is looked at first for the largest scores."""
+GROUP_SIZE = 16
+"""Entries of a group of which the maximum is looked at first for the largest scores."""
 
 FEWER_HUBS = 2
 """Authorities per hub from which the process keeps hubs orthogonal, in shorter vectors."""
@@ -116,21 +116,22 @@ def bound_rounding(
 
 
 def places_of_largest(scores: Vector, count: int) -> NDArray[Any]:
-    """Return the places of the largest entries, and of those that equal the last of them.
+    """Return the places of the largest entries, which are not negative, and of those that equal the last.
 
-    The largest of the maxima of runs bound the entry from below, which leaves few to be partitioned: NumPy's
-    partition takes up to a microsecond per 10 entries if many are equal.
+    The largest of the maxima of groups bound the entry from below, which leaves few to be sorted. NumPy's
+    partition takes up to a microsecond per 5 entries if many are equal.
     """
-    runs = len(scores) // LARGEST_RUN
+    groups = len(scores) // GROUP_SIZE
     if not 0 < count < len(scores):
         return np.arange(len(scores))
-    places = np.arange(len(scores))
-    if count < runs:
-        maxima = scores[: runs * LARGEST_RUN].reshape(runs, LARGEST_RUN).max(1)
-        places = np.flatnonzero(scores >= np.partition(maxima, runs - count)[runs - count])
+    least = 0.0
+    if count < groups:
+        least = np.sort(scores[: groups * GROUP_SIZE].reshape(GROUP_SIZE, groups).max(0))[groups - count]
+    places = np.flatnonzero(scores >= least) if least > 0.0 else np.flatnonzero(scores)
+    if len(places) < count:  # the last of them is 0
+        return np.arange(len(scores))
     found = scores[places]
-    least = np.partition(found, len(found) - count)[len(found) - count]
-    return np.asarray(places[found >= least])
+    return np.asarray(places[found >= np.sort(found)[len(found) - count]])
 
 
 class HostTransitions:
@@ -358,7 +359,15 @@ class HostWalk:
         places = places_of_largest(scores, count)
         nodes = self._peers.joined(self._graph.to_given(self._graph.own.start + places))
         found = self._peers.joined(scores[places])
-        order = np.lexsort((nodes, -found))[:count]
+        if len(found) > count > 0:  # many may equal the last, most often zeros: take the first of those
+            chosen = places_of_largest(found, count)
+            nodes, found = nodes[chosen], found[chosen]
+            last = found.min()
+            above, equal = found > last, nodes[found == last]
+            left = count - np.count_nonzero(above)
+            nodes = np.concatenate([nodes[above], np.partition(equal, left - 1)[:left]])
+            found = np.concatenate([found[above], np.full(left, last)])
+        order = np.lexsort((nodes, -found))
         return nodes[order].astype(np.int64), found[order]
 
     def _own_scores(self, slot: int, columns: Sequence[int]) -> list[Vector]:

@@ -7,6 +7,7 @@ several equal edges is the same, and weights are added in the same order.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,4 +71,4 @@ def _numbered(edges: EdgeList, numbers: NDArray[Any] | None, labels: NodeLabels)
     else:
         short = narrow(numbers, len(labels))
         ends = short[edges.source], short[edges.target]
-    return EdgeList(*ends, edges.weight, labels, edges.directed, edges.both_ways)
+    return replace(edges, source=ends[0], target=ends[1], labels=labels)
