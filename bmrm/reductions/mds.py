@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from functools import partial
 from typing import Any, Self
 
@@ -14,6 +13,7 @@ from bmrm.base import arguments
 from bmrm.base.arguments import is_on_device
 from bmrm.base.host_memory import available_bytes
 from bmrm.base.interrupts import hold_signals, interruptible, requested
+from bmrm.base.notices import warn
 from bmrm.base.progress import ProgressLine, Step, logarithmic_share
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, DeviceMemoryError, HostMemoryError, ParameterError
@@ -472,7 +472,7 @@ class MDS(Estimator, Transformer):
         except DeviceMemoryError as error:
             if self.device != "auto" or is_on_device(X) or is_on_device(weights):
                 raise
-            warnings.warn(f"device='auto': {error}; using the CPU", stacklevel=4)
+            warn(f"device='auto': {error}; using the CPU")
         placement = Placement(None, "the GPU has too little memory")
         return rows, self._dissimilarities(placement, given, rows, weights), placement
 
