@@ -15,6 +15,8 @@ SYNONYMS = {
     "max_passes": "max_iter",
     "sample_weights": "sample_weight",
     "init": "warm_start",
+    "dissimilarity": "metric",
+    "k": "n_clusters",
     "gpu": "cuda",
     "svm": "hinge",
     "log": "logistic",

@@ -44,6 +44,9 @@ from bmrm.reductions.seeding import choose_parallel, choose_plus_plus, choose_ra
 INITS = ("k-means++", "k-means||", "random")
 """First centres that have a name."""
 
+ALGORITHMS = ("lloyd", "elkan")
+"""scikit-learn's names of ways to the same result."""
+
 RANDOM_STARTS = 10
 """Starts of ``n_init="auto"`` from random rows; one is enough for k-means++ and k-means||."""
 
@@ -150,6 +153,10 @@ class KMeans(Estimator, Transformer):
         Called with a `KMeansProgress` after each pass.
     verbose : int, default 0
         1 shows a progress line on a terminal, 2 a line per pass.
+    copy_x : bool, default True
+        Changes nothing: X is never written to.
+    algorithm : {"lloyd", "elkan"}, default "lloyd"
+        Changes nothing: both are the same method, and bounds on distances are used where they pay.
 
     Attributes
     ----------
@@ -211,6 +218,8 @@ class KMeans(Estimator, Transformer):
         threads: int | None = None,
         callback: Callable[[KMeansProgress], object] | None = None,
         verbose: int = 0,
+        copy_x: bool = True,
+        algorithm: str = "lloyd",
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -223,6 +232,8 @@ class KMeans(Estimator, Transformer):
         self.threads = threads
         self.callback = callback
         self.verbose = verbose
+        self.copy_x = copy_x
+        self.algorithm = algorithm
 
     @classmethod
     def of_centers(cls, centers: Any, **parameters: Any) -> Self:
@@ -535,6 +546,9 @@ class KMeans(Estimator, Transformer):
             raise ParameterError(
                 f"init: found {self.init!r}, expected {', '.join(INITS)}, centres or a callable"
             )
+        arguments.flag("copy_x", self.copy_x)
+        if self.algorithm not in ALGORITHMS:
+            raise ParameterError(f"algorithm: found {self.algorithm!r}, expected {' or '.join(ALGORITHMS)}")
         if self.callback is not None and not callable(self.callback):
             raise ParameterError(f"callback: found {self.callback!r}, expected a callable")
         parse_device(self.device)

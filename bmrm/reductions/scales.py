@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector
@@ -110,7 +111,8 @@ def in_safe_units(rows: RowSet, centers: Vector | None = None) -> tuple[RowSet, 
     X, exponent = rows.X, 0
     if not isinstance(X, DeviceArray):
         largest = max(rows.largest, 0.0 if centers is None else float(np.abs(centers).max()))
-        exponent = _exponent(largest, ORDINARY_SPARSE_EXPONENT if isinstance(X, Csr) else ORDINARY_EXPONENT)
+        ordinary = ORDINARY_SPARSE_EXPONENT if isinstance(X, Csr) else ORDINARY_EXPONENT
+        exponent = exponent_to_one(largest, ordinary)
     rows, weights = _with_safe_weights(rows)
     return (replace(rows, X=_multiplied(X, exponent)) if exponent else rows), Scales(exponent, weights)
 
@@ -126,20 +128,36 @@ def _with_safe_weights(rows: RowSet) -> tuple[RowSet, int]:
     if given is None:
         return rows, 0
     largest = max(rows.everyones(float(given.max())))
-    exponent = _exponent(largest, ORDINARY_WEIGHT_EXPONENT)
+    exponent = exponent_to_one(largest, ORDINARY_WEIGHT_EXPONENT)
     if not exponent:
         return rows, 0
-    weights = np.ldexp(given, exponent)
-    changed = np.flatnonzero(np.ldexp(weights, -exponent) != given)
-    lost = min(rows.everyones(float(given[changed].min(initial=np.inf))))
+    weights, lost = multiply_weights(given, exponent)
+    lost = min(rows.everyones(lost))
     if lost < np.inf:
-        raise DataError(
-            f"sample_weight: found {lost:.3g} and {largest:.3g}, expected numbers closer to each other"
-        )
+        raise too_far_apart("sample_weight", lost, largest)
     return replace(rows, weights=weights), exponent
 
 
-def _exponent(largest: float, ordinary: int) -> int:
+def multiply_weights(given: NDArray[Any], exponent: int) -> tuple[Vector, float]:
+    """Return weights times a power of two, and the least of those that lose digits, infinity if none does."""
+    weights = np.ldexp(given.astype(np.float64, copy=False), exponent)
+    changed = np.ldexp(weights, -exponent) != given
+    return weights, float(np.min(given, initial=np.inf, where=changed))
+
+
+def too_far_apart(what: str, least: float, largest: float) -> DataError:
+    """Return the error for weights that float64 cannot hold in one unit."""
+    return DataError(f"{what}: found {least:.3g} and {largest:.3g}, expected numbers closer to each other")
+
+
+def divided(values: Vector, *powers: float) -> Vector:
+    """Return values over powers of two, infinite where they are too large; their product may be, too."""
+    exponent = sum(1 - int(np.frexp(power)[1]) for power in powers)
+    with np.errstate(over="ignore"):
+        return np.ldexp(values, exponent)
+
+
+def exponent_to_one(largest: float, ordinary: int) -> int:
     """Return the exponent of the factor that brings a number to 1/2 to 1; 0 if it is near enough."""
     found = int(np.frexp(largest)[1])
     return 0 if largest == 0.0 or abs(found) <= ordinary else -found
