@@ -78,7 +78,7 @@ def read_pairs(what: str, given: Any, *, nan_allowed: bool, diagonal: bool, thre
         found = found.T  # it should be symmetric
     values = np.ascontiguousarray(found)
     largest = float(np.fmax.reduce(values, axis=None, initial=0.0))
-    size = largest if largest < np.inf else 0.0
+    size = largest if largest < np.inf else float(values.max(initial=0.0, where=np.isfinite(values)))
     defect, row, column, value, other, _, missing = inspect_pairs(
         values,
         n,
