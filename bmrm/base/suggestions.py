@@ -34,7 +34,7 @@ _MIN_SIMILARITY = 0.7  # of `difflib`, from which names are spelt alike
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that may be meant: a synonym, else names that begin so, else similar ones.
+    """Return the known names that may be meant: those that begin so, else a synonym, else similar ones.
 
     Examples
     --------
@@ -46,9 +46,9 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     import difflib  # only in errors
 
     names = list(known)
-    if SYNONYMS.get(name) in names:
-        return [SYNONYMS[name]]
     begun = [other for other in names if len(name.strip("-")) > 1 and other.startswith(name)]
+    if not begun and SYNONYMS.get(name) in names:
+        return [SYNONYMS[name]]
     return sorted(begun)[:_MAX_BEGUN] or difflib.get_close_matches(name, names, _MAX_CLOSE, _MIN_SIMILARITY)
 
 

@@ -134,7 +134,7 @@ class KMeans(Estimator, Transformer):
         there or in main memory.
     n_init : int or "auto", default "auto"
         Number of starts, of which the one with the least inertia is kept. "auto" is 10 for "random" or a
-        callable, else 1.
+        callable, else 1. Given centres have one start.
     max_iter : int, default 300
         Maximum number of moves of the centres.
     tol : float, default 1e-4

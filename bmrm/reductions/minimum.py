@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bmrm.base.vectors import Vector
+from bmrm.errors import DataError
 from bmrm.reductions.dissimilarities import Dissimilarities
 from bmrm.reductions.majorization import Evaluation
 from bmrm.reductions.pair_passes import PairPasses, inner
@@ -226,6 +227,8 @@ def _shifted_hessian(
         Y = project(Y)
         given = np.ascontiguousarray(Y.T).reshape(-1, *X.shape)
         found = passes.curvature(X, given).reshape(len(given), -1).T
+        if not np.isfinite(found).all():
+            raise DataError("X: found points so near to each other that float64 does not hold the curvature")
         return shift * Y - project(found)
 
     return multiply

@@ -118,17 +118,18 @@ def in_safe_units(rows: RowSet, centers: Vector | None = None) -> tuple[RowSet, 
 
 
 def with_safe_weights(rows: RowSet) -> tuple[RowSet, Scales]:
-    """Return rows whose weights have sums of which products can be formed; see `in_safe_units`."""
-    rows, exponent = _with_safe_weights(rows)
+    """Return rows of which sums of w x^2 can be formed without multiplying the rows; see `in_safe_units`."""
+    large = isinstance(rows.X, DeviceArray) or rows.largest > 2.0**ORDINARY_EXPONENT
+    rows, exponent = _with_safe_weights(rows, 0 if large else ORDINARY_WEIGHT_EXPONENT)
     return rows, Scales(0, exponent)
 
 
-def _with_safe_weights(rows: RowSet) -> tuple[RowSet, int]:
+def _with_safe_weights(rows: RowSet, ordinary: int = ORDINARY_WEIGHT_EXPONENT) -> tuple[RowSet, int]:
     given = rows.weights
     if given is None:
         return rows, 0
     largest = max(rows.everyones(float(given.max())))
-    exponent = exponent_to_one(largest, ORDINARY_WEIGHT_EXPONENT)
+    exponent = exponent_to_one(largest, ordinary)
     if not exponent:
         return rows, 0
     weights, lost = multiply_weights(given, exponent)

@@ -81,6 +81,7 @@ def test_nothing_imports_scikit_learn():
         (lambda: KMeans(n_jobs=3), "n_jobs: no parameter of KMeans; did you mean 'threads'?"),
         (lambda: KMeans().set_params(max_iters=3), "did you mean 'max_iter'"),
         (lambda: GaussianMixture(covariance="full"), "did you mean 'covariance_type'?"),
+        (lambda: GaussianMixture(init="kmeans"), "did you mean 'init_params'?"),
         (lambda: MDS(dissimilarity="precomputed"), "did you mean 'metric'?"),
         (lambda: PCA(whitened=True), "did you mean 'whiten'?"),
         (lambda: TruncatedSVD(max_iters=3), "did you mean 'max_iter'"),
