@@ -46,7 +46,7 @@ class Estimator(Columns, Consumer):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "__init__" in vars(cls):
-            setattr(cls, "__init__", _with_known_names(vars(cls)["__init__"]))  # noqa: B010
+            setattr(cls, "__init__", _with_known_names(cls, vars(cls)["__init__"]))  # noqa: B010
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters of the constructor by name; ``deep`` changes nothing."""
@@ -309,12 +309,14 @@ def _check_names(kind: type, given: Iterable[str]) -> None:
             raise ParameterError(f"{name}: no parameter of {kind.__name__}{suggest(name, names)}")
 
 
-def _with_known_names(constructor: Callable[..., None]) -> Callable[..., None]:
-    """Make a constructor check the names of its arguments before Python does, which suggests none."""
+def _with_known_names(kind: type, constructor: Callable[..., None]) -> Callable[..., None]:
+    """Make the constructor of a class check names of arguments before Python does, which suggests none."""
+    if any(each.kind is each.VAR_KEYWORD for each in inspect.signature(constructor).parameters.values()):
+        return constructor
 
     @functools.wraps(constructor)
     def construct(self: Any, *words: Any, **keywords: Any) -> None:
-        _check_names(type(self), keywords)
+        _check_names(kind, keywords)
         constructor(self, *words, **keywords)
 
     return construct

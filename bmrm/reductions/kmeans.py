@@ -612,7 +612,12 @@ class KMeans(Estimator, Transformer):
         X = rows.X.to_scipy() if isinstance(rows.X, Csr) else rows.X
         if isinstance(X, DeviceArray):
             X = X.owner
-        return scales.scaled(_check_centers(read_back(self.init(X, k, rng)), k, passes.shape[1]))
+        made = _check_centers(read_back(self.init(X, k, rng)), k, passes.shape[1])
+        with np.errstate(over="ignore"):
+            centers = scales.scaled(made)
+        if not np.isfinite(centers).all():
+            raise ParameterError("init: found centres that float64 does not hold in the units of the rows")
+        return centers
 
     def _keep(
         self, passes: ClusterPasses, run: Clustering, status: str, rechecked: float, scales: Scales

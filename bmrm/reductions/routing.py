@@ -47,7 +47,7 @@ class Consumer:
 
         if hasattr(self, "_metadata_request"):
             return get_routing_for_object(self._metadata_request)
-        found = MetadataRequest(owner=self)
+        found = MetadataRequest(owner=type(self).__name__)
         for method, names in _routed(type(self)).items():
             for name in names:
                 getattr(found, method).add_request(param=name, alias=None)

@@ -95,6 +95,24 @@ def test_another_name_is_answered_with_the_nearest(call, text):
     assert text in str(caught.value)
 
 
+def test_classes_of_users_have_parameters_of_their_own():
+    class Named(KMeans):
+        def __init__(self, n_clusters=2, name="none"):
+            super().__init__(n_clusters, random_state=0)
+            self.name = name
+
+    class Open(KMeans):
+        def __init__(self, **words):
+            super().__init__(**words)
+
+    assert Named(3, name="one").fit(np.eye(4)).n_clusters == 3
+    assert Named().get_params() == {"n_clusters": 2, "name": "none"}
+    assert Open(n_clusters=3).n_clusters == 3
+    for wrong in (lambda: Named(names=2), lambda: Open(n_cluster=3)):
+        with pytest.raises(ParameterError, match="no parameter of"):
+            wrong()
+
+
 def test_arguments_that_change_nothing_are_taken():
     X = np.random.default_rng(0).normal(size=(40, 3))
     plain = KMeans(3, random_state=0).fit(X)
