@@ -64,6 +64,10 @@ class DataConversionWarning(UserWarning):
     """Data had to be converted in a way that may not be what was meant."""
 
 
+class ConvergenceWarning(UserWarning):
+    """A method has ended in a way that its user may not have expected."""
+
+
 class DeviceMemoryError(BmrmError, MemoryError):
     """The device has too little memory for the problem."""
 

@@ -8,7 +8,6 @@ missing labels, and text among numbers.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,6 +26,7 @@ from bmrm.base.arguments import (
     short_repr,
 )
 from bmrm.base.host_memory import require_memory
+from bmrm.base.notices import warn
 from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataConversionWarning, DataError
@@ -128,7 +128,7 @@ def take_column(what: str, found: NDArray[Any]) -> NDArray[Any]:
     if found.ndim != 2 or found.shape[1] != 1:
         return found
     text = f"{what}: found shape {found.shape}, expected ({len(found)},); the column is taken as a vector"
-    warnings.warn(text, DataConversionWarning, stacklevel=2)
+    warn(text, DataConversionWarning)
     return found[:, 0]
 
 

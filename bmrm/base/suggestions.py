@@ -15,6 +15,8 @@ SYNONYMS = {
     "max_passes": "max_iter",
     "sample_weights": "sample_weight",
     "init": "warm_start",
+    "dissimilarity": "metric",
+    "k": "n_clusters",
     "gpu": "cuda",
     "svm": "hinge",
     "log": "logistic",
@@ -32,7 +34,7 @@ _MIN_SIMILARITY = 0.7  # of `difflib`, from which names are spelt alike
 
 
 def nearest(name: str, known: Iterable[str], synonyms: Mapping[str, str] = SYNONYMS) -> list[str]:
-    """Return the known names that may be meant: a synonym, else names that begin so, else similar ones.
+    """Return the known names that may be meant: those that begin so, else a synonym, else similar ones.
 
     Examples
     --------
@@ -44,9 +46,9 @@ def nearest(name: str, known: Iterable[str], synonyms: Mapping[str, str] = SYNON
     import difflib  # only in errors
 
     names = list(known)
-    if synonyms.get(name) in names:
-        return [synonyms[name]]
     begun = [other for other in names if len(name.strip("-")) > 1 and other.startswith(name)]
+    if not begun and synonyms.get(name) in names:
+        return [synonyms[name]]
     return sorted(begun)[:_MAX_BEGUN] or difflib.get_close_matches(name, names, _MAX_CLOSE, _MIN_SIMILARITY)
 
 

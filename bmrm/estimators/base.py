@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bmrm import losses
 from bmrm.base.arguments import has_masked
+from bmrm.base.notices import warn
 from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, Interrupted, ParameterError
@@ -196,11 +196,10 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
         left = [status for status in statuses if status != "converged"]
         if left:
             which = f"{len(left)} of {len(statuses)} solves" if len(statuses) > 1 else "the solve"
-            warnings.warn(
+            warn(
                 f"{which} ended with status {', '.join(sorted(set(left)))} before the gap was within "
                 f"tol={self.tol:g}; dual_gap_ says how far the objective may be from the optimum",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _attributes(self, models: Sequence[Model]) -> dict[str, Any]:

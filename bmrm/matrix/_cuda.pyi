@@ -402,7 +402,7 @@ MAX_SCALING_AXES: int
 
 def predict_scaling_bytes(n: int, adds: int) -> int: ...
 def inspect_resident_pairs(
-    values: Any, n: int, *, nan_allowed: bool, diagonal: bool, asymmetry: float, device: int = 0
+    values: Any, n: int, *, nan_allowed: bool, diagonal: float, asymmetry: float, device: int = 0
 ) -> tuple[int, int, int, float, float, float, bool]: ...
 
 class PointVector:

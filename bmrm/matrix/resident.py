@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 import zlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -13,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base import arguments
 from bmrm.base.host_memory import require_memory
+from bmrm.base.notices import warn
 from bmrm.base.threads import preferred_threads
 from bmrm.base.vectors import Indices
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
@@ -108,7 +108,7 @@ def place_matrix(
         except DeviceMemoryError as error:
             if device != "auto":
                 raise
-            warnings.warn(f"device='auto': {error}; training on the CPU", stacklevel=3)
+            warn(f"device='auto': {error}; training on the CPU")
     assert not isinstance(found, DeviceArray)  # a GPU was chosen for it
     return _on_cpu(found, stored, threads)
 

@@ -1,6 +1,5 @@
 """Combine sample and class weights into row weights."""
 
-import warnings
 from collections.abc import Collection, Mapping
 from numbers import Real
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 
 from bmrm.base.arguments import number, refuse, vector
 from bmrm.base.labels import Labels, label_text, label_vector
+from bmrm.base.notices import warn
 from bmrm.base.units import number_text
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import balance_factors, fill_idle_labels
@@ -116,4 +116,4 @@ def warn_of_absent(class_weight: Mapping[Any, float], present: Collection[Any]) 
     absent = [label_text(label) for label in class_weight if label not in present]
     if absent:
         text = f"class_weight: no row has label {', '.join(absent[:_MAX_ABSENT_SHOWN])}"
-        warnings.warn(f"{text}, whose weight changes nothing", stacklevel=2)
+        warn(f"{text}, whose weight changes nothing")

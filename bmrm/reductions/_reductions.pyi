@@ -87,7 +87,7 @@ def inspect_pairs(
     n: int,
     *,
     nan_allowed: bool,
-    diagonal: bool,
+    diagonal: float,
     tolerance: float,
     threads: int | None = None,
 ) -> tuple[str, int, int, float, float, float, bool]: ...

@@ -28,6 +28,7 @@ from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.lloyd import run_lloyd
 from bmrm.reductions.passes import ClusterPasses
 from bmrm.reductions.row_set import RowSet
+from bmrm.reductions.scales import LEAST
 from bmrm.reductions.scatter import FLOAT64_UNIT, Scatter
 from bmrm.reductions.seeding import choose_plus_plus
 
@@ -38,11 +39,14 @@ SAMPLE_STARTS = 3
 """Clusterings of a sample, of which the best starts the ascent and sets its step lengths."""
 
 
-def bound_by_spectrum(scatter: Scatter, k: int) -> float:
-    """Return a lower bound that holds without chance, from the scatter matrix about the mean."""
+def bound_by_spectrum(scatter: Scatter, k: int, lost: float = 0.0) -> float:
+    """Return a lower bound that holds without chance, from the scatter matrix about the mean.
+
+    - ``lost``: what underflow may take from an entry of the matrix
+    """
     with small_matrices(len(scatter.matrix)):
         values = np.linalg.eigvalsh(scatter.matrix)
-    rounding = scatter.error + len(values) * FLOAT64_UNIT * 8 * float(values[-1])
+    rounding = scatter.error + len(values) * (FLOAT64_UNIT * 8 * float(values[-1]) + lost)
     kept = values[: max(0, len(values) - (k - 1))] - rounding
     return max(0.0, float(kept.sum()))
 
@@ -97,7 +101,7 @@ def bound_small(rows: Vector, k: int, rng: np.random.Generator) -> float:
         y = y + length * slope_y
         B = np.maximum(B + length * slope_B, 0.0)
     # The distances of rounded rows differ from those of the rows by this much.
-    return float(best - 16 * (rows.shape[1] + 4) * FLOAT64_UNIT * squares.sum())
+    return float(best - 16 * (rows.shape[1] + 4) * (FLOAT64_UNIT * squares.sum() + n * LEAST))
 
 
 def _best_clustering(rows: Vector, k: int, rng: np.random.Generator) -> tuple[float, NDArray[np.int32]]:

@@ -12,15 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.errors import DataError
-from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
 from bmrm.reductions.pair_arrays import PairArray
 from bmrm.reductions.pair_passes import HostPasses, PairData, PairPasses
+from bmrm.reductions.scales import (
+    ORDINARY_WEIGHT_EXPONENT,
+    exponent_to_one,
+    multiply_weights,
+    too_far_apart,
+)
 
 MIN_UNSCALED = 1e-100
 """Smaller dissimilarities are multiplied by a power of two, so that their squares do not vanish."""
 
 MAX_UNSCALED = 1e100
 """Larger ones, so that sums of squares do not overflow."""
+
+MAX_EXPONENT = 1000
+"""Exponent of the largest factor; it is a number of float64."""
 
 
 class Dissimilarities:
@@ -31,8 +39,9 @@ class Dissimilarities:
     n : int
     passes : PairPasses
         In units of ``scale``.
-    scale : float
-        A power of two: a dissimilarity of the passes is ``scale`` times that of the user.
+    scale, weight_scale : float
+        Powers of two: a dissimilarity of the passes is ``scale`` times that of the user, a weight
+        ``weight_scale`` times.
     weighted : bool
         Whether some pair has a weight other than 1.
     degrees : ndarray, shape (n,)
@@ -51,20 +60,23 @@ class Dissimilarities:
         weights: PairArray | None = None,
         threads: int | None = None,
         passes_of: Callable[[PairData], PairPasses] = HostPasses,
+        scale: float = 1.0,
     ) -> None:
         if given is not None:
             self.n = given.n
-            self.scale, values = _within_range(given.values, given.largest)
-            given = PairArray(values, given.n, given.largest * self.scale, given.missing)
+            more, values = within_range(given.values, given.largest)
+            given = PairArray(values, given.n, given.largest * more, given.missing)
+            self.scale = scale * more
         else:
             assert features is not None
             self.n = len(features)
-            largest = max(-float(features.min()), float(features.max()))
-            self.scale, features = _within_range(features, largest)
+            more, features = features_within_range(features)
+            self.scale = scale * more
         if weights is not None and weights.n != self.n:
             raise DataError(f"weights: found {weights.n} rows, expected {self.n}, one per point")
-        if weights is not None and weights.largest > MAX_ABSOLUTE_VALUE:
-            raise DataError(f"weights: found {weights.largest:.3g}, expected at most {MAX_ABSOLUTE_VALUE:g}")
+        self.weight_scale = 1.0
+        if weights is not None:
+            self.weight_scale, weights = _weights_within_range(weights)
         self.given, self.features, self.weights, self.threads = given, features, weights, threads
         self.weighted = weights is not None or (given is not None and given.missing)
         delta = None if given is None else given.values
@@ -98,7 +110,7 @@ class Dissimilarities:
             )
 
 
-def _within_range(values: Any, largest: float) -> tuple[float, Any]:
+def within_range(values: Any, largest: float) -> tuple[float, Any]:
     """Return a power of two, and the values times it: 1 and the same array if squares are safe."""
     if largest == 0.0 or MIN_UNSCALED <= largest <= MAX_UNSCALED:
         return 1.0, values
@@ -107,5 +119,32 @@ def _within_range(values: Any, largest: float) -> tuple[float, Any]:
             f"X: found a largest dissimilarity of {largest:.3g} on a GPU, expected {MIN_UNSCALED:g} to "
             f"{MAX_UNSCALED:g}"
         )
-    exponent = min(-int(np.frexp(largest)[1]), 1000)  # 2^1000 is finite
+    exponent = min(-int(np.frexp(largest)[1]), MAX_EXPONENT)
     return float(np.ldexp(1.0, exponent)), np.ldexp(values.astype(np.float64), exponent)
+
+
+def features_within_range(features: NDArray[Any]) -> tuple[float, NDArray[Any]]:
+    """Do the same with rows whose distances are dissimilarities."""
+    found: tuple[float, NDArray[Any]] = within_range(
+        features, max(-float(features.min()), float(features.max()))
+    )
+    return found
+
+
+def _weights_within_range(weights: PairArray) -> tuple[float, PairArray]:
+    """Return a power of two, and the weights times it: 1 and the same if products with them are safe."""
+    exponent = max(
+        -MAX_EXPONENT, min(MAX_EXPONENT, exponent_to_one(weights.largest, ORDINARY_WEIGHT_EXPONENT))
+    )
+    if not exponent:
+        return 1.0, weights
+    if not isinstance(weights.values, np.ndarray):
+        least, most = (f"{2.0**e:.0e}" for e in (-ORDINARY_WEIGHT_EXPONENT, ORDINARY_WEIGHT_EXPONENT))
+        raise DataError(
+            f"weights: found a largest one of {weights.largest:.3g} on a GPU, expected {least} to {most}"
+        )
+    values, lost = multiply_weights(weights.values, exponent)
+    if lost < np.inf:
+        raise too_far_apart("weights", lost, weights.largest)
+    scale = float(np.ldexp(1.0, exponent))
+    return scale, PairArray(values, weights.n, weights.largest * scale, weights.missing)

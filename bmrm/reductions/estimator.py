@@ -6,9 +6,10 @@ only.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, Self
 
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 
 from bmrm.base import arguments
 from bmrm.base.progress import ProgressLine
+from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Vector
-from bmrm.errors import BmrmError, DataError, ParameterError
+from bmrm.errors import BmrmError, ConvergenceWarning, DataError, ParameterError
 from bmrm.io.csr import Csr, check_layout
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.device_arrays import read_back
@@ -26,6 +28,7 @@ from bmrm.matrix.resident import validate_matrix
 from bmrm.reductions._reductions import dense_values
 from bmrm.reductions.frames import Columns
 from bmrm.reductions.host import reads_too_much
+from bmrm.reductions.routing import Consumer
 from bmrm.reductions.rows import DenseRows
 
 MAX_ABSOLUTE_VALUE = 1e150
@@ -35,10 +38,15 @@ READ_BYTES = 1 << 25
 """Size of rows of a mapped file that are validated before their pages are given back."""
 
 
-class Estimator(Columns):
+class Estimator(Columns, Consumer):
     """Parameters by name, as given to the constructor, and a readable text."""
 
     n_features_in_: int
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "__init__" in vars(cls):
+            setattr(cls, "__init__", _with_known_names(cls, vars(cls)["__init__"]))  # noqa: B010
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters of the constructor by name; ``deep`` changes nothing."""
@@ -46,12 +54,8 @@ class Estimator(Columns):
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name and return the estimator."""
-        names = _parameter_names(type(self))
+        _check_names(type(self), params)
         for name, value in params.items():
-            if name not in names:
-                raise ParameterError(
-                    f"{type(self).__name__}: found parameter {name!r}, expected {', '.join(names)}"
-                )
             setattr(self, name, value)
         return self
 
@@ -106,6 +110,17 @@ class Estimator(Columns):
                 name = type(self).__name__
                 text += f"; X has {columns} features, but {name} is expecting {expected} features as input"
             raise DataError(text)
+
+
+def convergence_warning() -> type[Warning]:
+    """Return the class of warnings about convergence; one of scikit-learn's too, if that is loaded."""
+    known = sys.modules.get("sklearn.exceptions")
+    return ConvergenceWarning if known is None else _convergence_warning_of(known.ConvergenceWarning)
+
+
+@functools.cache
+def _convergence_warning_of(other: type[Warning]) -> type[Warning]:
+    return type("ConvergenceWarning", (ConvergenceWarning, other), {})
 
 
 def read_matrix(X: Any) -> Csr | NDArray[Any]:
@@ -284,6 +299,27 @@ def time_limit(given: Any) -> float:
 
 def _parameter_names(kind: type) -> list[str]:
     return [name for name in inspect.signature(kind).parameters if name != "self"]
+
+
+def _check_names(kind: type, given: Iterable[str]) -> None:
+    """Raise `ParameterError` for names that are no parameters of an estimator."""
+    names = _parameter_names(kind)
+    for name in given:
+        if name not in names:
+            raise ParameterError(f"{name}: no parameter of {kind.__name__}{suggest(name, names)}")
+
+
+def _with_known_names(kind: type, constructor: Callable[..., None]) -> Callable[..., None]:
+    """Make the constructor of a class check names of arguments before Python does, which suggests none."""
+    if any(each.kind is each.VAR_KEYWORD for each in inspect.signature(constructor).parameters.values()):
+        return constructor
+
+    @functools.wraps(constructor)
+    def construct(self: Any, *words: Any, **keywords: Any) -> None:
+        _check_names(kind, keywords)
+        constructor(self, *words, **keywords)
+
+    return construct
 
 
 def _equals(value: Any, default: Any) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import namedtuple
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, TypeVar, cast
 
 from bmrm.base import arguments
+from bmrm.base.notices import warn
 from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError, ReductionError
 from bmrm.formulas import native
 from bmrm.formulas.driver import device as driver_device
@@ -160,7 +160,7 @@ class Reduction:
             except DeviceMemoryError as error:
                 if placed is known:
                     raise
-                warnings.warn(f"device='auto': {error}; using the CPU", stacklevel=2)
+                warn(f"device='auto': {error}; using the CPU")
         if native.can_compile():
             found = self._host.run(call, threads, order)
         else:

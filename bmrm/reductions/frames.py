@@ -50,12 +50,17 @@ class Transformer:
 
     _sklearn_output_config: dict[str, str]  # scikit-learn's clone copies an attribute of this name
 
+    def _check_fitted(self) -> None:
+        """Raise an error, scikit-learn's NotFittedError if that is loaded, before a fit."""
+        raise NotImplementedError
+
     def _columns_out(self) -> int:
         """Return the number of columns of what `transform` returns."""
         raise NotImplementedError
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return names of the columns that `transform` returns, as ``pca0``; the input is ignored."""
+        self._check_fitted()
         prefix = type(self).__name__.lower()
         return np.array([f"{prefix}{j}" for j in range(self._columns_out())], object)
 

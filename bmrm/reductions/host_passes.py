@@ -60,6 +60,7 @@ class HostClusters(SharedClusters):
 
     def __init__(self, rows: RowSet) -> None:
         super().__init__(rows)
+        self.largest = rows.largest
         self._labels = np.empty(rows.here, np.int32)
         self._whole: Clusters | None = None
         self._kept: dict[int, KeptSums] = {}  # of the block that begins at a row
@@ -69,10 +70,9 @@ class HostClusters(SharedClusters):
                 self.error_factor = KEPT_SUMS_FACTOR
                 sampled = np.arange(0, n, max(1, n // SAMPLED_ROWS))
                 self._shift = rows.take(sampled).mean(axis=0)
-                self._scale = scale_of(max(rows.everyones(_largest_of(rows, X))), self._shift)
+                self._scale = scale_of(self.largest, self._shift)
             else:
-                largest = 1.0 if X.data is None else float(np.abs(X.data).max(initial=0.0))
-                self._scale = scale_of(max(rows.everyones(largest)))
+                self._scale = scale_of(self.largest)
             self._limit: float = np.inf
             if isinstance(X, Csr) or rows.bytes_fit(PACKED_BYTES * X.size + KEPT_ROW_BYTES * rows.here):
                 self._whole = self._packed(slice(0, rows.here))
@@ -312,11 +312,3 @@ def _sparse_squares(X: Any, centers: Vector) -> Vector:
         left = X[i].toarray() - centers[j]
         found[i, j] = np.einsum("if,if->i", left, left)
     return found
-
-
-def _largest_of(rows: RowSet, X: NDArray[np.floating]) -> float:
-    """Return the largest absolute value of the rows here."""
-    largest = 0.0
-    for block in rows.blocks(part_rows(rows.shape[0])):
-        largest = max(largest, -float(X[block].min()), float(X[block].max()))
-    return largest

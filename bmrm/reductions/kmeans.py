@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
+from bmrm.base.notices import warn
 from bmrm.base.progress import ProgressLine, Step
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
@@ -24,7 +24,9 @@ from bmrm.reductions.cluster_bounds import bound_by_samples, bound_by_spectrum
 from bmrm.reductions.device.choose import Placement
 from bmrm.reductions.device.work import kmeans_work, sparse_kmeans_work
 from bmrm.reductions.estimator import (
+    MAX_ABSOLUTE_VALUE,
     Estimator,
+    convergence_warning,
     nonnegative_number,
     positive_integer,
     progress_line,
@@ -35,11 +37,15 @@ from bmrm.reductions.lloyd import Clustering, run_lloyd
 from bmrm.reductions.passes import ClusterPasses
 from bmrm.reductions.placing import open_clusters, place_rows, scatter_about_mean
 from bmrm.reductions.row_set import RowSet, read_row_set
+from bmrm.reductions.scales import UNSCALED, Scales, in_safe_units, vanished
 from bmrm.reductions.scatter import MAX_GRAM_COLUMNS
 from bmrm.reductions.seeding import choose_parallel, choose_plus_plus, choose_random
 
 INITS = ("k-means++", "k-means||", "random")
 """First centres that have a name."""
+
+ALGORITHMS = ("lloyd", "elkan")
+"""scikit-learn's names of ways to the same result."""
 
 RANDOM_STARTS = 10
 """Starts of ``n_init="auto"`` from random rows; one is enough for k-means++ and k-means||."""
@@ -128,7 +134,7 @@ class KMeans(Estimator, Transformer):
         there or in main memory.
     n_init : int or "auto", default "auto"
         Number of starts, of which the one with the least inertia is kept. "auto" is 10 for "random" or a
-        callable, else 1.
+        callable, else 1. Given centres have one start.
     max_iter : int, default 300
         Maximum number of moves of the centres.
     tol : float, default 1e-4
@@ -147,6 +153,10 @@ class KMeans(Estimator, Transformer):
         Called with a `KMeansProgress` after each pass.
     verbose : int, default 0
         1 shows a progress line on a terminal, 2 a line per pass.
+    copy_x : bool, default True
+        Changes nothing: X is never written to.
+    algorithm : {"lloyd", "elkan"}, default "lloyd"
+        Changes nothing: both are the same method, and bounds on distances are used where they pay.
 
     Attributes
     ----------
@@ -208,6 +218,8 @@ class KMeans(Estimator, Transformer):
         threads: int | None = None,
         callback: Callable[[KMeansProgress], object] | None = None,
         verbose: int = 0,
+        copy_x: bool = True,
+        algorithm: str = "lloyd",
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -220,6 +232,8 @@ class KMeans(Estimator, Transformer):
         self.threads = threads
         self.callback = callback
         self.verbose = verbose
+        self.copy_x = copy_x
+        self.algorithm = algorithm
 
     @classmethod
     def of_centers(cls, centers: Any, **parameters: Any) -> Self:
@@ -249,7 +263,7 @@ class KMeans(Estimator, Transformer):
         found = arguments.numbers("centers", centers, ParameterError)
         if found.ndim != 2 or not found.size:
             raise ParameterError(f"centers: found shape {found.shape}, expected a matrix")
-        arguments.check_finite("centers", found, ParameterError)
+        _check_values("centers", found)
         model = cls(len(found), **parameters)
         model.cluster_centers_ = np.array(found)
         model.n_features_in_ = found.shape[1]
@@ -296,14 +310,17 @@ class KMeans(Estimator, Transformer):
             self._check_parameters()
             rows = read_row_set(X, sample_weight, threads=self.threads, comm=comm)
             rows.check_alike(self.get_params())
+            given = self._given_centers(rows.shape[1])
             self._check_count(rows.count_positive(), weighted=rows.weights is not None)
             needed = CENTER_COPIES * 8 * self.n_clusters * rows.shape[1]
             require_memory(needed, "the centres and their sums", "fewer clusters or columns need less")
             with rows.guarded():
-                passes, self.placement_ = self._passes(rows, fitting=True)
+                safe, scales = in_safe_units(rows, given)
+                passes, self.placement_ = self._passes(safe, fitting=True)
                 self.placement_.log()
-                self._cluster(passes, rows, rows.first_of(self.random_state), started)
+                self._cluster(passes, rows, rows.first_of(self.random_state), started, scales)
             self._remember_columns(X)
+        self._warn_of_empty_clusters()
         return self
 
     def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
@@ -335,9 +352,18 @@ class KMeans(Estimator, Transformer):
         }
 
     def _cluster(
-        self, passes: ClusterPasses, rows: RowSet | None, rng: np.random.Generator, started: float
+        self,
+        passes: ClusterPasses,
+        rows: RowSet | None,
+        rng: np.random.Generator,
+        started: float,
+        scales: Scales = UNSCALED,
     ) -> Self:
-        """Run all starts and keep the best; k-means|| and a callable ``init`` need the rows themselves."""
+        """Run all starts and keep the best.
+
+        - ``rows``: those of the user, for k-means|| and a callable ``init``
+        - ``scales``: by which they were multiplied for the passes
+        """
         given = self._given_centers(passes.shape[1])
         tol = self.tol * _mean_variance(passes)
         deadline = started + time_limit(self.max_time)
@@ -346,7 +372,7 @@ class KMeans(Estimator, Transformer):
         line = progress_line(self.verbose)
         for start in range(self._starts(given)):
             try:
-                centers = self._first_centers(passes, rows, given, rng)
+                centers = self._first_centers(passes, rows, given, rng, scales)
             except KeyboardInterrupt:
                 if best is None:
                     raise
@@ -357,7 +383,7 @@ class KMeans(Estimator, Transformer):
                 max_iter=self.max_iter,
                 tol=tol,
                 deadline=deadline,
-                after_pass=self._after_pass(start, started, line),
+                after_pass=self._after_pass(start, started, line, scales),
             )
             rechecked += run.rechecked
             labelled += len(run.history) * passes.shape[0]
@@ -368,7 +394,7 @@ class KMeans(Estimator, Transformer):
         line.clear()
         assert best is not None
         status = passes.agree("interrupted" if requested() else "") or best.status
-        self._keep(passes, best, status, rechecked / labelled)
+        self._keep(passes, best, status, rechecked / labelled, scales)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
@@ -390,8 +416,8 @@ class KMeans(Estimator, Transformer):
         -------
         ndarray of int32, shape (n,)
         """
-        passes, _ = self._passes(self._read_new_rows(X))
-        passes.assign(self.cluster_centers_, want_sums=False)
+        passes, centers, _ = self._open(self._read_new_rows(X))
+        passes.assign(centers, want_sums=False)
         return passes.labels()
 
     @framed
@@ -409,13 +435,18 @@ class KMeans(Estimator, Transformer):
         rows = self._read_new_rows(X)
         k = len(self.cluster_centers_)
         require_memory(8 * rows.here * k, "the distances", "fewer rows at a time need less")
-        passes, _ = self._passes(rows)
-        return passes.distances(self.cluster_centers_)
+        passes, centers, scales = self._open(rows)
+        return scales.points(passes.distances(centers))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the inertia of rows for the centres of this model."""
-        passes, _ = self._passes(self._read_new_rows(X, sample_weight))
-        return -passes.assign(self.cluster_centers_, want_sums=False).inertia
+        passes, centers, scales = self._open(self._read_new_rows(X, sample_weight))
+        return -_known_inertia(scales, passes.assign(centers, want_sums=False).inertia)
+
+    def _open(self, rows: RowSet) -> tuple[ClusterPasses, Vector, Scales]:
+        """Put rows where they are worked on once; return the centres in their units too."""
+        safe, scales = in_safe_units(rows, self.cluster_centers_)
+        return self._passes(safe)[0], scales.scaled(self.cluster_centers_), scales
 
     def _columns_out(self) -> int:
         return len(self.cluster_centers_)
@@ -484,20 +515,25 @@ class KMeans(Estimator, Transformer):
         rows = self._read_new_rows(X, sample_weight, comm)
         k = len(self.cluster_centers_)
         with rows.guarded():
+            rows, scales = in_safe_units(rows, self.cluster_centers_)
+            centers = scales.scaled(self.cluster_centers_)
             placement = self._place(rows, k)
             bound, sure = 0.0, 1.0
             if rows.shape[1] <= MAX_GRAM_COLUMNS:  # before the passes: the memory for both may not suffice
-                bound = bound_by_spectrum(scatter_about_mean(rows, placement, self.device), k)
+                reach = MAX_ABSOLUTE_VALUE if isinstance(rows.X, DeviceArray) else 2.0 * rows.largest
+                lost = vanished(rows.shape[0], rows.total_weight, reach)
+                bound = bound_by_spectrum(scatter_about_mean(rows, placement, self.device), k, lost)
             passes, _ = open_clusters(rows, placement, self.device, k)
-            found = passes.assign(self.cluster_centers_)
+            found = passes.assign(centers)
             if samples and positive_integer("size", size) > k:
                 rng = rows.first_of(self.random_state)
                 sampled = bound_by_samples(passes, rows.total_weight, k, samples, size, confidence, rng)
                 if sampled > bound:
                     bound, sure = sampled, confidence
-            moves, gain = passes.single_moves(self.cluster_centers_, found.cluster_weights)
-        ratio = found.inertia / bound if bound > 0.0 else (1.0 if found.inertia == 0.0 else np.inf)
-        return ClusterCertificate(found.inertia, bound, sure, ratio, moves, gain)
+            moves, gain = passes.single_moves(centers, found.cluster_weights)
+        inertia, (bound, _) = _known_inertia(scales, found.inertia), scales.bounds(bound, bound)
+        ratio = inertia / bound if bound > 0.0 else (1.0 if inertia == 0.0 else np.inf)
+        return ClusterCertificate(inertia, bound, sure, ratio, moves, scales.inertia(gain))
 
     def _check_parameters(self) -> None:
         positive_integer("n_clusters", self.n_clusters)
@@ -510,17 +546,21 @@ class KMeans(Estimator, Transformer):
             raise ParameterError(
                 f"init: found {self.init!r}, expected {', '.join(INITS)}, centres or a callable"
             )
+        arguments.flag("copy_x", self.copy_x)
+        if self.algorithm not in ALGORITHMS:
+            raise ParameterError(f"algorithm: found {self.algorithm!r}, expected {' or '.join(ALGORITHMS)}")
         if self.callback is not None and not callable(self.callback):
             raise ParameterError(f"callback: found {self.callback!r}, expected a callable")
         parse_device(self.device)
         progress_line(self.verbose)
 
     def _after_pass(
-        self, start: int, began: float, line: ProgressLine
+        self, start: int, began: float, line: ProgressLine, scales: Scales
     ) -> Callable[[int, float, int], object]:
         """Return the function that reports each pass of a start to the callback, and shows it."""
 
         def report(iteration: int, inertia: float, changed: int) -> None:
+            inertia = scales.inertia(inertia)
             state = KMeansProgress(start, iteration, inertia, changed, time.monotonic() - began)
             if self.callback is not None:
                 self.callback(state)
@@ -553,10 +593,11 @@ class KMeans(Estimator, Transformer):
         rows: RowSet | None,
         given: Vector | None,
         rng: np.random.Generator,
+        scales: Scales,
     ) -> Vector:
         k = self.n_clusters
         if given is not None:
-            return given
+            return scales.scaled(given)
         if self.init == "k-means++":
             return passes.take(choose_plus_plus(passes, k, rng))
         if self.init == "random":
@@ -571,33 +612,62 @@ class KMeans(Estimator, Transformer):
         X = rows.X.to_scipy() if isinstance(rows.X, Csr) else rows.X
         if isinstance(X, DeviceArray):
             X = X.owner
-        return _check_centers(read_back(self.init(X, k, rng)), k, passes.shape[1])
+        made = _check_centers(read_back(self.init(X, k, rng)), k, passes.shape[1])
+        with np.errstate(over="ignore"):
+            centers = scales.scaled(made)
+        if not np.isfinite(centers).all():
+            raise ParameterError("init: found centres that float64 does not hold in the units of the rows")
+        return centers
 
-    def _keep(self, passes: ClusterPasses, run: Clustering, status: str, rechecked: float) -> None:
-        self.cluster_centers_ = run.centers
-        self.labels_ = run.labels
-        self.inertia_ = run.inertia
-        self.inertia_error_ = passes.inertia_error(run.centers, run.inertia)
-        self.cluster_weights_ = run.cluster_weights
+    def _keep(
+        self, passes: ClusterPasses, run: Clustering, status: str, rechecked: float, scales: Scales
+    ) -> None:
+        centers, labels, weights, inertia = run.centers, run.labels, run.cluster_weights, run.inertia
+        self.cluster_centers_ = scales.points(centers)
+        if scales.rows and (scales.scaled(self.cluster_centers_) != centers).any():
+            centers = scales.scaled(self.cluster_centers_)  # denormal numbers, which lose digits
+            found = passes.assign(centers, want_sums=False)
+            labels, weights, inertia = passes.labels(), found.cluster_weights, found.inertia
+        self.labels_ = labels
+        self.inertia_ = _known_inertia(scales, inertia)
+        self.inertia_error_ = scales.bounds(0.0, passes.inertia_error(centers, inertia))[1]
+        self.cluster_weights_ = scales.of_weights(weights)
         self.n_iter_ = run.n_iter
-        self.history_ = run.history
+        self.history_ = [scales.inertia(value) for value in run.history]
         self.status_ = status
         self.rechecked_ = rechecked
         self.n_features_in_ = passes.shape[1]
-        empty = int(np.count_nonzero(run.cluster_weights == 0.0))
-        if empty and status == "converged":
-            warnings.warn(
-                f"{empty} of {self.n_clusters} clusters are empty: all rows are at the others",
-                stacklevel=4,
-            )
+
+    def _warn_of_empty_clusters(self) -> None:
+        empty = int(np.count_nonzero(self.cluster_weights_ == 0.0))
+        if empty and self.status_ == "converged":
+            text = f"{empty} of {self.n_clusters} clusters are empty: all rows are at the others"
+            warn(text, convergence_warning())
 
 
 def _check_centers(given: Any, k: int, columns: int) -> Vector:
     found = arguments.numbers("init", given, ParameterError)
     if found.shape != (k, columns):
         raise ParameterError(f"init: found shape {found.shape}, expected {(k, columns)}")
-    arguments.check_finite("init", found, ParameterError)
+    _check_values("init", found)
     return np.array(found)
+
+
+def _check_values(what: str, centers: Vector) -> None:
+    arguments.check_finite(what, centers, ParameterError)
+    largest = float(np.abs(centers).max())
+    if largest > MAX_ABSOLUTE_VALUE:
+        raise ParameterError(
+            f"{what}: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}"
+        )
+
+
+def _known_inertia(scales: Scales, value: float) -> float:
+    """Return an inertia in the user's units; raise `DataError` if it is too large for float64."""
+    found = scales.inertia(value)
+    if not np.isfinite(found):
+        raise DataError("inertia: found a sum that float64 does not hold, expected smaller values or weights")
+    return found
 
 
 def _mean_variance(passes: ClusterPasses) -> float:

@@ -91,18 +91,38 @@ class Stress:
     """The stress of configurations; for ordinal scaling with the best disparities of each."""
 
     def __init__(
-        self, data: Dissimilarities, disparities: Disparities | None = None, inner_tol: float = INNER_TOL
+        self,
+        data: Dissimilarities,
+        disparities: Disparities | None = None,
+        inner_tol: float = INNER_TOL,
+        *,
+        resize: bool = False,
     ) -> None:
         self.data = data
         self.disparities = disparities
+        self._resize = resize
         self.inner_tol = inner_tol
         self.passes: PairPasses = data.passes if disparities is None else disparities.passes
 
-    def evaluate(self, X: PointVector, *, fit: bool = True) -> Evaluation:
+    def at(self, X: PointVector, *, fit: bool = True) -> Evaluation:
         """Run a pass at X; ``fit`` means that disparities are fitted to its distances before."""
         if self.disparities is not None and fit:
             self.disparities.fit(self.passes.get(X))
         return Evaluation(X, *self.passes.descent(X))
+
+    def evaluate(self, X: PointVector, *, fit: bool = True) -> Evaluation:
+        """Run a pass at X, or at the multiple of X with the least stress.
+
+        For ordinal scaling what is reported is the stress relative to the sum of w d^2. It falls too if the
+        sizes of configurations are the best ones, and with Guttman transforms after the first; accelerated
+        steps and starts have any size.
+        """
+        found = self.at(X, fit=fit)
+        if self.disparities is None or not found.squares > 0.0 or (fit and not self._resize):
+            return found
+        product = (self.disparities.total + found.squares - found.stress) / 2.0  # sum of w dhat d
+        factor = product / found.squares if product > 0.0 else 1.0
+        return self.at(self.passes.combine([X], [factor]), fit=False)
 
     def fetch(self, found: Evaluation) -> Evaluation:
         """Return an evaluation with arrays."""

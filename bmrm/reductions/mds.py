@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-import warnings
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Self
 
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from bmrm.base import arguments
 from bmrm.base.arguments import is_on_device
-from bmrm.base.host_memory import available_bytes
+from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
+from bmrm.base.notices import warn
 from bmrm.base.progress import ProgressLine, Step, logarithmic_share
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, DeviceMemoryError, HostMemoryError, ParameterError
@@ -24,7 +25,7 @@ from bmrm.reductions._reductions import Pairs
 from bmrm.reductions.device.choose import Placement, place
 from bmrm.reductions.device.scaling import MAX_AXES, passes_on, read_resident_pairs
 from bmrm.reductions.device.work import scaling_work
-from bmrm.reductions.dissimilarities import Dissimilarities
+from bmrm.reductions.dissimilarities import Dissimilarities, features_within_range
 from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
@@ -40,6 +41,7 @@ from bmrm.reductions.majorization import (
     DEPTH,
     INNER_TOL,
     LOOSE_INNER_TOL,
+    Evaluation,
     ScalingRun,
     Stress,
     run_smacof,
@@ -48,7 +50,8 @@ from bmrm.reductions.minimum import MinimumTest, check_minimum, gradient_norm
 from bmrm.reductions.ordinal import Disparities
 from bmrm.reductions.pair_arrays import PairArray, read_pairs
 from bmrm.reductions.pair_passes import HostPasses
-from bmrm.reductions.scaling_starts import classical_start, landmark_start, random_start
+from bmrm.reductions.scales import ORDINARY_EXPONENT, divided, exponent_to_one
+from bmrm.reductions.scaling_starts import classical_start, landmark_start, near_start, random_start
 
 STARTS = ("classical_mds", "landmark", "random")
 STORES = ("auto", "half", "features")
@@ -62,11 +65,17 @@ MAX_RECOMPUTED_FEATURES = 8
 BLOCK_VALUES = 1 << 22
 """Dissimilarities of new points that `transform` has in memory at once: 32 MiB."""
 
+MAX_REACH = 1e10
+"""Largest coordinate of Gower's point, relative to the largest number of all, where a new point may begin."""
+
 PLACE_ITERATIONS = 1000
 """Maximum number of steps of a new point."""
 
 ORDINAL_BYTES = 72
 """Maximum bytes per pair of ordinal scaling: values, ranks, distances, order, and blocks of three numbers."""
+
+MAX_KEPT_POINTS = 4096
+"""Points up to which a copy of given dissimilarities is kept for `MDS.dissimilarity_matrix_`: 67 MB."""
 
 START_VECTORS = 140
 """Vectors of n numbers that the Lanczos method of a classical start has at once."""
@@ -119,22 +128,30 @@ class MDS(Estimator, Transformer):
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
         Where the passes over the pairs run. "auto": on the GPU that has the dissimilarities, otherwise where
         the fit is predicted to take less time. A GPU has no ordinal scaling, and at most 16 components.
+    metric_params : dict, optional
+        Further arguments of a metric of SciPy.
+    n_jobs : int, optional
+        Changes nothing, as several starts run in turn; scikit-learn's estimator has it.
 
     Attributes
     ----------
     placement_ : Placement
         Where the fit ran, and why.
     embedding_ : ndarray, shape (n, n_components)
+    dissimilarity_matrix_ : ndarray, shape (n, n)
+        Of features it is computed when it is asked for. Of given dissimilarities a copy is kept if there are
+        at most 4096 points.
     stress_ : float
         ``raw_stress_`` or ``normalized_stress_``.
     raw_stress_ : float
         Sum of w (delta - d)^2 over the pairs. For ordinal scaling delta are the disparities.
     normalized_stress_ : float
-        Root of the raw stress over the sum of w d^2.
+        Root of the raw stress over the sum of w d^2; infinite if all points are at one place and should not.
     disparities_ : ndarray, shape (n (n - 1) / 2,)
         Only for ordinal scaling: fitted numbers of the pairs, row by row, with sum w dhat^2 = sum w.
     gradient_norm_, gradient_error_ : float
-        Norm of the gradient of the raw stress, and a proven bound on its rounding error.
+        Norm of the gradient of the raw stress, and a proven bound on its rounding error. Where points with a
+        positive dissimilarity are at one place, there is no gradient, and the bound is large.
     stationarity_ : float
         The same without unit: the norm over 2 D times that of the centred configuration, D being the largest
         sum of weights of a point. About the relative length of one more plain step.
@@ -190,6 +207,8 @@ class MDS(Estimator, Transformer):
         verbose: int = 0,
         threads: int | None = None,
         device: str = "auto",
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.metric_mds = metric_mds
@@ -206,6 +225,8 @@ class MDS(Estimator, Transformer):
         self.verbose = verbose
         self.threads = threads
         self.device = device
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -261,12 +282,14 @@ class MDS(Estimator, Transformer):
                 )
             given = self._given_start(init, data)
             disparities = None if self.metric_mds else Disparities(data)
-            stress = Stress(data, disparities, LOOSE_INNER_TOL if self.relax else INNER_TOL)
+            inner_tol = LOOSE_INNER_TOL if self.relax else INNER_TOL
+            stress = Stress(data, disparities, inner_tol, resize=self.relax)
             rng = random_generator(self.random_state)
             line = progress_line(self.verbose)
             best: ScalingRun | None = None
+            size = data.typical if disparities is None else 1.0
             for number in range(self.n_init):
-                start = given if number == 0 else random_start(data.n, self.n_components, rng)
+                start = given if number == 0 else random_start(data.n, self.n_components, size, rng)
                 if start is None:
                     start = self._first(data, disparities, rng, deadline)
                 if disparities is not None:
@@ -316,7 +339,7 @@ class MDS(Estimator, Transformer):
         ndarray, shape (k, n_components)
         """
         self._check_fitted()
-        if self.metric == "precomputed":
+        if self._rows is None:
             with words_for_scikit_learn(X):
                 found = arguments.matrix("X", read_back(X))
             self._check_columns(X, found.shape[1])
@@ -381,8 +404,8 @@ class MDS(Estimator, Transformer):
             raise DataError(f"X: found {data.n} points, expected {len(places)} as in fit")
         disparities = None if self.metric_mds else Disparities(data)
         stress = Stress(data, disparities)
-        found = stress.fetch(stress.evaluate(stress.passes.put(places)))
-        return check_minimum(
+        found = stress.fetch(stress.at(stress.passes.put(places)))
+        test = check_minimum(
             data,
             stress.passes,
             found,
@@ -393,6 +416,26 @@ class MDS(Estimator, Transformer):
             deadline=deadline,
             rng=random_generator(self.random_state),
         )
+        return test.in_units(data.scale if self.metric_mds else 1.0, data.weight_scale)
+
+    @property
+    def dissimilarity_matrix_(self) -> Vector:
+        """The dissimilarities of all points, shape (n, n)."""
+        from scipy.spatial.distance import squareform
+
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError("dissimilarity_matrix_: found no fitted model, expected a call of fit first")
+        n = len(self.embedding_)
+        require_memory(12 * n * n, "the dissimilarities", "transform and score need none")
+        if self._rows is not None:
+            scale, pairs = self._distances(self._rows)
+            return np.asarray(squareform(pairs.condensed() / scale))
+        if self._given is None:
+            raise AttributeError(
+                f"dissimilarity_matrix_: found {n} points with given dissimilarities, expected at most "
+                f"{MAX_KEPT_POINTS} in main memory: of more no copy is kept"
+            )
+        return np.asarray(squareform(self._given))
 
     def memory(self, n: int, m: int | None = None) -> dict[str, int]:
         """Predict the bytes that `fit` allocates for n points, besides X and the weights, by part.
@@ -418,7 +461,8 @@ class MDS(Estimator, Transformer):
         parts = 64 * n * max(8, self.n_components) * 8  # sums of the parts of a pass
         return {
             "pairs": 8 * pairs if stored else 0,
-            "features": 8 * n * m if m is not None and not stored else 0,
+            "features": 8 * n * m * (1 if stored else 2) if m is not None else 0,  # one copy is kept
+            "given": 8 * pairs if m is None and n <= MAX_KEPT_POINTS else 0,
             "disparities": 0 if self.metric_mds else ORDINAL_BYTES * pairs,
             "configurations": 8 * n * (self.n_components * (3 * DEPTH + 10) + START_VECTORS),
             "sums": min(parts, 8 << 24),
@@ -443,7 +487,15 @@ class MDS(Estimator, Transformer):
             if not isinstance(found, str) or found not in known:
                 raise ParameterError(f"{name}: found {found!r}, expected one of {', '.join(known)}")
         if not isinstance(self.metric, str) and not callable(self.metric):
-            raise ParameterError(f"metric: found {self.metric!r}, expected a name or a callable")
+            hint = "; metric_mds chooses between metric and ordinal scaling"
+            raise ParameterError(
+                f"metric: found {self.metric!r}, expected a name or a callable"
+                f"{hint if isinstance(self.metric, bool) else ''}"
+            )
+        if self.metric_params is not None and not isinstance(self.metric_params, Mapping):
+            raise ParameterError(f"metric_params: found {self.metric_params!r}, expected a dict or None")
+        if self.n_jobs is not None:
+            arguments.integer("n_jobs", self.n_jobs)
         if self.store == "features" and (self.metric != "euclidean" or not self.metric_mds):
             raise ParameterError(
                 "store: found 'features', expected auto or half: only metric scaling of Euclidean distances "
@@ -472,7 +524,7 @@ class MDS(Estimator, Transformer):
         except DeviceMemoryError as error:
             if self.device != "auto" or is_on_device(X) or is_on_device(weights):
                 raise
-            warnings.warn(f"device='auto': {error}; using the CPU", stacklevel=4)
+            warn(f"device='auto': {error}; using the CPU")
         placement = Placement(None, "the GPU has too little memory")
         return rows, self._dissimilarities(placement, given, rows, weights), placement
 
@@ -518,31 +570,33 @@ class MDS(Estimator, Transformer):
         if weights is not None:
             read = read_pairs if gpu is None else read_resident_pairs
             w = read("weights", weights, nan_allowed=False, diagonal=False, threads=threads)
-        stored = False
+        stored, scale = False, 1.0
         if given is None:
             assert rows is not None
             n, m = rows.shape
             stored = self._store(n, m, gpu) == "half"
             if stored and (gpu is None or self.metric != "euclidean"):
-                given = self._distances(rows)
+                scale, given = self._distances(rows)
         passes_of = HostPasses if gpu is None else passes_on(gpu, stored=stored)
         if given is not None:
-            return Dissimilarities(given=given, weights=w, threads=threads, passes_of=passes_of)
+            return Dissimilarities(given=given, weights=w, threads=threads, passes_of=passes_of, scale=scale)
         return Dissimilarities(features=rows, weights=w, threads=threads, passes_of=passes_of)
 
-    def _distances(self, rows: NDArray[Any]) -> PairArray:
-        """Compute the dissimilarities of features."""
+    def _distances(self, rows: NDArray[Any]) -> tuple[float, PairArray]:
+        """Compute the dissimilarities of features, times a power of two, which is returned first."""
+        scale = 1.0
         if self.metric == "euclidean":
+            scale, rows = features_within_range(rows)
             pairs = Pairs.of_features(rows, threads=self.threads)
             delta = pairs.distances(np.asarray(rows, np.float64))
         else:
             from scipy.spatial.distance import pdist
 
             try:
-                delta = np.asarray(pdist(rows, self.metric), np.float64)
-            except ValueError as error:
+                delta = np.asarray(pdist(rows, self.metric, **(self.metric_params or {})), np.float64)
+            except (TypeError, ValueError) as error:
                 raise ParameterError(f"metric: {error}") from None
-        return read_pairs("X", delta, nan_allowed=False, diagonal=True, threads=self.threads)
+        return scale, read_pairs("X", delta, nan_allowed=False, diagonal=True, threads=self.threads)
 
     def _store(self, n: int, m: int, gpu: int | None = None) -> str:
         if self.metric != "euclidean" or not self.metric_mds:
@@ -568,7 +622,11 @@ class MDS(Estimator, Transformer):
         if found.shape != shape:
             raise DataError(f"init: found shape {found.shape}, expected {shape}")
         arguments.check_finite("init", found)
-        return found * data.scale if self.metric_mds else np.array(found)
+        with np.errstate(over="ignore"):
+            start = found * data.scale if self.metric_mds else found
+        if not np.isfinite(start).all():
+            start = found  # its size does not matter
+        return near_start(start, data.typical if self.metric_mds else 1.0)
 
     def _first(
         self,
@@ -578,7 +636,8 @@ class MDS(Estimator, Transformer):
         deadline: float,
     ) -> Vector:
         if self.init == "random":
-            return random_start(data.n, self.n_components, rng)
+            size = data.typical if disparities is None else 1.0
+            return random_start(data.n, self.n_components, size, rng)
         if disparities is not None:  # only the order counts
             data = Dissimilarities(given=disparities.as_given(), threads=self.threads)
         if self.init == "landmark":
@@ -590,7 +649,7 @@ class MDS(Estimator, Transformer):
 
     def _progress(self, run: ScalingRun, number: int) -> Step:
         found = run.found
-        words = [f"stress {np.sqrt(found.stress / found.squares) if found.squares > 0.0 else 0.0:.6f}"]
+        words = [f"stress {_normalized(found):.6f}"]
         if self.n_init > 1:
             words.append(f"start {number + 1} of {self.n_init}")
         words.append(f"pass {run.n_iter}")
@@ -608,54 +667,80 @@ class MDS(Estimator, Transformer):
 
     def _keep(self, stress: Stress, run: ScalingRun, rows: NDArray[Any] | None) -> None:
         data, found, disparities = stress.data, run.found, stress.disparities
-        unit = data.scale if disparities is None else 1.0
+        unit, weight_unit = data.scale if disparities is None else 1.0, data.weight_scale
         if disparities is not None:
-            found = stress.evaluate(found.X)  # an array; the last pass may have been elsewhere
+            found = stress.at(found.X)  # an array; the last pass may have been elsewhere
             self.disparities_ = disparities.values.copy()
             self._knots = disparities.knots()
         self.embedding_: Vector = found.X / unit
-        with np.errstate(over="ignore"):
-            self.raw_stress_ = float(np.float64(found.stress) / unit / unit)
-            self.history_ = [float(np.float64(value) / unit / unit) for value in run.history]
-        self.normalized_stress_ = float(np.sqrt(found.stress / found.squares)) if found.squares > 0.0 else 0.0
+        if (self.embedding_ * unit != found.X).any():  # denormal numbers, which lose digits
+            found = stress.fetch(stress.at(stress.passes.put(self.embedding_ * unit)))
+        stresses = np.array([found.stress, *run.history])
+        self.raw_stress_, *self.history_ = divided(stresses, weight_unit, unit, unit).tolist()
+        self.normalized_stress_ = _normalized(found)
         wanted = self.normalized_stress
         normalized = not self.metric_mds if wanted == "auto" else bool(wanted)
         self.stress_ = self.normalized_stress_ if normalized else self.raw_stress_
         gradient = gradient_norm(data, found, self._delta_squares(stress))
-        self.gradient_norm_ = gradient.norm / unit
-        self.gradient_error_ = gradient.error / unit
+        self.gradient_norm_, self.gradient_error_ = gradient.in_units(unit, weight_unit)
         self.stationarity_ = gradient.stationarity
         self.n_iter_ = run.n_iter
         self.status_ = run.status
-        self._rows = rows
+        self._rows = None if rows is None else rows.copy()
+        self._given: Vector | None = None
+        if rows is None and data.n <= MAX_KEPT_POINTS:
+            assert data.given is not None
+            if isinstance(data.given.values, np.ndarray):
+                self._given = data.given.condensed() / data.scale
+        self._made_with = self.metric, self.metric_params, self.metric_mds  # may be set after a fit
         self.n_features_in_ = data.n if rows is None else rows.shape[1]
 
     def _dissimilarities_to(self, rows: NDArray[Any]) -> Vector:
         """Return the dissimilarities of new rows to the points."""
-        if self.metric == "precomputed":
+        if self._rows is None:
             return rows.astype(np.float64)
         from scipy.spatial.distance import cdist
 
-        assert self._rows is not None
-        return np.asarray(cdist(rows, self._rows, self.metric), np.float64)
+        metric, options, _ = self._made_with
+        if metric != "euclidean":
+            return np.asarray(cdist(rows, self._rows, metric, **(options or {})), np.float64)
+        largest = max(float(np.abs(each).max(initial=0.0)) for each in (rows, self._rows))
+        exponent = exponent_to_one(largest, ORDINARY_EXPONENT)
+        if not exponent:
+            return np.asarray(cdist(rows, self._rows), np.float64)
+        found = cdist(np.ldexp(rows, exponent), np.ldexp(self._rows, exponent))
+        return np.asarray(np.ldexp(found, -exponent))
 
     def _place(self, delta: Vector) -> Vector:
         equal = delta == 0.0
-        if not self.metric_mds:
+        if not self._made_with[2]:
             delta = np.where(np.isnan(delta), np.nan, np.interp(delta, *self._knots))
-        X = self.embedding_ - self.embedding_.mean(axis=0)
         known = ~np.isnan(delta)
+        largest = max(float(np.abs(self.embedding_).max()), float(delta[known].max(initial=0.0)))
+        exponent = exponent_to_one(largest, ORDINARY_EXPONENT)
+        delta, embedding = np.ldexp(delta, exponent), np.ldexp(self.embedding_, exponent)
+        X = embedding - embedding.mean(axis=0)
         if not known.any(axis=1).all():
             raise DataError("X: found a row without any known dissimilarity, expected at least one")
         squares = np.einsum("ik,ik->i", X, X)
         gaps = np.where(known, squares - np.where(known, delta, 0.0) ** 2, 0.0)
-        gower = 0.5 * gaps @ np.linalg.pinv(X).T
         nearest = X[np.argmin(np.where(known, delta, np.inf), axis=1)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            gower = 0.5 * gaps @ np.linalg.pinv(X).T
+            near = np.abs(gower).max(axis=1) <= MAX_REACH * np.ldexp(largest, exponent)
+        gower = np.where(near[:, None], gower, nearest)
         pairs = Pairs.of_features(X, threads=self.threads)
         places, stress = pairs.place(X, delta, gower, PLACE_ITERATIONS)
         others, other_stress = pairs.place(X, delta, nearest, PLACE_ITERATIONS)
         places = np.where((other_stress < stress)[:, None], others, places)
-        places += self.embedding_.mean(axis=0)
+        places = np.asarray(np.ldexp(places + embedding.mean(axis=0), -exponent))
         same = equal.any(axis=1)
         places[same] = self.embedding_[equal[same].argmax(axis=1)]
         return places
+
+
+def _normalized(found: Evaluation) -> float:
+    """Return the normalised stress: infinite if all points are at one place, unless that is right."""
+    if found.squares > 0.0:
+        return float(np.sqrt(found.stress / found.squares))
+    return np.inf if found.stress > 0.0 else 0.0

@@ -12,7 +12,9 @@ Rounding. A term of half the gradient has a norm of at most w (d + delta) and is
 last place of that, and a sum of n of them by n more. By the inequality of Cauchy and Schwarz the error of
 the gradient has a norm of at most 4 g sqrt(D S), D being the largest degree, S the sum of
 w (d^2 + delta^2) over the pairs, and g = N u / (1 - N u), N = n + p + 20. A term of H y / 2 has a norm of at
-most w (1 + 2 delta / d) |y_i - y_j|.
+most w (1 + 2 delta / d) |y_i - y_j|. Underflow adds what `bmrm.reductions.scales.vanished` says. Where points
+with a positive dissimilarity are together, the stress has no gradient; any two of what may stand for it
+differ by at most 4 w delta in each of the two points, which counts as an error too.
 
 J. de Leeuw, Differentiability of Kruskal's stress at a local minimum, Psychometrika 49 (1984). B. N. Parlett,
 The Symmetric Eigenvalue Problem, chapters 10 and 13.
@@ -21,14 +23,16 @@ The Symmetric Eigenvalue Problem, chapters 10 and 13.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bmrm.base.vectors import Vector
+from bmrm.errors import DataError
 from bmrm.reductions.dissimilarities import Dissimilarities
 from bmrm.reductions.majorization import Evaluation
 from bmrm.reductions.pair_passes import PairPasses, inner
+from bmrm.reductions.scales import EXACT, LEAST, divided, vanished
 from bmrm.reductions.scatter import Scatter, rounding_bound
 from bmrm.reductions.spectrum import Spectrum, all_eigenvalues, some_eigenvalues
 
@@ -37,6 +41,9 @@ MAX_DENSE_UNKNOWNS = 400
 
 EXTRA_TERMS = 20
 """Roundings of one term of a sum over pairs, besides those of its p squares."""
+
+SAFE_SQUARE = 1e-200
+"""Sum of squares from which on what underflow has taken from it is below its rounding."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,16 @@ class MinimumTest:
     stationarity: float
     status: str
 
+    def in_units(self, scale: float, weight_scale: float) -> MinimumTest:
+        """Return the test of dissimilarities and weights that were multiplied by powers of two."""
+        gradient = GradientNorm(self.gradient_norm, self.gradient_error, self.stationarity)
+        norm, error = gradient.in_units(scale, weight_scale)
+        eigenvalues = np.array([self.least_eigenvalue, *self.bounds])
+        least, low, high = divided(eigenvalues, weight_scale).tolist()
+        return replace(
+            self, least_eigenvalue=least, bounds=(low, high), gradient_norm=norm, gradient_error=error
+        )
+
 
 @dataclass(frozen=True)
 class GradientNorm:
@@ -91,18 +108,36 @@ class GradientNorm:
     error: float
     stationarity: float
 
+    def in_units(self, scale: float, weight_scale: float) -> tuple[float, float]:
+        """Return norm and bound for dissimilarities and weights that were multiplied by powers of two."""
+        norm, error = divided(np.array([self.norm, self.error]), weight_scale, scale).tolist()
+        return norm, error if norm > EXACT else error + 2.0 * LEAST
+
 
 def gradient_norm(data: Dissimilarities, found: Evaluation, delta_squares: float) -> GradientNorm:
     """Return the norm of the gradient at a configuration; ``delta_squares`` is the sum of w delta^2."""
     n, p = found.X.shape
-    norm = 2.0 * float(np.sqrt(inner(found.direction, found.direction)))
-    degree = float(data.degrees.max())
+    norm = 2.0 * _norm(found.direction)
+    degree, total = float(data.degrees.max()), float(data.degrees.sum())
     g = rounding_bound(n + p + EXTRA_TERMS)
-    # the sums themselves are rounded by less than their double
-    error = 8.0 * g * float(np.sqrt(degree * (found.squares + delta_squares)))
     X = found.X - found.X.mean(axis=0)
-    scale = 2.0 * degree * float(np.sqrt(inner(X, X)))
+    lost = vanished(n * n * p, total, float(np.abs(X).max()))
+    # the sums themselves are rounded by less than their double
+    error = 8.0 * g * float(np.sqrt(degree * (found.squares + delta_squares + lost))) + lost
+    if found.together:  # the sum of w delta over some pairs is at most this root
+        error += 8.0 * float(np.sqrt(total * delta_squares))
+    scale = 2.0 * degree * _norm(X)
     return GradientNorm(norm, error, norm / scale if scale > 0.0 else 0.0)
+
+
+def _norm(X: Vector) -> float:
+    """Return the root of the sum of squares, also of numbers whose squares vanish."""
+    square = inner(X, X)
+    if square > SAFE_SQUARE:
+        return float(np.sqrt(square))
+    exponent = int(np.frexp(float(np.abs(X).max()))[1])
+    X = np.ldexp(X, -exponent)
+    return float(np.ldexp(np.sqrt(inner(X, X)), exponent))
 
 
 def check_minimum(
@@ -192,6 +227,8 @@ def _shifted_hessian(
         Y = project(Y)
         given = np.ascontiguousarray(Y.T).reshape(-1, *X.shape)
         found = passes.curvature(X, given).reshape(len(given), -1).T
+        if not np.isfinite(found).all():
+            raise DataError("X: found points so near to each other that float64 does not hold the curvature")
         return shift * Y - project(found)
 
     return multiply

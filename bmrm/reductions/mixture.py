@@ -34,6 +34,7 @@ from bmrm.reductions.limits import limit_reached
 from bmrm.reductions.passes import MixturePasses
 from bmrm.reductions.placing import open_mixture, place_rows
 from bmrm.reductions.row_set import RowSet, read_row_set
+from bmrm.reductions.scales import Scales, with_safe_weights
 from bmrm.reductions.scatter import FLOAT64_UNIT
 from bmrm.reductions.seeding import choose_plus_plus, choose_random
 
@@ -118,6 +119,7 @@ class GaussianMixture(Estimator):
     reg_covar : float, default 1e-6
         Added to all variances.
     max_iter : int, default 100
+        Maximum number of steps; 0 returns the start.
     n_init : int, default 1
         Number of starts, of which the one with the largest likelihood is kept.
     init_params : {"kmeans", "k-means++", "random_from_data"}, default "kmeans"
@@ -139,6 +141,8 @@ class GaussianMixture(Estimator):
         Maximum number of threads; default: the cores that this process may use.
     verbose : int, default 0
         1 shows a progress line on a terminal, 2 a line per step.
+    verbose_interval : int, default 10
+        Changes nothing; scikit-learn's estimator has it.
 
     Attributes
     ----------
@@ -204,6 +208,7 @@ class GaussianMixture(Estimator):
         device: str = "auto",
         threads: int | None = None,
         verbose: int = 0,
+        verbose_interval: int = 10,
     ) -> None:
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -221,6 +226,7 @@ class GaussianMixture(Estimator):
         self.device = device
         self.threads = threads
         self.verbose = verbose
+        self.verbose_interval = verbose_interval
 
     @interruptible
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, comm: Any = None) -> Self:
@@ -279,14 +285,15 @@ class GaussianMixture(Estimator):
                 threads=rows.threads,
             )
             with rows.guarded(), small_matrices(rows.shape[1]):
+                rows, scales = with_safe_weights(rows)
                 found = place_rows(rows, self.device, work)
                 passes, self.placement_ = open_mixture(rows, found, self.device, self.n_components, full=full)
                 self.placement_.log()
-                self._fit(passes, rows.first_of(self.random_state), started)
+                self._fit(passes, rows.first_of(self.random_state), started, scales)
             self._remember_columns(X)
         return self
 
-    def _fit(self, passes: MixturePasses, rng: np.random.Generator, started: float) -> None:
+    def _fit(self, passes: MixturePasses, rng: np.random.Generator, started: float, scales: Scales) -> None:
         """Run all starts and keep the best."""
         deadline = started + time_limit(self.max_time)
         best: tuple[_Parameters, list[float], str, int] | None = None
@@ -306,6 +313,8 @@ class GaussianMixture(Estimator):
         line.clear()
         assert best is not None
         self._keep(passes, *best)
+        total = float(scales.of_weights(np.array(passes.total_weight)))
+        self.log_likelihood_ = _finite(self.lower_bound_ * total)
 
     def _known(self, d: int) -> _Parameters | None:
         """Return the start, if nothing about it is to be found out."""
@@ -314,6 +323,11 @@ class GaussianMixture(Estimator):
                 raise DataError(
                     f"warm_start: found {self.means_.shape[0]} components of {self.means_.shape[1]} columns, "
                     f"expected {self.n_components} of {d}"
+                )
+            if self._fitted_type != self.covariance_type:
+                raise DataError(
+                    f"warm_start: found components of covariance_type {self._fitted_type!r}, "
+                    f"expected {self.covariance_type!r}"
                 )
             return self._parameters()
         if any(each is None for each in (self.weights_init, self.means_init, self.precisions_init)):
@@ -338,7 +352,8 @@ class GaussianMixture(Estimator):
             shapes = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}
             given = _given("precisions_init", self.precisions_init, shapes[self.covariance_type])
             full = self.covariance_type in ("full", "tied")
-            covariances = self._of_each(_inverses(given) if full else _reciprocals(given), k, d)
+            inverse = _inverses(given) if full else _reciprocals(given)
+            covariances = _of_each(self.covariance_type, inverse, k, d)
         return _Parameters(weights, means, covariances)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -351,15 +366,21 @@ class GaussianMixture(Estimator):
 
     def predict_proba(self, X: Any) -> Vector:
         """Return the shares of the components in each row, shape (n, n_components)."""
-        return self._densities(X)[1]
+        return self._densities(self._read_new_rows(X))[1]
 
     def score_samples(self, X: Any) -> Vector:
         """Return the logarithm of the density at each row."""
-        return self._densities(X)[0]
+        return self._densities(self._read_new_rows(X))[0]
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean logarithm of the density."""
-        return float(self.score_samples(X).mean())
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the mean logarithm of the density.
+
+        Parameters
+        ----------
+        X, sample_weight : as for `fit`
+        y : ignored
+        """
+        return self._log_likelihood(X, sample_weight)[0]
 
     def sample(self, n_samples: int = 1) -> tuple[Vector, NDArray[np.int64]]:
         """Return random rows of the mixture, and their components, in the order of the components."""
@@ -376,19 +397,46 @@ class GaussianMixture(Estimator):
             parts.append(self.means_[j] + turned)
         return np.concatenate(parts), np.repeat(np.arange(len(counts)), counts)
 
-    def bic(self, X: Any) -> float:
-        """Return the Bayesian information criterion of rows; smaller is better."""
-        densities = self.score_samples(X)
-        return float(-2.0 * densities.sum() + self._n_parameters() * math.log(len(densities)))
+    def bic(self, X: Any, sample_weight: Any = None) -> float:
+        """Return the Bayesian information criterion of rows; smaller is better.
 
-    def aic(self, X: Any) -> float:
-        """Return Akaike's information criterion of rows; smaller is better."""
-        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._n_parameters())
+        Parameters
+        ----------
+        X, sample_weight : as for `fit`
+            The number of rows is the sum of the weights: a row of weight 2 counts like two rows.
+        """
+        _, total, count = self._log_likelihood(X, sample_weight)
+        return _finite(-2.0 * total + self._n_parameters() * math.log(count))
+
+    def aic(self, X: Any, sample_weight: Any = None) -> float:
+        """Return Akaike's information criterion of rows; smaller is better.
+
+        Parameters
+        ----------
+        X, sample_weight : as for `fit`
+            A row of weight 2 counts like two rows.
+        """
+        return _finite(-2.0 * self._log_likelihood(X, sample_weight)[1] + 2.0 * self._n_parameters())
+
+    def _log_likelihood(self, X: Any, sample_weight: Any) -> tuple[float, float, float]:
+        """Return the mean logarithm of the density, the sum, and the number of rows, all by the weights."""
+        rows = self._read_new_rows(X, sample_weight)
+        densities = self._densities(rows)[0]
+        if rows.weights is None:
+            return float(densities.mean()), float(densities.sum()), float(len(densities))
+        safe, scales = with_safe_weights(rows)
+        assert safe.weights is not None
+        counted = safe.weights > 0.0
+        weights = safe.weights[counted]
+        mean = float((weights * densities[counted]).sum() / weights.sum())
+        count = float(scales.of_weights(np.array(weights.sum())))
+        return mean, mean * count, count
 
     def _check_parameters(self) -> None:
         parse_device(self.device)
         positive_integer("n_components", self.n_components)
-        positive_integer("max_iter", self.max_iter)
+        if arguments.integer("max_iter", self.max_iter) < 0:
+            raise ParameterError(f"max_iter: found {self.max_iter}, expected at least 0")
         positive_integer("n_init", self.n_init)
         nonnegative_number("tol", self.tol)
         nonnegative_number("reg_covar", self.reg_covar)
@@ -490,29 +538,27 @@ class GaussianMixture(Estimator):
         self.covariances_, self.precisions_, self.precisions_cholesky_ = covariances, inverse, upper.copy()
         self.lower_bounds_ = history
         self.lower_bound_ = history[-1]
-        self.log_likelihood_ = self.lower_bound_ * passes.total_weight
         self.status_ = status
         self.converged_ = status == "converged"
         self.n_iter_ = n_iter
         self.n_features_in_ = passes.shape[1]
+        self._fitted_type = self.covariance_type  # parameters may be set after a fit
 
     def _parameters(self) -> _Parameters:
         """Return the fitted parameters with a covariance or a diagonal per component."""
         k, d = self.means_.shape
-        return _Parameters(self.weights_, self.means_, self._of_each(self.covariances_, k, d))
+        each = _of_each(self._fitted_type, self.covariances_, k, d)
+        return _Parameters(self.weights_, self.means_, each)
 
-    def _of_each(self, covariances: Vector, k: int, d: int) -> Vector:
-        """Return a covariance, or a diagonal, of each component from those of the user."""
-        if self.covariance_type == "tied":
-            covariances = np.broadcast_to(covariances, (k, d, d))
-        elif self.covariance_type == "spherical":
-            covariances = np.broadcast_to(covariances[:, None], (k, d))
-        return np.ascontiguousarray(covariances)
-
-    def _densities(self, X: Any) -> tuple[Vector, Vector]:
+    def _read_new_rows(self, X: Any, sample_weight: Any = None) -> RowSet:
+        """Validate rows that the model is applied to."""
         self._check_fitted()
-        rows = _dense_rows(X, threads=self.threads)
+        rows = _dense_rows(X, sample_weight, self.threads)
         self._check_columns(X, rows.shape[1])
+        return rows
+
+    def _densities(self, rows: RowSet) -> tuple[Vector, Vector]:
+        """Return the logarithm of the density at each row, and the shares of the components."""
         parameters = self._parameters()
         k = len(parameters.means)
         require_memory(8 * rows.here * k, "the shares of the components", "fewer rows at a time need less")
@@ -526,7 +572,23 @@ class GaussianMixture(Estimator):
         k, d = self.means_.shape
         triangle = d * (d + 1) // 2
         free = {"full": k * triangle, "tied": triangle, "diag": k * d, "spherical": k}
-        return int(free[self.covariance_type] + k * d + k - 1)
+        return int(free[self._fitted_type] + k * d + k - 1)
+
+
+def _of_each(covariance_type: str, covariances: Vector, k: int, d: int) -> Vector:
+    """Return a covariance, or a diagonal, of each component from those of the user."""
+    if covariance_type == "tied":
+        covariances = np.broadcast_to(covariances, (k, d, d))
+    elif covariance_type == "spherical":
+        covariances = np.broadcast_to(covariances[:, None], (k, d))
+    return np.ascontiguousarray(covariances)
+
+
+def _finite(value: float) -> float:
+    """Return a sum over the rows; raise `DataError` if it is too large for float64."""
+    if not math.isfinite(value):
+        raise DataError("sample_weight: found a sum that float64 does not hold, expected smaller weights")
+    return value
 
 
 def _given(name: str, value: Any, shape: tuple[int, ...]) -> Vector:

@@ -21,6 +21,9 @@ from bmrm.reductions._reductions import inspect_pairs
 MAX_ASYMMETRY = {4: 1e-5, 8: 1e-10}
 """Maximum difference of the entries of a pair, as a share of the largest entry, by the bytes of a value."""
 
+MAX_DIAGONAL = {4: 1e-3, 8: 1e-6}
+"""The same of numbers on the diagonal: roots of what rounding has left of 0 are as large as these."""
+
 
 @dataclass(frozen=True)
 class PairArray:
@@ -58,10 +61,10 @@ class PairArray:
 
 
 def read_pairs(what: str, given: Any, *, nan_allowed: bool, diagonal: bool, threads: int | None) -> PairArray:
-    """Validate numbers of pairs: at least 0, finite, symmetric.
+    """Validate numbers of pairs: at least 0, finite, symmetric up to rounding.
 
     - ``nan_allowed``: NaN means unknown
-    - ``diagonal``: the diagonal must be 0; otherwise it is not looked at
+    - ``diagonal``: the diagonal must be 0 up to rounding; otherwise it is not looked at
     """
     if arguments.is_sparse(given):
         raise DataError(f"{what}: found a sparse matrix, expected a dense one or its upper triangle")
@@ -75,12 +78,13 @@ def read_pairs(what: str, given: Any, *, nan_allowed: bool, diagonal: bool, thre
         found = found.T  # it should be symmetric
     values = np.ascontiguousarray(found)
     largest = float(np.fmax.reduce(values, axis=None, initial=0.0))
+    size = largest if largest < np.inf else float(values.max(initial=0.0, where=np.isfinite(values)))
     defect, row, column, value, other, _, missing = inspect_pairs(
         values,
         n,
         nan_allowed=nan_allowed,
-        diagonal=diagonal,
-        tolerance=MAX_ASYMMETRY[values.itemsize] * largest if largest < np.inf else 0.0,
+        diagonal=MAX_DIAGONAL[values.itemsize] * size if diagonal else -1.0,
+        tolerance=MAX_ASYMMETRY[values.itemsize] * size,
         threads=threads,
     )
     raise_defect(what, defect, (row, column), value, other)
@@ -110,7 +114,7 @@ def raise_defect(what: str, defect: str, at: tuple[int, int], value: float, othe
                 "infinite": f"{text}, expected a finite number",
                 "asymmetric": f"{text}, and row {column + 1}, column {row + 1} has {other:g}: "
                 "expected a symmetric matrix",
-                "diagonal": f"{text}, expected 0 on the diagonal",
+                "diagonal": f"{text}, expected 0 on the diagonal, up to rounding",
                 "missing": f"{text}, expected a number",
             }[defect]
         )

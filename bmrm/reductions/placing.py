@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bmrm.base.notices import warn
 from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
@@ -161,6 +161,6 @@ def _open(
     except DeviceMemoryError as error:
         if device != "auto" or isinstance(rows.X, DeviceArray):
             raise
-        warnings.warn(f"device='auto': {error}; using the CPU", stacklevel=6)
+        warn(f"device='auto': {error}; using the CPU")
         return on_host(), Placement(None, str(error))
     return passes, replace(placement, reason=f"{placement.reason}; {note}") if note else placement

@@ -96,6 +96,18 @@ class RowSet:
         """Sum of the weights of all ranks."""
         return float(self.shape[0]) if self.weights is None else float(self.accumulate(self.weights)[1])
 
+    @functools.cached_property
+    def largest(self) -> float:
+        """Largest absolute value of the rows of all ranks, which are in main memory."""
+        X = self.X
+        if isinstance(X, Csr):
+            here = 1.0 if X.data is None else float(np.abs(X.data).max(initial=0.0))
+            return float(max(self.everyones(here)))
+        here = 0.0
+        for block in self.blocks(part_rows(self.shape[0])):
+            here = max(here, -float(X[block].min()), float(X[block].max()))
+        return float(max(self.everyones(here)))
+
     def count_positive(self) -> int:
         """Return the number of rows of positive weight of all ranks."""
         if self.weights is None:

@@ -35,6 +35,9 @@ START_TOL = 1e-9
 MAX_START_PRODUCTS = 100
 """Products of Lanczos for a start: what has been found by then will do."""
 
+MAX_EXPONENT = 20
+"""Exponent of the ratio of the dissimilarities and a given configuration from which on that is resized."""
+
 LANCZOS_SEED = 0
 """Of the first vectors of Lanczos: they matter for the last digits only, and equal data get equal starts."""
 
@@ -104,9 +107,22 @@ def landmark_start(data: Dissimilarities, p: int, rng: np.random.Generator) -> V
     return _padded(places - places.mean(axis=0), p)
 
 
-def random_start(n: int, p: int, rng: np.random.Generator) -> Vector:
-    """Return points that are uniform in a cube; the first step finds their scale."""
-    return rng.uniform(-0.5, 0.5, (n, p))
+def random_start(n: int, p: int, size: float, rng: np.random.Generator) -> Vector:
+    """Return points that are uniform in a cube of about a size; the first step finds their scale."""
+    return np.ldexp(rng.uniform(-0.5, 0.5, (n, p)), np.frexp(size)[1])
+
+
+def near_start(given: Vector, size: float) -> Vector:
+    """Return a configuration of the user, or one of the same shape if it is far from 0 or of another size.
+
+    The first step does not depend on place and size, but it keeps only digits that both have.
+    """
+    centred = given - given.mean(axis=0)
+    spread = float(np.abs(centred).max())
+    if np.ldexp(float(np.abs(given).max()), -MAX_EXPONENT) > spread:
+        given = centred
+    exponent = int(np.frexp(size)[1]) - int(np.frexp(spread)[1])
+    return np.array(given) if abs(exponent) <= MAX_EXPONENT else np.ldexp(given, exponent)
 
 
 def _padded(places: Vector, p: int) -> Vector:

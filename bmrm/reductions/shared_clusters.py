@@ -22,7 +22,11 @@ from bmrm.io.csr import Csr
 from bmrm.reductions._reductions import SEEDING_PANEL_ROWS, add_in_order, descend, draw_row, part_rows
 from bmrm.reductions.passes import Farthest
 from bmrm.reductions.row_set import RowSet
+from bmrm.reductions.scales import vanished
 from bmrm.reductions.scatter import rounding_bound
+
+MAX_SCALE_EXPONENT = 1000
+"""Exponent of the largest factor of packed rows; with denormal numbers a mixture may be asked for."""
 
 
 class SharedClusters(ABC):
@@ -30,6 +34,9 @@ class SharedClusters(ABC):
 
     error_factor = 1
     """Factor in the error of an inertia of dense rows."""
+
+    largest: float
+    """Largest absolute value of the rows of all ranks."""
 
     points = 0
     """Number of points that the rows were measured against since `begin_seeding`."""
@@ -146,15 +153,18 @@ class SharedClusters(ABC):
 
     def inertia_error(self, centers: Vector, inertia: float) -> float:
         rows = self.rows
-        relative = rounding_bound(self.count_additions(len(centers)) + len(rows.bounds))
+        additions = self.count_additions(len(centers)) + len(rows.bounds)
+        relative, (n, d) = rounding_bound(additions), self.shape
+        steps = n + len(centers) * additions * -(-n // part_rows(n))  # rows that join a sum or leave it
+        reach = self.largest + float(np.abs(centers).max())
+        lost = vanished(steps * d, rows.total_weight, reach)
         if not isinstance(rows.X, Csr):
-            return self.error_factor * relative * inertia
+            return self.error_factor * relative * inertia + lost
         # |x|^2 - 2 x.c + |c|^2 cancels: its error is relative to the terms.
         squares = _row_squares(rows.X)
         size = rows.total(float(squares.sum() if rows.weights is None else squares @ rows.weights))
-        return relative * float(
-            inertia + 4.0 * (size + rows.total_weight * np.einsum("jf,jf->j", centers, centers).max())
-        )
+        terms = inertia + 4.0 * (size + rows.total_weight * np.einsum("jf,jf->j", centers, centers).max())
+        return relative * float(terms) + lost
 
     def _draw(
         self, uniform: Vector, cumulative: Vector, end: float, refine: Callable[[int, float], int]
@@ -192,7 +202,8 @@ class SharedClusters(ABC):
 def scale_of(largest: float, shift: Vector | None = None) -> float:
     """Return the power of two by which rows of values up to ``largest`` become at most 1 after a shift."""
     widest = largest if shift is None else largest + float(np.abs(shift).max())
-    return float(np.ldexp(1.0, -int(np.frexp(widest)[1]))) if widest > 0.0 else 1.0
+    exponent = min(-int(np.frexp(widest)[1]), MAX_SCALE_EXPONENT)
+    return float(np.ldexp(1.0, exponent)) if widest > 0.0 else 1.0
 
 
 def _row_squares(X: Csr) -> Vector:

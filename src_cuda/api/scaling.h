@@ -102,10 +102,11 @@ typedef struct {
 } bb_pair_defect;
 
 // Looks for what makes numbers on the device invalid.
-// nan_allowed: 1: NaN means unknown; diagonal: 1: the diagonal of a square matrix must be 0; asymmetry: the
-// maximum difference of the two entries of a pair as a share of the largest entry; found: is set.
+// nan_allowed: 1: NaN means unknown; diagonal: the maximum absolute value on the diagonal of a square matrix,
+// negative: it is not looked at; asymmetry: the maximum difference of the two entries of a pair; both as a
+// share of the largest entry; found: is set.
 BB_API bb_status bb_scaling_inspect(int32_t device, int64_t n, const bb_pair_values* values,
-                                    int32_t nan_allowed, int32_t diagonal, double asymmetry,
+                                    int32_t nan_allowed, double diagonal, double asymmetry,
                                     bb_pair_defect* found);
 
 #ifdef __cplusplus

@@ -269,14 +269,14 @@ bb_status bb_scaling_row(bb_scaling* scaling, int64_t i, double* values) {
 }
 
 bb_status bb_scaling_inspect(int32_t device, int64_t n, const bb_pair_values* values, int32_t nan_allowed,
-                             int32_t diagonal, double asymmetry, bb_pair_defect* found) {
+                             double diagonal, double asymmetry, bb_pair_defect* found) {
     return guarded([&] {
         const OnDevice scope(device);
         Memory memory(device);
         const PairTable table{values->values, values->type == BB_FLOAT64, values->square, n};
         Array<CheckedPairs> place(memory, 1);
         CheckedPairs checked = {};
-        PairRules rules{nan_allowed, diagonal, HUGE_VAL};
+        PairRules rules{nan_allowed, diagonal < 0.0 ? diagonal : HUGE_VAL, HUGE_VAL};
         const auto look = [&] {
             table.is_double ? check<double>(memory, table, rules, place, checked)
                             : check<float>(memory, table, rules, place, checked);
@@ -285,6 +285,7 @@ bb_status bb_scaling_inspect(int32_t device, int64_t n, const bb_pair_values* va
         std::copy_n(reinterpret_cast<const double*>(&checked.largest), 1, &found->largest);
         if (table.square && std::isfinite(found->largest)) {
             rules.tolerance = asymmetry * found->largest;
+            if (diagonal >= 0.0) rules.diagonal = diagonal * found->largest;
             look();
         }
         found->missing = checked.missing != 0;

@@ -64,4 +64,4 @@ cdef extern from "api/scaling.h" nogil:
                                    double *to)
     bb_status bb_scaling_row(bb_scaling *scaling, int64_t i, double *values)
     bb_status bb_scaling_inspect(int32_t device, int64_t n, const bb_pair_values *values, int32_t nan_allowed,
-                                 int32_t diagonal, double asymmetry, bb_pair_defect *found)
+                                 double diagonal, double asymmetry, bb_pair_defect *found)

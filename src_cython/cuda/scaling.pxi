@@ -25,7 +25,7 @@ cdef bb_pair_values _values_of_pairs(array) except *:
     return found
 
 
-def inspect_resident_pairs(values, int64_t n, *, bint nan_allowed, bint diagonal, double asymmetry, device=0):
+def inspect_resident_pairs(values, int64_t n, *, bint nan_allowed, double diagonal, double asymmetry, device=0):
     """Look for what makes dissimilarities or weights on a device invalid.
 
     Parameters
@@ -33,8 +33,8 @@ def inspect_resident_pairs(values, int64_t n, *, bint nan_allowed, bint diagonal
     values : array on the device, float32 or float64, shape (n, n) or (n (n - 1) / 2,)
     n : int
     nan_allowed : bool
-    diagonal : bool
-        Whether numbers on the diagonal must be 0.
+    diagonal : float
+        Maximum absolute value on the diagonal, as a share of the largest entry; negative: it is not looked at.
     asymmetry : float
         Maximum difference of the two entries of a pair, as a share of the largest entry.
     device : int, default 0

@@ -25,9 +25,10 @@ struct PooledBlock {
 /// Pairs that a task copies.
 constexpr i64 kOrdinalChunk = i64{1} << 16;
 
-/// Writes the disparity of each pair to `out`, scaled so that the sum of w dhat^2 is `total`. `order` (count)
-/// has the pairs by rising dissimilarity, and is changed within runs of equal ones, `ties` of them from
-/// tie_begins to tie_ends. `weights` may be null.
+/// Writes the disparity of each pair to `out`, scaled so that the sum of w dhat^2 is `total`. Those of points
+/// that are all at one place cannot be scaled: `out` stays as it is. `order` (count) has the pairs by rising
+/// dissimilarity, and is changed within runs of equal ones, `ties` of them from tie_begins to tie_ends.
+/// `weights` may be null.
 template <class I>
 void disparities(i64 count, I* order, const i64* tie_begins, const i64* tie_ends, i64 ties,
                  const double* distances, const double* weights, double total, double* out, int threads) {
@@ -71,7 +72,8 @@ void disparities(i64 count, I* order, const i64* tie_begins, const i64* tie_ends
     double size = 0.0;
     for (const PooledBlock* block = first; block < top; ++block)
         if (block->weight > 0.0) size += block->sum * block->sum / block->weight;
-    const double scale = size > 0.0 ? std::sqrt(total / size) : 1.0;
+    if (!(size > 0.0)) return;
+    const double scale = std::sqrt(total / size);
     for_each_task(chunks, threads_for(count, threads), [&](i64 c) {
         const i64 end = std::min(count, (c + 1) * kOrdinalChunk);
         i64 s = c * kOrdinalChunk;

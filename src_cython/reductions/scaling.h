@@ -275,9 +275,9 @@ class Pairs {
     }
 
     /// Looks for what makes dissimilarities or weights invalid; `tolerance` bounds |a_ij - a_ji|, and
-    /// `diagonal` says whether numbers on the diagonal must be 0. Writes the largest value, and whether some
-    /// are NaN.
-    static PairDefect inspect(i64 n, const PairValues& given, bool nan_allowed, bool diagonal,
+    /// `diagonal` numbers on the diagonal, which are not looked at if it is negative. Writes the largest
+    /// value, and whether some are NaN.
+    static PairDefect inspect(i64 n, const PairValues& given, bool nan_allowed, double diagonal,
                               double tolerance, int threads, double* largest, bool* missing) {
         constexpr i64 kTile = 64;
         const i64 tiles = (n + kTile - 1) / kTile;
@@ -313,10 +313,10 @@ class Pairs {
                             }
                         }
                     }
-                if (given.square && diagonal)
+                if (given.square && diagonal >= 0.0)
                     for (i64 i = t * kTile; i < end; ++i) {
                         const double a = static_cast<double>(values[i * n + i]);
-                        if (a != 0.0) note(4, i, i, a, a);
+                        if (!(std::fabs(a) <= diagonal)) note(4, i, i, a, a);
                     }
                 found[t] = defect;
             });

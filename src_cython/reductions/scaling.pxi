@@ -32,7 +32,7 @@ cdef extern from "reductions/scaling.h" namespace "bmrm" nogil:
         void place(const double*, int64_t, const double*, int64_t, double*, double*, int64_t) except +
 
     PairDefect c_inspect "bmrm::Pairs::inspect"(
-        int64_t, PairValues, bint, bint, double, int, double*, c_bool*) except +
+        int64_t, PairValues, bint, double, double, int, double*, c_bool*) except +
 
 
 cdef extern from "reductions/ordinal.h" namespace "bmrm" nogil:
@@ -59,7 +59,7 @@ cdef PairValues _pair_values(values) except *:
     return found
 
 
-def inspect_pairs(values, int64_t n, *, bint nan_allowed, bint diagonal, double tolerance, threads=None):
+def inspect_pairs(values, int64_t n, *, bint nan_allowed, double diagonal, double tolerance, threads=None):
     """Look for what makes dissimilarities or weights of pairs invalid.
 
     Parameters
@@ -67,8 +67,8 @@ def inspect_pairs(values, int64_t n, *, bint nan_allowed, bint diagonal, double 
     values : ndarray of float32 or float64, shape (n, n) or (n (n - 1) / 2,)
     n : int
     nan_allowed : bool
-    diagonal : bool
-        Whether numbers on the diagonal must be 0.
+    diagonal : float
+        Maximum absolute value on the diagonal; negative: it is not looked at.
     tolerance : float
         Maximum difference of the two entries of a pair.
     threads : int, optional

@@ -88,7 +88,7 @@ class Module:
         given, found = values_of(values), Defect()
         self.check(
             self.library.bb_scaling_inspect(
-                c_int32(device), c_int64(n), byref(given), c_int32(nan_allowed), c_int32(diagonal),
+                c_int32(device), c_int64(n), byref(given), c_int32(nan_allowed), c_double(diagonal),
                 c_double(asymmetry), byref(found),
             )
         )  # fmt: skip

@@ -55,6 +55,10 @@ for here, exact in ((whole_parts, True), (anywhere, comm.size == 1)):
             model = compare(
                 "KMeans", lambda o=options: KMeans(5, **o), data, w, CLUSTERS, here, same_bits=exact
             )
+        far = None if w is None else np.ldexp(w, 600)
+        tiny = {**options, "init": "random" if exact else np.ldexp(start(5), -700), "n_init": 1}
+        for data in (np.ldexp(X, -700), sparse * 2.0**-700):
+            compare("tiny KMeans", lambda o=tiny: KMeans(5, **o), data, far, CLUSTERS, here, same_bits=exact)
         for kind in ("full", "diag"):
             first = "kmeans" if exact else "random_from_data"
             compare(

@@ -118,11 +118,20 @@ def test_bad_pairs(fits):
         (3, 40, np.inf, "row 4, column 41 has inf, expected a finite number"),
         (40, 3, 9.0, "row 4, column 41 has .* and row 41, column 4 has 9"),
         (8, 8, 1.0, "row 9, column 9 has 1, expected 0 on the diagonal"),
+        (8, 8, np.inf, "row 9, column 9 has inf, expected 0 on the diagonal"),
+        (8, 8, np.nan, "row 9, column 9 has nan, expected 0 on the diagonal"),
     ):
         bad = D.copy()
         bad[row, column] = value
         with pytest.raises(DataError, match=words):
             MDS(2, metric="precomputed").fit(ArrayThere(bad))
+    rounded = D + 1e-8 * np.eye(70)
+    one, other = (MDS(2, metric="precomputed").fit(ArrayThere(each)) for each in (D, rounded))
+    np.testing.assert_array_equal(other.embedding_, one.embedding_)
+    with pytest.raises(AttributeError, match="found 70 points with given dissimilarities"):
+        _ = one.dissimilarity_matrix_
+    with pytest.raises(DataError, match=r"found a largest one of .* on a GPU"):
+        MDS(2, metric="precomputed").fit(ArrayThere(D), weights=ArrayThere(np.full_like(D, 1e200)))
     weights = np.ones_like(D)
     weights[2, 5] = np.nan
     with pytest.raises(DataError, match="weights: row 3, column 6 has nan, expected a number"):

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 
-from bmrm.errors import ParameterError
+from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.gpu.devices import gpu
 from bmrm.reductions import KMeans
 
@@ -64,6 +64,25 @@ def test_new_rows_are_labelled_and_measured():
     proofs = [each.certificate(X, samples=0) for each in (model, there)]
     assert proofs[0].moves_left == proofs[1].moves_left
     np.testing.assert_allclose(proofs[0].lower_bound, proofs[1].lower_bound, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array])
+@pytest.mark.parametrize("exponent", [-700, 400])
+def test_a_power_of_two_changes_no_digit(kind, exponent):
+    X, w = rows(np.float64, 3000), np.random.default_rng(1).random(3000) + 0.5
+    options = {"init": "k-means||", "random_state": 0, "device": "cuda"}
+    one = KMeans(12, **options).fit(kind(X), sample_weight=w)
+    far = KMeans(12, **options).fit(kind(np.ldexp(X, exponent)), sample_weight=np.ldexp(w, -exponent))
+    np.testing.assert_array_equal(far.labels_, one.labels_)
+    np.testing.assert_array_equal(far.cluster_centers_, np.ldexp(one.cluster_centers_, exponent))
+    assert far.history_ == np.ldexp(one.history_, exponent).tolist()
+    assert far.inertia_error_ < 1e-9 * far.inertia_
+
+
+def test_tiny_rows_on_a_gpu_are_refused():
+    cp = pytest.importorskip("cupy")
+    with pytest.raises(DataError, match=r"found a largest value of .* on a GPU, expected"):
+        KMeans(2).fit(cp.asarray(np.ldexp(rows(np.float64, 100), -700)))
 
 
 def test_arrays_on_a_gpu_stay_there():

@@ -139,6 +139,7 @@ def test_bad_pairs_on_the_gpu():
         (spoiled(3, 40, np.inf), "row 4, column 41 has inf, expected a finite number"),
         (spoiled(3, 40, 9.0, both=False), "row 4, column 41 has 9, and row 41, column 4"),
         (spoiled(8, 8, 1.0), "row 9, column 9 has 1, expected 0 on the diagonal"),
+        (spoiled(8, 8, np.inf), "row 9, column 9 has inf, expected 0 on the diagonal"),
         (cp.zeros((3, 4)), "expected a square matrix"),
         (cp.zeros(5), "found 5 numbers"),
         (cp.zeros((4, 4), cp.int64), "found int64 on a GPU"),
@@ -147,6 +148,8 @@ def test_bad_pairs_on_the_gpu():
             model.fit(bad)
     with pytest.raises(DataError, match="row 4, column 41 has nan, expected a number"):
         model.fit(cp.asarray(D), weights=spoiled(3, 40, np.nan))
+    rounded = model.fit(cp.asarray(D + 1e-8 * np.eye(70))).embedding_
+    np.testing.assert_array_equal(model.fit(cp.asarray(D)).embedding_, rounded)
     with pytest.raises(ParameterError, match="device='cpu'"):
         MDS(2, metric="precomputed", metric_mds=False).fit(cp.asarray(D))
     with pytest.raises(ParameterError, match="at most 16"):

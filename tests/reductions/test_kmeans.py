@@ -555,7 +555,7 @@ def test_a_model_checks_what_it_is_applied_to():
     again = pickle.loads(pickle.dumps(found))
     np.testing.assert_array_equal(again.predict(np.eye(3)), found.labels_)
     assert repr(found) == "KMeans(n_clusters=2, random_state=0)"
-    with pytest.raises(ParameterError, match="found parameter 'k'"):
+    with pytest.raises(ParameterError, match="k: no parameter of KMeans"):
         found.set_params(k=3)
 
 

@@ -308,7 +308,7 @@ def test_rows_are_drawn_from_the_mixture():
         ({"init_params": "random"}, "init_params: found 'random'"),
         ({"reg_covar": -1}, "reg_covar: found -1"),
         ({"tol": np.nan}, "tol: found nan"),
-        ({"max_iter": 0}, "max_iter"),
+        ({"max_iter": -1}, "max_iter"),
         ({"n_init": 0}, "n_init"),
         ({"max_time": 0}, "max_time"),
     ],

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
+from bmrm.base.notices import warn
 from bmrm.errors import DeviceMemoryError
 from bmrm.graph.backends.base import Pair, Transitions
 from bmrm.graph.backends.gpu import GpuPair, GpuTransitions
@@ -74,7 +74,7 @@ def _hold(graph: Graph, device: str, on_host: Callable[[], Host], on_gpu: Callab
         except DeviceMemoryError as error:
             if device != "auto":
                 raise
-            warnings.warn(f"device='auto': {error}; using the CPU", stacklevel=4)
+            warn(f"device='auto': {error}; using the CPU")
     return on_host()
 
 

@@ -28,6 +28,7 @@ from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
 from bmrm.reductions.host_passes import HostClusters
 from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses
 from bmrm.reductions.row_set import RowSet
+from bmrm.reductions.scales import ORDINARY_EXPONENT
 from bmrm.reductions.shared_clusters import SharedClusters, scale_of
 
 if TYPE_CHECKING:
@@ -108,10 +109,15 @@ class DeviceClusters(SharedClusters):
             self._labels = [on.labels() for on in self._blocks.on]
             self._closest: list[Column] = []
             largest = self._largest()
-        largest = max(rows.everyones(largest))
+        self.largest = largest = max(rows.everyones(largest))
         if isinstance(X, Csr):
             self._scale = scale_of(largest)
             return
+        if not on_host and 0.0 < largest < 2.0**-ORDINARY_EXPONENT:
+            raise DataError(
+                f"X: found a largest value of {largest:.3g} on a GPU, expected "
+                f"{2.0**-ORDINARY_EXPONENT:.0e} or more; rows in main memory may be smaller"
+            )
         shift = self.take(np.arange(0, n, max(1, n // SAMPLED_ROWS))).mean(axis=0)
         self._scale = scale_of(largest, shift)
         with rows.together():

@@ -17,7 +17,14 @@ from bmrm.errors import DataError
 from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions._reductions import DEFECTS
-from bmrm.reductions.pair_arrays import MAX_ASYMMETRY, PairArray, points_of, raise_defect, read_pairs
+from bmrm.reductions.pair_arrays import (
+    MAX_ASYMMETRY,
+    MAX_DIAGONAL,
+    PairArray,
+    points_of,
+    raise_defect,
+    read_pairs,
+)
 from bmrm.reductions.pair_passes import Descent, PairData, PointVector, Summary
 
 if TYPE_CHECKING:
@@ -45,7 +52,7 @@ def read_resident_pairs(
         values,
         n,
         nan_allowed=nan_allowed,
-        diagonal=diagonal,
+        diagonal=MAX_DIAGONAL[values.dtype.itemsize] if diagonal else -1.0,
         asymmetry=MAX_ASYMMETRY[values.dtype.itemsize],
         device=values.device,
     )

@@ -19,7 +19,8 @@ struct CheckedPairs {
 };
 
 struct PairRules {
-    int32_t nan_allowed, diagonal;
+    int32_t nan_allowed;
+    double diagonal;   // of |a_ii|; negative: the diagonal is not looked at
     double tolerance;  // of |a_ij - a_ji|
 };
 
@@ -48,7 +49,7 @@ __global__ void __launch_bounds__(kCheckThreads)
         const double a = double(values[table.row(i) + column]);
         int kind = 0;
         if (column == i) {
-            if (rules.diagonal && a != 0.0) kind = 4;
+            if (rules.diagonal >= 0.0 && !(fabs(a) <= rules.diagonal)) kind = 4;
         } else {
             if (a > most) most = a;
             if (a < 0.0)
