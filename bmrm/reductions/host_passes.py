@@ -29,8 +29,8 @@ from bmrm.reductions._reductions import (
     part_rows,
 )
 from bmrm.reductions.draws import uniform_of_rows
-from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, MixtureSums
-from bmrm.reductions.row_set import BLOCK_BYTES, RowSet
+from bmrm.reductions.passes import Assignment, ClusterPasses, MixtureSums
+from bmrm.reductions.row_set import BLOCK_BYTES, SAMPLED_ROWS, RowSet
 from bmrm.reductions.scatter import Scatter, block_rows, scatter_matrix
 from bmrm.reductions.shared_clusters import SharedClusters, scale_of
 

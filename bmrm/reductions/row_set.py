@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bmrm.base.arguments import is_on_device, is_sparse
-from bmrm.base.host_memory import available_bytes
+from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import check_signals, requested
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DataError
@@ -36,6 +37,16 @@ from bmrm.reductions.rows import DenseRows
 
 if TYPE_CHECKING:
     from bmrm.distributed.group import Group
+
+SAMPLED_ROWS = 1024
+"""Rows whose mean is subtracted from all; any point near the data will do."""
+
+MAX_SCALED_EXPONENT = 400
+"""Exponent of the largest absolute value of scaled rows: their sums of squares are far from overflow, and
+differences of 2^-500 of it have squares."""
+
+MAX_WEIGHT_EXPONENT = 100
+"""Exponent of weights up to which they are used as they are."""
 
 BLOCK_BYTES = 1 << 25
 """Approximate size of a block of rows of a mapped file."""
@@ -95,6 +106,14 @@ class RowSet:
     def total_weight(self) -> float:
         """Sum of the weights of all ranks."""
         return float(self.shape[0]) if self.weights is None else float(self.accumulate(self.weights)[1])
+
+    @functools.cached_property
+    def least_weight(self) -> float:
+        """The smallest positive weight of all ranks."""
+        if self.weights is None:
+            return 1.0
+        least = float(self.weights.min(where=self.weights > 0.0, initial=np.inf))
+        return float(min(self.everyones(least)))
 
     def count_positive(self) -> int:
         """Return the number of rows of positive weight of all ranks."""
@@ -181,6 +200,54 @@ class RowSet:
             if mapped is not None:
                 mapped.give_back(0, self.here)
         return found
+
+    def sampled_mean(self, take_here: Callable[[Indices], Vector] | None = None) -> Vector:
+        """Return the mean of some rows of all ranks, with their weights; see `take`."""
+        sampled = np.arange(0, self.shape[0], max(1, self.shape[0] // SAMPLED_ROWS))
+        values = self.take(sampled, take_here)
+        if self.weights is None:
+            return np.asarray(values.mean(axis=0))
+        mine = sampled[(sampled >= self.first) & (sampled < self.first + self.here)]
+        w = np.concatenate(self.everyones(self.weights[mine - self.first]))
+        total = float(w.sum())
+        return np.asarray(w @ values) / total if 0.0 < total < np.inf else np.zeros(self.shape[1])
+
+    def scaled(self) -> tuple[RowSet, int]:
+        """Return the rows times a power of two that makes their largest value 2^400 or so, and its exponent.
+
+        Rows on a GPU are copied to the host.
+        """
+        X: Any = self.X[:] if isinstance(self.X, DeviceArray) else self.X
+        values = X if not isinstance(X, Csr) else np.ones(X.nnz) if X.data is None else X.data
+        here = max(-float(values.min(initial=0.0)), float(values.max(initial=0.0)))
+        largest = max(self.everyones(here))
+        exponent = MAX_SCALED_EXPONENT - math.frexp(largest)[1] if largest > 0.0 else 0
+        require_memory(8 * values.size, "the rows in another unit", "rows of a scale near 1 need none")
+        values = np.ldexp(values.astype(np.float64, copy=False), exponent)
+        return replace(self, X=X._replace(data=values) if isinstance(X, Csr) else values), exponent
+
+    def with_scaled_weights(self) -> tuple[RowSet, int]:
+        """Return the rows with weights times a power of four, near 1 if they were not, and half its exponent.
+
+        Raises
+        ------
+        DataError
+            If float64 cannot hold the smallest weight then.
+        """
+        if self.weights is None:
+            return self, 0
+        largest = max(self.everyones(float(self.weights.max(initial=0.0))))
+        half = -(math.frexp(largest)[1] // 2)
+        if 2 * abs(half) <= MAX_WEIGHT_EXPONENT:
+            return self, 0
+        weights = np.ldexp(self.weights, 2 * half)
+        exact = bool((np.ldexp(weights, -2 * half) == self.weights).all())
+        if not all(self.everyones(exact)):
+            raise DataError(
+                f"sample_weight: found weights from {self.least_weight:g} to {largest:g}, expected a ratio "
+                "that float64 can hold"
+            )
+        return replace(self, weights=weights), half
 
     def all_weights(self) -> Vector | None:
         """Return the weights of the rows of all ranks."""

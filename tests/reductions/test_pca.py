@@ -185,10 +185,12 @@ def test_rows_may_be_resident():
             found = PCA(3, svd_solver=solver, random_state=0).fit(bmrm.Dataset(rows))
             np.testing.assert_allclose(found.singular_values_, np.linalg.svd(centered(X))[1][:3], rtol=1e-9)
     weights = rng.integers(1, 4, 200)
-    found = PCA(3).fit(bmrm.Dataset(X, sample_weight=weights))
-    np.testing.assert_allclose(found.singular_values_, np.linalg.svd(centered(X, weights))[1][:3], rtol=1e-9)
-    with pytest.raises(DataError, match="Dataset with row weights"):
-        PCA(3, svd_solver="lanczos").fit(bmrm.Dataset(X, sample_weight=weights))
+    for rows in (X, sp.csr_array(X)):
+        for solver in SOLVERS:
+            data = bmrm.Dataset(rows, sample_weight=weights)
+            found = PCA(3, svd_solver=solver, random_state=0).fit(data)
+            true = np.linalg.svd(centered(X, weights))[1][:3]
+            np.testing.assert_allclose(found.singular_values_, true, rtol=1e-9)
 
 
 def test_a_data_set_says_which_gpu_it_is_on():
