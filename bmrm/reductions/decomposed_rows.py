@@ -24,7 +24,7 @@ from bmrm.reductions.device.work import gram_work
 from bmrm.reductions.estimator import read_weights
 from bmrm.reductions.placing import open_gram, place_rows
 from bmrm.reductions.row_set import RowSet, read_row_set
-from bmrm.reductions.rows import DenseRows, DeviceRows, read_rows
+from bmrm.reductions.rows import ConvertedRows, DenseRows, DeviceRows, read_rows
 from bmrm.reductions.scatter import (
     Scatter,
     block_rows,
@@ -240,7 +240,11 @@ class DecomposedRows:
     def _matrix(self) -> Any:
         if self._resident is not None:
             return self._resident
-        return resident_matrix(self.set.X, self.set.threads)
+        X = self.set.X
+        if isinstance(X, ConvertedRows):
+            require_memory(X.nbytes, "rows of another type or order", "'covariance_eigh' converts blocks")
+            X = X[:]
+        return resident_matrix(X, self.set.threads)
 
     @functools.cached_property
     def _by_length(self) -> tuple[Any, Vector | None]:

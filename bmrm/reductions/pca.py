@@ -28,6 +28,8 @@ from bmrm.reductions.estimator import (
     words_for_scikit_learn,
 )
 from bmrm.reductions.frames import Transformer, framed
+from bmrm.reductions.row_set import read_converted
+from bmrm.reductions.rows import ConvertedRows
 from bmrm.reductions.scatter import MAX_GRAM_COLUMNS, resident_matrix, rounding_bound
 from bmrm.reductions.spectrum import (
     BLOCK,
@@ -179,8 +181,13 @@ class _Decomposition(Estimator, Transformer):
             return int(self.iterated_power)
         return MORE_POWERS if wanted < FEW_COMPONENTS * side else LESS_POWERS
 
-    def _read_new(self, X: Any) -> Csr | NDArray[Any]:
-        return super()._read_new(host_rows(X) if isinstance(X, Dataset) else X)
+    def _read_new(self, X: Any) -> Any:
+        self._check_fitted()
+        converted = read_converted(X)
+        if converted is None:
+            return super()._read_new(host_rows(X) if isinstance(X, Dataset) else X)
+        self._check_columns(X, converted.shape[1])
+        return converted
 
     def _columns_out(self) -> int:
         return len(self.components_)
@@ -548,7 +555,10 @@ class TruncatedSVD(_Decomposition):
     @framed
     def transform(self, X: Any) -> Vector:
         """Return the products of rows with the components, shape (n, n_components)."""
-        return resident_matrix(self._read_new(X), self.threads).matmat(self.components_.T)
+        rows = self._read_new(X)
+        if isinstance(rows, ConvertedRows):
+            return _multiply_centered(rows, np.zeros(rows.shape[1]), self.components_, self.threads)
+        return resident_matrix(rows, self.threads).matmat(self.components_.T)
 
     def inverse_transform(self, X: Any) -> Vector:
         """Return the rows of given coordinates, shape (n, d)."""
@@ -580,7 +590,9 @@ def _has_gram_on_gpu(X: Dataset, solver: str) -> bool:
     return by_gram and bool(matrix.is_dense)
 
 
-def _distances_to_plane(X: Csr | NDArray[Any], mean: Vector, components: Vector, places: Vector) -> Vector:
+def _distances_to_plane(
+    X: Csr | NDArray[Any] | ConvertedRows, mean: Vector, components: Vector, places: Vector
+) -> Vector:
     """Return the squared distances of rows to the plane of the components; dense ones by differences."""
     if isinstance(X, Csr):
         rows = X.to_scipy(np.float64)
@@ -625,7 +637,7 @@ def _check_count(given: Any, most: int) -> int:
 
 
 def _multiply_centered(
-    X: Csr | NDArray[Any], mean: Vector, components: Vector, threads: int | None
+    X: Csr | NDArray[Any] | ConvertedRows, mean: Vector, components: Vector, threads: int | None
 ) -> Vector:
     """Return (X - mean) components'; dense rows are centred first, which keeps their digits."""
     if isinstance(X, Csr):
@@ -636,7 +648,7 @@ def _multiply_centered(
     return out
 
 
-def _centered_blocks(X: NDArray[Any], mean: Vector) -> Iterator[tuple[slice, Vector]]:
+def _centered_blocks(X: NDArray[Any] | ConvertedRows, mean: Vector) -> Iterator[tuple[slice, Vector]]:
     """Yield dense rows minus their mean, some at a time, and which they are."""
     size = max(64, (1 << 21) // X.shape[1])
     for first in range(0, len(X), size):

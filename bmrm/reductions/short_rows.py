@@ -182,7 +182,7 @@ def gathered(rows: RowSet) -> RowSet | None:
     needed = 8 * DENSE_COPIES * int(rows.total(float(size)))
     if not all(rows.everyones(rows.bytes_fit(needed))):
         return None
-    parts = rows.everyones(X)
+    parts = rows.everyones(X if isinstance(X, Csr) else dense_block(X, slice(0, rows.here)))
     weights = rows.all_weights()
     whole: Csr | NDArray[Any]
     if isinstance(X, Csr):
@@ -193,5 +193,5 @@ def gathered(rows: RowSet) -> RowSet | None:
             rows.shape,
         )
     else:
-        whole = np.concatenate([dense_block(each, slice(0, len(each))) for each in parts])
+        whole = np.concatenate(parts)
     return RowSet(whole, weights, rows.threads)

@@ -65,9 +65,16 @@ struct Dense {
 
     /// sums (ld) += the n packed rows `scaled`.
     BMRM_TARGET static void add_scaled(const double* scaled, i64 n, i64 ld, double* sums) {
-        for (i64 j = 0; j < ld; j += kOuterRows)
+        for (i64 j = 0; j < ld; j += kOuterColumns) {
+            double sum[kOuterColumns];
+            for (i64 c = 0; c < kOuterColumns; ++c) sum[c] = sums[j + c];
+            const double* panel = scaled + j * kPacked;
             for (i64 k = 0; k < n; ++k)
-                for (i64 r = 0; r < kOuterRows; ++r) sums[j + r] += scaled[j * kPacked + k * kOuterRows + r];
+                for (i64 i = 0; i < kOuterColumns / kOuterRows; ++i)
+                    for (i64 r = 0; r < kOuterRows; ++r)
+                        sum[i * kOuterRows + r] += panel[(i * kPacked + k) * kOuterRows + r];
+            for (i64 c = 0; c < kOuterColumns; ++c) sums[j + c] = sum[c];
+        }
     }
 
     /// Adds the sum of scaled_k plain_k^T over the n packed rows k to the rows [first, last) of out (ld, ld),

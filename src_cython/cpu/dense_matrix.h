@@ -127,6 +127,7 @@ class DenseMatrix final : public Matrix, public Rows {
         const i64 groups = wide ? 1 : std::clamp<i64>(m_ / (8 * kPacked), 1, 16);
         const i64 packs = wide ? kPacks : groups;
         std::vector<i64> some;
+        some.reserve(m_);
         for (i64 i = 0; i < m_; ++i)
             if (s[i] != 0) some.push_back(i);
         const i64 count = static_cast<i64>(some.size());

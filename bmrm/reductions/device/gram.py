@@ -16,6 +16,7 @@ import numpy as np
 
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
+from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions.device.blocks import RowBlocks, block_rows, count_resident, free_share
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
@@ -76,7 +77,7 @@ class DeviceGram:
         most = min(each, rows.most_here)
         spare = max(spare, cuda.predict_gram_bytes(most, d))
         self._rows = rows
-        if limit is None and rows.most_here > each and isinstance(rows.X, np.ndarray):
+        if limit is None and rows.most_here > each and not isinstance(rows.X, DeviceArray):
             limit = free_share(rows, gpu)
         with rows.together():
             resident = -(-rows.here // each)
@@ -88,7 +89,7 @@ class DeviceGram:
                 return cuda.DenseRows(X, weights, device=gpu, spare=spare, threads=rows.threads)
 
             self.blocks: RowBlocks[DenseRows] = RowBlocks(rows, each, resident, put)
-            if not isinstance(rows.X, np.ndarray):  # those in main memory have been validated
+            if isinstance(rows.X, DeviceArray):  # those in main memory have been validated
                 self._validate()
         self._terms = cuda.count_gram_additions(most, d) + rows.most_here // each + rows.ranks
         self._terms += OTHER_ROUNDINGS
@@ -108,7 +109,7 @@ class DeviceGram:
     def scatter(self) -> Scatter:
         """Compute the scatter matrix about the mean."""
         rows, total = self._rows, self._rows.total_weight
-        on_gpu = not isinstance(rows.X, np.ndarray)
+        on_gpu = isinstance(rows.X, DeviceArray)
         shift = rows.sampled_mean(self.blocks.take if on_gpu else None)
         for _ in range(MAX_PASSES):
             matrix, rest = self._sums(shift)
