@@ -276,23 +276,30 @@ class DecomposedRows:
     def variances(self, components: Vector, values: Vector) -> tuple[Vector, float]:
         """Return the variances of the coordinates of rows along components, and that of the rows themselves.
 
+        The latter is 0 if it may be all rounding.
+
         - ``values``: sums of the squares of the coordinates
         """
+        g, square = rounding_bound(sum(self.shape)), self.trace / self.total
         if self._centred is not None:
-            spread = np.einsum("pd,pd->p", components @ self._centred.matrix, components)
-            return np.maximum(spread, 0.0) / self.total, max(0.0, self._centred.trace) / self.total
-        center = self.center_of_mass()
-        shift = components @ center
-        if self._there is not None:
-            spread = np.maximum(values / self.total - shift**2, 0.0)
-            return spread, max(0.0, self.trace / self.total - dot(center, center))
-        whole = self.set.total(self._squares_about(center)) / self.total
-        spread = values / self.total - shift**2
-        if (spread < DIGITS_LOST * (values / self.total)).any():
-            places = self._matrix.matmat(components.T) - shift
-            w = np.ones(self.set.here) if self.set.weights is None else self.set.weights
-            spread = self.set.total_array(w @ places**2) / self.total
-        return np.maximum(spread, 0.0), whole
+            spread = np.einsum("pd,pd->p", components @ self._centred.matrix, components) / self.total
+            whole, noise = self._centred.trace / self.total, (2.0 * g) ** 2 * square
+        else:
+            center = self.center_of_mass()
+            shift = components @ center
+            spread = values / self.total - shift**2
+            if self._there is not None:
+                whole, noise = square - dot(center, center), 2.0 * g * square
+            else:
+                whole, noise = (
+                    self.set.total(self._squares_about(center)) / self.total,
+                    (2.0 * g) ** 2 * square,
+                )
+                if (spread < DIGITS_LOST * (values / self.total)).any():
+                    places = self._matrix.matmat(components.T) - shift
+                    w = np.ones(self.set.here) if self.set.weights is None else self.set.weights
+                    spread = self.set.total_array(w @ places**2) / self.total
+        return np.maximum(spread, 0.0), whole if whole > noise else 0.0
 
     def _squares_about(self, center: Vector) -> float:
         """Return the sum of w |x - center|^2 of the rows here."""

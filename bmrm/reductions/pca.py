@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible
+from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
@@ -30,7 +31,7 @@ from bmrm.reductions.estimator import (
 from bmrm.reductions.frames import Transformer, framed
 from bmrm.reductions.row_set import read_converted
 from bmrm.reductions.rows import ConvertedRows
-from bmrm.reductions.scatter import MAX_GRAM_COLUMNS, resident_matrix, rounding_bound
+from bmrm.reductions.scatter import MAX_GRAM_COLUMNS, resident_matrix
 from bmrm.reductions.spectrum import (
     BLOCK,
     SPARSE_BLOCK,
@@ -49,6 +50,9 @@ SOLVERS = ("auto", "covariance_eigh", "lanczos", "randomized")
 MIN_EXCESS = 1e-4
 """What a total weight must be above 1 for a variance: weights that are meant to sum to 1 sum to 1 but for
 rounding, of float32 if they were stored so, and a variance would be that rounding's."""
+
+NORMALIZERS = ("auto", "QR", "LU", "none")
+"""What scikit-learn's ``power_iteration_normalizer`` may be."""
 
 GRAM_COPIES = 4
 """Matrices d x d that there are at least: sums, covariances, eigenvectors and their residuals."""
@@ -73,6 +77,7 @@ class _Decomposition(Estimator, Transformer):
     max_time: float | None
     n_oversamples: int
     iterated_power: int | str
+    power_iteration_normalizer: str
     random_state: Any
     device: str
     threads: int | None
@@ -87,6 +92,12 @@ class _Decomposition(Estimator, Transformer):
         if self.svd_solver not in SOLVERS:
             raise ParameterError(
                 f"svd_solver: found {self.svd_solver!r}, expected one of {', '.join(SOLVERS)}"
+                f"{suggest(str(self.svd_solver), SOLVERS)}"
+            )
+        if self.power_iteration_normalizer not in NORMALIZERS:
+            raise ParameterError(
+                f"power_iteration_normalizer: found {self.power_iteration_normalizer!r}, expected one of "
+                f"{', '.join(NORMALIZERS)}"
             )
         parse_device(self.device)
         nonnegative_number("tol", self.tol)
@@ -168,6 +179,8 @@ class _Decomposition(Estimator, Transformer):
         """Raise `HostMemoryError` if the vectors of a decomposition do not fit."""
         if solver == "covariance_eigh":
             numbers, what = GRAM_COPIES * side**2, "the covariance matrix and its eigenvectors"
+            if side < d:
+                numbers += VECTOR_COPIES * max(1, int(wanted)) * d
         else:
             p = int(wanted)
             basis = p + self.n_oversamples if solver == "randomized" else basis_vectors(side, p)
@@ -226,6 +239,8 @@ class PCA(_Decomposition):
     n_components : int, float or None, default None
         Number of components; a number between 0 and 1: as many as explain more than this share of the
         variance; None: min(n, d).
+    copy : bool, default True
+        Taken as of scikit-learn; rows are never changed.
     whiten : bool, default False
         Whether `transform` divides each coordinate by its standard deviation.
     svd_solver : {"auto", "covariance_eigh", "lanczos", "randomized"}, default "auto"
@@ -244,6 +259,8 @@ class PCA(_Decomposition):
     iterated_power : int or "auto", default "auto"
         Powers of X'X that the randomised method applies before the product that it ends with. "auto" is 7 if
         ``n_components`` is less than a tenth of the smaller side of X, and else 4.
+    power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default "auto"
+        Taken as of scikit-learn; each product is made orthonormal.
     random_state : int, Generator or RandomState, optional
         For the first vectors of Lanczos and of the randomised method.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
@@ -304,6 +321,7 @@ class PCA(_Decomposition):
         self,
         n_components: int | float | None = None,
         *,
+        copy: bool = True,
         whiten: bool = False,
         svd_solver: str = "auto",
         tol: float = 1e-8,
@@ -311,11 +329,13 @@ class PCA(_Decomposition):
         max_time: float | None = None,
         n_oversamples: int = 10,
         iterated_power: int | str = "auto",
+        power_iteration_normalizer: str = "auto",
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
         self.n_components = n_components
+        self.copy = copy
         self.whiten = whiten
         self.svd_solver = svd_solver
         self.tol = tol
@@ -323,6 +343,7 @@ class PCA(_Decomposition):
         self.max_time = max_time
         self.n_oversamples = n_oversamples
         self.iterated_power = iterated_power
+        self.power_iteration_normalizer = power_iteration_normalizer
         self.random_state = random_state
         self.device = device
         self.threads = threads
@@ -487,7 +508,9 @@ class TruncatedSVD(_Decomposition):
     Parameters
     ----------
     n_components : int, default 2
-    svd_solver, tol, max_iter, max_time, n_oversamples, iterated_power, random_state, device, threads
+    svd_solver, tol, max_iter, max_time, n_oversamples, iterated_power, power_iteration_normalizer
+        As for `PCA`.
+    random_state, device, threads
         As for `PCA`.
 
     Attributes
@@ -525,6 +548,7 @@ class TruncatedSVD(_Decomposition):
         max_time: float | None = None,
         n_oversamples: int = 10,
         iterated_power: int | str = "auto",
+        power_iteration_normalizer: str = "auto",
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
@@ -536,6 +560,7 @@ class TruncatedSVD(_Decomposition):
         self.max_time = max_time
         self.n_oversamples = n_oversamples
         self.iterated_power = iterated_power
+        self.power_iteration_normalizer = power_iteration_normalizer
         self.random_state = random_state
         self.device = device
         self.threads = threads
@@ -576,9 +601,8 @@ class TruncatedSVD(_Decomposition):
         spread, whole = rows.variances(self.components_, found.values)
         with np.errstate(over="ignore"):
             self.explained_variance_ = np.ldexp(spread, -2 * rows.exponent)
-        # what a mean square rounds to is no variance
-        known = whole > rounding_bound(sum(rows.shape)) * rows.trace / rows.total
-        self.explained_variance_ratio_ = np.minimum(spread / whole, 1.0) if known else np.zeros(len(spread))
+        shares = spread / whole if whole > 0.0 else np.zeros(len(spread))
+        self.explained_variance_ratio_ = np.minimum(shares, 1.0)
 
 
 def _has_gram_on_gpu(X: Dataset, solver: str) -> bool:
