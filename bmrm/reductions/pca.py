@@ -649,7 +649,7 @@ def _count_of_share(values: Vector, rows: DecomposedRows, wanted: float) -> int:
     """Return how many values have more than a share of the trace; 1 if that may be all rounding."""
     if rows.trace <= rows.trace_error:
         return 1
-    shares = np.cumsum(values) / rows.trace
+    shares = np.cumsum(_shares(values, rows))  # the sums of what the user sees
     return min(int(np.searchsorted(shares, wanted, "right")) + 1, len(shares), rows.rank)
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from sklearn_suite import Suite
 
-from bmrm.reductions import TruncatedSVD
+from bmrm import reductions
 
 
-class NamedSVD(TruncatedSVD):
-    """`TruncatedSVD` with ``algorithm`` and ``n_iter``."""
+class TruncatedSVD(reductions.TruncatedSVD):
+    """Our `TruncatedSVD` with ``algorithm`` and ``n_iter``."""
 
     def __init__(
         self,
@@ -35,5 +35,5 @@ class NamedSVD(TruncatedSVD):
 
 SUITE = Suite(
     modules=["sklearn.decomposition.tests.test_truncated_svd"],
-    replaced={"sklearn.decomposition.TruncatedSVD": NamedSVD},
+    replaced={"sklearn.decomposition.TruncatedSVD": TruncatedSVD},
 )
