@@ -25,6 +25,10 @@ SYNONYMS = {
     "mae": "absolute",
     "lasso": "l1",
     "ridge": "l2",
+    "full": "covariance_eigh",
+    "arpack": "lanczos",
+    "algorithm": "svd_solver",
+    "n_iter": "iterated_power",
 }
 """Arguments and values of other libraries, and what they are called here: similar letters find none."""
 

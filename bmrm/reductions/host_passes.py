@@ -29,8 +29,8 @@ from bmrm.reductions._reductions import (
     part_rows,
 )
 from bmrm.reductions.draws import uniform_of_rows
-from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses, MixtureSums
-from bmrm.reductions.row_set import BLOCK_BYTES, RowSet
+from bmrm.reductions.passes import Assignment, ClusterPasses, MixtureSums
+from bmrm.reductions.row_set import BLOCK_BYTES, SAMPLED_ROWS, RowSet
 from bmrm.reductions.scatter import Scatter, block_rows, scatter_matrix
 from bmrm.reductions.shared_clusters import SharedClusters, scale_of
 
@@ -66,7 +66,7 @@ class HostClusters(SharedClusters):
         self._kept: dict[int, KeptSums] = {}  # of the block that begins at a row
         X, n = rows.X, rows.shape[0]
         with rows.guarded():
-            if isinstance(X, np.ndarray):
+            if not isinstance(X, Csr):
                 self.error_factor = KEPT_SUMS_FACTOR
                 sampled = np.arange(0, n, max(1, n // SAMPLED_ROWS))
                 self._shift = rows.take(sampled).mean(axis=0)
@@ -74,7 +74,10 @@ class HostClusters(SharedClusters):
             else:
                 self._scale = scale_of(self.largest)
             self._limit: float = np.inf
-            if isinstance(X, Csr) or rows.bytes_fit(PACKED_BYTES * X.size + KEPT_ROW_BYTES * rows.here):
+            fits = isinstance(X, np.ndarray) and rows.bytes_fit(
+                PACKED_BYTES * X.size + KEPT_ROW_BYTES * rows.here
+            )
+            if isinstance(X, Csr) or fits:
                 self._whole = self._packed(slice(0, rows.here))
             else:
                 self._limit = BLOCK_BYTES
@@ -237,7 +240,6 @@ class HostMixture:
     """Rows of a mixture; see `MixturePasses`."""
 
     def __init__(self, rows: RowSet) -> None:
-        assert isinstance(rows.X, np.ndarray)
         self.rows, self.shape, self.total_weight = rows, rows.shape, rows.total_weight
         self.agree = rows.agree
         self._X = rows.X
@@ -256,7 +258,14 @@ class HostMixture:
         return _mixture_sums(self.rows.fold(mixture_sums(k, d, full), run), k, d, full)
 
     def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
-        return mixture_shares(self._X, means, roots, constants, threads=self.rows.threads)
+        found = [
+            mixture_shares(self._X[block], means, roots, constants, threads=self.rows.threads)
+            for block in self.rows.blocks(part_rows(self.shape[0]))
+        ]
+        if len(found) == 1:
+            return found[0]
+        logs, shares = zip(*found, strict=True)
+        return np.concatenate(logs), np.concatenate(shares)
 
     def scatter(self) -> Scatter:
         return scatter_matrix(self.rows, center=True)

@@ -19,9 +19,6 @@ from bmrm.reductions.scatter import Scatter
 if TYPE_CHECKING:
     from bmrm.reductions.row_set import RowSet
 
-SAMPLED_ROWS = 1024
-"""Rows whose mean becomes the origin of packed rows; any point near the data will do."""
-
 
 class Assignment(NamedTuple):
     """What a pass found: for each centre the sum of w (x - centre) over its rows, and their weight."""

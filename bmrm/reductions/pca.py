@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import functools
+import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,48 +14,45 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible
-from bmrm.base.vectors import Vector, dot
+from bmrm.base.suggestions import suggest
+from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.gpu.devices import parse_device
-from bmrm.reductions.device.choose import Placement
-from bmrm.reductions.device.gram import DeviceGram
-from bmrm.reductions.device.work import gram_work
+from bmrm.reductions.decomposed_rows import DecomposedRows, host_rows
 from bmrm.reductions.estimator import (
     Estimator,
     nonnegative_number,
     positive_integer,
-    read_weights,
     time_limit,
     words_for_scikit_learn,
 )
 from bmrm.reductions.frames import Transformer, framed
-from bmrm.reductions.placing import open_gram, place_rows
-from bmrm.reductions.row_set import RowSet, read_row_set
-from bmrm.reductions.scatter import (
-    MAX_GRAM_COLUMNS,
-    Scatter,
-    resident_matrix,
-    rounding_bound,
-    scatter_matrix,
-    scatter_of_matrix,
-)
+from bmrm.reductions.row_set import read_converted
+from bmrm.reductions.rows import ConvertedRows
+from bmrm.reductions.scatter import MAX_GRAM_COLUMNS, resident_matrix
 from bmrm.reductions.spectrum import (
     BLOCK,
     SPARSE_BLOCK,
     Spectrum,
-    all_eigenvalues,
     basis_vectors,
+    largest_eigenvalues,
+    lifted,
     randomized_eigenvalues,
+    scale_down,
+    scale_up,
     some_eigenvalues,
 )
 
-SHORT_ROW = 64
-"""Average number of stored values up to which products visit rows by length: if each row has another one
-than that before it, the ends of loops are mispredicted. With 10 values, 1.2 ms instead of 1.7."""
-
 SOLVERS = ("auto", "covariance_eigh", "lanczos", "randomized")
+
+MIN_EXCESS = 1e-4
+"""What a total weight must be above 1 for a variance: weights that are meant to sum to 1 sum to 1 but for
+rounding, of float32 if they were stored so, and a variance would be that rounding's."""
+
+NORMALIZERS = ("auto", "QR", "LU", "none")
+"""What scikit-learn's ``power_iteration_normalizer`` may be."""
 
 GRAM_COPIES = 4
 """Matrices d x d that there are at least: sums, covariances, eigenvectors and their residuals."""
@@ -79,6 +77,7 @@ class _Decomposition(Estimator, Transformer):
     max_time: float | None
     n_oversamples: int
     iterated_power: int | str
+    power_iteration_normalizer: str
     random_state: Any
     device: str
     threads: int | None
@@ -93,6 +92,12 @@ class _Decomposition(Estimator, Transformer):
         if self.svd_solver not in SOLVERS:
             raise ParameterError(
                 f"svd_solver: found {self.svd_solver!r}, expected one of {', '.join(SOLVERS)}"
+                f"{suggest(str(self.svd_solver), SOLVERS)}"
+            )
+        if self.power_iteration_normalizer not in NORMALIZERS:
+            raise ParameterError(
+                f"power_iteration_normalizer: found {self.power_iteration_normalizer!r}, expected one of "
+                f"{', '.join(NORMALIZERS)}"
             )
         parse_device(self.device)
         nonnegative_number("tol", self.tol)
@@ -104,70 +109,84 @@ class _Decomposition(Estimator, Transformer):
                 raise ParameterError(f"{name}: found {given}, expected at least 0")
 
     def _decompose(self, X: Any, sample_weight: Any, comm: Any, *, center: bool) -> None:
-        rows = _Rows(X, sample_weight, center, self.threads, comm, self.svd_solver)
+        on_gpu = isinstance(X, Dataset) and _has_gram_on_gpu(X, self.svd_solver)
+        rows = DecomposedRows(X, sample_weight, center, self.threads, comm, gram_on_gpu=on_gpu)
         rows.set.check_alike(self.get_params())
         with rows.set.guarded():
-            self._decompose_rows(rows, X, center=center)
+            if center:
+                with words_for_scikit_learn(X):
+                    _check_weight(rows)
+            wanted = self._count(rows.shape)
+            solver = self._solver(rows, wanted)
+            rows = self._prepared(rows, solver, wanted)
+            self._keep(rows, self._spectrum(rows, solver, wanted))
         self._remember_columns(X)
 
-    def _decompose_rows(self, rows: _Rows, X: Any, *, center: bool) -> None:
-        n, d = rows.shape
-        if center and rows.total <= 1.0:
-            with words_for_scikit_learn(X):
-                raise DataError(
-                    f"X: found a total weight of {rows.total:g}, expected more than 1 for a variance"
-                )
-        wanted = self._count(rows)
+    def _solver(self, rows: DecomposedRows, wanted: int | float) -> str:
         solver = self.svd_solver
         if solver == "auto":
-            narrow = d <= MAX_GRAM_COLUMNS or not isinstance(wanted, int)
+            narrow = rows.side(self.device) <= MAX_GRAM_COLUMNS or not isinstance(wanted, int)
             solver = "covariance_eigh" if narrow else "lanczos"
-        self._require_memory(solver, wanted, n, d)
+        if solver != "covariance_eigh" and not isinstance(wanted, int):
+            raise ParameterError(f"n_components: found {wanted}, expected a whole number for {solver}")
+        return solver
+
+    def _prepared(self, rows: DecomposedRows, solver: str, wanted: int | float) -> DecomposedRows:
+        """Put rows where they are decomposed, in another unit if squares overflow or vanish."""
+        self._require_memory(solver, wanted, rows.side(self.device), rows.shape[1])
         self.placement_ = rows.put(self.device, solver)
         self.placement_.log()
-        if solver == "covariance_eigh":
-            scatter = rows.scatter()
-            found = all_eigenvalues(scatter)
-            rows.mean, rows.trace = scatter.mean, float(np.trace(scatter.matrix))
-        elif isinstance(wanted, int):
-            rows.prepare_products()
-            common: dict[str, Any] = {
-                "trace": rows.trace * (1.0 + rounding_bound(n + d)) + rows.rounding,
-                "rounding": rows.rounding,
-                "tol": self.tol,
-                "deadline": time.monotonic() + time_limit(self.max_time),
-                "rng": rows.set.first_of(self.random_state),
-                "agree": rows.set.agree,
-            }
-            if solver == "randomized":
-                power = self._powers(wanted, min(n, d))
-                found = randomized_eigenvalues(
-                    rows.multiply, d, wanted, power=power, oversamples=self.n_oversamples, **common
-                )
-            else:
-                block = SPARSE_BLOCK if isinstance(rows.set.X, Csr) else BLOCK
-                found = some_eigenvalues(
-                    rows.multiply,
-                    d,
-                    wanted,
-                    max_iter=self.max_iter,
-                    block=block,
-                    threads=self.threads,
-                    **common,
-                )
-        else:
-            raise ParameterError(f"n_components: found {wanted}, expected a whole number for {solver}")
-        self._keep(rows, found, wanted)
+        if rows.prepare(solver):
+            return rows
+        rows = rows.scaled()
+        rows.put(self.device, solver)
+        rows.prepare(solver)
+        return rows
 
-    def _require_memory(self, solver: str, wanted: int | float, n: int, d: int) -> None:
+    def _spectrum(self, rows: DecomposedRows, solver: str, wanted: int | float) -> Spectrum:
+        """Compute as many eigenvalues as are wanted; ``wanted`` below 1 is a share of the trace."""
+        whole = rows.trace + rows.trace_error
+        if rows.scatter is not None:
+            side = len(rows.scatter.matrix)
+            found = largest_eigenvalues(rows.scatter, wanted if isinstance(wanted, int) else side)
+            p = wanted if isinstance(wanted, int) else _count_of_share(found.values, rows, wanted)
+            if rows.short is not None:
+                found = lifted(found, p, rows.short, whole, rows.rounding)
+            known = found.bounds[0, 0] > 0.0 or found.values[0] == 0.0
+            return found.first(p) if known else replace(found.first(p), status="precision")
+        assert isinstance(wanted, int)
+        n, d = rows.shape
+        common: dict[str, Any] = {
+            "trace": whole,
+            "rounding": rows.rounding,
+            "tol": self.tol,
+            "deadline": time.monotonic() + time_limit(self.max_time),
+            "rng": rows.set.first_of(self.random_state),
+            "agree": rows.set.agree,
+            "way": rows.short,
+        }
+        multiply, side = (rows.multiply, d) if rows.short is None else (rows.short.multiply, n)
+        if solver == "randomized":
+            power = self._powers(wanted, min(n, d))
+            return randomized_eigenvalues(
+                multiply, side, wanted, power=power, oversamples=self.n_oversamples, **common
+            )
+        block = SPARSE_BLOCK if isinstance(rows.set.X, Csr) else BLOCK
+        common |= {"max_iter": self.max_iter, "block": block, "threads": self.threads}
+        return some_eigenvalues(multiply, side, wanted, **common)
+
+    def _require_memory(self, solver: str, wanted: int | float, side: int, d: int) -> None:
         """Raise `HostMemoryError` if the vectors of a decomposition do not fit."""
         if solver == "covariance_eigh":
-            count, what = GRAM_COPIES * d, "the covariance matrix and its eigenvectors"
+            numbers, what = GRAM_COPIES * side**2, "the covariance matrix and its eigenvectors"
+            if side < d:
+                numbers += VECTOR_COPIES * max(1, int(wanted)) * d
         else:
             p = int(wanted)
-            basis = p + self.n_oversamples if solver == "randomized" else basis_vectors(d, p)
-            count, what = min(d, basis) + VECTOR_COPIES * min(d, p), "the vectors of the decomposition"
-        require_memory(8 * d * count, what, "fewer components, or another svd_solver, need less")
+            basis = p + self.n_oversamples if solver == "randomized" else basis_vectors(side, p)
+            numbers = min(side, basis) * side + VECTOR_COPIES * min(d, p) * d
+            what = "the vectors of the decomposition"
+        require_memory(8 * numbers, what, "fewer components, or another svd_solver, need less")
 
     def _powers(self, wanted: int, side: int) -> int:
         """Return the number of products of the randomised method before the last one."""
@@ -175,31 +194,34 @@ class _Decomposition(Estimator, Transformer):
             return int(self.iterated_power)
         return MORE_POWERS if wanted < FEW_COMPONENTS * side else LESS_POWERS
 
+    def _read_new(self, X: Any) -> Any:
+        self._check_fitted()
+        converted = read_converted(X)
+        if converted is None:
+            return super()._read_new(host_rows(X) if isinstance(X, Dataset) else X)
+        self._check_columns(X, converted.shape[1])
+        return converted
+
     def _columns_out(self) -> int:
         return len(self.components_)
 
-    def _count(self, rows: _Rows) -> int | float:
+    def _count(self, shape: tuple[int, int]) -> int | float:
         raise NotImplementedError
 
-    def _keep(self, rows: _Rows, found: Spectrum, wanted: int | float) -> None:
-        """Set what both have; ``wanted`` below 1 is a share of the trace."""
-        if isinstance(wanted, int):
-            p = min(wanted, len(found.values))  # an interrupted process may have found fewer
-        else:
-            shares = np.cumsum(found.values) / rows.trace if rows.trace > 0.0 else np.ones(len(found.values))
-            p = min(int(np.searchsorted(shares, wanted, "right")) + 1, len(shares), rows.rank)
-        vectors = found.vectors[:, :p]
-        signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(p)])
-        self.components_ = np.ascontiguousarray((vectors * np.where(signs == 0.0, 1.0, signs)).T)
-        self.singular_values_ = np.sqrt(found.values[:p])
+    def _keep(self, rows: DecomposedRows, found: Spectrum) -> None:
+        """Set what both have."""
+        exponent = -rows.exponent - rows.half_weight_exponent
+        self.components_ = np.ascontiguousarray(found.vectors.T)
+        signs = np.sign([row[np.abs(row).argmax()] for row in self.components_])
+        self.components_ = self.components_ * np.where(signs == 0.0, 1.0, signs)[:, None]
+        self.singular_values_ = np.ldexp(np.sqrt(found.values), exponent)
         # sqrt and what leads to it round: a unit outwards
-        ends = np.sqrt(found.bounds[:p])
-        self.singular_value_bounds_ = np.stack(
-            [ends[:, 0] * (1.0 - 2e-16), ends[:, 1] * (1.0 + 4e-16)], axis=1
-        )
+        ends = np.sqrt(found.bounds)
+        low = scale_down(ends[:, 0] * (1.0 - 2e-16), exponent)
+        self.singular_value_bounds_ = np.stack([low, scale_up(ends[:, 1] * (1.0 + 4e-16), exponent)], axis=1)
         self.bounds_proven_ = found.proven
-        self.residuals_ = found.residuals[:p]
-        self.component_angles_ = found.angles[:p]
+        self.residuals_ = scale_up(found.residuals, 2 * exponent)
+        self.component_angles_ = found.angles
         self.status_ = found.status
         self.n_iter_ = found.n_iter
         self.n_samples_ = rows.shape[0]
@@ -217,6 +239,8 @@ class PCA(_Decomposition):
     n_components : int, float or None, default None
         Number of components; a number between 0 and 1: as many as explain more than this share of the
         variance; None: min(n, d).
+    copy : bool, default True
+        Taken as of scikit-learn; rows are never changed.
     whiten : bool, default False
         Whether `transform` divides each coordinate by its standard deviation.
     svd_solver : {"auto", "covariance_eigh", "lanczos", "randomized"}, default "auto"
@@ -235,6 +259,8 @@ class PCA(_Decomposition):
     iterated_power : int or "auto", default "auto"
         Powers of X'X that the randomised method applies before the product that it ends with. "auto" is 7 if
         ``n_components`` is less than a tenth of the smaller side of X, and else 4.
+    power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default "auto"
+        Taken as of scikit-learn; each product is made orthonormal.
     random_state : int, Generator or RandomState, optional
         For the first vectors of Lanczos and of the randomised method.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
@@ -295,6 +321,7 @@ class PCA(_Decomposition):
         self,
         n_components: int | float | None = None,
         *,
+        copy: bool = True,
         whiten: bool = False,
         svd_solver: str = "auto",
         tol: float = 1e-8,
@@ -302,11 +329,13 @@ class PCA(_Decomposition):
         max_time: float | None = None,
         n_oversamples: int = 10,
         iterated_power: int | str = "auto",
+        power_iteration_normalizer: str = "auto",
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
         self.n_components = n_components
+        self.copy = copy
         self.whiten = whiten
         self.svd_solver = svd_solver
         self.tol = tol
@@ -314,6 +343,7 @@ class PCA(_Decomposition):
         self.max_time = max_time
         self.n_oversamples = n_oversamples
         self.iterated_power = iterated_power
+        self.power_iteration_normalizer = power_iteration_normalizer
         self.random_state = random_state
         self.device = device
         self.threads = threads
@@ -363,7 +393,7 @@ class PCA(_Decomposition):
         """Return coordinates along the components, shape (n, n_components_), computed on the CPU."""
         self._check_fitted()
         found = _multiply_centered(self._read_new(X), self.mean_, self.components_, self.threads)
-        return found / np.sqrt(self._spread()) if self.whiten else found
+        return found / self._spread() if self.whiten else found
 
     def inverse_transform(self, X: Any) -> Vector:
         """Return the rows of given coordinates, shape (n, d)."""
@@ -371,7 +401,7 @@ class PCA(_Decomposition):
         found = arguments.numbers("X", X)
         if found.ndim != 2 or found.shape[1] != len(self.components_):
             raise DataError(f"X: found shape {found.shape}, expected {len(self.components_)} columns")
-        scaled = found * np.sqrt(self._spread()) if self.whiten else found
+        scaled = found * self._spread() if self.whiten else found
         return np.asarray(scaled @ self.components_ + self.mean_)
 
     def score_samples(self, X: Any) -> Vector:
@@ -431,7 +461,8 @@ class PCA(_Decomposition):
         """Return the variances of the components in the model of `score_samples`, and the columns of X."""
         d = self.components_.shape[1]
         variances = np.maximum(self.explained_variance_, self.noise_variance_)
-        if not ((variances > 0.0).all() and (len(variances) == d or self.noise_variance_ > 0.0)):
+        least = min(float(variances.min()), np.inf if len(variances) == d else self.noise_variance_)
+        if least < np.finfo(np.float64).tiny:
             raise DataError(
                 "score: found a singular covariance, expected rows that vary in all directions, or fewer "
                 "components"
@@ -439,27 +470,33 @@ class PCA(_Decomposition):
         return variances, d
 
     def _spread(self) -> Vector:
-        """Return the variances, 1 for those that are 0: such coordinates are 0 too."""
-        return np.where(self.explained_variance_ > 0.0, self.explained_variance_, 1.0)
+        """Return the standard deviations, 1 for those that are 0: such coordinates are 0 too."""
+        return np.where(self._deviations > 0.0, self._deviations, 1.0)
 
-    def _count(self, rows: _Rows) -> int | float:
-        most = min(rows.shape)
-        if self.n_components is None:
+    def _count(self, shape: tuple[int, int]) -> int | float:
+        most, given = min(shape), self.n_components
+        if given is None:
             return most
-        if isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0:
-            return self.n_components
-        return _check_count(self.n_components, most)
+        if isinstance(given, (float, np.floating)) and 0.0 < given < 1.0:
+            return float(given)
+        return _check_count(given, most)
 
-    def _keep(self, rows: _Rows, found: Spectrum, wanted: int | float) -> None:
-        super()._keep(rows, found, wanted)
-        p, divisor = len(self.components_), rows.total - 1.0
-        kept = found.values[:p]
-        self.mean_ = rows.mean
+    def _keep(self, rows: DecomposedRows, found: Spectrum) -> None:
+        super()._keep(rows, found)
+        p, divisor = len(self.components_), rows.total - math.ldexp(1.0, 2 * rows.half_weight_exponent)
+        kept, exponent = found.values, -2 * rows.exponent
+        with np.errstate(over="ignore"):
+            self.explained_variance_ = np.ldexp(kept / divisor, exponent)
+        if not np.isfinite(self.explained_variance_).all():
+            raise DataError("X: found a variance above 1.8e308, expected rows that are multiplied by 2^-50")
+        self.mean_ = np.ldexp(rows.mean, -rows.exponent)
         self.n_components_ = p
-        self.explained_variance_ = kept / divisor
-        self.explained_variance_ratio_ = kept / rows.trace if rows.trace > 0.0 else np.zeros(p)
+        self.explained_variance_ratio_ = _shares(kept, rows)
         left = min(rows.shape) - p
-        self.noise_variance_ = max(0.0, rows.trace - float(kept.sum())) / left / divisor if left > 0 else 0.0
+        rest = max(0.0, rows.trace - float(kept.sum())) / left / divisor if left > 0 else 0.0
+        self.noise_variance_ = math.ldexp(rest, exponent)
+        # of variances that float64 does not hold, it holds the roots
+        self._deviations = np.ldexp(np.sqrt(kept / divisor), -rows.exponent)
 
 
 class TruncatedSVD(_Decomposition):
@@ -471,7 +508,9 @@ class TruncatedSVD(_Decomposition):
     Parameters
     ----------
     n_components : int, default 2
-    svd_solver, tol, max_iter, max_time, n_oversamples, iterated_power, random_state, device, threads
+    svd_solver, tol, max_iter, max_time, n_oversamples, iterated_power, power_iteration_normalizer
+        As for `PCA`.
+    random_state, device, threads
         As for `PCA`.
 
     Attributes
@@ -509,6 +548,7 @@ class TruncatedSVD(_Decomposition):
         max_time: float | None = None,
         n_oversamples: int = 10,
         iterated_power: int | str = "auto",
+        power_iteration_normalizer: str = "auto",
         random_state: Any = None,
         device: str = "auto",
         threads: int | None = None,
@@ -520,6 +560,7 @@ class TruncatedSVD(_Decomposition):
         self.max_time = max_time
         self.n_oversamples = n_oversamples
         self.iterated_power = iterated_power
+        self.power_iteration_normalizer = power_iteration_normalizer
         self.random_state = random_state
         self.device = device
         self.threads = threads
@@ -539,7 +580,10 @@ class TruncatedSVD(_Decomposition):
     @framed
     def transform(self, X: Any) -> Vector:
         """Return the products of rows with the components, shape (n, n_components)."""
-        return resident_matrix(self._read_new(X), self.threads).matmat(self.components_.T)
+        rows = self._read_new(X)
+        if isinstance(rows, ConvertedRows):
+            return _multiply_centered(rows, np.zeros(rows.shape[1]), self.components_, self.threads)
+        return resident_matrix(rows, self.threads).matmat(self.components_.T)
 
     def inverse_transform(self, X: Any) -> Vector:
         """Return the rows of given coordinates, shape (n, d)."""
@@ -549,138 +593,16 @@ class TruncatedSVD(_Decomposition):
             raise DataError(f"X: found shape {found.shape}, expected {len(self.components_)} columns")
         return np.asarray(found @ self.components_)
 
-    def _count(self, rows: _Rows) -> int | float:
-        return _check_count(self.n_components, min(rows.shape))
+    def _count(self, shape: tuple[int, int]) -> int | float:
+        return _check_count(self.n_components, min(shape))
 
-    def _keep(self, rows: _Rows, found: Spectrum, wanted: int | float) -> None:
-        super()._keep(rows, found, wanted)
-        center = rows.center_of_mass()
-        kept = found.values[: len(self.components_)]
-        spread = np.maximum(kept / rows.total - (self.components_ @ center) ** 2, 0.0)
-        whole = rows.trace / rows.total - float(center @ center)
-        self.explained_variance_ = spread
-        self.explained_variance_ratio_ = spread / whole if whole > 0.0 else np.zeros(len(spread))
-
-
-class _Rows:
-    """Rows to decompose, and products with A'A, A = diag(sqrt w) (X - 1 m')."""
-
-    def __init__(
-        self,
-        X: Any,
-        sample_weight: Any,
-        center: bool,
-        threads: int | None,
-        comm: Any = None,
-        solver: str = "auto",
-    ) -> None:
-        self._by_rows = comm is not None or not isinstance(X, Dataset) or _has_gram_on_gpu(X, solver)
-        self._there: int | None = None  # the GPU of a Dataset
-        if self._by_rows:
-            self.set = read_row_set(X, sample_weight, threads=threads, comm=comm)
-        else:
-            self._there = None if X.device == "cpu" else X.matrix.device
-            self._matrix = _resident_rows(X)
-            given = X.weights if sample_weight is None else sample_weight
-            self.set = RowSet(self._matrix, read_weights(given, X.shape[0]), threads)
-        self.shape = self.set.shape
-        self._center = center
-        self.total = self.set.total_weight
-        self.rank = min(self.shape)
-        self.trace = self.rounding = 0.0
-        self.mean = np.zeros(self.shape[1])
-        self._gram: DeviceGram | None = None
-
-    def put(self, device: str, solver: str) -> Placement:
-        """Put rows where they are decomposed."""
-        if not self._by_rows:
-            found = Placement(self._there, "the Dataset is on it")
-            if device not in ("auto", found.device, *(["cuda"] if found.gpu == 0 else [])):
-                raise ParameterError(
-                    f"device: found {device!r}, expected {found.device}, where the Dataset is"
-                )
-            return found
-        by_gram = solver == "covariance_eigh" and not isinstance(self.set.X, Csr)
-        work = None
-        if by_gram:
-            work = gram_work(self.set.most_here, self.shape[1], self.set.X.dtype.itemsize)
-        found = place_rows(self.set, device, work)
-        if found.gpu is not None and solver != "covariance_eigh" and not isinstance(self.set.X, Csr):
-            raise ParameterError(
-                f"svd_solver: found {solver!r} on {found.device}, expected 'covariance_eigh', rows and "
-                "device on the CPU, or a bmrm.Dataset of float64 on the GPU"
-            )
-        self._gram, found = open_gram(self.set, found, device, center=self._center)
-        return found
-
-    @functools.cached_property
-    def _matrix(self) -> Any:
-        return resident_matrix(self.set.X, self.set.threads)
-
-    @functools.cached_property
-    def _by_length(self) -> tuple[Any, Vector | None]:
-        """The matrix and the weights, rows by length if they are short: A'A has no order."""
-        X, weights = self.set.X, self.set.weights
-        if not isinstance(X, Csr) or X.nnz > SHORT_ROW * X.shape[0]:
-            return self._matrix, weights
-        order = np.argsort(np.diff(X.indptr), kind="stable")
-        return self._matrix.reordered(order), None if weights is None else weights[order]
-
-    def prepare_products(self) -> None:
-        """Set mean and trace of A'A, and a bound on the error of `multiply` for a vector of length 1."""
-        n, _ = self.shape
-        if self._center:
-            self.mean = self.center_of_mass()
-        size = self.set.total(self._sum_of_squares())
-        square = dot(self.mean, self.mean)
-        self.trace = max(0.0, size - self.total * square)
-        # |sqrt(w) X| + sqrt(W) |m| bounds the terms of both products
-        terms = (np.sqrt(size) + np.sqrt(self.total * square)) ** 2
-        self.rounding = 1.1 * (rounding_bound(self.shape[1] + 6) + rounding_bound(n + 6)) * float(terms)
-
-    def center_of_mass(self) -> Vector:
-        if self._gram is not None:
-            return self._gram.mean
-        w = np.ones(self.set.here) if self.set.weights is None else self.set.weights
-        return self.set.total_array(np.asarray(self._matrix.rmatvec(w))) / self.total
-
-    def scatter(self) -> Scatter:
-        if self._gram is not None:
-            return self._gram.scatter()
-        if self._by_rows:
-            return scatter_matrix(self.set, center=self._center)
-        return scatter_of_matrix(self._matrix, self.set, center=self._center)
-
-    def multiply(self, V: Vector) -> Vector:
-        """Return A'A V."""
-        if self._there is None:
-            mean = self.mean if self._center else None
-            matrix, weights = self._by_length
-            return self.set.total_array(matrix.gram_product(V, weights=weights, mean=mean))
-        U = self._matrix.matmat(V)
-        if self._center:
-            U -= self.mean @ V
-        if self.set.weights is not None:
-            U *= self.set.weights[:, None]
-        found = np.asarray(self._matrix.rmatmat(U))
-        if self._center:
-            found -= np.outer(self.mean, np.ones(len(U)) @ U)  # a product adds columns faster than a sum
-        return self.set.total_array(found)
-
-    def _sum_of_squares(self) -> float:
-        """Return the sum of w |x|^2 of the rows here."""
-        X, weights = self.set.X, self.set.weights
-        if weights is None:
-            return float(self._matrix.mean_squares.sum()) * self.set.here
-        if not self._by_rows:
-            raise DataError(
-                "X: found a Dataset with row weights, expected the matrix itself and sample_weight"
-            )
-        if isinstance(X, Csr):
-            w = np.repeat(weights, np.diff(X.indptr))
-            values = np.ones(1) if X.data is None else X.data.astype(np.float64)
-            return float((w * values**2).sum())
-        return float(weights @ np.einsum("if,if->i", X, X, dtype=np.float64))
+    def _keep(self, rows: DecomposedRows, found: Spectrum) -> None:
+        super()._keep(rows, found)
+        spread, whole = rows.variances(self.components_, found.values)
+        with np.errstate(over="ignore"):
+            self.explained_variance_ = np.ldexp(spread, -2 * rows.exponent)
+        shares = spread / whole if whole > 0.0 else np.zeros(len(spread))
+        self.explained_variance_ratio_ = np.minimum(shares, 1.0)
 
 
 def _has_gram_on_gpu(X: Dataset, solver: str) -> bool:
@@ -692,16 +614,9 @@ def _has_gram_on_gpu(X: Dataset, solver: str) -> bool:
     return by_gram and bool(matrix.is_dense)
 
 
-def _resident_rows(X: Dataset) -> Any:
-    """Return the matrix of a data set, whose products are in float64."""
-    if X.group is not None:
-        raise DataError("X: found rows on several ranks, expected a Dataset of all rows, or comm")
-    if X.device != "cpu" and X.stored == "float32":
-        raise DataError("X: found float32 rows on a GPU, which sums them in float32; expected float64")
-    return X.matrix
-
-
-def _distances_to_plane(X: Csr | NDArray[Any], mean: Vector, components: Vector, places: Vector) -> Vector:
+def _distances_to_plane(
+    X: Csr | NDArray[Any] | ConvertedRows, mean: Vector, components: Vector, places: Vector
+) -> Vector:
     """Return the squared distances of rows to the plane of the components; dense ones by differences."""
     if isinstance(X, Csr):
         rows = X.to_scipy(np.float64)
@@ -715,6 +630,29 @@ def _distances_to_plane(X: Csr | NDArray[Any], mean: Vector, components: Vector,
     return out
 
 
+def _check_weight(rows: DecomposedRows) -> None:
+    """Raise `DataError` for a total weight that is no more than 1, but for rounding."""
+    total = float(np.ldexp(rows.total, -2 * rows.half_weight_exponent))
+    if total <= 1.0 + MIN_EXCESS:
+        least = "1" if total <= 1.0 and rows.set.weights is None else f"{1.0 + MIN_EXCESS:g}"
+        raise DataError(f"X: found a total weight of {total:g}, expected more than {least} for a variance")
+
+
+def _shares(values: Vector, rows: DecomposedRows) -> Vector:
+    """Return the shares of the trace, 0 if that may be all rounding."""
+    if rows.trace <= rows.trace_error:
+        return np.zeros(len(values))
+    return np.minimum(values / rows.trace, 1.0)
+
+
+def _count_of_share(values: Vector, rows: DecomposedRows, wanted: float) -> int:
+    """Return how many values have more than a share of the trace; 1 if that may be all rounding."""
+    if rows.trace <= rows.trace_error:
+        return 1
+    shares = np.cumsum(_shares(values, rows))  # the sums of what the user sees
+    return min(int(np.searchsorted(shares, wanted, "right")) + 1, len(shares), rows.rank)
+
+
 def _check_count(given: Any, most: int) -> int:
     found = positive_integer("n_components", given)
     if found > most:
@@ -723,7 +661,7 @@ def _check_count(given: Any, most: int) -> int:
 
 
 def _multiply_centered(
-    X: Csr | NDArray[Any], mean: Vector, components: Vector, threads: int | None
+    X: Csr | NDArray[Any] | ConvertedRows, mean: Vector, components: Vector, threads: int | None
 ) -> Vector:
     """Return (X - mean) components'; dense rows are centred first, which keeps their digits."""
     if isinstance(X, Csr):
@@ -734,7 +672,7 @@ def _multiply_centered(
     return out
 
 
-def _centered_blocks(X: NDArray[Any], mean: Vector) -> Iterator[tuple[slice, Vector]]:
+def _centered_blocks(X: NDArray[Any] | ConvertedRows, mean: Vector) -> Iterator[tuple[slice, Vector]]:
     """Yield dense rows minus their mean, some at a time, and which they are."""
     size = max(64, (1 << 21) // X.shape[1])
     for first in range(0, len(X), size):

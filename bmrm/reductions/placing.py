@@ -59,13 +59,11 @@ def open_mixture(
     return _open(rows, placement, device, lambda: HostMixture(rows), on_gpu)
 
 
-def open_gram(
-    rows: RowSet, placement: Placement, device: str, *, center: bool
-) -> tuple[DeviceGram | None, Placement]:
+def open_gram(rows: RowSet, placement: Placement, device: str) -> tuple[DeviceGram | None, Placement]:
     """Put rows on the GPU where their scatter matrix is computed, None for the CPU; see `open_clusters`."""
 
     def on_gpu(number: int) -> tuple[DeviceGram, str]:
-        found = DeviceGram(rows, number, center=center)
+        found = DeviceGram(rows, number)
         return found, found.blocks.note
 
     return _open(rows, placement, device, lambda: None, on_gpu)
@@ -78,7 +76,7 @@ def scatter_about_mean(rows: RowSet, placement: Placement, device: str) -> Scatt
     """
     gram = None
     if not isinstance(rows.X, Csr):
-        gram, _ = open_gram(rows, placement, device, center=True)
+        gram, _ = open_gram(rows, placement, device)
     return scatter_matrix(rows, center=True) if gram is None else gram.scatter()
 
 

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmrm.base.arguments import is_on_device, is_sparse
-from bmrm.base.host_memory import available_bytes
+from bmrm.base.arguments import describe_position, is_on_device, is_sparse
+from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import check_signals, requested
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DataError
@@ -30,12 +31,22 @@ from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.device_arrays import DeviceArray, read_back
 from bmrm.matrix.resident import resident_rows
 from bmrm.reductions._reductions import part_rows
-from bmrm.reductions.estimator import random_generator, read_rows, read_weights
+from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE, random_generator, read_rows, read_weights
 from bmrm.reductions.host import reads_too_much
-from bmrm.reductions.rows import DenseRows
+from bmrm.reductions.rows import ConvertedRows, DenseRows, find_converted
 
 if TYPE_CHECKING:
     from bmrm.distributed.group import Group
+
+SAMPLED_ROWS = 1024
+"""Rows whose mean is subtracted from all; any point near the data will do."""
+
+MAX_SCALED_EXPONENT = 400
+"""Exponent of the largest absolute value of scaled rows: their sums of squares are far from overflow, and
+differences of 2^-500 of it have squares."""
+
+MAX_WEIGHT_EXPONENT = 100
+"""Exponent of weights up to which they are used as they are."""
 
 BLOCK_BYTES = 1 << 25
 """Approximate size of a block of rows of a mapped file."""
@@ -54,7 +65,7 @@ class RowSet:
 
     Attributes
     ----------
-    X : Csr, ndarray or DeviceArray
+    X : Csr, ndarray, ConvertedRows or DeviceArray
         The rows here; validated, unless they are on a GPU.
     weights : ndarray or None
         Of the rows here. None, on all ranks, if all are 1.
@@ -107,6 +118,14 @@ class RowSet:
         for block in self.blocks(part_rows(self.shape[0])):
             here = max(here, -float(X[block].min()), float(X[block].max()))
         return float(max(self.everyones(here)))
+
+    @functools.cached_property
+    def least_weight(self) -> float:
+        """The smallest positive weight of all ranks."""
+        if self.weights is None:
+            return 1.0
+        least = float(self.weights.min(where=self.weights > 0.0, initial=np.inf))
+        return float(min(self.everyones(least)))
 
     def count_positive(self) -> int:
         """Return the number of rows of positive weight of all ranks."""
@@ -194,6 +213,54 @@ class RowSet:
                 mapped.give_back(0, self.here)
         return found
 
+    def sampled_mean(self, take_here: Callable[[Indices], Vector] | None = None) -> Vector:
+        """Return the mean of some rows of all ranks, with their weights; see `take`."""
+        sampled = np.arange(0, self.shape[0], max(1, self.shape[0] // SAMPLED_ROWS))
+        values = self.take(sampled, take_here)
+        if self.weights is None:
+            return np.asarray(values.mean(axis=0))
+        mine = sampled[(sampled >= self.first) & (sampled < self.first + self.here)]
+        w = np.concatenate(self.everyones(self.weights[mine - self.first]))
+        total = float(w.sum())
+        return np.asarray(w @ values) / total if 0.0 < total < np.inf else np.zeros(self.shape[1])
+
+    def scaled(self) -> tuple[RowSet, int]:
+        """Return the rows times a power of two that makes their largest value 2^400 or so, and its exponent.
+
+        Rows on a GPU are copied to the host.
+        """
+        X: Any = self.X if isinstance(self.X, (Csr, np.ndarray)) else self.X[:]
+        values = X if not isinstance(X, Csr) else np.ones(X.nnz) if X.data is None else X.data
+        here = max(-float(values.min(initial=0.0)), float(values.max(initial=0.0)))
+        largest = max(self.everyones(here))
+        exponent = MAX_SCALED_EXPONENT - math.frexp(largest or np.nextafter(0.0, 1.0))[1]
+        require_memory(8 * values.size, "the rows in another unit", "rows of a scale near 1 need none")
+        values = np.ldexp(values.astype(np.float64, copy=False), exponent)
+        return replace(self, X=X._replace(data=values) if isinstance(X, Csr) else values), exponent
+
+    def with_scaled_weights(self) -> tuple[RowSet, int]:
+        """Return the rows with weights times a power of four, near 1 if they were not, and half its exponent.
+
+        Raises
+        ------
+        DataError
+            If float64 cannot hold the smallest weight then.
+        """
+        if self.weights is None:
+            return self, 0
+        largest = max(self.everyones(float(self.weights.max(initial=0.0))))
+        half = -(math.frexp(largest)[1] // 2)
+        if 2 * abs(half) <= MAX_WEIGHT_EXPONENT:
+            return self, 0
+        weights = np.ldexp(self.weights, 2 * half)
+        exact = bool((np.ldexp(weights, -2 * half) == self.weights).all())
+        if not all(self.everyones(exact)):
+            raise DataError(
+                f"sample_weight: found weights from {self.least_weight:g} to {largest:g}, expected a ratio "
+                "that float64 can hold"
+            )
+        return replace(self, weights=weights), half
+
     def all_weights(self) -> Vector | None:
         """Return the weights of the rows of all ranks."""
         if self.weights is None or self.group is None:
@@ -213,9 +280,10 @@ class RowSet:
         """
         mapped = self._large_mapped()
         if limit is None:
-            limit = np.inf if mapped is None else BLOCK_BYTES
+            whole = mapped is None and not isinstance(self.X, ConvertedRows)
+            limit = np.inf if whole else BLOCK_BYTES
         size = self.here
-        if isinstance(self.X, np.ndarray) and self.X.nbytes > limit:
+        if isinstance(self.X, (np.ndarray, ConvertedRows)) and self.X.nbytes > limit:
             size = each * max(1, int(limit) * self.here // (each * self.X.nbytes))
         for first in range(0, self.here, size):
             block = slice(first, min(self.here, first + size))
@@ -231,7 +299,8 @@ class RowSet:
 
     def _large_mapped(self) -> DenseRows | None:
         """Return the rows if they are in a mapped file that would fill much of the memory."""
-        rows = DenseRows(self.X) if isinstance(self.X, np.ndarray) else None
+        X = self.X.source.array if isinstance(self.X, ConvertedRows) else self.X
+        rows = DenseRows(X) if isinstance(X, np.ndarray) else None
         return rows if rows is not None and reads_too_much(rows) else None
 
     def fold(self, numbers: int, run: Callable[[slice, Vector], None], limit: float | None = None) -> Vector:
@@ -351,7 +420,7 @@ def read_row_set(
         if is_on_device(X) and not is_sparse(X):
             found = _read_device_rows(X)
             return RowSet(found, read_weights(read_back(sample_weight), len(found)), threads)
-        return RowSet(*read_rows(X, read_back(sample_weight)), threads)
+        return RowSet(*_read_here(X, read_back(sample_weight)), threads)
     from bmrm.distributed.group import Group
 
     group = comm if isinstance(comm, Group) else Group(comm)
@@ -359,7 +428,7 @@ def read_row_set(
         if isinstance(X, Dataset):
             raise DataError("X: found a Dataset with comm, expected the rows of this rank as a matrix")
         there = is_on_device(X) and not is_sparse(X)
-        rows: Any = _read_device_rows(X) if there else read_rows(X, None)[0]
+        rows: Any = _read_device_rows(X) if there else _read_here(X, None)[0]
         weights = read_weights(read_back(sample_weight), rows.shape[0], zeros=True)
     kinds = group.everyones(_kind_of(rows))
     if len(set(kinds)) > 1:
@@ -376,6 +445,41 @@ def read_row_set(
             raise DataError("sample_weight: found only zeros, expected some positive weight")
     threads = group.cores if threads is None else threads
     return RowSet(rows, weights, threads, group, (0, *itertools.accumulate(n for n, _ in shapes)))
+
+
+def _read_here(X: Any, sample_weight: Any) -> tuple[Any, Vector | None]:
+    """Return rows in main memory or in a mapped file, and their weights."""
+    converted = read_converted(X)
+    if converted is None:
+        return read_rows(X, sample_weight)
+    return converted, read_weights(sample_weight, len(converted))
+
+
+def read_converted(X: Any) -> ConvertedRows | None:
+    """Return the rows of a mapped file that are converted when they are read, validated; else None.
+
+    Raises
+    ------
+    DataError
+        If a value is not finite, or its square overflows.
+    """
+    found = find_converted(X)
+    if found is None:
+        return None
+    large = reads_too_much(found.source)
+    for first, block in found.blocks():
+        largest = max(-float(block.min()), float(block.max()))
+        if not largest <= MAX_ABSOLUTE_VALUE:  # NaN compares false
+            bad = np.argwhere(~np.isfinite(block))
+            if len(bad):
+                where = describe_position((first + bad[0, 0], bad[0, 1]), "row")
+                raise DataError(f"X: {where}has {block[tuple(bad[0])]}, expected a finite number")
+            raise DataError(
+                f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}"
+            )
+        if large:
+            found.source.give_back(first, first + len(block))
+    return found
 
 
 def _read_device_rows(X: Any) -> DeviceArray:

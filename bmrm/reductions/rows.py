@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import mmap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -118,13 +119,18 @@ class DenseRows(_OfRanks):
     @functools.cached_property
     def mapped(self) -> mmap.mmap | None:
         """The mapped file that the rows are in one after the other; None also if pages may be private."""
+        rows_apart = self.array.strides[0] >= self.array.strides[1] * self.array.shape[1] > 0
+        return self.file if rows_apart else None
+
+    @functools.cached_property
+    def file(self) -> mmap.mmap | None:
+        """The mapped file that the values are in, in any order; None also if pages may be private."""
         array: Any = self.array
-        rows_apart = array.strides[0] >= array.strides[1] * array.shape[1] > 0
-        while rows_apart and isinstance(array, np.ndarray):
+        while isinstance(array, np.ndarray):
             if isinstance(array, np.memmap) and array.mode == "c":
                 return None
             array = array.base
-        return array if rows_apart and isinstance(array, mmap.mmap) else None
+        return array if isinstance(array, mmap.mmap) else None
 
     def give_back(self, first: int, last: int) -> None:
         """Give the pages of some rows of a mapped file back to the system; they can be read again."""
@@ -148,6 +154,58 @@ class DenseRows(_OfRanks):
             return Rows("float" if self.real is np.float32 else "double", False, "", width, True)
         contiguous = self.array.strides[1] == dtype.itemsize or self.shape[1] == 1
         return Rows(_ITEMS[f"{dtype.kind}{dtype.itemsize}"], dtype.kind == "u", "", width, contiguous)
+
+
+class ConvertedRows:
+    """Rows of a mapped file of another type or order than compiled code reads; what is taken is converted.
+
+    Attributes
+    ----------
+    source : DenseRows
+        The rows as they are.
+    shape : (int, int)
+    dtype : dtype
+        What they are converted to: float32 if they are, else float64.
+    """
+
+    def __init__(self, source: DenseRows) -> None:
+        self.source, self.shape, self.dtype = source, source.shape, np.dtype(source.real)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, some: Any) -> NDArray[Any]:
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(self.source.array[some], self.dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        found = self[:]
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows when they are converted."""
+        return self.size * self.dtype.itemsize
+
+    def blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield some rows at a time, each with the number of the first."""
+        size = max(1, MAX_CONVERTED_BYTES // (self.shape[1] * self.dtype.itemsize))
+        for first in range(0, len(self), size):
+            yield first, self[first : first + size]
+
+
+def find_converted(X: Any) -> ConvertedRows | None:
+    """Return the rows of a mapped file that compiled code cannot read as they are, else None."""
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "fiub" or not X.size:
+        return None
+    is_float = X.dtype.isnative and X.dtype in (np.float32, np.float64)
+    rows = DenseRows(np.asarray(X))
+    return None if (is_float and X.flags.c_contiguous) or rows.file is None else ConvertedRows(rows)
 
 
 @dataclass(frozen=True)

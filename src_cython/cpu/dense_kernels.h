@@ -37,11 +37,12 @@ struct Dense {
         for (; i < n; ++i) gram_rows<1>(A + i * d, B, P, d, lo, hi, out + i * P);
     }
 
-    /// Packs n <= kPacked rows of X, given by their numbers, for add_packed: `plain` in panels of
-    /// kOuterColumns columns, `scaled` by s in panels of kOuterRows, one after another, padded with zeros
-    /// from d to ld columns. Meanwhile the rows whose numbers stand `ahead` places later are prefetched.
-    BMRM_TARGET static void pack_rows(const V* X, i64 d, const double* s, const i64* row, i64 n, i64 ahead,
-                                      i64 ld, double* plain, double* scaled) {
+    /// Packs n <= kPacked rows of X less `shift` (d), given by their numbers, for add_packed: `plain` in
+    /// panels of kOuterColumns columns, `scaled` by s in panels of kOuterRows, one after another, padded with
+    /// zeros from d to ld columns. Meanwhile the rows whose numbers stand `ahead` places later are
+    /// prefetched.
+    BMRM_TARGET static void pack_rows(const V* X, i64 d, const double* s, const double* shift, const i64* row,
+                                      i64 n, i64 ahead, i64 ld, double* plain, double* scaled) {
         // Panel by panel, since the parts of one row in all panels may share one set of the cache.
         for (i64 j = 0; j < ld; j += kOuterColumns) {
             double *to = plain + j * kPacked, *times = scaled + j * kPacked;
@@ -52,13 +53,27 @@ struct Dense {
                 const V* later = X + row[ahead + k] * d + j;
                 for (i64 c = 0; c < kOuterColumns; c += 64 / i64(sizeof(V))) __builtin_prefetch(later + c);
                 if (full == kOuterColumns)
-                    for (i64 c = 0; c < kOuterColumns; ++c) to[c] = x[c];
+                    for (i64 c = 0; c < kOuterColumns; ++c) to[c] = x[c] - shift[j + c];
                 else
-                    for (i64 c = 0; c < kOuterColumns; ++c) to[c] = c < full ? double(x[c]) : 0.0;
+                    for (i64 c = 0; c < kOuterColumns; ++c) to[c] = c < full ? x[c] - shift[j + c] : 0.0;
                 for (i64 i = 0; i < kOuterColumns / kOuterRows; ++i)
                     for (i64 r = 0; r < kOuterRows; ++r)
                         times[i * kOuterRows * kPacked + r] = weight * to[i * kOuterRows + r];
             }
+        }
+    }
+
+    /// sums (ld) += the n packed rows `scaled`.
+    BMRM_TARGET static void add_scaled(const double* scaled, i64 n, i64 ld, double* sums) {
+        for (i64 j = 0; j < ld; j += kOuterColumns) {
+            double sum[kOuterColumns];
+            for (i64 c = 0; c < kOuterColumns; ++c) sum[c] = sums[j + c];
+            const double* panel = scaled + j * kPacked;
+            for (i64 k = 0; k < n; ++k)
+                for (i64 i = 0; i < kOuterColumns / kOuterRows; ++i)
+                    for (i64 r = 0; r < kOuterRows; ++r)
+                        sum[i * kOuterRows + r] += panel[(i * kPacked + k) * kOuterRows + r];
+            for (i64 c = 0; c < kOuterColumns; ++c) sums[j + c] = sum[c];
         }
     }
 

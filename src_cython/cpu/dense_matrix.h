@@ -112,28 +112,37 @@ class DenseMatrix final : public Matrix, public Rows {
         });
     }
 
+    void weighted_gram(const double* s, double* out) const override {
+        const std::vector<double> zeros(d_);
+        centred_gram(s, zeros.data(), out, nullptr);
+    }
+
     /// For a narrow X, each of several groups of rows has a sum of its own. For a wide X, there is one sum,
     /// and threads work on different strips of it with the same packed rows.
-    void weighted_gram(const double* s, double* out) const override {
+    void centred_gram(const double* s, const double* shift, double* out, double* totals) const override {
         constexpr i64 kWide = 256, kStrip = 64, kPacks = 8;
         const i64 ld = (d_ + kOuterColumns - 1) / kOuterColumns * kOuterColumns, size = ld * ld;
+        const i64 used = (d_ + kOuterRows - 1) / kOuterRows * kOuterRows;  // rows of a sum
         const i64 pack = kPacked * ld;
         const bool wide = d_ > kWide;
         const i64 groups = wide ? 1 : std::clamp<i64>(m_ / (8 * kPacked), 1, 16);
         const i64 packs = wide ? kPacks : groups;
         std::vector<i64> some;
+        some.reserve(m_);
         for (i64 i = 0; i < m_; ++i)
             if (s[i] != 0) some.push_back(i);
         const i64 count = static_cast<i64>(some.size());
-        Buffer<double> sums(groups * size), packed(2 * packs * pack);
+        Buffer<double> sums(groups * size), packed(2 * packs * pack), rests(packs * ld);
         std::fill_n(sums.get(), groups * size, 0.0);
+        std::fill_n(rests.get(), packs * ld, 0.0);
         const int threads = threads_for(count * d_ * d_ / 8, threads_);
         const auto& kernels = DenseKernels<V>::get();
         const auto plain = [&](i64 p) { return packed.get() + 2 * p * pack; };
         const auto take = [&](i64 begin, i64 end, i64 p) {
             const i64 n = std::clamp<i64>(end - begin, 0, kPacked);
-            kernels.pack_rows(X_, d_, s, some.data() + begin, n, std::min(kPacked, count - begin - n), ld,
-                              plain(p), plain(p) + pack);
+            kernels.pack_rows(X_, d_, s, shift, some.data() + begin, n, std::min(kPacked, count - begin - n),
+                              ld, plain(p), plain(p) + pack);
+            if (totals) kernels.add_scaled(plain(p) + pack, n, ld, rests.get() + p * ld);
             return n;
         };
         const auto add = [&](i64 p, i64 n, i64 first, i64 last, double* sum) {
@@ -148,14 +157,14 @@ class DenseMatrix final : public Matrix, public Rows {
                 for_each_task(strips, threads, [&](i64 t) {
                     const i64 first = (strips - 1 - t) * kStrip;  // the longest ones first
                     for (i64 p = 0; p < kPacks && rows[p] > 0; ++p)
-                        add(p, rows[p], first, std::min(first + kStrip, ld), sums.get());
+                        add(p, rows[p], first, std::min(first + kStrip, used), sums.get());
                 });
             }
         } else {
             const std::vector<Range> rows = split_evenly(0, count, groups, [](i64 k) { return k; });
             for_each_task(groups, threads, [&](i64 g) {
                 for (i64 begin = rows[g].begin; begin < rows[g].end; begin += kPacked)
-                    add(g, take(begin, rows[g].end, g), 0, ld, sums.get() + g * size);
+                    add(g, take(begin, rows[g].end, g), 0, used, sums.get() + g * size);
             });
         }
         for_each_task(d_, threads, [&](i64 a) {
@@ -166,6 +175,10 @@ class DenseMatrix final : public Matrix, public Rows {
                 out[a * d_ + b] = total;
             }
         });
+        for (i64 j = 0; totals && j < d_; ++j) {
+            totals[j] = 0;
+            for (i64 p = 0; p < packs; ++p) totals[j] += rests[p * ld + j];
+        }
     }
 
     /// A sixteenth of the multiply-adds: whole tiles in registers run several times faster than single pairs

@@ -100,6 +100,7 @@ struct DenseKernels {
     decltype(&Model::lone_many) lone_many;
     decltype(&Model::gram) gram;
     decltype(&Model::pack_rows) pack_rows;
+    decltype(&Model::add_scaled) add_scaled;
     decltype(&Model::add_packed) add_packed;
     decltype(&Model::template rows_many<8>) rows_many[kWidths];
     decltype(&Model::template add_rows_many<8>) add_rows_many[kWidths];
@@ -112,6 +113,7 @@ struct DenseKernels {
             K::lone_many,
             K::gram,
             K::pack_rows,
+            K::add_scaled,
             K::add_packed,
             {K::template rows_many<2>, K::template rows_many<4>, K::template rows_many<8>,
              K::template rows_many<16>, K::template rows_many<24>, K::template rows_many<32>},

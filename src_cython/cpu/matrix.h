@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <vector>
 
 #include "common/memory.h"
@@ -75,6 +76,11 @@ class Matrix {
     virtual void gram_product(const double* V, i64 K, i64 m, i64 d, const Centring& A, double* out);
     /// out (d, d) = X^T diag(s) X, both triangles; rows with s[i] == 0 are left out.
     virtual void weighted_gram(const double* s, double* out) const = 0;
+    /// out (d, d) = (X - 1 shift')^T diag(s) (X - 1 shift'), both triangles, and totals (d) = (X - 1
+    /// shift')^T s, of a dense X.
+    virtual void centred_gram(const double*, const double*, double*, double*) const {
+        throw std::invalid_argument("centred_gram: found sparse rows, expected dense ones");
+    }
     /// Multiply-adds that weighted_gram takes.
     virtual double weighted_gram_work() const = 0;
     /// out (d) = the sum of squares of each column, the diagonal of X^T X.

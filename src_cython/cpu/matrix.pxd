@@ -24,6 +24,7 @@ cdef extern from "cpu/matrix.h" namespace "bmrm" nogil:
         void rmatmat_blocks(Sources, int64_t, const int64_t*, int64_t, Targets) except +
         void gram_product(const double*, int64_t, int64_t, int64_t, const Centring&, double*) except +
         void weighted_gram(const double*, double*) except +
+        void centred_gram(const double*, const double*, double*, double*) except +
         double weighted_gram_work()
         void column_squares(double*) except +
         unique_ptr[CMatrix] reordered(const int64_t*, int64_t*, void*) except +

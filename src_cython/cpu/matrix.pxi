@@ -420,6 +420,45 @@ cdef class Matrix(_Products):
             X.weighted_gram(source, target)
         return out
 
+    def centred_gram(self, s, shift):
+        """Sums of s (x - shift) (x - shift)' and of s (x - shift) over the rows x of a dense matrix.
+
+        Parameters
+        ----------
+        s : ndarray of float64, shape (m,)
+            Rows with 0 are left out.
+        shift : ndarray of float64, shape (d,)
+
+        Returns
+        -------
+        ndarray of float64, shape (d, d)
+            Symmetric bit for bit.
+        ndarray of float64, shape (d,)
+
+        Raises
+        ------
+        ParameterError
+            If a shape differs.
+        ValueError
+            If the matrix is sparse.
+
+        Examples
+        --------
+        >>> gram, sums = Matrix.from_dense([[1.0], [4.0]]).centred_gram([1.0, 1.0], [2.0])
+        >>> gram.tolist(), sums.tolist()
+        ([[5.0]], [1.0])
+        """
+        cdef CMatrix* X = self._get()
+        s, shift = _input(s, (self._m,), "s"), _input(shift, (self._d,), "shift")
+        out, sums = np.empty((self._d, self._d)), np.empty(self._d)
+        cdef const double* source = <const double*>_address(s)
+        cdef const double* origin = <const double*>_address(shift)
+        cdef double* target = <double*>_address(out)
+        cdef double* totals = <double*>_address(sums)
+        with nogil:
+            X.centred_gram(source, origin, target, totals)
+        return out, sums
+
     def entries(self, first_row=0, columns=None):
         """Return a checksum of the entries.
 

@@ -116,7 +116,7 @@ def test_memory_goes_back_before_python_looks_for_cycles(limit, rows, resident):
     limit(resident)
     gc.disable()
     try:
-        held = gram.DeviceGram(RowSet(rows, None), 0, center=True)
+        held = gram.DeviceGram(RowSet(rows, None), 0)
         held.scatter()
         blocks_of = weakref.ref(held.blocks)
         del held

@@ -15,6 +15,7 @@ from bmrm.reductions import PCA, KMeans, TruncatedSVD, kmeans, placing
 from bmrm.reductions.cluster_bounds import bound_by_spectrum
 from bmrm.reductions.device import blocks, gram
 from bmrm.reductions.host_passes import HostClusters
+from bmrm.reductions.row_set import SAMPLED_ROWS
 from bmrm.reductions.scatter import rounding_bound
 
 SIZES = ((1, 1), (9, 3), (700, 8), (300, 16), (131, 24), (130, 32), (77, 64), (100, 48), (90, 70), (65, 96))
@@ -175,15 +176,15 @@ def test_sparse_rows_on_a_gpu_have_the_spectral_bound_of_the_cpu(clusters):
 def test_rows_unlike_the_first_ones_take_a_second_pass(cuda):
     n = 5000
     X = np.random.default_rng(8).normal(size=(n, 3))
-    X[:: max(1, n // gram.SAMPLED_ROWS)] += 1e9  # those that are looked at
+    X[:: max(1, n // SAMPLED_ROWS)] += 1e9  # those that are looked at
     exact = X - X.mean(axis=0)
     expected = np.linalg.svd(exact, compute_uv=False)
     found = PCA(3, device="cuda").fit(X)
     np.testing.assert_allclose(found.singular_values_[:1], expected[:1], rtol=1e-12)
     Y = X.copy()
-    Y[:: max(1, n // gram.SAMPLED_ROWS)] -= 1e9
+    Y[:: max(1, n // SAMPLED_ROWS)] -= 1e9
     weights = np.ones(n)
-    weights[:: max(1, n // gram.SAMPLED_ROWS)] = 0.0
+    weights[:: max(1, n // SAMPLED_ROWS)] = 0.0
     found = PCA(3, device="cuda").fit(X, sample_weight=weights)
     centred = (Y - weights @ Y / weights.sum()) * np.sqrt(weights)[:, None]
     np.testing.assert_allclose(found.singular_values_, np.linalg.svd(centred, compute_uv=False), rtol=1e-7)

@@ -185,10 +185,12 @@ def test_rows_may_be_resident():
             found = PCA(3, svd_solver=solver, random_state=0).fit(bmrm.Dataset(rows))
             np.testing.assert_allclose(found.singular_values_, np.linalg.svd(centered(X))[1][:3], rtol=1e-9)
     weights = rng.integers(1, 4, 200)
-    found = PCA(3).fit(bmrm.Dataset(X, sample_weight=weights))
-    np.testing.assert_allclose(found.singular_values_, np.linalg.svd(centered(X, weights))[1][:3], rtol=1e-9)
-    with pytest.raises(DataError, match="Dataset with row weights"):
-        PCA(3, svd_solver="lanczos").fit(bmrm.Dataset(X, sample_weight=weights))
+    for rows in (X, sp.csr_array(X)):
+        for solver in SOLVERS:
+            data = bmrm.Dataset(rows, sample_weight=weights)
+            found = PCA(3, svd_solver=solver, random_state=0).fit(data)
+            true = np.linalg.svd(centered(X, weights))[1][:3]
+            np.testing.assert_allclose(found.singular_values_, true, rtol=1e-9)
 
 
 def test_a_data_set_says_which_gpu_it_is_on():
@@ -272,7 +274,9 @@ def test_an_interrupt_returns_what_was_found():
         ({"n_components": 5}, "n_components: found 5, expected at most 4, the smaller side of X"),
         ({"n_components": 1.5}, "n_components: found 1.5"),
         ({"n_components": "mle"}, "n_components: found 'mle'"),
-        ({"svd_solver": "full"}, "svd_solver: found 'full'"),
+        ({"svd_solver": "full"}, "svd_solver: found 'full', .*; did you mean 'covariance_eigh'?"),
+        ({"svd_solver": "arpack"}, "svd_solver: found 'arpack', .*; did you mean 'lanczos'?"),
+        ({"power_iteration_normalizer": "qr"}, "power_iteration_normalizer: found 'qr', expected one of"),
         ({"n_oversamples": -1}, "n_oversamples: found -1, expected at least 0"),
         ({"iterated_power": 0.5}, "iterated_power: found 0.5, expected an integer"),
         ({"tol": -1}, "tol"),

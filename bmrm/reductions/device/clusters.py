@@ -26,8 +26,8 @@ from bmrm.reductions.device import blocks
 from bmrm.reductions.device.blocks import RowBlocks
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
 from bmrm.reductions.host_passes import HostClusters
-from bmrm.reductions.passes import SAMPLED_ROWS, Assignment, ClusterPasses
-from bmrm.reductions.row_set import RowSet
+from bmrm.reductions.passes import Assignment, ClusterPasses
+from bmrm.reductions.row_set import SAMPLED_ROWS, RowSet
 from bmrm.reductions.scales import ORDINARY_EXPONENT
 from bmrm.reductions.shared_clusters import SharedClusters, scale_of
 

@@ -16,18 +16,15 @@ import numpy as np
 
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
+from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.reductions.device.blocks import RowBlocks, block_rows, count_resident, free_share
 from bmrm.reductions.estimator import MAX_ABSOLUTE_VALUE
-from bmrm.reductions.passes import SAMPLED_ROWS
 from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.scatter import Scatter, rounding_bound
+from bmrm.reductions.scatter import MAX_PASSES, Scatter, about_mean, is_near_mean
 
 if TYPE_CHECKING:
     from bmrm.matrix._cuda import DenseRows
-
-MAX_SHIFT_SHARE = 0.1
-"""A second pass is needed if W |mean - shift|^2 is a larger share of the scatter about the shift."""
 
 WEIGHT_BYTES = 8
 """Bytes of the weight of a row."""
@@ -44,8 +41,6 @@ class DeviceGram:
     rows : RowSet
     gpu : int
         CUDA number of this rank's GPU.
-    center : bool
-        Whether the scatter is about the mean, else about 0.
     spare : int, default 0
         Bytes of device memory that must be left besides those for the scatter matrix; of several blocks, for
         each.
@@ -59,8 +54,6 @@ class DeviceGram:
     ----------
     blocks : bmrm.reductions.device.blocks.RowBlocks
         Of `bmrm.matrix._cuda.DenseRows`.
-    mean : ndarray, shape (d,)
-        Of the rows, with their weights; `scatter` sets it.
 
     Raises
     ------
@@ -75,7 +68,6 @@ class DeviceGram:
         rows: RowSet,
         gpu: int,
         *,
-        center: bool,
         spare: int = 0,
         besides: tuple[int, int, int] = (0, 0, 0),
         limit: int | None = None,
@@ -84,8 +76,8 @@ class DeviceGram:
         each = block_rows(d, size)
         most = min(each, rows.most_here)
         spare = max(spare, cuda.predict_gram_bytes(most, d))
-        self._rows, self._center, self._total = rows, center, rows.total_weight
-        if limit is None and rows.most_here > each and isinstance(rows.X, np.ndarray):
+        self._rows = rows
+        if limit is None and rows.most_here > each and not isinstance(rows.X, DeviceArray):
             limit = free_share(rows, gpu)
         with rows.together():
             resident = -(-rows.here // each)
@@ -97,7 +89,7 @@ class DeviceGram:
                 return cuda.DenseRows(X, weights, device=gpu, spare=spare, threads=rows.threads)
 
             self.blocks: RowBlocks[DenseRows] = RowBlocks(rows, each, resident, put)
-            if not isinstance(rows.X, np.ndarray):  # those in main memory have been validated
+            if isinstance(rows.X, DeviceArray):  # those in main memory have been validated
                 self._validate()
         self._terms = cuda.count_gram_additions(most, d) + rows.most_here // each + rows.ranks
         self._terms += OTHER_ROUNDINGS
@@ -115,25 +107,16 @@ class DeviceGram:
                 )
 
     def scatter(self) -> Scatter:
-        """Compute the scatter matrix."""
-        rows, total = self._rows, self._total
-        n, d = rows.shape
-        shift = np.zeros(d)
-        if self._center:
-            sampled = np.arange(0, n, max(1, n // SAMPLED_ROWS))
-            on_gpu = not isinstance(rows.X, np.ndarray)
-            shift = rows.take(sampled, self.blocks.take if on_gpu else None).mean(axis=0)
-        matrix, rest = self._sums(shift)
-        size = float(np.trace(matrix))
-        if self._center and float(rest @ rest) / total > MAX_SHIFT_SHARE * size:
-            shift = shift + rest / total
+        """Compute the scatter matrix about the mean."""
+        rows, total = self._rows, self._rows.total_weight
+        on_gpu = isinstance(rows.X, DeviceArray)
+        shift = rows.sampled_mean(self.blocks.take if on_gpu else None)
+        for _ in range(MAX_PASSES):
             matrix, rest = self._sums(shift)
-            size = float(np.trace(matrix))
-        self.mean = shift + rest / total
-        error = rounding_bound(self._terms) * size
-        if not self._center:
-            return Scatter(matrix, shift, total, error)
-        return Scatter(matrix - np.outer(rest, rest) / total, self.mean, total, error)
+            if is_near_mean(rest, matrix, total):
+                break
+            shift = shift + rest / total
+        return about_mean(rows, matrix, rest, shift, self._terms)
 
     def _sums(self, shift: Vector) -> tuple[Vector, Vector]:
         """Return the sums of w (x - shift) (x - shift)' and of w (x - shift) of all ranks."""

@@ -67,7 +67,7 @@ class DeviceMixture:
             *(cuda.predict_cluster_bytes(each, d, components, dtype, own) for own in (False, True)),
             COLUMN_BYTES * rows.here,
         )
-        gram = DeviceGram(rows, gpu, center=True, spare=spare, besides=of_clusters, limit=limit)
+        gram = DeviceGram(rows, gpu, spare=spare, besides=of_clusters, limit=limit)
         self._blocks, self.scatter = gram.blocks, gram.scatter
         self._clusters: DeviceClusters | None = None
 

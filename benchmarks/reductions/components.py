@@ -1,0 +1,115 @@
+"""PCA and TruncatedSVD on one core, against scikit-learn: processor time of whole fits.
+
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m benchmarks.reductions.components [--out FILE]
+
+Both solve the same problem in the same process, in turn, on one thread each; the least time of some fits
+counts. scikit-learn sums float32 rows in float32; the error is the largest one of a singular value, relative
+to the first, against LAPACK's singular values of the centred rows in float64.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import sklearn
+import sklearn.decomposition as theirs
+
+from benchmarks.common import report
+from bmrm.reductions import PCA, TruncatedSVD
+
+REPEATS = 5
+LAPACK_VALUES = 2**26  # rows with more values are not decomposed by LAPACK
+
+
+def dense(n: int, d: int, dtype: str) -> np.ndarray:
+    """Return normal rows away from 0, whose columns have unlike variances."""
+    rng = np.random.default_rng(0)
+    return (rng.normal(size=(n, d)) * np.geomspace(2.0, 0.5, d) + 3.0).astype(dtype)
+
+
+def pairs() -> list[tuple[str, Any, Callable[[], Any], Callable[[], Any]]]:
+    """Return what is measured: a name, the rows, our estimator and scikit-learn's."""
+    found: list[tuple[str, Any, Callable[[], Any], Callable[[], Any]]] = []
+    for n, d, dtype, p in (
+        (300_000, 50, "float32", 10),
+        (300_000, 50, "float64", 10),
+        (20_000, 700, "float32", 10),
+        (20_000, 700, "float64", 10),
+        (3_000, 2_000, "float64", 10),
+        (3_000, 2_000, "float64", None),
+    ):
+        found.append(
+            (
+                f"{n} x {d} {dtype}, {p or 'all'} components",
+                dense(n, d, dtype),
+                lambda p=p: PCA(p, svd_solver="covariance_eigh", threads=1),
+                lambda p=p: theirs.PCA(p, svd_solver="covariance_eigh"),
+            )
+        )
+    for n, d in ((100, 1_500), (100, 60_000)):
+        found.append(
+            (
+                f"{n} x {d} float64, 90 % of the variance",
+                dense(n, d, "float64"),
+                lambda: PCA(0.9, threads=1),
+                lambda: theirs.PCA(0.9, svd_solver="full"),
+            )
+        )
+    sparse = sp.random_array((200, 100_000), density=0.001, format="csr", rng=np.random.default_rng(0))
+    found.append(
+        (
+            "200 x 100000 sparse, 30 singular values",
+            sparse,
+            lambda: TruncatedSVD(30, threads=1, random_state=0),
+            lambda: theirs.TruncatedSVD(30, algorithm="arpack", random_state=0),
+        )
+    )
+    return found
+
+
+def largest_error(model: Any, X: Any) -> float | None:
+    """Return the largest error of a singular value of a PCA relative to the first, if LAPACK can tell."""
+    if sp.issparse(X) or X.size > LAPACK_VALUES or min(X.shape) > 1000:
+        return None
+    centred = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
+    exact = np.linalg.svd(centred, compute_uv=False)
+    values = model.singular_values_
+    return float(np.abs(values - exact[: len(values)]).max() / exact[0])
+
+
+def measure(name: str, X: Any, ours: Callable[[], Any], peer: Callable[[], Any]) -> dict[str, Any]:
+    """Measure one fit of both."""
+    seconds = {"ours": np.inf, "scikit-learn": np.inf}
+    models = {}
+    for _ in range(REPEATS):
+        for who, make in (("ours", ours), ("scikit-learn", peer)):
+            model = make()
+            start = time.process_time()
+            model.fit(X)
+            seconds[who] = min(seconds[who], time.process_time() - start)
+            models[who] = model
+    return {"case": name, "seconds": seconds, "errors": {w: largest_error(m, X) for w, m in models.items()}}
+
+
+def main() -> None:
+    """Print the measurements and write the results file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", default=report.RESULTS / "components.json")
+    options = parser.parse_args()
+    found = []
+    for case in pairs():
+        row = measure(*case)
+        found.append(row)
+        times = ", ".join(f"{who} {1e3 * s:.1f} ms" for who, s in row["seconds"].items())
+        print(f"{row['case']}: {times}; errors {row['errors']}", flush=True)
+    versions = {"numpy": np.__version__, "scikit-learn": sklearn.__version__}
+    report.write(options.out, versions=versions, rows=found)
+
+
+if __name__ == "__main__":
+    main()
