@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bmrm.base.host_memory import require_memory
 from bmrm.base.labels import is_number, spread_texts
 from bmrm.errors import DataError, ParameterError
+from bmrm.io.csr import check_finite
 from bmrm.io.sources import Source
 
 if TYPE_CHECKING:
@@ -25,14 +26,30 @@ _MAX_NAMES_SHOWN = 10
 _MAX_TEXT_SHOWN = 40
 
 
+class Table(NamedTuple):
+    """What `read_table` finds."""
+
+    X: NDArray[np.float64]
+    y: NDArray[np.float64] | NDArray[np.str_] | None
+    names: tuple[str, ...]
+    offset: NDArray[np.float64] | None
+
+
 def read_table(
-    source: Source, kind: str, label: str | None, drop: Sequence[str], *, text_labels: bool = False
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | NDArray[np.str_] | None, tuple[str, ...]]:
-    """Read features, labels (None without ``label``) and the names of the features.
+    source: Source,
+    kind: str,
+    label: str | None,
+    drop: Sequence[str],
+    offset: str | None = None,
+    *,
+    text_labels: bool = False,
+) -> Table:
+    """Read features, labels (None without ``label``), the names of the features, and offsets.
 
     - ``kind``: ``csv`` or ``parquet``
     - ``label``: name of the column of labels
     - ``drop``: names of columns that are not features
+    - ``offset``: name of the column of offsets
     - ``text_labels``: whether labels are text even if they look like numbers
 
     Raise `DataError` for a missing or repeated column, values that are missing or not numbers, or a first
@@ -50,16 +67,16 @@ def read_table(
     names = list(table.column_names)
     if repeated := [name for name in names if names.count(name) > 1]:
         raise DataError(f"found the column {_quoted(repeated[0])} twice, expected each name once")
-    for name in filter(None, (label, *drop)):
+    for name in filter(None, (label, offset, *drop)):
         if name not in names:
             raise DataError(f"found no column {_quoted(name)}, expected one of {_listed(names)}")
-    features = [name for name in names if name != label and name not in drop]
+    features = [name for name in names if name not in (label, offset, *drop)]
     require_memory(8 * table.num_rows * len(features), "its values")
     X = np.empty((table.num_rows, len(features)))
     for j, name in enumerate(features):
         X[:, j] = _numbers(table, name)
     y = None if label is None else _labels(table, label, as_text=text_labels)
-    return X, y, tuple(features)
+    return Table(X, y, tuple(features), None if offset is None else _offsets(table, offset))
 
 
 def _read_csv(source: Source, text: str | None) -> pyarrow.Table:
@@ -131,6 +148,15 @@ def _numbers(table: pyarrow.Table, name: str) -> NDArray[np.float64]:
             "(drop= or --drop leaves it out)"
         )
     return np.asarray(column.to_numpy()).astype(np.float64)
+
+
+def _offsets(table: pyarrow.Table, name: str) -> NDArray[np.float64]:
+    found = _numbers(table, name)
+    try:
+        check_finite(found)
+    except DataError as error:
+        raise DataError(f"column {_quoted(name)}: {error}") from None
+    return found
 
 
 def _quoted(name: str) -> str:

@@ -60,6 +60,9 @@ typedef struct {
 BB_API bb_status bb_problem_create(bb_matrix* matrix, int32_t loss, double parameter, double scale,
                                    const double* labels, const double* weights, double constant,
                                    int32_t in_rows, bb_problem** out);
+// Adds offsets to the margins, wherever the loss of a row is evaluated; the vectors z are without them.
+// offsets: a double per row, on the host.  It precedes all calls below, and bb_joint_create.
+BB_API bb_status bb_problem_set_offsets(bb_problem* problem, const double* offsets);
 // Frees a problem; NULL is allowed.
 BB_API void bb_problem_destroy(bb_problem* problem);
 // Declares that the rows are those of one rank of several: from now on every number and every gradient covers

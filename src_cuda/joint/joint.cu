@@ -93,9 +93,10 @@ struct JointRows {
 template <class T>
 class Evaluation {
   public:
-    Evaluation(bb_matrix& matrix, const JointRows& rows)
+    Evaluation(bb_matrix& matrix, const JointRows& rows, const RowNumbers& offsets)
         : memory_(matrix.memory),
           rows_(rows),
+          offsets_(offsets),
           blocks_(int(std::clamp<int64_t>((rows.size + kRowThreads - 1) / kRowThreads, 1,
                                           int64_t(matrix.device.multiprocessors) * kRowBlocks))),
           margins_(memory_, rows.size),
@@ -191,7 +192,7 @@ class Evaluation {
         const int64_t n = rows_.size;
         make_keys<T><<<grid(), 256, 0, stream()>>>(
             rows_.rows.data(), rows_.kind == BB_NDCG ? rows_.value.data() : nullptr, n, z, along_, t, b,
-            margins_.data(), keys_[0].data(), places_[0].data());
+            offsets_, margins_.data(), keys_[0].data(), places_[0].data());
         cub::DoubleBuffer<Key<T>> keys(keys_[0].data(), keys_[1].data());
         cub::DoubleBuffer<uint32_t> places(places_[0].data(), places_[1].data());
         size_t bytes = size_t(scratch_.bytes());
@@ -290,6 +291,7 @@ class Evaluation {
 
     Memory& memory_;
     const JointRows& rows_;
+    const RowNumbers offsets_;
     const int blocks_;
     int table_blocks_ = 0;
     Array<T> margins_, sorted_;  // by place, by position
@@ -317,9 +319,9 @@ struct bb_joint {
     bb_joint(const ProblemBase& problem, const bb_joint_rows& from)
         : problem(problem), rows(problem.matrix->memory, from) {
         if (problem.matrix->type == BB_FLOAT64)
-            wide = std::make_unique<Evaluation<double>>(*problem.matrix, rows);
+            wide = std::make_unique<Evaluation<double>>(*problem.matrix, rows, problem.risk.offsets);
         else
-            narrow = std::make_unique<Evaluation<float>>(*problem.matrix, rows);
+            narrow = std::make_unique<Evaluation<float>>(*problem.matrix, rows, problem.risk.offsets);
     }
 
     void evaluate(const void* z, const void* dz, double t, double b, int which, void* moved, double* sums) {

@@ -209,7 +209,7 @@ struct bb_problem {
     bmrm::RiskRows risk = {};
     bmrm::RiskKernels kernels = {};
     int blocks = 1, mix_blocks = 1;
-    bmrm::Array<unsigned char> labels, weights, derivatives[2], rounded, cuts, block_gradients;
+    bmrm::Array<unsigned char> labels, weights, offsets, derivatives[2], rounded, cuts, block_gradients;
     bmrm::Array<double> partial, sums, dots;
     bmrm::Array<double> ahead_sums;  // risk, sum of derivatives and step of the cut made ahead
     bmrm::Array<double> start;       // where the solve started, and the margins there, in the space of rows

@@ -103,6 +103,13 @@ cdef class Problem:
             with nogil:
                 bb_problem_destroy(handle)
 
+    def set_offset(self, offset):
+        """Add offsets, an ndarray of float64 of shape (m,), to the margins; before anything is evaluated."""
+        offset = _input(offset, (self.matrix._m,), "offset")
+        cdef const double* o = <const double*>_address(offset)
+        with nogil:
+            check(bb_problem_set_offsets(self.handle, o))
+
     def share(self, Ranks ranks):
         """Treat the rows as those of one of several ranks: from now on all results are for the rows of all ranks.
 
