@@ -179,6 +179,7 @@ class Problem:
     width: int
     length: int
     constant: float
+    offset: _F64 | None
     def __new__(
         cls,
         matrix: Matrix,

@@ -93,10 +93,9 @@ struct JointRows {
 template <class T>
 class Evaluation {
   public:
-    Evaluation(bb_matrix& matrix, const JointRows& rows, const RowNumbers& offsets)
+    Evaluation(bb_matrix& matrix, const JointRows& rows)
         : memory_(matrix.memory),
           rows_(rows),
-          offsets_(offsets),
           blocks_(int(std::clamp<int64_t>((rows.size + kRowThreads - 1) / kRowThreads, 1,
                                           int64_t(matrix.device.multiprocessors) * kRowBlocks))),
           margins_(memory_, rows.size),
@@ -192,7 +191,7 @@ class Evaluation {
         const int64_t n = rows_.size;
         make_keys<T><<<grid(), 256, 0, stream()>>>(
             rows_.rows.data(), rows_.kind == BB_NDCG ? rows_.value.data() : nullptr, n, z, along_, t, b,
-            offsets_, margins_.data(), keys_[0].data(), places_[0].data());
+            margins_.data(), keys_[0].data(), places_[0].data());
         cub::DoubleBuffer<Key<T>> keys(keys_[0].data(), keys_[1].data());
         cub::DoubleBuffer<uint32_t> places(places_[0].data(), places_[1].data());
         size_t bytes = size_t(scratch_.bytes());
@@ -291,7 +290,6 @@ class Evaluation {
 
     Memory& memory_;
     const JointRows& rows_;
-    const RowNumbers offsets_;
     const int blocks_;
     int table_blocks_ = 0;
     Array<T> margins_, sorted_;  // by place, by position
@@ -319,9 +317,9 @@ struct bb_joint {
     bb_joint(const ProblemBase& problem, const bb_joint_rows& from)
         : problem(problem), rows(problem.matrix->memory, from) {
         if (problem.matrix->type == BB_FLOAT64)
-            wide = std::make_unique<Evaluation<double>>(*problem.matrix, rows, problem.risk.offsets);
+            wide = std::make_unique<Evaluation<double>>(*problem.matrix, rows);
         else
-            narrow = std::make_unique<Evaluation<float>>(*problem.matrix, rows, problem.risk.offsets);
+            narrow = std::make_unique<Evaluation<float>>(*problem.matrix, rows);
     }
 
     void evaluate(const void* z, const void* dz, double t, double b, int which, void* moved, double* sums) {

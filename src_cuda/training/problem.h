@@ -104,7 +104,9 @@ struct bb_problem {
     void product(const T* weights, const W* constant_weight, T* z);
     template <class T, class W>
     void add_constant_to(const W* constant_weight, T* z);
-    void margins(const double* w, void* z);
+    void add_offsets_to(void* z, double factor);
+    // z = X w + factor times the offsets
+    void margins(const double* w, void* z, double factor = 1.0);
 
     // Computes the weights of a point in the space of rows, in the matrix's type, into `rounded`.
     template <class T>

@@ -58,7 +58,7 @@ bb_status bb_own_margins(bb_problem* problem, const void* z, const void* dz, dou
         by_type(type_of(p), [&](auto type) {
             using T = decltype(type);
             margins_of_line<<<blocks_for(p.risk.end), 256, 0, stream_of(p)>>>(
-                p.risk, static_cast<const T*>(z), static_cast<const T*>(dz), t, b, static_cast<T*>(moved),
+                static_cast<const T*>(z), static_cast<const T*>(dz), t, b, p.risk.end, static_cast<T*>(moved),
                 static_cast<T*>(out));
         });
         BB_CHECK(cudaGetLastError());

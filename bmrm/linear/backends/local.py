@@ -58,8 +58,9 @@ class LocalBackend:
     def thresholds(self, loss: Loss, margins: Margins, labels: Vector) -> Vector | None:
         if loss.task != "ordinal":
             return None
-        here = margins if isinstance(margins, np.ndarray) else margins.get()
-        return loss.thresholds(add_offset(here, self.data.offset), labels, self.data.weights)
+        on_host = isinstance(margins, np.ndarray)
+        here = add_offset(margins, self.data.offset) if on_host else margins.get()
+        return loss.thresholds(here, labels, self.data.weights)
 
     def spread(self, operator: MatrixAdapter) -> MatrixAdapter:
         return operator

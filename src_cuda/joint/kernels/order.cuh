@@ -39,15 +39,14 @@ struct Ordered {
     __device__ __forceinline__ uint32_t segment_at(int64_t q) const { return segment ? segment[q] : 0; }
 };
 
-// margins[place] = z + t dz + b + offset in the type of the matrix; the sort key of that or of value -
-// margin; and the places in order.
+// margins[place] = z + t dz + b in the type of the matrix; the sort key of that or of value - margin; and the
+// places in order.
 template <class T>
 __global__ void make_keys(const uint32_t* rows, const double* value, int64_t size, const T* z, const T* dz,
-                          double t, double b, const RowNumbers offsets, T* margins, Key<T>* keys,
-                          uint32_t* places) {
+                          double t, double b, T* margins, Key<T>* keys, uint32_t* places) {
     BB_FOR (p, size) {
         const uint32_t row = rows[p];
-        const T u = T(double(z[row]) + (dz ? t * double(dz[row]) : 0.0) + b + offset_at(offsets, row));
+        const T u = T(double(z[row]) + (dz ? t * double(dz[row]) : 0.0) + b);
         margins[p] = u;
         keys[p] = key_of(value ? T(value[p] - double(u)) : u);
         places[p] = uint32_t(p);

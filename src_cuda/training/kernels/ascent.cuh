@@ -36,7 +36,7 @@ template <class Loss>
 __device__ __forceinline__ Conjugate conjugate_at(const RiskRows& rows, int64_t row) {
     const double weight = rows.scale * number_at(rows.weights, row);
     Conjugate found = Dual<Loss>::of(number_at(rows.labels, row), rows.parameter).weighted(weight);
-    found.place -= offset_at(rows.offsets, row);
+    if (rows.offsets.data) found.place -= number_at(rows.offsets, row);  // margins here are without them
     return found;
 }
 

@@ -27,9 +27,9 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     double mine[1] = {};
     T* const outs[1] = {out};
     for_rows<double>(rows, z, static_cast<const T*>(nullptr), outs,
-                     [&](double z0, double, double o, double y, double weight, T* found) {
+                     [&](double z0, double, double y, double weight, T* found) {
                          const double s = rows.scale * weight;
-                         const double c = with_weight(s, Loss::curvature(z0 + b + o, y, rows.parameter));
+                         const double c = with_weight(s, Loss::curvature(z0 + b, y, rows.parameter));
                          mine[0] += c;
                          found[0] = T(c);
                      });

@@ -12,12 +12,11 @@ __device__ __forceinline__ double number_of(const bb_rows& rows, int64_t i) {
 }
 
 template <class T>
-__global__ void margins_of_line(const RiskRows rows, const T* z, const T* dz, double t, double b, T* moved,
-                                T* out) {
-    BB_FOR (i, rows.end) {
+__global__ void margins_of_line(const T* z, const T* dz, double t, double b, int64_t n, T* moved, T* out) {
+    BB_FOR (i, n) {
         const double u = dz ? double(z[i]) + t * double(dz[i]) : double(z[i]);
         if (moved) moved[i] = T(u);
-        out[i] = T(u + b + offset_at(rows.offsets, i));
+        out[i] = T(u + b);
     }
 }
 

@@ -24,14 +24,10 @@ constexpr int kSummedRows = 16;
 struct RiskRows {
     int64_t begin, end;
     RowNumbers labels, weights;
-    RowNumbers offsets;  // added to the margins; no data for none
+    RowNumbers offsets;  // no data for none; those of margins are added by the products that make them
     double scale;
     LossParameter parameter;
 };
-
-__device__ __forceinline__ double offset_at(const RowNumbers& offsets, int64_t row) {
-    return offsets.data ? number_at(offsets, row) : 0.0;
-}
 
 // Sums what all blocks wrote to `partial` (blocks x K), with the same result in every thread of this block.
 template <int K>
@@ -78,8 +74,8 @@ __device__ __forceinline__ bool sum_grid(double (&mine)[K], double* scratch, dou
     return threadIdx.x == 0;
 }
 
-// Calls body(margin, direction, offset, label, weight, out) for this thread's rows, in numbers of type R.
-// What the body puts into out[k] goes to the row's place in outs[k], unless that is null.
+// Calls body(margin, direction, label, weight, out) for this thread's rows, in numbers of type R.  What the
+// body puts into out[k] goes to the row's place in outs[k], unless that is null.
 template <class R, int OUTS, class T, class Body>
 __device__ __forceinline__ void for_rows(const RiskRows& rows, const T* z, const T* dz,
                                          T* const (&outs)[OUTS], Body&& body) {
@@ -89,8 +85,7 @@ __device__ __forceinline__ void for_rows(const RiskRows& rows, const T* z, const
         const Some<T> margins = read(z, row, rows.end);
         const Some<T> directions = dz ? read(dz, row, rows.end) : Some<T>{};
         const Some<R> labels = numbers_at<R>(rows.labels, row, rows.end),
-                      weights = numbers_at<R>(rows.weights, row, rows.end),
-                      offsets = rows.offsets.data ? numbers_at<R>(rows.offsets, row, rows.end) : Some<R>{};
+                      weights = numbers_at<R>(rows.weights, row, rows.end);
         const int first = int(max(rows.begin - row, int64_t(0))),
                   last = int(min(rows.end - row, int64_t(kAtOnce)));
         Some<T> found[OUTS];
@@ -98,7 +93,7 @@ __device__ __forceinline__ void for_rows(const RiskRows& rows, const T* z, const
         for (int j = 0; j < kAtOnce; j++) {
             T out[OUTS] = {};
             if (j >= first && j < last)
-                body(R(margins.at[j]), R(directions.at[j]), offsets.at[j], labels.at[j], weights.at[j], out);
+                body(R(margins.at[j]), R(directions.at[j]), labels.at[j], weights.at[j], out);
 #pragma unroll
             for (int k = 0; k < OUTS; k++) found[k].at[j] = out[k];
         }
@@ -124,8 +119,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     __shared__ double scratch[kRowThreads];
     double mine[2] = {};
     T* const nothing[1] = {};
-    for_rows<double>(rows, z, dz, nothing, [&](double z0, double d, double o, double y, double s, T*) {
-        const double g = with_weight(s, Loss::slope(z0 + t * d + b + o, y, rows.parameter));
+    for_rows<double>(rows, z, dz, nothing, [&](double z0, double d, double y, double s, T*) {
+        const double g = with_weight(s, Loss::slope(z0 + t * d + b, y, rows.parameter));
         mine[0] += g * d;
         mine[1] += g;
     });
@@ -145,14 +140,13 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     __shared__ double scratch[kRowThreads];
     double mine[2] = {};
     T* const outs[1] = {out};
-    for_rows<double>(
-        rows, z, dz, outs, [&](double z0, double d, double o, double y, double weight, T* found) {
-            const double moved = z0 + t * d, u = moved + b + o, s = rows.scale * weight;
-            mine[0] += with_weight(s, Loss::value(u, y, rows.parameter));
-            const double r = DERIVATIVES ? with_weight(s, Loss::slope(u, y, rows.parameter)) : 0.0;
-            mine[1] += r;
-            found[0] = T(DERIVATIVES ? r : moved);
-        });
+    for_rows<double>(rows, z, dz, outs, [&](double z0, double d, double y, double weight, T* found) {
+        const double u = z0 + t * d, s = rows.scale * weight;
+        mine[0] += with_weight(s, Loss::value(u + b, y, rows.parameter));
+        const double r = DERIVATIVES ? with_weight(s, Loss::slope(u + b, y, rows.parameter)) : 0.0;
+        mine[1] += r;
+        found[0] = T(DERIVATIVES ? r : u);
+    });
     if (sum_grid(mine, scratch, partial, ticket)) {
         sums[0] = mine[0];
         sums[1] = mine[1];
@@ -183,12 +177,12 @@ __device__ __forceinline__ void add_slopes(const RiskRows& rows, const T* z, T* 
     }
     int rows_summed = 0;
     T* const outs[1] = {first ? end : nullptr};
-    for_rows<T>(rows, z, static_cast<const T*>(end), outs, [&](T z0, T d, T o, T y, T weight, T* direction) {
+    for_rows<T>(rows, z, static_cast<const T*>(end), outs, [&](T z0, T d, T y, T weight, T* direction) {
         if (first) direction[0] = d -= z0;
-        const T ds = d * weight, u = z0 + o;
+        const T ds = d * weight;
 #pragma unroll
         for (int k = 0; k < kPoints; k++) {
-            const T slope = Loss::slope(u + steps[k] * d, y, rows.parameter);
+            const T slope = Loss::slope(z0 + steps[k] * d, y, rows.parameter);
             sums[k] += ds == T(0) ? T(0) : ds * slope;  // as in with_weight, also if the row does not move
         }
         if (++rows_summed % kSummedRows == 0)
@@ -226,13 +220,13 @@ __device__ __forceinline__ void add_totals(const RiskRows& rows, const T* z, con
                                            double beyond, T* moved, T* derivatives,
                                            double (&totals)[kTotals]) {
     T* const outs[2] = {moved, derivatives};
-    for_rows<double>(rows, z, end, outs, [&](double z0, double d, double o, double y, double weight, T* out) {
-        const double s = rows.scale * weight, u = z0 + beyond * d + o;
+    for_rows<double>(rows, z, end, outs, [&](double z0, double d, double y, double weight, T* out) {
+        const double s = rows.scale * weight;
         out[0] = T(z0 + step * d);
-        totals[0] += with_weight(s, Loss::value(double(out[0]) + o, y, rows.parameter));
+        totals[0] += with_weight(s, Loss::value(double(out[0]), y, rows.parameter));
         if (derivatives) {
-            totals[1] += with_weight(s, Sloped::value(u, y, rows.parameter));
-            const double r = with_weight(s, Sloped::slope(u, y, rows.parameter));
+            totals[1] += with_weight(s, Sloped::value(z0 + beyond * d, y, rows.parameter));
+            const double r = with_weight(s, Sloped::slope(z0 + beyond * d, y, rows.parameter));
             totals[2] += r;
             out[1] = T(r);
         }

@@ -1,5 +1,5 @@
-// Labels, weights and offsets, one number per row, as they are stored on the device: as bytes or floats if
-// that loses nothing.
+// Labels and weights, one number per row, as they are stored on the device: as bytes or floats if that loses
+// nothing.
 #pragma once
 #include <stdint.h>
 
