@@ -428,3 +428,10 @@ def test_a_structured_loss_takes_none():
     loss = losses.Structured(SimpleNamespace(n_features=2))
     with pytest.raises(ParameterError, match="takes no class_weight, offset"):
         bmrm.solve(["a"], ["b"], loss=loss, offset=[1.0])
+
+
+@pytest.mark.parametrize("name", ["exposure", "base_margin", "init_score", "offsets"])
+def test_names_of_other_libraries_lead_to_offset(name):
+    X, y, _, offset = rows("hinge")
+    with pytest.raises(ParameterError, match="did you mean 'offset'"):
+        bmrm.solve(X, y, **{name: offset})
