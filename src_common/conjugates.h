@@ -4,8 +4,9 @@
 //     f(r) = sup_u r u - loss(u) = place r + width |r| + bend r^2 / 2 + entropy h(|r| / entropy),
 //     h(a) = a log a + (1 - a) log(1 - a),                                low <= r <= high,
 //
-// and infinite elsewhere. If entropy > 0, all other terms are 0. A row of weight s has the conjugate
-// s f(r / s): its bounds and entropy are multiplied by s, its bend is divided by s.
+// and infinite elsewhere. If entropy > 0, width and bend are 0. A row of weight s has the conjugate
+// s f(r / s): its bounds and entropy are multiplied by s, its bend is divided by s. A row whose margin has an
+// offset o has the conjugate f(r) - o r: its place is o less.
 //
 // Sources: Shalev-Shwartz, Zhang, JMLR 14 (2013) 567, table 1; Yu, Huang, Lin, Machine Learning 85 (2011) 41
 // (logistic); the others follow in the same few lines.
@@ -27,7 +28,7 @@ struct Conjugate {
     BMRM_HD double operator()(double r) const {
         if (!(low <= r && r <= high)) return kInfinite;
         const double size = magnitude(r);
-        if (entropy > 0) return entropy * binary_entropy(size / entropy);
+        if (entropy > 0) return r * place + entropy * binary_entropy(size / entropy);
         return r * place + width * size + 0.5 * bend * r * r;
     }
 
@@ -67,7 +68,7 @@ struct Coordinate : Conjugate {
     // The r that maximises the dual, given the margin u and the curvature `square` of the dual's quadratic
     // term.
     BMRM_HD double best(double u, double square) const {
-        if (entropy > 0) return feasible(best_logistic(u, square));
+        if (entropy > 0) return feasible(best_logistic(u - place, square));
         const double slope = square * r + u - place, past = magnitude(slope) - width;
         const double bends = square + bend;
         double to = past > 0 ? std::copysign(past, slope) : 0.0;
@@ -78,7 +79,7 @@ struct Coordinate : Conjugate {
     // The same, or nearly, for an ascent that will visit the row again: each step to a logistic maximum costs
     // an exponential.
     double nearly_best(double u, double square) const {
-        return entropy > 0 ? feasible(best_logistic(u, square, kLogisticNear)) : best(u, square);
+        return entropy > 0 ? feasible(best_logistic(u - place, square, kLogisticNear)) : best(u, square);
     }
 
     // This margin's share of the gap between the objective and the dual: loss(u) - (r u - f(r)).
@@ -89,10 +90,11 @@ struct Coordinate : Conjugate {
 
     bool inside() const { return low < r && r < high; }
 
-    // The r that equals the derivative of the logistic loss at the margin that r itself produces. With v for
-    // y times that margin, v = c + reach / (1 + exp(v)), whose right side is convex above 0 and concave
-    // below. So Newton's method converges monotonically from 0, and from any other start after one step. A
-    // step that moves v by `near` or less is the last one, and moves the share along the tangent.
+    // The r that equals the derivative of the logistic loss at the margin that r itself produces, offset
+    // included. With v for y times that margin, v = c + reach / (1 + exp(v)), whose right side is convex
+    // above 0 and concave below. So Newton's method converges monotonically from 0, and from any other start
+    // after one step. A step that moves v by `near` or less is the last one, and moves the share along the
+    // tangent.
     BMRM_HD double best_logistic(double u, double square, double near = 0.0) const {
         const double y = low < 0 ? 1.0 : -1.0, c = y * (u + square * r), reach = square * entropy;
         const bool above = c + 0.5 * reach > 0;

@@ -118,6 +118,7 @@ def arguments(drawn: Drawn, problem: Problem, device: str) -> dict[str, Any]:
         "feature_lambda": problem.feature_lambda,
         "prior": problem.prior,
         "sample_weight": problem.weights,
+        "offset": problem.offset,
         "groups": problem.groups,
         "costs": problem.costs,
         "threads": 1 if device == "cpu" else None,
@@ -130,7 +131,7 @@ def arguments(drawn: Drawn, problem: Problem, device: str) -> dict[str, Any]:
     return given
 
 
-OF_DATA = ("X", "y", "sample_weight", "groups", "device", "threads")
+OF_DATA = ("X", "y", "sample_weight", "offset", "groups", "device", "threads")
 
 
 class Case:
@@ -450,7 +451,7 @@ class Case:
     def _better_intercept(self, w: Any, b: float) -> float:
         """The lowest kink of the risk in the intercept, in float64: often better than what was found."""
         p = self.problem
-        z = p.X @ w
+        z = p.X @ w + self.own.offset[:, 0]
         taking = p.s > 0
         y = np.zeros(len(z)) if p.loss == "novelty" else np.asarray(self.own.y, float)
         if p.loss == "squared":

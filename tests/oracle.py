@@ -227,6 +227,7 @@ class Problem:
     feature_lambda: np.ndarray | None = None
     prior: np.ndarray | None = None
     weights: np.ndarray | None = None
+    offset: np.ndarray | None = None
     groups: np.ndarray | None = None
     costs: np.ndarray | None = None
     intercept: str = "none"
@@ -287,6 +288,9 @@ class Oracle:
         self._strength, self._strength_bits = dyadic(fl)
         prior = np.zeros(d) if problem.prior is None else np.asarray(problem.prior, np.float64)
         self._prior = dyadic(np.repeat(prior[:, None], K, axis=1) if prior.ndim == 1 else prior)
+        offset = np.zeros(len(problem.X)) if problem.offset is None else problem.offset
+        self.offset = np.broadcast_to(offset.reshape(len(offset), -1), (len(offset), K))
+        self._offset, self._offset_bits = dyadic(self.offset)
 
     # ---- J and its parts
 
@@ -320,8 +324,9 @@ class Oracle:
         B, b_bits = dyadic(np.atleast_1d(b))
         others = [bits for _, bits in self._param_ints.values()]
         others += [] if self._costs is None else [self._costs[1]]
-        bits = max(self._x_bits + w_bits, b_bits, self._y_bits, *others, 0)
+        bits = max(self._x_bits + w_bits, b_bits, self._y_bits, self._offset_bits, *others, 0)
         u = (self._X.dot(W) << (bits - self._x_bits - w_bits)) + (B << (bits - b_bits))
+        u = u + (self._offset << (bits - self._offset_bits))
         params = {k: int(n) << (bits - own) for k, (n, own) in self._param_ints.items()}
         if self.problem.loss in REGRESSION:
             units = Units(1 << bits, self._labels << (bits - self._y_bits), params)
@@ -525,7 +530,7 @@ class Oracle:
         W = np.abs(np.reshape(w, (problem.X.shape[1], -1)))
         B = np.abs(np.atleast_1d(b))
         with np.errstate(all="ignore"):
-            sizes = (np.abs(problem.X) @ W + B).max(axis=1)
+            sizes = (np.abs(problem.X) @ W + B + np.abs(self.offset)).max(axis=1)
             if problem.loss in REGRESSION:
                 sizes = sizes + np.abs(self.y)
             share = problem.s / problem.s.sum()
@@ -544,7 +549,7 @@ class Oracle:
     def steepness(self, w: np.ndarray, b: Any) -> np.ndarray:
         """About the size of the derivative of each row's loss."""
         problem = self.problem
-        z = problem.X @ np.reshape(w, (problem.X.shape[1], -1)) + np.atleast_1d(b)
+        z = problem.X @ np.reshape(w, (problem.X.shape[1], -1)) + np.atleast_1d(b) + self.offset
         if problem.loss in SEVERAL or problem.loss in JOINT:
             return np.full(len(z), 2.0)
         u, y, loss = z[:, 0], self.y, problem.loss

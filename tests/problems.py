@@ -306,7 +306,9 @@ def _rows(problem: Problem, take: Vector, **changes: Any) -> Problem:
         y = [y[i] for i in take] if isinstance(y, list) else y[take]
     s = None if problem.weights is None else problem.weights[take]
     groups = None if problem.groups is None else problem.groups[take]
-    return replace(problem, **({"X": problem.X[take], "y": y, "weights": s, "groups": groups} | changes))
+    offset = None if problem.offset is None else problem.offset[take]
+    rows = {"X": problem.X[take], "y": y, "weights": s, "offset": offset, "groups": groups}
+    return replace(problem, **(rows | changes))
 
 
 def form(rng: np.random.Generator, problem: Problem, lam: float) -> Form:
@@ -368,7 +370,8 @@ def form(rng: np.random.Generator, problem: Problem, lam: float) -> Form:
         return Form(kind, scaled, lam * (f if rho else f * f), lambda w, b: (f * w, b))
     params = {p: v * (f if p in ("epsilon", "delta") else 1.0) for p, v in Oracle(problem).params.items()}
     prior = None if problem.prior is None else problem.prior * f
-    scaled = replace(problem, y=f * problem.y, params=params, prior=prior)
+    offset = None if problem.offset is None else problem.offset * f
+    scaled = replace(problem, y=f * problem.y, params=params, prior=prior, offset=offset)
     degree = 2 if loss in QUADRATIC else 1
     return Form(
         kind,
@@ -463,6 +466,8 @@ def least_squares(problem: Problem, lam: float) -> Fraction | None:
     m, d = problem.shape
     exact = np.vectorize(Fraction, otypes=[object])
     X, y, s = exact(problem.X), exact(problem.y), exact(problem.s)
+    if problem.offset is not None:
+        y = y - exact(problem.offset)
     total = sum(s)
     prior = [Fraction(0)] * d if problem.prior is None else [Fraction(float(v)) for v in problem.prior]
     ridge = [Fraction(lam)] * d
@@ -517,6 +522,7 @@ def one_feature(problem: Problem, lam: float) -> Fraction | None:
     known = Oracle(problem)
     taking = [i for i in range(len(problem.X)) if problem.s[i] > 0]
     rows = [Fraction(1) if over_b else Fraction(float(v)) for v in problem.X[:, 0]]
+    offset = [Fraction(float(v)) for v in known.offset[:, 0]]
     kinks = {Fraction(0)}
     prior = Fraction(0 if problem.prior is None else float(problem.prior.ravel()[0]))
     strength = Fraction(1 if problem.feature_lambda is None else float(problem.feature_lambda[0]))
@@ -524,11 +530,11 @@ def one_feature(problem: Problem, lam: float) -> Fraction | None:
         kinks.add(prior)
     for i in taking:
         if rows[i]:
-            kinks |= {place / rows[i] for place in _places(known, i)}
+            kinks |= {(place - offset[i]) / rows[i] for place in _places(known, i)}
     rho = Fraction(problem.rho)
 
     def at(x: Fraction) -> Fraction:
-        risk = known.rational_risk([x * row for row in rows], x)
+        risk = known.rational_risk([x * row + o for row, o in zip(rows, offset, strict=True)], x)
         v = Fraction(0) if over_b else abs(x - prior)
         return risk + Fraction(lam) * strength * (rho * v + (1 - rho) * v * v / 2)
 
@@ -595,6 +601,30 @@ def optimum(problem: Problem, lam: float) -> Fraction | None:
     return one_feature(problem, lam) if found is None else found
 
 
+def with_offsets(rng: np.random.Generator, drawn: Drawn) -> Drawn:
+    """Give the rows of some problems offsets, mostly of the size of margins."""
+    problem = drawn.problem
+    if rng.random() > 0.25:
+        return drawn
+    m, K = len(problem.X), Oracle(problem).columns
+    each = (m, K) if problem.loss in oracle.SEVERAL and (K > 1 or rng.random() < 0.5) else (m,)
+    if problem.loss == "multilabel" and rng.random() < 0.5:
+        each = (m,)
+    offset = rng.standard_normal(each)
+    if problem.loss in (*QUADRATIC, *KINKED):
+        offset *= max(float(np.abs(problem.y).max()), 1e-12)
+    kind = pick(rng, {"plain": 5, "whole": 1, "few": 1, "large": 1, "alike": 0.5})
+    if kind == "whole":
+        offset = np.round(offset)
+    elif kind == "few":
+        offset *= rng.random(each) < 0.3
+    elif kind == "large":
+        offset *= 30.0 if problem.loss in ("poisson", "exponential") else power(rng, 0, 6)
+    elif kind == "alike":
+        offset[:] = offset[0]
+    return replace(drawn, problem=replace(problem, offset=offset))
+
+
 def drawn(seed: int, index: int, losses: tuple[str, ...] = oracle.ALL) -> tuple[Drawn, np.random.Generator]:
     """Draw the problem of a seed and an index, and the generator for further draws."""
     rng = np.random.default_rng([seed, index])
@@ -619,4 +649,6 @@ def drawn(seed: int, index: int, losses: tuple[str, ...] = oracle.ALL) -> tuple[
         prior = prior if intercept == "none" else None
         one = replace(whole, X=X, prior=prior, feature_lambda=strength, intercept=intercept)
         found = replace(found, problem=one)
+    # Of a generator of their own, so that the other draws do not depend on them.
+    found = with_offsets(np.random.default_rng([seed, index, 1]), found)
     return replace(found, optimum=optimum(found.problem, found.lam)), rng

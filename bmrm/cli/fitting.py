@@ -16,7 +16,7 @@ from bmrm.io.csr import check_numbering, find_numbering
 from bmrm.linear import regularizers
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.liblinear import check_exportable
-from bmrm.linear.models.model import Certificate, Model, TrainingData
+from bmrm.linear.models.model import CLASS_LOSSES, Certificate, Model, TrainingData
 from bmrm.losses.labels import encode
 from bmrm.matrix.row_weights import lam_from_c
 
@@ -93,6 +93,13 @@ def check(options: TrainOptions) -> None:
         raise ParameterError(
             f"--intercept: not with --loss {loss.name}; --bias adds a penalised intercept per class"
         )
+    if options.offset is not None and loss.name in CLASS_LOSSES:
+        raise ParameterError(
+            f"--offset: one number per row shifts all classes of the loss {loss.name} alike; "
+            "bmrm.solve takes one per class"
+        )
+    if options.offset is not None and options.export == "liblinear":
+        raise ParameterError("--offset: LIBLINEAR's model file has no place for it")
     Settings(options.solver, options.tol, options.tol_kind, options.max_iter, math.inf)
     if options.l1_ratio is not None and options.reg != "elastic_net":
         raise ParameterError(f"--l1-ratio: found --reg {options.reg}, expected elastic_net")
@@ -191,6 +198,7 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
             feature_names=data.feature_names,
             training=TrainingData(*dataset.shape, dataset.nnz, data.checksum),
             thresholds=None if thresholds is None else tuple(map(float, thresholds)),
+            has_offset=dataset.offset is not None,
         )
 
     return snapshot

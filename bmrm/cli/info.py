@@ -87,6 +87,7 @@ def _facts(path: str, top: int) -> dict[str, Any]:
         "weights": int(model.w.size),
         "intercept": np.asarray(model.intercept).tolist(),
         "first_feature": None if model.zero_based is None else int(not model.zero_based),
+        "has_offset": model.has_offset,
         "calibration": None if model.calibration is None else model.calibration.method,
         "certificate": certificate
         and {
@@ -179,6 +180,8 @@ def _text(found: dict[str, Any]) -> str:
     )
     if found["first_feature"] is not None:
         lines["numbering"] = f"features from {found['first_feature']}"
+    if found["has_offset"]:
+        lines["offset"] = "trained with offsets; predictions need those of their rows"
     if found["calibration"] is not None:
         lines["calibration"] = found["calibration"]
     certificate = found["certificate"]

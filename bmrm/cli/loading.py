@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -45,6 +46,7 @@ def read(options: TrainOptions, land: Land | None = None) -> Data:
             format=options.format,
             label=options.label,
             drop=options.drop,
+            offset=options.offset,
             n_features=options.n_features,
             zero_based=ZERO_BASED[options.zero_based],
             dtype=options.dtype,
@@ -55,6 +57,8 @@ def read(options: TrainOptions, land: Land | None = None) -> Data:
             labels=label_kind(options.text_labels),
         )
     data = with_labels(data, options.labels, text=options.text_labels)
+    if data.offset is None:  # otherwise it was a column
+        data.offset = offsets(options, data.X.shape[0])
     if losses.LOSSES[options.loss].task in LABEL_SET_TASKS:
         data.y = split_texts(data.y)
     _check_columns(options, data)
@@ -158,7 +162,12 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
 def placement(options: TrainOptions, data: Data) -> dict[str, Any]:
     """Return the arguments of a `Dataset` besides X and y."""
     weights = numbers(options.sample_weight, data.X.shape[0], "weight", "rows")
-    return {"sample_weight": weights, **_besides_weights(options, data)}
+    return {"sample_weight": weights, "offset": data.offset, **_besides_weights(options, data)}
+
+
+def offsets(options: TrainOptions, rows: int) -> npt.NDArray[np.float64] | None:
+    """Read the offsets of all rows from a file."""
+    return numbers(options.offset, rows, "offset", "rows", low=-np.inf)
 
 
 def class_weights(options: TrainOptions, y: Labels | None) -> dict[Any, float] | str | None:
@@ -209,7 +218,7 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
     began = time.perf_counter()
     columns = data.X.shape[1]
     with group.together():
-        weights = numbers(options.sample_weight, total, "weight", "rows")
+        weights, offset = numbers(options.sample_weight, total, "weight", "rows"), offsets(options, total)
         factors = numbers(options.feature_lambda, columns, "factor", "features")
         form = resolve_weight_layout(
             options.weights,
@@ -218,13 +227,15 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
             columns=columns,
             device=options.device,
         )
+    here = slice(first, first + data.X.shape[0])
     with print_log(options.verbose):
         dataset = Shard(
             data.X,
             data.y,
             comm=group,
             tol=options.tol,
-            sample_weight=None if weights is None else weights[first : first + data.X.shape[0]],
+            sample_weight=None if weights is None else weights[here],
+            offset=None if offset is None else offset[here],
             weights=form,
             **_besides_weights(options, data),
         )
@@ -242,12 +253,7 @@ def numbers(
         return None
     found = np.empty(count)
     number = 0
-    for number, line in _lines(path, _MAX_NUMBER_LINE_BYTES):
-        value = _number(line)
-        if not (low <= value < np.inf and value > -np.inf):
-            expected = f"a {what} of at least {low:g}" if low > -np.inf else f"a {what}: a finite number"
-            text = line[:40].decode("ascii", "backslashreplace").strip()
-            raise DataError(f"{escape_unprintable(path)}:{number}: found {text!r}, expected {expected}")
+    for number, value in _numbers(path, what, low):
         if number <= count:
             found[number - 1] = value
     if number != count:
@@ -255,6 +261,43 @@ def numbers(
             f"{escape_unprintable(path)}: found {number} {what}s, expected one for each of the {count} {each}"
         )
     return found
+
+
+def _numbers(path: str, what: str, low: float) -> Iterator[tuple[int, float]]:
+    """Read numbered lines with a finite number from ``low`` each."""
+    article = "an" if what[0] in "aeiou" else "a"
+    for number, line in _lines(path, _MAX_NUMBER_LINE_BYTES):
+        value = _number(line)
+        if not (low <= value < np.inf and value > -np.inf):
+            one = f"{article} {what}"
+            expected = f"{one} of at least {low:g}" if low > -np.inf else f"{one}: a finite number"
+            text = line[:40].decode("ascii", "backslashreplace").strip()
+            raise DataError(f"{escape_unprintable(path)}:{number}: found {text!r}, expected {expected}")
+        yield number, value
+
+
+class OffsetLines:
+    """The offsets of a file, one per line, taken some rows at a time."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._numbers, self._rows = path, _numbers(path, "offset", -np.inf), 0
+
+    def take(self, rows: int) -> npt.NDArray[np.float64]:
+        """Return those of the next rows; raise if the file ends before."""
+        found = np.fromiter((value for _, value in islice(self._numbers, rows)), np.float64)
+        self._rows += len(found)
+        if len(found) < rows:
+            raise DataError(
+                f"{escape_unprintable(self._path)}: found {self._rows} offsets, expected one for each row"
+            )
+        return found
+
+    def end(self) -> None:
+        """Raise if there are more."""
+        if next(self._numbers, None) is not None:
+            raise DataError(
+                f"{escape_unprintable(self._path)}: found more offsets than the {self._rows} rows"
+            )
 
 
 def read_costs(path: str) -> npt.NDArray[np.float64]:

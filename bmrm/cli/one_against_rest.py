@@ -69,6 +69,8 @@ class Classes:
                 raise ParameterError(
                     f"--{name.replace('_', '-')}: has no meaning for classes trained one against the rest"
                 )
+        if options.offset is not None:
+            raise ParameterError("--offset: LIBLINEAR's model file, which -s writes, has no place for it")
         if options.class_weight == "balanced":
             raise ParameterError("--class-weight: found balanced, expected weights of classes with -s")
         rows = dataset.shape[0]

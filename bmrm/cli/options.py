@@ -45,6 +45,7 @@ class TrainOptions:
     costs: str | None = None
     class_weight: dict[str, float] | str | None = None
     sample_weight: str | None = None
+    offset: str | None = None
     solver: str = "ocas"
     tol: float = 1e-3
     tol_kind: str = "rel"
@@ -328,6 +329,12 @@ def build_parser() -> CommandParser:
         help="weight of the rows with this label, repeatable; or balanced; same as -wLABEL WEIGHT",
     )
     _add(problem, "--sample-weight", metavar="FILE", help="weights of rows, one number per line")
+    _add(
+        problem,
+        "--offset",
+        metavar="FILE|COLUMN",
+        help="numbers added to the margins: a file, one per line; in CSV or Parquet a column",
+    )
 
     solver = parser.add_argument_group("solver")
     _add(

@@ -31,7 +31,7 @@ def model_path(options: TrainOptions, group: Group | None = None) -> str:
             raise ParameterError("DATA is a pattern: name the MODEL")
         path = os.path.basename(options.data) + ".model"
     inputs = {"DATA": options.data, "--config": options.config, "--sample-weight": options.sample_weight}
-    inputs["--labels"] = options.labels
+    inputs |= {"--labels": options.labels, "--offset": options.offset}
     inputs |= {"--feature-lambda": options.feature_lambda, "--costs": options.costs}
     outputs = {"MODEL": path, "--checkpoint": options.checkpoint}
     # A checkpoint is a model. A model that is read may be overwritten by a model, but not by another file.

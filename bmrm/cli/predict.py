@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from bmrm.base.vectors import Vector
+    from bmrm.cli.loading import OffsetLines
     from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
     from bmrm.io import Csr, Data, Labels
@@ -35,6 +36,9 @@ PROGRAM = "bmrm-predict"
 
 _NO_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Control characters, ends of lines, and halves of characters, none of which a line of text can hold."""
+
+_NO_OFFSET = "0"
+"""The value of --offset that adds nothing."""
 
 _CHUNK_ROWS = 1 << 16  # rows of a dense array that are read at a time, and lines that are formatted at a time
 
@@ -61,8 +65,13 @@ def build_parser() -> CommandParser:
     parser.add_argument("out", metavar="OUT", help="file to write; - is stdout")
     parser.set_defaults(decision_values=False, probability=False, estimates=0)
     parser.set_defaults(zero_based=None, threads=None)
-    parser.set_defaults(format="auto", label=None, drop=(), labels=None)
+    parser.set_defaults(format="auto", label=None, drop=(), labels=None, offset=None)
     add_format(parser)
+    parser.add_argument(
+        "--offset",
+        metavar="FILE|COLUMN|0",
+        help="numbers added to x.w + b, as for bmrm-train; 0 adds nothing, for a model trained with offsets",
+    )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--decision-values", action="store_true", help="write x.w + b, for any task")
     output.add_argument(
@@ -115,9 +124,11 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
     if to_stdout and options.json:
         raise ParameterError("--json: OUT is stdout already, expected a file")
     if not to_stdout:
-        check_apart(options.out, {"DATA": options.data, "MODEL": options.model, "--labels": options.labels})
+        inputs = {"DATA": options.data, "MODEL": options.model, "--labels": options.labels}
+        check_apart(options.out, inputs | {"--offset": options.offset})
     with reading(options.model):
         model = Model.load(options.model)
+    offsets = _Offsets(options, model)
     with_probabilities = options.probability or options.estimates == 1
     if with_probabilities and not model.has_probabilities:
         raise ParameterError(
@@ -157,18 +168,20 @@ def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
             chunks = _chunks(options, model, base)
         else:
             base.numbered(ranking.zero_based)
-            chunks = iter([(ranking.X, _labels(ranking, model))])
-        for X, y in chunks:
+            chunks = iter([(ranking.X, _labels(ranking, model), None)])
+        for X, y, column in chunks:
             base.see(X)
             X, dropped = _match_width(X, model.n_features)
             ignored += dropped
-            values = model.decision_function(X, threads=options.threads)
+            offset = offsets.of(X.shape[0], column)
+            values = model.decision_function(X, offset=offset, threads=options.threads)
             for start in range(0, len(values), _CHUNK_ROWS):
                 _write(out, model, values[start : start + _CHUNK_ROWS], options)
             if y is not None:
                 scores.update(metrics.scored(model, values), y)
                 if fit is not None and not isinstance(y, list):
                     fit.update(model.probabilities(values), y)
+        offsets.end()
         out.flush()
         interrupts.mode = HELD  # until the file has its name and the metrics are printed
     found = scores.report() | ({} if fit is None else fit.report())
@@ -184,6 +197,42 @@ def _check_words(model: Model) -> None:
             raise ParameterError(
                 f"-b 1: found label '{escape_unprintable(label)}', expected labels without blanks"
             )
+
+
+class _Offsets:
+    """The numbers added to the margins, those of some rows after those of others."""
+
+    def __init__(self, options: argparse.Namespace, model: Model) -> None:
+        from bmrm.linear.models.model import CLASS_LOSSES
+
+        self._given: str | None = options.offset
+        if self._given is None and model.has_offset:
+            raise ParameterError(
+                "--offset: found none for a model trained with offsets, expected FILE, COLUMN, or 0 for none"
+            )
+        if self._given not in (None, _NO_OFFSET) and model.loss in CLASS_LOSSES:
+            raise ParameterError(
+                f"--offset: one number per row shifts all classes of the loss {model.loss} alike; "
+                "Model.predict takes one per class"
+            )
+        self._lines: OffsetLines | None = None
+
+    def of(self, rows: int, column: Vector | None) -> Vector | float | None:
+        """Return those of the next rows: of a column of DATA, or the next lines of the file."""
+        if self._given is None or column is not None:
+            return column
+        if self._given == _NO_OFFSET:
+            return 0.0
+        if self._lines is None:
+            from bmrm.cli.loading import OffsetLines
+
+            self._lines = OffsetLines(self._given)
+        return self._lines.take(rows)
+
+    def end(self) -> None:
+        """Raise if the file has more lines than DATA has rows."""
+        if self._lines is not None:
+            self._lines.end()
 
 
 class _Base:
@@ -224,8 +273,11 @@ class _Base:
 
 def _chunks(
     options: argparse.Namespace, model: Model, base: _Base
-) -> Iterator[tuple[Csr | Dense, Labels | None]]:
-    """Read the rows in chunks; a format other than text and row-major dense arrays is read at once."""
+) -> Iterator[tuple[Csr | Dense, Labels | None, Vector | None]]:
+    """Read the rows in chunks, with labels, and offsets of a column.
+
+    A format other than text and row-major dense arrays is read at once.
+    """
     from bmrm.cli.loading import LABEL_SET_TASKS, label_kind, with_labels
     from bmrm.io import Csr, is_text, iter_svmlight, read_data
     from bmrm.io.formats import iter_dense_rows
@@ -245,13 +297,13 @@ def _chunks(
                 one_label=model.task not in LABEL_SET_TASKS,
                 numbered=base.numbered,
             ):
-                yield X, _checked(y, model, X)
+                yield X, _checked(y, model, X), None
             return
         if options.labels is None and not named and options.format == "auto":
             with open_source(options.data) as source:
                 chunks = iter_dense_rows(source, _CHUNK_ROWS)
                 for chunk in chunks or ():
-                    yield chunk, None
+                    yield chunk, None, None
         if chunks is not None:
             return
         data = read_data(
@@ -259,6 +311,7 @@ def _chunks(
             format=options.format,
             label=options.label,
             drop=options.drop,
+            offset=None if options.offset == _NO_OFFSET else options.offset,
             zero_based=zero_based,
             dtype=None,
             threads=options.threads,
@@ -269,11 +322,12 @@ def _chunks(
     base.numbered(data.zero_based)
     labels = _labels(data, model)
     if isinstance(data.X, Csr):
-        yield data.X, labels
+        yield data.X, labels, data.offset
         return
     for start in range(0, data.X.shape[0], _CHUNK_ROWS):
         rows = slice(start, start + _CHUNK_ROWS)
-        yield data.X[rows], None if labels is None else labels[rows]
+        offset = None if data.offset is None else data.offset[rows]
+        yield data.X[rows], None if labels is None else labels[rows], offset
 
 
 def _check_columns(model: Model, data: Data, path: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from bmrm.distributed.group import Group
 from bmrm.errors import ParameterError
 
-PER_RANK_OPTIONS = frozenset({"X", "y", "sample_weight", "groups", "comm"})
+PER_RANK_OPTIONS = frozenset({"X", "y", "sample_weight", "offset", "groups", "comm"})
 """Arguments that hold each rank's part of the problem."""
 
 FREE_OPTIONS = frozenset({"callback", "device", "gpu_mem", "progress", "threads", "verbose"})

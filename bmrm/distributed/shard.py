@@ -13,6 +13,7 @@ from bmrm.base.arguments import vector
 from bmrm.base.columns import Names, check_names, find_names
 from bmrm.base.groups import index_names, validate_groups
 from bmrm.base.labels import Labels, append, label_array, label_vector
+from bmrm.base.offsets import row_offsets
 from bmrm.base.vectors import Vector, freeze
 from bmrm.base.weighting import balance_factors, fill_idle_labels
 from bmrm.distributed.exchange import Exchange, split_columns
@@ -41,10 +42,10 @@ class Shard(Dataset):
 
     Parameters
     ----------
-    X, y, sample_weight
-        As for `Dataset`: the rows of this rank, with labels and weights. All ranks have the same number of
-        columns, and each has at least one row. The rows of rank 0 come first, then those of rank 1, and so
-        on.
+    X, y, sample_weight, offset
+        As for `Dataset`: the rows of this rank, with labels, weights and offsets. All ranks have the same
+        number of columns, and each has at least one row. The rows of rank 0 come first, then those of rank 1,
+        and so on.
     class_weight
         As for `Dataset`; "balanced" uses the weights of all ranks.
     groups
@@ -97,6 +98,7 @@ class Shard(Dataset):
         comm: Any,
         sample_weight: Any = None,
         class_weight: ClassWeight | None = None,
+        offset: Any = None,
         groups: Any = None,
         device: str = "auto",
         dtype: DTypeLike | None = None,
@@ -153,6 +155,7 @@ class Shard(Dataset):
         self._nnz: int = sum(group.everyones(self.matrix.nnz))
         self._stored: str = min(group.everyones(super().stored))
         self.groups = freeze(self._group_numbers(groups))
+        self.offset = freeze(self._offsets(offset))
         self.weights = freeze(self._weights(sample_weight, class_weight))
         own = float(self.rows[group.rank]) if self.weights is None else float(self.weights.sum())
         self._total_weight = float(group.total(np.array([own]))[0])
@@ -195,6 +198,16 @@ class Shard(Dataset):
         with group.together():
             places = index_names(np.concatenate([*everyones, own]))[1]
         return places[len(places) - len(own) :]
+
+    def _offsets(self, offset: Any) -> Vector | None:
+        """Return the offsets of the local rows; raise if only some ranks have any."""
+        group = self.group
+        with group.together():
+            own = row_offsets(offset, self.rows[group.rank])
+        kinds = group.everyones(None if own is None else own.shape[1:])
+        if any(kind != kinds[0] for kind in kinds):
+            raise DataError("offset: found others on some ranks, expected as many per row on all of them")
+        return own
 
     def _weights(self, sample_weight: Any, class_weight: ClassWeight | None) -> Vector | None:
         """Return the weights of the local rows; class weights depend on the labels of all ranks."""

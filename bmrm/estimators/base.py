@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from bmrm import losses
 from bmrm.base.arguments import has_masked
 from bmrm.base.notices import warn
+from bmrm.base.offsets import row_offsets
 from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, Interrupted, ParameterError
@@ -160,12 +161,18 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
             raise ValueError("Sample weights must contain at least one non-zero number.")
         return np.asarray(found)
 
+    def _offsets(self, offset: Any, X: Any) -> Vector | None:
+        """Validate the offsets of the rows."""
+        return row_offsets(to_numpy(offset), X.shape[0])
+
     # ---- training
 
     def _train(self, X: Any, y: Any, loss: Loss, report: Report, **options: Any) -> None:
         """Train one model and fit the attributes; if Ctrl-C ends it, those of the best model so far."""
         try:
-            result = self._solve(X, y, loss, report.on_pass(self._attributes_at(loss)), **options)
+            has_offset = options.get("offset") is not None
+            on_pass = report.on_pass(self._attributes_at(loss, has_offset=has_offset))
+            result = self._solve(X, y, loss, on_pass, **options)
         except Interrupted as stop:
             if isinstance(stop.result, Result):
                 self._take([stop.result])
@@ -207,13 +214,14 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
         (model,) = models
         return {"model_": model, "coef_": model.w.copy(), "intercept_": model.intercept}
 
-    def _attributes_at(self, loss: Loss) -> Callable[[Progress], dict[str, Any]]:
+    def _attributes_at(self, loss: Loss, *, has_offset: bool) -> Callable[[Progress], dict[str, Any]]:
         """Return a function that returns the attributes if training stopped after a pass."""
 
         def attributes(state: Progress) -> dict[str, Any]:
             w, intercept = state.best()
             # lam changes no prediction, and is known to the core alone if C was given.
-            model = Model(w, intercept, loss.name, loss.task, self._model_classes(), lam=1.0)
+            classes = self._model_classes()
+            model = Model(w, intercept, loss.name, loss.task, classes, lam=1.0, has_offset=has_offset)
             return self._attributes([model])
 
         return attributes
@@ -224,14 +232,14 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
 
     # ---- prediction
 
-    def _values(self, X: Any, method: str) -> Vector:
+    def _values(self, X: Any, method: str, offset: Any = None) -> Vector:
         """Return the decision values of new rows by the core's model, or by that of each class.
 
         ``method`` is what the user called, for messages.
         """
         check_is_fitted(self, "model_")
         check_same_space(self, X, method)
-        X = self._validated(X, reset=False)
+        X, options = self._validated(X, reset=False), {"offset": to_numpy(offset), "threads": self._threads()}
         if isinstance(self.model_, list):  # one for each class
-            return np.column_stack([m.decision_function(X, threads=self._threads()) for m in self.model_])
-        return np.asarray(self.model_.decision_function(X, threads=self._threads()))
+            return np.column_stack([model.decision_function(X, **options) for model in self.model_])
+        return np.asarray(self.model_.decision_function(X, **options))

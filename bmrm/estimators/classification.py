@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -109,7 +110,7 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         model: Any = models[0] if len(models) == 1 else list(models)
         return {"model_": model, "coef_": np.atleast_2d(w.T).copy(), "intercept_": intercept}
 
-    def decision_function(self, X: Any) -> Vector:
+    def decision_function(self, X: Any, offset: Any = None) -> Vector:
         """Return ``x . coef_ + intercept_``: above 0 for the second of two classes.
 
         Of more than two classes, that with the largest value is predicted.
@@ -117,45 +118,68 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         Parameters
         ----------
         X : array_like or sparse matrix of shape (n_samples, n_features)
+        offset : array_like of shape (n_samples,), or 0, optional
+            Needed if `fit` was given offsets; 0 adds nothing.
 
         Returns
         -------
         ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
         """
-        return Space.of(X).give(self._values(X, "decision_function"))
+        return Space.of(X).give(self._values(X, "decision_function", offset))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, offset: Any = None) -> Any:
         """Return the class of each row.
 
         Parameters
         ----------
         X : array_like or sparse matrix of shape (n_samples, n_features)
+        offset : array_like of shape (n_samples,), or 0, optional
+            Needed if `fit` was given offsets; 0 adds nothing.
 
         Returns
         -------
         ndarray of shape (n_samples,), of the type of ``classes_``
         """
-        values = self._values(X, "predict")
+        values = self._values(X, "predict", offset)
         codes = values.argmax(axis=1) if values.ndim > 1 else (values > 0.0).astype(np.intp)
         return Space.of(X).give(to_numpy(self.classes_)[codes])
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the accuracy of the predictions.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n_samples, n_features)
+        y : array_like of shape (n_samples,)
+        sample_weight : array_like of shape (n_samples,), optional
+        offset : array_like of shape (n_samples,), or 0, optional
+            Needed if `fit` was given offsets; 0 adds nothing.
+
+        Returns
+        -------
+        float
+        """
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
+
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Vector:
+    def predict_proba(self, X: Any, offset: Any = None) -> Vector:
         """Return the probability of each class, for the loss logistic or with a calibration.
 
         Parameters
         ----------
         X : array_like or sparse matrix of shape (n_samples, n_features)
+        offset : array_like of shape (n_samples,), or 0, optional
+            Needed if `fit` was given offsets; 0 adds nothing.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
             Of one model per class, each row is scaled to the sum 1.
         """
-        return Space.of(X).give(self._probabilities(X, "predict_proba"))
+        return Space.of(X).give(self._probabilities(X, "predict_proba", offset))
 
-    def _probabilities(self, X: Any, method: str) -> Vector:
-        values = self._values(X, method)
+    def _probabilities(self, X: Any, method: str, offset: Any) -> Vector:
+        values = self._values(X, method, offset)
         if isinstance(self.model_, list):
             pairs = zip(self.model_, values.T, strict=True)
             found = np.column_stack([model.probabilities(column) for model, column in pairs])
@@ -164,19 +188,21 @@ class _LinearClassifier(ClassifierMixin, LinearEstimator):
         return found if found.ndim > 1 else np.column_stack([1.0 - found, found])
 
     @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> Vector:
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Vector:
         """Return the logarithm of `predict_proba`.
 
         Parameters
         ----------
         X : array_like or sparse matrix of shape (n_samples, n_features)
+        offset : array_like of shape (n_samples,), or 0, optional
+            Needed if `fit` was given offsets; 0 adds nothing.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
         """
         with np.errstate(divide="ignore"):
-            return Space.of(X).give(np.log(self._probabilities(X, "predict_log_proba")))
+            return Space.of(X).give(np.log(self._probabilities(X, "predict_log_proba", offset)))
 
 
 class BMRMClassifier(_LinearClassifier):
@@ -302,7 +328,7 @@ class BMRMClassifier(_LinearClassifier):
 
     @with_callbacks
     @fits_in_space
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -312,6 +338,9 @@ class BMRMClassifier(_LinearClassifier):
             Labels of any type that sorts.
         sample_weight : array_like of shape (n_samples,), optional
             A row of weight 2 counts like two rows; a row of weight 0 does not count, nor does its label.
+        offset : array_like of shape (n_samples,), or (n_samples, n_classes), optional
+            Numbers that are added to ``x . coef_ + intercept_``; see docs/losses.md. Several classes at once
+            take a column for each, in the order of ``classes_``. `predict` then asks for those of its rows.
 
         Returns
         -------
@@ -334,26 +363,33 @@ class BMRMClassifier(_LinearClassifier):
         if self.multi_class not in ("joint", "ovr"):
             raise ParameterError(f"multi_class: found {self.multi_class!r}, expected 'joint' or 'ovr'")
         X, y, weights = self._labelled(X, y, sample_weight)
+        of_rows = {"sample_weight": weights, "offset": self._offsets(offset, X)}
         report = Report(self, X, y)
         earlier = getattr(self, "model_", None) if self.warm_start else None
         if self.multi_class == "ovr" and len(self.classes_) > 2:
-            self._train_each(X, y, loss, report, weights, earlier)
+            self._train_each(X, y, loss, report, of_rows, earlier)
         else:
             start = earlier if isinstance(earlier, Model) else None
-            self._train(X, y, self._joint_loss(loss), report, sample_weight=weights, warm_start=start)
+            self._train(X, y, self._joint_loss(loss), report, **of_rows, warm_start=start)
         return self
 
     def _train_each(
-        self, X: Any, y: Any, loss: Loss, report: Report, weights: Vector | None, earlier: Any
+        self,
+        X: Any,
+        y: Any,
+        loss: Loss,
+        report: Report,
+        of_rows: Mapping[str, Vector | None],
+        earlier: Any,
     ) -> None:
-        """Train a model for each class against the rest."""
+        """Train a model for each class against the rest; ``of_rows`` are the rows' weights and offsets."""
         number = len(self.classes_)
         starts = earlier if isinstance(earlier, list) and len(earlier) == number else [None] * number
         codes = np.searchsorted(self._core_labels(self.classes_), y)
         options, report_pass = self._options(loss), report.on_pass(None)
-        of_data = {name: options.pop(name) for name in ("device", "gpu_mem", "threads")}
+        of_data = {**of_rows, **{name: options.pop(name) for name in ("device", "gpu_mem", "threads")}}
         results = solve_each(
-            class_problems(X, codes, number, sample_weight=weights, tol=self.tol, **of_data),
+            class_problems(X, codes, number, tol=self.tol, **of_data),
             starts,
             callback=None if report_pass is None else lambda _, state: report_pass(state),
             **options,
@@ -468,7 +504,9 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
 
     @with_callbacks
     @fits_in_space
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, groups: Any = None
+    ) -> Self:
         """Choose lam, and train with it on all rows.
 
         Parameters
@@ -477,6 +515,9 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
         y : array_like of shape (n_samples,)
         sample_weight : array_like of shape (n_samples,), optional
             Counts in training and in the scores.
+        offset : array_like of shape (n_samples,), or (n_samples, n_classes), optional
+            Numbers that are added to ``x . coef_ + intercept_``; see docs/losses.md. Several classes at once
+            take a column for each, in the order of ``classes_``. `predict` then asks for those of its rows.
         groups : array_like of shape (n_samples,), optional
             Rows of a group are in one fold.
 
@@ -499,6 +540,6 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
         """
         loss = self._loss()
         X, y, weights = self._labelled(X, y, sample_weight, ensure_min_samples=2)
-        report = Report(self, X, y)
-        self._choose(X, y, self._joint_loss(loss), report, weights, groups)
+        of_rows = {"sample_weight": weights, "offset": self._offsets(offset, X)}
+        self._choose(X, y, self._joint_loss(loss), Report(self, X, y), of_rows, groups)
         return self

@@ -97,7 +97,7 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
 
     @with_callbacks
     @fits_in_space
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -107,6 +107,9 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
             Ignored.
         sample_weight : array_like of shape (n_samples,), optional
             A row of weight 2 counts like two rows; a row of weight 0 does not count.
+        offset : array_like of shape (n_samples,), optional
+            Numbers that are added to ``x . coef_ + intercept_``; see docs/losses.md. `predict` then asks for
+            those of its rows.
 
         Returns
         -------
@@ -129,44 +132,51 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
         weights = self._weights(sample_weight, X)
         earlier = getattr(self, "model_", None) if self.warm_start else None
         report = Report(self, X, None)
-        self._train(X, None, self._loss(), report, sample_weight=weights, warm_start=earlier)
+        options = {"sample_weight": weights, "offset": self._offsets(offset, X), "warm_start": earlier}
+        self._train(X, None, self._loss(), report, **options)
         return self
 
-    def decision_function(self, X: Any) -> Vector:
+    def decision_function(self, X: Any, offset: Any = None) -> Vector:
         """Return ``x . coef_ + intercept_``: at least 0 for a usual row, below 0 for a novel one.
 
         Parameters
         ----------
         X : array_like or sparse matrix of shape (n_samples, n_features)
+        offset : array_like of shape (n_samples,), or 0, optional
+            Needed if `fit` was given offsets; 0 adds nothing.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        return Space.of(X).give(self._values(X, "decision_function"))
+        return Space.of(X).give(self._values(X, "decision_function", offset))
 
-    def score_samples(self, X: Any) -> Vector:
+    def score_samples(self, X: Any, offset: Any = None) -> Vector:
         """Return ``x . coef_``: the smaller, the more novel is the row.
 
         Parameters
         ----------
         X : array_like or sparse matrix of shape (n_samples, n_features)
+        offset : array_like of shape (n_samples,), or 0, optional
+            Needed if `fit` was given offsets; 0 adds nothing.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        return Space.of(X).give(self._values(X, "score_samples") + to_numpy(self.offset_))
+        return Space.of(X).give(self._values(X, "score_samples", offset) + to_numpy(self.offset_))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, offset: Any = None) -> Any:
         """Return 1 for a usual row, -1 for a novel one.
 
         Parameters
         ----------
         X : array_like or sparse matrix of shape (n_samples, n_features)
+        offset : array_like of shape (n_samples,), or 0, optional
+            Needed if `fit` was given offsets; 0 adds nothing.
 
         Returns
         -------
         ndarray of int, shape (n_samples,)
         """
-        return Space.of(X).give(np.where(self._values(X, "predict") >= 0.0, 1, -1))
+        return Space.of(X).give(np.where(self._values(X, "predict", offset) >= 0.0, 1, -1))

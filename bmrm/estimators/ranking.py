@@ -94,7 +94,9 @@ class BMRMRanker(LinearEstimator):
 
     @with_callbacks
     @fits_in_space
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, groups: Any = None
+    ) -> Self:
         """Train.
 
         Parameters
@@ -104,6 +106,9 @@ class BMRMRanker(LinearEstimator):
             Relevances.
         sample_weight : array_like of shape (n_samples,), optional
             Of the groups, see docs/losses.md.
+        offset : array_like of shape (n_samples,), optional
+            Numbers that are added to ``x . coef_``; see docs/losses.md. `predict` then asks for
+            those of its rows.
         groups : array_like of shape (n_samples,), optional
             The group of each row: only rows of the same group are compared. If it is missing, all rows are
             one group. With scikit-learn's metadata routing it is requested by default.
@@ -128,24 +133,28 @@ class BMRMRanker(LinearEstimator):
         X, y = self._validated(X, y, y_numeric=True, ensure_min_samples=2)
         weights = self._weights(sample_weight, X)
         earlier = getattr(self, "model_", None) if self.warm_start else None
-        options = {"sample_weight": weights, "groups": _groups(groups, y), "warm_start": earlier}
-        self._train(X, y, self._loss(), Report(self, X, y), **options)
+        of_rows = {"sample_weight": weights, "offset": self._offsets(offset, X), "groups": _groups(groups, y)}
+        self._train(X, y, self._loss(), Report(self, X, y), **of_rows, warm_start=earlier)
         return self
 
-    def predict(self, X: Any) -> Vector:
+    def predict(self, X: Any, offset: Any = None) -> Vector:
         """Return a score for each row: the higher, the nearer to the top of its group.
 
         Parameters
         ----------
         X : array_like or sparse matrix of shape (n_samples, n_features)
+        offset : array_like of shape (n_samples,), or 0, optional
+            Needed if `fit` was given offsets; 0 adds nothing.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        return Space.of(X).give(self._values(X, "predict"))
+        return Space.of(X).give(self._values(X, "predict", offset))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, groups: Any = None
+    ) -> float:
         """Return the mean NDCG at k of the groups.
 
         Parameters
@@ -153,6 +162,8 @@ class BMRMRanker(LinearEstimator):
         X : array_like or sparse matrix of shape (n_samples, n_features)
         y : array_like of shape (n_samples,)
         sample_weight : array_like of shape (n_samples,), optional
+        offset : array_like of shape (n_samples,), or 0, optional
+            Needed if `fit` was given offsets; 0 adds nothing.
         groups : array_like of shape (n_samples,), optional
             If it is missing, all rows are one group.
 
@@ -161,7 +172,7 @@ class BMRMRanker(LinearEstimator):
         float
             NaN if no group has a relevance above 0.
         """
-        values, y, sample_weight = self._values(X, "score"), to_numpy(y), to_numpy(sample_weight)
+        values, y, sample_weight = self._values(X, "score", offset), to_numpy(y), to_numpy(sample_weight)
         check_consistent_length(values, y)
         metrics = RankingMetrics(_groups(groups, y), k=max(1, int(self.k)))
         metrics.update(values, np.asarray(y, np.float64), sample_weight)

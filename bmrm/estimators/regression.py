@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
 from bmrm.base.vectors import Vector
 from bmrm.estimators.base import LinearEstimator
@@ -33,19 +34,38 @@ class _LinearRegressor(RegressorMixin, LinearEstimator):
         X, y = self._validated(X, y, y_numeric=True, **checks)
         return X, y, self._weights(sample_weight, X)
 
-    def predict(self, X: Any) -> Vector:
+    def predict(self, X: Any, offset: Any = None) -> Vector:
         """Return ``x . coef_ + intercept_`` for each row, and its exponential for the loss poisson.
 
         Parameters
         ----------
         X : array_like or sparse matrix of shape (n_samples, n_features)
+        offset : array_like of shape (n_samples,), or 0, optional
+            Needed if `fit` was given offsets; 0 adds nothing.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        values = self._values(X, "predict")
+        values = self._values(X, "predict", offset)
         return Space.of(X).give(np.asarray(self.model_.predictions(values)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the coefficient of determination R^2 of the predictions.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n_samples, n_features)
+        y : array_like of shape (n_samples,)
+        sample_weight : array_like of shape (n_samples,), optional
+        offset : array_like of shape (n_samples,), or 0, optional
+            Needed if `fit` was given offsets; 0 adds nothing.
+
+        Returns
+        -------
+        float
+        """
+        return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
 
 class BMRMRegressor(_LinearRegressor):
@@ -129,7 +149,7 @@ class BMRMRegressor(_LinearRegressor):
 
     @with_callbacks
     @fits_in_space
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -139,6 +159,9 @@ class BMRMRegressor(_LinearRegressor):
             Real targets; at least 0 for the loss poisson.
         sample_weight : array_like of shape (n_samples,), optional
             A row of weight 2 counts like two rows; a row of weight 0 does not count.
+        offset : array_like of shape (n_samples,), optional
+            Numbers that are added to ``x . coef_ + intercept_``; see docs/losses.md. `predict` then asks for
+            those of its rows.
 
         Returns
         -------
@@ -159,7 +182,8 @@ class BMRMRegressor(_LinearRegressor):
         """
         X, y, weights = self._targets(X, y, sample_weight)
         earlier = getattr(self, "model_", None) if self.warm_start else None
-        self._train(X, y, self._loss(), Report(self, X, y), sample_weight=weights, warm_start=earlier)
+        options = {"sample_weight": weights, "offset": self._offsets(offset, X), "warm_start": earlier}
+        self._train(X, y, self._loss(), Report(self, X, y), **options)
         return self
 
 
@@ -248,7 +272,9 @@ class BMRMRegressorCV(SelectionMixin, _LinearRegressor):
 
     @with_callbacks
     @fits_in_space
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, *, groups: Any = None
+    ) -> Self:
         """Choose lam, and train with it on all rows.
 
         Parameters
@@ -257,6 +283,9 @@ class BMRMRegressorCV(SelectionMixin, _LinearRegressor):
         y : array_like of shape (n_samples,)
         sample_weight : array_like of shape (n_samples,), optional
             Counts in training and in the scores.
+        offset : array_like of shape (n_samples,), optional
+            Numbers that are added to ``x . coef_ + intercept_``; see docs/losses.md. `predict` then asks for
+            those of its rows.
         groups : array_like of shape (n_samples,), optional
             Rows of a group are in one fold.
 
@@ -278,5 +307,6 @@ class BMRMRegressorCV(SelectionMixin, _LinearRegressor):
             If a solve has not converged.
         """
         X, y, weights = self._targets(X, y, sample_weight, ensure_min_samples=2)
-        self._choose(X, y, self._loss(), Report(self, X, y), weights, groups)
+        of_rows = {"sample_weight": weights, "offset": self._offsets(offset, X)}
+        self._choose(X, y, self._loss(), Report(self, X, y), of_rows, groups)
         return self

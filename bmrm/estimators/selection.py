@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -44,11 +44,17 @@ class SelectionMixin(LinearEstimator):
     calibration: str | None = None
 
     def _choose(
-        self, X: Any, y: Vector, loss: Loss, report: Report, weights: Vector | None, groups: Any
+        self,
+        X: Any,
+        y: Vector,
+        loss: Loss,
+        report: Report,
+        of_rows: Mapping[str, Vector | None],
+        groups: Any,
     ) -> None:
-        """Choose lam, and train with it on all rows."""
+        """Choose lam, and train with it on all rows; ``of_rows`` are their weights and offsets."""
         folds, groups, splits = self._folds(X, y, to_numpy(groups))
-        options = {**self._options(loss), "sample_weight": weights}
+        options = {**self._options(loss), **of_rows}
         try:
             found = select(
                 X,

@@ -35,6 +35,7 @@ def read_data(
     land: Land | None = None,
     label: str | None = None,
     drop: Sequence[str] = (),
+    offset: str | None = None,
     labels: str = "numbers",
 ) -> Data:
     r"""Read a data file of any format.
@@ -70,6 +71,8 @@ def read_data(
         Name of the column of labels in a table.
     drop : sequence of str, default ()
         Names of columns of a table that are no features.
+    offset : str, optional
+        Name of the column of offsets in a table; not used for other formats.
     labels : {"numbers", "text", "none"}, default "numbers"
         With ``"text"``, labels are read as text: the first word of each line of SVMlight text, or the column
         ``label`` of a table, which is text anyway if some cell is no number. ``"none"`` wants no labels: then
@@ -106,7 +109,7 @@ def read_data(
         named = label is not None or bool(drop) or (labels == "none" and names_columns(source))
         kind = detect_format(source, format, named=named)
         if kind != "svmlight":
-            return read_matrix_file(source, kind, grammar, label, drop)
+            return read_matrix_file(source, kind, grammar, label, drop, offset)
         if source.path is None or source.compressed:
             return read_text(source, grammar, count, land)
         from bmrm.io.cache import describe_source, load, store

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bmrm.base.host_memory import require_memory
 from bmrm.base.labels import is_number, spread_texts
 from bmrm.errors import DataError, HostMemoryError, ParameterError
+from bmrm.io.csr import check_finite
 from bmrm.io.sources import Source
 
 if TYPE_CHECKING:
@@ -30,14 +31,30 @@ _MAX_NAMES_SHOWN = 10
 _MAX_TEXT_SHOWN = 40
 
 
+class Table(NamedTuple):
+    """What `read_table` finds."""
+
+    X: NDArray[np.float64]
+    y: NDArray[np.float64] | NDArray[np.str_] | None
+    names: tuple[str, ...]
+    offset: NDArray[np.float64] | None
+
+
 def read_table(
-    source: Source, kind: str, label: str | None, drop: Sequence[str], *, text_labels: bool = False
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | NDArray[np.str_] | None, tuple[str, ...]]:
-    """Read features, labels (None without ``label``) and the names of the features.
+    source: Source,
+    kind: str,
+    label: str | None,
+    drop: Sequence[str],
+    offset: str | None = None,
+    *,
+    text_labels: bool = False,
+) -> Table:
+    """Read features, labels (None without ``label``), the names of the features, and offsets.
 
     - ``kind``: ``csv`` or ``parquet``
     - ``label``: name of the column of labels
     - ``drop``: names of columns that are not features
+    - ``offset``: name of the column of offsets
     - ``text_labels``: whether labels are text even if they look like numbers
 
     Raise `DataError` for a missing or repeated column, values that are missing or not numbers, or a first
@@ -58,19 +75,20 @@ def read_table(
         raise DataError(f"found a damaged {kind} file ({text})") from None
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise DataError(f"found the column {_quoted(repeated[0])} twice, expected each name once")
-    for name in drop if label is None else (label, *drop):
+    given = [name for name in (label, offset) if name is not None]
+    for name in (*given, *drop):
         if name == "" and name not in names:
             raise ParameterError(f"label, drop: found '', expected one of {_listed(names)}")
         if name not in names:
             raise DataError(f"found no column {_quoted(name)}, expected one of {_listed(names)}")
-    dropped = {label, *drop}
-    features = [name for name in names if name not in dropped]
+    kept = set(names).difference(given, drop)
+    features = [name for name in names if name in kept]
     require_memory(8 * table.num_rows * len(features), "its values")
     X = np.empty((table.num_rows, len(features)))
     for j, name in enumerate(features):
         X[:, j] = _numbers(table, name)
     y = None if label is None else _labels(table, label, as_text=text_labels)
-    return X, y, tuple(features)
+    return Table(X, y, tuple(features), None if offset is None else _offsets(table, offset))
 
 
 def _read_csv(source: Source, text: str | None) -> pyarrow.Table:
@@ -166,6 +184,15 @@ def _first_bad(column: pyarrow.ChunkedArray) -> str:
         if isinstance(text := cell.as_py(), str) and not is_number(text):
             return f"{_quoted(text)} in row {row + 1}"
     return str(column.type)
+
+
+def _offsets(table: pyarrow.Table, name: str) -> NDArray[np.float64]:
+    found = _numbers(table, name)
+    try:
+        check_finite(found, each="row")
+    except DataError as error:
+        raise DataError(f"column {_quoted(name)}: {error}") from None
+    return found
 
 
 def _quoted(name: str) -> str:

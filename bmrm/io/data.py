@@ -39,6 +39,8 @@ class Data:
         Of a regular file of text, 16 hexadecimal digits: that of 16 pieces spread over the file.
     feature_names : tuple of str, or None
         Names of the columns of X, if the format has names.
+    offset : ndarray of float64, shape (rows,), or None
+        Offsets of the rows, if a column of a table was named.
     """
 
     X: Csr | NDArray[Any]
@@ -51,3 +53,4 @@ class Data:
     negative: bool = True
     checksum: str | None = None
     feature_names: tuple[str, ...] | None = None
+    offset: NDArray[np.float64] | None = None

@@ -67,15 +67,21 @@ def names_columns(source: Source) -> bool:
 
 
 def read_matrix_file(
-    source: Source, kind: str, grammar: Grammar, label: str | None = None, drop: Sequence[str] = ()
+    source: Source,
+    kind: str,
+    grammar: Grammar,
+    label: str | None = None,
+    drop: Sequence[str] = (),
+    offset: str | None = None,
 ) -> Data:
-    """Read a source of any format except SVMlight text; ``label`` and ``drop`` name columns of a table."""
+    """Read a source of any format except SVMlight text; ``label``, ``drop`` and ``offset`` name columns."""
     began = time.perf_counter()
     if grammar.query_id:
         raise DataError(f"{source.name}: found a {kind} file, which has no query ids, expected SVMlight text")
     X: Csr | NDArray[Any]
     y: NDArray[Any] | None = None
     names: tuple[str, ...] | None = None
+    offsets: NDArray[Any] | None = None
     if (label is not None or drop) and kind not in TABLES:
         raise DataError(f"{source.name}: found a {kind} file, whose columns have no names, expected a table")
     with _name_source_in_errors(source):
@@ -86,7 +92,8 @@ def read_matrix_file(
         elif kind in TABLES:
             from bmrm.io.arrow import read_table
 
-            X, y, names = read_table(source, kind, label, drop, text_labels=grammar.text_labels)
+            as_text = grammar.text_labels
+            X, y, names, offsets = read_table(source, kind, label, drop, offset, text_labels=as_text)
         else:
             X = read_matrix_market(source, grammar)
         X, rounded = _convert_matrix(X, grammar)
@@ -94,7 +101,7 @@ def read_matrix_file(
             if grammar.text_labels:
                 raise DataError(f"found a {kind} file whose labels are numbers, expected text as labels")
             check_finite(y, each="label of row")
-        data = Data(X, y, rounded=rounded, feature_names=names)
+        data = Data(X, y, rounded=rounded, feature_names=names, offset=offsets)
     data.seconds["parse"] = time.perf_counter() - began
     return data
 

@@ -18,7 +18,7 @@ from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 from bmrm.matrix.row_weights import ClassWeight
 
-OF_DATA = ("sample_weight", "class_weight", "groups", "device", "dtype", "threads", "gpu_mem")
+OF_DATA = ("sample_weight", "class_weight", "offset", "groups", "device", "dtype", "threads", "gpu_mem")
 """Options of `solve` that are arguments of `Dataset`, besides X and y."""
 
 
@@ -35,6 +35,7 @@ class Options:
     prior: Any
     sample_weight: Any
     class_weight: ClassWeight | None
+    offset: Any
     groups: Any
     fit_intercept: bool
     penalize_intercept: bool
@@ -156,9 +157,9 @@ def make_dataset(loss: Loss, X: Any, y: Any, options: Options, comm: Any, weight
 def _examples(loss: Structured, X: Any, y: Any, given: Mapping[str, Any]) -> Examples:
     """Return examples for a structured loss; ``given`` are the options `OF_DATA`."""
     on_cpu = given["device"] in ("auto", "cpu")
-    if any(given[name] is not None for name in ("class_weight", "groups", "dtype")) or not on_cpu:
+    if any(given[name] is not None for name in ("class_weight", "offset", "groups", "dtype")) or not on_cpu:
         raise ParameterError(
-            "loss structured: takes no class_weight, no groups, no device but the CPU, and no dtype"
+            "loss structured: takes no class_weight, offset, groups or dtype, and no device but the CPU"
         )
     if isinstance(X, Dataset):
         raise ParameterError("loss structured: takes inputs and outputs, found a Dataset")

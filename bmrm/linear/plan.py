@@ -78,6 +78,7 @@ class Facts:
     gpu: GpuMemory | None = None
     can_solve_on_gpu: bool = False  # weights, margins and cuts can be on the GPU with the matrix
     has_ascent: bool = True  # the matrix has coordinate ascent in the dual
+    has_class_offsets: bool = False  # the rows have an offset for each of several classes
     in_lockstep: bool = False  # products are merged with those of other solves
     ranks: int | None = None  # processes that share the rows; None for a solve without MPI
     owned: bool = False  # each rank keeps some columns of the weights only
@@ -243,6 +244,8 @@ def _ascent(facts: Facts, options: PlanOptions) -> Decision[bool]:
         return Decision(False, "the checkpoint has several cuts per pass")
     if facts.ranks is not None:
         return Decision(False, "ascent in the dual does not run on several ranks")
+    if facts.has_class_offsets:
+        return Decision(False, "ascent in the dual takes no offsets of several classes")
     if gpu_ascent_pays(facts) if _may_be_on_gpu(facts) else ascent_pays(facts):
         return Decision(True, "X is wide: rows hardly disturb each other in the dual")
     return Decision(False, "ascent in the dual would take longer than cuts, or the problem does not allow it")

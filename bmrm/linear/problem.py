@@ -23,6 +23,7 @@ class TrainingProblem:
     loss: Loss  # with the groups of the data
     labels: Vector  # shape (m,) or (m, K): encoded for the loss; those of the rows in this process
     classes: Labels | None
+    offset: Vector | None  # shape (margins,): added to the margins of the rows in this process
     intercept: Intercept
     margins_per_row: int
     """The number of outputs; for a structured loss the number of features, see `StackedIdentity`."""

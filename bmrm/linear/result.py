@@ -10,6 +10,7 @@ import numpy as np
 
 from bmrm.base.units import time_text
 from bmrm.base.vectors import Vector, make_arrays_read_only
+from bmrm.errors import ParameterError
 from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.models.model import Model
@@ -78,6 +79,8 @@ class Result:
         Whether feature numbers in the training text start at 0; see `Dataset`.
     feature_names : tuple of str or None
         The names of the columns of X, if it was a frame; see `Dataset`.
+    has_offset : bool
+        Whether the margins had offsets in training; see `Model`.
     origin : object
         The problem of the bound, for a warm start from it.
 
@@ -113,6 +116,7 @@ class Result:
     device: str
     zero_based: bool | None = None
     feature_names: tuple[str, ...] | None = None
+    has_offset: bool = False
     origin: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -154,18 +158,20 @@ class Result:
         """Number of weights that are not 0."""
         return int(np.count_nonzero(self.w))
 
-    def decision_function(self, X: Any) -> Vector:
-        """Return the margins ``X w + intercept``; see `Model.decision_function`."""
-        return Model.from_result(self).decision_function(X)
+    def decision_function(self, X: Any, *, offset: Any = None) -> Vector:
+        """Return the margins ``X w + intercept + offset``; see `Model.decision_function`."""
+        return Model.from_result(self).decision_function(X, offset=offset)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, offset: Any = None) -> Any:
         """Predict a class, labels, a value, a count, a score, or +1 and -1; see `Model.predict`.
 
         With a structured loss, return the oracle's predictions for a sequence of inputs.
         """
         if isinstance(self.loss, Structured):
+            if offset is not None:
+                raise ParameterError("loss structured: takes no offset")
             return self.loss.predict(self.w, X)
-        return Model.from_result(self).predict(X)
+        return Model.from_result(self).predict(X, offset=offset)
 
     def save(self, path: str | os.PathLike[str], *, zero_based: bool | None = None) -> None:
         """Write the model and its certificate to a file, whole or not at all; see `Model.save`.

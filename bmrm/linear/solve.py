@@ -51,6 +51,7 @@ from bmrm.linear.warm_start import (
     warm_bundle,
 )
 from bmrm.losses import Loss
+from bmrm.losses.offset import margin_offsets
 from bmrm.matrix.adapted import MatrixAdapter, StackedIdentity
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
@@ -80,6 +81,7 @@ def solve(
     prior: Model | Result | Any = None,
     sample_weight: Any = None,
     class_weight: ClassWeight | None = None,
+    offset: Any = None,
     groups: Any = None,
     fit_intercept: bool = False,
     penalize_intercept: bool = False,
@@ -102,13 +104,14 @@ def solve(
     verbose: int = 0,
     **loss_params: Any,
 ) -> Result:
-    """Minimise ``lam Omega(w) + sum_i s_i loss(x_i . w + b, y_i) / sum_i s_i`` and certify the answer.
+    """Minimise ``lam Omega(w) + sum_i s_i loss(x_i . w + b + o_i, y_i) / sum_i s_i`` and certify the answer.
 
     Parameters
     ----------
     X : Dataset, Csr, scipy sparse matrix, ndarray or PETSc.Mat, of shape (n_samples, n_features)
         A PETSc matrix (AIJ, dense), with a PETSc vector of labels, is trained on all its ranks.
-        A `Dataset` brings labels, weights, device, type and threads with it; none of them may be given again.
+        A `Dataset` brings labels, weights, offsets, device, type and threads with it; none of them may be
+        given again.
         For a structured loss a sequence of inputs, or `bmrm.Examples`.
     y : array_like of shape (n_samples,), optional
         Labels; see `Dataset`.
@@ -133,7 +136,7 @@ def solve(
     prior : Model, Result or array_like of shape (n_features,) or (n_features, K), optional
         Regularise towards these weights: ``Omega(w - prior)``. They are where the solve starts, too, unless
         ``warm_start`` says otherwise.
-    sample_weight, class_weight, groups, device, dtype, threads, gpu_mem
+    sample_weight, class_weight, offset, groups, device, dtype, threads, gpu_mem
         See `Dataset`.
     fit_intercept : bool, default False
         Add an intercept b to every margin. It is not penalised, and is minimised out exactly.
@@ -166,8 +169,8 @@ def solve(
     max_cuts : int, optional
         Maximum number of cuts kept; default: as many as fit in 1 GiB, at most 2000.
     comm : mpi4py.MPI.Comm or PETSc.Comm, optional
-        Train on all its ranks: each calls `solve` with its own rows in ``X``, ``y`` and ``sample_weight`` and
-        with the same options, and gets the same result. See `bmrm.distributed.Shard`.
+        Train on all its ranks: each calls `solve` with its own rows in ``X``, ``y``, ``sample_weight`` and
+        ``offset`` and with the same options, and gets the same result. See `bmrm.distributed.Shard`.
     weights : {"auto", "replicated", "owned"}, default "auto"
         With ``comm``: how weights are stored across ranks. "replicated" gives every rank all weights;
         "owned" gives each rank some columns of them, and works only for l2 penalties without ``positive``, on
@@ -324,6 +327,7 @@ def make_problem(data: Dataset | Examples, loss: Loss, backend: Backend, options
         loss=loss,
         labels=labels,
         classes=classes,
+        offset=margin_offsets(data.offset, loss, n_outputs),
         intercept=intercept,
         margins_per_row=margins_per_row,
         cuts_per_pass=cuts_per_pass,
@@ -381,7 +385,8 @@ def _build(
 def _watch_rounding(objective: Objective, problem: TrainingProblem, backend: Backend) -> None:
     data, margins_per_row = problem.data, problem.margins_per_row
     n_classes = 0 if problem.classes is None else len(problem.classes)
-    extent = extent_of(problem.loss, problem.labels, data.weights, margins_per_row, n_classes, backend.sums)
+    of_rows = problem.labels, data.weights, problem.offset
+    extent = extent_of(problem.loss, *of_rows, margins_per_row, n_classes, backend.sums)
     of_examples = isinstance(data, Examples)
     rows = problem.operator.shape[0] if of_examples else extent.margins // margins_per_row
     squares = data.counted_squares if isinstance(data, Dataset) else None
@@ -437,4 +442,5 @@ def result_of(
         device=data.device,
         zero_based=data.zero_based,
         feature_names=data.feature_names,
+        has_offset=data.offset is not None,
     )

@@ -137,12 +137,14 @@ class Origin:
         """Checksums of the data and of the penalty's vectors; all ranks must call this at the same time.
 
         Raise `ParameterError` if the cuts are of examples of a structured loss, or the data set has been
-        given other labels, weights or groups since.
+        given other labels, weights, offsets or groups since.
         """
         if isinstance(self.data, Examples):
             raise ParameterError("checkpoint: a structured loss has none, its examples have no checksum")
         if pieces_of(self.data) != self.pieces:
-            raise ParameterError("checkpoint: the data set has got other labels, weights or groups since")
+            raise ParameterError(
+                "checkpoint: the data set has got other labels, weights, offsets or groups since"
+            )
         labels, _ = backend_of(self.data).labels(self.loss)
         return {**of_data(self.data, labels, self.loss), **self.checksums}
 
@@ -165,7 +167,7 @@ def origin_of(problem: TrainingProblem, plan: Plan) -> Origin:
 
 def pieces_of(data: Dataset | Examples) -> tuple[Same, ...]:
     """Return the arrays of the data that a solve uses."""
-    return tuple(map(Same, (data.matrix, data.y, data.weights, data.groups)))
+    return tuple(map(Same, (data.matrix, data.y, data.weights, data.offset, data.groups)))
 
 
 def checksums_of(reg: Regularizer) -> dict[str, str]:
@@ -330,8 +332,8 @@ def go_on(run: BundleMethod, end: End) -> None:
 def of_data(data: Dataset, labels: Vector, loss: Loss) -> dict[str, str]:
     """Return the checksums of the data that a loss uses; all ranks must call this at the same time.
 
-    They are those of ``X``, ``labels`` (coded for the loss) and ``weights``; of ``groups`` if the loss needs
-    them, and of ``costs`` if it has any.
+    They are those of ``X``, ``labels`` (coded for the loss) and ``weights``; of ``offset`` if there is one,
+    of ``groups`` if the loss needs them, and of ``costs`` if it has any.
     """
     first, m = data.first_row, len(labels)
     numbers = {
@@ -339,6 +341,8 @@ def of_data(data: Dataset, labels: Vector, loss: Loss) -> dict[str, str]:
         "labels": array_checksum(labels, first),
         "weights": array_checksum(np.ones(m) if data.weights is None else data.weights, first),
     }
+    if data.offset is not None:
+        numbers["offset"] = array_checksum(data.offset, first)
     if loss.needs_groups and data.groups is not None:
         numbers["groups"] = array_checksum(data.groups, first)
     if data.group is not None:

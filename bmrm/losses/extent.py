@@ -1,4 +1,4 @@
-"""The size of a problem apart from X: what error bounds and losses need to know of labels and weights."""
+"""The size of a problem apart from X: what error bounds and losses need to know of the rows."""
 
 from __future__ import annotations
 
@@ -17,4 +17,5 @@ class Extent(NamedTuple):
     # For counts y, the weighted means of y and of ``max(0, 2 y log(2 y))``
     mean_label: float = 0.0
     mean_log: float = 0.0
+    offsets: float = 0.0  # norm of the offsets of the margins
     at_zero: float = 0.0  # the risk at margins of 0, if the loss has `bmrm.losses.Loss.limited_at_zero`

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,21 +198,36 @@ class RowBlocks:
         return self._numbers
 
 
+class CompiledRisk(Protocol):
+    """What a `LineRisk` asks of a compiled joint risk; see `bmrm.losses._joint.JointRisk`."""
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The arguments that it was made of."""
+
+    @property
+    def constants(self) -> Vector:
+        """Values at margins of 0 of the planes of the last evaluation, one per group."""
+
+    def evaluate(self, z: Vector, dz: Vector, t: float, b: float, r: Vector) -> Vector:
+        """Fill ``r`` with a subgradient at ``z + t dz + b``; return the risk of each group."""
+
+
 class LineRisk(ValuedRisk):
     """A compiled joint risk with the interface that the solver expects."""
 
-    def __init__(self, risk: JointRisk, n_samples: int) -> None:
-        self._risk, self.size, self._blocks = risk, n_samples, RowBlocks()
+    def __init__(self, risk: CompiledRisk, n_samples: int) -> None:
+        self.compiled, self.size, self._blocks = risk, n_samples, RowBlocks()
 
     def evaluate(self, z: Vector, dz: Vector, t: float, derivatives: Vector) -> float:
-        return float(self._risk.evaluate(z, dz, t, 0.0, derivatives).sum())
+        return float(self.compiled.evaluate(z, dz, t, 0.0, derivatives).sum())
 
     def along(self, derivatives: Vector, dz: Vector) -> float:
         return dot(derivatives, dz)
 
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
         r = np.empty(self.size)
-        self._risk.evaluate(z, dz, t, b, r)
+        self.compiled.evaluate(z, dz, t, b, r)
         return dot(r, dz), float(r.sum())
 
     def cut(
@@ -225,11 +240,11 @@ class LineRisk(ValuedRisk):
         self, z: Vector, dz: Vector, t: float, b: float, blocks: int, block: Indices | None, r: Vector
     ) -> tuple[Vector, Vector]:
         """Return risk and slope in b per block of groups, given the block of each row; None: one block."""
-        values, constants = self._risk.evaluate(z, dz, t, b, r), self._risk.constants
+        values, constants = self.compiled.evaluate(z, dz, t, b, r), self.compiled.constants
         if block is None:
             self.constants = np.array([constants.sum()])
             return np.array([values.sum()]), np.array([r.sum()])
-        parts = self._risk.parts
+        parts = self.compiled.parts
         group_block = block[parts["rows"][parts["starts"][:-1]]]
         self.constants = np.bincount(group_block, constants, blocks).astype(np.float64)
         return (

@@ -15,6 +15,7 @@ from bmrm.base.arguments import read_foreign
 from bmrm.base.columns import find_names
 from bmrm.base.groups import number_groups
 from bmrm.base.labels import Labels
+from bmrm.base.offsets import row_offsets
 from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.vectors import Vector, freeze
 from bmrm.errors import BmrmError, ParameterError
@@ -27,10 +28,11 @@ from bmrm.matrix.row_weights import ClassWeight, row_weights
 
 
 class Dataset:
-    """A data matrix resident on one device, with its labels, weights and groups.
+    """A data matrix resident on one device, with its labels, weights, offsets and groups.
 
     On the CPU the arrays of X are shared with the caller if their type and order allow it. They must not
-    change while the data set, or a result trained on it, is in use. Labels, weights and groups are copied.
+    change while the data set, or a result trained on it, is in use. Labels, weights, offsets and groups are
+    copied.
 
     X that is on a GPU, an array of CuPy, PyTorch, JAX or Numba or a matrix of CuPy or PyTorch in compressed
     rows, is read there, and device="auto" is that GPU. Its values must be float32 or float64, by rows.
@@ -49,6 +51,9 @@ class Dataset:
         weights changes nothing.
     class_weight : dict of label to weight, or "balanced", optional
         Multiplies the sample weights; "balanced" gives each class the same sum of weights.
+    offset : array_like of shape (n_samples,), or (n_samples, K) for a loss of K classes, optional
+        Numbers that are added to the margins, such as the log of the exposure of a rate, or the margins of an
+        earlier model; see docs/losses.md.
     groups : array_like of shape (n_samples,), optional
         The query of each row, for ranking losses: numbers or names, in any order. Cross validation keeps each
         group in one fold, for every loss.
@@ -83,7 +88,8 @@ class Dataset:
     Raises
     ------
     DataError
-        If X has no rows, no columns or values that are not finite, or if weights or groups do not match.
+        If X has no rows, no columns or values that are not finite, or if weights, offsets or groups do not
+        match.
     ParameterError
         For an unknown device or type.
     BmrmError
@@ -116,6 +122,7 @@ class Dataset:
         *,
         sample_weight: Any = None,
         class_weight: ClassWeight | None = None,
+        offset: Any = None,
         groups: Any = None,
         device: str = "auto",
         dtype: DTypeLike | None = None,
@@ -125,7 +132,7 @@ class Dataset:
     ) -> None:
         self.zero_based, self.feature_names = find_numbering(X), find_names(X)
         X = read_matrix(X)
-        y, sample_weight, groups = map(read_back, (y, sample_weight, groups))
+        y, sample_weight, offset, groups = map(read_back, (y, sample_weight, offset, groups))
         placed = place_matrix(X, device=device, dtype=dtype, threads=threads, tol=tol, gpu_mem=gpu_mem)
         self.matrix, self.device, self.resolution, self.longest = placed
         self._entries: int | None = None
@@ -135,6 +142,7 @@ class Dataset:
         self.weights = freeze(row_weights(y, self.shape[0], sample_weight, class_weight))
         self.counted_squares = _sum_counted_squares(X, self.weights)
         """Sum of squares of each column of X over the rows of positive weight, if some rows have weight 0."""
+        self.offset = freeze(row_offsets(offset, self.shape[0]))
         self.groups = freeze(number_groups(groups, self.shape[0]))
 
     def __copy__(self) -> Self:

@@ -42,7 +42,7 @@ class Examples:
     """
 
     device, resolution, longest, threads = "cpu", 0.0, 1, 1
-    matrix, groups, zero_based, feature_names = None, None, None, None
+    matrix, offset, groups, zero_based, feature_names = None, None, None, None, None
 
     def __init__(
         self, inputs: Sequence[Any], outputs: Sequence[Any], n_features: int, *, sample_weight: Any = None

@@ -16,7 +16,7 @@ _TOO_LARGE = f"expected an absolute value of at most {MAX_MAGNITUDE:g}"
 
 
 def blame_overflow(fault: BmrmError, data: Dataset | Examples, labels: Vector) -> BmrmError:
-    """Return an error that names the value or label that is too large, or the given fault if there is none.
+    """Return an error that names the value, label or offset that is too large; the fault if there is none.
 
     For example, public ranking data have 1.8e308 for missing values.
     """
@@ -34,4 +34,7 @@ def blame_overflow(fault: BmrmError, data: Dataset | Examples, labels: Vector) -
     if labels.ndim == 1 and labels.size and np.abs(labels).max() > MAX_MAGNITUDE:
         row = int(np.argmax(np.abs(labels)))
         return DataError(f"labels: row {row + 1} has {labels[row]:g}, {_TOO_LARGE} ({fault})")
+    if data.offset is not None and np.abs(data.offset).max() > MAX_MAGNITUDE:
+        row = int(np.argmax(np.abs(data.offset).reshape(len(data.offset), -1).max(axis=1)))
+        return DataError(f"offset: row {row + 1} has {data.offset[row]}, {_TOO_LARGE} ({fault})")
     return fault

@@ -60,6 +60,9 @@ typedef struct {
 BB_API bb_status bb_problem_create(bb_matrix* matrix, int32_t loss, double parameter, double scale,
                                    const double* labels, const double* weights, double constant,
                                    int32_t in_rows, bb_problem** out);
+// Sets numbers that are added to the margins: X w means X w + offsets below, wherever it is set to a vector.
+// offsets: a double per row, on the host.  It precedes all calls below.
+BB_API bb_status bb_problem_set_offsets(bb_problem* problem, const double* offsets);
 // Frees a problem; NULL is allowed.
 BB_API void bb_problem_destroy(bb_problem* problem);
 // Declares that the rows are those of one rank of several: from now on every number and every gradient covers
@@ -99,7 +102,7 @@ BB_API bb_status bb_weights_between(bb_problem* problem, const void* w, const vo
 BB_API bb_status bb_margins(bb_problem* problem, const void* w, void* z);
 // In the space of rows: recomputes z and the products in w from new products; square: is set to |w|^2.
 BB_API bb_status bb_renew(bb_problem* problem, void* w, void* z, double* square);
-// z: is set to X (scale w), by a product of its own, whose rounding differs from that of X w.
+// z: is set to scale X w, by a product of its own with scale w, whose rounding differs from that of X w.
 BB_API bb_status bb_rescaled(bb_problem* problem, const void* w, double scale, void* z);
 // end: the margins of the far end of a line, is set to the direction end - z.
 BB_API bb_status bb_direction(bb_problem* problem, const void* z, void* end);

@@ -120,7 +120,9 @@ bb_status bb_cuts_combine(bb_problem* problem, int64_t count, const double* weig
                 first = false;
             }
         });
-        if (!p.in_rows()) {
+        if (p.in_rows()) {
+            p.add_offsets_to(z, 1.0);
+        } else {
             p.rounded_of = w;
             // The solver will need it, unless it stops here.
             p.margins(static_cast<const double*>(w), z);

@@ -24,6 +24,11 @@ __global__ void add_constant(T* z, int64_t n, double factor, const W* weight) {
     BB_FOR (i, n) z[i] += more;
 }
 
+template <class T>
+__global__ void add_offset(T* z, int64_t n, double factor, const RowNumbers offsets) {
+    BB_FOR (i, n) z[i] = T(double(z[i]) + factor * number_at(offsets, i));
+}
+
 }  // namespace
 
 template <class T, class W>
@@ -44,7 +49,16 @@ template void bb_problem::product(const double*, const double*, double*);
 template void bb_problem::add_constant_to(const double*, float*);
 template void bb_problem::add_constant_to(const double*, double*);
 
-void bb_problem::margins(const double* w, void* z) {
+void bb_problem::add_offsets_to(void* z, double factor) {
+    if (!risk.offsets.data) return;
+    by_type(type, [&](auto t) {
+        add_offset<<<blocks_for(rows), 256, 0, stream()>>>(static_cast<decltype(t)*>(z), rows, factor,
+                                                           risk.offsets);
+    });
+    BB_CHECK(cudaGetLastError());
+}
+
+void bb_problem::margins(const double* w, void* z, double factor) {
     by_type(type, [&](auto t) {
         using T = decltype(t);
         T* narrow = reinterpret_cast<T*>(rounded.data());
@@ -52,6 +66,7 @@ void bb_problem::margins(const double* w, void* z) {
         rounded_of = w;
         product(narrow, w + cols, static_cast<T*>(z));
     });
+    add_offsets_to(z, factor);
 }
 
 template <class T>
@@ -157,6 +172,7 @@ bb_status bb_renew(bb_problem* problem, void* w, void* z, double* square) {
             p.product(weights, weights + p.cols, margins);
             p.finish(weights, margins, static_cast<double*>(w), p.mailbox.next());
         });
+        p.add_offsets_to(z, 1.0);
         *square = *p.answer();
     });
 }
@@ -172,8 +188,9 @@ bb_status bb_rescaled(bb_problem* problem, const void* w, double scale, void* z)
             if (p.in_rows()) {
                 T* weights = p.assemble<T>(scaled);
                 p.product(weights, weights + p.cols, static_cast<T*>(z));
+                p.add_offsets_to(z, scale);
             } else {
-                p.margins(scaled, z);
+                p.margins(scaled, z, scale);
             }
         });
         p.give(BB_WEIGHTS, scaled);

@@ -1,5 +1,5 @@
-// Creates a problem: uploads its labels and weights, allocates its buffers, and selects the kernels of its
-// loss.
+// Creates a problem: uploads its labels, weights and offsets, allocates its buffers, and selects the kernels
+// of its loss.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -215,6 +215,13 @@ bb_status bb_problem_create(bb_matrix* matrix, int32_t loss, double parameter, d
                                                    : made->upload(labels, made->labels);
         if (weights) made->risk.weights = made->upload(weights, made->weights);
         *out = made.release();
+    });
+}
+
+bb_status bb_problem_set_offsets(bb_problem* problem, const double* offsets) {
+    return on(problem, [&](bb_problem& p) {
+        p.risk.offsets = p.upload(offsets, p.offsets);
+        p.ahead = {};
     });
 }
 

@@ -104,7 +104,9 @@ struct bb_problem {
     void product(const T* weights, const W* constant_weight, T* z);
     template <class T, class W>
     void add_constant_to(const W* constant_weight, T* z);
-    void margins(const double* w, void* z);
+    void add_offsets_to(void* z, double factor);
+    // z = X w + factor times the offsets
+    void margins(const double* w, void* z, double factor = 1.0);
 
     // Computes the weights of a point in the space of rows, in the matrix's type, into `rounded`.
     template <class T>
@@ -209,7 +211,7 @@ struct bb_problem {
     bmrm::RiskRows risk = {};
     bmrm::RiskKernels kernels = {};
     int blocks = 1, mix_blocks = 1;
-    bmrm::Array<unsigned char> labels, weights, derivatives[2], rounded, cuts, block_gradients;
+    bmrm::Array<unsigned char> labels, weights, offsets, derivatives[2], rounded, cuts, block_gradients;
     bmrm::Array<double> partial, sums, dots;
     bmrm::Array<double> ahead_sums;  // risk, sum of derivatives and step of the cut made ahead
     bmrm::Array<double> start;       // where the solve started, and the margins there, in the space of rows

@@ -29,6 +29,7 @@ cdef extern from "api/training.h" nogil:
     bb_status bb_problem_create(bb_matrix *matrix, int32_t loss, double parameter, double scale,
                                 const double *labels, const double *weights, double constant,
                                 int32_t in_rows, bb_problem **out)
+    bb_status bb_problem_set_offsets(bb_problem *problem, const double *offsets)
     void bb_problem_destroy(bb_problem *problem)
     double bb_problem_product_seconds(bb_problem *problem)
     int64_t bb_problem_products(bb_problem *problem)

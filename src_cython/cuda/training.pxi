@@ -75,6 +75,7 @@ cdef class Problem:
     cdef readonly Matrix matrix
     cdef readonly int64_t width, length
     cdef readonly double constant
+    cdef readonly object offset
     cdef bint in_rows
     cdef Ranks ranks
     cdef object __weakref__
@@ -102,6 +103,16 @@ cdef class Problem:
         if handle != NULL:
             with nogil:
                 bb_problem_destroy(handle)
+
+    def set_offset(self, offset):
+        """Add offsets, an ndarray of float64 of shape (m,), to all margins; call it before any others.
+
+        `offset`, None before, is then that array.
+        """
+        offset = self.offset = _input(offset, (self.matrix._m,), "offset")
+        cdef const double* o = <const double*>_address(offset)
+        with nogil:
+            check(bb_problem_set_offsets(self.handle, o))
 
     def share(self, Ranks ranks):
         """Treat the rows as those of one of several ranks: from now on all results are for the rows of all ranks.

@@ -39,6 +39,7 @@ def facts_of(
         gpu=gpu_memory_of(matrix) if keeps_solves else None,
         can_solve_on_gpu=keeps_solves,
         has_ascent=ascent_on(matrix) is not None,
+        has_class_offsets=data.offset is not None and loss.task == "multiclass",
         in_lockstep=not isinstance(matrix, _cpu.Matrix),
         rounds=data.resolution > 0.0,
         row_square=lambda: float(matrix.mean_squares.sum()),

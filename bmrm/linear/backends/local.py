@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from bmrm.base.labels import Labels
+from bmrm.base.offsets import add_offset
 from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.backends.facts import facts_of
 from bmrm.linear.backends.gpu.cuts import gpu_cuts
@@ -32,6 +33,7 @@ from bmrm.linear.solvers.settings import Settings
 from bmrm.losses import CallableLoss, JointLoss, Loss
 from bmrm.losses.base import RowRisk
 from bmrm.losses.labels import encode
+from bmrm.losses.offset import with_offset
 from bmrm.matrix.adapted import MatrixAdapter
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
@@ -56,7 +58,8 @@ class LocalBackend:
     def thresholds(self, loss: Loss, margins: Margins, labels: Vector) -> Vector | None:
         if loss.task != "ordinal":
             return None
-        here = margins if isinstance(margins, np.ndarray) else margins.get()
+        on_host = isinstance(margins, np.ndarray)
+        here = add_offset(margins, self.data.offset) if on_host else margins.get()
         return loss.thresholds(here, labels, self.data.weights)
 
     def spread(self, operator: MatrixAdapter) -> MatrixAdapter:
@@ -102,13 +105,15 @@ class LocalBackend:
 
     def _risk(self, problem: TrainingProblem) -> RowRisk:
         data = self.data
-        return problem.loss.risk(problem.labels, data.weights, 1.0 / data.total_weight, data.threads)
+        risk = problem.loss.risk(problem.labels, data.weights, 1.0 / data.total_weight, data.threads)
+        return with_offset(risk, problem.offset)
 
     def _on_gpu(self, problem: TrainingProblem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
         data, loss, labels = self.data, problem.loss, problem.labels
         assert isinstance(data, Dataset)
         scale, scaling = 1.0 / data.total_weight, problem.intercept.scaling
-        store = gpu_cuts(data, problem.operator, loss, labels, scale, scaling, warm, plan.row_space)
+        of_rows = labels, problem.offset
+        store = gpu_cuts(data, problem.operator, loss, *of_rows, scale, scaling, warm, plan.row_space)
         if isinstance(loss, CallableLoss):
             return PythonLossPasses(store, loss), store
         if isinstance(loss, JointLoss):

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from bmrm.base import arguments
 from bmrm.base.columns import check_names, find_names
 from bmrm.base.labels import Labels, label_array
+from bmrm.base.offsets import add_offset, offsets_of_margins, row_offsets
 from bmrm.base.probabilities import logistic, softmax
 from bmrm.base.units import finite_or_none
 from bmrm.base.vectors import Vector, make_arrays_read_only
@@ -23,7 +24,7 @@ from bmrm.base.version import __version__
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr, check_finite, check_numbering, find_numbering
 from bmrm.linear.models.calibration import Calibration, Isotonic, Platt
-from bmrm.linear.models.model_file import FEATURE_NAMES, FORMAT_VERSION, KNOTS, SEVERAL
+from bmrm.linear.models.model_file import FEATURE_NAMES, FORMAT_VERSION, KNOTS, PLAIN_VERSION, SEVERAL
 
 if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix
@@ -48,6 +49,9 @@ TASKS = (
     "ranking",
     "ordinal",
 )
+
+CLASS_LOSSES = ("multiclass", "softmax", "multilabel_ranking")
+"""Losses of differences of a row's margins: one number for all of them would change nothing."""
 
 Predictions: TypeAlias = "Labels | list[tuple[Label, ...]]"
 MatrixLike: TypeAlias = "Csr | sparray | spmatrix | npt.NDArray[np.floating[Any]]"
@@ -160,6 +164,8 @@ class Model:
         with the same ones in another order.
     training : TrainingData or None
         The size of the training data.
+    has_offset : bool, default False
+        Whether numbers were added to the margins in training. `predict` then asks for those of its rows.
     library_version : str
         Version of the package that wrote the model.
 
@@ -191,6 +197,7 @@ class Model:
     label_type: str | None = None
     feature_names: tuple[str, ...] | None = None
     training: TrainingData | None = None
+    has_offset: bool = False
     library_version: str = ""
 
     def __post_init__(self) -> None:
@@ -349,15 +356,20 @@ class Model:
             zero_based=result.zero_based if zero_based is None else zero_based,
             feature_names=result.feature_names,
             training=TrainingData(result.n_samples, result.n_features, result.nnz),
+            has_offset=result.has_offset,
             thresholds=None if result.thresholds is None else tuple(map(float, result.thresholds)),
         )
 
-    def decision_function(self, X: MatrixLike, *, threads: int | None = None) -> Vector:
-        """Compute x.w + b for each row, and for each class if there are several.
+    def decision_function(
+        self, X: MatrixLike, *, offset: npt.ArrayLike | None = None, threads: int | None = None
+    ) -> Vector:
+        """Compute x.w + b + offset for each row, and for each class if there are several.
 
         Parameters
         ----------
         X : Csr, scipy sparse matrix or ndarray, shape (m, n_features)
+        offset : array_like of shape (m,), or (m, K), or 0, optional
+            Added to the margins; 0 adds nothing. Needed if the model was trained with offsets.
         threads : int, default all cores
 
         Returns
@@ -369,7 +381,9 @@ class Model:
         DataError
             If ``X`` is not a matrix of finite real numbers, does not have ``n_features`` columns, is a frame
             whose columns are not those of training in their order, or comes from text (`bmrm.load_svmlight`)
-            whose feature numbers start differently from the model's.
+            whose feature numbers start differently from the model's; or if the offsets do not match.
+        ParameterError
+            If the model was trained with offsets, and none are given.
         """
         check_numbering("model", self.zero_based, find_numbering(X))
         check_names("X", self.feature_names, find_names(X))
@@ -378,6 +392,7 @@ class Model:
             X = Csr.from_scipy(X) if sparse else np.ascontiguousarray(arguments.matrix("X", X))
         if X.shape[1] != self.n_features:
             raise DataError(f"data: found {X.shape[1]} features, expected the model's {self.n_features}")
+        more = self._offset_of(offset, X.shape[0])
         from bmrm.matrix._cpu import Matrix
 
         if isinstance(X, np.ndarray):
@@ -393,14 +408,30 @@ class Model:
                 check_finite(X)  # checked only now: a NaN or an infinity in X shows in the values
             except DataError as error:
                 raise DataError(f"X: {error}") from None
-        return values
+        return add_offset(values, more)
 
-    def predict(self, X: MatrixLike) -> Predictions:
+    def _offset_of(self, offset: Any, rows: int) -> Vector | None:
+        """Return the offsets of rows in the shape of their margins; None for none."""
+        if offset is None and self.has_offset:
+            raise ParameterError(
+                "offset: found none for a model trained with offsets, expected a number per row, or offset=0"
+            )
+        if offset is None or (np.ndim(offset) == 0 and offset == 0):
+            return None
+        found = row_offsets(offset, rows)
+        assert found is not None
+        columns = self.w.shape[1] if self.w.ndim > 1 else None
+        alike = self.task == "multilabel" or self.loss not in CLASS_LOSSES
+        return offsets_of_margins(found, columns, alike=alike)
+
+    def predict(self, X: MatrixLike, *, offset: npt.ArrayLike | None = None) -> Predictions:
         """Predict each row: apply `predictions` to the `decision_function`.
 
         Parameters
         ----------
         X : Csr, scipy sparse matrix or ndarray, shape (m, n_features)
+        offset : array_like of shape (m,), or (m, K), or 0, optional
+            See `decision_function`.
 
         Returns
         -------
@@ -410,9 +441,12 @@ class Model:
         Raises
         ------
         DataError
-            If ``X`` is not a matrix of finite real numbers with ``n_features`` columns.
+            If ``X`` is not a matrix of finite real numbers with ``n_features`` columns, or the offsets do not
+            match.
+        ParameterError
+            If the model was trained with offsets, and none are given.
         """
-        return self.predictions(self.decision_function(X))
+        return self.predictions(self.decision_function(X, offset=offset))
 
     def predictions(self, values: Vector) -> Predictions:
         """Convert decision values x.w + b to predictions of the task.
@@ -458,12 +492,14 @@ class Model:
         """Whether the model predicts probabilities: it is calibrated, or its loss is logistic or softmax."""
         return self.calibration is not None or self.loss in ("logistic", "softmax")
 
-    def predict_probability(self, X: MatrixLike) -> Vector:
+    def predict_probability(self, X: MatrixLike, *, offset: npt.ArrayLike | None = None) -> Vector:
         """Predict probabilities of each row: apply `probabilities` to the `decision_function`.
 
         Parameters
         ----------
         X : Csr, scipy sparse matrix or ndarray, shape (m, n_features)
+        offset : array_like of shape (m,), or (m, K), or 0, optional
+            See `decision_function`.
 
         Returns
         -------
@@ -472,11 +508,13 @@ class Model:
         Raises
         ------
         ParameterError
-            If the model has neither a calibration nor the loss logistic or softmax.
+            If the model has neither a calibration nor the loss logistic or softmax; or if it was trained with
+            offsets, and none are given.
         DataError
-            If ``X`` is not a matrix of finite real numbers with ``n_features`` columns.
+            If ``X`` is not a matrix of finite real numbers with ``n_features`` columns, or the offsets do not
+            match.
         """
-        return self.probabilities(self.decision_function(X))
+        return self.probabilities(self.decision_function(X, offset=offset))
 
     def probabilities(self, values: Vector) -> Vector:
         """Convert decision values to probabilities.
@@ -574,7 +612,7 @@ class Model:
         ------
         ParameterError
             If LIBLINEAR has no such model: the task is novelty, counts or several labels per row, a label is
-            not an integer, or features are numbered from 0.
+            not an integer, features are numbered from 0, or it was trained with offsets.
         OSError
             If the folder cannot be written or the disk is full.
 
@@ -584,6 +622,8 @@ class Model:
         """
         from bmrm.linear.models.liblinear import export
 
+        if self.has_offset:
+            raise ParameterError("model: found one trained with offsets, which LIBLINEAR does not have")
         export(path, self.w, self.intercept, loss=self.loss, classes=self.classes, zero_based=self.zero_based)
 
 
@@ -605,7 +645,7 @@ def load_checked(path: str | os.PathLike[str]) -> tuple[Model, str | None, Mappi
 def _document(model: Model) -> dict[str, Any]:
     certificate = model.certificate
     return {
-        "format_version": FORMAT_VERSION,
+        "format_version": FORMAT_VERSION if model.has_offset else PLAIN_VERSION,
         "library_version": __version__,
         "task": model.task,
         "loss": {"name": model.loss, "params": dict(model.loss_params)},
@@ -617,6 +657,7 @@ def _document(model: Model) -> dict[str, Any]:
         "n_features": model.n_features,
         "zero_based": model.zero_based,
         "training": None if model.training is None else asdict(model.training),
+        **({"has_offset": True} if model.has_offset else {}),
         "thresholds": None if model.thresholds is None else list(model.thresholds),
         "calibration": _calibration_document(model.calibration),
         "certificate": certificate
@@ -669,6 +710,7 @@ def _model(document: dict[str, Any], tensors: dict[str, Vector]) -> Model:
             thresholds=None if thresholds is None else tuple(map(float, thresholds)),
             feature_names=_feature_names(tensors),
             training=_training(document.get("training")),
+            has_offset=_has_offset(document),
             library_version=str(document["library_version"]),
         )
     except DataError:
@@ -735,6 +777,13 @@ def _training(document: dict[str, Any] | None) -> TrainingData | None:
     if not all(type(size) is int and size >= 0 for size in sizes):
         raise ValueError
     if found.text_checksum is not None and not re.fullmatch("[0-9a-f]{16}", found.text_checksum):
+        raise ValueError
+    return found
+
+
+def _has_offset(document: dict[str, Any]) -> bool:
+    found = document.get("has_offset", False)  # files of earlier versions have none
+    if type(found) is not bool or found != (document["format_version"] > PLAIN_VERSION):
         raise ValueError
     return found
 

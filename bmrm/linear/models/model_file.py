@@ -30,8 +30,11 @@ from bmrm.errors import DataError, HostMemoryError, ParameterError
 from bmrm.io.tensors import MAX_TENSOR_HEADER_BYTES, Tensors, open_tensors
 from bmrm.linear.models import content
 
-FORMAT_VERSION = 2
-READABLE_VERSIONS = (1, 2)
+FORMAT_VERSION = 3
+PLAIN_VERSION = 2
+"""The version of models without offsets. Earlier versions of the package, which would predict without them,
+do not read version 3."""
+READABLE_VERSIONS = (1, 2, 3)
 _KEY = "bmrm"
 KNOTS = ("calibration_x", "calibration_p")
 FEATURE_NAMES = "feature_names"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bmrm.base.vectors import Vector, dot
+from bmrm.base.vectors import Vector, dot, norm
 from bmrm.linear.objective.objective import Objective
 from bmrm.linear.objective.running_error import ErrorBound
 from bmrm.losses import Loss
@@ -18,33 +18,45 @@ Sums = Callable[[list[float], list[float]], tuple[list[float], list[float]]]
 
 
 def extent_of(
-    loss: Loss, labels: Vector, weights: Vector | None, columns: int, classes: int, sums_of: Sums
+    loss: Loss,
+    labels: Vector,
+    weights: Vector | None,
+    offset: Vector | None,
+    columns: int,
+    classes: int,
+    sums_of: Sums,
 ) -> Extent:
-    """Return what the error bound needs to know of labels and weights.
+    """Return what the error bound needs to know of labels, weights and offsets.
 
     - ``labels``, shape (rows,), or (rows, K): those of the rows here, coded for the loss
     - ``weights``, shape (rows,), or None
+    - ``offset``, shape (rows columns,), or None
     - ``columns``, ``classes``: margins per row; the number of classes, 0 if there are none
     """
-    rows = len(labels)
+    rows, moved = len(labels), 0.0
+    if offset is not None:
+        each = offset.reshape(rows, columns)
+        moved = norm((each if weights is None else each[weights > 0.0]).ravel())
     if weights is not None and isinstance(labels, np.ndarray):  # a row of weight 0 takes no part
         labels, weights = labels[weights > 0.0], weights[weights > 0.0]
     compared = loss.target_norm(labels) if len(labels) else 0.0
     # Relative to the largest ones, so that no square is beyond float64.
     heaviest = 1.0 if weights is None else float(weights.max(initial=0.0))
-    _, (heaviest, farthest) = sums_of([], [heaviest, compared])
+    _, (heaviest, farthest, shifted) = sums_of([], [heaviest, compared, moved])
     s = np.ones(rows) if weights is None else weights / heaviest
-    sums = [float(rows), float(s.sum()), dot(s, s), (compared / (farthest or 1.0)) ** 2, 0.0, 0.0]
+    apart = [(here / (most or 1.0)) ** 2 for here, most in ((compared, farthest), (moved, shifted))]
+    sums = [float(rows), float(s.sum()), dot(s, s), *apart, 0.0, 0.0]
     if loss.task == "count":
         doubled = 2.0 * labels
-        sums[4:] = dot(s, labels), dot(s, doubled * np.log(np.maximum(doubled, 1.0)))
-    (rows_of_all, total, squares, apart, labels_of_all, logs), _ = sums_of(sums, [])
+        sums[5:] = dot(s, labels), dot(s, doubled * np.log(np.maximum(doubled, 1.0)))
+    (rows_of_all, total, squares, *apart, labels_of_all, logs), _ = sums_of(sums, [])
     return Extent(
         margins=int(rows_of_all) * columns,
         losses_per_row=max(1, classes - 1) if loss.task == "ordinal" else columns,
         weight=math.sqrt(squares) / total,
         most=1.0 / total,
-        labels=farthest * math.sqrt(apart),
+        labels=farthest * math.sqrt(apart[0]),
+        offsets=shifted * math.sqrt(apart[1]),
         mean_label=labels_of_all / total,
         mean_log=logs / total,
     )

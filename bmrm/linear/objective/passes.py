@@ -24,7 +24,7 @@ from bmrm.losses.base import Pieces
 Weights: TypeAlias = Any
 """A point w where `Passes` keeps it: an array, or a handle of one on a device."""
 Margins: TypeAlias = Any
-"""Margins X w, likewise."""
+"""Margins X w, likewise; a backend may keep them with the offsets of the rows, or add these in the risk."""
 Gradients: TypeAlias = Vector | range
 """Gradients of cuts: an array; on a device, the numbers that they have in their store."""
 
@@ -223,7 +223,7 @@ class InteriorPasses(Protocol):
         """Copy weights to the host."""
 
     def rows_of(self, z: Margins) -> Vector:
-        """Copy margins to the host."""
+        """Copy margins to the host, without offsets."""
 
     def placed(self, w: Vector, margins: Vector) -> tuple[Weights, Margins]:
         """Copy a point and its margins from the host."""

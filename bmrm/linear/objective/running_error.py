@@ -177,6 +177,9 @@ class ErrorBound:
         self._of_slope = DERIVATIVE_ROUNDINGS + (self._of_sum if joint else 0.0)
         self._of_column = chain(rows) + self._of_slope
         self._of_compared = level * self.root + (self._of_sum * extent.labels if joint else 0.0)
+        self._of_compared += MOVE_ROUNDINGS * extent.offsets
+        self._places = extent.labels + extent.offsets
+        """Norm of the places that derivatives are multiplied by in conjugates."""
         self.profile = False
         """Whether an intercept is minimised out."""
         self.sides: tuple[Side, Side] | None = None
@@ -228,7 +231,8 @@ class ErrorBound:
         """Return the length of the error of margins of ``size``, with the intercept.
 
         Labels add nothing: a difference from one is rounded relative to itself, which counts only if it is
-        compared with another number. Margins taken together are compared with sums over rows.
+        compared with another number. Margins taken together are compared with sums over rows. The offset of a
+        margin is added to it, and rounded like a margin that is moved.
         """
         return UNIT * (self._of_row * size + abs(intercept) * self.root + self._of_compared)
 
@@ -275,14 +279,14 @@ class ErrorBound:
         - ``offsets``, ``slope``, shape (planes,)
         - ``measured``: what is known of the derivatives, if they were measured
         """
-        whole, labels = self._steepness(np.inf), self.extent.labels
+        whole, places = self._steepness(np.inf), self._places
         if whole is None:  # conjugates bend: r^2 / (2 c) for each row of weight 1
             bend = self._bend * self.extent.most
-            whole = bend * labels + math.sqrt(
-                (bend * labels) ** 2 + 2.0 * bend * float(np.abs(offsets).sum())
+            whole = bend * places + math.sqrt(
+                (bend * places) ** 2 + 2.0 * bend * float(np.abs(offsets).sum())
             )
         steep, of_column = self._of_blocks(whole, measured)
-        error = UNIT * self._of_sum * (np.abs(offsets) + steep * labels)
+        error = UNIT * self._of_sum * (np.abs(offsets) + steep * places)
         return self._tilted(Blur(error, of_column * steep, steep, self._zeros), 0.0, slope, measured)
 
     def is_large(self, blur: Blur, size: float) -> bool:

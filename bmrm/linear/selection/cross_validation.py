@@ -30,6 +30,7 @@ from bmrm import losses
 from bmrm.base.arguments import refuse
 from bmrm.base.interrupts import interruptible
 from bmrm.base.labels import Labels
+from bmrm.base.offsets import add_offset
 from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Indices, Vector
 from bmrm.base.weighting import fill_idle_labels, scale_weights
@@ -63,6 +64,7 @@ from bmrm.linear.solvers.state import UNKNOWN_GRADIENTS
 from bmrm.linear.solvers.steps import FirstStep
 from bmrm.losses import Loss
 from bmrm.losses.labels import encode, row_labels
+from bmrm.losses.offset import margin_offsets, with_offset
 from bmrm.matrix import _cpu
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.overflow import blame_overflow
@@ -409,7 +411,7 @@ class _Engine(Protocol):
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         """Solve with each of some folds held out, for its lam, within the seconds that are left.
 
-        Yield each fold with its result and the margins of all rows, intercept included.
+        Yield each fold with its result and the margins of all rows, intercept and offset included.
         """
 
 
@@ -452,7 +454,7 @@ class _Apart:
         self._last[fold].bundle.passed_on = True
         matrix = self._parts[fold].matrix
         product = matrix.matmat if problem.loss.several else matrix.matvec
-        return result, np.asarray(product(result.w) + result.intercept)
+        return result, add_offset(np.asarray(product(result.w) + result.intercept), problem.data.offset)
 
 
 class _Shared:
@@ -475,8 +477,10 @@ class _Shared:
         operator = operator_of(rows, problem.loss, 1, intercept)
         self._bundle = FoldBundle(operator.shape[1], folds.number, given["max_cuts"], data.threads)
         self._labels, self._weights = problem.labels[folds.order], problem.weights[folds.order]
+        self._offset = None if data.offset is None else data.offset[folds.order]
         total = float(self._weights.sum())
         whole = problem.loss.risk(self._labels, self._weights, 1.0 / total, data.threads)
+        whole = with_offset(whole, margin_offsets(self._offset, problem.loss, 1))
         floors = np.array([
             self._weights[i:j].sum() / total * problem.loss.floor(self._labels[i:j], self._weights[i:j])
             for i, j in pairwise(folds.starts)
@@ -490,7 +494,8 @@ class _Shared:
         self._latest: tuple[FoldPoint | None, FoldPoint] | None = None
         m, d = operator.shape
         self._zero = self._parts.at(np.zeros(d), np.zeros(m), UNKNOWN_GRADIENTS, 0.0)
-        self._extent = extent_of(problem.loss, self._labels, self._weights, 1, 0, backend_of(data).sums)
+        of_rows = self._labels, self._weights, self._offset
+        self._extent = extent_of(problem.loss, *of_rows, 1, 0, backend_of(data).sums)
 
     def solve(self, lams: dict[int, float], left: Callable[[], float]) -> Iterator[tuple[int, Solved]]:
         for fold, lam in lams.items():
@@ -502,7 +507,13 @@ class _Shared:
         problem, folds = self._problem, self._problem.folds
         if fold not in self._objectives:
             self._objectives[fold] = FoldObjective(
-                self._parts, problem.loss, self._labels, self._weights, fold, threads=problem.data.threads
+                self._parts,
+                problem.loss,
+                self._labels,
+                self._weights,
+                fold,
+                threads=problem.data.threads,
+                offset=self._offset,
             )
             self._watch(self._objectives[fold])
         objective = self._objectives[fold]
@@ -524,11 +535,11 @@ class _Shared:
         found = objective.reached(run.certified(), gradients)
         self._latest = self._last.get(fold), found
         self._last[fold] = found
-        if self._sorted:
-            return result, found.margins
-        margins = np.empty(len(self._labels))
-        margins[folds.order] = found.margins
-        return result, margins
+        margins = found.margins
+        if not self._sorted:
+            margins = np.empty(len(self._labels))
+            margins[folds.order] = found.margins
+        return result, add_offset(margins, problem.data.offset)
 
     def _watch(self, objective: FoldObjective) -> None:
         """Make an objective keep a running error bound; without a fold the other rows have larger weights."""

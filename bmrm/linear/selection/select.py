@@ -17,6 +17,7 @@ from bmrm.base.arguments import flag, is_sparse, matrix, numbers
 from bmrm.base.columns import find_names
 from bmrm.base.groups import number_groups
 from bmrm.base.interrupts import HELD, check_signals, interruptible, set_signal_mode
+from bmrm.base.offsets import row_offsets
 from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.tables import format_table
 from bmrm.base.units import number_text
@@ -425,14 +426,14 @@ def _resident(
     rows = X.shape[0] if len(X.shape) else 0
     weights = row_weights(y, rows, given.pop("sample_weight", None), given.pop("class_weight", None))
     labels = encode(y, rows, loss, weights)[0]
-    groups = number_groups(given.get("groups"), rows)
+    groups, offset = number_groups(given.get("groups"), rows), row_offsets(given.pop("offset", None), rows)
     dealt = deal_for(loss, labels, groups, weights, rows, folds, seed)
     if (
         len(X.shape) != 2
         or groups is not None
         or not shared_cuts_pay(loss, folds, X.shape[1], X.size if isinstance(X, np.ndarray) else X.nnz)
     ):
-        data = Dataset(X, y, sample_weight=weights, **given, **tol)
+        data = Dataset(X, y, sample_weight=weights, offset=offset, **given, **tol)
         data.zero_based, data.feature_names = zero_based, names
         return data, dealt, dealt
     if sparse:
@@ -445,6 +446,7 @@ def _resident(
         if loss.task == "novelty"
         else row_labels(fill_idle_labels(y, rows, weights), rows, loss)[dealt.order],
         sample_weight=None if weights is None else weights[dealt.order],
+        offset=None if offset is None else offset[dealt.order],
         **given,
         **tol,
     )

@@ -35,7 +35,9 @@ struct AscentRows {
 template <class Loss>
 __device__ __forceinline__ Conjugate conjugate_at(const RiskRows& rows, int64_t row) {
     const double weight = rows.scale * number_at(rows.weights, row);
-    return Dual<Loss>::of(number_at(rows.labels, row), rows.parameter).weighted(weight);
+    Conjugate found = Dual<Loss>::of(number_at(rows.labels, row), rows.parameter).weighted(weight);
+    if (rows.offsets.data) found.place -= number_at(rows.offsets, row);  // margins here are without them
+    return found;
 }
 
 // Starts at given derivatives or at 0, as far as the conjugates allow.

@@ -24,6 +24,7 @@ constexpr int kSummedRows = 16;
 struct RiskRows {
     int64_t begin, end;
     RowNumbers labels, weights;
+    RowNumbers offsets;  // no data for none; those of margins are added by the products that make them
     double scale;
     LossParameter parameter;
 };

@@ -134,12 +134,13 @@ def gpu_cuts(
     operator: Operator,
     loss: Loss,
     labels: Vector,
+    offset: Vector | None,
     scale: float,
     constant: float | None,
     known: Bundle | None,
     in_rows: bool,
 ) -> GpuCuts:
-    """Copy labels and weights to the GPU of the matrix, or reuse the store of an earlier solve's bundle.
+    """Copy what is known of the rows to the GPU of the matrix, or reuse the store of an earlier bundle.
 
     Compiled losses of single rows are evaluated by the problem; other losses evaluate themselves.
     """
@@ -153,4 +154,6 @@ def gpu_cuts(
     problem = import_cuda().Problem(
         data.matrix, number, parameter, labels, data.weights, scale, constant or 0.0, in_rows
     )
+    if offset is not None:
+        problem.set_offset(offset)
     return GpuRowCuts(problem, operator) if in_rows else GpuCuts(problem)

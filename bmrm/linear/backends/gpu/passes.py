@@ -61,7 +61,7 @@ STEP_ROW_NS = 200.0
 
 
 class GpuPasses(OneProcess):
-    """`bmrm.linear.objective.passes.Passes` on a GPU.
+    """`bmrm.linear.objective.passes.Passes` on a GPU; its margins have the offsets of the rows in them.
 
     - ``ahead``: begin the cut during the search, if a pass makes one cut
     - ``rows``: binds the risk on the host, for interior points
@@ -196,7 +196,7 @@ class GpuPasses(OneProcess):
         return Pieces(*cast("KinkedRisk", self._rows()).pieces())
 
     def rows_of(self, z: Resident) -> Vector:
-        return z.get()
+        return z.get() if self.problem.offset is None else z.get() - self.problem.offset
 
     def placed(self, w: Vector, margins: Vector) -> tuple[Resident, Resident]:
         """Copy a point to the device; its margins come from a product."""

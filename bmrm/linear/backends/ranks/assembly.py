@@ -22,6 +22,7 @@ import numpy as np
 
 from bmrm.base import interrupts
 from bmrm.base.labels import Labels, distinct
+from bmrm.base.offsets import add_offset
 from bmrm.base.vectors import Indices, Vector
 from bmrm.base.weighting import fill_idle_labels
 from bmrm.distributed.exchange import Exchange
@@ -53,6 +54,7 @@ from bmrm.losses.base import RowRisk
 from bmrm.losses.joint import JointLoss
 from bmrm.losses.labels import append_labels, convert_label_sets, distinct_labels, encode
 from bmrm.losses.multiclass import ClassLoss
+from bmrm.losses.offset import with_offset
 from bmrm.matrix.adapted import MatrixAdapter
 
 
@@ -130,6 +132,7 @@ class RanksBackend:
         if loss.task != "ordinal":
             return None
         group, weights = self.group, self.data.weights
+        margins = add_offset(margins, self.data.offset)
         whole = group.everyones((margins, labels, np.ones(len(labels)) if weights is None else weights))
         return loss.thresholds(*(np.concatenate(arrays) for arrays in zip(*whole, strict=True)))
 
@@ -213,22 +216,23 @@ class RanksBackend:
         return passes, OwnedCuts(self.group, operator.exchange.bounds, threads, penalty.metric)
 
     def _risk(self, problem: TrainingProblem) -> RowRisk:
-        """Bind the loss to the labels and weights of all ranks' rows."""
+        """Bind the loss to the labels, weights and offsets of all ranks' rows."""
         data, group, loss, labels = self.data, self.group, problem.loss, problem.labels
         if isinstance(loss, JointLoss):
-            return remote_risk(group, loss, labels, data.weights, data.groups, data.threads)
-        of_rows = labels, data.weights, 1.0 / data.total_weight, data.threads
+            of_rows = labels, data.weights, problem.offset, data.groups
+            return remote_risk(group, loss, *of_rows, data.threads)
+        bound = labels, data.weights, 1.0 / data.total_weight, data.threads
         # A rank may have no row of the last classes.
         n_outputs = problem.n_outputs
-        risk = loss.bind(*of_rows, n_outputs) if isinstance(loss, ClassLoss) else loss.risk(*of_rows)
-        return SummedRisk(group, risk)
+        risk = loss.bind(*bound, n_outputs) if isinstance(loss, ClassLoss) else loss.risk(*bound)
+        return SummedRisk(group, with_offset(risk, problem.offset))
 
     def _on_gpus(self, problem: TrainingProblem, plan: Plan, warm: Bundle | None) -> tuple[Passes, CutStore]:
         """Keep margins where the rows are, on the ranks' GPUs, and weights and cuts on each."""
         from bmrm.linear.backends.ranks.gpu import shared_passes
 
         data, scale, scaling = self.data, 1.0 / self.data.total_weight, problem.intercept.scaling
-        of_loss = problem.loss, problem.labels
+        of_loss = problem.loss, problem.labels, problem.offset
         cuts = gpu_cuts(data, problem.operator, *of_loss, scale, scaling, warm, in_rows=False)
         passes = GpuPasses(cuts, ahead=plan.blocks == 1)
         if warm is None and self.group.size > 1:

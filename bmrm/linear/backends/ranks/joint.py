@@ -16,6 +16,7 @@ from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.group import Group
 from bmrm.losses.base import ValuedRisk
 from bmrm.losses.joint import JointLoss, LineRisk, RowBlocks
+from bmrm.losses.offset import joint_with_offset
 
 MAX_CACHED_EXCHANGES = 4
 """Maximum number of exchanged arrays that are cached: both ends of a line, its direction, and a point."""
@@ -141,10 +142,11 @@ def remote_risk(
     loss: JointLoss,
     labels: Vector,
     weights: Vector | None,
+    offset: Vector | None,
     groups: Indices | None,
     threads: int,
 ) -> RemoteRisk:
-    """Bind a loss to the labels and weights of all ranks' rows.
+    """Bind a loss to the labels, weights and offsets of all ranks' rows.
 
     Raises
     ------
@@ -153,7 +155,7 @@ def remote_risk(
     """
     homes = GroupPlacement(group, len(labels), groups if loss.needs_groups else None)
     y = homes.there(labels)
-    weights = None if weights is None else homes.there(weights)
+    weights, offset = (None if each is None else homes.there(each) for each in (weights, offset))
     if loss.needs_groups and groups is not None:
         grouped = loss.grouped(homes.there(groups.astype(np.float64)).astype(np.int64))
         assert isinstance(grouped, JointLoss)
@@ -171,4 +173,6 @@ def remote_risk(
             homes.away,
             8 * EXCHANGED_NUMBERS * homes.away,
         )
+    if risk is not None and offset is not None:
+        risk = joint_with_offset(risk, offset)
     return RemoteRisk(homes, risk, mass / total)

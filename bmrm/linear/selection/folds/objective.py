@@ -16,6 +16,7 @@ from bmrm.linear.solvers.cutting import USELESS_RISK
 from bmrm.linear.solvers.newton import hessian_pays
 from bmrm.losses import Loss
 from bmrm.losses.base import RowRisk
+from bmrm.losses.offset import with_offset
 
 MAX_CURVATURE_CHANGE = 0.4
 """Maximum change of the second derivatives, as a share of their sum, for which an old Hessian is reused."""
@@ -199,6 +200,8 @@ class FoldObjective(Objective):
     held_out : int
         The fold that takes no part; the number of folds for none.
     threads : int
+    offset : ndarray of shape (n_samples,), optional
+        Sorted by fold.
 
     Attributes
     ----------
@@ -207,7 +210,15 @@ class FoldObjective(Objective):
     """
 
     def __init__(
-        self, parts: FoldParts, loss: Loss, y: Vector, weights: Vector, held_out: int, *, threads: int
+        self,
+        parts: FoldParts,
+        loss: Loss,
+        y: Vector,
+        weights: Vector,
+        held_out: int,
+        *,
+        threads: int,
+        offset: Vector | None = None,
     ) -> None:
         rest, starts = weights.copy(), parts.starts
         self._held_out = slice(held_out, held_out + 1)
@@ -215,7 +226,8 @@ class FoldObjective(Objective):
             rest[starts[held_out] : starts[held_out + 1]] = 0.0
         inside = float(rest.sum())
         self.scale = float(weights.sum()) / inside
-        passes = FoldPasses(parts, loss.risk(y, rest, 1.0 / inside, threads), self._held_out, self.scale)
+        risk = with_offset(loss.risk(y, rest, 1.0 / inside, threads), offset)
+        passes = FoldPasses(parts, risk, self._held_out, self.scale)
         super().__init__(parts.operator, passes, loss, L2(1.0), profile=False, blocks=1)
         self.starts, self._parts, self._fold_passes = starts, parts, passes
         self._known: list[FoldPoint] = []
