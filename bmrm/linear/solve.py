@@ -244,7 +244,7 @@ def solve(
     objective, bundle = _build(problem, plan, backend, origin, options)
     earlier = earlier_end(warm_start, origin, bundle, backend, problem.penalty)
     if earlier is not None and problem.intercept.free:
-        objective.expect(float(earlier.intercept))
+        objective.expect(earlier.intercept)
 
     # 4. The run
     try:

@@ -1,0 +1,228 @@
+"""Free intercepts of several classes: minimised out by Newton's method on a softened risk.
+
+With K margins per row, R(w) = min_b R(w, b) for b of K numbers. A cut of it has derivatives r whose sums over
+the rows vanish, class by class: then it bounds R(w, b) for every b. Softmax is smooth, so r at the minimiser
+has that property up to rounding. The other losses are the largest of some lines per row. They are softened
+over a width (``src_cython/losses/soft_risk.h``): r are then shares of these lines, and any shares make a plane
+that bounds the loss as it is, at most about the width below it. The sums that Newton's method leaves are
+cancelled by moving shares to first order. The plane's level shows how far the risk can be above its minimum,
+and the width follows the accuracy that is asked for.
+
+A softened risk is self-concordant in a generalised sense: a step to Newton's point, shortened to log(1 + s) / s
+of itself for a move of s widths, always decreases it (Sun, Tran-Dinh, Math. Programming 178 (2019) 145,
+theorem 2). Far from the minimum, a narrow softening hardly bends: the search begins with a width at which
+moves are short, and narrows it step by step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from bmrm.base.vectors import Vector, dot
+from bmrm.linear.bundle import _qp
+from bmrm.linear.objective.passes import ClassPasses, Margins, Softened
+from bmrm.linear.objective.running_error import largest
+from bmrm.losses.multiclass import ClassLoss
+
+MAX_MOVES = 200
+"""Maximum number of Newton's steps in a search."""
+
+FAR_MOVE = 10.0
+"""Length of a move, in widths, from which on the width is too small."""
+
+MAX_WIDTH = 1e150
+"""Width at which a search ends without success."""
+
+NEAR_MOVE = 0.5
+"""Length of a move, in widths, up to which the width is narrowed next."""
+
+EASY_MOVE = 0.1
+"""Length of a move, in widths, up to which it is narrowed more than before."""
+
+MIN_NARROWING = 1.1
+"""Factor by which the width is always narrowed, however long the next move is."""
+
+MAX_NARROWING = 1e4
+"""Maximum factor by which the width is narrowed at once."""
+
+WIDENING = 8.0
+"""Factor from one width to the next, if the first one is too small."""
+
+FIRST_NARROWING = 2.8
+"""Factor by which the width is narrowed first."""
+
+MAX_WIDER = 16.0
+"""Maximum factor by which the width grows from one point to the next."""
+
+FIRST_WIDTH = 0.25
+"""Width at first, as a share of the differences that margins are compared with."""
+
+MIN_WIDTH = 2.0**-40
+"""Smallest width, as such a share."""
+
+EXACT = 2.0**-43
+"""Smallest accuracy, as a share of the risk."""
+
+RESIDUE = 2.0**-44
+"""Size of the sums of derivatives, as a share of the weights, that a plane may keep."""
+
+ABSENT = 1e4
+"""Minus the intercept of a class whose rows have no weight, as long as nothing else is known."""
+
+RIDGE = 1e-12
+"""Share of the diagonal that is added to a Hessian: it is singular if all intercepts may move together."""
+
+
+class Plane(NamedTuple):
+    """A plane without slope in the intercepts, and where it was taken."""
+
+    intercepts: Vector
+    level: float  # at the margins there
+    tilt: float  # what is left of its slopes, added up in size
+
+
+class ClassIntercepts:
+    """The minimum over the intercepts of K classes, at margins on a line.
+
+    """
+
+    def __init__(self, passes: ClassPasses, loss: ClassLoss) -> None:
+        self._passes, self._loss, self._own_width = passes, loss, loss.own_width
+        self._scale = loss.level or 1.0
+        self._weights = passes.class_weights()
+        self._present = self._weights > 0.0
+        self._together = loss.moves_together
+        self._width = self._own_width or FIRST_WIDTH * self._scale
+        self.b = np.where(self._present, 0.0, -ABSENT)
+        """Where the next search begins: where the last one ended."""
+        # The width of that minimum, and how the minimum moves with the width
+        self._reached, self._drift = self._width, np.zeros_like(self.b)
+
+    def begin(self, b: Vector) -> None:
+        """Begin the next search at these intercepts."""
+        self.b, self._reached = np.array(b, np.float64), self._width
+
+    def limit(self, size: float) -> float:
+        """Return how far from 0 intercepts need to be, for margins of at most this size."""
+        return self._loss.intercept_limit(self._weights, size)
+
+    def slope(self, z: Margins, dz: Margins, t: float, accuracy: float) -> float:
+        """Return the derivative in t of the risk's minimum, softened as it was for the last point."""
+        at, move = self._settle(z, dz, t, 0.1 * accuracy)
+        if not self._own_width:
+            at = self._passes.soften(z, dz, t, self.b, self._width, move=move)
+        return at.along
+
+    def minimiser(self, z: Margins, dz: Margins | None, t: float, accuracy: float) -> Vector:
+        """Return intercepts at which the risk is above its minimum by at most ``accuracy``, if it can be."""
+        along, step, kept = (z, 0.0, self._width) if dz is None else (dz, t, self._width)
+        least = MIN_WIDTH * self._scale
+        while True:
+            plane = self._plane(z, along, step, accuracy, keep=False)
+            if self._own_width:
+                return plane.intercepts
+            risk = self._passes.risk(z, dz, t, plane.intercepts)[0]
+            hidden, wanted = risk - plane.level, max(accuracy, EXACT * abs(risk))
+            # What is hidden is about the square of the width.
+            factor = 0.5 * math.sqrt(wanted / hidden) if hidden > 0.0 else math.inf
+            if not hidden > wanted or self._width <= least:
+                break
+            self._width = max(least, self._width * min(0.5, max(factor, 1.0 / 64.0)))
+        if accuracy == 0.0:  # as at the start and the end of a run
+            self._width = kept
+        else:
+            widest = FIRST_WIDTH * self._scale
+            self._width = max(self._width, min(self._width * min(factor, MAX_WIDER), widest))
+        return plane.intercepts
+
+    def cut(self, z: Margins, dz: Margins | None, t: float, accuracy: float) -> Plane:
+        """Keep the derivatives of a plane without slope in the intercepts, in the first set; return it."""
+        return self._plane(z, z if dz is None else dz, 0.0 if dz is None else t, accuracy, keep=True)
+
+    def _plane(self, z: Margins, dz: Margins, t: float, accuracy: float, *, keep: bool) -> Plane:
+        """Return a plane of the risk at its minimum; ``keep`` its derivatives."""
+        smooth = self._own_width > 0.0
+        enough = 0.0 if smooth else 0.1 * accuracy
+        for _ in range(4):
+            at, move = self._settle(z, dz, t, enough)
+            if keep or not smooth:
+                left = None if smooth else move
+                at = self._passes.soften(z, dz, t, self.b, self._width, move=left, keep=keep)
+            tilt = float(np.abs(at.sums).sum())
+            if smooth or not tilt > RESIDUE:
+                break
+            enough *= 1e-4
+        return Plane(self.b, at.level, tilt)
+
+    def _settle(self, z: Margins, dz: Margins, t: float, enough: float) -> tuple[Softened, Vector]:
+        """Minimise the softened risk to within ``enough``; return what is known there, and the next move."""
+        width, b = self._width, self._expected(self._width)
+        factor, last, before, found = FIRST_NARROWING, math.inf, math.inf, False
+        for _ in range(MAX_MOVES):
+            at = self._passes.soften(z, dz, t, b, width, hessian=True)
+            move, length = self._newton(at, width)
+            if not length >= 0.0 or not width < MAX_WIDTH:  # sums are not finite
+                break
+            if found and length > FAR_MOVE and factor > MIN_NARROWING:  # the last one was too much
+                factor = math.sqrt(factor)
+                width = self._reached / factor
+                b = self._expected(width)
+                continue
+            if not found and length > FAR_MOVE and (length == math.inf or length < 0.5 * last):
+                width, last = width * (WIDENING**2 if length == math.inf else WIDENING), length
+                continue
+            if width <= self._width:
+                left = float(np.abs(at.sums).sum())
+                near = length <= NEAR_MOVE and -0.5 * dot(at.sums, move) <= enough
+                if near or (length < 0.1 and left >= 0.5 * before):
+                    break
+                before = left
+            b = self._centred(b + (math.log1p(length) / length if length else 1.0) * move)
+            if length <= NEAR_MOVE and width > self._width:
+                self._note(width, b)
+                factor, found = min(factor**2, MAX_NARROWING) if length < EASY_MOVE else factor, True
+                width = max(self._width, width / factor)
+                b = self._expected(width)
+        self._note(width, b)
+        return at, move
+
+    def _expected(self, width: float) -> Vector:
+        """Return where the minimum is expected for a width: it moves with the width, about in proportion."""
+        return self.b + (width - self._reached) * self._drift
+
+    def _note(self, width: float, b: Vector) -> None:
+        """Note the minimum of a width."""
+        if width < self._reached:
+            self._drift = (b - self.b) / (width - self._reached)
+        elif width > self._reached:
+            self._drift = np.zeros_like(b)
+        self.b, self._reached = b, width
+
+    def _newton(self, at: Softened, width: float) -> tuple[Vector, float]:
+        """Return the move to Newton's point, and its length in widths."""
+        assert at.hessian is not None
+        hessian, sums = at.hessian, at.sums
+        if not (np.isfinite(hessian).all() and np.isfinite(sums).all()):
+            return np.zeros_like(sums), math.nan
+        if not float(np.abs(sums).sum()) > RESIDUE:
+            return np.zeros_like(sums), 0.0
+        # A class of which nothing is soft at this width does not bend: it moves far, unless its sum is 0.
+        ridge = RESIDUE / width
+        diagonal = hessian.diagonal() + ridge
+        units = 1.0 / np.sqrt(diagonal)
+        scaled = hessian * units[:, None] * units
+        scaled[np.diag_indices(len(units))] = 1.0 + RIDGE
+        move = -units * sums
+        if not _qp.cholesky_solve(scaled, move):
+            return np.zeros_like(sums), math.inf
+        move = units * move
+        low, high = (float(move.min()), float(move.max())) if self._together else (0.0, largest(move))
+        length = (high - low) / width
+        return (move, length) if length < math.inf else (np.zeros_like(sums), math.inf)
+
+    def _centred(self, b: Vector) -> Vector:
+        """Return the same intercepts with a mean of 0, if moving all of them together changes nothing."""
+        return b - b[self._present].mean() if self._together else b
