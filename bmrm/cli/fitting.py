@@ -89,10 +89,6 @@ def check(options: TrainOptions) -> None:
     loss = make_loss(options)
     if loss.no_intercept and (options.intercept or options.bias > 0):
         raise ParameterError(f"loss {loss.name}: takes no intercept, {loss.no_intercept}")
-    if loss.several and options.intercept:
-        raise ParameterError(
-            f"--intercept: not with --loss {loss.name}; --bias adds a penalised intercept per class"
-        )
     Settings(options.solver, options.tol, options.tol_kind, options.max_iter, math.inf)
     if options.l1_ratio is not None and options.reg != "elastic_net":
         raise ParameterError(f"--l1-ratio: found --reg {options.reg}, expected elastic_net")

@@ -33,6 +33,9 @@ MAX_MOVES = 200
 FAR_MOVE = 10.0
 """Length of a move, in widths, from which on the width is too small."""
 
+LOST_MOVE = 1e4
+"""Length of a move, in widths, from which on the width is far too small: hardly any row is soft."""
+
 MAX_WIDTH = 1e150
 """Width at which a search ends without success."""
 
@@ -171,8 +174,8 @@ class ClassIntercepts:
                 width = self._reached / factor
                 b = self._expected(width)
                 continue
-            if not found and length > FAR_MOVE and (length == math.inf or length < 0.5 * last):
-                width, last = width * (WIDENING**2 if length == math.inf else WIDENING), length
+            if not found and length > FAR_MOVE and (length > LOST_MOVE or length < 0.5 * last):
+                width, last = width * (WIDENING**2 if length > LOST_MOVE else WIDENING), length
                 continue
             if width <= self._width:
                 left = float(np.abs(at.sums).sum())
