@@ -69,8 +69,11 @@ MIN_WIDTH = 2.0**-40
 EXACT = 2.0**-43
 """Smallest accuracy, as a share of the risk."""
 
-RESIDUE = 2.0**-44
+RESIDUE = 2.0**-50
 """Size of the sums of derivatives, as a share of the weights, that a plane may keep."""
+
+MIN_SOFT = 2.0**-44
+"""Share of the weights that counts as soft in each class, whatever the width: sums below it are rounding."""
 
 ABSENT = 1e4
 """Minus the intercept of a class whose rows have no weight, as long as nothing else is known."""
@@ -210,10 +213,8 @@ class ClassIntercepts:
         hessian, sums = at.hessian, at.sums
         if not (np.isfinite(hessian).all() and np.isfinite(sums).all()):
             return np.zeros_like(sums), math.nan
-        if not float(np.abs(sums).sum()) > RESIDUE:
-            return np.zeros_like(sums), 0.0
         # A class of which nothing is soft at this width does not bend: it moves far, unless its sum is 0.
-        ridge = RESIDUE / width
+        ridge = MIN_SOFT / width
         diagonal = hessian.diagonal() + ridge
         units = 1.0 / np.sqrt(diagonal)
         scaled = hessian * units[:, None] * units

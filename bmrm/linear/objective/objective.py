@@ -203,8 +203,9 @@ class Objective:
             return CutBatch(planes, offsets, risk)
         found = errors.of_cut(terms, size, intercept, slope, None)
         far = not abs(risk) <= FAR_RISK * abs(errors.objective)  # and J may yet fall by as much
-        # For joint losses a look at derivatives is cheap: a sort has just made them.
-        if errors.measures or far or not self.loss.by_rows or errors.is_noted(found, size):
+        # A look at derivatives is cheap if a sort, or a search for K intercepts, has just made them.
+        cheap = not self.loss.by_rows or self.classes is not None
+        if errors.measures or far or cheap or errors.is_noted(found, size):
             known = self.passes.known_of(self.starts, 0, self.loss.intercept_slope)
             found = errors.of_cut(terms, size, intercept, slope, known)
             if known is not None and (far or not self.loss.by_rows or errors.is_large(found, size)):
