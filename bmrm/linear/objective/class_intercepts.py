@@ -57,6 +57,13 @@ WIDENING = 8.0
 FIRST_NARROWING = 2.8
 """Factor by which the width is narrowed first."""
 
+HIDDEN_BY_CUT = 64.0
+"""How far a cut may be below the risk, as a multiple of the accuracy of points: soft cuts say more about points
+nearby."""
+
+MAX_TRIES = 4
+"""Maximum number of searches, each more exact, for a plane without slope in the intercepts."""
+
 MAX_WIDER = 16.0
 """Maximum factor by which the width grows from one point to the next."""
 
@@ -91,9 +98,7 @@ class Plane(NamedTuple):
 
 
 class ClassIntercepts:
-    """The minimum over the intercepts of K classes, at margins on a line.
-
-    """
+    """The minimum over the intercepts of K classes, at margins on a line."""
 
     def __init__(self, passes: ClassPasses, loss: ClassLoss) -> None:
         self._passes, self._loss, self._own_width = passes, loss, loss.own_width
@@ -101,71 +106,93 @@ class ClassIntercepts:
         self._weights = passes.class_weights()
         self._present = self._weights > 0.0
         self._together = loss.moves_together
-        self._width = self._own_width or FIRST_WIDTH * self._scale
+        # Of searches and cuts, and with which points are evaluated
+        self._width = self._narrow = self._own_width or FIRST_WIDTH * self._scale
         self.b = np.where(self._present, 0.0, -ABSENT)
         """Where the next search begins: where the last one ended."""
         # The width of that minimum, and how the minimum moves with the width
         self._reached, self._drift = self._width, np.zeros_like(self.b)
+        self._on_line: list[tuple[float, Vector]] = []
+        """Where minima were found on the line that is searched."""
 
     def begin(self, b: Vector) -> None:
         """Begin the next search at these intercepts."""
-        self.b, self._reached = np.array(b, np.float64), self._width
+        self.b, self._reached = np.array(b, np.float64), self._narrow
+        self._on_line = []
 
     def limit(self, size: float) -> float:
         """Return how far from 0 intercepts need to be, for margins of at most this size."""
         return self._loss.intercept_limit(self._weights, size)
 
     def slope(self, z: Margins, dz: Margins, t: float, accuracy: float) -> float:
-        """Return the derivative in t of the risk's minimum, softened as it was for the last point."""
-        at, move = self._settle(z, dz, t, 0.1 * accuracy)
+        """Return the derivative in t of the risk's minimum, softened over the width of searches."""
+        self._foresee(t)
+        at, move = self._settle(z, dz, t, self._narrow, 0.1 * accuracy)
+        self._on_line.append((t, self.b))
         if not self._own_width:
-            at = self._passes.soften(z, dz, t, self.b, self._width, move=move)
+            at = self._passes.soften(z, dz, t, self.b, self._narrow, move=move)
         return at.along
+
+    def _foresee(self, t: float) -> None:
+        """Begin the next search on the line that two minima near ``t`` make."""
+        near = sorted(self._on_line, key=lambda known: abs(known[0] - t))[:2]
+        if len(near) == 2 and near[0][0] != near[1][0]:
+            (here, b), (there, other) = near
+            share = (t - here) / (there - here)
+            self.b = b + max(-1.0, min(share, 1.0)) * (other - b)
 
     def minimiser(self, z: Margins, dz: Margins | None, t: float, accuracy: float) -> Vector:
         """Return intercepts at which the risk is above its minimum by at most ``accuracy``, if it can be."""
-        along, step, kept = (z, 0.0, self._width) if dz is None else (dz, t, self._width)
-        least = MIN_WIDTH * self._scale
-        while True:
-            plane = self._plane(z, along, step, accuracy, keep=False)
-            if self._own_width:
-                return plane.intercepts
-            risk = self._passes.risk(z, dz, t, plane.intercepts)[0]
-            hidden, wanted = risk - plane.level, max(accuracy, EXACT * abs(risk))
-            # What is hidden is about the square of the width.
-            factor = 0.5 * math.sqrt(wanted / hidden) if hidden > 0.0 else math.inf
-            if not hidden > wanted or self._width <= least:
-                break
-            self._width = max(least, self._width * min(0.5, max(factor, 1.0 / 64.0)))
-        if accuracy == 0.0:  # as at the start and the end of a run
-            self._width = kept
-        else:
-            widest = FIRST_WIDTH * self._scale
-            self._width = max(self._width, min(self._width * min(factor, MAX_WIDER), widest))
+        plane, width = self._close_plane(z, dz, t, self._narrow, accuracy, keep=False)
+        if accuracy > 0.0:  # not at the start or the end of a run
+            self._narrow = width
         return plane.intercepts
 
     def cut(self, z: Margins, dz: Margins | None, t: float, accuracy: float) -> Plane:
         """Keep the derivatives of a plane without slope in the intercepts, in the first set; return it."""
-        return self._plane(z, z if dz is None else dz, 0.0 if dz is None else t, accuracy, keep=True)
+        plane, self._width = self._close_plane(z, dz, t, self._width, HIDDEN_BY_CUT * accuracy, keep=True)
+        return plane
 
-    def _plane(self, z: Margins, dz: Margins, t: float, accuracy: float, *, keep: bool) -> Plane:
+    def _close_plane(
+        self, z: Margins, dz: Margins | None, t: float, width: float, accuracy: float, *, keep: bool
+    ) -> tuple[Plane, float]:
+        """Return a plane that is below the risk by at most ``accuracy``, and the width for the next one."""
+        along, step = (z, 0.0) if dz is None else (dz, t)
+        if self._own_width:
+            return self._plane(z, along, step, self._own_width, accuracy, keep=keep), self._own_width
+        widest, least = FIRST_WIDTH * self._scale, MIN_WIDTH * self._scale
+        while True:
+            plane = self._plane(z, along, step, width, accuracy, keep=keep)
+            risk = self._passes.risk(z, dz, t, plane.intercepts)[0]
+            hidden, wanted = risk - plane.level, max(accuracy, EXACT * abs(risk))
+            # What is hidden is between the width and its square.
+            factor = 0.5 * math.sqrt(wanted / hidden) if hidden > 0.0 else math.inf
+            if not hidden > wanted or width <= least:
+                return plane, min(widest, width * max(1.0, min(factor, MAX_WIDER)))
+            width = max(least, width * min(0.5, max(factor, 1.0 / 64.0)))
+
+    def _plane(
+        self, z: Margins, dz: Margins, t: float, width: float, accuracy: float, *, keep: bool
+    ) -> Plane:
         """Return a plane of the risk at its minimum; ``keep`` its derivatives."""
         smooth = self._own_width > 0.0
         enough = 0.0 if smooth else 0.1 * accuracy
-        for _ in range(4):
-            at, move = self._settle(z, dz, t, enough)
+        for _ in range(MAX_TRIES):
+            at, move = self._settle(z, dz, t, width, enough)
             if keep or not smooth:
                 left = None if smooth else move
-                at = self._passes.soften(z, dz, t, self.b, self._width, move=left, keep=keep)
+                at = self._passes.soften(z, dz, t, self.b, width, move=left, keep=keep)
             tilt = float(np.abs(at.sums).sum())
             if smooth or not tilt > RESIDUE:
                 break
             enough *= 1e-4
         return Plane(self.b, at.level, tilt)
 
-    def _settle(self, z: Margins, dz: Margins, t: float, enough: float) -> tuple[Softened, Vector]:
-        """Minimise the softened risk to within ``enough``; return what is known there, and the next move."""
-        width, b = self._width, self._expected(self._width)
+    def _settle(
+        self, z: Margins, dz: Margins, t: float, wanted: float, enough: float
+    ) -> tuple[Softened, Vector]:
+        """Minimise the risk softened over a width to within ``enough``; return what is known, and the next move."""
+        width, b = wanted, self._expected(wanted)
         factor, last, before, found = FIRST_NARROWING, math.inf, math.inf, False
         for _ in range(MAX_MOVES):
             at = self._passes.soften(z, dz, t, b, width, hessian=True)
@@ -180,17 +207,17 @@ class ClassIntercepts:
             if not found and length > FAR_MOVE and (length > LOST_MOVE or length < 0.5 * last):
                 width, last = width * (WIDENING**2 if length > LOST_MOVE else WIDENING), length
                 continue
-            if width <= self._width:
+            if width <= wanted:
                 left = float(np.abs(at.sums).sum())
                 near = length <= NEAR_MOVE and -0.5 * dot(at.sums, move) <= enough
                 if near or (length < 0.1 and left >= 0.5 * before):
                     break
                 before = left
             b = self._centred(b + (math.log1p(length) / length if length else 1.0) * move)
-            if length <= NEAR_MOVE and width > self._width:
+            if length <= NEAR_MOVE and width > wanted:
                 self._note(width, b)
                 factor, found = min(factor**2, MAX_NARROWING) if length < EASY_MOVE else factor, True
-                width = max(self._width, width / factor)
+                width = max(wanted, width / factor)
                 b = self._expected(width)
         self._note(width, b)
         return at, move

@@ -247,9 +247,7 @@ class ErrorBound:
         """
         return UNIT * (self._of_row * size + largest(intercept) * self.root + self._of_compared)
 
-    def of_point(
-        self, objective: float, size: float, intercept: Any, measured: float | None = None
-    ) -> float:
+    def of_point(self, objective: float, size: float, intercept: Any, measured: float | None = None) -> float:
         """Return the error of J at a point, as computed from margins of ``size``.
 
         ``measured`` is the length of the derivatives, over the range that margins may be off by, if known.
