@@ -29,8 +29,8 @@ CERTIFICATE = {"objective_": "objective", "lower_bound_": "lower_bound", "dual_g
 """Fitted attributes, and the field of a result that each of them is."""
 
 PENALISED_INTERCEPT = ("hinge", "squared_hinge", "multiclass")
-"""Losses whose intercept is penalised by default, as in LIBLINEAR and LinearSVC; the last is the hinge of several
-classes."""
+"""Losses whose intercept is penalised by default, as in LIBLINEAR and LinearSVC; the last is the hinge of
+several classes."""
 
 
 class LinearEstimator(CallbackSupportMixin, BaseEstimator):

@@ -111,7 +111,6 @@ def test_folds_dry_run_and_a_warm_start(classes_file, tmp_path, bmrm_train):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--loss", "softmax", "--intercept"], 2, "--bias"),
         (["--loss", "softmax", "--costs", "costs"], 2, "unknown parameter 'costs'"),
         (["--loss", "multiclass", "--costs", "costs"], 3, "2 classes, expected the 4"),
         (["--loss", "multiclass", "--costs", "ragged"], 3, "ragged:2: found '1', expected 2 numbers"),

@@ -1,17 +1,17 @@
 """Free intercepts of several classes: minimised out by Newton's method on a softened risk.
 
-With K margins per row, R(w) = min_b R(w, b) for b of K numbers. A cut of it has derivatives r whose sums over
-the rows vanish, class by class: then it bounds R(w, b) for every b. Softmax is smooth, so r at the minimiser
-has that property up to rounding. The other losses are the largest of some lines per row. They are softened
-over a width (``src_cython/losses/soft_risk.h``): r are then shares of these lines, and any shares make a plane
-that bounds the loss as it is, at most about the width below it. The sums that Newton's method leaves are
-cancelled by moving shares to first order. The plane's level shows how far the risk can be above its minimum,
-and the width follows the accuracy that is asked for.
+With K margins per row, R(w) = min_b R(w, b) for b of K numbers. A cut of it has derivatives r whose sums
+over the rows vanish, class by class: then it bounds R(w, b) for every b. Softmax is smooth, so r at the
+minimiser has that property up to rounding. The other losses are the largest of some lines per row. They are
+softened over a width (``src_cython/losses/soft_risk.h``): r are then shares of these lines, and any shares
+make a plane that bounds the loss as it is, at most about the width below it. The sums that Newton's method
+leaves are cancelled by moving shares to first order. The plane's level shows how far the risk can be above
+its minimum, and the width follows the accuracy that is asked for.
 
-A softened risk is self-concordant in a generalised sense: a step to Newton's point, shortened to log(1 + s) / s
-of itself for a move of s widths, always decreases it (Sun, Tran-Dinh, Math. Programming 178 (2019) 145,
-theorem 2). Far from the minimum, a narrow softening hardly bends: the search begins with a width at which
-moves are short, and narrows it step by step.
+A softened risk is self-concordant in a generalised sense: a step to Newton's point, shortened to
+log(1 + s) / s of itself for a move of s widths, always decreases it (Sun, Tran-Dinh, Math. Programming 178
+(2019) 145, theorem 2). Far from the minimum, a narrow softening hardly bends: the search begins with a width
+at which moves are short, and narrows it step by step.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ FIRST_NARROWING = 2.8
 """Factor by which the width is narrowed first."""
 
 HIDDEN_BY_CUT = 64.0
-"""How far a cut may be below the risk, as a multiple of the accuracy of points: soft cuts say more about points
-nearby."""
+"""How far a cut may be below the risk, as a multiple of the accuracy of points: soft cuts say more about
+points nearby."""
 
-MAX_TRIES = 4
-"""Maximum number of searches, each more exact, for a plane without slope in the intercepts."""
+MAX_MOVES_OF_PLANE = 4
+"""Maximum number of moves of shares for a plane without slope in the intercepts."""
 
 MAX_WIDER = 16.0
 """Maximum factor by which the width grows from one point to the next."""
@@ -76,7 +76,7 @@ MIN_WIDTH = 2.0**-40
 EXACT = 2.0**-43
 """Smallest accuracy, as a share of the risk."""
 
-RESIDUE = 2.0**-50
+RESIDUE = 2.0**-56
 """Size of the sums of derivatives, as a share of the weights, that a plane may keep."""
 
 MIN_SOFT = 2.0**-44
@@ -176,22 +176,24 @@ class ClassIntercepts:
     ) -> Plane:
         """Return a plane of the risk at its minimum; ``keep`` its derivatives."""
         smooth = self._own_width > 0.0
-        enough = 0.0 if smooth else 0.1 * accuracy
-        for _ in range(MAX_TRIES):
-            at, move = self._settle(z, dz, t, width, enough)
-            if keep or not smooth:
-                left = None if smooth else move
-                at = self._passes.soften(z, dz, t, self.b, width, move=left, keep=keep)
+        at, move = self._settle(z, dz, t, width, 0.0 if smooth else 0.1 * accuracy)
+        if not keep and smooth:
+            return Plane(self.b, at.level, 0.0)
+        settled, last = at, math.inf
+        for _ in range(MAX_MOVES_OF_PLANE if keep and not smooth else 1):
+            left = None if smooth else move
+            at = self._passes.soften(z, dz, t, self.b, width, move=left, keep=keep)
             tilt = float(np.abs(at.sums).sum())
-            if smooth or not tilt > RESIDUE:
+            if not RESIDUE < tilt < 0.5 * last:
                 break
-            enough *= 1e-4
+            last = tilt
+            move = move + self._newton(at._replace(hessian=settled.hessian), width)[0]
         return Plane(self.b, at.level, tilt)
 
     def _settle(
         self, z: Margins, dz: Margins, t: float, wanted: float, enough: float
     ) -> tuple[Softened, Vector]:
-        """Minimise the risk softened over a width to within ``enough``; return what is known, and the next move."""
+        """Minimise the risk softened over a width to within ``enough``; return it, and the next move."""
         width, b = wanted, self._expected(wanted)
         factor, last, before, found = FIRST_NARROWING, math.inf, math.inf, False
         for _ in range(MAX_MOVES):
@@ -207,6 +209,8 @@ class ClassIntercepts:
             if not found and length > FAR_MOVE and (length > LOST_MOVE or length < 0.5 * last):
                 width, last = width * (WIDENING**2 if length > LOST_MOVE else WIDENING), length
                 continue
+            if length == math.inf:
+                break
             if width <= wanted:
                 left = float(np.abs(at.sums).sum())
                 near = length <= NEAR_MOVE and -0.5 * dot(at.sums, move) <= enough

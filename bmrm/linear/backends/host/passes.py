@@ -71,7 +71,7 @@ def search_on_slopes(passes: Passes, ray: LineSearchProblem) -> tuple[Margins, L
 
 
 def class_intercepts(problem: TrainingProblem, passes: Passes) -> ClassIntercepts | None:
-    """Return what minimises the intercepts of several classes out; None if there are none, or they are not free.
+    """Return what minimises the intercepts of several classes out; None if there are none that are free.
 
     Losses of several margins are evaluated on the host, wherever X is.
     """
