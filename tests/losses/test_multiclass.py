@@ -285,7 +285,7 @@ def test_softmax_is_scikit_learns_logistic_regression(intercept):
 @pytest.mark.parametrize("intercept", [False, True])
 def test_each_label_is_trained_on_its_own(intercept):
     X, y, sets = problem("multilabel")
-    lam, options = 1e-2, {"lam": 1e-2, "fit_intercept": intercept}
+    options = {"lam": 1e-2, "fit_intercept": intercept}
     result = bmrm.solve(X, sets, "multilabel", tol=1e-8, **options)
     alone = [bmrm.solve(X, y[:, c], "hinge", tol=1e-9, **options) for c in range(5)]
     assert result.status == "converged"
