@@ -11,6 +11,8 @@ pytest.importorskip("sklearn", minversion="1.6")
 
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 
 import bmrm
 from bmrm.errors import Interrupted, ParameterError
@@ -68,6 +70,33 @@ def test_several_classes_are_those_of_the_core():
     assert found.lower_bound_ == core.lower_bound
     assert isinstance(found.model_, bmrm.Model)
     assert found.model_.loss == "softmax"
+
+
+def test_rare_classes_have_the_probabilities_of_the_peer():
+    """With the penalised intercepts of one constant feature they would be several times too large."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 4))
+    P = np.exp(np.array([3, 0, -3.0]) + 0.3 * X[:, :3])
+    y = (rng.random((1500, 1)) > np.cumsum(P / P.sum(axis=1, keepdims=True), axis=1)).sum(axis=1)
+    for weights in (None, "balanced"):
+        theirs = LogisticRegression(C=0.01, class_weight=weights, tol=1e-10, max_iter=10_000).fit(X, y)
+        ours = BMRMClassifier("logistic", C=0.01, class_weight=weights, tol=1e-9).fit(X, y)
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+        np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
+        assert abs(ours.intercept_.sum()) < 1e-12
+    plain = BMRMClassifier("logistic", lam=10.0, tol=1e-9).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(plain.mean(axis=0), np.bincount(y) / 1500, atol=1e-8)
+
+
+def test_intercepts_of_the_hinge_of_several_classes_are_those_of_crammer_and_singer():
+    X, y = problem(3)
+    options = {"C": 0.1, "tol": 1e-8}
+    ours = BMRMClassifier("hinge", **options).fit(X + 1.0, y)
+    theirs = LinearSVC(C=0.1, multi_class="crammer_singer", tol=1e-8, max_iter=100_000).fit(X + 1.0, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
+    free = BMRMClassifier("hinge", penalize_intercept=False, **options).fit(X + 1.0, y)
+    assert free.objective_ < ours.lower_bound_
 
 
 def test_one_against_the_rest_is_a_model_for_each():
