@@ -17,12 +17,12 @@ at which moves are short, and narrows it step by step.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from bmrm.base.vectors import Vector, dot
-from bmrm.linear.bundle import _qp
 from bmrm.linear.objective.passes import ClassPasses, Margins, Softened
 from bmrm.linear.objective.running_error import largest
 from bmrm.losses.multiclass import ClassLoss
@@ -98,10 +98,14 @@ class Plane(NamedTuple):
 
 
 class ClassIntercepts:
-    """The minimum over the intercepts of K classes, at margins on a line."""
+    """The minimum over the intercepts of K classes, at margins on a line.
 
-    def __init__(self, passes: ClassPasses, loss: ClassLoss) -> None:
+    ``solve`` solves a positive definite system in place, and says whether it is one.
+    """
+
+    def __init__(self, passes: ClassPasses, loss: ClassLoss, solve: Callable[[Vector, Vector], bool]) -> None:
         self._passes, self._loss, self._own_width = passes, loss, loss.own_width
+        self._solve = solve
         self._scale = loss.level or 1.0
         self._weights = passes.class_weights()
         self._present = self._weights > 0.0
@@ -251,7 +255,7 @@ class ClassIntercepts:
         scaled = hessian * units[:, None] * units
         scaled[np.diag_indices(len(units))] = 1.0 + RIDGE
         move = -units * sums
-        if not _qp.cholesky_solve(scaled, move):
+        if not self._solve(scaled, move):
             return np.zeros_like(sums), math.inf
         move = units * move
         low, high = (float(move.min()), float(move.max())) if self._together else (0.0, largest(move))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import Indices, Vector, dot, dot_rows
 from bmrm.linear.backends.host.ascent import DualAscent
 from bmrm.linear.backends.host.joint_line_search import JointLineSearch
-from bmrm.linear.bundle._qp import along
+from bmrm.linear.bundle._qp import along, cholesky_solve
 from bmrm.linear.bundle.quadratic import quadratic_minimiser
 from bmrm.linear.objective.class_intercepts import ClassIntercepts
 from bmrm.linear.objective.passes import (
@@ -81,7 +81,7 @@ def class_intercepts(problem: TrainingProblem, passes: Passes) -> ClassIntercept
     assert isinstance(passes, HostPasses)
     of_rows = problem.labels, data.weights, 1.0 / data.total_weight, data.threads
     passes.soft = loss.soften(*of_rows, problem.n_outputs)
-    return ClassIntercepts(passes, loss)
+    return ClassIntercepts(passes, loss, cholesky_solve)
 
 
 class OneProcess:
