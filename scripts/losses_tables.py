@@ -54,7 +54,7 @@ def parameters_table() -> str:
             spec = losses.PARAMETERS[cls.parameter]
             parameter = f"`{cls.parameter}` = {cls.default_text or f'{spec.default:g}'}: {spec.help}"
         intercept = "always" if cls.needs_intercept else "no" if cls.no_intercept else "yes"
-        intercept = "penalised" if cls.several else intercept
+        intercept = "one per class" if cls.several else intercept
         rows.append([f"`{name}`", LABELS[cls.task], parameter, intercept])
     return table(["loss", "labels", "parameter", "intercept"], rows)
 

@@ -1,4 +1,4 @@
-"""Binding of the risk kernels: formulas in ``losses.h``, passes in ``losses/risk.h`` and ``losses/class_risk.h``."""
+"""Binding of the risk kernels: formulas in ``losses.h``, passes in ``losses/risk.h``, ``class_risk.h``, ``soft_risk.h``."""
 
 from libc.stdint cimport int32_t, int64_t
 from libcpp cimport bool as cbool
@@ -54,6 +54,33 @@ cdef extern from "losses/class_risk.h" namespace "bmrm" nogil:
     void class_cut(
         int loss, const ClassRows& rows, const int64_t* starts, int64_t blocks, int threads, double* sums
     ) except +
+
+
+cdef extern from "losses/soft_risk.h" namespace "bmrm" nogil:
+    cdef enum SoftKind:
+        soft_kind_classes
+        soft_kind_labels
+        soft_kind_separation
+
+    cdef struct SoftRows:
+        const double* z
+        const double* dz
+        const int32_t* y
+        const double* labels
+        const double* costs
+        const double* unit_costs
+        const double* s
+        const double* b
+        const double* move
+        double* r
+        int64_t K
+        double t
+        double scale
+        double width
+        cbool entropy
+        cbool hessian
+
+    void soft_pass(SoftKind kind, const SoftRows& rows, int64_t m, int threads, double* sums) except +
 
 
 cdef extern from *:
@@ -328,3 +355,98 @@ cdef class ClassRisk:
         with nogil:
             class_cut(self.loss, rows, &row[0], blocks, self.threads, &view[0, 0])
         return sums[:, 0], sums[:, 1]
+
+
+cdef class SoftRisk:
+    """The softened risk of a loss in the K margins of a row and an intercept per class; see ``soft_risk.h``.
+
+    ``y`` holds the class of each row, or -1 or +1 per row and label.
+    """
+
+    cdef SoftKind kind
+    cdef int threads
+    cdef int64_t m, K
+    cdef double scale
+    cdef cbool entropy
+    cdef const double[::1] s, costs, labels
+    cdef double[::1] unit_costs
+    cdef int32_t[::1] y
+
+    def __init__(self, str loss, y, int64_t K, costs, s, double scale, int threads):
+        self.K, self.scale, self.threads = K, scale, max(1, threads)
+        self.entropy = loss == "softmax"
+        self.y, self.labels, self.costs, self.s = None, None, None, None
+        if loss in ("multiclass", "softmax"):
+            self.kind = soft_kind_classes
+            codes = np.ascontiguousarray(y, np.int32)
+            if K < 1 or codes.ndim != 1 or (codes.size and not (codes.min() >= 0 and codes.max() < K)):
+                raise ValueError(f"classes: expected numbers from 0 to {K - 1}, one per row")
+            self.y, self.m = codes, codes.shape[0]
+        elif loss in ("multilabel", "multilabel_ranking"):
+            self.kind = soft_kind_labels if loss == "multilabel" else soft_kind_separation
+            self.labels = np.ascontiguousarray(y, np.float64).reshape(-1)
+            self.m = self.labels.shape[0] // max(1, K)
+            if K < 1 or self.labels.shape[0] != self.m * K:
+                raise ValueError("labels: expected one for each class of each row")
+        else:
+            raise ValueError(f"loss {loss} is not softened")
+        if costs is not None:
+            self.costs = np.ascontiguousarray(costs, np.float64).reshape(-1)
+            if self.costs.shape[0] != K * K:
+                raise ValueError(f"costs: expected {K} x {K}")
+        unit = np.ones(2 * K)
+        unit[K] = 0.0
+        self.unit_costs = unit
+        if s is not None:
+            self.s = s
+            if self.s.shape[0] != self.m:
+                raise ValueError("weights and labels disagree in length")
+
+    def class_weights(self):
+        """Return the weight of each class, shape (K,); ones for labels, of which a row may have several."""
+        if self.y is None:
+            return np.ones(self.K)
+        return self.scale * np.bincount(self.y, None if self.s is None else self.s, self.K)
+
+    def evaluate(
+        self,
+        const double[::1] z,
+        const double[::1] dz,
+        double t,
+        const double[::1] b,
+        double width,
+        const double[::1] move=None,
+        double[::1] r=None,
+        bint hessian=False,
+    ):
+        """Return level, slope in ``t``, K sums of derivatives and, if wanted, K x K second derivatives.
+
+        Margins are ``z + t dz + b``. Shares are moved as a change ``move`` of b would move them, to first
+        order; the derivatives fill ``r``.
+        """
+        if z.shape[0] != self.m * self.K or dz.shape[0] != z.shape[0]:
+            raise ValueError("margins and labels disagree in length")
+        if b.shape[0] != self.K or (move is not None and move.shape[0] != self.K):
+            raise ValueError("intercepts: expected one for each class")
+        if r is not None and r.shape[0] != z.shape[0]:
+            raise ValueError("derivatives and margins disagree in length")
+        if not width > 0.0 or (self.entropy and move is not None):
+            raise ValueError("width: expected a positive number, and for softmax no move")
+        cdef SoftRows rows
+        sums = np.zeros(2 + self.K + (self.K * self.K if hessian else 0))
+        cdef double[::1] out = sums
+        if not self.m:
+            return sums
+        rows.z, rows.dz, rows.t, rows.b = &z[0], &dz[0], t, &b[0]
+        rows.y = &self.y[0] if self.y is not None else NULL
+        rows.labels = &self.labels[0] if self.labels is not None else NULL
+        rows.costs = &self.costs[0] if self.costs is not None else NULL
+        rows.unit_costs = &self.unit_costs[0]
+        rows.s = &self.s[0] if self.s is not None else NULL
+        rows.move = &move[0] if move is not None else NULL
+        rows.r = &r[0] if r is not None else NULL
+        rows.K, rows.scale, rows.width = self.K, self.scale, width
+        rows.entropy, rows.hessian = self.entropy, hessian
+        with nogil:
+            soft_pass(self.kind, rows, self.m, self.threads, &out[0])
+        return sums

@@ -238,7 +238,7 @@ def problem(rng: np.random.Generator, loss: str) -> Drawn:
     if loss == "novelty":
         intercepts = {"free": 1}
     elif loss in oracle.SEVERAL:
-        intercepts = {"none": 1, "penalised": 1}
+        intercepts = {"none": 1, "free": 1.5, "penalised": 1}
     elif loss not in NO_INTERCEPT:
         intercepts = {"none": 1, "free": 1, "penalised": 0.5}
     intercept = pick(rng, intercepts)

@@ -89,10 +89,6 @@ def check(options: TrainOptions) -> None:
     loss = make_loss(options)
     if loss.no_intercept and (options.intercept or options.bias > 0):
         raise ParameterError(f"loss {loss.name}: takes no intercept, {loss.no_intercept}")
-    if loss.several and options.intercept:
-        raise ParameterError(
-            f"--intercept: not with --loss {loss.name}; --bias adds a penalised intercept per class"
-        )
     if options.offset is not None and loss.name in CLASS_LOSSES:
         raise ParameterError(
             f"--offset: one number per row shifts all classes of the loss {loss.name} alike; "

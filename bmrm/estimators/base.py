@@ -30,8 +30,9 @@ from bmrm.losses import Loss
 CERTIFICATE = {"objective_": "objective", "lower_bound_": "lower_bound", "dual_gap_": "gap"}
 """Fitted attributes, and the field of a result that each of them is."""
 
-PENALISED_INTERCEPT = ("hinge", "squared_hinge")
-"""Losses whose intercept is penalised by default, as in LIBLINEAR and LinearSVC."""
+PENALISED_INTERCEPT = ("hinge", "squared_hinge", "multiclass")
+"""Losses whose intercept is penalised by default, as in LIBLINEAR and LinearSVC; the last is the hinge of
+several classes."""
 
 
 def refuse_masked(what: str, given: Any) -> None:
@@ -116,7 +117,7 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
                 raise ParameterError(
                     f"penalize_intercept: found {penalize!r}, expected True, False or 'auto'"
                 )
-            penalize = loss.several or loss.name in PENALISED_INTERCEPT
+            penalize = loss.name in PENALISED_INTERCEPT
         fit = bool(self.fit_intercept) and not loss.no_intercept
         return {
             "fit_intercept": fit,

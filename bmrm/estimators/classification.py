@@ -227,8 +227,8 @@ class BMRMClassifier(_LinearClassifier):
     fit_intercept : bool, default True
         A loss that no intercept would change, such as roc_area, gets none.
     penalize_intercept : bool or "auto", default "auto"
-        Whether the intercept is penalised like the weights. "auto": for hinge and squared_hinge, as in
-        LinearSVC, and for several classes at once, which need it; otherwise not, as in LogisticRegression.
+        Whether the intercepts are penalised like the weights. "auto": for hinge and squared_hinge, as in
+        LinearSVC; otherwise not, as in LogisticRegression.
     intercept_scaling : float, default 1.0
         Value of the constant feature of a penalised intercept.
     class_weight : dict of label to weight, or "balanced", optional

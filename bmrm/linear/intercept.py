@@ -17,7 +17,7 @@ from bmrm.matrix.resident import Matrix
 class Intercept(NamedTuple):
     """The kind of intercept, if there is one."""
 
-    free: bool  # the intercept is not penalised, and is minimised out
+    free: bool  # the intercept, or that of each class, is not penalised, and is minimised out
     scaling: float | None
     """Value of the constant feature, if the intercept is penalised: it is the weight of that feature."""
 
@@ -43,10 +43,6 @@ def intercept_of(loss: Loss, *, fit: bool, penalize: bool, scaling: float) -> In
     if fit and loss.no_intercept:
         raise ParameterError(f"loss {loss.name}: takes no intercept, {loss.no_intercept}")
     free = fit and not penalize
-    if loss.several and free:
-        raise ParameterError(
-            f"loss {loss.name}: an intercept for each class is penalised (penalize_intercept) or left out"
-        )
     if isinstance(loss, Structured) and fit:
         raise ParameterError("fit_intercept: a structured loss has what intercepts its oracle gives it")
     return Intercept(free, scaling if penalize else None)

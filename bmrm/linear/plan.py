@@ -240,6 +240,8 @@ def _ascent(facts: Facts, options: PlanOptions) -> Decision[bool]:
     """Decide on ascent in the dual, given that Newton's steps do not pay."""
     if options.cuts_per_pass != "auto":
         return Decision(False, "the number of cuts per pass is given")
+    if facts.intercept.free and facts.loss.several:
+        return Decision(False, "ascent in the dual does not know intercepts of several classes")
     if options.resumed_blocks not in (None, 1):
         return Decision(False, "the checkpoint has several cuts per pass")
     if facts.ranks is not None:

@@ -139,10 +139,11 @@ def solve(
     sample_weight, class_weight, offset, groups, device, dtype, threads, gpu_mem
         See `Dataset`.
     fit_intercept : bool, default False
-        Add an intercept b to every margin. It is not penalised, and is minimised out exactly.
+        Add an intercept b to every margin, one for each class if there are several. It is not penalised, and
+        is minimised out exactly.
     penalize_intercept : bool, default False
-        With ``fit_intercept``: make it a constant feature of value ``intercept_scaling``, penalised like
-        all others.
+        With ``fit_intercept``: make it the weight of a constant feature of value ``intercept_scaling``,
+        penalised like all others.
     intercept_scaling : float, default 1.0
     tol : float, default 1e-3
         End when the certified gap is at most ``tol * |objective|`` (``tol_kind="rel"``) or ``tol`` ("abs").
@@ -247,7 +248,7 @@ def solve(
     objective, bundle = _build(problem, plan, backend, origin, options)
     earlier = earlier_end(warm_start, origin, bundle, backend, problem.penalty)
     if earlier is not None and problem.intercept.free:
-        objective.expect(float(earlier.intercept))
+        objective.expect(earlier.intercept)
 
     # 4. The run
     try:

@@ -311,7 +311,7 @@ def go_on(run: BundleMethod, end: End) -> None:
     given, kept = state.given, state.best is state.given
     assert given is not None
     if run.objective.profile:
-        given = run.objective.with_intercept(given, float(end.intercept))
+        given = run.objective.with_intercept(given, end.intercept)
         state.best = given if kept else state.best
     then, now = end.objective, given.objective
     # The objective may be only the rounding of far larger numbers; the offsets of cuts are large then.

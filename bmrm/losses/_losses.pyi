@@ -30,3 +30,20 @@ class ClassRisk:
     def cut(self, z: _F64, dz: _F64, t: float, b: float, starts: _I64, r: _F64) -> tuple[_F64, _F64]: ...
     def conjugates(self) -> tuple[NDArray[np.int32], _F64 | None, _F64]: ...
     def curvature(self, z: _F64, b: float, r: _F64) -> float: ...
+
+class SoftRisk:
+    def __init__(
+        self, loss: str, y: _F64, K: int, costs: _F64 | None, s: _F64 | None, scale: float, threads: int
+    ) -> None: ...
+    def class_weights(self) -> _F64: ...
+    def evaluate(
+        self,
+        z: _F64,
+        dz: _F64,
+        t: float,
+        b: _F64,
+        width: float,
+        move: _F64 | None = None,
+        r: _F64 | None = None,
+        hessian: bool = False,
+    ) -> _F64: ...

@@ -142,6 +142,29 @@ class ValuedRisk(ABC):
         """Return the slope in the direction ``dz``."""
 
 
+class SoftRisk(Protocol):
+    """The softened risk of K margins per row, for intercepts that are minimised out.
+
+    It is that of `bmrm.losses._losses.SoftRisk`, which describes it.
+    """
+
+    def evaluate(
+        self,
+        z: Vector,
+        dz: Vector,
+        t: float,
+        b: Vector,
+        width: float,
+        move: Vector | None = None,
+        r: Vector | None = None,
+        hessian: bool = False,
+    ) -> Vector:
+        """Return level, slope in ``t``, the K sums of derivatives and perhaps K x K second ones."""
+
+    def class_weights(self) -> Vector:
+        """Return the weight of each class, as a share of all; ones if rows have several."""
+
+
 Conjugates: TypeAlias = Vector | tuple[NDArray[np.int32], Vector | None, Vector]
 """The conjugates of the rows, in the form that coordinate ascent in the dual expects."""
 
@@ -220,6 +243,10 @@ class Loss(ABC):
         The factor by which a line search may be less exact; above 1 if its steps cost as much as cuts.
     limited_at_zero : bool
         The risk at margins of 0 limits the length of its derivatives everywhere.
+    own_width : float
+        The width over which the softened loss of K margins is the loss itself; 0 if there is none.
+    moves_together : bool
+        Adding the same number to all K margins of a row changes nothing.
     curvature_limit : float
         Maximum second derivative of a row's loss, if that loss is nowhere negative; 0 if not known.
     """
@@ -236,6 +263,8 @@ class Loss(ABC):
     search_slack: float = 1.0
     curvature_limit: float = 0.0
     limited_at_zero: bool = False
+    own_width: float = 0.0
+    moves_together: bool = False
 
     @property
     def level(self) -> float:

@@ -22,7 +22,7 @@ from bmrm.base import arguments
 from bmrm.base.vectors import Vector, freeze
 from bmrm.errors import DataError, ParameterError
 from bmrm.losses import _losses
-from bmrm.losses.base import SUMS_OVER_RANKS, About, NamedLoss, RowRisk
+from bmrm.losses.base import SUMS_OVER_RANKS, About, NamedLoss, RowRisk, SoftRisk
 from bmrm.losses.extent import Extent
 
 
@@ -51,6 +51,18 @@ class ClassLoss(NamedLoss):
     def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
         """Bind the loss to rows that need not contain all of the K classes."""
         return _losses.ClassRisk(self.name, y, K, None, weights, scale, threads)
+
+    def soften(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> SoftRisk:
+        """Bind the softened loss, of which the intercepts of K classes are minimised out."""
+        return _losses.SoftRisk(self.name, y, K, getattr(self, "costs", None), weights, scale, threads)
+
+    def intercept_limit(self, class_weights: Vector, size: float) -> float:
+        """Return the largest intercept that is needed to minimise the risk at margins of at most ``size``.
+
+        The risk is linear between kinks, and has a minimum at a point that K - 1 of them determine: at each
+        of them two classes are apart by the level, or less, and by two margins.
+        """
+        return (len(class_weights) - 1) * (self.level + 2.0 * size)
 
     @staticmethod
     def _classes(y: Vector) -> int:
@@ -91,7 +103,7 @@ class Multiclass(ClassLoss):
     array([4.])
     """
 
-    name, task = "multiclass", "multiclass"
+    name, task, moves_together = "multiclass", "multiclass", True
     about = about_class_loss(
         "max_c (u_c + cost(y, c)) - u_y",
         "Crammer, Singer, JMLR 2 (2001) 265; costs: Tsochantaridis et al., JMLR 6 (2005) 1453",
@@ -131,11 +143,18 @@ class Multiclass(ClassLoss):
 class Softmax(ClassLoss):
     """``log sum_c exp(u_c) - u_y``: multinomial logistic regression."""
 
-    name, task = "softmax", "multiclass"
+    name, task, moves_together = "softmax", "multiclass", True
+    own_width = 1.0
     about = about_class_loss(
         "log(sum_c exp(u_c)) - u_y",
         "Krishnapuram, Carin, Figueiredo, Hartemink, IEEE PAMI 27 (2005) 957",
     )
+
+    def intercept_limit(self, class_weights: Vector, size: float) -> float:
+        # At the minimum the mean probability of a class is its share of the weights. The ratio of two
+        # probabilities of a row is exp of the difference of intercepts, and of two margins.
+        present = class_weights[class_weights > 0.0]
+        return math.log(float(present.max()) / float(present.min())) + 2.0 * size
 
 
 class Multilabel(ClassLoss):
@@ -158,6 +177,9 @@ class Multilabel(ClassLoss):
     def steepness(self, extent: Extent, risk: float) -> float:
         return extent.weight * math.sqrt(extent.losses_per_row)  # a hinge, of slope up to 1, per margin
 
+    def intercept_limit(self, class_weights: Vector, size: float) -> float:
+        return self.level + size  # a hinge has its minimum at a kink
+
     def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
         each = None if weights is None else np.repeat(weights, K)
         return _losses.Risk(_losses.names().index("hinge"), 0.0, y.ravel(), each, scale, threads)
@@ -170,7 +192,7 @@ class MultilabelRanking(ClassLoss):
     them is learned, so the order itself is the prediction.
     """
 
-    name, task = "multilabel_ranking", "label_ranking"
+    name, task, moves_together = "multilabel_ranking", "label_ranking", True
     about = about_class_loss(
         "max(0, 1 + max_{c not in Y} u_c - min_{c in Y} u_c)",
         "Elisseeff, Weston, NIPS 14 (2001) 681; Teo et al., JMLR 11 (2010) 311",

@@ -63,6 +63,25 @@ def test_softmax_from_file_to_probabilities(rows, classes_file, tmp_path, bmrm_t
     np.testing.assert_allclose(np.exp(values) / np.exp(values).sum(axis=1)[:, None], shares, rtol=1e-9)
 
 
+@pytest.mark.parametrize("loss", ["softmax", "multiclass"])
+def test_free_intercepts(loss, rows, classes_file, tmp_path, bmrm_train, bmrm_predict):
+    free, held, again = tmp_path / "free", tmp_path / "held", tmp_path / "again"
+    words = ("--loss", loss, "--lambda", "1", "-e", "1e-6")
+    assert bmrm_train(*words, "--intercept", classes_file, free).code == 0
+    assert bmrm_train(*words, "-B", "1", classes_file, held).code == 0
+    models = [Model.load(path) for path in (free, held)]
+    assert models[0].certificate.objective < models[1].certificate.lower_bound
+    if loss == "softmax":
+        X, classes = rows
+        shares = models[0].predict_probability(X).mean(axis=0)
+        np.testing.assert_allclose(shares, np.bincount(classes) / len(classes), atol=1e-6)
+    started = bmrm_train(*words, "--intercept", "--warm-start", free, classes_file, again)
+    assert started.code == 0
+    assert Model.load(again).certificate.objective == pytest.approx(models[0].certificate.objective, rel=1e-6)
+    assert bmrm_train("--dry-run", *words, "--intercept", classes_file).code == 0
+    assert bmrm_train(*words, "--intercept", "-v", "3", classes_file).code == 0
+
+
 def test_costs_change_the_model(classes_file, tmp_path, bmrm_train):
     costs, models = tmp_path / "costs", [tmp_path / "plain", tmp_path / "costly"]
     costs.write_text("0 1 1 9\n1,0,1,9\n1 1 0 9\n1 1 1 0\n")
@@ -111,7 +130,6 @@ def test_folds_dry_run_and_a_warm_start(classes_file, tmp_path, bmrm_train):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--loss", "softmax", "--intercept"], 2, "--bias"),
         (["--loss", "softmax", "--costs", "costs"], 2, "unknown parameter 'costs'"),
         (["--loss", "multiclass", "--costs", "costs"], 3, "2 classes, expected the 4"),
         (["--loss", "multiclass", "--costs", "ragged"], 3, "ragged:2: found '1', expected 2 numbers"),

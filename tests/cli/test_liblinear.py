@@ -335,7 +335,6 @@ def test_a_truncated_text_is_refused(length, folder):
         ("-s 2 --loss hinge", "-s and --loss: choose one"),
         ("-s 2 --reg l1", "-s and --reg: choose one"),
         ("-s 0 -R", "-R: found no -B 1, expected it too"),
-        ("-s 4 -B 1 -R", "--intercept: not with --loss multiclass"),
         ("-s 0 --checkpoint c", "--checkpoint: has no meaning for classes trained one against the rest"),
         ("-s 0 --class-weight balanced", "--class-weight: found balanced, expected weights of classes"),
         ("-s 0 -C --metric macro_f1", "--metric: has no meaning for classes trained one against the rest"),

@@ -141,6 +141,11 @@ cases = (
     (labels, dict(loss="multiclass", lam=1e-2, cuts_per_pass=4, **both)),
     (labels, dict(loss="multiclass", lam=1e-2, costs=[[0, 1, 4], [1, 0, 1], [4, 1, 0]])),
     (labels, dict(loss="softmax", lam=1e-2, class_weight="balanced")),
+    (labels, dict(loss="softmax", lam=1e-2, fit_intercept=True, tol=1e-6, sample_weight=s)),
+    (labels, dict(loss="softmax", lam=1e-2, reg="l1", fit_intercept=True)),
+    (labels, dict(loss="multiclass", lam=1e-2, fit_intercept=True, weights="owned")),
+    (sets, dict(loss="multilabel", lam=1e-2, fit_intercept=True, tol=1e-6)),
+    (matrix, dict(loss="multilabel_ranking", lam=1e-2, fit_intercept=True)),
     (sets, dict(loss="multilabel", lam=1e-2, **both)),
     (matrix, dict(loss="multilabel_ranking", lam=1e-2)),
     (np.array(["cat", "horse", "dog", "a"])[labels.astype(int) % 4], dict(loss="softmax", lam=1e-2)),
@@ -150,7 +155,7 @@ cases = (
     ([{"b"} if label == 4.0 else ("a", f"c{label}") for label in labels], dict(loss="multilabel", lam=1e-2)),
 )
 for targets, keywords in cases:
-    alone = bmrm.solve(X, targets, **keywords)
+    alone = bmrm.solve(X, targets, **{name: v for name, v in keywords.items() if name != "weights"})
     if "sample_weight" in keywords:
         keywords["sample_weight"] = s[mine]
     shared = bmrm.solve(X[mine], targets[mine], comm=world, **keywords)

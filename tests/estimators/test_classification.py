@@ -11,6 +11,8 @@ pytest.importorskip("sklearn", minversion="1.6")
 
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 
 import bmrm
 from bmrm.errors import Interrupted, ParameterError
@@ -62,12 +64,39 @@ def test_attributes_of_several_classes(loss, multi_class):
 def test_several_classes_are_those_of_the_core():
     X, y = problem(3)
     found = BMRMClassifier("logistic", C=2.0, tol=1e-8).fit(X, y)
-    core = bmrm.solve(X, y, "softmax", C=2.0, tol=1e-8, fit_intercept=True, penalize_intercept=True)
+    core = bmrm.solve(X, y, "softmax", C=2.0, tol=1e-8, fit_intercept=True)
     np.testing.assert_array_equal(found.coef_, core.w.T)
     assert found.objective_ == core.objective
     assert found.lower_bound_ == core.lower_bound
     assert isinstance(found.model_, bmrm.Model)
     assert found.model_.loss == "softmax"
+
+
+def test_rare_classes_have_the_probabilities_of_the_peer():
+    """With the penalised intercepts of one constant feature they would be several times too large."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 4))
+    P = np.exp(np.array([3, 0, -3.0]) + 0.3 * X[:, :3])
+    y = (rng.random((1500, 1)) > np.cumsum(P / P.sum(axis=1, keepdims=True), axis=1)).sum(axis=1)
+    for weights in (None, "balanced"):
+        theirs = LogisticRegression(C=0.01, class_weight=weights, tol=1e-10, max_iter=10_000).fit(X, y)
+        ours = BMRMClassifier("logistic", C=0.01, class_weight=weights, tol=1e-9).fit(X, y)
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+        np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
+        assert abs(ours.intercept_.sum()) < 1e-12
+    plain = BMRMClassifier("logistic", lam=10.0, tol=1e-9).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(plain.mean(axis=0), np.bincount(y) / 1500, atol=1e-8)
+
+
+def test_intercepts_of_the_hinge_of_several_classes_are_those_of_crammer_and_singer():
+    X, y = problem(3)
+    options = {"C": 0.1, "tol": 1e-8}
+    ours = BMRMClassifier("hinge", **options).fit(X + 1.0, y)
+    theirs = LinearSVC(C=0.1, multi_class="crammer_singer", tol=1e-8, max_iter=100_000).fit(X + 1.0, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
+    free = BMRMClassifier("hinge", penalize_intercept=False, **options).fit(X + 1.0, y)
+    assert free.objective_ < ours.lower_bound_
 
 
 def test_one_against_the_rest_is_a_model_for_each():
@@ -223,7 +252,6 @@ X3, Y3 = problem(3)
         ({"C": 0.0}, (X2, Y2), "C: found 0"),
         ({"multi_class": "both"}, (X3, Y3), "expected 'joint' or 'ovr'"),
         ({"penalize_intercept": "yes"}, (X2, Y2), "penalize_intercept: found 'yes'"),
-        ({"penalize_intercept": False}, (X3, Y3), "an intercept for each class is penalised"),
         ({"class_weight": {7: 2.0, 0: 1.0}}, (X2, Y2), "not in class_weight"),
         ({"reg": "l3"}, (X2, Y2), "reg"),
         ({"tol": 0.0}, (X2, Y2), "tol"),

@@ -140,7 +140,12 @@ def problem(name, m=70, d=4, K=5, seed=0):
 
 def value(name, X, y, W, lam, weights=None, costs=None):
     s = np.ones(len(X)) if weights is None else weights
-    return 0.5 * lam * (W**2).sum() + s @ formula(name, X @ W, y, costs) / s.sum()
+    return 0.5 * (lam * W**2).sum() + s @ formula(name, X @ W, y, costs) / s.sum()
+
+
+def with_free_intercepts(X, lam):
+    """Return X with a column of ones, and lam as a column, 0 for the weights of the ones."""
+    return np.hstack([X, np.ones((len(X), 1))]), np.append(np.full(X.shape[1], lam), 0.0)[:, None]
 
 
 def winner_optimum(X, y, K, lam, weights=None, costs=None):
@@ -177,7 +182,8 @@ def separation_optimum(X, y, lam):
 
 
 def quadratic_optimum(lam, n, s, blocks, rhs):
-    P = sp.block_diag([lam * sp.eye(n), sp.csc_matrix((len(s), len(s)))]).tocsc()
+    each = np.repeat(lam, n // np.size(lam))
+    P = sp.block_diag([sp.diags(each), sp.csc_matrix((len(s), len(s)))]).tocsc()
     A, b = sp.vstack(blocks).tocsc(), np.concatenate(rhs)
     options = clarabel.DefaultSettings()
     options.verbose = False
@@ -214,32 +220,41 @@ def optimum(name, X, y, K, lam, weights=None, costs=None):
     return softmax_optimum(X, y, K, lam, weights)
 
 
-@pytest.mark.parametrize("mode", ["plain", "weighted", "penalised", "costs", "blocks", "bmrm", "sparse"])
+MODES = ("plain", "weighted", "penalised", "free", "costs", "costs free", "blocks", "bmrm", "sparse free")
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["multiclass", "softmax"])
 def test_optimum_of_classes(name, mode):
-    if mode == "costs" and name == "softmax":
+    if "costs" in mode and name == "softmax":
         pytest.skip("softmax knows no costs")
     X, y, labels = problem(name)
     K, lam, rng = 5, 1e-2, np.random.default_rng(3)
-    weights = rng.random(len(y)) + 0.1 if mode == "weighted" else None
-    costs = random_costs(rng, K) if mode == "costs" else None
+    weights = rng.random(len(y)) + 0.1 if mode in ("weighted", "free") else None
+    costs = random_costs(rng, K) if "costs" in mode else None
     options = {
         "penalised": {"fit_intercept": True, "penalize_intercept": True, "intercept_scaling": 2.0},
         "blocks": {"cuts_per_pass": 6},
         "bmrm": {"solver": "bmrm"},
-        "costs": {"costs": costs},
         "weighted": {"sample_weight": weights},
+        "free": {"sample_weight": weights},
     }.get(mode, {})
-    given = sp.csr_matrix(X) if mode == "sparse" else X
+    options |= {"fit_intercept": True} if "free" in mode else {}
+    options |= {} if costs is None else {"costs": costs}
+    given = sp.csr_matrix(X) if "sparse" in mode else X
     result = bmrm.solve(given, labels, name, lam=lam, tol=1e-8, **options)
     against = np.hstack([X, np.full((len(y), 1), 2.0)]) if mode == "penalised" else X
+    if "free" in mode:
+        against, lam = with_free_intercepts(X, lam)
+        assert abs(result.intercept.sum()) < 1e-12
     wanted = optimum(name, against, y, K, lam, weights, costs)
     assert result.status == "converged"
     assert result.objective == pytest.approx(wanted, rel=1e-6)
     assert result.lower_bound <= wanted * (1 + 1e-8)
     assert result.w.shape == (4, K)
     assert result.intercept.shape == (K,)
-    W = np.vstack([result.w, result.intercept / 2.0]) if mode == "penalised" else result.w
+    scaling = 2.0 if mode == "penalised" else 1.0
+    W = result.w if len(against[0]) == 4 else np.vstack([result.w, result.intercept / scaling])
     again = value(name, against, y, W, lam, weights, costs)
     assert result.objective == pytest.approx(again, rel=1e-12)
     U = X @ result.w + result.intercept
@@ -247,38 +262,49 @@ def test_optimum_of_classes(name, mode):
     np.testing.assert_array_equal(result.predict(given), result.classes[U.argmax(axis=1)])
 
 
-def test_softmax_is_scikit_learns_logistic_regression():
+@pytest.mark.parametrize("intercept", [False, True])
+def test_softmax_is_scikit_learns_logistic_regression(intercept):
     linear_model = pytest.importorskip("sklearn.linear_model")
     X, y, labels = problem("softmax", m=200)
     lam = 1e-2
     theirs = linear_model.LogisticRegression(
-        C=1 / (lam * len(y)), fit_intercept=False, tol=1e-12, max_iter=10_000, solver="newton-cg"
+        C=1 / (lam * len(y)), fit_intercept=intercept, tol=1e-12, max_iter=10_000, solver="newton-cg"
     ).fit(X, labels)
-    ours = bmrm.solve(X, labels, "softmax", lam=lam, tol=1e-9)
-    assert ours.objective == pytest.approx(value("softmax", X, y, theirs.coef_.T, lam), rel=1e-6)
-    probabilities = softmax(ours.decision_function(X))
-    np.testing.assert_allclose(probabilities, theirs.predict_proba(X), atol=1e-4)
+    ours = bmrm.solve(X, labels, "softmax", lam=lam, tol=1e-9, fit_intercept=intercept)
+    W, strengths = theirs.coef_.T, lam
+    np.testing.assert_allclose(ours.w, W, atol=2e-4)
+    if intercept:
+        X, strengths = with_free_intercepts(X, lam)
+        W = np.vstack([W, theirs.intercept_])
+        np.testing.assert_allclose(ours.intercept, theirs.intercept_ - theirs.intercept_.mean(), atol=2e-4)
+    assert ours.objective == pytest.approx(value("softmax", X, y, W, strengths), rel=1e-6)
+    probabilities = softmax(ours.decision_function(X[:, :4]))
+    np.testing.assert_allclose(probabilities, theirs.predict_proba(X[:, :4]), atol=1e-4)
 
 
-def test_each_label_is_trained_on_its_own():
+@pytest.mark.parametrize("intercept", [False, True])
+def test_each_label_is_trained_on_its_own(intercept):
     X, y, sets = problem("multilabel")
-    lam = 1e-2
-    result = bmrm.solve(X, sets, "multilabel", lam=lam, tol=1e-8)
-    alone = [bmrm.solve(X, y[:, c], "hinge", lam=lam, tol=1e-9) for c in range(5)]
+    options = {"lam": 1e-2, "fit_intercept": intercept}
+    result = bmrm.solve(X, sets, "multilabel", tol=1e-8, **options)
+    alone = [bmrm.solve(X, y[:, c], "hinge", tol=1e-9, **options) for c in range(5)]
+    assert result.status == "converged"
     assert result.objective == pytest.approx(sum(one.objective for one in alone), rel=1e-6)
     np.testing.assert_array_equal(result.classes, np.arange(1.0, 6.0))
-    U = X @ result.w
+    U = X @ result.w + result.intercept
     assert result.predict(X) == [tuple((np.flatnonzero(row > 0) + 1.0).tolist()) for row in U]
-    matrix = bmrm.solve(X, (y > 0).astype(int), "multilabel", lam=lam, tol=1e-8)
+    matrix = bmrm.solve(X, (y > 0).astype(int), "multilabel", tol=1e-8, **options)
     np.testing.assert_array_equal(matrix.w, result.w)
     np.testing.assert_array_equal(matrix.classes, np.arange(5.0))
 
 
-@pytest.mark.parametrize("blocks", [1, 4])
-def test_optimum_of_label_ranking(blocks):
+@pytest.mark.parametrize("options", [{"cuts_per_pass": 1}, {"cuts_per_pass": 4}, {"fit_intercept": True}])
+def test_optimum_of_label_ranking(options):
     X, y, sets = problem("multilabel_ranking", m=40)
-    result = bmrm.solve(X, sets, "multilabel_ranking", lam=1e-2, tol=1e-8, cuts_per_pass=blocks)
-    assert result.objective == pytest.approx(separation_optimum(X, y, 1e-2), rel=1e-6)
+    result = bmrm.solve(X, sets, "multilabel_ranking", lam=1e-2, tol=1e-8, **options)
+    against = with_free_intercepts(X, 1e-2) if "fit_intercept" in options else (X, 1e-2)
+    assert result.status == "converged"
+    assert result.objective == pytest.approx(separation_optimum(against[0], y, against[1]), rel=1e-6)
     first = result.predict(X)[0]
     values = dict(zip(result.classes, result.decision_function(X)[0], strict=True))
     assert list(first) == sorted(values, key=lambda label: -values[label])
@@ -286,10 +312,11 @@ def test_optimum_of_label_ranking(blocks):
 
 def test_two_classes_are_the_hinge():
     X, y, _ = problem("multiclass", K=2)
-    both = bmrm.solve(X, y, "multiclass", lam=2e-2, tol=1e-8)
-    # w_1 = -w_0 = v / 2: the margin depends on v, and the penalty is lam |v|^2 / 4.
-    hinge = bmrm.solve(X, y, "hinge", lam=1e-2, tol=1e-8)
-    assert both.objective == pytest.approx(hinge.objective, rel=1e-7)
+    for intercept in (False, True):
+        both = bmrm.solve(X, y, "multiclass", lam=2e-2, tol=1e-8, fit_intercept=intercept)
+        # w_1 = -w_0 = v / 2: the margin depends on v, and the penalty is lam |v|^2 / 4.
+        hinge = bmrm.solve(X, y, "hinge", lam=1e-2, tol=1e-8, fit_intercept=intercept)
+        assert both.objective == pytest.approx(hinge.objective, rel=1e-7)
 
 
 def test_class_weights_are_sample_weights():
@@ -391,7 +418,7 @@ BAD_SETS = "several labels per row, expected one"
         ([1, 2], {}, DataError, r"expected \(3,\)"),
         ([(1.0,), (1.0, 2.0), ()], {}, DataError, BAD_SETS),
         (None, {}, DataError, "labels are missing"),
-        ([1, 2, 3], {"fit_intercept": True}, ParameterError, "is penalised"),
+        ([1, 2, 3], {"fit_intercept": True, "cuts_per_pass": 2}, ParameterError, "one cut per pass"),
         ([1, 2, 3], {"costs": [[0, 1], [1, 0]]}, DataError, "2 classes, expected the 3"),
         ([1, 2, 3], {"costs": [[0, 1, 1], [1, 0, 1]]}, ParameterError, "one row and one column per class"),
         ([1, 2, 3], {"costs": [[0, -1], [1, 0]]}, ParameterError, "row 1, column 2 has -1"),

@@ -16,7 +16,7 @@ from bmrm.linear.backends.gpu.joint import JointPasses
 from bmrm.linear.backends.gpu.passes import GpuPasses
 from bmrm.linear.backends.gpu.python_loss import PythonLossPasses
 from bmrm.linear.backends.host.cuts import HostCuts
-from bmrm.linear.backends.host.passes import HostPasses
+from bmrm.linear.backends.host.passes import HostPasses, class_intercepts
 from bmrm.linear.backends.host.row_space import RowCuts, RowPasses
 from bmrm.linear.bundle.bundle import Bundle
 from bmrm.linear.bundle.store import CutStore
@@ -98,6 +98,7 @@ class LocalBackend:
             profile=problem.intercept.free,
             blocks=plan.blocks,
             columns=problem.margins_per_row,
+            classes=class_intercepts(problem, passes),
         )
         if problem.block_borders is not None:
             objective.starts = block_starts(self.data.shape[0], plan.blocks, problem.block_borders)

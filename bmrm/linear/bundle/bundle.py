@@ -33,7 +33,7 @@ from bmrm.linear.bundle.inner_model import InnerModel
 from bmrm.linear.bundle.inner_qp import MAX_CHANGES
 from bmrm.linear.bundle.store import CutStore, StoredCuts
 from bmrm.linear.objective.passes import CutBatch, Iterate, Weights
-from bmrm.linear.objective.running_error import Blur, ErrorBound, MeanBlur
+from bmrm.linear.objective.running_error import Blur, ErrorBound, MeanBlur, largest
 from bmrm.linear.regularizers import Regularizer
 
 MAX_IDLE_MINIMISATIONS = 50
@@ -82,7 +82,7 @@ class Bundle:
     radius = np.inf
     errors: ErrorBound | None = None
     """What rounding in float64 may hide; see `watch`."""
-    centre = 0.0
+    centre: Any = 0.0
     """The intercept that errors of cuts are measured from."""
     floored = False
     first_objective = 1.0
@@ -247,7 +247,7 @@ class Bundle:
         """Copy the cuts that hold mass: they carry the whole bound."""
         held = np.flatnonzero(self.alpha > 0.0)
         blur = Blur(*(array[held] for array in self._blur))
-        blur = blur._replace(error=blur.error + blur.tilt * abs(self.centre))  # from 0
+        blur = blur._replace(error=blur.error + blur.tilt * largest(self.centre))  # from 0
         return StoredCuts(
             self.store.taken(held), self._offset[held], self._group[held], self._alpha[held], blur
         )
@@ -282,7 +282,8 @@ class Bundle:
         """Count what rounding in float64 may hide of a solve that uses the cuts, from now on."""
         self.errors = errors
         if errors is not None:
-            self._blur.error[: self.size] += self._blur.tilt[: self.size] * abs(errors.centre - self.centre)
+            moved = largest(errors.centre - self.centre)
+            self._blur.error[: self.size] += self._blur.tilt[: self.size] * moved
             self.centre = errors.centre
 
     def blur(self, alpha: Vector) -> MeanBlur:

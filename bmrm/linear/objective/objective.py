@@ -8,7 +8,8 @@
 An unpenalised intercept is minimised out, ``R(w) = min_b R(w, b)``, which keeps the problem convex in w
 alone. Its cuts are exact without the exact minimiser b: if b_low and b_high bracket it, the joint cuts of
 R(w, b) at both have slopes g_low <= 0 <= g_high in b, and the mean of the two cuts whose slope in b is zero
-bounds R(w, b) from below for every b, hence its minimum over b too.
+bounds R(w, b) from below for every b, hence its minimum over b too. The intercepts of several classes are
+minimised out in the same way, by cuts whose slopes in all of them are zero; see `class_intercepts`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ import numpy as np
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DataError
 from bmrm.linear.objective.blocks import block_starts
+from bmrm.linear.objective.class_intercepts import ClassIntercepts
 from bmrm.linear.objective.line_search import Bracket, bracket_minimum, search_ray
 from bmrm.linear.objective.passes import (
     MAX_LINE_STEP,
     SHIFT_PER_STEP,
     CutBatch,
+    FreeIntercept,
     Iterate,
     LineSearchProblem,
     LineSearchResult,
@@ -69,6 +72,7 @@ class Objective:
     - ``profile``: minimise over an unpenalised intercept
     - ``blocks``: number of blocks of rows, each with a cut of its own; 1 if ``profile``, since the blocks
       share b
+    - ``classes``: minimises the intercepts of several classes out; None if there is one, or none is free
     """
 
     def __init__(
@@ -81,14 +85,16 @@ class Objective:
         profile: bool,
         blocks: int,
         columns: int = 1,
+        classes: ClassIntercepts | None = None,
     ) -> None:
         self.operator, self.passes, self.loss, self.reg, self.profile = operator, passes, loss, reg, profile
         self.starts = columns * block_starts(operator.shape[0] // columns, blocks)
         self.errors: ErrorBound | None = None
         """What rounding in float64 may hide; None if sums are in float32."""
+        self.classes = classes
         self._bias = 0.0
         """Where the next search for the intercept begins: where the last one ended."""
-        self.home = 0.0
+        self.home: FreeIntercept = 0.0
         """Where it begins if sums overflow there: the intercept of the best point."""
         self.kink_width = 0.0
         """Width over which the kinks of the loss are rounded in searches and cuts; 0 if they are not."""
@@ -98,9 +104,12 @@ class Objective:
         self.kink_width = width
         self.passes.round_kinks(width)
 
-    def expect(self, intercept: float) -> None:
+    def expect(self, intercept: FreeIntercept) -> None:
         """Begin the first search for a free intercept at this value."""
-        self._bias = intercept
+        if self.classes is None:
+            self._bias = float(intercept)
+        else:
+            self.classes.begin(intercept)
 
     @property
     def takes_full_steps(self) -> bool:
@@ -118,7 +127,7 @@ class Objective:
     def model(self, point: Iterate) -> tuple[Vector, float | Vector]:
         """Return weights and intercept as the user sees them; here a penalised intercept is a weight."""
         w, intercept = self.operator.split(self.passes.array(point.w))
-        return w, point.intercept if intercept is None else intercept
+        return w, point.intercept if self.profile or intercept is None else intercept
 
     def evaluate(self, w: Weights) -> Iterate:
         """Evaluate J at ``w`` from a new product, with the intercept that minimises the loss as it is."""
@@ -180,7 +189,7 @@ class Objective:
         risk: float,
         terms: Vector,
         size: float,
-        intercept: float,
+        intercept: FreeIntercept,
         slope: Vector,
     ) -> CutBatch:
         """Make a cut of planes, with what rounding may have done to them.
@@ -195,8 +204,9 @@ class Objective:
             return CutBatch(planes, offsets, risk)
         found = errors.of_cut(terms, size, intercept, slope, None)
         far = not abs(risk) <= FAR_RISK * abs(errors.objective)  # and J may yet fall by as much
-        # For joint losses a look at derivatives is cheap: a sort has just made them.
-        if errors.measures or far or not self.loss.by_rows or errors.is_noted(found, size):
+        # A look at derivatives is cheap if a sort, or a search for K intercepts, has just made them.
+        cheap = not self.loss.by_rows or self.classes is not None
+        if errors.measures or far or cheap or errors.is_noted(found, size):
             known = self.passes.known_of(self.starts, 0, self.loss.intercept_slope)
             found = errors.of_cut(terms, size, intercept, slope, known)
             if known is not None and (far or not self.loss.by_rows or errors.is_large(found, size)):
@@ -237,18 +247,24 @@ class Objective:
         self, w: Weights, z: Margins, dz: Margins | None, t: float, accuracy: float, size: float
     ) -> Iterate:
         """Evaluate J at ``w`` with margins ``z + t dz``; see `evaluate_at`."""
-        b = self._bracket_intercept(z, dz, t, accuracy).nearest if self.profile else 0.0
+        b = self._best_intercept(z, dz, t, accuracy) if self.profile else 0.0
         risk, moved = self.passes.risk(z, dz, t, b)
         return Iterate(w, moved, b, self._whole(w, risk, b), size)
 
-    def with_intercept(self, at: Iterate, b: float) -> Iterate:
+    def _best_intercept(self, z: Margins, dz: Margins | None, t: float, accuracy: float) -> FreeIntercept:
+        if self.classes is not None:
+            return self.classes.minimiser(z, dz, t, accuracy)
+        return self._bracket_intercept(z, dz, t, accuracy).nearest
+
+    def with_intercept(self, at: Iterate, b: FreeIntercept) -> Iterate:
         """Return the point with another free intercept if J is no larger with it, else the point itself."""
         risk, _ = self.passes.risk(at.margins, None, 0.0, b)
         found = self._whole(at.w, risk, b)
         return at._replace(intercept=b, objective=found) if found <= at.objective else at
 
-    def _whole(self, w: Weights, risk: float, b: float) -> float:
-        return self.passes.penalty(self.reg, w) + risk + self.loss.intercept_slope * b
+    def _whole(self, w: Weights, risk: float, b: FreeIntercept) -> float:
+        slope = self.loss.intercept_slope
+        return self.passes.penalty(self.reg, w) + risk + (slope * b if slope else 0.0)
 
     def _bracket_intercept(self, z: Margins, dz: Margins | None, t: float, accuracy: float) -> Bracket:
         """Bracket the b that minimises R at margins ``z + t dz``, starting from the last one found."""
@@ -270,6 +286,9 @@ class Objective:
         if errors is None or not self.profile:
             return
         errors.objective, errors.best_size, errors.centre = at.objective, at.size, at.intercept
+        if self.classes is not None:
+            errors.limit = self.classes.limit
+            return
         sides = [self._side(errors, at, sign) for sign in (-1.0, 1.0)]
         if sides[0] is not None and sides[1] is not None:
             errors.sides = sides[0], sides[1]
@@ -311,6 +330,8 @@ class Objective:
         return self.errors.root * self.errors.steep(risk) + abs(self.loss.intercept_slope)
 
     def _profiled_slope(self, z: Margins, dz: Margins, t: float, accuracy: float) -> float:
+        if self.classes is not None:
+            return self.classes.slope(z, dz, t, accuracy)
         found = self._bracket_intercept(z, dz, t, 0.1 * accuracy)
         low, high = (self.passes.slope(z, dz, t, b)[0] for b in (found.low, found.high))
         return found.share_low * low + (1.0 - found.share_low) * high
@@ -325,6 +346,8 @@ class Line:
     def __init__(self, objective: Objective, best: Iterate, end: Weights, margins: Margins | None) -> None:
         self.objective, self.best, self.end = objective, best, end
         objective.home = best.intercept
+        if objective.classes is not None:
+            objective.classes.begin(best.intercept)
         self._margins, self._dz = margins, None
         self._end_size = objective.size(end)
         self._searched: LineSearchResult | None = None
@@ -382,6 +405,8 @@ class Line:
         """Return the cutting planes of R at a point of the line."""
         objective, passes = self.objective, self.objective.passes
         z, dz = self.best.margins, self._direction()
+        if objective.classes is not None:
+            return self._cut_of_classes(objective.classes, z, dz, t, accuracy)
         if objective.profile:
             return self._profiled_cut(z, dz, t, accuracy)
         planes = passes.planes(z, dz, t, objective.starts, self.best.w, self.end)
@@ -394,6 +419,18 @@ class Line:
         if self._dz is None and self._margins is not None:
             self._dz = self.objective.passes.direction(self.best.margins, self._margins)
         return self._dz
+
+    def _cut_of_classes(
+        self, classes: ClassIntercepts, z: Margins, dz: Margins | None, t: float, accuracy: float
+    ) -> CutBatch:
+        objective = self.objective
+        plane = classes.cut(z, dz, t, accuracy)
+        planes = objective.passes.mixed_planes(objective.starts, self.best.w, self.end, t)
+        level, tilt = np.array([plane.level]), np.array([plane.tilt])
+        planes = planes._replace(risk=level)
+        return objective.cut(
+            planes, level - planes.at_point, plane.level, level, self._size(t), plane.intercepts, tilt
+        )
 
     def _profiled_cut(self, z: Margins, dz: Margins | None, t: float, accuracy: float) -> CutBatch:
         objective, passes = self.objective, self.objective.passes

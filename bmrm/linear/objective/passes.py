@@ -27,6 +27,8 @@ Margins: TypeAlias = Any
 """Margins X w, likewise; a backend may keep them with the offsets of the rows, or add these in the risk."""
 Gradients: TypeAlias = Vector | range
 """Gradients of cuts: an array; on a device, the numbers that they have in their store."""
+FreeIntercept: TypeAlias = Any
+"""The intercept that is minimised out, a float; or those of K classes, an array."""
 
 MAX_LINE_STEP = 100.0
 """Longest step on a line: its direction is known up to rounding of w, which a longer step would magnify."""
@@ -103,7 +105,7 @@ class Iterate(NamedTuple):
 
     w: Weights
     margins: Margins
-    intercept: float
+    intercept: FreeIntercept
     objective: float
     size: float = 0.0
 
@@ -165,6 +167,15 @@ class CutBatch(NamedTuple):
     offsets: Vector
     risk: float
     blur: Blur | None = None
+
+
+class Softened(NamedTuple):
+    """What is known of the softened risk of losses of K margins per row, at margins on a line."""
+
+    level: float  # of the plane there
+    along: float  # slope along the line
+    sums: Vector  # shape (K,): sums of the derivatives of each class
+    hessian: Vector | None  # shape (K, K): second derivatives in the intercepts
 
 
 class StepCosts(NamedTuple):
@@ -232,6 +243,43 @@ class InteriorPasses(Protocol):
         """Return the cutting planes of any derivatives; their risk is not known."""
 
 
+class ClassPasses(Protocol):
+    """What intercepts of several classes ask of the passes, if they are minimised out."""
+
+    def risk(self, z: Margins, dz: Margins | None, t: float, b: FreeIntercept) -> tuple[float, Margins]:
+        """Return the risk at ``z + t dz + b``, and the margins ``z + t dz``; without dz, t is 0."""
+
+    def soften(
+        self,
+        z: Margins,
+        dz: Margins,
+        t: float,
+        b: Vector,
+        width: float,
+        *,
+        move: Vector | None = None,
+        keep: bool = False,
+        hessian: bool = False,
+    ) -> Softened:
+        """Return what is known of the risk at ``z + t dz + b``, softened over a width.
+
+        Parameters
+        ----------
+        z, dz : Margins
+        t : float
+        b : ndarray of shape (K,)
+        width : float
+        move : ndarray of shape (K,), optional
+            Move the derivatives as this change of b would, to first order.
+        keep : bool
+            Whether the derivatives become the first of the two sets.
+        hessian : bool
+        """
+
+    def class_weights(self) -> Vector:
+        """Return the weight of each class, shape (K,), as a share of all; ones if rows have several."""
+
+
 class Passes(InteriorPasses, Protocol):
     """Weights, margins and derivatives where they live, and the passes over them."""
 
@@ -276,7 +324,7 @@ class Passes(InteriorPasses, Protocol):
     def slope(self, z: Margins, dz: Margins, t: float, b: float) -> tuple[float, float]:
         """Return the derivatives of ``R(z + t dz + b)`` in t and b."""
 
-    def risk(self, z: Margins, dz: Margins | None, t: float, b: float) -> tuple[float, Margins]:
+    def risk(self, z: Margins, dz: Margins | None, t: float, b: FreeIntercept) -> tuple[float, Margins]:
         """Return the risk at ``z + t dz + b``, and the margins ``z + t dz``; without dz, t is 0.
 
         On the host the second set of derivatives becomes that of the risk there.

@@ -18,7 +18,9 @@ other point by the error of ``a = X' r``, ``chain(m) u |r| size(w)`` (`Blur.slac
 
 An intercept that is minimised out adds one thing. The slope of a plane in b must be 0, but rounding leaves a
 little of it (`Blur.tilt`), and such a plane says nothing about an intercept that is far away. Two planes that
-are steep in b, one on either side, limit how far away a better intercept can be (`Side`).
+are steep in b, one on either side, limit how far away a better intercept can be (`Side`). With K intercepts a
+tilt is the sum of the sizes of K slopes, and a distance is the largest of K; each loss knows how far from 0
+intercepts need to be, since they fit margins no larger than the size of a point (`limit`).
 
 Sums in float32, on a GPU, are another matter: see `bmrm.linear.solvers.rounding`.
 """
@@ -61,6 +63,17 @@ CHUNK_ROWS = 2048
 
 MAX_REACH_ROUNDS = 4
 """The number of times that the reach of intercepts is computed, each time from the last bound."""
+
+
+def largest(intercept: Any) -> float:
+    """Return the size of an intercept, or the largest of those of several classes.
+
+    Examples
+    --------
+    >>> largest(-2.0), largest(np.array([1.0, -3.0]))
+    (2.0, 3.0)
+    """
+    return float(np.abs(intercept).max())
 
 
 def chain(n: float) -> float:
@@ -183,7 +196,9 @@ class ErrorBound:
         self.profile = False
         """Whether an intercept is minimised out."""
         self.sides: tuple[Side, Side] | None = None
-        self.centre = 0.0
+        self.limit: Callable[[float], float] | None = None
+        """Returns how far from 0 intercepts of K classes need to be, for margins of at most a given size."""
+        self.centre: Any = 0.0
         """The intercept that others are measured from, so that an offset of all labels does not matter."""
         self.seen = 0.0
         """The largest length of derivatives measured so far."""
@@ -227,18 +242,16 @@ class ErrorBound:
         self.seen = max(self.seen, measured or 0.0)
         return self.seen if measured is None else measured
 
-    def of_margins(self, size: float, intercept: float) -> float:
+    def of_margins(self, size: float, intercept: Any) -> float:
         """Return the length of the error of margins of ``size``, with the intercept.
 
         Labels add nothing: a difference from one is rounded relative to itself, which counts only if it is
         compared with another number. Margins taken together are compared with sums over rows. The offset of a
         margin is added to it, and rounded like a margin that is moved.
         """
-        return UNIT * (self._of_row * size + abs(intercept) * self.root + self._of_compared)
+        return UNIT * (self._of_row * size + largest(intercept) * self.root + self._of_compared)
 
-    def of_point(
-        self, objective: float, size: float, intercept: float, measured: float | None = None
-    ) -> float:
+    def of_point(self, objective: float, size: float, intercept: Any, measured: float | None = None) -> float:
         """Return the error of J at a point, as computed from margins of ``size``.
 
         ``measured`` is the length of the derivatives, over the range that margins may be off by, if known.
@@ -255,7 +268,7 @@ class ErrorBound:
         self,
         risk: Vector,
         size: float,
-        intercept: float,
+        intercept: Any,
         slope: Vector,
         measured: Derivatives | None,
     ) -> Blur:
@@ -308,7 +321,7 @@ class ErrorBound:
             return steep, self._of_column
         return np.minimum(steep, measured.lengths), chain(measured.entries) + self._of_slope
 
-    def _tilted(self, blur: Blur, intercept: float, slope: Vector, measured: Derivatives | None) -> Blur:
+    def _tilted(self, blur: Blur, intercept: Any, slope: Vector, measured: Derivatives | None) -> Blur:
         """Add what is left of slopes in an intercept that is minimised out; it has this value here."""
         if not self.profile:
             return blur
@@ -316,7 +329,7 @@ class ErrorBound:
             tilt = np.abs(slope) + UNIT * self._of_sum * self.root * blur.steep
         else:
             tilt = np.abs(measured.slopes) * (1.0 + DERIVATIVE_ROUNDINGS * UNIT)
-        return blur._replace(error=blur.error + tilt * abs(intercept - self.centre), tilt=tilt)
+        return blur._replace(error=blur.error + tilt * largest(intercept - self.centre), tilt=tilt)
 
     def of_mean(self, mean: MeanBlur, size: float, mass: float, sums: int, softness: float) -> float:
         """Return the error of the minimum of a penalty plus the mean of planes, except for the intercept.
@@ -370,9 +383,13 @@ class ErrorBound:
 
     def _farthest(self, gap: float) -> float:
         """Return how far from the centre an optimal intercept can be."""
-        if self.sides is None or self.reach is None or not gap < np.inf:
+        if self.reach is None or not gap < np.inf:
             return np.inf
         away = self.reachable(max(gap, 0.0)) + self.best_size
+        if self.limit is not None:
+            return (1.0 + 1e-6) * self.limit(away) + largest(self.centre)
+        if self.sides is None:
+            return np.inf
         return max(side.farthest(self.objective, away + side.size, self.centre) for side in self.sides)
 
     def _least(self) -> float:

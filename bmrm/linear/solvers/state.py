@@ -16,6 +16,7 @@ from bmrm.linear.bundle.bundle import FLOOR_ERROR, Bundle
 from bmrm.linear.bundle.inner_model import inner_model
 from bmrm.linear.objective.objective import Line, Objective
 from bmrm.linear.objective.passes import MAX_SHIFT, Gradients, Iterate, Weights
+from bmrm.linear.objective.running_error import largest
 from bmrm.linear.solvers.progress import Clock, Status
 from bmrm.linear.solvers.rounding import rounding
 from bmrm.linear.solvers.settings import SMALLEST_TOL, Settings
@@ -235,7 +236,7 @@ class State:
         # Cuts may be from where the objective is far larger, those of a warm start from an earlier solve.
         size = max(size, self.largest_risk, float(np.abs(self.bundle.offsets).max()))
         hidden = 2.0 * self.hidden if self.settings.resolution else 0.0
-        hidden += INTERCEPT_ROUNDING * abs(best.intercept)
+        hidden += INTERCEPT_ROUNDING * largest(best.intercept)
         return bound - best.objective > hidden + IMPOSSIBLE_EXCESS * size
 
     @property

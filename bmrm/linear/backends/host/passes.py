@@ -13,13 +13,16 @@ from itertools import pairwise
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector, dot, dot_rows
 from bmrm.linear.backends.host.ascent import DualAscent
 from bmrm.linear.backends.host.joint_line_search import JointLineSearch
-from bmrm.linear.bundle._qp import along
+from bmrm.linear.bundle._qp import along, cholesky_solve
 from bmrm.linear.bundle.quadratic import quadratic_minimiser
+from bmrm.linear.objective.class_intercepts import ClassIntercepts
 from bmrm.linear.objective.passes import (
+    FreeIntercept,
     Gradients,
     Iterate,
     LineSearchProblem,
@@ -28,15 +31,18 @@ from bmrm.linear.objective.passes import (
     ObjectiveData,
     Operator,
     Passes,
+    Softened,
     StepCosts,
     Subgradients,
 )
 from bmrm.linear.objective.running_error import Derivatives
+from bmrm.linear.problem import TrainingProblem
 from bmrm.linear.regularizers import LineDerivative, Regularizer
 from bmrm.linear.solvers.conjugate_gradients import minimise_quadratic
 from bmrm.linear.solvers.interior_point import rows_of_all
 from bmrm.linear.solvers.interior_rule import FACE_CHANGES_PER_CUT, STEP_PRODUCTS
-from bmrm.losses.base import KinkedRisk, Pieces, RowRisk, ValuedRisk
+from bmrm.losses.base import KinkedRisk, Pieces, RowRisk, SoftRisk, ValuedRisk
+from bmrm.losses.multiclass import ClassLoss
 
 MIN_THREADED_MARGINS = 100_000
 """Number of margins from which threads move them: with fewer, starting the threads takes longer."""
@@ -62,6 +68,20 @@ def search_on_slopes(passes: Passes, ray: LineSearchProblem) -> tuple[Margins, L
     step = ray.minimise(slope)
     risk, moved = passes.risk(z, dz, step, 0.0)
     return dz, LineSearchResult(step, moved, risk)
+
+
+def class_intercepts(problem: TrainingProblem, passes: Passes) -> ClassIntercepts | None:
+    """Return what minimises the intercepts of several classes out; None if there are none that are free.
+
+    Losses of several margins are evaluated on the host, wherever X is.
+    """
+    data, loss = problem.data, problem.loss
+    if not (problem.intercept.free and isinstance(loss, ClassLoss)):
+        return None
+    assert isinstance(passes, HostPasses)
+    of_rows = problem.labels, data.weights, 1.0 / data.total_weight, data.threads
+    passes.soft = loss.soften(*of_rows, problem.n_outputs)
+    return ClassIntercepts(passes, loss, cholesky_solve)
 
 
 class OneProcess:
@@ -100,6 +120,8 @@ class HostPasses(OneProcess):
         self.operator, self.rows, self.cut_of, self.threads = operator, risk, cut_of or risk, threads
         self._forms_hessian = hessian
         self._slopes_of, self._exact = self.rows, self.cut_of
+        self.soft: SoftRisk | None = None
+        """Softens the risk if each of several classes has a free intercept."""
         self._valued = JointLineSearch(self, risk) if isinstance(risk, ValuedRisk) else None
         self._pieces: Pieces | None = None
         self._constants: list[Vector | None] = [None, None]
@@ -122,7 +144,7 @@ class HostPasses(OneProcess):
         parts = [r[i:j] for i, j in pairwise(starts.tolist())]
         squares = self.total(np.array([dot(part, part) for part in parts]))
         most = -self.least(-float(max(np.count_nonzero(part) for part in parts)))
-        return Derivatives(np.sqrt(squares), int(most), self._sums(parts, extra))
+        return Derivatives(np.sqrt(squares), int(most), self._slopes(parts, extra))
 
     def constants(self, starts: Indices) -> Vector | None:
         """Return the offsets of the last planes, if the loss knows them without the risk."""
@@ -135,9 +157,17 @@ class HostPasses(OneProcess):
         found = self._pieces.constants(self._derivatives[0])
         return self.total(np.array([found[i:j].sum() for i, j in pairwise(starts.tolist())]))
 
-    def _sums(self, parts: list[Vector], extra: float) -> Vector:
-        """Add up derivatives, which cancel, in a wider type."""
-        return np.array([float(part.sum(dtype=np.longdouble) + extra) for part in parts])
+    def _slopes(self, parts: list[Vector], extra: float) -> Vector:
+        """Return the slope of each part in the intercept; in those of several classes, added up in size."""
+        K = self.operator.n_outputs
+        sums = self._sums([part.reshape(-1, K) for part in parts])
+        if K > 1:
+            sums = np.abs(sums)
+        return np.asarray((sums.sum(axis=1) + extra).astype(np.float64))
+
+    def _sums(self, parts: list[Vector]) -> NDArray[np.longdouble]:
+        """Add up derivatives of each output, which cancel, in a wider type."""
+        return np.stack([part.sum(axis=0, dtype=np.longdouble) for part in parts])
 
     def weights(self, w: Vector) -> Vector:
         return w
@@ -195,11 +225,37 @@ class HostPasses(OneProcess):
     def slope(self, z: Vector, dz: Vector, t: float, b: float) -> tuple[float, float]:
         return self._slopes_of.slope(z, dz, t, b)
 
-    def risk(self, z: Vector, dz: Vector | None, t: float, b: float) -> tuple[float, Vector]:
+    def risk(self, z: Vector, dz: Vector | None, t: float, b: FreeIntercept) -> tuple[float, Vector]:
         if dz is not None:
             z = self.moved(z, dz, t)
-        values, _ = self.rows.cut(z, z, 0.0, b, self._everything, self._derivatives[1])
+        along, step = z, 0.0
+        if isinstance(b, np.ndarray):  # one for each margin of a row
+            along, step, b = np.tile(b, len(z) // len(b)), 1.0, 0.0
+        values, _ = self.rows.cut(z, along, step, b, self._everything, self._derivatives[1])
         return float(values[0]), z
+
+    def soften(
+        self,
+        z: Vector,
+        dz: Vector,
+        t: float,
+        b: Vector,
+        width: float,
+        *,
+        move: Vector | None = None,
+        keep: bool = False,
+        hessian: bool = False,
+    ) -> Softened:
+        assert self.soft is not None
+        r = self._derivatives[0] if keep else None
+        found = self.total(self.soft.evaluate(z, dz, t, b, width, move, r, hessian))
+        K = len(b)
+        bends = found[2 + K :].reshape(K, K) if hessian else None
+        return Softened(float(found[0]), float(found[1]), found[2 : 2 + K], bends)
+
+    def class_weights(self) -> Vector:
+        assert self.soft is not None
+        return self.total(self.soft.class_weights())
 
     def derivatives(
         self, z: Vector, dz: Vector | None, t: float, b: float, which: int

@@ -33,6 +33,7 @@ from bmrm.linear.backends.facts import facts_of
 from bmrm.linear.backends.gpu.cuts import gpu_cuts
 from bmrm.linear.backends.gpu.passes import GpuPasses
 from bmrm.linear.backends.host.cuts import HostCuts
+from bmrm.linear.backends.host.passes import class_intercepts
 from bmrm.linear.backends.ranks.cuts import SplitCuts
 from bmrm.linear.backends.ranks.joint import remote_risk
 from bmrm.linear.backends.ranks.owned import OwnedCuts, OwnedObjective, OwnedOperator, OwnedPasses
@@ -184,6 +185,7 @@ class RanksBackend:
             profile=problem.intercept.free,
             blocks=plan.blocks,
             columns=problem.margins_per_row,
+            classes=class_intercepts(problem, passes),
         )
         if isinstance(objective, OwnedObjective):
             objective.data = data

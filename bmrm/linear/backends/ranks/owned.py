@@ -111,7 +111,7 @@ class OwnedObjective(RanksObjective):
         data, inner = self.data, self.operator.inner
         if inner.constant is None:
             w, zeros = inner.split(point.w)
-            return data.put_together(w), point.intercept if zeros is None else zeros
+            return data.put_together(w), point.intercept if self.profile or zeros is None else zeros
         # The constant column is the last rank's.
         last = data.group.rank == data.group.size - 1
         w, intercept = inner.split(point.w if last else np.append(point.w, np.zeros(inner.n_outputs)))

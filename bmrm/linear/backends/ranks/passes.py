@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector, dot_rows
 from bmrm.distributed.group import Group
@@ -139,15 +140,14 @@ class RankPasses(HostPasses):
         """Return the least of the numbers of all ranks."""
         return float(self.operator.group.parts(np.array([number])).min())
 
-    def _sums(self, parts: list[Vector], extra: float) -> Vector:
+    def _sums(self, parts: list[Vector]) -> NDArray[np.longdouble]:
         """Add up derivatives: each rank's in two numbers, since they cancel between ranks as well."""
-        wide = [part.sum(dtype=np.longdouble) for part in parts]
-        high = np.array([float(one) for one in wide])
-        low = np.array([float(one - np.longdouble(more)) for one, more in zip(wide, high, strict=True)])
-        everyones = self.operator.group.parts(np.concatenate([high, low])).astype(np.longdouble)
-        sums = everyones.sum(axis=0) + np.longdouble(0.0)
-        n = len(parts)
-        return np.asarray((sums[:n] + sums[n:] + extra).astype(np.float64))
+        wide = super()._sums(parts)
+        high = wide.astype(np.float64)
+        low = (wide - high).astype(np.float64)
+        everyones = self.operator.group.parts(np.concatenate([high.ravel(), low.ravel()]))
+        sums = everyones.astype(np.longdouble).sum(axis=0)
+        return np.asarray((sums[: wide.size] + sums[wide.size :]).reshape(wide.shape))
 
     def _own(self, w: Vector) -> Vector:
         """Weights of this rank's columns."""
