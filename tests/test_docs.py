@@ -21,7 +21,7 @@ from bmrm.linear import plan
 from bmrm.linear.backends.host import ascent as host_ascent
 from bmrm.linear.backends.host import row_space
 from bmrm.linear.bundle import bundle, inner_qp, l2_model, proximal_model, separable_bound, steepness
-from bmrm.linear.objective import objective, passes
+from bmrm.linear.objective import class_intercepts, objective, passes
 from bmrm.linear.regularizers import base
 from bmrm.linear.solvers import (
     bundle_method,
@@ -212,6 +212,7 @@ def test_the_algorithm_page_uses_the_names_of_the_code():
     places = (
         bundle,
         bundle_method,
+        class_intercepts,
         cutting,
         dual_ascent,
         host_ascent,

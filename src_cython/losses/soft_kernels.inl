@@ -35,8 +35,8 @@ static inline void add_spread(const SoftRows& rows, const double* p, const doubl
 }
 
 // max_c x_c - x_y with x_c = u_c + b_c + cost_yc, softened to width * log sum_c exp(x_c / width) - x_y: the
-// derivatives are the shares p of the softmax, less 1 at y. Without costs and with `entropy` it is the softmax
-// loss itself.
+// derivatives are the shares p of the softmax, less 1 at y. Without costs and with `entropy` it is the
+// softmax loss itself.
 static void soft_classes(const SoftRows& rows, const int64_t from, const int64_t to, double* sums) {
     const int64_t K = rows.K, tile = K < 1024 ? 1024 / K : 1;
     const double narrow = 1.0 / rows.width;
@@ -52,9 +52,8 @@ static void soft_classes(const SoftRows& rows, const int64_t from, const int64_t
             for (int64_t c = 0; c < K; ++c) u[c] = z[c] + rows.t * dz[c] + rows.b[c];
             if (!rows.entropy)
                 for (int64_t c = 0; c < K; ++c) u[c] += cost[c];
-            const double top = Largest(
-                                   K, [&](int64_t c) { return u[c]; }, [&](int64_t c) { return lanes(u + c); })
-                                   .value;
+            const double top =
+                Largest(K, [&](int64_t c) { return u[c]; }, [&](int64_t c) { return lanes(u + c); }).value;
 #pragma omp simd
             for (int64_t c = 0; c < K; ++c) e[i * K + c] = (u[c] - top) * narrow;
         }
@@ -83,10 +82,10 @@ static void soft_classes(const SoftRows& rows, const int64_t from, const int64_t
             }
             double level = 0.0;
             if (rows.entropy) {
-                const double top = Largest(
-                                       K, [&](int64_t c) { return u[c]; },
-                                       [&](int64_t c) { return lanes(u + c); })
-                                       .value;
+                const double top =
+                    Largest(
+                        K, [&](int64_t c) { return u[c]; }, [&](int64_t c) { return lanes(u + c); })
+                        .value;
                 level = rows.width * log(sum) + (top - u[y]);
             } else {
                 for (int64_t c = 0; c < K; ++c) level += p[c] == 0.0 ? 0.0 : p[c] * (u[c] - u[y]);
@@ -133,8 +132,9 @@ static void soft_labels(const SoftRows& rows, const int64_t from, const int64_t 
 }
 
 // max(0, 1 + max of u_c over the labels that a row lacks - min over those that it has), the largest of all
-// pairs of two such labels and 0, softened to width * log(1 + sum over pairs of exp((1 + u_c - u_d) / width)).
-// The share of a pair is that of all pairs times p_c times p_d, the shares among labels of each kind.
+// pairs of two such labels and 0, softened to width * log(1 + sum over pairs of exp((1 + u_c - u_d) /
+// width)). The share of a pair is that of all pairs times p_c times p_d, the shares among labels of each
+// kind.
 static void soft_separation(const SoftRows& rows, const int64_t from, const int64_t to, double* sums) {
     const int64_t K = rows.K;
     const double narrow = 1.0 / rows.width;
@@ -165,7 +165,8 @@ static void soft_separation(const SoftRows& rows, const int64_t from, const int6
             if (rows.move) mean[y[c] > 0.0] -= y[c] * p[c] * rows.move[c];
         }
         if (rows.hessian) {
-            // The covariance of e_c - e_d, pair by pair, is that of each kind plus what the common share adds.
+            // The covariance of e_c - e_d, pair by pair, is that of each kind plus what the common share
+            // adds.
             double* hessian = sums + 2 + K;
             for (int64_t c = 0; c < K; ++c) side[c] = -y[c] * p[c];
             for (int64_t c = 0; c < K; ++c) {
@@ -179,7 +180,8 @@ static void soft_separation(const SoftRows& rows, const int64_t from, const int6
             }
         }
         if (rows.move) {
-            // Shares of pairs move in proportion to themselves: by their own label, and by all pairs together.
+            // Shares of pairs move in proportion to themselves: by their own label, and by all pairs
+            // together.
             const double common = others * (mean[0] + mean[1]);
             total[0] = total[1] = 0.0;
             for (int64_t c = 0; c < K; ++c) {
