@@ -337,8 +337,8 @@ def some_eigenvalues(
             if not status:
                 run.next_block()
         values, vectors = run.ritz_vectors()
-        vectors, product = _final_product(values, vectors, multiply, way, unit)
-        found = _bounded(vectors, product, trace, rounding, status, run.n_iter + 1)
+        vectors, product, turning = _final_product(values, vectors, multiply, way, unit)
+        found = _bounded(vectors, product, trace, rounding + turning, status, run.n_iter + 1)
     return _expanded(found.in_unit(unit), way)
 
 
@@ -384,8 +384,9 @@ def randomized_eigenvalues(
             if status:
                 break
             basis = np.linalg.qr(product)[0]
-        vectors, product = _final_product(values, np.ascontiguousarray(basis @ turn), multiply, way, unit)
-        found = _bounded(vectors, product, trace, rounding, status, n_iter + 1)
+        vectors = np.ascontiguousarray(basis @ turn)
+        vectors, product, turning = _final_product(values, vectors, multiply, way, unit)
+        found = _bounded(vectors, product, trace, rounding + turning, status, n_iter + 1)
     return _expanded(found.in_unit(unit), way)
 
 
@@ -413,12 +414,20 @@ def _expanded(found: Spectrum, way: Lift | None) -> Spectrum:
 
 def _final_product(
     values: Vector, vectors: Vector, multiply: Callable[[Vector], Vector], way: Lift | None, unit: float
-) -> tuple[Vector, Vector]:
-    """Return the final vectors of A'A and their product with it."""
+) -> tuple[Vector, Vector, float]:
+    """Return the final vectors of A'A, their product with it, and a bound on what else rounds in that.
+
+    Vectors that are lifted before they have converged span the space, but are not the best ones in it.
+    """
     if way is None:
-        return vectors, multiply(vectors)
+        return vectors, multiply(vectors), 0.0
     V = _lifted_vectors(vectors, values, way)
-    return V, way.multiply_long(V) * unit
+    product = way.multiply_long(V) * unit
+    G = V.T @ product
+    best, turn = np.linalg.eigh((G + G.T) / 2.0)
+    turn, p = turn[:, ::-1], len(turn)
+    rounding = 4.0 * rounding_bound(p + 2) * np.sqrt(p) * max(float(best[-1]), float(np.abs(G).max()))
+    return np.ascontiguousarray(V @ turn), product @ turn, float(rounding)
 
 
 def unit_of(trace: float) -> float:

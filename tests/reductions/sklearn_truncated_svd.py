@@ -36,4 +36,5 @@ class TruncatedSVD(reductions.TruncatedSVD):
 SUITE = Suite(
     modules=["sklearn.decomposition.tests.test_truncated_svd"],
     replaced={"sklearn.decomposition.TruncatedSVD": TruncatedSVD},
+    exceptions={"test_too_many_components[arpack-55]": "Lanczos finds all min(n, d) components too"},
 )

@@ -51,6 +51,9 @@ def test_values_and_vectors_are_numpys_and_inside_their_bounds(solver, kind, wei
         found.singular_values_, values[:6], rtol=1e-3 if solver == "randomized" else 1e-9
     )
     np.testing.assert_allclose(found.components_ @ found.components_.T, np.eye(6), atol=1e-12)
+    places = A @ found.components_.T  # uncorrelated, converged or not
+    apart = places.T @ places - np.diag(np.einsum("ip,ip->p", places, places))
+    assert np.abs(apart).max() < 1e-11 * values[0] ** 2
     sines = np.sqrt(np.maximum(1 - np.einsum("pd,pd->p", found.components_, vectors[:6]) ** 2, 0.0))
     assert (sines <= found.component_angles_ + 1e-7).all()
     residuals = np.linalg.norm(
