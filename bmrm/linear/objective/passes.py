@@ -188,8 +188,10 @@ class Ascent(Protocol):
     def point(self) -> Weights:
         """The minimiser of the penalty plus the plane of the last step."""
 
-    def step(self, gap: float) -> tuple[Subgradients, float]:
+    def step(self, gap: float, ends: Callable[[], bool]) -> tuple[Subgradients, float]:
         """Go up, until the gap seems to be as small as given; return the plane of r and its conjugate.
+
+        ``ends()`` says whether a signal or the clock asks for the end of the run.
 
         Returns
         -------

@@ -18,6 +18,10 @@ from bmrm.matrix.adapted import MatrixAdapter, MatrixView
 MIN_STEPS = 50
 """Number of steps in a row that may fail to halve the gap before planes take over."""
 
+MAX_ROUNDS = 4
+"""Number of rounds of sweeps up to which a step grows if rows have several classes: the cut and the objective
+of a step take about as long as a round."""
+
 
 @runtime_checkable
 class BeginsAscents(Protocol):
@@ -58,7 +62,9 @@ class DualAscent:
         if objective.profile:
             constant, penalty = 1.0, 0.0
         # Shares of classes cannot be balanced: what one class gains another loses.
-        self._held = constant != 0.0 and not isinstance(conjugates, tuple)
+        of_classes = isinstance(conjugates, tuple)
+        self._held = constant != 0.0 and not of_classes
+        self._rounds, self._max_rounds = 1, MAX_ROUNDS if of_classes else 1
         self._pull = -penalty / constant if self._held else 0.0
         self._ascent = begin(conjugates, columns, lam, constant, penalty, held=self._held)
         rows, self._width = objective.operator.shape
@@ -99,10 +105,14 @@ class DualAscent:
             self._ascent.balance(self._pull * self._intercepts)
         self._ascent.get(self._r)
 
-    def step(self, gap: float) -> tuple[Subgradients, float]:
+    def step(self, gap: float, ends: Callable[[], bool]) -> tuple[Subgradients, float]:
         """Sweep over the rows; return the plane of r and its conjugate."""
         objective = self._objective
-        self._ascent.step(self._w, gap)
+        for _ in range(self._rounds):
+            self._ascent.step(self._w, gap)
+            if self._ascent.enough or ends():
+                break
+        self._rounds = min(2 * self._rounds, self._max_rounds)
         self._balance()
         planes = self._passes.planes_of(self._r, objective.starts, self.point)
         assert isinstance(planes.gradients, np.ndarray)
