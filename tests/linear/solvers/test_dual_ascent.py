@@ -388,7 +388,7 @@ def test_corners_of_classes_are_certified(name, K, lam, options):
     s = np.ones(m) if weights is None else weights
     rows = bmrm.Dataset(X, y, sample_weight=weights, device="cpu")
     given = {"loss": "multiclass", "lam": lam, **options}
-    up = bmrm.solve(rows, tol=1e-5, max_iter=1000, **given)
+    up = bmrm.solve(rows, tol=1e-5 if K < 100 else 1e-3, max_iter=1000, **given)
     assert ascended(up) == (name != "all rows zero")
     assert up.status in ("converged", "precision")
     counts = s > 0.0

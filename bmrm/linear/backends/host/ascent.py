@@ -18,6 +18,9 @@ from bmrm.matrix.adapted import MatrixAdapter, MatrixView
 MIN_STEPS = 50
 """Number of steps in a row that may fail to halve the gap before planes take over."""
 
+MIN_CLASS_STEPS = 100
+"""The same for rows of several classes, with which planes of many rows do far worse."""
+
 MAX_ROUNDS = 4
 """Number of rounds of sweeps up to which a step grows if rows have several classes: the cut and the objective
 of a step take about as long as a round."""
@@ -52,7 +55,7 @@ class DualAscent:
         self, objective: ObjectiveData, passes: Passes, risk: RowRisk, at: Iterate, *, whole: bool
     ) -> None:
         self._objective, self._passes, self._risk = objective, passes, risk
-        self.exact, self.min_steps = whole and not objective.profile, MIN_STEPS
+        self.exact = whole and not objective.profile
         operator = cast("MatrixAdapter", objective.operator)
         matrix, columns, constant = operator.inner, operator.n_outputs, operator.constant or 0.0
         begin = ascent_on(matrix)
@@ -65,6 +68,7 @@ class DualAscent:
         of_classes = isinstance(conjugates, tuple)
         self._held = constant != 0.0 and not of_classes
         self._rounds, self._max_rounds = 1, MAX_ROUNDS if of_classes else 1
+        self.min_steps = MIN_CLASS_STEPS if of_classes else MIN_STEPS
         self._pull = -penalty / constant if self._held else 0.0
         self._ascent = begin(conjugates, columns, lam, constant, penalty, held=self._held)
         rows, self._width = objective.operator.shape
