@@ -15,8 +15,9 @@ and a third of the classes drawn anew.
 LIBLINEAR 2.50 (package liblinear-official) is called in C with its data in place. On the large sets, for each
 of its tolerances: its seconds and objective, and ours until the best objective is as low, including making X
 resident. On the wide sets: our seconds to a certified relative gap of 1e-3 with all defaults, and those of
-LIBLINEAR at the loosest of its tolerances that reaches our objective. One function of NumPy evaluates all
-objectives. Seconds are of the processor; each side has one thread. On the wide sets the two take turns.
+LIBLINEAR at the loosest of its tolerances, from 1e-2 on, that reaches our objective. One function of NumPy
+evaluates all objectives. Seconds are of the processor; each side has one thread. On the wide sets the two
+take turns.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ LAM = 1.0 / ROWS
 EPSILONS = {"letter": (1.0, 1e-1, 1e-2), "text": (1.0, 1e-1)}
 
 WIDE, WIDE_CLASSES, WIDE_LAM, GAP = (2000, 62_000), (5, 20, 100), 1e-4, 1e-3
-WIDE_EPSILONS = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
+WIDE_EPSILONS = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
 
 
 def letter(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -87,7 +87,7 @@ class Facts:
     row_square: Callable[[], float] | None = None
     """Returns the mean square of a row of X. None if that is not known: the plan then takes more memory."""
     column_squares: Callable[[], Vector] | None = None
-    """Returns the mean square of each column of the operator; None likewise."""
+    """Returns the mean square of each column of the operator, for one output; None likewise."""
 
 
 class PlanOptions(NamedTuple):
