@@ -25,6 +25,7 @@ cdef extern from "dual/coordinate_ascent.h" namespace "bmrm" nogil:
         void get(double*)
         void balance(const double*)
         double conjugate()
+        bint enough()
 
     unique_ptr[CAscent] ascent_of_margins(
         const CMatrix&, int64_t, int64_t, int64_t, double, Constant, const Conjugate*) except +
@@ -159,3 +160,8 @@ cdef class Ascent:
     def conjugate(self):
         """Sum of the conjugates at r."""
         return self.impl.get().conjugate()
+
+    @property
+    def enough(self):
+        """Whether the last step ended because the gap seemed to be as wanted."""
+        return self.impl.get().enough()

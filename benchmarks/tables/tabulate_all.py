@@ -670,6 +670,18 @@ def multiclass() -> str:
     certified = "; ".join(
         f"`{row['loss']}` {row['seconds']:.2f} s, {row['passes']} passes" for row in results["certified"]
     )
+    wide = [
+        [
+            f"{row['set']}, {row['classes']} classes",
+            f"{row['bmrm_objective']:.7f}",
+            f"{row['liblinear_objective']:.7f}",
+            f"{row['epsilon']:g}",
+            f"{row['bmrm_seconds']:.2f}",
+            f"{row['liblinear_seconds']:.2f}",
+            f"{row['ratio']:.2f}",
+        ]
+        for row in results["wide"]
+    ]
     return (
         heading("Several classes", results)
         + "\nTraining alone on 20 000 rows of 20 classes: LIBLINEAR 2.50's `-s 4` (Crammer and Singer) at "
@@ -680,6 +692,11 @@ def multiclass() -> str:
         "row by row.\n"
         + table(["set", "J LIBLINEAR", "J bmrm", "bmrm s", "LIBLINEAR s", "times faster"], against)
         + f"\nTo a certified relative gap of 1e-3 on `letter`: {certified}.\n"
+        "\nTo a certified relative gap of 1e-3 on 2000 rows and 62 000 words, with all defaults at lam "
+        f"{results['wide_lam']:g}, and LIBLINEAR at the loosest of its tolerances that reaches the same "
+        "objective. `topics` has rows of length 1 and planted classes; `counts` has numbers of words as they "
+        "are, and a third of its classes are noise. Seconds are of the processor.\n"
+        + table(["set", "J bmrm", "J LIBLINEAR", "-e", "bmrm s", "LIBLINEAR s", "ratio"], wide)
     )
 
 

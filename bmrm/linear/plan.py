@@ -48,8 +48,9 @@ MAX_RELATIVE_LAM = 3e-4
 few passes that they are faster. It does not apply to a few rows with kinks, which would have several planes
 per pass."""
 
-MAX_RELATIVE_LAM_OF_SEVERAL = 2e-3
-"""The same for a loss with several margins per row."""
+MAX_RELATIVE_LAM_OF_SEVERAL = 1.0
+"""The same for a loss with several margins per row: planes learn of all classes together, and take dozens of
+passes at any lam that leaves much to learn."""
 
 MAX_COLUMN_RATIO = 1e9
 """Maximum mean square of a column, as a multiple of the median one; a larger column drowns the others in
@@ -87,7 +88,7 @@ class Facts:
     row_square: Callable[[], float] | None = None
     """Returns the mean square of a row of X. None if that is not known: the plan then takes more memory."""
     column_squares: Callable[[], Vector] | None = None
-    """Returns the mean square of each column of the operator; None likewise."""
+    """Returns the mean square of each column of the operator, for one output; None likewise."""
 
 
 class PlanOptions(NamedTuple):
@@ -254,19 +255,24 @@ def _ascent(facts: Facts, options: PlanOptions) -> Decision[bool]:
 
 
 def ascent_pays(facts: Facts) -> bool:
-    """Whether a solve on the CPU that takes no Newton steps begins with ascent in the dual."""
+    """Whether a solve on the CPU that takes no Newton steps begins with ascent in the dual.
+
+    With several margins per row it takes a small part of the work of planes, which no number of threads makes
+    up for.
+    """
     loss, size = facts.loss, facts.size
+    one_margin = facts.operator.n_outputs == 1
+    threads = facts.threads if one_margin else 1
     if not (loss.has_dual and facts.penalty.plain and facts.has_ascent):
         return False
     quick = loss.smooth and facts.in_lockstep
-    if not is_wide((size.rows, size.columns), size.nnz, facts.operator.n_outputs, facts.threads, quick=quick):
+    if not is_wide((size.rows, size.columns), size.nnz, facts.operator.n_outputs, threads, quick=quick):
         return False
     # Planes would be several per pass, and full.
     if loss.kinked and short_blocks(facts.operator, size.rows, MAX_SHORT_BLOCKS):
         return True
     if facts.row_square is None:
         return True
-    one_margin = facts.operator.n_outputs == 1
     largest = MAX_RELATIVE_LAM if one_margin else MAX_RELATIVE_LAM_OF_SEVERAL
     return facts.penalty.lam <= largest * facts.row_square()
 

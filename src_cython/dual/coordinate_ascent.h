@@ -46,6 +46,11 @@ constexpr double kHeldCurvature = 0.1;
 /// Maximum of that strength, relative to the square of the constant.
 constexpr double kMaxHeldStrength = 0.01;
 
+/// Share of the gap, relative to the mean of the rows visited lately, above which a row of several classes is
+/// visited again before all others are. Most such rows have several classes between their bounds, where they
+/// never rest, and few of them hold most of the gap.
+constexpr double kBusyShare = 0.5;
+
 /// Rounding error per class of the sum of the shares of a row, which should be 1.
 constexpr double kShareRounding = 0x1p-51;
 
@@ -93,6 +98,8 @@ class Ascent {
     virtual void balance(const double* sums) = 0;
     /// sum_i f_i(r_i); infinite if some r is outside the domain of its f, for whatever reason.
     virtual double conjugate() const = 0;
+    /// Whether the last step ended because the gap seemed to be small enough.
+    bool enough() const { return enough_; }
 
   protected:
     /// Excludes rows permanently.
@@ -104,13 +111,14 @@ class Ascent {
 
     /// visit(i, gap) moves row i and returns whether it may move again. It reads w, `ld` numbers per column
     /// of X, and, unless `gap` is null, adds to it the row's share of the gap before the move. fetch(i) is
-    /// called some rows ahead.
+    /// called some rows ahead. If `repeat`, a sweep over all rows follows when no row may move again.
     template <class Fetch, class Visit>
-    void sweep(const double* w, i64 ld, double wanted, const Fetch& fetch, const Visit& visit) {
+    void sweep(const double* w, i64 ld, double wanted, bool repeat, const Fetch& fetch, const Visit& visit) {
         const i64 able = static_cast<i64>(able_.size());
-        std::copy(able_.begin(), able_.end(), order_.begin());
-        for (i64 k = 0, count = able, visits = 0;
-             k <= kShortSweeps && count > 0 && visits < kMaxVisits * able; ++k) {
+        for (i64 k = 0, count = 0, visits = 0; visits < kMaxVisits * able; ++k) {
+            if (k == 0 || (repeat && count == 0))
+                std::copy(able_.begin(), able_.end(), order_.begin()), count = able;
+            if (count == 0 || (!repeat && k > kShortSweeps)) return;
             visits += count;
             shuffle(count);
             watch_.begin(count);
@@ -122,7 +130,7 @@ class Ascent {
                 __builtin_prefetch(&squares_[ahead(kEntriesAhead)]);
                 fetch(ahead(kEntriesAhead));
                 if (visit(i, watch_.share(n))) order_[kept++] = i;
-                if (watch_.enough(n, wanted)) return;
+                if ((enough_ = watch_.enough(n, wanted))) return;
             }
             count = kept;
         }
@@ -159,6 +167,7 @@ class Ascent {
     }
 
     GapWatch watch_;
+    bool enough_ = false;
     std::uint64_t state_ = 0;
 };
 
@@ -260,7 +269,7 @@ class MarginAscent final : public OfCoordinates<Ascent> {
   private:
     void climb(double* w, double wanted) {
         const auto fetch = [this](i64 i) { __builtin_prefetch(&rows_[i]), __builtin_prefetch(&rows_[i].r); };
-        sweep(w, 1, wanted, fetch, [&](i64 i, double* gap) {
+        sweep(w, 1, wanted, false, fetch, [&](i64 i, double* gap) {
             Coordinate& row = rows_[i];
             double u = X_.row_dot(i, w);
             if (constant_ != 0) u += constant_ * w[d_];
@@ -282,8 +291,14 @@ class MarginAscent final : public OfCoordinates<Ascent> {
 /// K margins per row; a subclass moves them.
 class ColumnAscent : public Ascent {
   public:
-    ColumnAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, Constant constant)
-        : Ascent(X, m, lam, constant), m_(m), d_(d), K_(K), ld_((K + 7) / 8 * 8), weights_((d + 1) * ld_) {}
+    ColumnAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, Constant constant, bool repeat)
+        : Ascent(X, m, lam, constant),
+          m_(m),
+          d_(d),
+          K_(K),
+          ld_((K + 7) / 8 * 8),
+          repeat_(repeat),
+          weights_((d + 1) * ld_) {}
 
     void step(double* w, double wanted) override {
         const i64 rows = d_ + (constant_ != 0);
@@ -292,20 +307,19 @@ class ColumnAscent : public Ascent {
         std::vector<Change> changes(K_);
         double *W = weights_.get(), *last = W + d_ * ld_, *u = margins.data();
         sweep(
-            W, ld_, wanted, [](i64) {},
+            W, ld_, wanted, repeat_, [](i64) {},
             [&](i64 i, double* gap) {
                 X_.row_dots(i, W, ld_, u);
                 if (constant_ != 0)
                     for (i64 c = 0; c < K_; ++c) u[c] += constant_ * last[c];
                 i64 count = 0;
                 const bool again = move(i, u, changes.data(), count, gap);
-                if (!count) return again;
                 for (i64 k = 0; k < count; ++k) changes[k].factor /= -lam_;
-                X_.add_row_to(i, changes.data(), count, ld_, W);
+                if (count) X_.add_row_to(i, changes.data(), count, ld_, W);
                 if (constant_ != 0)
                     for (i64 k = 0; k < count; ++k)
                         last[changes[k].column] += constant_ * changes[k].factor * lam_ / strength_;
-                return true;
+                return again;
             });
         for (i64 j = 0; j < rows; ++j) std::copy_n(W + place(j, d_) * ld_, K_, w + j * K_);
     }
@@ -318,6 +332,8 @@ class ColumnAscent : public Ascent {
     const i64 m_, d_, K_, ld_;
 
   private:
+    /// Whether a step has several sweeps over all rows.
+    const bool repeat_;
     Buffer<double> weights_;
 };
 
@@ -325,7 +341,7 @@ class ColumnAscent : public Ascent {
 class MarginsAscent final : public OfCoordinates<ColumnAscent> {
   public:
     MarginsAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, Constant constant, const Conjugate* rows)
-        : OfCoordinates(rows, m * K, X, m, d, K, lam, constant) {}
+        : OfCoordinates(rows, m * K, X, m, d, K, lam, constant, false) {}
 
   protected:
     bool move(i64 i, double* u, Change* changes, i64& count, double* gap) override {
@@ -338,7 +354,7 @@ class MarginsAscent final : public OfCoordinates<ColumnAscent> {
             row.r = to;
             again |= row.inside();
         }
-        return again;
+        return again || count;
     }
 };
 
@@ -349,7 +365,7 @@ class ClassAscent final : public ColumnAscent {
     /// Costs are K x K, the cost of a class instead of the row's; null for 1 if they differ.
     ClassAscent(const Matrix& X, i64 m, i64 d, i64 K, double lam, Constant constant, const std::int32_t* y,
                 const double* costs, const double* weights)
-        : ColumnAscent(X, m, d, K, lam, constant),
+        : ColumnAscent(X, m, d, K, lam, constant, true),
           y_(y, y + m),
           weights_(weights, weights + m),
           shares_(m * K),
@@ -407,8 +423,10 @@ class ClassAscent final : public ColumnAscent {
             u[c] += cost[c];
             if (u[c] > u[worst]) worst = c;
         }
-        if (gap)
-            for (i64 c = 0; c < K_; ++c) *gap += s * p[c] * (u[worst] - u[c]);
+        double share = 0;
+        for (i64 c = 0; c < K_; ++c) share += s * p[c] * (u[worst] - u[c]);
+        if (gap) *gap += share;
+        lately_ += (share - lately_) / static_cast<double>(std::min(++visits_, m_));
         if (p[worst] == 1.0 || s == 0.0) return false;
         if (bends > 0) {
             // The largest is subtracted from all: those near it keep their digits, however small the
@@ -424,7 +442,7 @@ class ClassAscent final : public ColumnAscent {
                 changes[count++] = {c, s * (wanted_[c] - p[c])};
                 p[c] = wanted_[c];
             }
-        return true;
+        return share > kBusyShare * lately_;
     }
 
   private:
@@ -458,6 +476,9 @@ class ClassAscent final : public ColumnAscent {
 
     std::vector<std::int32_t> y_;
     std::vector<double> weights_, shares_, costs_, wanted_, sorted_;
+    /// Mean share of the gap of the last m rows visited, the latest counting most.
+    double lately_ = 0;
+    i64 visits_ = 0;
 };
 
 /// Ascent for one margin, or K margins, per row, each with a loss of its own.

@@ -43,7 +43,7 @@ def facts_of(
         in_lockstep=not isinstance(matrix, _cpu.Matrix),
         rounds=data.resolution > 0.0,
         row_square=lambda: float(matrix.mean_squares.sum()),
-        column_squares=lambda: operator.mean_squares,
+        column_squares=lambda: operator.mean_squares[:: operator.n_outputs],
     )
 
 

@@ -199,8 +199,19 @@ class Ascent(Protocol):
     def point(self) -> Weights:
         """The minimiser of the penalty plus the plane of the last step."""
 
-    def step(self, gap: float) -> tuple[Subgradients, float]:
-        """Go up, until the gap seems to be as small as given; return the plane of r and its conjugate.
+    def step(
+        self, reached: float, tol: Callable[[float], float], ends: Callable[[], bool]
+    ) -> tuple[Subgradients, float]:
+        """Go up, until the gap seems to be small enough; return the plane of r and its conjugate.
+
+        Parameters
+        ----------
+        reached : float
+            The objective at the last point.
+        tol : callable
+            The gap that is small enough if the objective is as given.
+        ends : callable
+            Whether a signal or the clock asks for the end of the run.
 
         Returns
         -------

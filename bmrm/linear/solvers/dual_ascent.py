@@ -44,7 +44,7 @@ MAX_THREADS = 4
 the products."""
 
 MAX_SMALL_VALUES = 8_000_000
-"""Stored values, times the margins per row, of a problem that is not large in this sense."""
+"""Stored values of a problem that is not large in this sense."""
 
 MARGIN_BYTES = 128
 """Memory that the dual takes per margin; in all it may take no more than the cuts may."""
@@ -53,7 +53,7 @@ MARGIN_BYTES = 128
 def is_wide(shape: tuple[int, int], nnz: int, columns: int, threads: int, *, quick: bool = False) -> bool:
     """Whether X is so wide that ascent pays, for a loss whose conjugates are known.
 
-    - ``threads``: that products may use
+    - ``threads``: that products may use; 1 if ascent is far ahead of planes
     - ``quick``: whether planes are quick: few are needed, and their products are done together with other
       solves'
 
@@ -70,7 +70,7 @@ def is_wide(shape: tuple[int, int], nnz: int, columns: int, threads: int, *, qui
     sparse = MIN_COLUMNS_PER_VALUE * nnz <= m * d
     wide = nnz <= MAX_VALUES_PER_COLUMN * d and m <= (rows if sparse else 1) * d
     fits = m * columns * MARGIN_BYTES <= CUT_BYTES
-    return fits and wide and (threads <= MAX_THREADS or nnz * columns <= MAX_SMALL_VALUES)
+    return fits and wide and (threads <= MAX_THREADS or nnz <= MAX_SMALL_VALUES)
 
 
 class Halving:

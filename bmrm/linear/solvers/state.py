@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bmrm.base import interrupts
 from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, DataError
 from bmrm.linear.bundle.bundle import FLOOR_ERROR, Bundle
@@ -341,6 +342,10 @@ class State:
         return self.bundle.floor < 0.0
 
     # How a run ends.
+
+    def must_end(self) -> bool:
+        """Whether a signal has arrived or the time is up: a long step ends before its time."""
+        return interrupts.requested() or self.clock.elapsed >= self.settings.max_time
 
     def is_proven(self) -> bool:
         """Whether what an earlier run has proven is enough."""

@@ -265,8 +265,7 @@ class AscentStep:
         """Go up; add the cut that the point of the dual makes."""
         state, objective, ascent = self._state, self._state.objective, self._ascent
         self._cutter.make_room()
-        # The gap that would do is known from the last objective.
-        planes, conjugate = ascent.step(state.settings.absolute_tol(self._reached))
+        planes, conjugate = ascent.step(self._reached, state.settings.absolute_tol, state.must_end)
         # R(w) >= <X' r, w> - sum_i f_i(r_i), if r is in the domain of every f_i: else the sum is infinite.
         in_domain = math.isfinite(conjugate)
         cut = objective.cut_of_conjugates(planes, np.array([-conjugate])) if in_domain else None

@@ -10,6 +10,8 @@ as sweeps do on the CPU.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
@@ -40,7 +42,9 @@ class GpuAscent:
         self._device = cuts.problem
         self._device.begin_ascent(at.margins if at.w.square > 0.0 else None)
 
-    def step(self, gap: float) -> tuple[Subgradients, float]:
+    def step(
+        self, reached: float, tol: Callable[[float], float], ends: Callable[[], bool]
+    ) -> tuple[Subgradients, float]:
         """Take some steps of all rows, whatever the gap; return the plane of r and its conjugate."""
         lam = self._objective.reg.lam
         conjugate = self._device.climb(lam, self._count)

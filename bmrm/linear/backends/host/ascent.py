@@ -18,6 +18,13 @@ from bmrm.matrix.adapted import MatrixAdapter, MatrixView
 MIN_STEPS = 50
 """Number of steps in a row that may fail to halve the gap before planes take over."""
 
+MIN_CLASS_STEPS = 100
+"""The same for rows of several classes, with which planes of many rows do far worse."""
+
+MAX_ROUNDS = 4
+"""Maximum number of rounds of sweeps of a step if rows have several classes: the cut and the objective of a
+step take about as long as a round."""
+
 
 @runtime_checkable
 class BeginsAscents(Protocol):
@@ -48,7 +55,7 @@ class DualAscent:
         self, objective: ObjectiveData, passes: Passes, risk: RowRisk, at: Iterate, *, whole: bool
     ) -> None:
         self._objective, self._passes, self._risk = objective, passes, risk
-        self.exact, self.min_steps = whole and not objective.profile, MIN_STEPS
+        self.exact = whole and not objective.profile
         operator = cast("MatrixAdapter", objective.operator)
         matrix, columns, constant = operator.inner, operator.n_outputs, operator.constant or 0.0
         begin = ascent_on(matrix)
@@ -58,7 +65,10 @@ class DualAscent:
         if objective.profile:
             constant, penalty = 1.0, 0.0
         # Shares of classes cannot be balanced: what one class gains another loses.
-        self._held = constant != 0.0 and not isinstance(conjugates, tuple)
+        of_classes = isinstance(conjugates, tuple)
+        self._held = constant != 0.0 and not of_classes
+        self._rounds = MAX_ROUNDS if of_classes else 1
+        self.min_steps = MIN_CLASS_STEPS if of_classes else MIN_STEPS
         self._pull = -penalty / constant if self._held else 0.0
         self._ascent = begin(conjugates, columns, lam, constant, penalty, held=self._held)
         rows, self._width = objective.operator.shape
@@ -93,16 +103,30 @@ class DualAscent:
             w *= share
         self._w[: self._width] = w
 
+    def _dual(self) -> float:
+        """Return the value of the dual, as the weights have it that are kept up to date."""
+        return -self._ascent.conjugate - 0.5 * self._objective.reg.lam * dot(self._w, self._w)
+
     def _balance(self) -> None:
         """Fit the sum of r to the intercept; without a penalty on that it must be 0, or r makes no cut."""
         if self._held:
             self._ascent.balance(self._pull * self._intercepts)
         self._ascent.get(self._r)
 
-    def step(self, gap: float) -> tuple[Subgradients, float]:
+    def step(
+        self, reached: float, tol: Callable[[float], float], ends: Callable[[], bool]
+    ) -> tuple[Subgradients, float]:
         """Sweep over the rows; return the plane of r and its conjugate."""
-        objective = self._objective
-        self._ascent.step(self._w, gap)
+        objective, gap = self._objective, tol(reached)
+        for last in range(1 - self._rounds, 1):
+            self._ascent.step(self._w, gap)
+            if last == 0 or ends():
+                break
+            if self._ascent.enough:
+                wanted = tol(self._dual() + gap)
+                if wanted >= gap:
+                    break
+                gap = wanted
         self._balance()
         planes = self._passes.planes_of(self._r, objective.starts, self.point)
         assert isinstance(planes.gradients, np.ndarray)

@@ -33,8 +33,8 @@ def inner(x: Vector, y: Vector) -> float:
     return dot(x[COEFFICIENTS], y[PRODUCTS])
 
 
-def _combined(operator: Operator, rho: Vector) -> Vector:
-    combined = np.empty((1, operator.shape[1]))
+def _combined(operator: Operator, rho: Vector, out: Vector | None = None) -> Vector:
+    combined = np.empty((1, operator.shape[1])) if out is None else out
     operator.rmatvec_blocks(np.ascontiguousarray(rho), np.array([0, operator.shape[0]], np.int64), combined)
     return np.asarray(combined[0])
 
@@ -51,7 +51,9 @@ class RowPasses(HostPasses):
         super().__init__(operator, risk, threads=cuts.threads)
         self.cuts = cuts
         self._start = np.zeros(operator.shape[1])
-        self._last: tuple[Vector, float] = (self._start, 0.0)
+        self._last = self._start, self._start
+        """The last point from a new product, and its weights."""
+        self._gradient = np.empty((1, operator.shape[1]))
 
     def weights(self, w: Vector) -> Vector:
         rows, _ = self.operator.shape
@@ -70,8 +72,16 @@ class RowPasses(HostPasses):
         return float(lengths) * math.sqrt(max(0.0, inner(w, w)))
 
     def array(self, w: Vector) -> Vector:
+        point, array = self._last
+        if w is point:
+            return array
         rho, c = w[COEFFICIENTS, :-1], float(w[COEFFICIENTS, -1])
-        return np.asarray(_combined(self.operator, rho) + c * self._start)
+        if not rho.any():  # where most solves start
+            return c * self._start
+        array = _combined(self.operator, rho)
+        if c != 0.0:
+            array += c * self._start
+        return array
 
     def margins(self, w: Vector) -> Vector:
         """``X w``, from the products of the cuts."""
@@ -81,13 +91,13 @@ class RowPasses(HostPasses):
         array = self.array(w)
         z = super().margins(array)
         point = np.stack([w[COEFFICIENTS], np.append(z, dot(self._start, array))])
-        self._last = point, dot(array, array)
+        self._last = point, array
         return point, z
 
     def penalty(self, reg: Regularizer, w: Vector) -> float:
         """``lam/2 |w|^2``; for a point from a new product, from its weights, since nothing cancels there."""
-        point, square = self._last
-        return 0.5 * reg.lam * (square if w is point else inner(w, w))
+        point, array = self._last
+        return 0.5 * reg.lam * (dot(array, array) if w is point else inner(w, w))
 
     def penalty_line(self, reg: Regularizer, w: Vector, end: Vector) -> StraightLine:
         dw = end - w
@@ -99,7 +109,7 @@ class RowPasses(HostPasses):
         cut = np.zeros((2, w.shape[1]))
         cut[COEFFICIENTS, :-1] = r
         with self._timed():
-            gradient = _combined(self.operator, r)
+            gradient = _combined(self.operator, r, self._gradient)
         cut[PRODUCTS, :-1] = super().margins(gradient)
         cut[PRODUCTS, -1] = self.cuts.along_start(r)
         unknown = np.full(1, np.nan)
