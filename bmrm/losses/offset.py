@@ -14,7 +14,7 @@ import numpy as np
 from bmrm.base.offsets import offsets_of_margins
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import ParameterError
-from bmrm.losses.base import Conjugates, DualRisk, KinkedRisk, Loss, RowRisk
+from bmrm.losses.base import Conjugates, DualRisk, KinkedRisk, Loss, RowRisk, SoftRisk
 from bmrm.losses.joint import CompiledRisk, LineRisk
 
 
@@ -85,6 +85,29 @@ class OffsetRisk:
             raise ParameterError("ascent in the dual: takes no offsets of several classes")
         found[:, 0] -= self._offset  # the place: the linear term of the conjugate
         return found
+
+
+class OffsetSoftRisk:
+    """A softened risk of K margins per row with offsets."""
+
+    def __init__(self, risk: SoftRisk, offset: Vector) -> None:
+        self._risk, self._shift = risk, _Shift(offset)
+
+    def evaluate(
+        self,
+        z: Vector,
+        dz: Vector,
+        t: float,
+        b: Vector,
+        width: float,
+        move: Vector | None = None,
+        r: Vector | None = None,
+        hessian: bool = False,
+    ) -> Vector:
+        return self._risk.evaluate(self._shift(z), dz, t, b, width, move, r, hessian)
+
+    def class_weights(self) -> Vector:
+        return self._risk.class_weights()
 
 
 class OffsetJointRisk:

@@ -387,7 +387,7 @@ class ErrorBound:
             return np.inf
         away = self.reachable(max(gap, 0.0)) + self.best_size
         if self.limit is not None:
-            return (1.0 + 1e-6) * self.limit(away) + largest(self.centre)
+            return (1.0 + 1e-6) * self.limit(away + self.extent.offsets) + largest(self.centre)
         if self.sides is None:
             return np.inf
         return max(side.farthest(self.objective, away + side.size, self.centre) for side in self.sides)

@@ -43,6 +43,7 @@ from bmrm.linear.solvers.interior_point import rows_of_all
 from bmrm.linear.solvers.interior_rule import FACE_CHANGES_PER_CUT, STEP_PRODUCTS
 from bmrm.losses.base import KinkedRisk, Pieces, RowRisk, SoftRisk, ValuedRisk
 from bmrm.losses.multiclass import ClassLoss
+from bmrm.losses.offset import OffsetSoftRisk
 
 MIN_THREADED_MARGINS = 100_000
 """Number of margins from which threads move them: with fewer, starting the threads takes longer."""
@@ -80,7 +81,8 @@ def class_intercepts(problem: TrainingProblem, passes: Passes) -> ClassIntercept
         return None
     assert isinstance(passes, HostPasses)
     of_rows = problem.labels, data.weights, 1.0 / data.total_weight, data.threads
-    passes.soft = loss.soften(*of_rows, problem.n_outputs)
+    soft = loss.soften(*of_rows, problem.n_outputs)
+    passes.soft = soft if problem.offset is None else OffsetSoftRisk(soft, problem.offset)
     return ClassIntercepts(passes, loss, cholesky_solve)
 
 
