@@ -90,9 +90,8 @@ inline void soft_pass(const SoftKind kind, const SoftRows& rows, const int64_t m
     if (parts > chunks) parts = chunks;
     if (parts < 1) parts = 1;
     std::vector<double> found(size_t(parts * width), 0.0), scratch(size_t(parts * width));
-    const int team = m * rows.K < worth_a_team * chunk_rows ? 1 : team_of(threads);
-#pragma omp parallel for schedule(static) num_threads(team) if (team > 1)
-    for (int64_t part = 0; part < parts; ++part) {
+    const int team = m * rows.K < worth_a_team * chunk_rows ? 1 : threads;
+    for_each_task(parts, team, [&](const int64_t part) {
         double *total = &found[size_t(part * width)], *here = &scratch[size_t(part * width)];
         for (int64_t c = chunks * part / parts; c < chunks * (part + 1) / parts; ++c) {
             for (int64_t k = 0; k < width; ++k) here[k] = 0.0;
@@ -100,7 +99,7 @@ inline void soft_pass(const SoftKind kind, const SoftRows& rows, const int64_t m
             kernel(rows, from, to, here);
             for (int64_t k = 0; k < width; ++k) total[k] += here[k];
         }
-    }
+    });
     for (int64_t k = 0; k < width; ++k) sums[k] = 0.0;
     for (int64_t part = 0; part < parts; ++part)
         for (int64_t k = 0; k < width; ++k) sums[k] += found[size_t(part * width + k)];
