@@ -51,8 +51,8 @@ class RowPasses(HostPasses):
         super().__init__(operator, risk, threads=cuts.threads)
         self.cuts = cuts
         self._start = np.zeros(operator.shape[1])
-        self._last = self._start, self._start
-        """The last point from a new product, and its weights."""
+        self._last = self._start, self._start, 0.0
+        """The last point from a new product, its weights, and their square."""
         self._gradient = np.empty((1, operator.shape[1]))
 
     def weights(self, w: Vector) -> Vector:
@@ -72,7 +72,7 @@ class RowPasses(HostPasses):
         return float(lengths) * math.sqrt(max(0.0, inner(w, w)))
 
     def array(self, w: Vector) -> Vector:
-        point, array = self._last
+        point, array, _ = self._last
         if w is point:
             return array
         rho, c = w[COEFFICIENTS, :-1], float(w[COEFFICIENTS, -1])
@@ -91,13 +91,13 @@ class RowPasses(HostPasses):
         array = self.array(w)
         z = super().margins(array)
         point = np.stack([w[COEFFICIENTS], np.append(z, dot(self._start, array))])
-        self._last = point, array
+        self._last = point, array, dot(array, array)
         return point, z
 
     def penalty(self, reg: Regularizer, w: Vector) -> float:
         """``lam/2 |w|^2``; for a point from a new product, from its weights, since nothing cancels there."""
-        point, array = self._last
-        return 0.5 * reg.lam * (dot(array, array) if w is point else inner(w, w))
+        point, _, square = self._last
+        return 0.5 * reg.lam * (square if w is point else inner(w, w))
 
     def penalty_line(self, reg: Regularizer, w: Vector, end: Vector) -> StraightLine:
         dw = end - w
