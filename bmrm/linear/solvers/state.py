@@ -395,8 +395,16 @@ class State:
         return "converged" if is_zero and gap <= self.settings.absolute_tol(scale) else "precision"
 
     def _try_zero(self) -> None:
-        """Make weights of 0 the best iterate if they are: a start from elsewhere may get stuck near them."""
-        zero = self.evaluate(self.objective.passes.origin())
-        if zero.objective <= self.best.objective:
-            self.best, self._evaluated, self._measured = zero, True, False
-            self.certified()
+        """Take weights that an optimum of 0 may have, if they are better: a run may get stuck near them.
+
+        These are weights of 0, and of those features alone that have no penalty, also twice as large.
+        """
+        passes, reg = self.objective.passes, self.objective.reg
+        tried = [passes.origin()]
+        if reg.terms is not None:
+            tried += [passes.weights(w) for w in reg.terms.without_penalty(self.best.w)]
+        for w in tried:
+            found = self.evaluate(w)
+            if found.objective <= self.best.objective:
+                self.best, self._evaluated, self._measured = found, True, False
+        self.certified()
