@@ -32,6 +32,7 @@ def solve(
     abs_tol: float,
     max_changes: int,
     origin: NDArray[np.float64] | None = None,
+    dependent: float = 1e-10,
 ) -> tuple[float, float, int]: ...
 
 class Table:
