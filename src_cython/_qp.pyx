@@ -247,7 +247,7 @@ cdef class Table:
     ):
         """Improve alpha of the first ``n`` cuts, see `solve`; ``offsets`` replaces those of the table.
 
-        Return the mean of the squares of the gradients, weighted by alpha.
+        Return the mean of the squares of the gradients, weighted by alpha, and the gap.
         """
         self._check(n)
         if n == 0 or (offsets is not None and offsets.shape[0] != n):
@@ -256,7 +256,7 @@ cdef class Table:
         cdef const double* values = &self.offset[0]
         if offsets is not None:
             values = &offsets[0]
-        _improve(
+        cdef QpResult result = _improve(
             n, groups, self.gram.shape[1], &self.gram[0, 0], values, start, &self.group[0], &self.serial[0], lam,
             &self.alpha[0], self.gradient.data(), active_set, best, rel_tol, abs_tol, max_changes,
             _DEPENDENT)
@@ -264,7 +264,7 @@ cdef class Table:
         cdef Py_ssize_t k
         for k in range(n):
             squares += self.alpha[k] * self.gram[k, k]
-        return squares
+        return squares, result.gap
 
     def offset_of_mean(self, Py_ssize_t n):
         """Return the offset of the aggregate plane, ``<b, alpha>``."""
