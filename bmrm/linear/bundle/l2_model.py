@@ -13,8 +13,9 @@ well as the one without the term.  The bound is that of the model without it; th
 If rounding of the products hides too much of the gap, or keeps it open, the QP is refined: it is solved again
 by what the planes differ in at its minimiser.  Their values are close to each other there, while the squares
 of gradients that the QP is made of may be far larger than what is left of the gap.  That is the iterative
-refinement of Wilkinson (Rounding Errors in Algebraic Processes (1963), chapter 3) for a QP.  If that gets nowhere, as with
-one row far longer than the others, the steps of `inner_qp.piecewise` do: they lead up whatever rounding does.
+refinement of Wilkinson (Rounding Errors in Algebraic Processes (1963), chapter 3) for a QP.  If that gets
+nowhere, as with one row far longer than the others, the steps of `inner_qp.piecewise` do: they lead up
+whatever rounding does.
 """
 
 from __future__ import annotations
