@@ -24,6 +24,7 @@ cdef extern from "qp/qp.h" namespace "bmrm" nogil:
         const int32_t* group
         const int64_t* serial
         double lam
+        double dependent
         double* alpha
         double* gradient
 
@@ -80,6 +81,10 @@ cdef const double* _start(const double[::1] origin, Py_ssize_t n) except? NULL:
     return &origin[0]
 
 
+# Share of a cut's square below which rounding of the Gram matrix may be all that is left of it.
+cdef double _DEPENDENT = 1e-10
+
+
 cdef class ActiveSet:
     """The factored active set of a QP whose cuts come and go, kept from one `solve` to the next."""
 
@@ -103,11 +108,12 @@ cdef QpResult _improve(
     double rel_tol,
     double abs_tol,
     int64_t max_changes,
+    double dependent,
 ) except *:
     cdef QpProblem q
     q.n, q.groups, q.stride = n, groups, stride
     q.gram, q.offset, q.origin = gram, offset, origin
-    q.group, q.serial, q.lam = group, serial, lam
+    q.group, q.serial, q.lam, q.dependent = group, serial, lam, dependent
     q.alpha, q.gradient = alpha, gradient
     cdef QpSolver* solver = new QpSolver(q, active_set.kept)
     try:
@@ -133,12 +139,14 @@ def solve(
     double abs_tol,
     int64_t max_changes,
     const double[::1] origin=None,
+    double dependent=_DEPENDENT,
 ):
     """Improve ``alpha`` in place, fill ``gradient``; return (dual, gap, changes).
 
     ``serial`` names the cuts: a name that `active_set` has seen before stands for the same cut, with the same
     products. With an ``origin``, the ``offset`` of a cut is its value at that alpha, and ``dual`` is the rise
-    from there.
+    from there. A cut whose square beside the active ones is below a share ``dependent`` of its own counts as
+    one that depends on them: what is left is rounding, unless the diagonal was raised by as much.
     """
     cdef int64_t n = offset.shape[0]
     if gram.shape[0] < n or gram.shape[1] < n or group.shape[0] != n or serial.shape[0] != n:
@@ -148,7 +156,7 @@ def solve(
     cdef const double* start = _start(origin, n)
     cdef QpResult result = _improve(
         n, groups, gram.shape[1], &gram[0, 0], &offset[0], start, &group[0], &serial[0], lam, &alpha[0],
-        &gradient[0], active_set, best, rel_tol, abs_tol, max_changes)
+        &gradient[0], active_set, best, rel_tol, abs_tol, max_changes, dependent)
     return result.dual, result.gap, result.changes
 
 
@@ -239,7 +247,7 @@ cdef class Table:
     ):
         """Improve alpha of the first ``n`` cuts, see `solve`; ``offsets`` replaces those of the table.
 
-        Return the mean of the squares of the gradients, weighted by alpha.
+        Return the mean of the squares of the gradients, weighted by alpha, and the gap.
         """
         self._check(n)
         if n == 0 or (offsets is not None and offsets.shape[0] != n):
@@ -248,14 +256,15 @@ cdef class Table:
         cdef const double* values = &self.offset[0]
         if offsets is not None:
             values = &offsets[0]
-        _improve(
+        cdef QpResult result = _improve(
             n, groups, self.gram.shape[1], &self.gram[0, 0], values, start, &self.group[0], &self.serial[0], lam,
-            &self.alpha[0], self.gradient.data(), active_set, best, rel_tol, abs_tol, max_changes)
+            &self.alpha[0], self.gradient.data(), active_set, best, rel_tol, abs_tol, max_changes,
+            _DEPENDENT)
         cdef double squares = 0.0
         cdef Py_ssize_t k
         for k in range(n):
             squares += self.alpha[k] * self.gram[k, k]
-        return squares
+        return squares, result.gap
 
     def offset_of_mean(self, Py_ssize_t n):
         """Return the offset of the aggregate plane, ``<b, alpha>``."""

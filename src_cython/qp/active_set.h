@@ -32,6 +32,8 @@ struct QpProblem {
     const int32_t* group;   // group of each cut, 0 <= group < groups; or -1: it takes no part, its alpha is 0
     const int64_t* serial;  // a name per cut, which no other cut has while an active set is kept
     double lam;
+    // Pivots below this share of the sum of the squares of a cut and its reference are rounding errors.
+    double dependent;
     double* alpha;     // in: a feasible start; out: the solution
     double* gradient;  // out: b - G (alpha - origin) / lam, the value of each cut at the minimiser
 };
@@ -181,8 +183,6 @@ class ActiveSet {
     }
 
   private:
-    // Pivots below this share of the sum of the squares of a cut and its reference are rounding errors.
-    static constexpr double dependent = 1e-10;
     // A cut whose square is below this share of its reference's replaces the reference: the difference of a
     // short cut and a long reference would be mostly rounding error of the latter.
     static constexpr double shorter = 0.01;
@@ -319,7 +319,7 @@ class ActiveSet {
         const size_t p = size_t(q_.group[i]);
         for (bool changed = false;; changed = true) {
             const double pivot = prepare(i);
-            if (pivot > dependent * (gram(i, i) + gram(active_[p], active_[p]))) {
+            if (pivot > q_.dependent * (gram(i, i) + gram(active_[p], active_[p]))) {
                 factor_.append(pivot, against);
                 hold(i, weight);
                 return true;

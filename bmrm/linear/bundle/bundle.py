@@ -311,7 +311,7 @@ class Bundle:
         rel_tol: float,
         offsets: Vector | None = None,
         origin: Vector | None = None,
-    ) -> float:
+    ) -> tuple[float, float]:
         return self._table.maximise(
             self.size,
             self.groups,

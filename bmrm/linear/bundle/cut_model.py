@@ -90,12 +90,12 @@ class CutModel(Protocol):
         rel_tol: float,
         offsets: Vector | None = None,
         origin: Vector | None = None,
-    ) -> float:
+    ) -> tuple[float, float]:
         """Maximise D for ``lam/2 |w|^2`` in alpha, up to ``rel_tol`` of ``best`` minus its value.
 
         The offsets are the planes', or those given. With an ``origin`` they are the values of the planes at
         the minimiser for that alpha, and ``best`` is relative to the value of D there. Return the mean square
-        of the gradients.
+        of the gradients, and the gap that is left.
         """
 
     @property

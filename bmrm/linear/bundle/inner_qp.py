@@ -7,6 +7,11 @@ intervals it is piecewise quadratic: a feature whose w_j is on a kink or at an e
 nothing to its curvature.  So Newton's method for such functions is used (Qi, Sun, Math. Programming 58 (1993)
 353): a QP with the curvature of the features that move, by the same active set, then a search on the line to
 its maximiser. The steps gain as long as there is anything to gain, and near the optimum one is exact.
+
+If cuts are far steeper in one direction than in others, as with one row far longer than the rest, rounding
+of their products hides the curvature in the others, and a step may lead down.  Then the diagonal of the QP is
+raised a little, as by Levenberg and Marquardt: that is a proximal term for alpha, whose steps are shorter but
+right.
 """
 
 from __future__ import annotations
@@ -28,6 +33,18 @@ MAX_CHANGES = 5000
 
 MAX_NEWTON_STEPS = 40
 """Maximum number of QPs of one maximisation."""
+
+SHORT_STEP = 0.1
+"""A step below this is of a QP whose products rounding has spoilt; so its diagonal is raised."""
+
+MIN_DAMPING, MAX_DAMPING = 1e-15, 1e-6
+"""Shares of the diagonal that it is raised by: from the rounding of one product up."""
+
+DAMPING_CHANGE = 10.0
+"""Factor of the share from one step to the next: up after a short step, down after another one."""
+
+DEPENDENT_SHARE = 0.1
+"""Curvature of a cut beside others, as a share of what the diagonal was raised by, that is rounding."""
 
 QP_GAP_SHARE = 0.1
 """Gap of each QP, as a share of the one wanted of D."""
@@ -53,13 +70,20 @@ def maximise(
     serials: Indices | None = None,
     active_set: _qp.ActiveSet | None = None,
     origin: Vector | None = None,
+    damping: float = 0.0,
 ) -> None:
     """Solve the QP of a Gram matrix; ``alpha`` is the start, and becomes the solution.
 
     It ends when the gap is at most the larger of ``abs_tol`` and ``rel_tol`` times ``best`` minus its value.
     A cut of block -1 takes no part. An ``active_set`` is kept from an earlier call, by ``serials``.
-    With an ``origin`` the offsets are the values of the cuts at the minimiser for that alpha.
+    With an ``origin`` the offsets are the values of the cuts at the minimiser for that alpha. The diagonal
+    is raised by the share ``damping``.
     """
+    more = {}
+    if damping:
+        gram = gram[: len(alpha), : len(alpha)].copy()
+        gram[np.diag_indices(len(alpha))] *= 1.0 + damping
+        more = {"dependent": DEPENDENT_SHARE * damping}
     _qp.solve(
         gram,
         offsets,
@@ -75,6 +99,7 @@ def maximise(
         abs_tol=abs_tol,
         max_changes=MAX_CHANGES,
         origin=origin,
+        **more,
     )
 
 
@@ -110,6 +135,7 @@ def piecewise(
     least = float(curvature.min())
     weights = least / curvature
     a, _ = combination(cuts, alpha)
+    damping = 0.0
     for step in range(MAX_NEWTON_STEPS):
         w = terms.minimiser(a, mu, centre)
         heights = cuts.offsets + dot_rows(gradients, w)
@@ -126,15 +152,16 @@ def piecewise(
         # The QP is in the change of alpha: A' alpha itself may be far smaller than what it is made of.
         maximise(
             gram, heights, cuts.blocks, cuts.groups, least, target, np.inf, 0.0, QP_GAP_SHARE * wanted,
-            origin=alpha,
+            origin=alpha, damping=damping,
         )  # fmt: skip
         change = target - alpha
         da, rise = combination(cuts, change)
-        if not rise + dot(da, w) > 0.0:
+        t = _search(terms, w, a, da, rise, mu, centre) if rise + dot(da, w) > 0.0 else 0.0
+        damping = _next_damping(damping, t)
+        if damping > MAX_DAMPING:
             break
-        t = _search(terms, w, a, da, rise, mu, centre)
         if t == 0.0:
-            break
+            continue
         alpha += t * change
         np.maximum(alpha, 0.0, out=alpha)
         sums = np.bincount(cuts.blocks, alpha, cuts.groups)
@@ -146,6 +173,13 @@ def piecewise(
             a = a + t * da
     cuts.set_alpha(alpha)
     return Maximum(w, a, value, step)
+
+
+def _next_damping(damping: float, t: float) -> float:
+    """Return the share that the next QP's diagonal is raised by, after a step t."""
+    if t < SHORT_STEP:
+        return max(MIN_DAMPING, DAMPING_CHANGE * damping)
+    return damping / DAMPING_CHANGE if damping > MIN_DAMPING else 0.0
 
 
 def _search(

@@ -10,10 +10,12 @@ before, and its weight in products of cuts contains ``lam s_j + mu_j``.  The poi
 well as the one without the term.  The bound is that of the model without it; the method of multipliers
 (Rockafellar, Math. Oper. Res. 1 (1976) 97) removes what the term costs.
 
-If rounding of the products hides too much of the gap, the QP is refined: it is solved again by what the
-planes differ in at its minimiser.  Their values are close to each other there, while the squares of gradients
-that the QP is made of may be far larger than what is left of the gap.  That is the iterative refinement of
-Wilkinson (Rounding Errors in Algebraic Processes (1963), chapter 3) for a QP.
+If rounding of the products hides too much of the gap, or keeps it open, the QP is refined: it is solved again
+by what the planes differ in at its minimiser.  Their values are close to each other there, while the squares
+of gradients that the QP is made of may be far larger than what is left of the gap.  That is the iterative
+refinement of Wilkinson (Rounding Errors in Algebraic Processes (1963), chapter 3) for a QP.  If that gets
+nowhere, as with one row far longer than the others, the steps of `inner_qp.piecewise` do: they lead up
+whatever rounding does.
 """
 
 from __future__ import annotations
@@ -24,9 +26,12 @@ import numpy as np
 
 from bmrm.base.vectors import Vector, dot, dot_rows
 from bmrm.linear.bundle.cut_model import CutModel, combination, risk_and_excess
+from bmrm.linear.bundle.gram_cache import GramCache
+from bmrm.linear.bundle.inner_qp import piecewise
 from bmrm.linear.bundle.steepness import EASED_SHARE, MAX_MULTIPLIER_STEPS, Steepness
 from bmrm.linear.objective.running_error import UNIT
 from bmrm.linear.regularizers import Regularizer
+from bmrm.linear.regularizers.separable import Separable
 
 MAX_HIDDEN_SHARE = 0.1
 """Share of the QP's gap that rounding of products of cuts may hide before the QP is refined."""
@@ -46,6 +51,7 @@ class L2Model:
     def __init__(self, reg: Regularizer) -> None:
         self.reg = reg
         self._steepness = Steepness()
+        self._products = GramCache()
 
     def covers(self, w: Any) -> bool:
         return True
@@ -65,9 +71,10 @@ class L2Model:
         offsets = None
         if reg.prior is not None:
             offsets = cuts.offsets + reg.total(dot_rows(cuts.gradients, reg.prior))
-        squares = cuts.maximise(reg.lam, best, rel_tol, offsets)
+        squares, left = cuts.maximise(reg.lam, best, rel_tol, offsets)
         w, bound = cuts.minimiser(reg, centre)
-        if max(UNIT * squares / reg.lam, cuts.lost) > MAX_HIDDEN_SHARE * rel_tol * (best - bound):
+        wanted = rel_tol * (best - bound)
+        if max(UNIT * squares / reg.lam, cuts.lost) > MAX_HIDDEN_SHARE * wanted or left > wanted:
             return self._refine(cuts, w, bound, best, rel_tol, centre)
         return w, bound
 
@@ -78,16 +85,24 @@ class L2Model:
         for _ in range(MAX_REFINEMENTS):
             found = cuts.evaluate_cuts(self.reg, w)
             if found is None:
-                break
+                return w, bound
             w, heights, sharper = found
             bound = max(bound, sharper)
             _, excess = risk_and_excess(cuts, heights, cuts.alpha)
             if excess <= rel_tol * (best - bound):
-                break
+                return w, bound
             cuts.maximise(self.reg.lam, best - bound, rel_tol, heights, cuts.alpha.copy())
             w, improved = cuts.minimiser(self.reg, centre)
             bound = max(bound, improved)
-        return w, bound
+        if not cuts.whole:
+            return w, bound
+        maximum = piecewise(cuts, self._terms(len(w)), None, centre, best, rel_tol, self._products)
+        return maximum.w, max(bound, cuts.minimiser(self.reg, centre)[1])
+
+    def _terms(self, n_features: int) -> Separable:
+        """Return the penalty as one whose kinks and intervals are nowhere."""
+        reg, none = self.reg, np.zeros(n_features)
+        return Separable(none, none + reg.curvature, reg.start(n_features), none - np.inf, none + np.inf)
 
     def _ease(self, cuts: CutModel) -> None:
         """Give features in which a new cut is too steep for the QP a smaller weight in products of cuts."""

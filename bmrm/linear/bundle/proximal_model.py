@@ -9,6 +9,7 @@ multipliers (Rockafellar, Math. Oper. Res. 1 (1976) 97), or from a linear progra
 that fails.
 
 Features in which cuts are too steep for a QP in float64 have a proximal term of their own, as in `l2_model`.
+It weakens with mu: a term that stays would leave steps that are too short for ever.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ the penalty holds."""
 ROUNDING_SHARE = 1e-24
 """If the square of the slope in some features is below this share of that in all, it is rounding."""
 
-MIN_MU_SHARE = 1e-6
-"""Smallest mu, as a share of the first one."""
+MIN_MU_SHARE = 1e-16
+"""Smallest mu, as a share of the first one. One row that is 1e5 times longer than the others makes the first
+one 1e10 times too large for moves that leave its margin alone."""
 
 MU_REDUCTION = 0.3
 """Factor of the proximal term from one step of the method of multipliers to the next, if the term is there
@@ -60,6 +62,7 @@ class Schedule:
 
     mu: float = 0.0
     """0 until the first pass has chosen it."""
+    first_mu: float = 0.0
     min_mu: float = 0.0
     best_bound: float = -np.inf
     gap: float = np.inf
@@ -73,7 +76,12 @@ class Schedule:
 
     def begin(self, mu: float) -> None:
         """Set the first mu."""
-        self.mu, self.min_mu = mu, MIN_MU_SHARE * mu
+        self.mu, self.first_mu, self.min_mu = mu, mu, MIN_MU_SHARE * mu
+
+    @property
+    def share(self) -> float:
+        """What is left of the first mu, at most all of it."""
+        return min(1.0, self.mu / self.first_mu)
 
     def note_point(self, steps: int) -> None:
         """Count the Newton's steps that a point took."""
@@ -175,7 +183,7 @@ class ProximalModel:
         mu = np.where(self._flat, schedule.mu * self._units, 0.0)
         if not self._flat.all():
             eased = self._ease(cuts, np.where(self._flat, np.inf, self.terms.l2))
-            mu = mu if eased is None else mu + eased
+            mu = mu if eased is None else mu + schedule.share * eased
         found = piecewise(cuts, self.terms, mu, centre, best, rel_tol, self._products)
         bound = max(bound, self._bounds.of_mean(cuts, cuts.alpha))
         schedule.note_point(found.steps)

@@ -75,6 +75,11 @@ class Separable(NamedTuple):
         """Features without any penalty."""
         return np.asarray((self.l1 == 0.0) & (self.l2 == 0.0))
 
+    def without_penalty(self, w: Vector) -> list[Vector]:
+        """Return the weights of the features without a penalty, as they are and twice as large."""
+        v = np.where(self.free, w - self.prior, 0.0)
+        return [self.project(self.prior + v), self.project(self.prior + 2.0 * v)]
+
     def take(self, features: NDArray[np.intp]) -> Separable:
         return Separable(*(array[features] for array in self))
 

@@ -158,10 +158,23 @@ class BundleMethod:
             self.status = "max_iter"
         elif late:
             self.status = "max_time"
-        elif self._is_stalled():
+        elif self._is_stalled() and not self._starts_plain_cuts():
             self.status = "max_cuts" if self.bundle.merges else self.state.status_at_standstill()
         else:
             return False
+        return True
+
+    def _starts_plain_cuts(self) -> bool:
+        """Go on with cuts at the minimiser of the model, if searches get no further far from the optimum.
+
+        That method needs no search to make progress: each of its cuts raises the model where it was lowest.
+        """
+        state = self.state
+        last = self._steps[-1]
+        if type(last) is CutAtMinimiser or state.stall.is_rounding(state.gap, state.first_objective):
+            return False
+        self._steps = [CutAtMinimiser(state, self._cutter)]
+        state.stall.begin(state.iteration)
         return True
 
     def _is_stalled(self) -> bool:

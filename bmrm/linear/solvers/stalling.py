@@ -48,7 +48,9 @@ class StallWatch:
             self._last_gain, self._last_gap = iteration, gap
         if iteration - self._last_gain > MAX_VAIN_PASSES:
             return True
-        is_rounding = gap <= ROUNDED_GAP * first_objective
-        return iteration - self._last_progress > (
-            MAX_IDLE_PASSES if is_rounding else max(MAX_IDLE_PASSES, cuts)
-        )
+        few = self.is_rounding(gap, first_objective)
+        return iteration - self._last_progress > (MAX_IDLE_PASSES if few else max(MAX_IDLE_PASSES, cuts))
+
+    def is_rounding(self, gap: float, first_objective: float) -> bool:
+        """Whether a gap is so small that rounding may be all of it."""
+        return gap <= ROUNDED_GAP * first_objective

@@ -111,6 +111,8 @@ class State:
         bundle.watch(objective.errors)
         self._most = np.inf
         """No objective above this is returned."""
+        self._tried: Iterate | None = None
+        """The best iterate that weights without a penalty were last compared with."""
         self._resumed_at: Iterate | None = None
         """Where an earlier run ended; its bound includes the rounding of the objective there."""
 
@@ -314,9 +316,10 @@ class State:
 
         No bound may be above 0, and the objective is at most `ZERO_OBJECTIVE` of the scale.  A risk that may
         be negative may have the optimum on either side: the bound has to be as close, and somebody must have
-        looked for a point better than the start.  For any other risk, all that is left of J must be the risk.
-        A run that gets no further need not show as much: there J alone has to be small, and rounding may hide
-        all of it.
+        looked for a point better than the start.  For any other risk, all that is left of J must be the risk:
+        a penalty, however small, may be the optimum, and that rounding could hide it is no sign that it does.
+        A run that gets no further need not show as much for a risk that may be negative: there J alone has to
+        be small.
         """
         best = self.best.objective
         if not (at_standstill or abs(best) < SMALL_OBJECTIVE * self.first_objective):
@@ -329,8 +332,7 @@ class State:
                 return False
             # Without a penalty on the best weights, the risk is all that is left of J.
             penalty = self.objective.passes.penalty(self.objective.reg, self.best.w)
-            free = self.model.radius < np.inf or penalty == 0.0
-            return free or (at_standstill and self.hidden >= best)
+            return penalty == 0.0
         if at_standstill:
             return abs(best) <= ZERO_OBJECTIVE * self.scale
         looked = self.iteration > 1 or self.bound >= best
@@ -366,10 +368,20 @@ class State:
 
     def is_resolved(self) -> bool:
         """Whether the gap is closed, with J from a new product."""
+        if self._may_shed_penalty():
+            self._try_zero()
         if self.gap > self._wanted:
             return False
         self.certified()
         return self.gap <= self._wanted
+
+    def _may_shed_penalty(self) -> bool:
+        """Whether J is so small that weights without a penalty may show an optimum of 0; once per point."""
+        best = self.best
+        if best is self._tried or not 0.0 < best.objective < SMALL_OBJECTIVE * self.first_objective:
+            return False
+        self._tried = best
+        return self.bound <= 0.0 and best.objective <= ZERO_OBJECTIVE * self.scale
 
     def conclude(self, minimiser: Weights) -> Status:
         """Return how a resolved run ends: converged if it can show that the gap is within ``tol``."""
@@ -401,8 +413,18 @@ class State:
         return "converged" if is_zero and gap <= self.settings.absolute_tol(scale) else "precision"
 
     def _try_zero(self) -> None:
-        """Make weights of 0 the best iterate if they are: a start from elsewhere may get stuck near them."""
-        zero = self.evaluate(self.objective.passes.origin())
-        if zero.objective <= self.best.objective:
-            self.best, self._evaluated, self._measured = zero, True, False
-            self.certified()
+        """Take weights that an optimum of 0 may have, if they are better: a run may get stuck near them.
+
+        These are weights of 0, and of those features alone that have no penalty, also twice as large.
+        """
+        passes, reg = self.objective.passes, self.objective.reg
+        tried = [passes.origin()]
+        if reg.terms is not None:
+            tried += [passes.weights(w) for w in reg.terms.without_penalty(self.best.w)]
+        for w in tried:
+            found = self.evaluate(w)
+            if found.objective <= self.best.objective:
+                self.best, self._evaluated, self._measured = found, True, False
+            if self.best.objective == 0.0:
+                break
+        self.certified()

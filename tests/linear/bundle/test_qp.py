@@ -369,10 +369,11 @@ def test_a_table_keeps_the_products_of_each_pass():
     np.testing.assert_array_equal(group[:6], [0, 1] * 3)
     np.testing.assert_array_equal(alpha[:6], [1, 1, 0, 0, 0, 0])
     np.testing.assert_array_equal(serial[:6], 10 + np.arange(6))
-    squares = kept.maximise(
+    squares, gap = kept.maximise(
         6, 2, 0.3, _qp.ActiveSet(), best=np.inf, rel_tol=0.0, abs_tol=1e-12, max_changes=100
     )
     assert squares == pytest.approx((A**2).sum(axis=1) @ alpha[:6])
+    assert gap <= 1e-12
     wanted, _, _ = run(A, b, group[:6], 0.3, abs_tol=1e-12)
     np.testing.assert_allclose(alpha[:6], wanted, atol=1e-6)
     assert kept.offset_of_mean(6) == pytest.approx(b @ alpha[:6])
