@@ -13,6 +13,8 @@ def number_text(value: float) -> str:
     >>> number_text(1234567.0), number_text(0.1)
     ('1234567', '0.1')
     """
+    if isinstance(value, int):
+        return str(value)
     return f"{int(value)}" if value.is_integer() and abs(value) < 1e15 else f"{value!r}"
 
 

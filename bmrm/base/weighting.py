@@ -6,15 +6,19 @@ changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from bmrm.base import arguments
-from bmrm.base.labels import Labels, comparable, label_vector
+from bmrm.base.labels import Labels, comparable, label_text, label_vector
+from bmrm.base.notices import warn
 from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
+
+_MAX_ABSENT_SHOWN = 10  # labels in a message
 
 
 def balance_factors(sums: Vector) -> Vector:
@@ -121,3 +125,11 @@ def fill_idle_labels(y: Any, n_samples: int, weights: Vector | None) -> Any:
     if not hasattr(y, "shape") or y.shape[:1] != (n_samples,):
         return y  # a later check reports the wrong shape
     return y.iloc[rows] if hasattr(y, "iloc") else y[rows]
+
+
+def warn_of_absent(class_weight: Mapping[Any, float], present: Collection[Any]) -> None:
+    """Warn of class weights that change nothing, as LIBLINEAR does."""
+    absent = [label_text(label) for label in class_weight if label not in present]
+    if absent:
+        text = f"class_weight: no row has label {', '.join(absent[:_MAX_ABSENT_SHOWN])}"
+        warn(f"{text}, whose weight changes nothing")

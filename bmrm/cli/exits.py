@@ -294,10 +294,10 @@ def _complain(program: str, text: str, code: int) -> int:
 
 
 def _drop_stdout() -> None:
-    """Discard the interpreter's last flush: the reader of stdout has left, or its device is full."""
+    """Discard the interpreter's last flush: stdout is closed, or full, or its reader has left."""
+    if isinstance(getattr(getattr(sys.stdout, "buffer", None), "raw", None), _Closed):
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     with contextlib.suppress(OSError, ValueError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())
         os.close(devnull)
-        return
-    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115

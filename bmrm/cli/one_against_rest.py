@@ -20,6 +20,7 @@ from bmrm import losses
 from bmrm.base.progress import ProgressLine, Step, logarithmic_share, print_log, print_notice
 from bmrm.base.tables import format_table
 from bmrm.base.units import finite_or_none, number_text, time_text
+from bmrm.base.weighting import warn_of_absent
 from bmrm.cli.fitting import solver_arguments, start_of
 from bmrm.cli.loading import class_weights, model_of, numbers
 from bmrm.cli.observer import words_of
@@ -34,7 +35,7 @@ from bmrm.linear.models.model import Model
 from bmrm.linear.selection.one_against_rest import class_problems, solve_each
 from bmrm.linear.selection.select import LAMS
 from bmrm.losses.labels import encode
-from bmrm.matrix.row_weights import lam_from_c, warn_of_absent
+from bmrm.matrix.row_weights import lam_from_c
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -278,7 +278,7 @@ def _chunks(
 
     A format other than text and row-major dense arrays is read at once.
     """
-    from bmrm.cli.loading import LABEL_SET_TASKS, label_kind, with_labels
+    from bmrm.cli.loading import LABEL_SET_TASKS, PATTERNS, label_kind, with_labels
     from bmrm.io import Csr, is_text, iter_svmlight, read_data
     from bmrm.io.formats import iter_dense_rows
     from bmrm.io.sources import open_source
@@ -286,7 +286,7 @@ def _chunks(
     zero_based, text = _zero_based(options, model), model.label_type == "str"
     named = options.label is not None or bool(options.drop)
     chunks: Iterator[Dense] | None = None
-    with reading(options.data):
+    with reading(options.data, PATTERNS):
         if options.labels is None and not named and options.format == "auto" and is_text(options.data):
             for X, y in iter_svmlight(
                 options.data,
@@ -346,9 +346,10 @@ def _check_columns(model: Model, data: Data, path: str) -> None:
 
 
 def _read_ranking(options: argparse.Namespace, model: Model) -> Data:
+    from bmrm.cli.loading import PATTERNS
     from bmrm.io import read_data
 
-    with reading(options.data):
+    with reading(options.data, PATTERNS):
         return read_data(
             options.data,
             zero_based=_zero_based(options, model),

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from bmrm import losses
 from bmrm.base.vectors import Vector
-from bmrm.base.weighting import balance_factors
+from bmrm.base.weighting import balance_factors, warn_of_absent
 from bmrm.errors import ParameterError
 from bmrm.estimators.base import LinearEstimator
 from bmrm.estimators.progress import Report, with_callbacks
@@ -24,7 +24,6 @@ from bmrm.linear.models.model import Model
 from bmrm.linear.selection.one_against_rest import class_problems, solve_each
 from bmrm.linear.selection.select import LAMS
 from bmrm.losses import Loss
-from bmrm.matrix.row_weights import warn_of_absent
 
 JOINT_LOSSES = {"hinge": "multiclass", "logistic": "softmax"}
 """The loss of several classes that is the given one if there are two."""

@@ -1,6 +1,6 @@
 """Combine sample and class weights into row weights."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
@@ -8,15 +8,12 @@ import numpy as np
 
 from bmrm.base.arguments import number, refuse, vector
 from bmrm.base.labels import Labels, label_text, label_vector
-from bmrm.base.notices import warn
 from bmrm.base.units import number_text
 from bmrm.base.vectors import Vector
-from bmrm.base.weighting import balance_factors, fill_idle_labels
+from bmrm.base.weighting import balance_factors, fill_idle_labels, warn_of_absent
 from bmrm.errors import DataError, ParameterError
 
 ClassWeight = dict[Any, float] | str
-
-_MAX_ABSENT_SHOWN = 10  # labels in a message
 
 
 def row_weights(
@@ -109,11 +106,3 @@ def _class_factors(labels: Labels, weights: Vector, class_weight: Any) -> Vector
             raise ParameterError(f"class_weight: found label {name}, expected labels such as {classes[0]!r}")
     warn_of_absent(class_weight, places)
     return factors[codes]
-
-
-def warn_of_absent(class_weight: Mapping[Any, float], present: Collection[Any]) -> None:
-    """Warn of class weights that change nothing, as LIBLINEAR does."""
-    absent = [label_text(label) for label in class_weight if label not in present]
-    if absent:
-        text = f"class_weight: no row has label {', '.join(absent[:_MAX_ABSENT_SHOWN])}"
-        warn(f"{text}, whose weight changes nothing")

@@ -540,7 +540,7 @@ def _named_failures(source: Source, number: int) -> Iterator[None]:
     try:
         yield
     except OverflowError as error:
-        text = "found a whole number that 64 bits do not hold; compiled code keeps its last 64 bits"
+        text = "found a whole number that does not fit 64 bits"
         raise ReductionError(f"{source.name}: row {number}: {text}") from error
     except (IndexError, ZeroDivisionError, ValueError) as error:
         raise ReductionError(f"{source.name}: row {number}: {error}") from error

@@ -33,11 +33,10 @@ namespace bmrm {
 
 /// Maximum number of helpers of a loop.
 constexpr int kMaxHelpers = 1023;
-/// Time for which a helper looks out for the next loop: several times that of waking all helpers.
-constexpr std::chrono::microseconds kLookout{200};
-/// It may do so for one part in so many of the time that it has worked, and save up this much of it.
-constexpr int kLookoutShare = 2;
-constexpr std::chrono::milliseconds kMaxEarned{1};
+/// Time for which a helper looks out for the next loop: what lies between two loops of a method in Python.
+constexpr std::chrono::microseconds kLookout{1000};
+/// It may do so for as long as it has worked, and save up this much time.
+constexpr std::chrono::milliseconds kMaxEarned{5};
 /// Time for which a caller looks out for the end of a helper's task: that of waking a thread.
 constexpr std::chrono::microseconds kEndLookout{30};
 /// Time after which a thread that was woken, or that has yielded its core, runs again if a core is free.
@@ -226,7 +225,7 @@ inline void Helper::work() {
         const auto begin = Clock::now();
         loop_->wake_two();
         loop_->take_tasks(member_);
-        earned_ = std::min<Clock::duration>(kMaxEarned, earned_ + (Clock::now() - begin) / kLookoutShare);
+        earned_ = std::min<Clock::duration>(kMaxEarned, earned_ + (Clock::now() - begin));
         if (state_.exchange(kIdle, std::memory_order_acq_rel) == kAwaited) wake(state_);
     }
 }

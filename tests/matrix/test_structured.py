@@ -153,8 +153,12 @@ def solve_wrong(answer):
         (lambda: solve_wrong((0.0, ([12], [1.0]))), DataError, "indices from 0 to 11"),
         (lambda: solve_wrong((0.0, ([1, 2], [1.0]))), DataError, "expected as many"),
         (lambda: solve_wrong((np.nan, np.zeros(12))), DataError, "example 1 has the maximum NaN"),
-        (lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), dtype="float32"), ParameterError, "no dtype"),
-        (lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), groups=Y), ParameterError, "no groups"),
+        (
+            lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), dtype="float32"),
+            ParameterError,
+            "no .* or dtype",
+        ),
+        (lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), groups=Y), ParameterError, "no .*, groups"),
         (lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), fit_intercept=True), ParameterError, "oracle"),
         (lambda: bmrm.solve(X, Y, Structured(OneLabel(2, 3)), cuts_per_pass=3), ParameterError, "1 to 2"),
         (

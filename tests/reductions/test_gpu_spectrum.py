@@ -119,9 +119,9 @@ def test_the_spectral_bound_of_clusters_is_that_of_the_cpu(clusters, monkeypatch
     weights = rng.random(900) if weighted else None
     scatters = []
 
-    def bound(scatter, k):
+    def bound(scatter, k, lost):
         scatters.append(scatter)
-        return bound_by_spectrum(scatter, k)
+        return bound_by_spectrum(scatter, k, lost)
 
     monkeypatch.setattr(kmeans, "bound_by_spectrum", bound)
     here, there = (

@@ -894,7 +894,7 @@ def test_what_a_dataset_holds_is_not_given_again():
         (np.array([["x"]]), [1], "expected a matrix of real numbers"),
         (np.ma.masked_less(np.eye(2), 0.5), [1, -1], "X: found masked values"),
         (np.eye(3), np.ma.masked_less([1, -1, 1], 0), "labels: found masked values"),
-        (sp.csr_array([[1.0, np.nan], [0.0, 1.0]]), [1, -1], "X: found nan"),
+        (sp.csr_array([[1.0, np.nan], [0.0, 1.0]]), [1, -1], "X: stored value 2 has nan"),
         (sp.csr_array([[1.0, 1j], [0.0, 1.0]]), [1, -1], "X: found values of type complex128"),
     ],
 )
