@@ -135,7 +135,7 @@ SLOTS = [
     ("Examples sample_weight",
      lambda a: Examples(X, Y, 3, sample_weight=a).weights, WEIGHTS, "sample weights"),
     ("roc_auc y", lambda a: metrics.roc_auc(a, X[:, 1]), Y, "y"),
-    ("roc_auc score", lambda a: metrics.roc_auc(Y, a), X[:, 0], "values"),
+    ("roc_auc score", lambda a: metrics.roc_auc(Y, a), X[:, 0], "values|one per score"),
     ("roc_auc sample_weight", lambda a: metrics.roc_auc(Y, X[:, 0], a), WEIGHTS, "sample weights"),
     ("precision_recall_at values", lambda a: metrics.precision_recall_at(a, Y > 0, 4), X[:, 0], "values"),
     ("precision_recall_at relevant",
@@ -344,7 +344,6 @@ SETS_OF += ("LabelRankingMetrics y",)
 
 
 ANY_LABELS = {
-    "roc_auc y",
     "solve y",
     "solve y, classes",
     "Dataset y",
@@ -352,7 +351,7 @@ ANY_LABELS = {
     "select y",
     "path y",
 }
-ANY_LABELS |= {"calibrate y", "calibrate y, isotonic", "Model classes"}  # labels may be text
+ANY_LABELS |= {"calibrate y", "calibrate y, isotonic", "Model classes", "roc_auc y"}  # labels may be text
 
 
 def is_right_there(name, form):

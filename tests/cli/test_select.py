@@ -40,6 +40,7 @@ def test_it_trains_with_what_select_picks(data, folder, bmrm_train):
     assert outcome.out.splitlines()[0] == (
         f"lambda       {found.lam:.6g} (C = {1 / (60 * found.lam):.6g}): "
         f"accuracy {found.mean[found.chosen]:.6g} +- {found.standard_error[found.chosen]:.2g} over 4 folds"
+        + edge_note("lambda", edge_of_grid(found.lam, lams))
     )
     assert outcome.out.splitlines()[-1] == "model        model"
     assert sorted(os.listdir(folder)) == ["model", "train.txt"]

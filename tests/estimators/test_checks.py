@@ -52,8 +52,11 @@ EXPECTED_FAILED_CHECKS = {
 
 
 def expected_at_the_default_tol(estimator):
-    exact = isinstance(estimator, (BMRMClassifier, BMRMRanker))  # few kinks pin the solution down
-    return {} if exact else EXPECTED_FAILED_CHECKS
+    if isinstance(estimator, BMRMRanker):  # few kinks pin the solution down
+        return {}
+    if isinstance(estimator, BMRMClassifier):  # the ascent for three classes ends anywhere within tol
+        return EXPECTED_FAILED_CHECKS | {DENSE_WEIGHTS: EXPECTED_FAILED_CHECKS[SPARSE_WEIGHTS]}
+    return EXPECTED_FAILED_CHECKS
 
 
 def expected_of_old_checks(estimator):
