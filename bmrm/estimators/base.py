@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bmrm import losses
 from bmrm.base.arguments import has_masked
+from bmrm.base.constructors import Idle, with_known_names
 from bmrm.base.notices import warn
 from bmrm.base.offsets import row_offsets
 from bmrm.base.suggestions import suggest
@@ -39,6 +40,16 @@ def refuse_masked(what: str, given: Any) -> None:
     """Raise for masked values: scikit-learn's validation would take what lies under the mask."""
     if has_masked(given):
         raise DataError(f"{what}: found masked values, expected a number in each place")
+
+
+IDLE: Idle = {
+    "penalty": lambda value, others: value == others.get("reg", "l2") == "l2",
+    "dual": lambda value, _: value in ("auto", True, False),
+    "copy_X": lambda value, _: isinstance(value, bool),
+    "random_state": lambda value, _: value is None,
+    "verbose": lambda value, _: not value,
+}
+"""Parameters of scikit-learn's linear models that change nothing here."""
 
 
 class LinearEstimator(CallbackSupportMixin, BaseEstimator):
@@ -75,6 +86,11 @@ class LinearEstimator(CallbackSupportMixin, BaseEstimator):
     status_: str
     n_features_in_: int
     feature_names_in_: Any
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "__init__" in vars(cls):
+            setattr(cls, "__init__", with_known_names(cls, vars(cls)["__init__"], IDLE))  # noqa: B010
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, Self
 
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.constructors import check_names, parameter_names, with_known_names
 from bmrm.base.progress import ProgressLine
-from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, ConvergenceWarning, DataError, ParameterError
 from bmrm.io.csr import Csr, check_layout
@@ -46,15 +46,15 @@ class Estimator(Columns, Consumer):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "__init__" in vars(cls):
-            setattr(cls, "__init__", _with_known_names(cls, vars(cls)["__init__"]))  # noqa: B010
+            setattr(cls, "__init__", with_known_names(cls, vars(cls)["__init__"]))  # noqa: B010
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters of the constructor by name; ``deep`` changes nothing."""
-        return {name: getattr(self, name) for name in _parameter_names(type(self))}
+        return {name: getattr(self, name) for name in parameter_names(type(self))}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name and return the estimator."""
-        _check_names(type(self), params)
+        check_names(type(self), params)
         for name, value in params.items():
             setattr(self, name, value)
         return self
@@ -295,31 +295,6 @@ def time_limit(given: Any) -> float:
     if not found > 0.0:
         raise ParameterError(f"max_time: found {given}, expected a positive number of seconds or None")
     return found
-
-
-def _parameter_names(kind: type) -> list[str]:
-    return [name for name in inspect.signature(kind).parameters if name != "self"]
-
-
-def _check_names(kind: type, given: Iterable[str]) -> None:
-    """Raise `ParameterError` for names that are no parameters of an estimator."""
-    names = _parameter_names(kind)
-    for name in given:
-        if name not in names:
-            raise ParameterError(f"{name}: no parameter of {kind.__name__}{suggest(name, names)}")
-
-
-def _with_known_names(kind: type, constructor: Callable[..., None]) -> Callable[..., None]:
-    """Make the constructor of a class check names of arguments before Python does, which suggests none."""
-    if any(each.kind is each.VAR_KEYWORD for each in inspect.signature(constructor).parameters.values()):
-        return constructor
-
-    @functools.wraps(constructor)
-    def construct(self: Any, *words: Any, **keywords: Any) -> None:
-        _check_names(kind, keywords)
-        constructor(self, *words, **keywords)
-
-    return construct
 
 
 def _equals(value: Any, default: Any) -> bool:

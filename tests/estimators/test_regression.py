@@ -7,7 +7,7 @@ import scipy.sparse as sp
 pytest.importorskip("sklearn", minversion="1.6")
 
 import bmrm
-from bmrm.errors import DataError
+from bmrm.errors import DataError, ParameterError
 from bmrm.estimators import BMRMClassifier, BMRMOneClass, BMRMRanker, BMRMRegressor
 
 RNG = np.random.default_rng(0)
@@ -83,3 +83,17 @@ def test_masked_arrays_are_refused(estimator):
             continue  # it has no labels
         with pytest.raises(DataError, match=f"{what.split()[0]}: found masked values"):
             call()
+
+
+def test_arguments_of_other_libraries():
+    """What changes nothing is taken, and all else gets a suggestion."""
+    known = BMRMClassifier(penalty="l2", dual="auto", verbose=0, random_state=None)
+    assert known.get_params() == BMRMClassifier().get_params()
+    for words, hint in {
+        (("penalty", "l1"),): "penalty: no parameter of BMRMClassifier; did you mean 'reg'",
+        (("penalty", "l2"), ("reg", "l1")): "penalty: no parameter of BMRMClassifier; did you mean 'reg'",
+        (("alpha", 1.0),): "alpha: no parameter of BMRMClassifier; did you mean 'lam'",
+        (("max_itr", 5),): "did you mean 'max_iter'",
+    }.items():
+        with pytest.raises(ParameterError, match=hint):
+            BMRMClassifier(**dict(words))
