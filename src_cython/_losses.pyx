@@ -250,24 +250,23 @@ cdef class Risk:
 CLASS_LOSSES = ("multiclass", "softmax", "multilabel_ranking")
 
 
-cdef class ClassRisk:
-    """Sums of a loss in the K margins of a row over the rows of one problem, on lines of margins.
+cdef class _ClassProblem:
+    """The rows of one problem, with K margins each.
 
-    ``y`` holds the class of each row, or (multilabel_ranking) -1 or +1 per row and label. Margins, blocks
-    and derivatives are those of `Risk` with K entries per row.
+    ``y`` holds the class of each row, or with ``labels`` -1 or +1 per row and label.
     """
 
-    cdef int loss, threads
+    cdef int threads
     cdef int64_t m, K
     cdef double scale
     cdef const double[::1] s, costs, labels
     cdef double[::1] unit_costs
     cdef int32_t[::1] y
 
-    def __init__(self, str loss, y, int64_t K, costs, s, double scale, int threads):
-        self.loss, self.K, self.scale, self.threads = CLASS_LOSSES.index(loss), K, scale, max(1, threads)
+    cdef bind(self, y, bint labels, int64_t K, costs, s, double scale, int threads):
+        self.K, self.scale, self.threads = K, scale, max(1, threads)
         self.y, self.labels, self.costs, self.s = None, None, None, None
-        if loss == "multilabel_ranking":
+        if labels:
             self.labels = np.ascontiguousarray(y, np.float64).reshape(-1)
             self.m = self.labels.shape[0] // max(1, K)
             if K < 1 or self.labels.shape[0] != self.m * K:
@@ -276,8 +275,7 @@ cdef class ClassRisk:
             codes = np.ascontiguousarray(y, np.int32)
             if K < 1 or codes.ndim != 1 or (codes.size and not (codes.min() >= 0 and codes.max() < K)):
                 raise ValueError(f"classes: expected numbers from 0 to {K - 1}, one per row")
-            self.y = codes
-            self.m = codes.shape[0]
+            self.y, self.m = codes, codes.shape[0]
         if costs is not None:
             self.costs = np.ascontiguousarray(costs, np.float64).reshape(-1)
             if self.costs.shape[0] != K * K:
@@ -289,6 +287,20 @@ cdef class ClassRisk:
             self.s = s
             if self.s.shape[0] != self.m:
                 raise ValueError("weights and labels disagree in length")
+
+
+cdef class ClassRisk(_ClassProblem):
+    """Sums of a loss in the K margins of a row over the rows of one problem, on lines of margins.
+
+    ``y`` holds the class of each row, or (multilabel_ranking) -1 or +1 per row and label. Margins, blocks
+    and derivatives are those of `Risk` with K entries per row.
+    """
+
+    cdef int loss
+
+    def __init__(self, str loss, y, int64_t K, costs, s, double scale, int threads):
+        self.loss = CLASS_LOSSES.index(loss)
+        self.bind(y, loss == "multilabel_ranking", K, costs, s, scale, threads)
 
     cdef ClassRows rows(self, const double[::1] z, const double[::1] dz, double t) except *:
         if z.shape[0] != self.m * self.K or dz.shape[0] != z.shape[0] or not self.m:
@@ -357,50 +369,24 @@ cdef class ClassRisk:
         return sums[:, 0], sums[:, 1]
 
 
-cdef class SoftRisk:
+cdef class SoftRisk(_ClassProblem):
     """The softened risk of a loss in the K margins of a row and an intercept per class; see ``soft_risk.h``.
 
     ``y`` holds the class of each row, or -1 or +1 per row and label.
     """
 
     cdef SoftKind kind
-    cdef int threads
-    cdef int64_t m, K
-    cdef double scale
     cdef cbool entropy
-    cdef const double[::1] s, costs, labels
-    cdef double[::1] unit_costs
-    cdef int32_t[::1] y
 
     def __init__(self, str loss, y, int64_t K, costs, s, double scale, int threads):
-        self.K, self.scale, self.threads = K, scale, max(1, threads)
         self.entropy = loss == "softmax"
-        self.y, self.labels, self.costs, self.s = None, None, None, None
         if loss in ("multiclass", "softmax"):
             self.kind = soft_kind_classes
-            codes = np.ascontiguousarray(y, np.int32)
-            if K < 1 or codes.ndim != 1 or (codes.size and not (codes.min() >= 0 and codes.max() < K)):
-                raise ValueError(f"classes: expected numbers from 0 to {K - 1}, one per row")
-            self.y, self.m = codes, codes.shape[0]
         elif loss in ("multilabel", "multilabel_ranking"):
             self.kind = soft_kind_labels if loss == "multilabel" else soft_kind_separation
-            self.labels = np.ascontiguousarray(y, np.float64).reshape(-1)
-            self.m = self.labels.shape[0] // max(1, K)
-            if K < 1 or self.labels.shape[0] != self.m * K:
-                raise ValueError("labels: expected one for each class of each row")
         else:
             raise ValueError(f"loss {loss} is not softened")
-        if costs is not None:
-            self.costs = np.ascontiguousarray(costs, np.float64).reshape(-1)
-            if self.costs.shape[0] != K * K:
-                raise ValueError(f"costs: expected {K} x {K}")
-        unit = np.ones(2 * K)
-        unit[K] = 0.0
-        self.unit_costs = unit
-        if s is not None:
-            self.s = s
-            if self.s.shape[0] != self.m:
-                raise ValueError("weights and labels disagree in length")
+        self.bind(y, self.kind != soft_kind_classes, K, costs, s, scale, threads)
 
     def class_weights(self):
         """Return the weight of each class, shape (K,); ones for labels, of which a row may have several."""

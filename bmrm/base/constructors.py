@@ -7,8 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bmrm.base.suggestions import suggest
-from bmrm.errors import ParameterError
+from bmrm.base.suggestions import require_known
 
 Idle = Mapping[str, Callable[[Any, Mapping[str, Any]], bool]]
 """Parameters of other libraries' estimators: whether a value, beside the other arguments, changes nothing."""
@@ -21,10 +20,7 @@ def parameter_names(kind: type) -> list[str]:
 
 def check_names(kind: type, given: Iterable[str]) -> None:
     """Raise `ParameterError` for names that are no parameters of an estimator."""
-    names = parameter_names(kind)
-    for name in given:
-        if name not in names:
-            raise ParameterError(f"{name}: no parameter of {kind.__name__}{suggest(name, names)}")
+    require_known(given, parameter_names(kind), f"parameter of {kind.__name__}")
 
 
 def with_known_names(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+from bmrm.errors import ParameterError
 
 SYNONYMS = {
     "alpha": "lam",
@@ -70,6 +72,22 @@ def did_you_mean(names: Iterable[str]) -> str:
     """
     listed = " or ".join(names)
     return f"; did you mean {listed}?" if listed else ""
+
+
+def require_known(
+    given: Iterable[str], known: Sequence[str], whose: str, synonyms: Mapping[str, str] = SYNONYMS
+) -> None:
+    """Raise `ParameterError`, with a suggestion, for the first name that is not known.
+
+    Examples
+    --------
+    >>> require_known(["max_itr"], ["tol", "max_iter"], "parameter of KMeans")
+    Traceback (most recent call last):
+    bmrm.errors.ParameterError: max_itr: no parameter of KMeans; did you mean 'max_iter'?
+    """
+    for name in given:
+        if name not in known:
+            raise ParameterError(f"{name}: no {whose}{suggest(name, known, synonyms)}")
 
 
 def suggest(name: str, known: Iterable[str], synonyms: Mapping[str, str] = SYNONYMS) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.base import arguments
 from bmrm.base.labels import Labels, comparable, label_text, label_vector
@@ -48,6 +49,13 @@ def scale_weights(weights: Vector, largest: Vector | None = None) -> Vector:
     """
     scale = weights.max(initial=0.0) if largest is None else largest
     return np.asarray(np.ldexp(weights, -np.frexp(scale)[1]))
+
+
+def multiply_weights(given: NDArray[Any], exponent: int) -> tuple[Vector, float]:
+    """Return weights times a power of two, and the least of those that lose digits, infinity if none does."""
+    weights = np.ldexp(given.astype(np.float64, copy=False), exponent)
+    changed = np.ldexp(weights, -exponent) != given
+    return weights, float(np.min(given, initial=np.inf, where=changed))
 
 
 def effective_sample_size(weights: Vector) -> float:

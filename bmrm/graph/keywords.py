@@ -7,8 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from bmrm.base.suggestions import suggest
-from bmrm.errors import ParameterError
+from bmrm.base.suggestions import require_known
 
 SYNONYMS = {
     "alpha": "damping",
@@ -57,11 +56,7 @@ def suggesting(function: Callable[P, Found]) -> Callable[P, Found]:
 
     @functools.wraps(function)
     def checked(*words: P.args, **keywords: P.kwargs) -> Found:
-        for name in keywords:
-            if name not in known:
-                raise ParameterError(
-                    f"{name}: no argument of {function.__name__}{suggest(name, known, SYNONYMS)}"
-                )
+        require_known(keywords, known, f"argument of {function.__name__}", SYNONYMS)
         return function(*words, **keywords)
 
     return checked

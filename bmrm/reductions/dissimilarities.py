@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.weighting import multiply_weights
 from bmrm.errors import DataError
 from bmrm.reductions.pair_arrays import PairArray
 from bmrm.reductions.pair_passes import HostPasses, PairData, PairPasses
 from bmrm.reductions.scales import (
     ORDINARY_WEIGHT_EXPONENT,
     exponent_to_one,
-    multiply_weights,
     too_far_apart,
 )
 

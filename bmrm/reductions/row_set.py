@@ -25,6 +25,7 @@ from bmrm.base.arguments import describe_position, is_on_device, is_sparse
 from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import check_signals, requested
 from bmrm.base.vectors import Indices, Vector
+from bmrm.base.weighting import multiply_weights
 from bmrm.errors import DataError
 from bmrm.io.csr import Csr
 from bmrm.matrix.dataset import Dataset
@@ -235,8 +236,14 @@ class RowSet:
         largest = max(self.everyones(here))
         exponent = MAX_SCALED_EXPONENT - math.frexp(largest or np.nextafter(0.0, 1.0))[1]
         require_memory(8 * values.size, "the rows in another unit", "rows of a scale near 1 need none")
+        return replace(self, X=X).multiplied(exponent), exponent
+
+    def multiplied(self, exponent: int) -> RowSet:
+        """Return the rows times a power of two; rows on a GPU, or to be converted, are copied to the host."""
+        X: Any = self.X if isinstance(self.X, (Csr, np.ndarray)) else self.X[:]
+        values = X if not isinstance(X, Csr) else np.ones(X.nnz) if X.data is None else X.data
         values = np.ldexp(values.astype(np.float64, copy=False), exponent)
-        return replace(self, X=X._replace(data=values) if isinstance(X, Csr) else values), exponent
+        return replace(self, X=X._replace(data=values) if isinstance(X, Csr) else values)
 
     def with_scaled_weights(self) -> tuple[RowSet, int]:
         """Return the rows with weights times a power of four, near 1 if they were not, and half its exponent.
@@ -252,9 +259,8 @@ class RowSet:
         half = -(math.frexp(largest)[1] // 2)
         if 2 * abs(half) <= MAX_WEIGHT_EXPONENT:
             return self, 0
-        weights = np.ldexp(self.weights, 2 * half)
-        exact = bool((np.ldexp(weights, -2 * half) == self.weights).all())
-        if not all(self.everyones(exact)):
+        weights, lost = multiply_weights(self.weights, 2 * half)
+        if min(self.everyones(lost)) < np.inf:
             raise DataError(
                 f"sample_weight: found weights from {self.least_weight:g} to {largest:g}, expected a ratio "
                 "that float64 can hold"

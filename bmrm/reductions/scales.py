@@ -12,13 +12,12 @@ which the largest is about 1. Weights lose nothing, or are refused.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector
+from bmrm.base.weighting import multiply_weights
 from bmrm.errors import DataError
 from bmrm.io.csr import Csr
 from bmrm.matrix.device_arrays import DeviceArray
@@ -114,7 +113,9 @@ def in_safe_units(rows: RowSet, centers: Vector | None = None) -> tuple[RowSet, 
         ordinary = ORDINARY_SPARSE_EXPONENT if isinstance(X, Csr) else ORDINARY_EXPONENT
         exponent = exponent_to_one(largest, ordinary)
     rows, weights = _with_safe_weights(rows)
-    return (replace(rows, X=_multiplied(X, exponent)) if exponent else rows), Scales(exponent, weights)
+    if exponent and not isinstance(X, Csr):
+        require_memory(8 * X.shape[0] * X.shape[1], "the rows in other units", "values near 1 need no copy")
+    return (rows.multiplied(exponent) if exponent else rows), Scales(exponent, weights)
 
 
 def with_safe_weights(rows: RowSet) -> tuple[RowSet, Scales]:
@@ -139,13 +140,6 @@ def _with_safe_weights(rows: RowSet, ordinary: int = ORDINARY_WEIGHT_EXPONENT) -
     return replace(rows, weights=weights), exponent
 
 
-def multiply_weights(given: NDArray[Any], exponent: int) -> tuple[Vector, float]:
-    """Return weights times a power of two, and the least of those that lose digits, infinity if none does."""
-    weights = np.ldexp(given.astype(np.float64, copy=False), exponent)
-    changed = np.ldexp(weights, -exponent) != given
-    return weights, float(np.min(given, initial=np.inf, where=changed))
-
-
 def too_far_apart(what: str, least: float, largest: float) -> DataError:
     """Return the error for weights that float64 cannot hold in one unit."""
     return DataError(f"{what}: found {least:.3g} and {largest:.3g}, expected numbers closer to each other")
@@ -162,11 +156,3 @@ def exponent_to_one(largest: float, ordinary: int) -> int:
     """Return the exponent of the factor that brings a number to 1/2 to 1; 0 if it is near enough."""
     found = int(np.frexp(largest)[1])
     return 0 if largest == 0.0 or abs(found) <= ordinary else -found
-
-
-def _multiplied(X: Any, exponent: int) -> Any:
-    if isinstance(X, Csr):
-        values = np.ones(X.nnz) if X.data is None else X.data.astype(np.float64)
-        return X._replace(data=np.ldexp(values, exponent))
-    require_memory(8 * X.size, "the rows in other units", "values near 1 need no copy")
-    return np.ldexp(X.astype(np.float64, copy=False), exponent)

@@ -94,3 +94,13 @@ def test_numpys_numbers_are_numbers(kind):
     for whole in (np.int8(2), np.int64(2), np.uint16(2)):
         assert PCA(whole).fit(X).n_components_ == 2
         assert TruncatedSVD(whole).fit(X).components_.shape == (2, 5)
+
+
+@pytest.mark.parametrize("exponent", [-600, 450])
+@pytest.mark.parametrize("model", ["k-means", "pca"])
+def test_a_mapped_file_of_an_extreme_scale(model, exponent, tmp_path):
+    X = np.ldexp(np.random.default_rng(0).normal(size=(300, 3)), exponent)
+    np.save(tmp_path / "x.npy", X.astype(">f8"))
+    mapped, there = MODELS[model]().fit(np.load(tmp_path / "x.npy", mmap_mode="r")), MODELS[model]().fit(X)
+    name = "cluster_centers_" if model == "k-means" else "components_"
+    np.testing.assert_array_equal(getattr(mapped, name), getattr(there, name))
