@@ -1,0 +1,1 @@
+"""What `setup.py` builds with: the tools, the objects that they make, and where these are kept."""
