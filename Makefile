@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export PYTHON VENV
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm src_common src_cython src_cuda -type f ! -name '*.so' ! -path '*/__pycache__/*')
+SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm building src_common src_cython src_cuda -type f ! -name '*.so' ! -path '*/__pycache__/*')
 CXX_SOURCES := $(shell find src_common src_cython src_cuda benchmarks tests -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .NOTPARALLEL:
@@ -101,6 +101,7 @@ $(BIN)/python:
 define install
 	find build -path 'build/lib*' -name '*.py*' -delete 2>/dev/null || true
 	$(PIP) install -q $(1)
+	@cat build/summary.txt
 endef
 
 # The demo runs on the CPU: compiling for every GPU would take minutes for nothing.

@@ -1,27 +1,40 @@
 """Builds the compiled core: one extension per file of ``src_cython``; ``_cuda`` includes all of ``src_cuda``.
 
-Both use ``src_common``. Paths of #include start at these folders.
+Cython translates ``src_cython/_NAME.pyx``, and each ``.cpp`` in ``src_cython/NAME`` is one more translation
+unit of the same module; ``src_common`` is shared. Paths of #include start at these folders. All steps run
+side by side, whichever module they belong to, and their results are kept (`building/steps.py`).
+
+The modules use the limited API of CPython 3.11, so one wheel serves all later versions, except the
+free-threaded ones, which have no such interface yet.
 
 ``BMRM_SANITIZE=1`` builds for the sanitizers of addresses and undefined behaviour (``scripts/fuzz.sh``).
-``BMRM_CUDA`` says whether to build the CUDA backend (`cuda_compiler`). nvcc compiles each ``.cu`` on its own,
-in parallel, into an object named by what went into it (`object_name`), so that a second build compiles
-only what has changed. The CUDA runtime is linked statically, and no symbol of it is exported: at run time
-the extension needs a driver, and only if a device is used.
+``BMRM_CUDA`` says whether to build the CUDA backend, ``BMRM_CUDA_ARCH`` for which GPUs (`building/cuda.py`).
+The CUDA runtime is linked statically, and no symbol of it is exported: at run time the extension needs a
+driver, and only if a device is used.
 """
 
 import glob
-import hashlib
 import os
-import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import sysconfig
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # a build in isolation does not look here
+
+from building import cuda
+from building.steps import Step, Store, cache_folder, make
 
 COMMON = "src_common"
 SOURCES = "src_cython"
 CUDA = "src_cuda"
+OBJECTS = "build/objects"
+SUMMARY = Path("build/summary.txt")
 # Each extension, and the package that uses it and contains it, with a .pxd if other extensions cimport it.
 MODULES = {
     "_ascent": "bmrm.linear.backends.host",
@@ -38,10 +51,27 @@ MODULES = {
     "_text": "bmrm.io",
     "_threads": "bmrm.base",
 }
-HEADERS = (".h", ".cuh", ".inl")
+# Started first, in this order, so that none of them runs alone at the end.
+LONGEST = (
+    "src_cuda/training/problem.cu",
+    "src_cython/_cpu.pyx",
+    "src_cuda/reductions/nearest.cu",
+    "src_cython/_reductions.pyx",
+    "src_cython/_losses.pyx",
+    "src_cython/_graph.pyx",
+)
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "cdivision": True,
+    "freethreading_compatible": True,
+}
 # Nothing reads the flags of floating-point exceptions; keeping them exact would stop loops with conditions
 # from being vectorised; so would errno. A loop of few instructions that crosses a line of decoded code takes
-# up to a third longer: the loop over a row's entries did so or not by chance.
+# up to a third longer: the loop over a row's entries did so or not by chance. -ffp-contract and the like stay
+# at their defaults. -ffast-math is never used: sums have a fixed order, and NaN and infinity must not be
+# optimised away.
 COMPILE_FLAGS = [
     "-O3",
     "-falign-loops=32",
@@ -55,192 +85,128 @@ COMPILE_FLAGS = [
 ]
 SANITIZERS = ["-fsanitize=address,undefined"]
 SANITIZED_FLAGS = [*SANITIZERS, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-O1", "-g1"]
-CUDA_SOURCES = f"{CUDA}/**/*.cu"
-CUDA_BUILD = "build/cuda"
-ARCHITECTURES = ["75", "80", "86", "89", "90", "100", "120"]
-NVCC_FLAGS = ["-std=c++17", "-O3", "-Xcompiler", "-fPIC,-fvisibility=hidden", f"-I{COMMON}", f"-I{CUDA}"]
+HAS_LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
+LIMITED_API = ["-DPy_LIMITED_API=0x030B0000"] if HAS_LIMITED_API else []
 
 
-def cuda_compiler(
-    environ: Mapping[str, str], sources: Sequence[str], packages: Iterable[str] = ()
-) -> str | None:
-    """Path of the nvcc to build the CUDA backend with, or None to leave the backend out.
-
-    ``BMRM_CUDA`` decides: ``off`` never builds it, ``auto`` (the default) builds it if there are an nvcc
-    and CUDA sources, ``on`` builds it or fails. nvcc is looked for in ``CUDA_HOME``, on ``PATH``,
-    and among the wheels of the toolkit (nvidia-cuda-nvcc, -runtime, -crt, -cccl, nvidia-nvvm) in the folders
-    ``packages``.
-    """
-    choice = environ.get("BMRM_CUDA", "auto")
-    if choice not in ("auto", "on", "off"):
-        raise SystemExit(f"BMRM_CUDA: found {choice!r}, expected auto, on or off")
-    if choice == "off":
-        return None
-    toolkit = environ.get("CUDA_HOME", "/usr/local/cuda")
-    wheels = [path for folder in packages for path in sorted(glob.glob(f"{folder}/nvidia/cu*/bin"))]
-    places = [os.path.join(toolkit, "bin"), environ.get("PATH", ""), *wheels]
-    nvcc = shutil.which("nvcc", path=os.pathsep.join(places))
-    missing = "nvcc (set CUDA_HOME or PATH)" if nvcc is None else "CUDA sources" if not sources else None
-    if missing and choice == "on":
-        raise SystemExit(f"BMRM_CUDA=on: found no {missing}; auto or off builds without the CUDA backend")
-    return None if missing else nvcc
-
-
-def architecture_flags(environ: Mapping[str, str], known: str) -> list[str]:
-    """Options of nvcc that select the devices to compile for.
-
-    Real code for each architecture that we support and this nvcc knows (``known`` is what its
-    ``--list-gpu-code`` prints), and PTX of the newest for later ones. For developers, ``BMRM_CUDA_ARCH``
-    selects some of them: ``90``, ``80,90``, or ``native`` for the devices of this machine.
-    """
-    choice = environ.get("BMRM_CUDA_ARCH", "")
-    if choice == "native":
-        return ["-arch=native"]
-    available = re.findall(r"sm_(\w+)", known)
-    wanted = choice.split(",") if choice else [name for name in ARCHITECTURES if name in available]
-    for name in wanted:
-        if name not in available:
-            raise SystemExit(
-                f"BMRM_CUDA_ARCH: found {name!r}, expected native or some of {','.join(available)}"
-            )
-    if not wanted:
-        raise SystemExit(f"nvcc compiles for none of sm_{', sm_'.join(ARCHITECTURES)}")
-    real = [f"-gencode=arch=compute_{name},code=sm_{name}" for name in wanted]
-    return [*real, f"-gencode=arch=compute_{wanted[-1]},code=compute_{wanted[-1]}"]
-
-
-def library_folders(dry_run: str) -> list[str]:
-    """Folders of the toolkit's libraries, which nvcc prints in a dry run.
-
-    It prints ``lib64`` for the wheels of the toolkit too, which have ``lib``.
-    """
-    line = re.search(r"^#\$ LIBRARIES=(.*)$", dry_run, re.MULTILINE)
-    named = re.findall(r'"-L([^"]+)"', line[1]) if line else []
-    return list(dict.fromkeys([*named, *(re.sub(r"/lib64(?=$|/stubs$)", "/lib", path) for path in named)]))
-
-
-def headers_of(*roots: str) -> list[str]:
-    """The headers in some folders and below."""
-    paths = [path for root in roots for path in glob.glob(f"{root}/**/*.*", recursive=True)]
-    return [path for path in paths if path.endswith(HEADERS)]
-
-
-def object_name(source: str, headers: Iterable[str], command: Sequence[str]) -> str:
-    """Name of an object: from the digest of its source, the headers and the compiler options."""
-    digest = hashlib.sha256("\0".join(command).encode())
-    for path in [source, *sorted(headers)]:
-        with open(path, "rb") as file:
-            digest.update(hashlib.sha256(path.encode()).digest() + hashlib.sha256(file.read()).digest())
-    return f"{os.path.splitext(source)[0].replace('/', '-')}-{digest.hexdigest()[:20]}.o"
-
-
-def ask(nvcc: str, *words: str) -> str:
-    """The output of nvcc."""
-    done = subprocess.run(
-        [nvcc, *words], check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+def ask(*words: str) -> str:
+    """The output of a tool."""
+    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.stdout
 
 
-def compile_cuda(nvcc: str, sources: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Compile the ``.cu`` files that have changed, and return the objects of all."""
-    flags = [*NVCC_FLAGS, *architecture_flags(environ, ask(nvcc, "--list-gpu-code"))]
-    headers = headers_of(COMMON, CUDA)
-    key = [*flags, ask(nvcc, "--version")]
-    objects = {path: os.path.join(CUDA_BUILD, object_name(path, headers, key)) for path in sources}
-    stale = [path for path in sources if not os.path.exists(objects[path])]
-    cores = os.cpu_count() or 1
-
-    def compile_one(source: str) -> None:
-        target = objects[source]
-        part = f"{target}.{os.getpid()}"
-        threads = f"--threads={max(1, cores // len(stale))}"
-        subprocess.run([nvcc, "-c", *flags, threads, source, "-o", part], check=True)
-        os.replace(part, target)
-
-    os.makedirs(CUDA_BUILD, exist_ok=True)
-    try:
-        with ThreadPoolExecutor(cores) as pool:
-            list(pool.map(compile_one, stale))
-    except subprocess.CalledProcessError as error:
-        raise SystemExit(f"nvcc failed with status {error.returncode} on {error.cmd[-3]}") from None
-    return list(objects.values())
+@cache
+def nvcc() -> str | None:
+    """The nvcc to build the CUDA backend with, if it is to be built."""
+    return cuda.compiler(os.environ, glob.glob(cuda.SOURCES, recursive=True), sys.path)
 
 
-def linked_list(objects: Sequence[str]) -> str:
-    """File that lists the objects to link; it is newer than the extension only if the list has changed."""
-    path, text = os.path.join(CUDA_BUILD, "linked.txt"), "\n".join(objects)
-    known = ""
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            known = file.read()
-    if known != text:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    return path
-
-
-def main() -> None:
-    """Run the build; the imports are here because only a build needs them."""
-    import numpy as np
-    from Cython.Build import cythonize
-    from setuptools import Extension, setup
-    from setuptools.command.build_ext import build_ext
-
-    sanitized = os.environ.get("BMRM_SANITIZE") == "1"
-
-    def extension(name: str, roots: Sequence[str], sources: Sequence[str] = ()) -> Extension:
-        # -ffp-contract and the like stay at their defaults. -ffast-math is never used: sums have a fixed
-        # order, and NaN and infinity must not be optimised away.
-        return Extension(
-            f"{MODULES[name]}.{name}",
-            [os.path.join(SOURCES, f"{name}.pyx"), *sources],
-            depends=headers_of(*roots),
-            include_dirs=[*roots, np.get_include()],
-            language="c++",
-            extra_compile_args=[*COMPILE_FLAGS, *(SANITIZED_FLAGS if sanitized else [])],
-            extra_link_args=["-pthread", *(SANITIZERS if sanitized else [])],
-            define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-        )
-
-    extensions = [extension(name, [COMMON, SOURCES]) for name in MODULES if name != "_cuda"]
-    cuda_sources = sorted(glob.glob(CUDA_SOURCES, recursive=True))
-    nvcc = cuda_compiler(os.environ, cuda_sources, sys.path)
-    if nvcc:
-        host_sources = sorted(glob.glob(f"{CUDA}/**/*.cpp", recursive=True))
-        cuda = extension("_cuda", [COMMON, SOURCES, CUDA], host_sources)
-        cuda.library_dirs = library_folders(ask(nvcc, "--dryrun", cuda_sources[0]))
-        cuda.libraries = ["cudart_static", "rt", "dl", "pthread"]
-        cuda.extra_link_args.append("-Wl,--exclude-libs,ALL")
-        extensions.append(cuda)
-
-    class Build(build_ext):
-        """Compiles the CUDA sources before the extension that their objects are linked into."""
-
-        def build_extensions(self) -> None:
-            for ext in self.extensions:
-                if nvcc and ext.name == f"{MODULES['_cuda']}._cuda":
-                    ext.extra_objects = compile_cuda(nvcc, cuda_sources, os.environ)
-                    ext.depends.append(linked_list(ext.extra_objects))
-            super().build_extensions()
-
-    setup(
-        ext_modules=cythonize(
-            extensions,
-            build_dir="build/cython",
-            include_path=[SOURCES, "."],
-            compiler_directives={
-                "language_level": 3,
-                "boundscheck": False,
-                "wraparound": False,
-                "cdivision": True,
-                "freethreading_compatible": True,
-            },
-        ),
-        cmdclass={"build_ext": Build},
-        options={"build_ext": {"parallel": os.cpu_count()}},
+def extension(name: str) -> Extension:
+    """A module with all of its sources."""
+    sources = [f"{SOURCES}/{name}.pyx", *sorted(glob.glob(f"{SOURCES}/{name[1:]}/**/*.cpp", recursive=True))]
+    if name == "_cuda":
+        sources += sorted(glob.glob(f"{CUDA}/**/*.cpp", recursive=True))
+        sources += sorted(glob.glob(cuda.SOURCES, recursive=True))
+    return Extension(
+        f"{MODULES[name]}.{name}",
+        sources,
+        language="c++",
+        extra_link_args=["-pthread"],
+        py_limited_api=HAS_LIMITED_API,
     )
 
 
+class Tools:
+    """The compilers, and the steps that each does."""
+
+    def __init__(self, cxx: Sequence[str]) -> None:
+        import Cython
+
+        python = sysconfig.get_path("include")
+        roots = [f"-I{COMMON}", f"-I{SOURCES}", f"-I{CUDA}", f"-I{python}"]
+        sanitized = SANITIZED_FLAGS if os.environ.get("BMRM_SANITIZE") == "1" else []
+        directives = [word for item in DIRECTIVES.items() for word in ("-X", f"{item[0]}={item[1]}")]
+        self._cython = (sys.executable, "-m", "cython", "--cplus", "-I", SOURCES, "-I", ".", *directives)
+        self._cython_version = Cython.__version__
+        self._cxx = (*cxx, *roots, *LIMITED_API, *COMPILE_FLAGS, *sanitized)
+        self._cxx_version = ask(cxx[0], "--version")
+        self.summary = "bmrm: built without the CUDA backend"
+        if found := nvcc():
+            names, reason = cuda.architectures(
+                os.environ.get("BMRM_CUDA_ARCH", ""), ask(found, "--list-gpu-code"), cuda.gpus_present()
+            )
+            self._nvcc = (found, *cuda.FLAGS, *cuda.architecture_flags(names))
+            self._nvcc_version = ask(found, "--version") + self._cxx_version
+            self.summary = f"bmrm: built for GPUs with sm_{', sm_'.join(names)} ({reason})"
+
+    def chain(self, source: str) -> list[Step]:
+        """The steps from a source to its object."""
+        target = f"{OBJECTS}/{os.path.splitext(source)[0].replace('/', '-')}.o"
+        if source.endswith(".cu"):
+            return [Step(source, target, (*self._nvcc, "-c"), self._nvcc_version)]
+        if not source.endswith(".pyx"):
+            return [Step(source, target, (*self._cxx, "-c"), self._cxx_version)]
+        name = os.path.basename(source).removesuffix(".pyx")
+        translated = f"build/cython/{name}.cpp"
+        named = (*self._cython, "--module-name", f"{MODULES[name]}.{name}")
+        return [
+            Step(source, translated, named, self._cython_version, asks_dependencies=("--depfile",)),
+            Step(translated, target, (*self._cxx, "-c"), self._cxx_version),
+        ]
+
+
+class Build(build_ext):
+    """Runs the steps of all modules side by side, then links each."""
+
+    def build_extensions(self) -> None:
+        tools = Tools(self.compiler.compiler_so_cxx)
+        order = {source: number for number, source in enumerate(LONGEST)}
+        sources = sorted(
+            (source for ext in self.extensions for source in ext.sources),
+            key=lambda source: (order.get(source, len(order)), source),
+        )
+        chains = {source: tools.chain(source) for source in sources}
+        ran = make(list(chains.values()), Store(cache_folder()))
+        self.announce(f"{ran} steps were run", level=2)
+        for ext in self.extensions:
+            self._link(ext, [chains[source][-1].target for source in ext.sources])
+        SUMMARY.write_text(f"{tools.summary}\n", encoding="utf-8")
+        print(tools.summary, file=sys.stderr)
+
+    def _link(self, ext: Extension, objects: Sequence[str]) -> None:
+        """Link a module, if its objects or options have changed since it was linked."""
+        target, record = Path(self.get_ext_fullpath(ext.name)), Path(f"{OBJECTS}/{ext.name}.linked")
+        text = "\n".join([*objects, *ext.libraries, *ext.library_dirs, *ext.extra_link_args, str(target)])
+        linked = target.exists() and record.exists() and record.read_text(encoding="utf-8") == text
+        if linked and all(os.stat(path).st_mtime_ns <= target.stat().st_mtime_ns for path in objects):
+            return
+        self.compiler.link_shared_object(
+            objects,
+            str(target),
+            libraries=ext.libraries,
+            library_dirs=ext.library_dirs,
+            extra_postargs=ext.extra_link_args,
+            build_temp=self.build_temp,
+            target_lang="c++",
+        )
+        record.write_text(text, encoding="utf-8")
+
+
+def extensions() -> list[Extension]:
+    """The modules to build, with the options of the linker."""
+    found = [extension(name) for name in MODULES if name != "_cuda"]
+    if compiler := nvcc():
+        backend = extension("_cuda")
+        backend.library_dirs = cuda.library_folders(ask(compiler, "--dryrun", backend.sources[-1]))
+        backend.libraries = ["cudart_static", "rt", "dl", "pthread"]
+        backend.extra_link_args.append("-Wl,--exclude-libs,ALL")
+        found.append(backend)
+    if os.environ.get("BMRM_SANITIZE") == "1":
+        for ext in found:
+            ext.extra_link_args += SANITIZERS
+    return found
+
+
 if __name__ == "__main__":
-    main()
+    options = {"bdist_wheel": {"py_limited_api": "cp311"}} if HAS_LIMITED_API else {}
+    setup(ext_modules=extensions(), cmdclass={"build_ext": Build}, options=options)

@@ -35,7 +35,7 @@ fi
 wants() { [ "$part" = all ] || [ "$part" = "$1" ]; }
 
 export PYTHONPATH="$PWD"
-BMRM_CUDA=on BMRM_CUDA_ARCH=native "$python" setup.py -q build_ext --inplace
+BMRM_CUDA=on "$python" setup.py -q build_ext --inplace
 "$python" -c 'from bmrm.matrix import _cuda; print("GPU:", _cuda.device_info()["name"])'
 if wants tests; then
     "$python" -m pytest -q $(grep -v -e '^tests/graph/' -e '^tests/reductions/' scripts/gpu-tests.txt)

@@ -53,7 +53,7 @@ print(*needed, *project["optional-dependencies"]["test"])
 PY
 )
 
-stamp=$venv/$(cat pyproject.toml setup.py scripts/versions.sh $(find bmrm src_common src_cython -type f ! -name '*.so' ! -path '*/__pycache__/*' | sort) |
+stamp=$venv/$(cat pyproject.toml setup.py scripts/versions.sh $(find bmrm building src_common src_cython -type f ! -name '*.so' ! -path '*/__pycache__/*' | sort) |
     cksum | cut -d ' ' -f 1).stamp
 if [ ! -e "$stamp" ]; then
     rm -rf "$venv"
@@ -62,7 +62,7 @@ if [ ! -e "$stamp" ]; then
     "$venv/bin/python" -m pip --disable-pip-version-check install -q $requirements
     # From a copy, because files of another build in build/lib would go into the wheel.
     mkdir "$venv/source"
-    cp -r bmrm src_common src_cython src_cuda setup.py pyproject.toml MANIFEST.in README.md LICENSE "$venv/source"
+    cp -r bmrm building src_common src_cython src_cuda setup.py pyproject.toml MANIFEST.in README.md LICENSE "$venv/source"
     BMRM_CUDA=off "$venv/bin/python" -m pip --disable-pip-version-check install -q --no-deps "$venv/source"
     rm -r "$venv/source"
     touch "$stamp"

@@ -1,29 +1,21 @@
 """How the build finds and runs nvcc, and that the installed package is whole."""
 
 import glob
-import importlib.util
+import importlib
 import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import bmrm
 
 ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture(scope="module")
-def build() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bmrm_setup", ROOT / "setup.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+sys.path.append(str(ROOT))
+cuda = importlib.import_module("building.cuda")
 
 
 @pytest.fixture
@@ -45,160 +37,90 @@ def without_nvcc(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("choice", [{}, {"BMRM_CUDA": "auto"}, {"BMRM_CUDA": "on"}])
-def test_cuda_is_built_if_it_can_be(build, with_nvcc, nvcc, choice):
-    assert build.cuda_compiler(with_nvcc | choice, ["a.cu"]) == str(nvcc)
+def test_cuda_is_built_if_it_can_be(with_nvcc, nvcc, choice):
+    assert cuda.compiler(with_nvcc | choice, ["a.cu"]) == str(nvcc)
 
 
-def test_nvcc_is_found_on_the_path(build, tmp_path, nvcc):
+def test_nvcc_is_found_on_the_path(tmp_path, nvcc):
     environ = without_nvcc(tmp_path) | {"PATH": str(nvcc.parent)}
-    assert build.cuda_compiler(environ, ["a.cu"]) == str(nvcc)
+    assert cuda.compiler(environ, ["a.cu"]) == str(nvcc)
 
 
-def test_cuda_off_wins_over_an_nvcc(build, with_nvcc):
-    assert build.cuda_compiler(with_nvcc | {"BMRM_CUDA": "off"}, ["a.cu"]) is None
+def test_cuda_off_wins_over_an_nvcc(with_nvcc):
+    assert cuda.compiler(with_nvcc | {"BMRM_CUDA": "off"}, ["a.cu"]) is None
 
 
-def test_cuda_auto_builds_without_what_is_missing(build, tmp_path, with_nvcc):
-    assert build.cuda_compiler(without_nvcc(tmp_path), ["a.cu"]) is None
-    assert build.cuda_compiler(with_nvcc, []) is None
+def test_cuda_auto_builds_without_what_is_missing(tmp_path, with_nvcc):
+    assert cuda.compiler(without_nvcc(tmp_path), ["a.cu"]) is None
+    assert cuda.compiler(with_nvcc, []) is None
 
 
-def test_cuda_on_fails_without_nvcc(build, tmp_path):
+def test_cuda_on_fails_without_nvcc(tmp_path):
     with pytest.raises(SystemExit, match="BMRM_CUDA=on: found no nvcc"):
-        build.cuda_compiler(without_nvcc(tmp_path) | {"BMRM_CUDA": "on"}, ["a.cu"])
+        cuda.compiler(without_nvcc(tmp_path) | {"BMRM_CUDA": "on"}, ["a.cu"])
 
 
-def test_cuda_on_fails_without_sources(build, with_nvcc):
+def test_cuda_on_fails_without_sources(with_nvcc):
     with pytest.raises(SystemExit, match="BMRM_CUDA=on: found no CUDA sources"):
-        build.cuda_compiler(with_nvcc | {"BMRM_CUDA": "on"}, [])
+        cuda.compiler(with_nvcc | {"BMRM_CUDA": "on"}, [])
 
 
-def test_any_other_choice_is_refused(build):
+def test_any_other_choice_is_refused():
     with pytest.raises(SystemExit, match="found 'yes', expected auto, on or off"):
-        build.cuda_compiler({"BMRM_CUDA": "yes"}, [])
+        cuda.compiler({"BMRM_CUDA": "yes"}, [])
 
 
-def test_nvcc_of_the_toolkits_wheels_is_found(build, tmp_path, nvcc):
+def test_nvcc_of_the_toolkits_wheels_is_found(tmp_path, nvcc):
     site = tmp_path / "site-packages"
     wheel = site / "nvidia" / "cu13" / "bin" / "nvcc"
     wheel.parent.mkdir(parents=True)
     shutil.copy(nvcc, wheel)
     environ = without_nvcc(tmp_path)
-    assert build.cuda_compiler(environ, ["a.cu"], ["", str(site)]) == str(wheel)
-    assert build.cuda_compiler(environ | {"PATH": str(nvcc.parent)}, ["a.cu"], [str(site)]) == str(nvcc)
+    assert cuda.compiler(environ, ["a.cu"], ["", str(site)]) == str(wheel)
+    assert cuda.compiler(environ | {"PATH": str(nvcc.parent)}, ["a.cu"], [str(site)]) == str(nvcc)
 
 
-KNOWN = "sm_75\nsm_80\nsm_86\nsm_87\nsm_89\nsm_90\nsm_90a\nsm_100\n"
+KNOWN = "sm_75\nsm_80\nsm_86\nsm_87\nsm_89\nsm_90\nsm_90a\nsm_100\nsm_120\n"
 
 
-def test_code_for_each_known_architecture_and_ptx_of_the_newest(build):
-    flags = build.architecture_flags({}, KNOWN)
-    real = ["75", "80", "86", "89", "90", "100"]
-    assert flags[:-1] == [f"-gencode=arch=compute_{name},code=sm_{name}" for name in real]
-    assert flags[-1] == "-gencode=arch=compute_100,code=compute_100"
+@pytest.mark.parametrize(
+    ("present", "names", "reason"),
+    [
+        (["90"], ["90"], "the GPU of this machine"),
+        (["80", "90"], ["80", "90"], "the GPUs of this machine"),
+        (["70", "86"], ["86"], "the GPU of this machine"),
+        ([], ["90"], "found no GPU here; BMRM_CUDA_ARCH selects others, as 80,90 or all"),
+        (["60", "70"], ["90"], "nvcc knows no sm_60, sm_70; BMRM_CUDA_ARCH selects others, as 80,90 or all"),
+    ],
+)
+def test_code_is_for_the_gpus_of_this_machine(present, names, reason):
+    assert cuda.architectures("", KNOWN, present) == (names, reason)
 
 
-def test_developers_narrow_the_architectures(build):
-    assert build.architecture_flags({"BMRM_CUDA_ARCH": "native"}, KNOWN) == ["-arch=native"]
-    flags = build.architecture_flags({"BMRM_CUDA_ARCH": "80,90a"}, KNOWN)
-    assert [flag.split("=")[-1] for flag in flags] == ["sm_80", "sm_90a", "compute_90a"]
-    with pytest.raises(SystemExit, match="BMRM_CUDA_ARCH: found '70', expected native or some of 75,80"):
-        build.architecture_flags({"BMRM_CUDA_ARCH": "70"}, KNOWN)
-    with pytest.raises(SystemExit, match="nvcc compiles for none of sm_75"):
-        build.architecture_flags({}, "sm_50\nsm_60\n")
+def test_the_user_chooses_the_architectures():
+    assert cuda.architectures("80,90a", KNOWN, ["75"])[0] == ["80", "90a"]
+    assert cuda.architectures("all", KNOWN, ["75"])[0] == ["75", "80", "90", "100", "120"]
+    with pytest.raises(SystemExit, match="BMRM_CUDA_ARCH=70: found '70', expected all or some of 75,80"):
+        cuda.architectures("70", KNOWN, [])
+    with pytest.raises(SystemExit, match="BMRM_CUDA_ARCH=all: found '120', expected all or some of 75,80"):
+        cuda.architectures("all", "sm_75\nsm_80\nsm_90\nsm_100\n", [])
 
 
-def test_the_folders_of_the_libraries_are_those_that_nvcc_names(build):
+def test_machine_code_for_each_architecture_and_ptx_of_the_last():
+    assert cuda.architecture_flags(["80", "90"]) == [
+        "-gencode=arch=compute_80,code=sm_80",
+        "-gencode=arch=compute_90,code=sm_90",
+        "-gencode=arch=compute_90,code=compute_90",
+    ]
+
+
+def test_the_folders_of_the_libraries_are_those_that_nvcc_names():
     said = '#$ TOP=/opt/cuda/bin/..\n#$ LIBRARIES=  "-L/opt/cuda/lib/stubs" "-L/opt/cuda/lib"\n#$ X=1\n'
-    assert build.library_folders(said) == ["/opt/cuda/lib/stubs", "/opt/cuda/lib"]
+    assert cuda.library_folders(said) == ["/opt/cuda/lib/stubs", "/opt/cuda/lib"]
     said = '#$ LIBRARIES=  "-L/opt/lib64/cu13/bin/..//lib64"\n'
-    assert build.library_folders(said)[0] == "/opt/lib64/cu13/bin/..//lib64"
-    assert "/opt/lib64/cu13/bin/..//lib" in build.library_folders(said)
-    assert build.library_folders("") == []
-
-
-def test_an_object_is_named_by_all_that_it_is_made_of(build, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    source, header = Path("a.cu"), Path("a.h")
-    source.write_text("int a;")
-    header.write_text("int b;")
-
-    def name(*flags: str) -> str:
-        return build.object_name("a.cu", ["a.h"], ["-O3", *flags])
-
-    first = name()
-    assert first == name()
-    assert name("-g") != first
-    header.write_text("int c;")
-    second = name()
-    source.write_text("int d;")
-    assert len({first, second, name()}) == 3
-
-
-FAKE_NVCC = """#!/bin/sh
-case "$*" in
---list-gpu-code) echo sm_75; echo sm_90 ;;
---version) echo release 13.0 ;;
-*)
-    echo "$*" >>log
-    while [ $# -gt 0 ]; do
-        [ "$1" = -o ] && target=$2
-        case "$1" in *broken.cu) exit 3 ;; esac
-        shift
-    done
-    echo object >"$target"
-    ;;
-esac
-"""
-
-
-@pytest.fixture
-def cuda_tree(tmp_path, monkeypatch, nvcc) -> str:
-    """A folder with two sources, their header, and an nvcc that logs its command lines; returns the nvcc."""
-    nvcc.write_text(FAKE_NVCC)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "src_cuda").mkdir()
-    for name in ("a.cu", "b.cu", "both.h"):
-        (tmp_path / "src_cuda" / name).write_text(name)
-    return str(nvcc)
-
-
-def compiled(build, nvcc: str) -> tuple[list[str], list[str]]:
-    """Objects, and the sources that were compiled for them."""
-    log = Path("log")
-    log.write_text("")
-    objects = build.compile_cuda(nvcc, sorted(glob.glob("src_cuda/*.cu")), {})
-    return objects, sorted(re.findall(r"src_cuda/\w+\.cu", log.read_text()))
-
-
-def test_nvcc_compiles_what_has_changed(build, cuda_tree):
-    objects, sources = compiled(build, cuda_tree)
-    assert sources == ["src_cuda/a.cu", "src_cuda/b.cu"]
-    assert all(Path(path).read_text() == "object\n" for path in objects)
-    assert compiled(build, cuda_tree) == (objects, [])
-    Path("src_cuda/a.cu").write_text("changed")
-    changed, sources = compiled(build, cuda_tree)
-    assert sources == ["src_cuda/a.cu"]
-    assert set(changed) & set(objects) == {objects[1]}
-    Path("src_cuda/both.h").write_text("changed")
-    assert compiled(build, cuda_tree)[1] == ["src_cuda/a.cu", "src_cuda/b.cu"]
-
-
-def test_a_source_that_nvcc_refuses_ends_the_build(build, cuda_tree):
-    Path("src_cuda/broken.cu").write_text("")
-    with pytest.raises(SystemExit, match=r"nvcc failed with status 3 on src_cuda/broken\.cu"):
-        compiled(build, cuda_tree)
-
-
-def test_the_list_of_objects_is_written_only_if_it_differs(build, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    os.makedirs(build.CUDA_BUILD)
-    path = Path(build.linked_list(["a.o", "b.o"]))
-    os.utime(path, (1, 1))
-    build.linked_list(["a.o", "b.o"])
-    assert path.stat().st_mtime == 1
-    build.linked_list(["a.o", "c.o"])
-    assert path.stat().st_mtime > 1
+    assert cuda.library_folders(said)[0] == "/opt/lib64/cu13/bin/..//lib64"
+    assert "/opt/lib64/cu13/bin/..//lib" in cuda.library_folders(said)
+    assert cuda.library_folders("") == []
 
 
 def extension(name: str) -> Path | None:
@@ -232,15 +154,15 @@ def test_the_installed_package_is_whole():
     assert {p.stem for p in (ROOT / "src_cython").glob("*.pyx")} - built <= {"_cuda"}
 
 
-def test_the_cuda_backend_was_built_if_it_can_be(build):
-    sources = glob.glob(str(ROOT / build.CUDA_SOURCES), recursive=True)
-    if build.cuda_compiler(os.environ, sources) is None:
+def test_the_cuda_backend_was_built_if_it_can_be():
+    sources = glob.glob(str(ROOT / cuda.SOURCES), recursive=True)
+    if cuda.compiler(os.environ, sources) is None:
         pytest.skip("no nvcc here, or BMRM_CUDA=off")
     assert extension("_cuda") is not None
 
 
-def test_the_kernels_of_the_benchmarks_compile(build, tmp_path):
-    nvcc = build.cuda_compiler({**os.environ, "BMRM_CUDA": "auto"}, ["a.cu"])
+def test_the_kernels_of_the_benchmarks_compile(tmp_path):
+    nvcc = cuda.compiler({**os.environ, "BMRM_CUDA": "auto"}, ["a.cu"])
     if nvcc is None:
         pytest.skip("there is no nvcc")
     sources = list((ROOT / "benchmarks").glob("**/*.cu"))
