@@ -11,11 +11,13 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm building src_co
 CXX_SOURCES := $(shell find src_common src_cython src_cuda benchmarks tests -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .NOTPARALLEL:
-.PHONY: help demo test versions lint format typecheck stubs ext bench certify kill-runs fuzz fuzz-reductions gpu-check gpu-sanitize clean
+.PHONY: help demo test wheels check-wheel versions lint format typecheck stubs ext bench certify kill-runs fuzz fuzz-reductions gpu-check gpu-sanitize clean
 
 help:
 	@echo "make demo       train, predict and check the certificate on two small data sets"
 	@echo "make test       lint, type check and the whole test suite, PETSc included"
+	@echo "make wheels     the wheel of bmrm in dist/, for the CPU; with CUDA=1 also that of bmrm-cuda13"
+	@echo "make check-wheel  README's examples with that wheel, in empty environments with old and new NumPy and SciPy"
 	@echo "make versions   some of the tests with the oldest and the newest supported Python, NumPy and SciPy"
 	@echo "make lint       ruff and clang-format, changing nothing"
 	@echo "make format     ruff and clang-format, in place"
@@ -40,8 +42,14 @@ test: $(VENV)/test.stamp lint typecheck stubs
 	cd tests && BMRM_REQUIRE_PETSC=1 $(abspath $(BIN))/python -m pytest -n 2 $(PYTEST_ARGS)
 	$(MAKE) versions
 
+wheels:
+	scripts/wheels.sh
+
+check-wheel: build/wheel.stamp
+	scripts/check_wheel.sh
+
 # PYTHON may itself be the oldest or the newest version; then the script reports that there is nothing to do.
-versions:
+versions: build/wheel.stamp
 	scripts/versions.sh oldest
 	scripts/versions.sh newest
 
@@ -103,6 +111,10 @@ define install
 	$(PIP) install -q $(1)
 	@cat build/summary.txt
 endef
+
+build/wheel.stamp: $(SOURCES) scripts/wheels.sh
+	CUDA=0 scripts/wheels.sh
+	touch $@
 
 # The demo runs on the CPU: compiling for every GPU would take minutes for nothing.
 $(VENV)/demo.stamp: export BMRM_CUDA ?= off

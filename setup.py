@@ -28,6 +28,8 @@ from setuptools.command.build_ext import build_ext
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # a build in isolation does not look here
 
 from building import cuda
+from building.checks import require_compiler, require_nvcc, require_platform
+from building.sdist import ReproducibleSdist
 from building.steps import Step, Store, cache_folder, make
 
 COMMON = "src_common"
@@ -87,6 +89,7 @@ SANITIZERS = ["-fsanitize=address,undefined"]
 SANITIZED_FLAGS = [*SANITIZERS, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-O1", "-g1"]
 HAS_LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 LIMITED_API = ["-DPy_LIMITED_API=0x030B0000"] if HAS_LIMITED_API else []
+OPTIONS = {"bdist_wheel": {"py_limited_api": "cp311"}} if HAS_LIMITED_API else {}
 
 
 def ask(*words: str) -> str:
@@ -98,7 +101,10 @@ def ask(*words: str) -> str:
 @cache
 def nvcc() -> str | None:
     """The nvcc to build the CUDA backend with, if it is to be built."""
-    return cuda.compiler(os.environ, glob.glob(cuda.SOURCES, recursive=True), sys.path)
+    found = cuda.compiler(os.environ, glob.glob(cuda.SOURCES, recursive=True), sys.path)
+    if found:
+        require_nvcc(found, ask(found, "--version"))
+    return found
 
 
 def extension(name: str) -> Extension:
@@ -159,6 +165,7 @@ class Build(build_ext):
     """Runs the steps of all modules side by side, then links each."""
 
     def build_extensions(self) -> None:
+        require_compiler(self.compiler.compiler_so_cxx, sysconfig.get_path("include"))
         tools = Tools(self.compiler.compiler_so_cxx)
         order = {source: number for number, source in enumerate(LONGEST)}
         sources = sorted(
@@ -208,5 +215,6 @@ def extensions() -> list[Extension]:
 
 
 if __name__ == "__main__":
-    options = {"bdist_wheel": {"py_limited_api": "cp311"}} if HAS_LIMITED_API else {}
-    setup(ext_modules=extensions(), cmdclass={"build_ext": Build}, options=options)
+    require_platform(sys.platform, sys.version_info)
+    commands = {"build_ext": Build, "sdist": ReproducibleSdist}
+    setup(ext_modules=extensions(), cmdclass=commands, options=OPTIONS)

@@ -33,6 +33,9 @@ _BLAS_THREAD_BYTES = 1 << 28
 """Address space per thread of OpenBLAS, for its buffers. With less it gets one thread, because it ends the
 process if it cannot allocate them."""
 
+GPU_MODULES = ("bmrm.matrix._cuda", "bmrm_cuda13._cuda")
+"""Modules of which one is loaded if a GPU may have been used."""
+
 Body = Callable[[Sequence[str], Interrupts], int]
 """The function of a command: takes the words of the command line and the signal handler, returns the code."""
 
@@ -159,7 +162,8 @@ def leave(code: int) -> int:
     interpreter, and if a GPU was used, the system frees the driver's memory faster than the driver does. A
     process of an MPI job returns instead, because it must finalise MPI.
     """
-    if "mpi4py" in sys.modules or ("bmrm.matrix._cuda" not in sys.modules and threading.active_count() == 1):
+    uses_gpu = any(name in sys.modules for name in GPU_MODULES)
+    if "mpi4py" in sys.modules or not (uses_gpu or threading.active_count() > 1):
         return code
     sys.stdout.flush()
     sys.stderr.flush()

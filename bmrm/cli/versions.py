@@ -69,15 +69,20 @@ def _processor() -> str:
 
 
 def _cuda() -> str:
+    from bmrm.matrix.gpu.devices import DISTRIBUTION
+
+    built = "built"
     if importlib.util.find_spec("bmrm.matrix._cuda") is None:
-        return "not built"
+        if importlib.util.find_spec(DISTRIBUTION) is None:
+            return "not built"
+        built = f"bmrm-cuda13 {importlib.metadata.version(DISTRIBUTION)}"
     try:
         driver = Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
     except (OSError, IndexError):
-        return "built; no driver is loaded"
+        return f"{built}; no driver is loaded"
     names = [
         match[1]
         for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
         if (match := re.search(r"Model:\s*(.+)", path.read_text()))
     ]
-    return f"built; {', '.join(names) or 'no GPU'}; {driver}"
+    return f"{built}; {', '.join(names) or 'no GPU'}; {driver}"

@@ -62,8 +62,10 @@ def read_table(
     """
     try:
         import pyarrow
-    except ImportError:
+    except ModuleNotFoundError:
         raise ParameterError(f"{kind}: needs the package pyarrow (pip install bmrm[arrow])") from None
+    except ImportError as error:  # as that it needs another release of NumPy
+        raise ParameterError(f"{kind}: the package pyarrow cannot be imported: {error}") from None
     try:
         table = _read_csv(source, label if text_labels else None) if kind == "csv" else _read_parquet(source)
         table.validate(full=True)  # Arrow trusts offsets and bytes of text until it is told not to

@@ -1,6 +1,6 @@
 """PETSc on the resident matrix: a ``Mat`` for any PETSc solver, and training with PETSc's objects.
 
-The module needs petsc4py (the extra ``petsc``) and is not imported by ``import bmrm``.
+The module needs petsc4py (docs/petsc.md says how to get it) and is not imported by ``import bmrm``.
 """
 
 try:

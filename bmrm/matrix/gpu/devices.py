@@ -5,10 +5,13 @@ Nothing here touches a driver until a function needs it.
 
 from __future__ import annotations
 
+import importlib
 import re
 from types import ModuleType
 from typing import Any
 
+from bmrm.base.notices import warn
+from bmrm.base.version import __version__
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.matrix.gpu import cache as device_cache
 
@@ -34,6 +37,9 @@ FLOAT32_RESOLUTION = 1e-5
 MIN_COMPUTE_CAPABILITY = (7, 5)
 """Compute capability of the oldest supported device."""
 
+DISTRIBUTION = "bmrm_cuda13"
+"""Package of the distribution bmrm-cuda13, which has the compiled backend if the build itself has none."""
+
 _constants: dict[int, dict[str, float]] = {}
 
 
@@ -55,16 +61,31 @@ def parse_device(device: Any) -> int | None:
     raise ParameterError(f"device: found {device!r}, expected one of {', '.join(DEVICES)}, cuda:N")
 
 
-def import_cuda() -> ModuleType:
-    """Import `bmrm.matrix._cuda`.
+class OtherVersionError(BmrmError):
+    """The compiled backend that is installed belongs to another version of the package."""
 
-    Raise `BmrmError` if the package was built without CUDA.
+
+def import_cuda() -> ModuleType:
+    """Import `bmrm.matrix._cuda`, or else the same module of the distribution bmrm-cuda13.
+
+    Raise `BmrmError` if neither is there, and `OtherVersionError` if that distribution is of another version.
     """
     try:
         from bmrm.matrix import _cuda
     except ImportError:
-        raise BmrmError("device='cuda': this build has no CUDA support; use device='cpu'") from None
+        return _import_distribution()
     return _cuda
+
+
+def _import_distribution() -> ModuleType:
+    try:
+        found = importlib.import_module(DISTRIBUTION).__version__
+        if found != __version__:
+            name = DISTRIBUTION.replace("_", "-")
+            raise OtherVersionError(f"found {name} {found}, expected {__version__}, the version of bmrm")
+        return importlib.import_module(f"{DISTRIBUTION}._cuda")
+    except ImportError:
+        raise BmrmError("device='cuda': this build has no CUDA support; use device='cpu'") from None
 
 
 def gpu(process: int = 0) -> dict[str, Any] | None:
@@ -76,6 +97,9 @@ def gpu(process: int = 0) -> dict[str, Any] | None:
         cuda = import_cuda()
         count = cuda.device_count()
         found: dict[str, Any] | None = cuda.device_info(process % count) if count else None
+    except OtherVersionError as error:
+        warn(f"device='auto': {error}; using the CPU")
+        return None
     except BmrmError:
         return None
     return found if found is not None and (found["major"], found["minor"]) >= MIN_COMPUTE_CAPABILITY else None

@@ -17,6 +17,7 @@ from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
 from bmrm.linear.backends.gpu.passes import SlopePasses
 from bmrm.linear.objective.passes import Subgradients
 from bmrm.losses import CallableLoss
+from bmrm.matrix.gpu.devices import import_cuda
 
 
 class PythonLossPasses(SlopePasses):
@@ -27,9 +28,7 @@ class PythonLossPasses(SlopePasses):
 
     def __init__(self, cuts: GpuCuts, loss: CallableLoss) -> None:
         super().__init__(cuts)
-        from bmrm.matrix import _cuda
-
-        self.loss, self.own = loss, _cuda.OwnLoss(self.problem)
+        self.loss, self.own = loss, import_cuda().OwnLoss(self.problem)
         self._import = make_importer(loss.arrays)
         self._labels: Any = self._import(self.own.labels())
         self._everything = np.array([0, self.problem.matrix.shape[0]], np.int64)
