@@ -40,8 +40,10 @@ build() {
     PATH="$PWD/$venv/bin:$PATH" "$venv/bin/auditwheel" repair -w build/repaired build/unrepaired/*.whl
     for wheel in build/repaired/*.whl; do
         "$venv/bin/abi3audit" --strict "$wheel"
+        name=$(basename "$wheel")
+        rm -f dist/"${name%%-*}"-[0-9]*.whl  # of earlier versions
         mv "$wheel" dist
-        echo "wheels: dist/$(basename "$wheel"), $(stat -c %s "dist/$(basename "$wheel")") bytes" >&2
+        echo "wheels: dist/$name, $(stat -c %s "dist/$name") bytes" >&2
     done
 }
 

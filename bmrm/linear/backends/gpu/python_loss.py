@@ -7,7 +7,7 @@ Everything else is as for compiled losses.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from bmrm.linear.objective.passes import Subgradients
 from bmrm.losses import CallableLoss
 from bmrm.matrix.gpu.devices import import_cuda
 
+if TYPE_CHECKING:
+    from bmrm.matrix import _cuda
+
 
 class PythonLossPasses(SlopePasses):
     """`bmrm.linear.objective.passes.Passes` on a GPU, with a user's function as the loss.
@@ -28,7 +31,8 @@ class PythonLossPasses(SlopePasses):
 
     def __init__(self, cuts: GpuCuts, loss: CallableLoss) -> None:
         super().__init__(cuts)
-        self.loss, self.own = loss, import_cuda().OwnLoss(self.problem)
+        self.loss = loss
+        self.own: _cuda.OwnLoss = import_cuda().OwnLoss(self.problem)
         self._import = make_importer(loss.arrays)
         self._labels: Any = self._import(self.own.labels())
         self._everything = np.array([0, self.problem.matrix.shape[0]], np.int64)
