@@ -69,7 +69,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class DeviceCodeError(BmrmError):
-    """This build has no code for a GPU; building it again with ``BMRM_CUDA_ARCH`` gives it some."""
+    """The build has no code for a GPU; building it again with ``BMRM_CUDA_ARCH`` gives it some."""
 
 
 class DeviceMemoryError(BmrmError, MemoryError):
