@@ -71,13 +71,16 @@ def _processor() -> str:
 def _cuda() -> str:
     if importlib.util.find_spec("bmrm.matrix._cuda") is None:
         return "not built"
+    from bmrm.matrix import _cuda
+
+    built = f"built for {', '.join(f'{major}.{minor}' for major, minor in _cuda.built_for())}"
     try:
         driver = Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
     except (OSError, IndexError):
-        return "built; no driver is loaded"
+        return f"{built}; no driver is loaded"
     names = [
         match[1]
         for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
         if (match := re.search(r"Model:\s*(.+)", path.read_text()))
     ]
-    return f"built; {', '.join(names) or 'no GPU'}; {driver}"
+    return f"{built}; {', '.join(names) or 'no GPU'}; {driver}"

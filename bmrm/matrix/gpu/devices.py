@@ -9,7 +9,8 @@ import re
 from types import ModuleType
 from typing import Any
 
-from bmrm.errors import BmrmError, ParameterError
+from bmrm.base.notices import warn
+from bmrm.errors import BmrmError, DeviceCodeError, ParameterError
 from bmrm.matrix.gpu import cache as device_cache
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -35,6 +36,7 @@ MIN_COMPUTE_CAPABILITY = (7, 5)
 """Compute capability of the oldest supported device."""
 
 _constants: dict[int, dict[str, float]] = {}
+_said: set[str] = set()
 
 
 def parse_device(device: Any) -> int | None:
@@ -70,12 +72,18 @@ def import_cuda() -> ModuleType:
 def gpu(process: int = 0) -> dict[str, Any] | None:
     """Return `bmrm.matrix._cuda.device_info` of the GPU of a process, by its number on its machine.
 
-    Processes take the GPUs in turn. None if there is no usable GPU.
+    Processes take the GPUs in turn. None if there is no usable GPU; if only code for it is missing, a warning
+    says so, once.
     """
     try:
         cuda = import_cuda()
         count = cuda.device_count()
         found: dict[str, Any] | None = cuda.device_info(process % count) if count else None
+    except DeviceCodeError as error:
+        if str(error) not in _said:
+            _said.add(str(error))
+            warn(f"device='auto': {error}; running on the CPU")
+        return None
     except BmrmError:
         return None
     return found if found is not None and (found["major"], found["minor"]) >= MIN_COMPUTE_CAPABILITY else None
