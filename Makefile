@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm building src_co
 CXX_SOURCES := $(shell find src_common src_cython src_cuda benchmarks tests -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .NOTPARALLEL:
-.PHONY: help demo test wheels check-wheel versions lint format typecheck stubs ext bench certify kill-runs fuzz fuzz-reductions gpu-check gpu-sanitize clean
+.PHONY: help demo test wheels check-wheel versions architectures lint format typecheck stubs ext bench certify kill-runs fuzz fuzz-reductions gpu-check gpu-sanitize clean
 
 help:
 	@echo "make demo       train, predict and check the certificate on two small data sets"
@@ -19,6 +19,7 @@ help:
 	@echo "make wheels     the wheel of bmrm in dist/, for the CPU; with CUDA=1 also that of bmrm-cuda13"
 	@echo "make check-wheel  README's examples with that wheel, in empty environments with old and new NumPy and SciPy"
 	@echo "make versions   some of the tests with the oldest and the newest supported Python, NumPy and SciPy"
+	@echo "make architectures  compile the CUDA code that depends on the kind of GPU for the oldest ones too"
 	@echo "make lint       ruff and clang-format, changing nothing"
 	@echo "make format     ruff and clang-format, in place"
 	@echo "make typecheck  mypy --strict on bmrm/"
@@ -38,7 +39,7 @@ demo: $(firstword $(wildcard $(VENV)/test.stamp) $(VENV)/demo.stamp)
 	$(BIN)/python examples/demo.py
 
 # Runs in the folder of the tests, so that they import the installed package.
-test: $(VENV)/test.stamp lint typecheck stubs
+test: $(VENV)/test.stamp lint typecheck stubs architectures
 	cd tests && BMRM_REQUIRE_PETSC=1 $(abspath $(BIN))/python -m pytest -n 2 $(PYTEST_ARGS)
 	$(MAKE) versions
 
@@ -52,6 +53,10 @@ check-wheel: build/wheel.stamp
 versions: build/wheel.stamp
 	scripts/versions.sh oldest
 	scripts/versions.sh newest
+
+# Without nvcc there is nothing to do.
+architectures: $(BIN)/python
+	$(BIN)/python -m building.architectures
 
 lint: $(BIN)/ruff
 	$(BIN)/ruff check .

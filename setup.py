@@ -55,12 +55,13 @@ MODULES = {
 }
 # Started first, in this order, so that none of them runs alone at the end.
 LONGEST = (
-    "src_cuda/training/problem.cu",
-    "src_cython/_cpu.pyx",
-    "src_cuda/reductions/nearest.cu",
-    "src_cython/_reductions.pyx",
-    "src_cython/_losses.pyx",
-    "src_cython/_graph.pyx",
+    "src_cuda/formats/sliced.cu",
+    "src_cuda/reductions/scaling_passes.cu",
+    "src_cuda/training/losses/passes.cu",
+    "src_cuda/graph/walk.cu",
+    "src_cuda/training/losses/line.cu",
+    "src_cuda/reductions/weighted_descent.cu",
+    "src_cuda/training/losses/search_double.cu",
 )
 DIRECTIVES = {
     "language_level": 3,

@@ -68,6 +68,10 @@ class ConvergenceWarning(UserWarning):
     """A method has ended in a way that its user may not have expected."""
 
 
+class DeviceCodeError(BmrmError):
+    """The build has no code for a GPU; building it again with ``BMRM_CUDA_ARCH`` gives it some."""
+
+
 class DeviceMemoryError(BmrmError, MemoryError):
     """The device has too little memory for the problem."""
 

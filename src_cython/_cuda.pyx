@@ -31,7 +31,7 @@ import math
 import numpy as np
 
 from bmrm.base.threads import usable_cores
-from bmrm.errors import BmrmError, DataError, DeviceMemoryError, ParameterError
+from bmrm.errors import BmrmError, DataError, DeviceCodeError, DeviceMemoryError, ParameterError
 from bmrm.matrix.row_blocks import dense_blocks, sparse_blocks
 
 cdef extern from "formats/sliced.h" namespace "bmrm" nogil:
@@ -68,6 +68,8 @@ cdef int raise_failure(bb_status status, invalid) except -1:
         raise ParameterError(text) if text.startswith("plan:") else invalid(text)
     if status == BB_MEMORY:
         raise DeviceMemoryError(text)
+    if status == BB_NO_CODE:
+        raise DeviceCodeError(text)
     if status == BB_NO_DEVICE and "device='cpu'" not in text:
         text += "; use device='cpu'"
     raise BmrmError(text)

@@ -170,3 +170,17 @@ def test_the_kernels_of_the_benchmarks_compile(tmp_path):
     for source in sources:
         command = [nvcc, "-std=c++17", "-arch=sm_90", "-ptx", str(source), "-o", str(tmp_path / "out.ptx")]
         subprocess.run(command, check=True)
+
+
+def test_the_other_branches_of_each_condition_on_the_architecture_are_compiled(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    architectures = importlib.import_module("building.architectures")
+    compiled = {path for source in architectures.SOURCES for path in architectures.closure(source, set())}
+    conditional = {
+        str(path)
+        for root in architectures.ROOTS
+        for path in Path(root).rglob("*.*")
+        if architectures.CONDITION.search(path.read_text())
+    }
+    assert conditional
+    assert conditional - compiled == set()

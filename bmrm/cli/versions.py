@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import platform
 import re
 from pathlib import Path
 
 from bmrm.base.version import __version__
+from bmrm.errors import BmrmError
 
 LIBRARIES = (
     "numpy",
@@ -69,13 +69,16 @@ def _processor() -> str:
 
 
 def _cuda() -> str:
-    from bmrm.matrix.gpu.devices import DISTRIBUTION
+    from bmrm.matrix.gpu.devices import OtherVersionError, import_cuda
 
-    built = "built"
-    if importlib.util.find_spec("bmrm.matrix._cuda") is None:
-        if importlib.util.find_spec(DISTRIBUTION) is None:
-            return "not built"
-        built = f"bmrm-cuda13 {importlib.metadata.version(DISTRIBUTION)}"
+    try:
+        backend = import_cuda()
+    except OtherVersionError as error:
+        return f"not built; {error}"
+    except BmrmError:
+        return "not built"
+    how = "built" if backend.__name__.startswith("bmrm.") else "bmrm-cuda13,"
+    built = f"{how} for {', '.join(f'{major}.{minor}' for major, minor in backend.built_for())}"
     try:
         driver = Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
     except (OSError, IndexError):

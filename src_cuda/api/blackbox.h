@@ -27,6 +27,7 @@ typedef enum {
     BB_OK = 0,
     BB_INVALID,    // an argument or the matrix is not what the call expects
     BB_NO_DEVICE,  // no driver, no device, or one that is too old
+    BB_NO_CODE,    // this build has no code for the device; the text says for what it has
     BB_MEMORY,     // too little device memory or pinned host memory; the text has the sizes
     BB_CUDA,       // any other CUDA failure; the text names the call that failed
     BB_FORKED      // the process was forked after its first use of the device
@@ -149,6 +150,9 @@ BB_API const char* bb_last_error(void);
 BB_API bb_status bb_device_count(int32_t* count);
 // id: of the device, from 0; info: is set to its properties.
 BB_API bb_status bb_device_info(int32_t id, bb_device* info);
+// Returns the number of architectures that were compiled for.
+// architectures: gets the first `capacity` of them, ten times the compute capability.
+BB_API int32_t bb_built_for(int32_t* architectures, int32_t capacity);
 // Measures a device, which takes a fraction of a second.
 // id: of the device, from 0; constants: is set to its rates.
 BB_API bb_status bb_measure(int32_t id, bb_constants* constants);

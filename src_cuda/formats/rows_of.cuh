@@ -17,12 +17,7 @@ inline Array<uint32_t> expand_rows(Memory& memory, const Csr& a) {
     mark.fill_bytes(0);
     mark_starts<<<blocks_for(a.rows), 256, 0, memory.stream>>>(a.ptr.data(), a.rows, mark.data());
     BB_CHECK(cudaGetLastError());
-    size_t bytes = 0;
-    BB_CHECK(cub::DeviceScan::InclusiveScan(nullptr, bytes, mark.data(), row.data(), cuda::maximum<>{}, a.nnz,
-                                            memory.stream));
-    Array<unsigned char> scratch(memory, int64_t(bytes));
-    BB_CHECK(cub::DeviceScan::InclusiveScan(scratch.data(), bytes, mark.data(), row.data(), cuda::maximum<>{},
-                                            a.nnz, memory.stream));
+    running_maximum(memory, mark, row);
     return row;
 }
 

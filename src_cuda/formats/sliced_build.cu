@@ -281,14 +281,7 @@ std::vector<Run> find_runs(Memory& memory, const Array<uint64_t>& keys) {
     const int64_t n = keys.size();
     Array<uint64_t> unique(memory, n);
     Array<uint32_t> counts(memory, n);
-    Array<int64_t> found(memory, 1);
-    size_t bytes = 0;
-    BB_CHECK(cub::DeviceRunLengthEncode::Encode(nullptr, bytes, keys.data(), unique.data(), counts.data(),
-                                                found.data(), n, memory.stream));
-    Array<unsigned char> scratch(memory, int64_t(bytes));
-    BB_CHECK(cub::DeviceRunLengthEncode::Encode(scratch.data(), bytes, keys.data(), unique.data(),
-                                                counts.data(), found.data(), n, memory.stream));
-    const size_t count = size_t(found.at(0));
+    const size_t count = size_t(count_runs(memory, keys, unique, counts));
     std::vector<uint64_t> key(count);
     std::vector<uint32_t> chunks(count);
     BB_CHECK(cudaMemcpyAsync(key.data(), unique.data(), count * 8, cudaMemcpyDefault, memory.stream));

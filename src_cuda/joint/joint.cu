@@ -108,14 +108,8 @@ class Evaluation {
             places_[k] = Array<uint32_t>(memory_, n);
             if (rows.segments > 1) segments_[k] = Array<uint32_t>(memory_, n);
         }
-        size_t by_key = 0, by_segment = 0;
-        cub::DoubleBuffer<Key<T>> keys(keys_[0].data(), keys_[1].data());
-        cub::DoubleBuffer<uint32_t> places(places_[0].data(), places_[1].data()), segments = places;
-        BB_CHECK(cub::DeviceRadixSort::SortPairs(nullptr, by_key, keys, places, n, 0, int(8 * sizeof(T)),
-                                                 stream()));
-        BB_CHECK(cub::DeviceRadixSort::SortPairs(nullptr, by_segment, segments, places, n, 0, segment_bits(),
-                                                 stream()));
-        scratch_ = Array<unsigned char>(memory_, int64_t(std::max(by_key, by_segment)));
+        scratch_ = Array<unsigned char>(memory_, std::max(sort_bytes<Key<T>>(n, kKeyBits, stream()),
+                                                          sort_bytes<uint32_t>(n, segment_bits(), stream())));
         ticket_.fill_bytes(0);
         make_room();
     }
@@ -139,6 +133,8 @@ class Evaluation {
     }
 
   private:
+    static constexpr int kKeyBits = int(8 * sizeof(T));
+
     cudaStream_t stream() const { return memory_.stream; }
     int segment_bits() const { return bits_for(uint64_t(rows_.segments)); }
     unsigned grid() const { return blocks_for(rows_.size); }
@@ -192,23 +188,18 @@ class Evaluation {
         make_keys<T><<<grid(), 256, 0, stream()>>>(
             rows_.rows.data(), rows_.kind == BB_NDCG ? rows_.value.data() : nullptr, n, z, along_, t, b,
             margins_.data(), keys_[0].data(), places_[0].data());
-        cub::DoubleBuffer<Key<T>> keys(keys_[0].data(), keys_[1].data());
-        cub::DoubleBuffer<uint32_t> places(places_[0].data(), places_[1].data());
-        size_t bytes = size_t(scratch_.bytes());
-        BB_CHECK(cub::DeviceRadixSort::SortPairs(scratch_.data(), bytes, keys, places, n, 0,
-                                                 int(8 * sizeof(T)), stream()));
+        Key<T>* keys[2] = {keys_[0].data(), keys_[1].data()};
+        uint32_t* places[2] = {places_[0].data(), places_[1].data()};
+        sort_pairs(scratch_, keys, places, n, kKeyBits, stream());
         if (rows_.segments > 1) {
-            pick<<<grid(), 256, 0, stream()>>>(rows_.segment_of.data(), places.Current(), n,
-                                               segments_[0].data());
-            cub::DoubleBuffer<uint32_t> segments(segments_[0].data(), segments_[1].data());
-            bytes = size_t(scratch_.bytes());
-            BB_CHECK(cub::DeviceRadixSort::SortPairs(scratch_.data(), bytes, segments, places, n, 0,
-                                                     segment_bits(), stream()));
+            pick<<<grid(), 256, 0, stream()>>>(rows_.segment_of.data(), places[0], n, segments_[0].data());
+            uint32_t* segments[2] = {segments_[0].data(), segments_[1].data()};
+            sort_pairs(scratch_, segments, places, n, segment_bits(), stream());
         }
-        pick<<<grid(), 256, 0, stream()>>>(margins_.data(), places.Current(), n, sorted_.data());
+        pick<<<grid(), 256, 0, stream()>>>(margins_.data(), places[0], n, sorted_.data());
         BB_CHECK(cudaGetLastError());
         order_ = {n,
-                  places.Current(),
+                  places[0],
                   sorted_.data(),
                   rows_.segments > 1 ? rows_.segment_at.data() : nullptr,
                   rows_.starts.data(),

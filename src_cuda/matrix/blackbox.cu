@@ -6,6 +6,7 @@
 #include "api/blackbox.h"
 #include "formats/tuning.h"
 #include "matrix/handle.h"
+#include "runtime/built_for.h"
 
 using namespace bmrm;
 
@@ -56,6 +57,7 @@ bb_device usable(int id) {
         throw Failure(BB_NO_DEVICE, std::string(device.name) + " has compute capability " +
                                         std::to_string(device.major) + "." + std::to_string(device.minor) +
                                         "; expected at least 7.5");
+    expect_code(device);
     return device;
 }
 

@@ -28,6 +28,8 @@ struct bb_scaling : bmrm::Handle {
 
     // --- passes
     const double* descent(int p, const double* X, double* direction);
+    template <bool WEIGHTED>  // each in a file of its own
+    const double* descend(int p, const double* X, double* direction);
     void laplacian(int p, const double* Y, double* to);
     void squared(int p, const double* Y, double unknown, double* to);
     void pulls(int p, const double* X, double* to);

@@ -136,6 +136,10 @@ void bb_scaling::centre(int p, const double* vector, double* to) {
     launch(centre_points, vector, means_.data(), n, p, to);
 }
 
+const double* bb_scaling::descent(int p, const double* X, double* direction) {
+    return weighted() ? descend<true>(p, X, direction) : descend<false>(p, X, direction);
+}
+
 // --- the C interface
 
 namespace {

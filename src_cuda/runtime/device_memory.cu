@@ -55,8 +55,6 @@ void check_cuda(cudaError_t error, const char* call) {
         error == cudaErrorSystemDriverMismatch || error == cudaErrorCompatNotSupportedOnDevice ||
         error == cudaErrorStubLibrary)
         throw Failure(BB_NO_DEVICE, what);
-    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorUnsupportedPtxVersion)
-        throw Failure(BB_NO_DEVICE, "this build has no code for the device (" + what + ")");
     if (error == cudaErrorMemoryAllocation) throw Failure(BB_MEMORY, std::string(call) + ": " + what);
     throw Failure(BB_CUDA, std::string(call) + ": " + what);
 }

@@ -1,9 +1,7 @@
-// The CUB algorithms that preparation uses, with their scratch memory.
+// The algorithms of CUB that preparation uses, with their scratch memory.  They are compiled once, for the
+// types that callers have (device_sort.cu, device_scan.cu): CUB takes longer to read than any file that uses
+// it.
 #pragma once
-#include <thrust/iterator/counting_iterator.h>
-
-#include <cub/cub.cuh>
-
 #include "runtime/device_memory.h"
 
 namespace bmrm {
@@ -14,32 +12,34 @@ inline int bits_for(uint64_t values) {
     return bits;
 }
 
+// Bytes of scratch memory that `sort_pairs` takes.
+template <class Key>
+int64_t sort_bytes(int64_t n, int bits, cudaStream_t stream);
+
+// Sorts keys[0] by their lowest bits, stably, and places[0] with them; keys[1] and places[1] are room for as
+// many.  Afterwards the first of each are those that are sorted.
+template <class Key>
+void sort_pairs(const AnyArray& scratch, Key* (&keys)[2], uint32_t* (&places)[2], int64_t n, int bits,
+                cudaStream_t stream);
+
 // Sorts `keys`, all below `key_values`, stably and in place; returns the original positions of the sorted
 // keys.
 template <class Key>
 Array<uint32_t> sort_with_positions(Memory& memory, Array<Key>& keys, uint64_t key_values);
 
 // Returns the positions of the set flags, in order.
-inline Array<uint32_t> positions_of(Memory& memory, const Array<uint8_t>& flags) {
-    const int64_t n = flags.size();
-    Array<uint32_t> out(memory, n);
-    Array<int64_t> count(memory, 1);
-    size_t bytes = 0;
-    const thrust::counting_iterator<uint32_t> all(0);
-    BB_CHECK(cub::DeviceSelect::Flagged(nullptr, bytes, all, flags.data(), out.data(), count.data(), n,
-                                        memory.stream));
-    Array<unsigned char> scratch(memory, int64_t(bytes));
-    BB_CHECK(cub::DeviceSelect::Flagged(scratch.data(), bytes, all, flags.data(), out.data(), count.data(), n,
-                                        memory.stream));
-    Array<uint32_t> found(memory, count.at(0));
-    BB_CHECK(cudaMemcpyAsync(found.data(), out.data(), size_t(found.bytes()), cudaMemcpyDeviceToDevice,
-                             memory.stream));
-    return found;
-}
+Array<uint32_t> positions_of(Memory& memory, const Array<uint8_t>& flags);
 
-static __global__ void number(uint32_t* out, int64_t n) {
-    BB_FOR (i, n) out[i] = uint32_t(i);
-}
+// Returns the exclusive prefix sums of `counts`, followed by the total.
+template <class Count>
+Array<Count> offsets_of(Memory& memory, const Array<Count>& counts);
+
+// Sets to[i] to the maximum of the numbers up to number i.
+void running_maximum(Memory& memory, const Array<uint32_t>& numbers, Array<uint32_t>& to);
+
+// Sets the distinct ones of sorted keys, and how often each occurs; returns how many there are.
+int64_t count_runs(Memory& memory, const Array<uint64_t>& keys, Array<uint64_t>& distinct,
+                   Array<uint32_t>& counts);
 
 template <class T>
 __global__ void pick(const T* from, const uint32_t* position, int64_t n, T* to) {
@@ -72,40 +72,6 @@ Array<Place> firsts_of(Memory& memory, const Array<Key>& sorted, int64_t values)
                                                                             values, first.data());
     BB_CHECK(cudaGetLastError());
     return first;
-}
-
-template <class Key>
-Array<uint32_t> sort_with_positions(Memory& memory, Array<Key>& keys, uint64_t key_values) {
-    const int64_t n = keys.size();
-    Array<uint32_t> positions(memory, n), other_positions(memory, n);
-    Array<Key> other_keys(memory, n);
-    if (n == 0) return positions;
-    number<<<blocks_for(n), 256, 0, memory.stream>>>(positions.data(), n);
-    BB_CHECK(cudaGetLastError());
-    cub::DoubleBuffer<Key> k(keys.data(), other_keys.data());
-    cub::DoubleBuffer<uint32_t> p(positions.data(), other_positions.data());
-    size_t bytes = 0;
-    const int bits = bits_for(key_values);
-    BB_CHECK(cub::DeviceRadixSort::SortPairs(nullptr, bytes, k, p, n, 0, bits, memory.stream));
-    Array<unsigned char> scratch(memory, int64_t(bytes));
-    BB_CHECK(cub::DeviceRadixSort::SortPairs(scratch.data(), bytes, k, p, n, 0, bits, memory.stream));
-    if (k.Current() != keys.data()) std::swap(keys, other_keys);
-    return p.Current() == positions.data() ? std::move(positions) : std::move(other_positions);
-}
-
-// Returns the exclusive prefix sums of `counts`, followed by the total.
-template <class Count>
-Array<Count> offsets_of(Memory& memory, const Array<Count>& counts) {
-    const int64_t n = counts.size();
-    Array<Count> out(memory, n + 1);
-    BB_CHECK(cudaMemsetAsync(out.data(), 0, sizeof(Count), memory.stream));
-    if (n == 0) return out;
-    size_t bytes = 0;
-    BB_CHECK(cub::DeviceScan::InclusiveSum(nullptr, bytes, counts.data(), out.data() + 1, n, memory.stream));
-    Array<unsigned char> scratch(memory, int64_t(bytes));
-    BB_CHECK(cub::DeviceScan::InclusiveSum(scratch.data(), bytes, counts.data(), out.data() + 1, n,
-                                           memory.stream));
-    return out;
 }
 
 }  // namespace bmrm

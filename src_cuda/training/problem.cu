@@ -5,53 +5,22 @@
 #include <memory>
 #include <vector>
 
-#include "rounded.h"
 #include "training/problem.h"
 
 using namespace bmrm;
 
 namespace {
 
-template <class T, class Loss>
-const void* curvature_kernel() {
-    if constexpr (Loss::smooth) return reinterpret_cast<const void*>(&curvature_of_rows<T, Loss>);
-    return nullptr;
-}
-
-// The kernels that search and cut `Sloped`, and return the risk of `Loss`.
-template <class T, class Loss, class Sloped>
-RiskKernels kernels_with() {
-    RiskKernels found = {reinterpret_cast<const void*>(&slope_of_line<T, Sloped>),
-                         reinterpret_cast<const void*>(&risk_of_line<T, Loss, false>),
-                         reinterpret_cast<const void*>(&risk_of_line<T, Sloped, true>),
-                         reinterpret_cast<const void*>(&search_line<T, Loss, Sloped>),
-                         reinterpret_cast<const void*>(&slopes_at_points<T, Sloped>),
-                         reinterpret_cast<const void*>(&end_search<T, Loss, Sloped>),
-                         curvature_kernel<T, Sloped>()};
-    if constexpr (Dual<Loss>::known) {
-        found.begin_ascent = reinterpret_cast<const void*>(&begin_ascent<T, Loss>);
-        found.step_up = reinterpret_cast<const void*>(&step_up<T, Loss>);
-        found.end_ascent = reinterpret_cast<const void*>(&end_ascent<T, Loss>);
-    }
+RiskKernels kernels_of(bb_type type, int32_t loss, bool rounded) {
+    RiskKernels found = {};
+    by_type(type, [&](auto t) {
+        using T = decltype(t);
+        set_line_kernels<T>(loss, rounded, found);
+        set_search_kernel<T>(loss, rounded, found);
+        set_pass_kernels<T>(loss, rounded, found);
+        set_step_kernels<T>(loss, rounded, found);
+    });
     return found;
-}
-
-template <class T, class Loss>
-RiskKernels kernels_of_loss(bool rounded) {
-    if constexpr (Rounded<Loss>::kinked)
-        if (rounded) return kernels_with<T, Loss, Rounded<Loss>>();
-    if (rounded) throw Failure(BB_INVALID, "the loss has no kinks to round");
-    return kernels_with<T, Loss, Loss>();
-}
-
-template <class T>
-RiskKernels kernels_of(int32_t loss, bool rounded) {
-    int number = 0;
-#define BMRM_KERNELS(name, Loss) \
-    if (loss == number++) return kernels_of_loss<T, Loss>(rounded);
-    BMRM_LOSSES(BMRM_KERNELS)
-#undef BMRM_KERNELS
-    throw Failure(BB_INVALID, "no loss has number " + std::to_string(loss));
 }
 
 // Converts numbers to another type; returns false at the first one that it cannot represent.
@@ -89,7 +58,7 @@ bb_problem::bb_problem(bb_matrix* matrix, int32_t loss, double parameter, double
     risk.parameter.value = parameter;
     int64_t most = int64_t(matrix->device.multiprocessors) * kRowBlocks;
     if (loss != BB_PYTHON_LOSS) {
-        by_type(type, [&](auto t) { kernels = kernels_of<decltype(t)>(loss, false); });
+        kernels = kernels_of(type, loss, false);
         most = most_blocks();
     }
     // A thread has several rows, so that few blocks have to wait for one another if there are few rows.
@@ -152,7 +121,7 @@ int64_t bb_problem::most_blocks() const {
 
 void bb_problem::round_kinks(double width_of_kinks) {
     const bool rounded = width_of_kinks > 0;
-    by_type(type, [&](auto t) { kernels = kernels_of<decltype(t)>(loss, rounded); });
+    kernels = kernels_of(type, loss, rounded);
     risk.parameter.width = width_of_kinks;
     ahead = {};
     if (!rounded) return;

@@ -13,18 +13,12 @@
 #include "training/kernels/ascent.cuh"
 #include "training/kernels/cuts.cuh"
 #include "training/kernels/newton.cuh"
+#include "training/losses/kernels.h"
 #include "training/problem_base.h"
 
 namespace bmrm {
 
 constexpr int64_t kMaxBlocks = 1024;  // maximum blocks of rows per pass
-
-// The kernels of a loss.
-struct RiskKernels {
-    const void *slope, *value, *derivatives, *search, *points, *end;
-    const void* curvature;                            // null if the kinks are not smoothed
-    const void *begin_ascent, *step_up, *end_ascent;  // null if the conjugate is not known
-};
 
 // The point where a cut is taken, and its number.
 struct CutPlace {

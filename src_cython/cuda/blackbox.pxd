@@ -11,6 +11,7 @@ cdef extern from "api/blackbox.h" nogil:
         BB_OK
         BB_INVALID
         BB_NO_DEVICE
+        BB_NO_CODE
         BB_MEMORY
         BB_CUDA
         BB_FORKED
@@ -87,6 +88,7 @@ cdef extern from "api/blackbox.h" nogil:
 
     bb_status bb_device_count(int32_t *count)
     bb_status bb_device_info(int32_t id, bb_device *info)
+    int32_t bb_built_for(int32_t *architectures, int32_t capacity)
     bb_status bb_measure(int32_t id, bb_constants *constants)
 
     bb_status bb_statistics_host(const int64_t *indptr, const int32_t *indices, int64_t rows, int64_t cols,

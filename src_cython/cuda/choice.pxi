@@ -46,6 +46,23 @@ def device_count():
     return count
 
 
+def built_for():
+    """Return the compute capabilities that this build has code for, as pairs of major and minor number.
+
+    Returns
+    -------
+    tuple
+
+    Examples
+    --------
+    >>> all(capability >= (7, 5) for capability in built_for())
+    True
+    """
+    cdef int32_t[32] found
+    cdef int32_t count = bb_built_for(found, 32), k
+    return tuple([divmod(found[k], 10) for k in range(min(count, 32))])
+
+
 def device_info(device=0):
     """Return the properties of a device.
 
@@ -61,6 +78,8 @@ def device_info(device=0):
 
     Raises
     ------
+    DeviceCodeError
+        If this build has no code for it.
     BmrmError
         If there is no such device.
     """

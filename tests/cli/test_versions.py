@@ -5,6 +5,7 @@ import sys
 from importlib import metadata
 
 import numpy as np
+import pytest
 
 import bmrm
 from bmrm.cli import versions
@@ -24,3 +25,11 @@ def test_versions_are_those_of_the_libraries(monkeypatch):
     assert found["bmrm"] == bmrm.__version__
     assert found["numpy"] == np.__version__ == metadata.version("numpy")
     assert found["no-such-library"] == "not installed"
+
+
+def test_the_architectures_of_the_build_are_named():
+    cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
+    assert cuda.built_for()
+    assert versions.versions()["cuda"].startswith(
+        "built for " + ", ".join(f"{major}.{minor}" for major, minor in cuda.built_for()) + ";"
+    )

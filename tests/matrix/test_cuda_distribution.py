@@ -10,7 +10,7 @@ from bmrm.cli import versions
 from bmrm.errors import BmrmError
 from bmrm.matrix.gpu import devices
 
-BACKEND = "def device_count(): return 0\n"
+BACKEND = "def device_count(): return 0\ndef built_for(): return [(9, 0)]\n"
 
 
 @pytest.fixture
@@ -18,6 +18,7 @@ def install(monkeypatch, tmp_path) -> Iterator[Callable[[str], None]]:
     """Install a stub of the distribution, of a version, next to a build without the backend."""
     monkeypatch.setitem(sys.modules, "bmrm.matrix._cuda", None)
     monkeypatch.delattr(bmrm.matrix, "_cuda", raising=False)
+    monkeypatch.setattr(devices, "_said", set())
     monkeypatch.syspath_prepend(tmp_path)
 
     def write(version: str) -> None:
@@ -48,18 +49,17 @@ def test_another_version_is_named_and_the_cpu_is_used(install):
     with pytest.raises(BmrmError, match=line):
         devices.import_cuda()
     assert "bmrm_cuda13._cuda" not in sys.modules
-    with pytest.warns(UserWarning, match=f"device='auto': {line}; using the CPU"):
+    # A warning says so once.
+    with pytest.warns(UserWarning, match=f"device='auto': {line}; running on the CPU"):
         assert devices.gpu() is None
 
 
-def test_versions_name_it(install, monkeypatch):
-    find = versions.importlib.util.find_spec
-    monkeypatch.setattr(
-        versions.importlib.util,
-        "find_spec",
-        lambda name: None if name.endswith("matrix._cuda") else find(name),
-    )
+def test_versions_name_it(install):
     assert versions.versions()["cuda"] == "not built"
+    install(bmrm.__version__)
+    assert versions.versions()["cuda"].startswith("bmrm-cuda13, for 9.0; ")
+
+
+def test_versions_name_another_version(install):
     install("0.0.9")
-    monkeypatch.setattr(versions.importlib.metadata, "version", lambda name: "0.0.9")
-    assert versions.versions()["cuda"].startswith("bmrm-cuda13 0.0.9; ")
+    assert versions.versions()["cuda"].startswith("not built; found bmrm-cuda13 0.0.9, expected")

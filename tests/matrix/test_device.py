@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ import bmrm
 import bmrm.matrix
 from bmrm.base import host_memory
 from bmrm.cli import storing, train
-from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
+from bmrm.errors import BmrmError, DeviceCodeError, DeviceMemoryError, ParameterError
 from bmrm.matrix import _cpu, resident
 from bmrm.matrix import upload as landing
 from bmrm.matrix.gpu import cache as device_cache
@@ -169,6 +170,42 @@ def test_auto_ignores_an_old_gpu(gpu, monkeypatch, capability):
     monkeypatch.setattr(gpu, "device_info", lambda device=0: old)
     assert device.gpu() is None
     assert bmrm.Dataset(*problem()).device == "cpu"
+
+
+NO_CODE = "device 0, Abacus 9, has compute capability 9.0, and this build has code for 7.5, 8.0"
+
+
+@pytest.fixture
+def without_code(gpu, monkeypatch):
+    """A build without code for the GPU."""
+
+    def refuse(*arguments, **options):
+        raise DeviceCodeError(f"{NO_CODE} (no kernel image); build with BMRM_CUDA_ARCH=90")
+
+    monkeypatch.setattr(gpu, "device_info", refuse)
+    monkeypatch.setattr(gpu, "measure", refuse)
+    monkeypatch.setattr(device, "_said", set())
+
+
+@pytest.mark.usefixtures("without_code")
+def test_auto_says_once_that_the_build_has_no_code_for_the_gpu():
+    X, y = problem()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert {bmrm.Dataset(rows, y).device for rows in (X, X, X.toarray())} == {"cpu"}
+    assert [(str(warning.message), warning.filename) for warning in seen] == [
+        (
+            f"device='auto': {NO_CODE} (no kernel image); build with BMRM_CUDA_ARCH=90; running on the CPU",
+            __file__,
+        )
+    ]
+
+
+@pytest.mark.usefixtures("without_code")
+@pytest.mark.parametrize("name", ["cuda", "cuda:0"])
+def test_a_gpu_that_the_build_has_no_code_for_is_an_error(name):
+    with pytest.raises(DeviceCodeError, match=f"{NO_CODE}.*BMRM_CUDA_ARCH=90"):
+        bmrm.solve(*problem(), device=name)
 
 
 def test_auto_without_a_gpu(gpu, monkeypatch):

@@ -20,6 +20,7 @@ SOURCES = (
     "src_cuda/reductions/nearest.cu",
     "src_cuda/reductions/nearest_sparse.cu",
     "src_cuda/reductions/clusters.cu",
+    "src_cuda/reductions/seeding.cu",
     "src_cuda/runtime/pinned.cpp",
 )
 COUNTS = ("bb_clusters_additions", "bb_clusters_bytes", "bb_sparse_clusters_bytes")

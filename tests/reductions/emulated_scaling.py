@@ -16,6 +16,8 @@ SOURCES = (
     "src_cuda/reductions/scaling.cu",
     "src_cuda/reductions/scaling_passes.cu",
     "src_cuda/reductions/descent.cu",
+    "src_cuda/reductions/weighted_descent.cu",
+    "src_cuda/reductions/laplacian.cu",
     "src_cuda/runtime/mailbox.cu",
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from bmrm.base.notices import warn
 from bmrm.base.version import __version__
-from bmrm.errors import BmrmError, ParameterError
+from bmrm.errors import BmrmError, DeviceCodeError, ParameterError
 from bmrm.matrix.gpu import cache as device_cache
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -41,6 +41,7 @@ DISTRIBUTION = "bmrm_cuda13"
 """Package of the distribution bmrm-cuda13, which has the compiled backend if the build itself has none."""
 
 _constants: dict[int, dict[str, float]] = {}
+_said: set[str] = set()
 
 
 def parse_device(device: Any) -> int | None:
@@ -91,14 +92,17 @@ def _import_distribution() -> ModuleType:
 def gpu(process: int = 0) -> dict[str, Any] | None:
     """Return `bmrm.matrix._cuda.device_info` of the GPU of a process, by its number on its machine.
 
-    Processes take the GPUs in turn. None if there is no usable GPU.
+    Processes take the GPUs in turn. None if there is no usable GPU; if only code for it is missing, or
+    bmrm-cuda13 is of another version, a warning says so, once.
     """
     try:
         cuda = import_cuda()
         count = cuda.device_count()
         found: dict[str, Any] | None = cuda.device_info(process % count) if count else None
-    except OtherVersionError as error:
-        warn(f"device='auto': {error}; using the CPU")
+    except (DeviceCodeError, OtherVersionError) as error:
+        if str(error) not in _said:
+            _said.add(str(error))
+            warn(f"device='auto': {error}; running on the CPU")
         return None
     except BmrmError:
         return None

@@ -4,6 +4,8 @@
 // wrongly, a thread bisects for the best number b of negatives, whose gains decrease; the largest of all
 // values is the risk.
 #pragma once
+#include <cub/block/block_reduce.cuh>
+
 #include "contingency_table.h"
 #include "joint/kernels/order.cuh"
 

@@ -7,6 +7,7 @@
 // CUB's scans may add floating-point numbers in a different order each time, so sums are computed here: first
 // those of tiles, then the sums before each tile, then each tile again from there.
 #pragma once
+#include <cub/block/block_scan.cuh>
 #include <type_traits>
 
 #include "runtime/device_sort.cuh"

@@ -28,7 +28,8 @@ __device__ __forceinline__ void multiply_8x8x4(double (&sums)[2], double a, doub
                  : "d"(a), "d"(b));
 #else
     const int lane = int(threadIdx.x) % 32, row = lane / 4 * 4, column = lane % 4 * 8;
-#pragma unroll
+    // These devices take longer for the products than for the loop; unrolled, they took minutes to compile.
+#pragma unroll 1
     for (int k = 0; k < 4; k++) {
         const double left = __shfl_sync(0xFFFFFFFFu, a, row + k);
         sums[0] += left * __shfl_sync(0xFFFFFFFFu, b, column + k);

@@ -1,11 +1,9 @@
-// The risk over the rows of a line of margins: its slope, its value, the rows' derivatives, and the search
-// for its minimum, which is one launch however many passes it takes.
+// The risk over the rows of a line of margins: its slope, its value, the rows' derivatives, and the passes of
+// a search for its minimum (search.cuh).
 //
 // Bytes per row and pass: two margins and a label read; the value's pass writes the moved margin, that of the
 // derivatives the derivative.  Sums are over fixed shares of the rows, added in the order of blocks.
 #pragma once
-#include <cooperative_groups.h>
-
 #include "api/training.h"
 #include "runtime/block_sum.cuh"
 #include "runtime/device_memory.h"
@@ -248,52 +246,6 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
             sums[1] = totals[2];
         }
         letter.values[0] = totals[0];
-        send(letter);
-    }
-}
-
-// A search in one cooperative launch.  partial: two rounds of kPoints doubles per block, and kTotals.  The
-// letter: step, risk, passes, and the step of the cut.  If there is a cut, sums gets its risk and sum of
-// derivatives, then its step.
-template <class T, class Loss, class Sloped>
-__global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 ? kRowBlocks : 1)
-    search_line(const RiskRows rows, const T* z, T* end, T* moved, const bb_search_request request,
-                double* partial, T* derivatives, double* sums, Letter letter) {
-    __shared__ double scratch[kRowThreads];
-    const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
-    LineBracket bracket = {0.0, 0.0, 0.0, 0.0, false};
-    double t[kPoints], slope[kPoints];
-    first_points(request.first, request.longest, t);
-    int pass = 0;
-    while (true) {
-        add_slopes<T, Sloped>(rows, z, end, t, pass == 0, slope);
-        double* round = partial + int64_t(pass % 2) * gridDim.x * kPoints;
-        sum_block(slope, scratch, round + int64_t(blockIdx.x) * kPoints);
-        grid.sync();
-        sum_blocks(round, scratch, slope);
-#pragma unroll
-        for (int k = 0; k < kPoints; k++) slope[k] = request.p + request.q * t[k] + rows.scale * slope[k];
-        if (ends(bracket, pass, request.longest, request.accuracy, t, slope)) break;
-    }
-    const double step = nearest(bracket), beyond = step + fmin(request.farthest, request.reach * step);
-    double totals[kTotals] = {};
-    add_totals<T, Loss, Sloped>(rows, z, end, step, beyond, moved, derivatives, totals);
-    // Not in the round that other blocks may still be reading.
-    double* last = partial + int64_t(2) * gridDim.x * kPoints;
-    sum_block(totals, scratch, last + kTotals * int64_t(blockIdx.x));
-    grid.sync();
-    if (blockIdx.x) return;
-    sum_blocks(last, scratch, totals);
-    if (threadIdx.x == 0) {
-        if (derivatives) {
-            sums[0] = totals[1];
-            sums[1] = totals[2];
-            sums[2] = beyond;
-        }
-        letter.values[0] = step;
-        letter.values[1] = totals[0];
-        letter.values[2] = double(pass);
-        letter.values[3] = beyond;
         send(letter);
     }
 }

@@ -1,0 +1,3 @@
+#include "reductions/descent.h"
+
+template const double* bb_scaling::descend<true>(int, const double*, double*);

@@ -1,0 +1,3 @@
+#include "training/losses/search.cuh"
+
+template void bmrm::set_search_kernel<float>(int32_t, bool, RiskKernels&);
