@@ -188,10 +188,14 @@ def hits(
     tol: float = 1e-8,
     nstart: dict[Any, float] | None = None,
     normalized: bool = True,
+    *,
+    method: str = "power_iteration",
 ) -> tuple[dict[Any, float], dict[Any, float]]:
-    """Compute hubs and authorities as ``networkx.hits`` does."""
+    """Compute hubs and authorities as ``networkx.hits`` does, whichever of its methods is named."""
     import networkx
 
+    if method not in ("power_iteration", "svd"):
+        raise ValueError(f"method not supported: {method}")
     if len(G) == 0:
         return {}, {}
     if max_iter <= 0:
