@@ -142,7 +142,7 @@ class Tools:
 
     def chain(self, source: str) -> list[Step]:
         """The steps from a source to its object."""
-        target = f"{OBJECTS}/{os.path.splitext(source)[0].replace('/', '-')}.o"
+        target = f"{OBJECTS}/{source.replace('/', '-')}.o"
         if source.endswith(".cu"):
             return [Step(source, target, (*self._nvcc, "-c"), self._nvcc_version)]
         if not source.endswith(".pyx"):
