@@ -203,7 +203,11 @@ def main() -> None:
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         )
 
-    extensions = [extension(name, [COMMON, SOURCES]) for name in MODULES if name != "_cuda"]
+    def units(name: str) -> list[str]:
+        """The further translation units of a module: all of its folder."""
+        return sorted(glob.glob(f"{SOURCES}/{name.removeprefix('_')}/**/*.cpp", recursive=True))
+
+    extensions = [extension(name, [COMMON, SOURCES], units(name)) for name in MODULES if name != "_cuda"]
     cuda_sources = sorted(glob.glob(CUDA_SOURCES, recursive=True))
     nvcc = cuda_compiler(os.environ, cuda_sources, sys.path)
     if nvcc:
