@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "cpu/dispatch.h"
+#include "cpu/isa.h"
 #include "graph/blocks.h"
 
 namespace bmrm {
@@ -96,58 +96,37 @@ struct Terms {
     Restarts restarts;
 };
 
-}  // namespace bmrm
-
-#define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
-#define BMRM_KERNELS "graph/walk_kernels.h"
-#include "cpu/each_instruction_set.h"
-
-namespace bmrm {
-
-/// The kernels of K columns for the instruction set of this processor.
+/// The loops of walk_kernels.h for some number of columns.
 struct WalkKernels {
-    decltype(&baseline::OneColumn::mix) mix;
-    decltype(&baseline::OneColumn::advance) advance;
-    decltype(&baseline::OneColumn::inner_products) inner_products;
-    decltype(&baseline::EdgeRows<float, 4>::rows) rows;  // null for one column
-    decltype(&baseline::EdgeRows<double, 4>::rows) exact_rows;
-    decltype(&baseline::ExactColumns<1>::move) move;
-    decltype(&baseline::ExactColumns<1>::total) total;
-    decltype(&baseline::ExactColumns<1>::residual) residual;
+    void (*mix)(const Mixture& mixture, const float* scale, i64 first, i64 last, float* x, float* z,
+                double* lost);
+    void (*advance)(const Terms<float>& terms, const float* scale, const float* x, const float* y, i64 first,
+                    i64 last, float* g, float* z, double* sums);
+    void (*inner_products)(const Residual* residuals, int count, i64 first, i64 last, double* out);
+    // Null for one column.
+    void (*rows)(const i64* ptr, const std::int32_t* idx, const double* val, i64 edges, i64 first, i64 last,
+                 const float* z, float* y);
+    void (*exact_rows)(const i64* ptr, const std::int32_t* idx, const double* val, i64 edges, i64 first,
+                       i64 last, const double* z, double* y);
+    void (*move)(const float* e, const double* factor, const double* scale, i64 first, i64 last, i64 K,
+                 i64 column, double* x, double* z, double* sums);
+    void (*total)(const double* x, const double* scale, i64 first, i64 last, i64 K, i64 column, double* sums);
+    void (*residual)(const Terms<double>& terms, const double* x, const std::int32_t* additions,
+                     const double* y, i64 first, i64 last, i64 K, i64 column, float* r, double* sums);
 
-    static const WalkKernels& of(i64 K) {
-        static const WalkKernels all[] = {choose<1>(), choose<4>(), choose<8>(), choose<16>(), choose<32>()};
-        return all[K == 1 ? 0 : K == 4 ? 1 : K == 8 ? 2 : K == 16 ? 3 : 4];
-    }
-
-  private:
-    template <class Columns, class Exact>
-    static WalkKernels with(decltype(rows) light, decltype(exact_rows) exact) {
-        return {Columns::mix, Columns::advance, Columns::inner_products, light, exact,
-                Exact::move,  Exact::total,     Exact::residual};
-    }
-
-#define BMRM_CHOOSE(set)                                                                      \
-    if constexpr (K == 1)                                                                     \
-        return with<set::OneColumn, set::ExactColumns<1>>(nullptr, nullptr);                  \
-    else                                                                                      \
-        return with<set::SomeColumns<K>, set::ExactColumns<W>>(set::EdgeRows<float, K>::rows, \
-                                                               set::EdgeRows<double, W>::rows);
-    template <int K>
-    static WalkKernels choose() {
-        constexpr int W = std::min(K, kExactColumns);
-#if defined(__x86_64__)
-        if (isa() == Isa::avx512) {
-            BMRM_CHOOSE(avx512)
-        }
-        if (isa() == Isa::avx2) {
-            BMRM_CHOOSE(avx2)
-        }
-#endif
-        BMRM_CHOOSE(baseline)
-    }
-#undef BMRM_CHOOSE
+    static const WalkKernels& of(i64 K);
 };
+
+/// The loops for 1, 4, 8, 16 and 32 columns.
+struct AllWalkKernels {
+    WalkKernels columns[5];
+};
+
+BMRM_TABLES(AllWalkKernels, walk_kernels)
+
+inline const WalkKernels& WalkKernels::of(i64 K) {
+    return walk_kernels().columns[K == 1 ? 0 : K == 4 ? 1 : K == 8 ? 2 : K == 16 ? 3 : 4];
+}
 
 /// The edges of a graph by target, for products of one vector and of several.
 struct WalkEdges {

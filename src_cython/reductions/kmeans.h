@@ -202,22 +202,19 @@ class DenseClusters {
             to.want_sums && to.kept && to.bounds && k >= kMinBoundedCenters && k * d_ >= kMinBoundedWork;
         if (bounded) centers.single = for_single_rows(centers.tiles, k);
         PassCounts found{};
-        with_nearest_kernels([&](auto kernels) {
-            found = to.want_sums ? assign_and_add(to, centers, kernels) : assign_only(to, centers, kernels);
-        });
+        const NearestKernels& kernels = nearest_kernels();
+        found = to.want_sums ? assign_and_add(to, centers, kernels) : assign_only(to, centers, kernels);
         return found;
     }
 
     /// Squared distances from each row to the centre of its label.
     void own_distances(const PassArguments& to, double* out) const {
         const Parts parts(n_, 1, total_);
-        with_nearest_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            for_each_task(parts.count, threads_for(n_ * d_, threads_), [&](i64 p) {
-                for (i64 i = parts.begin(p); i < parts.end(p); ++i)
-                    out[i] = Kernels::deviation(X_ + i * d_, to.centers + to.labels[i] * d_, d_, 1.0,
-                                                static_cast<double*>(nullptr));
-            });
+        const NearestKernels& kernels = nearest_kernels();
+        for_each_task(parts.count, threads_for(n_ * d_, threads_), [&](i64 p) {
+            for (i64 i = parts.begin(p); i < parts.end(p); ++i)
+                out[i] = kernels.of<V>().deviation(X_ + i * d_, to.centers + to.labels[i] * d_, d_, 1.0,
+                                                   static_cast<double*>(nullptr));
         });
     }
 
@@ -225,18 +222,16 @@ class DenseClusters {
         const Buffer<double> columns = transpose_centers(to.centers, to.k, d_);
         const Parts parts(n_, 1, total_);
         std::vector<PassCounts> counts(parts.count);
-        with_nearest_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            for_each_task(parts.count, threads_for(n_ * d_ * to.k, threads_), [&](i64 p) {
-                Buffer<double> exact(to.k);
-                for (i64 i = parts.begin(p); i < parts.end(p); ++i) {
-                    Kernels::all_distances(X_ + i * d_, d_, columns.get(), to.k, exact.get());
-                    const double gain = best_move(exact.get(), to.k, to.labels[i],
-                                                  to.weights ? to.weights[i] : 1.0, to.cluster_weights);
-                    counts[p].changed += gain > 0.0;
-                    counts[p].largest = std::max(counts[p].largest, gain);
-                }
-            });
+        const NearestKernels& kernels = nearest_kernels();
+        for_each_task(parts.count, threads_for(n_ * d_ * to.k, threads_), [&](i64 p) {
+            Buffer<double> exact(to.k);
+            for (i64 i = parts.begin(p); i < parts.end(p); ++i) {
+                kernels.of<V>().all_distances(X_ + i * d_, d_, columns.get(), to.k, exact.get());
+                const double gain = best_move(exact.get(), to.k, to.labels[i],
+                                              to.weights ? to.weights[i] : 1.0, to.cluster_weights);
+                counts[p].changed += gain > 0.0;
+                counts[p].largest = std::max(counts[p].largest, gain);
+            }
         });
         PassCounts all{};
         for (const PassCounts& one : counts) {
@@ -262,43 +257,29 @@ class DenseClusters {
             for (i64 f = 0; f < d_; ++f) point[f * width] = static_cast<float>((row[f] - shift_[f]) * scale_);
         }
         const Parts parts(n_, 1, total_);
-        with_nearest_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            for_each_task(parts.count, threads_for(n_ * d_ * count, threads_), [&](i64 p) {
-                alignas(64) float before[kPanelRows], least[kTileCenters * kPanelRows];
-                alignas(64) double row_weights[kPanelRows];
-                double sums[kTileCenters];
-                for (i64 base = parts.begin(p); base < parts.end(p); base += kPanelRows) {
-                    const i64 rows = std::min(kPanelRows, n_ - base);
-                    std::fill_n(before, kPanelRows, 0.0f);
-                    std::fill_n(row_weights, kPanelRows, 1.0);
-                    std::copy_n(closest + base, rows, before);
-                    if (weights) std::copy_n(weights + base, rows, row_weights);
-                    for (i64 first = 0; first < count; first += kTileCenters) {
-                        const auto measure = [&](auto width) {
-                            Kernels::template closer<width()>(panels_.get() + base * d_, d_,
-                                                              points.get() + first * d_, before, row_weights,
-                                                              least, sums);
-                        };
-                        switch (padded - first) {
-                            case 1:
-                                measure(std::integral_constant<int, 1>{});
-                                break;
-                            case 2:
-                                measure(std::integral_constant<int, 2>{});
-                                break;
-                            default:
-                                measure(std::integral_constant<int, kTileCenters>{});
-                        }
-                        for (i64 c = first; c < std::min<i64>(count, first + kTileCenters); ++c)
-                            potentials[c * panels + base / kPanelRows] = sums[c - first];
-                        if (!least_distances) continue;
-                        for (i64 c = first; c < std::min<i64>(count, first + kTileCenters); ++c)
-                            std::copy_n(least + (c - first) * kPanelRows, rows,
-                                        least_distances + c * step + base);
-                    }
+        const NearestKernels& kernels = nearest_kernels();
+        for_each_task(parts.count, threads_for(n_ * d_ * count, threads_), [&](i64 p) {
+            alignas(64) float before[kPanelRows], least[kTileCenters * kPanelRows];
+            alignas(64) double row_weights[kPanelRows];
+            double sums[kTileCenters];
+            for (i64 base = parts.begin(p); base < parts.end(p); base += kPanelRows) {
+                const i64 rows = std::min(kPanelRows, n_ - base);
+                std::fill_n(before, kPanelRows, 0.0f);
+                std::fill_n(row_weights, kPanelRows, 1.0);
+                std::copy_n(closest + base, rows, before);
+                if (weights) std::copy_n(weights + base, rows, row_weights);
+                for (i64 first = 0; first < count; first += kTileCenters) {
+                    const i64 width = std::min<i64>(kTileCenters, padded - first);
+                    kernels.closer[width / 2](panels_.get() + base * d_, d_, points.get() + first * d_,
+                                              before, row_weights, least, sums);
+                    for (i64 c = first; c < std::min<i64>(count, first + kTileCenters); ++c)
+                        potentials[c * panels + base / kPanelRows] = sums[c - first];
+                    if (!least_distances) continue;
+                    for (i64 c = first; c < std::min<i64>(count, first + kTileCenters); ++c)
+                        std::copy_n(least + (c - first) * kPanelRows, rows,
+                                    least_distances + c * step + base);
                 }
-            });
+            }
         });
     }
 
@@ -343,34 +324,33 @@ class DenseClusters {
     }
 
     /// The nearest centre of a row of a panel.
-    template <class Kernels>
-    i64 decide(const Kernels&, const Centers& centers, const Panel& panel, i64 base, i64 l, i64 k,
-               Buffer<double>& exact, i64& rechecked) const {
+    i64 decide(const NearestKernels& kernels, const Centers& centers, const Panel& panel, i64 base, i64 l,
+               i64 k, Buffer<double>& exact, i64& rechecked) const {
         const i64 i = base + l;
         if (panel.second[l] - panel.least[l] > centers.certain.constant + centers.certain.slope * norms_[i])
             return panel.label[l];
-        Kernels::all_distances(X_ + i * d_, d_, centers.columns.get(), k, exact.get());
+        kernels.of<V>().all_distances(X_ + i * d_, d_, centers.columns.get(), k, exact.get());
         ++rechecked;
         return first_least(exact.get(), k);
     }
 
-    template <class Kernels>
-    PassCounts assign_only(const PassArguments& to, const Centers& centers, const Kernels& kernels) const {
+    PassCounts assign_only(const PassArguments& to, const Centers& centers,
+                           const NearestKernels& kernels) const {
         const Parts parts(n_, part_sums(false, to.k, d_), total_);
         const auto one_part = [&](i64 begin, i64 end, double*, double* cluster_weights) {
             Panel panel;
             Buffer<double> exact(to.k);
             PassCounts one{};
             for (i64 base = begin; base < end; base += kPanelRows) {
-                Kernels::nearest(panels_.get() + base * d_, d_, centers.tiles, panel.least, panel.second,
-                                 panel.label);
+                kernels.nearest(panels_.get() + base * d_, d_, centers.tiles, panel.least, panel.second,
+                                panel.label);
                 double inertia = 0.0;
                 for (i64 l = 0; l < std::min(kPanelRows, end - base); ++l) {
                     const i64 i = base + l,
                               at = decide(kernels, centers, panel, base, l, to.k, exact, one.rechecked);
                     const double w = to.weights ? to.weights[i] : 1.0;
-                    inertia += w * Kernels::deviation(X_ + i * d_, to.centers + at * d_, d_, w,
-                                                      static_cast<double*>(nullptr));
+                    inertia += w * kernels.of<V>().deviation(X_ + i * d_, to.centers + at * d_, d_, w,
+                                                             static_cast<double*>(nullptr));
                     cluster_weights[at] += w;
                     one.changed += to.labels[i] != at;
                     to.labels[i] = static_cast<std::int32_t>(at);
@@ -383,8 +363,8 @@ class DenseClusters {
     }
 
     /// The same with sums, for which only rows are read that have changed since the last pass.
-    template <class Kernels>
-    PassCounts assign_and_add(const PassArguments& to, const Centers& centers, const Kernels& kernels) const {
+    PassCounts assign_and_add(const PassArguments& to, const Centers& centers,
+                              const NearestKernels& kernels) const {
         const Parts parts(n_, part_sums(true, to.k, d_), total_);
         std::vector<KeptMoments> own;
         std::vector<KeptMoments>& all = to.kept ? *to.kept : own;
@@ -418,10 +398,10 @@ class DenseClusters {
                 if (afresh || rows < kPanelRows)
                     std::fill_n(panel.open, rows, std::uint8_t{1});
                 else
-                    Kernels::find_open(panel.least, panel.second, panel.label, norms_.get() + base,
-                                       static_cast<float>(centers.certain.constant),
-                                       static_cast<float>(centers.certain.slope), labels, to.labels + base,
-                                       panel.open);
+                    kernels.find_open(panel.least, panel.second, panel.label, norms_.get() + base,
+                                      static_cast<float>(centers.certain.constant),
+                                      static_cast<float>(centers.certain.slope), labels, to.labels + base,
+                                      panel.open);
                 for_each_open(panel.open, rows, [&](i64 l) {
                     const i64 i = base + l,
                               at = decide(kernels, centers, panel, base, l, to.k, exact, one.rechecked);
@@ -440,22 +420,21 @@ class DenseClusters {
     }
 
     /// The products of a panel, and from them its bounds.
-    template <class Kernels>
-    void find_nearest(const Kernels&, const Centers& centers, KeptBounds* bounds, i64 base,
+    void find_nearest(const NearestKernels& kernels, const Centers& centers, KeptBounds* bounds, i64 base,
                       Panel& panel) const {
         const float* values = panels_.get() + base * d_;
         if (!bounds) {
-            Kernels::nearest(values, d_, centers.tiles, panel.least, panel.second, panel.label);
+            kernels.nearest(values, d_, centers.tiles, panel.least, panel.second, panel.label);
             return;
         }
-        Kernels::nearest_by_group(values, d_, centers.tiles,
-                                  bounds->sets_per_group * (kSetCenters / kTileCenters), panel.least,
-                                  panel.second, panel.label, bounds->lower(base));
+        kernels.nearest_by_group(values, d_, centers.tiles,
+                                 bounds->sets_per_group * (kSetCenters / kTileCenters), panel.least,
+                                 panel.second, panel.label, bounds->lower(base));
         alignas(64) float norms[kPanelRows] = {};
         std::copy_n(norms_.get() + base, std::min(kPanelRows, n_ - base), norms);
-        Kernels::set_bounds(norms, panel.least, static_cast<float>(centers.certain.constant),
-                            static_cast<float>(centers.certain.slope), bounds->groups, bounds->upper(base),
-                            bounds->lower(base));
+        kernels.set_bounds(norms, panel.least, static_cast<float>(centers.certain.constant),
+                           static_cast<float>(centers.certain.slope), bounds->groups, bounds->upper(base),
+                           bounds->lower(base));
     }
 
     /// Sets bounds that prove nothing, for a row that was decided in float64.
@@ -477,28 +456,27 @@ class DenseClusters {
 
     /// Finds the labels of a panel by its bounds and the products that they leave; false, and nothing but
     /// bounds is changed, if these are too many. `labels` are those of the last pass.
-    template <class Kernels>
-    bool decide_by_bounds(const Centers& centers, const Kernels& kernels, KeptBounds& bounds, i64 base,
+    bool decide_by_bounds(const Centers& centers, const NearestKernels& kernels, KeptBounds& bounds, i64 base,
                           const std::int32_t* labels, i64 k, SingleRows& to, Buffer<double>& exact,
                           i64& rechecked) const {
         const i64 groups = bounds.groups, per_group = bounds.sets_per_group * kSetCenters;
         float *upper = bounds.upper(base), *lower = bounds.lower(base);
-        const i64 needed = Kernels::move_bounds(labels, bounds.moves.data(), bounds.group_moves.data(),
-                                                groups, upper, lower, to.open);
+        const i64 needed = kernels.move_bounds(labels, bounds.moves.data(), bounds.group_moves.data(), groups,
+                                               upper, lower, to.open);
         if (static_cast<double>(needed) > kManyProducts * static_cast<double>(kPanelRows * groups))
             return false;
         std::copy_n(labels, kPanelRows, to.label);
         if (needed == 0) return true;
         for_each_open(to.open, kPanelRows, [&](i64 l) {
             float* y = to.rows.get() + l * d_;
-            Kernels::pack_row(X_ + (base + l) * d_, shift_.data(), scale_, d_, y);
+            kernels.of<V>().pack_row(X_ + (base + l) * d_, shift_.data(), scale_, d_, y);
             const i64 j = labels[l];
-            to.own[l] = Kernels::product(y, centers.single.rows.get() + j * d_, d_, centers.single.halves[j]);
+            to.own[l] = kernels.product(y, centers.single.rows.get() + j * d_, d_, centers.single.halves[j]);
             to.contested[l] = 0;
         });
-        Kernels::find_needs(norms_.get() + base, to.own, static_cast<float>(centers.certain.constant),
-                            static_cast<float>(centers.certain.slope), to.open, groups, lower, upper,
-                            to.apart, to.need);
+        kernels.find_needs(norms_.get() + base, to.own, static_cast<float>(centers.certain.constant),
+                           static_cast<float>(centers.certain.slope), to.open, groups, lower, upper, to.apart,
+                           to.need);
         for (i64 g = 0; g < groups; ++g)
             multiply_group(centers, kernels, g, bounds.sets_per_group, labels, base, to,
                            lower + g * kPanelRows);
@@ -512,8 +490,7 @@ class DenseClusters {
 
     /// Multiplies the listed rows of a panel by a group of centres; sets their bounds, and which are
     /// contested.
-    template <class Kernels>
-    void multiply_group(const Centers& centers, const Kernels&, i64 g, i64 sets_per_group,
+    void multiply_group(const Centers& centers, const NearestKernels& kernels, i64 g, i64 sets_per_group,
                         const std::int32_t* labels, i64 base, SingleRows& to, float* lower) const {
         const i64 first = g * sets_per_group, sets = std::min(sets_per_group, centers.single.sets - first),
                   width = sets * kSetCenters;
@@ -525,43 +502,43 @@ class DenseClusters {
             const float* rows[kRowsAtOnce];
             for (i64 r = 0; r < count; ++r) rows[r] = to.rows.get() + to.list[done + r] * d_;
             for (i64 s = 0; s < sets; ++s)
-                Kernels::multiply_set(rows, count, d_,
-                                      centers.single.values.get() + (first + s) * kSetCenters * d_,
-                                      centers.single.halves.get() + (first + s) * kSetCenters, width,
-                                      to.products.get() + s * kSetCenters);
+                kernels.multiply_set(rows, count, d_,
+                                     centers.single.values.get() + (first + s) * kSetCenters * d_,
+                                     centers.single.halves.get() + (first + s) * kSetCenters, width,
+                                     to.products.get() + s * kSetCenters);
             for (i64 r = 0; r < count; ++r) {
                 const i64 l = to.list[done + r];
                 const float least =
-                    Kernels::least_of(to.products.get() + r * width, width, labels[l] - first * kSetCenters);
+                    kernels.least_of(to.products.get() + r * width, width, labels[l] - first * kSetCenters);
                 if (!(least - to.own[l] > to.apart[l])) to.contested[l] = 1;
-                lower[l] = Kernels::lower_bound(norms_[base + l], least, to.apart[l]);
+                lower[l] = lower_bound(norms_[base + l], least, to.apart[l]);
             }
         }
     }
 
     /// The nearest centre of a row by its products with all centres; sets its bounds.
-    template <class Kernels>
-    i64 decide_alone(const Centers& centers, const Kernels&, KeptBounds& bounds, i64 base, i64 l,
-                     i64 per_group, i64 k, SingleRows& to, Buffer<double>& exact, i64& rechecked) const {
+    i64 decide_alone(const Centers& centers, const NearestKernels& kernels, KeptBounds& bounds, i64 base,
+                     i64 l, i64 per_group, i64 k, SingleRows& to, Buffer<double>& exact,
+                     i64& rechecked) const {
         const float* y = to.rows.get() + l * d_;
         float* q = to.products.get();
         for (i64 s = 0; s < centers.single.sets; ++s)
-            Kernels::multiply_set(&y, 1, d_, centers.single.values.get() + s * kSetCenters * d_,
-                                  centers.single.halves.get() + s * kSetCenters, 0, q + s * kSetCenters);
+            kernels.multiply_set(&y, 1, d_, centers.single.values.get() + s * kSetCenters * d_,
+                                 centers.single.halves.get() + s * kSetCenters, 0, q + s * kSetCenters);
         const i64 all = centers.single.sets * kSetCenters;
-        const float least = Kernels::least_of(q, all, -1), norm = norms_[base + l];
+        const float least = kernels.least_of(q, all, -1), norm = norms_[base + l];
         i64 at = 0;
         while (at < k - 1 && !(q[at] == least)) ++at;
-        bounds.upper(base)[l] = Kernels::upper_bound(norm, least, to.apart[l]);
+        bounds.upper(base)[l] = upper_bound(norm, least, to.apart[l]);
         float second = std::numeric_limits<float>::infinity();
         for (i64 g = 0; g < bounds.groups; ++g) {
             const i64 first = g * per_group;
-            const float other = Kernels::least_of(q + first, std::min(per_group, all - first), at - first);
+            const float other = kernels.least_of(q + first, std::min(per_group, all - first), at - first);
             second = std::min(second, other);
-            bounds.lower(base)[g * kPanelRows + l] = Kernels::lower_bound(norm, other, to.apart[l]);
+            bounds.lower(base)[g * kPanelRows + l] = lower_bound(norm, other, to.apart[l]);
         }
         if (second - least > centers.certain.constant + centers.certain.slope * norm) return at;
-        Kernels::all_distances(X_ + (base + l) * d_, d_, centers.columns.get(), k, exact.get());
+        kernels.of<V>().all_distances(X_ + (base + l) * d_, d_, centers.columns.get(), k, exact.get());
         ++rechecked;
         const i64 found = first_least(exact.get(), k);
         if (found != at) forget_bounds(bounds, base, l);
@@ -660,18 +637,16 @@ class SparseClusters {
             std::sqrt(*std::max_element(squares.get(), squares.get() + k)) * (1.0 + 0x1p-20);
         const Parts parts(n_, part_sums(to.want_sums, k, d_), total_);
         PassCounts found{};
-        with_nearest_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            found =
-                run_parts(parts, to, d_, threads_for(ptr_[n_] * (k + 4), threads_),
+        const NearestKernels& kernels = nearest_kernels();
+        found = run_parts(parts, to, d_, threads_for(ptr_[n_] * (k + 4), threads_),
                           [&](i64 begin, i64 end, double* sums, double* cluster_weights) {
                               Buffer<double> products(k), dense(d_);
                               std::fill_n(dense.get(), d_, 0.0);
                               PassCounts one{};
                               for (i64 i = begin; i < end; ++i) {
                                   const i64 first = ptr_[i], length = ptr_[i + 1] - first;
-                                  Kernels::sparse_products(index_ + first, value_ ? value_ + first : nullptr,
-                                                           length, columns.get(), k, products.get());
+                                  kernels.sparse_products(index_ + first, value_ ? value_ + first : nullptr,
+                                                          length, columns.get(), k, products.get());
                                   i64 at = 0;
                                   double least = std::numeric_limits<double>::infinity(), second = least;
                                   for (i64 j = 0; j < k; ++j) {
@@ -705,7 +680,6 @@ class SparseClusters {
                               }
                               return one;
                           });
-        });
         return found;
     }
 
@@ -723,15 +697,13 @@ class SparseClusters {
         const Buffer<double> columns = transpose_centers(to.centers, to.k, d_);
         const Buffer<double> squares = center_squares(to.centers, to.k);
         Buffer<double> gains(n_);
-        with_nearest_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            for_each_row(to.k, [&](i64 i, double* exact) {
-                Kernels::sparse_products(index_ + ptr_[i], value_ ? value_ + ptr_[i] : nullptr,
-                                         ptr_[i + 1] - ptr_[i], columns.get(), to.k, exact);
-                for (i64 j = 0; j < to.k; ++j) exact[j] = positive_part(squares_[i], exact[j], squares[j]);
-                gains[i] = best_move(exact, to.k, to.labels[i], to.weights ? to.weights[i] : 1.0,
-                                     to.cluster_weights);
-            });
+        const NearestKernels& kernels = nearest_kernels();
+        for_each_row(to.k, [&](i64 i, double* exact) {
+            kernels.sparse_products(index_ + ptr_[i], value_ ? value_ + ptr_[i] : nullptr,
+                                    ptr_[i + 1] - ptr_[i], columns.get(), to.k, exact);
+            for (i64 j = 0; j < to.k; ++j) exact[j] = positive_part(squares_[i], exact[j], squares[j]);
+            gains[i] =
+                best_move(exact, to.k, to.labels[i], to.weights ? to.weights[i] : 1.0, to.cluster_weights);
         });
         PassCounts all{};
         for (i64 i = 0; i < n_; ++i) {
@@ -747,26 +719,24 @@ class SparseClusters {
         const Buffer<double> points = transpose_centers(candidates, count, d_);
         const Buffer<double> squares = center_squares(candidates, count);
         const Parts parts(n_, 1, total_);
-        with_nearest_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            for_each_task(parts.count, threads_for(ptr_[n_] * count, threads_), [&](i64 p) {
-                Buffer<double> products(count);
-                for (i64 base = parts.begin(p); base < parts.end(p); base += kPanelRows) {
-                    for (i64 c = 0; c < count; ++c) potentials[c * panels + base / kPanelRows] = 0.0;
-                    for (i64 i = base; i < std::min(n_, base + kPanelRows); ++i) {
-                        Kernels::sparse_products(index_ + ptr_[i], value_ ? value_ + ptr_[i] : nullptr,
-                                                 ptr_[i + 1] - ptr_[i], points.get(), count, products.get());
-                        for (i64 c = 0; c < count; ++c) {
-                            const auto square =
-                                static_cast<float>(positive_part(squares_[i], products[c], squares[c]));
-                            const float least = std::min(square, closest[i]);
-                            if (least_distances) least_distances[c * step + i] = least;
-                            potentials[c * panels + base / kPanelRows] +=
-                                static_cast<double>(least) * (weights ? weights[i] : 1.0);
-                        }
+        const NearestKernels& kernels = nearest_kernels();
+        for_each_task(parts.count, threads_for(ptr_[n_] * count, threads_), [&](i64 p) {
+            Buffer<double> products(count);
+            for (i64 base = parts.begin(p); base < parts.end(p); base += kPanelRows) {
+                for (i64 c = 0; c < count; ++c) potentials[c * panels + base / kPanelRows] = 0.0;
+                for (i64 i = base; i < std::min(n_, base + kPanelRows); ++i) {
+                    kernels.sparse_products(index_ + ptr_[i], value_ ? value_ + ptr_[i] : nullptr,
+                                            ptr_[i + 1] - ptr_[i], points.get(), count, products.get());
+                    for (i64 c = 0; c < count; ++c) {
+                        const auto square =
+                            static_cast<float>(positive_part(squares_[i], products[c], squares[c]));
+                        const float least = std::min(square, closest[i]);
+                        if (least_distances) least_distances[c * step + i] = least;
+                        potentials[c * panels + base / kPanelRows] +=
+                            static_cast<double>(least) * (weights ? weights[i] : 1.0);
                     }
                 }
-            });
+            }
         });
     }
 

@@ -31,17 +31,15 @@ struct MixtureComponent {
     bool full;
 };
 
-}  // namespace bmrm
+/// The loops of mixture_kernels.h.
+struct MixtureKernels {
+    void (*log_density)(const double* x, i64 d, const MixtureComponent& of, double* e, double* q);
+    void (*shares)(double* q, i64 k, double* log_sum);
+    void (*add_moments)(const double* x, i64 d, const MixtureComponent& of, const double* w, double* e,
+                        double* out);
+};
 
-#define BMRM_KERNELS "reductions/mixture_kernels.h"
-#include "cpu/each_instruction_set.h"
-
-namespace bmrm {
-
-template <class Use>
-void with_mixture_kernels(const Use& use) {
-    BMRM_WITH_KERNELS(use, MixtureKernels);
-}
+BMRM_TABLES(MixtureKernels, mixture_kernels)
 
 /// A mixture and its rows.
 struct Mixture {
@@ -76,19 +74,17 @@ struct Mixture {
 /// the rows.
 template <class Use>
 void for_mixture_panels(const Mixture& m, const Parts& parts, int threads, const Use& use) {
-    with_mixture_kernels([&](auto kernels) {
-        using Kernels = decltype(kernels);
-        for_each_task(parts.count, threads_for(m.n * m.k * m.root_size(), threads), [&](i64 p) {
-            Buffer<double> x(m.d * kMixtureRows), e(m.d * kMixtureRows), q(m.k * kMixtureRows);
-            double log_sum[kMixtureRows];
-            for (i64 base = parts.begin(p); base < parts.end(p); base += kMixtureRows) {
-                m.pack(base, x.get());
-                for (i64 j = 0; j < m.k; ++j)
-                    Kernels::log_density(x.get(), m.d, m.component(j), e.get(), q.get() + j * kMixtureRows);
-                Kernels::shares(q.get(), m.k, log_sum);
-                use(kernels, p, base, std::min(kMixtureRows, m.n - base), x.get(), q.get(), log_sum, e.get());
-            }
-        });
+    const MixtureKernels& kernels = mixture_kernels();
+    for_each_task(parts.count, threads_for(m.n * m.k * m.root_size(), threads), [&](i64 p) {
+        Buffer<double> x(m.d * kMixtureRows), e(m.d * kMixtureRows), q(m.k * kMixtureRows);
+        double log_sum[kMixtureRows];
+        for (i64 base = parts.begin(p); base < parts.end(p); base += kMixtureRows) {
+            m.pack(base, x.get());
+            for (i64 j = 0; j < m.k; ++j)
+                kernels.log_density(x.get(), m.d, m.component(j), e.get(), q.get() + j * kMixtureRows);
+            kernels.shares(q.get(), m.k, log_sum);
+            use(kernels, p, base, std::min(kMixtureRows, m.n - base), x.get(), q.get(), log_sum, e.get());
+        }
     });
 }
 
@@ -103,9 +99,8 @@ inline void mixture_step(const Mixture& m, double* sums, double* parts_out, int 
     double* all = parts_out ? parts_out : own.get();
     std::fill_n(all, parts.count * size, 0.0);
     for_mixture_panels(m, parts, threads,
-                       [&](auto kernels, i64 p, i64 base, i64 rows, const double* x, double* q,
-                           const double* log_sum, double* e) {
-                           using Kernels = decltype(kernels);
+                       [&](const MixtureKernels& kernels, i64 p, i64 base, i64 rows, const double* x,
+                           double* q, const double* log_sum, double* e) {
                            double* part = all + p * size;
                            double row_weights[kMixtureRows] = {};
                            double likelihood = 0.0;
@@ -117,7 +112,7 @@ inline void mixture_step(const Mixture& m, double* sums, double* parts_out, int 
                            for (i64 j = 0; j < m.k; ++j) {
                                double* share = q + j * kMixtureRows;
                                for (i64 l = 0; l < kMixtureRows; ++l) share[l] *= row_weights[l];
-                               Kernels::add_moments(x, m.d, m.component(j), share, e, part + j * m.moments());
+                               kernels.add_moments(x, m.d, m.component(j), share, e, part + j * m.moments());
                            }
                        });
     if (!parts_out) accumulate_parts(all, parts.count, size, size, sums, threads);
@@ -125,14 +120,15 @@ inline void mixture_step(const Mixture& m, double* sums, double* parts_out, int 
 
 /// For each row the logarithm of its density and the shares of the components, n x k.
 inline void mixture_shares(const Mixture& m, double* log_densities, double* shares, int threads) {
-    for_mixture_panels(
-        m, Parts(m.n, 1, m.total), threads,
-        [&](auto, i64, i64 base, i64 rows, const double*, double* q, const double* log_sum, double*) {
-            for (i64 l = 0; l < rows; ++l) {
-                log_densities[base + l] = log_sum[l];
-                for (i64 j = 0; j < m.k; ++j) shares[(base + l) * m.k + j] = q[j * kMixtureRows + l];
-            }
-        });
+    for_mixture_panels(m, Parts(m.n, 1, m.total), threads,
+                       [&](const MixtureKernels&, i64, i64 base, i64 rows, const double*, double* q,
+                           const double* log_sum, double*) {
+                           for (i64 l = 0; l < rows; ++l) {
+                               log_densities[base + l] = log_sum[l];
+                               for (i64 j = 0; j < m.k; ++j)
+                                   shares[(base + l) * m.k + j] = q[j * kMixtureRows + l];
+                           }
+                       });
 }
 
 }  // namespace bmrm
