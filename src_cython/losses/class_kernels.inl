@@ -1,5 +1,4 @@
-// Loops over one chunk of rows of K margins. class_risk.h includes this file once per instruction set, inside
-// a namespace and a `#pragma GCC target`, with BMRM_LANES doubles per register. A row is processed in vectors
+// Loops over one chunk of rows of K margins. kernels.inl includes this file once per instruction set. A row is processed in vectors
 // of that length. If it does not divide K, the last vector overlaps the one before: this changes no maximum,
 // so results do not depend on the length.
 

@@ -1,5 +1,4 @@
-// Loops over one chunk of rows. risk.h includes this file once per instruction set, inside a namespace and a
-// `#pragma GCC target`. Rows are processed in tiles: a loop without a sum, which any compiler vectorises,
+// Loops over one chunk of rows. kernels.inl includes this file once per instruction set. Rows are processed in tiles: a loop without a sum, which any compiler vectorises,
 // fills a tile, and sums over the tile run in eight fixed lanes, so their order does not depend on the width
 // of the registers.
 
