@@ -93,7 +93,7 @@ void EdgeBlocks::fill(EdgeTile& tile, const i64* ptr, const std::int32_t* idx, c
 }
 
 std::vector<EdgeBlocks::Segment> EdgeBlocks::in_order(const std::vector<Segment>& segments,
-                                          const std::vector<i64>& per_block) {
+                                                      const std::vector<i64>& per_block) {
     std::vector<Segment> by_length(segments.size()), found(segments.size());
     i64 place[kRunLength + 2] = {};
     const auto class_of = [](i64 length) { return std::min(length, kRunLength + 1) - 1; };
