@@ -1,5 +1,6 @@
-// The kernels of all losses as tables, one for each instruction set, which a translation unit of its own
-// defines (baseline.cpp, level3.cpp, level4.cpp).
+// The kernels of all losses as tables, two for each instruction set: of scalar losses (risk_*.cpp) and of
+// losses of several classes (classes_*.cpp). Each is a translation unit of its own. In larger ones GCC
+// inlines less, and then fuses other multiplications with additions.
 #pragma once
 #include "losses/class_risk.h"
 #include "losses/risk.h"
@@ -11,22 +12,28 @@
 
 namespace bmrm {
 
-struct LossKernels {
-    const Kernels (*scalar)[2];   // of each loss, plain and rounded
+struct ScalarKernels {
+    const Kernels (*of)[2];  // each loss, plain and rounded
+};
+
+struct ClassTables {
     const ClassKernels* classes;  // in the order of CLASS_LOSSES in _losses.pyx
     const SoftKernel* soft;       // of each SoftKind
 };
 
 namespace baseline {
-extern const LossKernels loss_kernels;
-}
+extern const ScalarKernels scalar_kernels;
+extern const ClassTables class_tables;
+}  // namespace baseline
 #ifdef BMRM_X86_LEVELS
 namespace level3 {
-extern const LossKernels loss_kernels;
-}
+extern const ScalarKernels scalar_kernels;
+extern const ClassTables class_tables;
+}  // namespace level3
 namespace level4 {
-extern const LossKernels loss_kernels;
-}
+extern const ScalarKernels scalar_kernels;
+extern const ClassTables class_tables;
+}  // namespace level4
 #endif
 
 }  // namespace bmrm

@@ -22,16 +22,24 @@ int level() {
 }
 #endif
 
-const LossKernels& loss_kernels() {
+const ScalarKernels& scalar_kernels() {
 #ifdef BMRM_X86_LEVELS
-    if (level() == 4) return level4::loss_kernels;
-    if (level() == 3) return level3::loss_kernels;
+    if (level() == 4) return level4::scalar_kernels;
+    if (level() == 3) return level3::scalar_kernels;
 #endif
-    return baseline::loss_kernels;
+    return baseline::scalar_kernels;
+}
+
+const ClassTables& class_tables() {
+#ifdef BMRM_X86_LEVELS
+    if (level() == 4) return level4::class_tables;
+    if (level() == 3) return level3::class_tables;
+#endif
+    return baseline::class_tables;
 }
 
 const Kernels& kernels_of(const int loss, const Rows& rows) {
-    return loss_kernels().scalar[loss][rows.parameter.width > 0.0];
+    return scalar_kernels().of[loss][rows.parameter.width > 0.0];
 }
 
 // Runs `kernel` over the rows [starts[p], starts[p+1]) of every block p and stores its totals in sums[2 p]
@@ -135,14 +143,14 @@ constexpr int64_t class_chunks_per_team = 8;
 
 void class_slope(const int loss, const ClassRows& rows, const int64_t m, const int threads, double* sums) {
     const int64_t starts[2] = {0, m};
-    for_blocks(loss_kernels().classes[loss].slope, rows, starts, 1, threads, sums, class_chunk(rows.K),
+    for_blocks(class_tables().classes[loss].slope, rows, starts, 1, threads, sums, class_chunk(rows.K),
                class_chunks_per_team);
     sums[0] *= rows.scale;
 }
 
 void class_cut(const int loss, const ClassRows& rows, const int64_t* starts, const int64_t blocks,
                const int threads, double* sums) {
-    for_blocks(loss_kernels().classes[loss].cut, rows, starts, blocks, threads, sums, class_chunk(rows.K),
+    for_blocks(class_tables().classes[loss].cut, rows, starts, blocks, threads, sums, class_chunk(rows.K),
                class_chunks_per_team);
 }
 
@@ -152,7 +160,7 @@ constexpr int64_t soft_numbers =
     1 << 21;  // maximum number of sums that all parts may have, if there are several
 
 void soft_pass(const SoftKind kind, const SoftRows& rows, const int64_t m, const int threads, double* sums) {
-    const SoftKernel kernel = loss_kernels().soft[kind];
+    const SoftKernel kernel = class_tables().soft[kind];
     const int64_t width = soft_width(rows), chunks = (m + soft_chunk - 1) / soft_chunk;
     int64_t parts = soft_numbers / width;
     if (parts > soft_parts) parts = soft_parts;

@@ -9,7 +9,11 @@
 #pragma GCC push_options
 #pragma GCC target("arch=x86-64-v3")
 namespace bmrm::level3 {
-#include "losses/kernels.inl"
-}
+#include "losses/lanes.inl"
+//
+#include "losses/class_kernels.inl"
+//
+#include "losses/soft_kernels.inl"
+}  // namespace bmrm::level3
 #pragma GCC pop_options
 #endif
