@@ -61,6 +61,8 @@ LONGEST = (
     "src_cuda/reductions/weighted_descent.cu",
     "src_cuda/training/losses/search_double.cu",
 )
+# Modules with no loop over data in what Cython translates, nor in the headers that this includes.
+BINDINGS = ("_cpu", "_graph", "_losses", "_reductions")
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -150,9 +152,10 @@ class Tools:
         name = os.path.basename(source).removesuffix(".pyx")
         translated = f"build/cython/{name}.cpp"
         named = (*self._cython, "--module-name", f"{MODULES[name]}.{name}")
+        level = ["-O1"] if name in BINDINGS else []
         return [
             Step(source, translated, named, self._cython_version, asks_dependencies=("--depfile",)),
-            Step(translated, target, (*self._cxx, "-c"), self._cxx_version),
+            Step(translated, target, (*self._cxx, *level, "-c"), self._cxx_version),
         ]
 
 
