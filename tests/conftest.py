@@ -9,11 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# Read when scikit-learn and NumPy are loaded. Tests run in parallel, and spinning threads of one slow
-# down the others: with threads of OpenBLAS, a test of 0.1 s with small matrices takes up to 8 s.
-os.environ["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY", "passive")
-os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
-
+import environment  # noqa: F401 (it changes os.environ)
 import pytest
 from hypothesis import HealthCheck, settings
 
