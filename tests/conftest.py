@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import compiled
 import environment  # noqa: F401 (it changes os.environ)
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,8 @@ import bmrm
 # The time of an example depends on how busy the machine is.
 settings.register_profile("bmrm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("bmrm")
+
+compiled.folder()  # before the cache is another one
 
 ORDER = os.environ.get("BMRM_TEST_ORDER")
 
