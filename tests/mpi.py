@@ -40,13 +40,8 @@ def start(ranks: int, *words: object, **keywords) -> subprocess.Popen[str]:
     """Start Python on a number of ranks, with the package under test."""
     # One thread per rank: two ranks on two cores, as CI has them.
     here = Path(__file__).parent
-    folders = [
-        str(Path(bmrm.__file__).parents[1]),
-        str(here),
-        str(here / "ranks"),
-        os.environ.get("PYTHONPATH"),
-    ]
-    path = os.pathsep.join(filter(None, folders))
+    folders = [Path(bmrm.__file__).parents[1], here, here / "ranks", os.environ.get("PYTHONPATH")]
+    path = os.pathsep.join(map(str, filter(None, folders)))
     environ = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     mpiexec = shutil.which("mpiexec", path=path) or "mpiexec"
