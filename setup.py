@@ -63,6 +63,8 @@ LONGEST = (
     "src_cuda/reductions/weighted_descent.cu",
     "src_cuda/training/losses/search_double.cu",
 )
+# Modules with no loop over data in what Cython translates, nor in the headers that this includes.
+BINDINGS = ("_cpu", "_graph", "_losses", "_reductions")
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -148,7 +150,7 @@ class Tools:
 
     def chain(self, source: str) -> list[Step]:
         """The steps from a source to its object."""
-        target = f"{OBJECTS}/{os.path.splitext(source)[0].replace('/', '-')}.o"
+        target = f"{OBJECTS}/{source.replace('/', '-')}.o"
         if source.endswith(".cu"):
             return [Step(source, target, (*self._nvcc, "-c"), self._nvcc_version)]
         if not source.endswith(".pyx"):
@@ -156,9 +158,10 @@ class Tools:
         name = os.path.basename(source).removesuffix(".pyx")
         translated = f"build/cython/{name}.cpp"
         named = (*self._cython, "--module-name", f"{MODULES[name]}.{name}")
+        level = ["-O1"] if name in BINDINGS else []
         return [
             Step(source, translated, named, self._cython_version, asks_dependencies=("--depfile",)),
-            Step(translated, target, (*self._cxx, "-c"), self._cxx_version),
+            Step(translated, target, (*self._cxx, *level, "-c"), self._cxx_version),
         ]
 
 

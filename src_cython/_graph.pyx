@@ -18,14 +18,8 @@ cdef extern from "graph/adjacency.h" namespace "bmrm" nogil:
         drop
         sum
 
-    cdef cppclass PlainEdge:
-        pass
-
-    cdef cppclass WeightedEdge:
-        pass
-
-    int64_t build_rows[Edge](const int32_t*, const int32_t*, const double*, const int32_t*, int64_t, int64_t,
-                             Duplicates, cbool, int64_t*, int32_t*, double*) except +
+    int64_t build_rows(const int32_t*, const int32_t*, const double*, const int32_t*, int64_t, int64_t,
+                       Duplicates, cbool, int64_t*, int32_t*, double*) except +
     void count_ids(const int32_t*, int64_t, int64_t, int64_t*)
     void add_weights_by_source(const int32_t*, const double*, int64_t, int64_t, double*) except +
 
@@ -155,10 +149,7 @@ def sort_edges_by_target(
     if val is not None:
         v = <double*>_address(val)
     with nogil:
-        if w == NULL:
-            kept = build_rows[PlainEdge](s, t, w, r, n, count, rule, drop_loops, p, i, v)
-        else:
-            kept = build_rows[WeightedEdge](s, t, w, r, n, count, rule, drop_loops, p, i, v)
+        kept = build_rows(s, t, w, r, n, count, rule, drop_loops, p, i, v)
     if kept < count:
         idx = idx[:kept].copy()
         val = None if val is None else val[:kept].copy()

@@ -9,11 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# Read when scikit-learn and NumPy are loaded. Tests run in parallel, and spinning threads of one slow
-# down the others: with threads of OpenBLAS, a test of 0.1 s with small matrices takes up to 8 s.
-os.environ["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY", "passive")
-os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
-
+import compiled
+import environment  # noqa: F401 (it changes os.environ)
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -22,6 +19,8 @@ import bmrm
 # The time of an example depends on how busy the machine is.
 settings.register_profile("bmrm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("bmrm")
+
+compiled.folder()  # before the cache is another one
 
 ORDER = os.environ.get("BMRM_TEST_ORDER")
 
@@ -80,10 +79,9 @@ def nothing_stays(functions: dict[str, dict[str, object]]) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """Return the folder of published data sets; skip the test if there is none."""
-    root = Path(os.environ.get("BMRM_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    if not root.is_dir():
-        pytest.skip(f"published data sets not found at {root}; set BMRM_TEST_DATA to their folder")
-    return root
+    if "BMRM_TEST_DATA" not in os.environ:
+        pytest.skip("there are no published data sets; set BMRM_TEST_DATA to their folder")
+    return Path(os.environ["BMRM_TEST_DATA"])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -39,7 +39,9 @@ LIMIT = 60  # seconds; a job that hangs is killed, and its test fails
 def start(ranks: int, *words: object, **keywords) -> subprocess.Popen[str]:
     """Start Python on a number of ranks, with the package under test."""
     # One thread per rank: two ranks on two cores, as CI has them.
-    path = os.pathsep.join(filter(None, (str(Path(bmrm.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
+    here = Path(__file__).parent
+    folders = [Path(bmrm.__file__).parents[1], here, here / "ranks", os.environ.get("PYTHONPATH")]
+    path = os.pathsep.join(map(str, filter(None, folders)))
     environ = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     mpiexec = shutil.which("mpiexec", path=path) or "mpiexec"

@@ -15,6 +15,8 @@ def objective(X, y, w, b, lam, rows, weights=None):
 
 def smooth_optimum(X, y, lam, rows, weights=None, intercept=False):
     """Minimum of J for a differentiable loss, by BFGS of SciPy to a tight tolerance."""
+    if X.shape[1] > len(X):  # w is a sum of rows: with an orthonormal basis of these it is shorter
+        X = np.linalg.qr(X.T)[1].T
     d = X.shape[1]
 
     def value(v):

@@ -72,7 +72,6 @@ def page_id(page: Path) -> str:
 def test_blocks_run(page, tmp_path, monkeypatch):
     """The blocks of a page share a folder and a namespace, as for a reader who types them in order."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MPLBACKEND", "agg")
     namespace: dict[str, object] = {"__name__": "__main__"}
     text = page.read_text()
     for block in BLOCK.finditer(text):

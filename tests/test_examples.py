@@ -20,7 +20,7 @@ def run(name, folder):
     done = subprocess.run(
         [sys.executable, "-W", "error", EXAMPLES / name],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(bmrm.__file__).parents[1]), "MPLBACKEND": "agg"},
+        env={**os.environ, "PYTHONPATH": str(Path(bmrm.__file__).parents[1])},
         capture_output=True,
         text=True,
         timeout=120,

@@ -3,8 +3,8 @@
     python -m benchmarks.cpu.build [--out FILE]
 
 Clones the last commit of this checkout. Nothing is there that an earlier build made: objects, wheels of PETSc
-and pip's downloads go to a cache of their own. nvcc is used if there is one. Takes most of an hour on two cores,
-which must be idle; the results file is written after each part.
+and pip's downloads go to a cache of their own. nvcc is used if there is one. It takes most of an hour on two
+cores, which must be idle; the results file is written after each part.
 """
 
 from __future__ import annotations

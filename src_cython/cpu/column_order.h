@@ -17,9 +17,6 @@
 
 namespace bmrm {
 
-/// Whether columns are ordered by frequency.
-enum class ColumnOrder { automatic, as_given, by_popularity };
-
 /// Number of columns for which the second level of cache has room, besides what streams through it.
 constexpr i64 kNearColumns = 1 << 15;
 /// Number of columns whose weights share a cache line.
@@ -43,12 +40,12 @@ inline bool may_be_ordered(i64 d, i64 nnz) {
 }
 
 /// The number of entries of each column in a sample of the entries.
-template <class I>
-std::vector<std::uint32_t> count_columns(const I* idx, i64 nnz, i64 d) {
+inline std::vector<std::uint32_t> count_columns(const Entries& X, i64 nnz, i64 d) {
+    const EntryLoops& loops = entry_loops(X.index_bytes, X.value_bytes);
     std::vector<std::uint32_t> counts(d);
     const i64 step = std::max<i64>(1, (nnz + kSampledEntries - 1) / kSampledEntries) * kSampledRun;
     for (i64 first = 0; first < nnz; first += step)
-        for (i64 k = first; k < std::min(nnz, first + kSampledRun); ++k) ++counts[idx[k]];
+        loops.count_sample(X.idx, first, std::min(nnz, first + kSampledRun), counts.data());
     return counts;
 }
 
@@ -73,7 +70,7 @@ inline bool order_pays(const std::vector<std::uint32_t>& counts) {
 
 /// The place of each column in the new order, and the class of the column at each place.
 struct Places {
-    static constexpr int kClasses = 32;
+    static constexpr int kClasses = kColumnClasses;
     Buffer<std::uint32_t> of;
     Buffer<std::uint8_t> classes;
 
@@ -89,40 +86,15 @@ struct Places {
     }
 };
 
-/// Prefetch distance of places, in entries.
-constexpr i64 kPlacesAhead = 64;
-
 /// Replaces the column numbers of all rows by their places, in place, and sorts each row that was sorted; the
 /// values go to `to`.
-template <class I, class V>
-void permute_rows(const i64* ptr, i64 m, I* idx, const V* val, const Places& places, int threads, V* to) {
+inline void permute_rows(const Entries& X, void* idx, i64 m, const Places& places, int threads, void* to) {
+    const EntryLoops& loops = entry_loops(X.index_bytes, X.value_bytes);
     const std::vector<Range> tiles =
-        split_evenly(0, m, ptr[m] / kTileEntries + 1, [&](i64 k) { return ptr[k] + kRowCost * k; });
-    for_each_task(static_cast<i64>(tiles.size()), threads_for(ptr[m], threads), [&](i64 t) {
-        std::vector<std::uint32_t> row;
-        std::vector<std::uint16_t> row_classes;
-        const std::uint32_t* const of = places.of.get();
-        const std::uint8_t* const class_at = places.classes.get();
-        const i64 last = ptr[tiles[t].end] - kPlacesAhead;
-        for (i64 i = tiles[t].begin; i < tiles[t].end; ++i) {
-            const i64 first = ptr[i], count = ptr[i + 1] - first;
-            i64 next[Places::kClasses + 1] = {};
-            if (count > static_cast<i64>(row.size())) row.resize(2 * count), row_classes.resize(2 * count);
-            std::uint32_t* const name = row.data();
-            std::uint16_t* const its_class = row_classes.data();
-            for (i64 k = 0; k < count; ++k) {
-                if (first + k < last) __builtin_prefetch(of + idx[first + k + kPlacesAhead]);
-                name[k] = of[idx[first + k]];
-                its_class[k] = class_at[name[k]];
-                ++next[its_class[k] + 1];
-            }
-            std::partial_sum(next, next + Places::kClasses + 1, next);
-            for (i64 k = 0; k < count; ++k) {
-                const i64 at = first + next[its_class[k]]++;
-                idx[at] = static_cast<I>(name[k]);
-                if constexpr (!std::is_same_v<V, One>) to[at] = val[first + k];
-            }
-        }
+        split_evenly(0, m, X.ptr[m] / kTileEntries + 1, [&](i64 k) { return X.ptr[k] + kRowCost * k; });
+    for_each_task(static_cast<i64>(tiles.size()), threads_for(X.ptr[m], threads), [&](i64 t) {
+        loops.permute(X.ptr, idx, X.val, tiles[t].begin, tiles[t].end, places.of.get(), places.classes.get(),
+                      to);
     });
 }
 

@@ -1,5 +1,9 @@
-// Inner loops over dense rows: products, and the Gram tiles of the bundle. Included once per instruction set
-// (kernels.h), after sparse_kernels.h, hence no include guard.
+// Inner loops over dense rows, for one instruction set: products, and the Gram tiles of the bundle.
+#pragma once
+
+#include <algorithm>
+
+#include "cpu/pack.h"
 
 namespace bmrm {
 namespace BMRM_ISA {

@@ -1,6 +1,7 @@
 // A dense row-major X. One copy serves both products, since X^T r adds up rows.
 #pragma once
 
+#include "cpu/entries.h"
 #include "cpu/matrix.h"
 
 namespace bmrm {
@@ -14,7 +15,7 @@ class DenseMatrix final : public Matrix, public Rows {
     }
 
     void matvec(const double* w, double* out) const override {
-        const auto& kernels = DenseKernels<V>::get();
+        const auto& kernels = dense_kernels<V>();
         for_each_task(static_cast<i64>(tiles_.size()), threads_for(m_ * d_, threads_), [&](i64 t) {
             kernels.rows(X_, d_, tiles_[t].begin, tiles_[t].end, w, streams(), out);
         });
@@ -36,17 +37,17 @@ class DenseMatrix final : public Matrix, public Rows {
 
     double row_dot(i64 i, const double* w) const override {
         double sum;
-        DenseKernels<V>::get().rows(X_ + i * d_, d_, 0, 1, w, false, &sum);
+        dense_kernels<V>().rows(X_ + i * d_, d_, 0, 1, w, false, &sum);
         return sum;
     }
 
     void add_row(i64 i, double factor, double* w) const override {
         const V* row = X_ + i * d_;
-        DenseKernels<V>::get().add_rows(&row, &factor, 1, d_, 0, w);
+        dense_kernels<V>().add_rows(&row, &factor, 1, d_, 0, w);
     }
 
     void row_dots(i64 i, const double* W, i64 ld, double* out) const override {
-        DenseKernels<V>::get().lone_many(X_ + i * d_, d_, W, ld, out);
+        dense_kernels<V>().lone_many(X_ + i * d_, d_, W, ld, out);
     }
 
     void add_row_to(i64 i, const Change* changes, i64 count, i64 ld, double* W) const override {
@@ -59,7 +60,7 @@ class DenseMatrix final : public Matrix, public Rows {
 
     void rmatvec_blocks(const double* r, const i64* starts, i64 blocks, double* out) override {
         constexpr i64 kColumns = 1024;
-        const auto& kernels = DenseKernels<V>::get();
+        const auto& kernels = dense_kernels<V>();
         const i64 ahead = d_ <= kColumns ? kRows * d_ : kColumns;
         sum_groups(starts, blocks, d_, 1, out, [&](Range rows, double* acc) {
             for (i64 i = rows.begin; i < rows.end; i += kRows) {
@@ -74,7 +75,7 @@ class DenseMatrix final : public Matrix, public Rows {
     }
 
     void matmat(Vectors<const double> W, i64 K, Vectors<double> out) const override {
-        const auto& kernels = DenseKernels<V>::get();
+        const auto& kernels = dense_kernels<V>();
         for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
             Buffer<double> in(d_ * ld);
             i64 tasks = (m_ + kPaddedRows - 1) / kPaddedRows;
@@ -96,7 +97,7 @@ class DenseMatrix final : public Matrix, public Rows {
 
     void rmatmat_blocks(Vectors<const double> R, i64 K, const i64* starts, i64 blocks,
                         Vectors<double> out) override {
-        const auto& kernels = DenseKernels<V>::get();
+        const auto& kernels = dense_kernels<V>();
         for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
             i64 size = d_ * ld;
             Buffer<double> sums(blocks * size);
@@ -136,7 +137,7 @@ class DenseMatrix final : public Matrix, public Rows {
         std::fill_n(sums.get(), groups * size, 0.0);
         std::fill_n(rests.get(), packs * ld, 0.0);
         const int threads = threads_for(count * d_ * d_ / 8, threads_);
-        const auto& kernels = DenseKernels<V>::get();
+        const auto& kernels = dense_kernels<V>();
         const auto plain = [&](i64 p) { return packed.get() + 2 * p * pack; };
         const auto take = [&](i64 begin, i64 end, i64 p) {
             const i64 n = std::clamp<i64>(end - begin, 0, kPacked);

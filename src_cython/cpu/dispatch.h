@@ -1,131 +1,76 @@
-// The kernels of products for all instruction sets, among which the process chooses at the first use.
+// The kernels of products, as tables of functions for each instruction set.
 #pragma once
 
-#include <cstdlib>
-
+#include "cpu/isa.h"
 #include "cpu/simd.h"
-
-#define BMRM_KERNELS "cpu/kernels.h"
-#include "cpu/each_instruction_set.h"
 
 namespace bmrm {
 
-enum class Isa { baseline, avx2, avx512 };
-
-/// The widest instruction set of this processor, or a lower one named by BMRM_CPU_ISA.
-inline Isa isa() {
-    static const Isa chosen = [] {
-        Isa best = Isa::baseline;
-#if defined(__x86_64__)
-        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-            best = Isa::avx2;
-        if (best == Isa::avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-            best = Isa::avx512;
-#endif
-        const char* limit = std::getenv("BMRM_CPU_ISA");
-        if (limit && !std::strcmp(limit, "baseline")) return Isa::baseline;
-        if (limit && !std::strcmp(limit, "avx2") && best > Isa::avx2) return Isa::avx2;
-        return best;
-    }();
-    return chosen;
-}
-
-inline const char* isa_name() {
-    return isa() == Isa::avx512 ? "avx512" : isa() == Isa::avx2 ? "avx2" : "baseline";
-}
-
-/// use(kernels) with a struct of kernels, the second argument, as compiled for this processor's instruction
-/// set.
-#if defined(__x86_64__)
-#define BMRM_WITH_KERNELS(use, ...)                      \
-    (isa() == Isa::avx512 ? (use)(avx512::__VA_ARGS__{}) \
-     : isa() == Isa::avx2 ? (use)(avx2::__VA_ARGS__{})   \
-                          : (use)(baseline::__VA_ARGS__{}))
-#else
-#define BMRM_WITH_KERNELS(use, ...) ((use)(baseline::__VA_ARGS__{}))
-#endif
-
-/// Pointers to the functions of one kernel struct, compiled for one instruction set.
-template <class I, class V>
+/// Loops over compressed rows, for one type of indices and one of values: the functions of `Sparse`
+/// (sparse_kernels.h). Callers do not know the types.
 struct SparseKernels {
-    using Model = baseline::Sparse<I, V>;
-    decltype(&Model::rows) rows;
-    decltype(&Model::rows_by_length) rows_by_length;
-    decltype(&Model::span) span;
-    decltype(&Model::lone) lone;
-    decltype(&Model::add_lone) add_lone;
-    decltype(&Model::lone_many) lone_many;
-    decltype(&Model::add_lone_to) add_lone_to;
-    decltype(&Model::fetch) fetch;
-    decltype(&Model::rows_split) rows_split;
-    decltype(&Model::scatter) scatter;
-    decltype(&Model::add_pairs) add_pairs;
-    decltype(&Model::cut_row) cut_row;
-    decltype(&Model::template rows_many<8>) rows_many[kWidths];
-    decltype(&Model::template scatter_many<8>) scatter_many[kWidths];
-
-    template <class K>
-    static SparseKernels of() {
-        return {K::rows,
-                K::rows_by_length,
-                K::span,
-                K::lone,
-                K::add_lone,
-                K::lone_many,
-                K::add_lone_to,
-                K::fetch,
-                K::rows_split,
-                K::scatter,
-                K::add_pairs,
-                K::cut_row,
-                {K::template rows_many<2>, K::template rows_many<4>, K::template rows_many<8>,
-                 K::template rows_many<16>, K::template rows_many<24>, K::template rows_many<32>},
-                {K::template scatter_many<2>, K::template scatter_many<4>, K::template scatter_many<8>,
-                 K::template scatter_many<16>, K::template scatter_many<24>, K::template scatter_many<32>}};
-    }
-
-    static const SparseKernels& get() {
-        static const SparseKernels chosen =
-            BMRM_WITH_KERNELS([](auto kernels) { return of<decltype(kernels)>(); }, Sparse<I, V>);
-        return chosen;
-    }
+    void (*rows)(const i64* ptr, const void* idx, const void* val, i64 nnz, i64 begin, i64 end,
+                 const double* w, bool add, double* out);
+    void (*rows_by_length)(const i64* ptr, const void* idx, const void* val, i64 nnz, i64 begin,
+                           const std::uint16_t* order, i64 count, const double* w, double* out);
+    double (*span)(const void* idx, const void* val, i64 nnz, i64 lo, i64 hi, const double* w);
+    double (*lone)(const void* idx, const void* val, i64 nnz, i64 lo, i64 hi, const double* w);
+    void (*add_lone)(const void* idx, const void* val, i64 lo, i64 hi, double c, double* w);
+    void (*lone_many)(const void* idx, const void* val, i64 lo, i64 hi, const double* W, i64 ld, double* out);
+    void (*add_lone_to)(const void* idx, const void* val, i64 lo, i64 hi, const Change* changes, i64 count,
+                        i64 ld, double* W);
+    void (*fetch)(const void* idx, const void* val, const i64* soon, const double* w, i64 ld,
+                  const i64* later);
+    /// Null for indices of one byte, which X^T does not have.
+    void (*rows_split)(const i64* ptr, const void* idx, const void* val, i64 nnz, i64 begin, i64 end,
+                       const i64* bound, i64 parts, const double* w, double* const* out);
+    void (*scatter)(const i64* at, i64 stride, const void* idx, const void* val, i64 begin, i64 end,
+                    const double* r, bool skip, bool unlike, i64 ahead, double* acc);
+    void (*add_pairs)(const i64* ptr, const void* idx, const void* val, i64 begin, i64 end, const double* s,
+                      i64 d, double* pairs, double* squares);
+    void (*rows_many[kWidths])(const i64* ptr, const void* idx, const void* val, i64 begin, i64 end,
+                               const double* R, bool add, double* out);
+    void (*scatter_many[kWidths])(const i64* ptr, const void* idx, const void* val, i64 begin, i64 end,
+                                  const double* R, bool skip, double* acc);
 };
 
+/// Loops over dense rows: the functions of `Dense` (dense_kernels.h).
 template <class V>
 struct DenseKernels {
-    using Model = baseline::Dense<V>;
-    decltype(&Model::rows) rows;
-    decltype(&Model::add_rows) add_rows;
-    decltype(&Model::lone_many) lone_many;
-    decltype(&Model::gram) gram;
-    decltype(&Model::pack_rows) pack_rows;
-    decltype(&Model::add_scaled) add_scaled;
-    decltype(&Model::add_packed) add_packed;
-    decltype(&Model::template rows_many<8>) rows_many[kWidths];
-    decltype(&Model::template add_rows_many<8>) add_rows_many[kWidths];
-
-    template <class K>
-    static DenseKernels of() {
-        return {
-            K::rows,
-            K::add_rows,
-            K::lone_many,
-            K::gram,
-            K::pack_rows,
-            K::add_scaled,
-            K::add_packed,
-            {K::template rows_many<2>, K::template rows_many<4>, K::template rows_many<8>,
-             K::template rows_many<16>, K::template rows_many<24>, K::template rows_many<32>},
-            {K::template add_rows_many<2>, K::template add_rows_many<4>, K::template add_rows_many<8>,
-             K::template add_rows_many<16>, K::template add_rows_many<24>, K::template add_rows_many<32>}};
-    }
-
-    static const DenseKernels& get() {
-        static const DenseKernels chosen =
-            BMRM_WITH_KERNELS([](auto kernels) { return of<decltype(kernels)>(); }, Dense<V>);
-        return chosen;
-    }
+    void (*rows)(const V* X, i64 d, i64 begin, i64 end, const double* w, bool streams, double* out);
+    void (*add_rows)(const V* const* row, const double* c, i64 n, i64 width, i64 ahead, double* acc);
+    void (*lone_many)(const V* x, i64 d, const double* B, i64 ld, double* out);
+    void (*pack_rows)(const V* X, i64 d, const double* s, const double* shift, const i64* row, i64 n,
+                      i64 ahead, i64 ld, double* plain, double* scaled);
+    void (*add_scaled)(const double* scaled, i64 n, i64 ld, double* sums);
+    void (*add_packed)(const double* plain, const double* scaled, i64 n, i64 ld, i64 first, i64 last,
+                       double* out);
+    void (*rows_many[kWidths])(const V* X, i64 d, i64 n, const double* B, double* out);
+    void (*add_rows_many[kWidths])(const V* X, i64 d, i64 n, const double* R, double* acc);
 };
+
+struct ProductKernels {
+    SparseKernels sparse[3][3];  // indices of 1, 2 and 4 bytes; ones, float, double
+    DenseKernels<float> dense_float;
+    DenseKernels<double> dense_double;
+    /// For indices of 4 bytes: cut[s] = the first entry of the row [lo, hi) whose index is at least bound[s],
+    /// s < strips.
+    void (*cut_row)(const std::uint32_t* idx, i64 lo, i64 hi, const i64* bound, i64 strips, i64* cut);
+};
+
+BMRM_TABLES(ProductKernels, product_kernels)
+
+/// The kernels for indices and values of so many bytes, 0 for ones.
+inline const SparseKernels& sparse_kernels(int index_bytes, int value_bytes) {
+    return product_kernels().sparse[index_bytes / 2][value_bytes / 4];
+}
+
+template <class V>
+const DenseKernels<V>& dense_kernels() {
+    if constexpr (std::is_same_v<V, float>)
+        return product_kernels().dense_float;
+    else
+        return product_kernels().dense_double;
+}
 
 }  // namespace bmrm

@@ -31,50 +31,26 @@ inline std::uint64_t entry(std::uint64_t row_key, std::uint64_t column_key, doub
 /// Target number of entries per task.
 constexpr i64 kEntriesPerTask = 1 << 16;
 
-/// The sum over m rows, numbered from `first`, that have `entries` entries in all; row(i, key) returns the
-/// sum of row i.
-template <class Row>
-std::uint64_t sum_of_rows(i64 m, i64 entries, std::uint64_t first, int threads, const Row& row) {
+/// The sum over m rows that have `entries` entries in all; rows(begin, end) returns the sum of some.
+template <class Rows>
+std::uint64_t sum_of_rows(i64 m, i64 entries, int threads, const Rows& rows) {
     const i64 each = std::max<i64>(1, kEntriesPerTask / std::max<i64>(1, entries / std::max<i64>(1, m)));
     std::atomic<std::uint64_t> sum{0};
-    for_each_task((m + each - 1) / each, threads_for(entries, threads), [&](i64 t) {
-        std::uint64_t part = 0;
-        for (i64 i = t * each; i < std::min(m, (t + 1) * each); ++i)
-            part += row(i, key_of_row(first + static_cast<std::uint64_t>(i)));
-        sum += part;
-    });
+    for_each_task((m + each - 1) / each, threads_for(entries, threads),
+                  [&](i64 t) { sum += rows(t * each, std::min(m, (t + 1) * each)); });
     return sum;
 }
 
-/// Computes the keys of columns with these numbers.
-inline void keys_of_columns(const std::int64_t* numbers, std::int64_t count, std::uint64_t* keys) {
-    for (std::int64_t j = 0; j < count; ++j) keys[j] = key_of_column(static_cast<std::uint64_t>(numbers[j]));
-}
-
-/// The sum of compressed rows; `keys` has the key of each column.
-template <class I, class V>
-std::uint64_t sum_of_sparse(const i64* ptr, const I* idx, const V* val, i64 m, std::uint64_t first,
-                            const std::uint64_t* keys, int threads) {
-    return sum_of_rows(m, ptr[m], first, threads, [=](i64 i, std::uint64_t key) {
-        std::uint64_t sum = 0;
-        for (i64 k = ptr[i]; k < ptr[i + 1]; ++k) {
-            if constexpr (std::is_same_v<V, One>)
-                sum += entry(key, keys[idx[k]], 1.0);
-            else
-                sum += entry(key, keys[idx[k]], static_cast<double>(val[k]));
-        }
-        return sum;
-    });
-}
-
-/// The sum of dense rows, likewise.
+/// The sum of dense rows, numbered from `first`; `keys` has the key of each column.
 template <class V>
 std::uint64_t sum_of_dense(const V* X, i64 m, i64 d, std::uint64_t first, const std::uint64_t* keys,
                            int threads) {
-    return sum_of_rows(m, m * d, first, threads, [=](i64 i, std::uint64_t key) {
-        const V* row = X + i * d;
+    return sum_of_rows(m, m * d, threads, [=](i64 begin, i64 end) {
         std::uint64_t sum = 0;
-        for (i64 j = 0; j < d; ++j) sum += entry(key, keys[j], static_cast<double>(row[j]));
+        for (i64 i = begin; i < end; ++i) {
+            const std::uint64_t key = key_of_row(first + static_cast<std::uint64_t>(i));
+            for (i64 j = 0; j < d; ++j) sum += entry(key, keys[j], static_cast<double>(X[i * d + j]));
+        }
         return sum;
     });
 }

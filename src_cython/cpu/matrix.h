@@ -8,7 +8,6 @@
 
 #include "common/memory.h"
 #include "cpu/dispatch.h"
-#include "cpu/entries.h"
 #include "cpu/split.h"
 
 namespace bmrm {

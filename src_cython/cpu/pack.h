@@ -1,8 +1,10 @@
-// W doubles in registers of one instruction set. Included once per instruction set (kernels.h), hence no
-// include guard.
+// W doubles in registers of one instruction set.
 //
 // A hardware gather of 8 doubles takes 10 cycles on Zen 5 (and microcode on patched Intel cores); eight
 // scalar loads merged into a register take 6, so gathers are written as loads.
+#pragma once
+
+#include "cpu/simd.h"
 
 namespace bmrm {
 namespace BMRM_ISA {

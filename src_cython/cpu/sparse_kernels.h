@@ -1,5 +1,8 @@
-// Inner loops over compressed rows. Included once per instruction set (kernels.h), after pack.h, hence no
-// include guard.
+// Inner loops over compressed rows, for one instruction set (product_kernels.h). Indices and values come
+// without their types, as in the table.
+#pragma once
+
+#include "cpu/pack.h"
 
 namespace bmrm {
 namespace BMRM_ISA {
@@ -54,8 +57,10 @@ BMRM_INLINE double dot(const I* idx, const V* val, i64 lo, i64 hi, i64 nnz, cons
 template <class I, class V>
 struct Sparse {
     /// out[i] = row i . w for i in [begin, end), added to out[i] if `add`.
-    BMRM_TARGET static void rows(const i64* ptr, const I* idx, const V* val, i64 nnz, i64 begin, i64 end,
-                                 const double* w, bool add, double* out) {
+    BMRM_TARGET static void rows(const i64* ptr, const void* indices, const void* values, i64 nnz, i64 begin,
+                                 i64 end, const double* w, bool add, double* out) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         i64 i = begin;
         if constexpr (std::is_same_v<V, One>)
             for (; i + 8 <= end; i += 8)
@@ -83,9 +88,11 @@ struct Sparse {
 
     /// The rows begin + order[k], k < count: out[row] = row . w. The order permutes windows of kWindow<V>
     /// rows; in each, lengths ascend up to kShortRow, and longer rows come last.
-    BMRM_TARGET static void rows_by_length(const i64* ptr, const I* idx, const V* val, i64 nnz, i64 begin,
-                                           const std::uint16_t* order, i64 count, const double* w,
+    BMRM_TARGET static void rows_by_length(const i64* ptr, const void* indices, const void* values, i64 nnz,
+                                           i64 begin, const std::uint16_t* order, i64 count, const double* w,
                                            double* out) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         ptr += begin;
         out += begin;
         for (i64 first = 0; first < count; first += kWindow<V>) {
@@ -98,25 +105,36 @@ struct Sparse {
     }
 
     /// The product of w and part of one row, the entries [lo, hi).
-    BMRM_TARGET static double span(const I* idx, const V* val, i64 nnz, i64 lo, i64 hi, const double* w) {
+    BMRM_TARGET static double span(const void* indices, const void* values, i64 nnz, i64 lo, i64 hi,
+                                   const double* w) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         return dot(idx, val, lo, hi, nnz, w);
     }
 
     /// For single rows, the entries [lo, hi), that are not visited in the order of memory: the product of the
     /// row and w, w += c times the row, and the same with columns of W (d, ld), ld a multiple of 8.
-    BMRM_TARGET static double lone(const I* idx, const V* val, i64 nnz, i64 lo, i64 hi, const double* w) {
+    BMRM_TARGET static double lone(const void* indices, const void* values, i64 nnz, i64 lo, i64 hi,
+                                   const double* w) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         return dot<true>(idx, val, lo, hi, nnz, w);
     }
 
-    BMRM_TARGET static void add_lone(const I* idx, const V* val, i64 lo, i64 hi, double c, double* w) {
+    BMRM_TARGET static void add_lone(const void* indices, const void* values, i64 lo, i64 hi, double c,
+                                     double* w) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         i64 k = lo;
         for (; k + 8 <= hi; k += 8)
             for (int u = 0; u < 8; ++u) w[idx[k + u]] += scaled(val, k + u, c);
         for (; k < hi; ++k) w[idx[k]] += scaled(val, k, c);
     }
 
-    BMRM_TARGET static void lone_many(const I* idx, const V* val, i64 lo, i64 hi, const double* W, i64 ld,
-                                      double* out) {
+    BMRM_TARGET static void lone_many(const void* indices, const void* values, i64 lo, i64 hi,
+                                      const double* W, i64 ld, double* out) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         i64 c = 0;
         for (; c + 32 <= ld; c += 32) lone_pack<32>(idx, val, lo, hi, W + c, ld, out + c);
         if (c + 24 <= ld) lone_pack<24>(idx, val, lo, hi, W + c, ld, out + c), c += 24;
@@ -124,8 +142,10 @@ struct Sparse {
         if (c + 8 <= ld) lone_pack<8>(idx, val, lo, hi, W + c, ld, out + c);
     }
 
-    BMRM_TARGET static void add_lone_to(const I* idx, const V* val, i64 lo, i64 hi, const Change* changes,
-                                        i64 count, i64 ld, double* W) {
+    BMRM_TARGET static void add_lone_to(const void* indices, const void* values, i64 lo, i64 hi,
+                                        const Change* changes, i64 count, i64 ld, double* W) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         for (i64 k = lo; k < hi; ++k) {
             double* row = W + idx[k] * ld;
             for (i64 c = 0; c < count; ++c) row[changes[c].column] += scaled(val, k, changes[c].factor);
@@ -134,8 +154,10 @@ struct Sparse {
 
     /// Prefetches the entries of the row `later` and, if w is long, the first of the ld numbers in w of each
     /// entry of the row `soon`.
-    BMRM_TARGET static void fetch(const I* idx, const V* val, const i64* soon, const double* w, i64 ld,
-                                  const i64* later) {
+    BMRM_TARGET static void fetch(const void* indices, const void* values, const i64* soon, const double* w,
+                                  i64 ld, const i64* later) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         if constexpr (sizeof(I) == 4)
             for (i64 k = soon[0]; k < soon[1]; ++k) __builtin_prefetch(w + idx[k] * ld, 1);
         for (i64 k = later[0]; k < later[1]; k += 64 / i64(sizeof(I))) __builtin_prefetch(idx + k);
@@ -145,9 +167,11 @@ struct Sparse {
 
     /// Rows split by index into consecutive parts: out[n][i] += the sum of row i over the indices in
     /// [bound[n], bound[n + 1]), n < parts. Indices ascend; a row is read once for all parts.
-    BMRM_TARGET static void rows_split(const i64* ptr, const I* idx, const V* val, i64 nnz, i64 begin,
-                                       i64 end, const i64* bound, i64 parts, const double* w,
+    BMRM_TARGET static void rows_split(const i64* ptr, const void* indices, const void* values, i64 nnz,
+                                       i64 begin, i64 end, const i64* bound, i64 parts, const double* w,
                                        double* const* out) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         for (i64 i = begin; i < end; ++i) {
             i64 lo = ptr[i], last = ptr[i + 1];
             if (bound[0] > 0) lo += count_below(idx + lo, last - lo, bound[0]);
@@ -163,8 +187,11 @@ struct Sparse {
     /// consists of the entries at[i*stride] to at[i*stride + 1], the whole row if stride is 1. Rows whose
     /// entries are not contiguous in memory are prefetched `ahead` rows early. `unlike` says that lengths
     /// change from row to row.
-    BMRM_TARGET static void scatter(const i64* at, i64 stride, const I* idx, const V* val, i64 begin, i64 end,
-                                    const double* r, bool skip, bool unlike, i64 ahead, double* acc) {
+    BMRM_TARGET static void scatter(const i64* at, i64 stride, const void* indices, const void* values,
+                                    i64 begin, i64 end, const double* r, bool skip, bool unlike, i64 ahead,
+                                    double* acc) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         constexpr i64 kChunk = 256;
         i64 used[kChunk];
         double factors[kMaxRun + 16];
@@ -200,8 +227,10 @@ struct Sparse {
     /// Sums over the rows i in [begin, end) with s[i] != 0: pairs[a*d + b] += s_i x_ia x_ib for each pair of
     /// different entries of a row, the one of column a stored after the one of column b, and
     /// squares[a] += s_i x_ia^2 for each entry.
-    BMRM_TARGET static void add_pairs(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
-                                      const double* s, i64 d, double* pairs, double* squares) {
+    BMRM_TARGET static void add_pairs(const i64* ptr, const void* indices, const void* values, i64 begin,
+                                      i64 end, const double* s, i64 d, double* pairs, double* squares) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         for (i64 i = begin; i < end; ++i) {
             if (s[i] == 0) continue;
             const I* row = idx + ptr[i];
@@ -226,8 +255,10 @@ struct Sparse {
 
     /// out[i*W + c] = the sum over the entries k of row i of val[k] * R[idx[k]*W + c], c < W, added if `add`.
     template <int W>
-    BMRM_TARGET static void rows_many(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
-                                      const double* R, bool add, double* out) {
+    BMRM_TARGET static void rows_many(const i64* ptr, const void* indices, const void* values, i64 begin,
+                                      i64 end, const double* R, bool add, double* out) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         for (i64 i = begin; i < end; ++i) {
             // Several sums hide the latency of an addition, as far as there are registers.
             constexpr int sums = W <= 8 ? 4 : 2;
@@ -252,8 +283,10 @@ struct Sparse {
     /// acc[idx[k]*W + c] += val[k] * R[(i - begin)*W + c] over the entries k of the rows i in [begin, end), c
     /// < W; rows whose W numbers are all zero are left out if `skip`.
     template <int W>
-    BMRM_TARGET static void scatter_many(const i64* ptr, const I* idx, const V* val, i64 begin, i64 end,
-                                         const double* R, bool skip, double* acc) {
+    BMRM_TARGET static void scatter_many(const i64* ptr, const void* indices, const void* values, i64 begin,
+                                         i64 end, const double* R, bool skip, double* acc) {
+        const I* idx = static_cast<const I*>(indices);
+        const V* val = static_cast<const V*>(values);
         for (i64 i = begin; i < end; ++i) {
             if (skip && all_zero<W>(R + (i - begin) * W)) continue;
             Pack<W> row;

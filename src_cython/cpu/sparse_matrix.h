@@ -7,8 +7,8 @@
 
 #include <cmath>
 
+#include "cpu/entries.h"
 #include "cpu/strips.h"
-#include "cpu/transpose.h"
 
 namespace bmrm {
 
@@ -30,17 +30,21 @@ constexpr i64 kMaxGramGroups = 16;
 /// Number of entries up to which one group will do.
 constexpr i64 kLoneGroupEntries = 1 << 17;
 
-template <class I, class V>
 class SparseMatrix final : public Matrix, public Rows {
   public:
-    SparseMatrix(i64 m, i64 d, const i64* ptr, Buffer<I> idx, const V* val, bool finite, int threads,
-                 TransposePolicy policy)
+    /// `idx` holds ptr[m] + kIndexPad indices of `index_bytes`; values have `value_bytes`, 0 for ones.
+    SparseMatrix(i64 m, i64 d, const i64* ptr, Buffer<unsigned char> idx, int index_bytes, const void* val,
+                 int value_bytes, bool finite, int threads, TransposePolicy policy)
         : m_(m),
           d_(d),
           nnz_(ptr[m]),
           ptr_(ptr),
           idx_(std::move(idx)),
           val_(val),
+          index_bytes_(index_bytes),
+          value_bytes_(value_bytes),
+          kernels_(sparse_kernels(index_bytes, value_bytes)),
+          loops_(entry_loops(index_bytes, value_bytes)),
           finite_(finite),
           threads_(threads),
           policy_(policy),
@@ -53,25 +57,25 @@ class SparseMatrix final : public Matrix, public Rows {
             tiny += ptr[i + 1] - ptr[i] <= kTinyRow;
         }
         const bool mostly_tiny = m >= kManyRows && 3 * tiny >= 2 * m && nnz_ <= kFewPerRow * m;
-        if (std::is_same_v<V, One> || mostly_tiny) by_length_ = order_by_length(ptr, m, kWindow<V>, tiles_);
+        const i64 window = ones() ? kWindow<One> : kWindow<double>;
+        if (ones() || mostly_tiny) by_length_ = order_by_length(ptr, m, window, tiles_);
         tiny_and_unlike_ = mostly_tiny && by_length_.size() > 0;
     }
 
     void matvec(const double* w, double* out) const override {
-        const auto& kernels = SparseKernels<I, V>::get();
         i64 tiles = static_cast<i64>(tiles_.tiles.size()), pieces = static_cast<i64>(tiles_.pieces.size());
         std::vector<double> sums(pieces);
         for_each_task(tiles + pieces, threads_for(nnz_ + m_, threads_), [&](i64 t) {
             if (t < tiles) {
                 Range rows = tiles_.tiles[t];
                 if (by_length_.size())
-                    kernels.rows_by_length(ptr_, idx_.get(), val_, nnz_, rows.begin,
-                                           by_length_.get() + rows.begin, rows.end - rows.begin, w, out);
+                    kernels_.rows_by_length(ptr_, idx_.get(), val_, nnz_, rows.begin,
+                                            by_length_.get() + rows.begin, rows.end - rows.begin, w, out);
                 else
-                    kernels.rows(ptr_, idx_.get(), val_, nnz_, rows.begin, rows.end, w, false, out);
+                    kernels_.rows(ptr_, idx_.get(), val_, nnz_, rows.begin, rows.end, w, false, out);
             } else {
                 const auto& piece = tiles_.pieces[t - tiles];
-                sums[t - tiles] = kernels.span(idx_.get(), val_, nnz_, piece.begin, piece.end, w);
+                sums[t - tiles] = kernels_.span(idx_.get(), val_, nnz_, piece.begin, piece.end, w);
             }
         });
         for (const auto& piece : tiles_.pieces) out[piece.row] = 0;
@@ -83,7 +87,6 @@ class SparseMatrix final : public Matrix, public Rows {
             for (i64 c = 0; c < K; ++c) matvec(W.at[c], out.at[c]);
             return;
         }
-        const auto& kernels = SparseKernels<I, V>::get();
         i64 tiles = static_cast<i64>(tiles_.tiles.size()), pieces = static_cast<i64>(tiles_.pieces.size());
         int threads = threads_for((nnz_ + m_) * K, threads_);
         for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
@@ -99,20 +102,20 @@ class SparseMatrix final : public Matrix, public Rows {
                 if (t >= tiles) {
                     const auto& piece = tiles_.pieces[t - tiles];
                     const i64 span[2] = {piece.begin, piece.end};
-                    kernels.rows_many[kernel](span, idx_.get(), val_, 0, 1, in, false,
-                                              sums.get() + (t - tiles) * ld);
+                    kernels_.rows_many[kernel](span, idx_.get(), val_, 0, 1, in, false,
+                                               sums.get() + (t - tiles) * ld);
                     return;
                 }
                 if (whole) {
                     const Range rows = tiles_.tiles[t];
-                    kernels.rows_many[kernel](ptr_ + rows.begin, idx_.get(), val_, 0, rows.end - rows.begin,
-                                              in, false, whole + rows.begin * ld);
+                    kernels_.rows_many[kernel](ptr_ + rows.begin, idx_.get(), val_, 0, rows.end - rows.begin,
+                                               in, false, whole + rows.begin * ld);
                     return;
                 }
                 double some[kPaddedRows * kWidth[kWidths - 1]];
                 for (i64 i = tiles_.tiles[t].begin; i < tiles_.tiles[t].end; i += kPaddedRows) {
                     i64 end = std::min(i + kPaddedRows, tiles_.tiles[t].end);
-                    kernels.rows_many[kernel](ptr_ + i, idx_.get(), val_, 0, end - i, in, false, some);
+                    kernels_.rows_many[kernel](ptr_ + i, idx_.get(), val_, 0, end - i, in, false, some);
                     unpad_rows(some, ld, {i, end}, first, columns, out);
                 }
             });
@@ -129,10 +132,7 @@ class SparseMatrix final : public Matrix, public Rows {
         if (!gathers(r)) return scatter(r, starts, blocks, out);
         build_transpose();
         int threads = threads_for(nnz_ + blocks * d_, threads_);
-        if (narrow_)
-            narrow_->rmatvec_blocks(r, starts, blocks, threads, out);
-        else
-            wide_->rmatvec_blocks(r, starts, blocks, threads, out);
+        transpose_->rmatvec_blocks(r, starts, blocks, threads, out);
     }
 
     void rmatmat(Vectors<const double> R, i64 K, Vectors<double> out) override {
@@ -150,10 +150,7 @@ class SparseMatrix final : public Matrix, public Rows {
         for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
             Buffer<double> in(m_ * ld), sums(d_ * ld);
             pad_all(R, first, columns, m_, ld, threads, in.get());
-            if (narrow_)
-                narrow_->rmatmat(in.get(), ld, kernel, threads, sums.get());
-            else
-                wide_->rmatmat(in.get(), ld, kernel, threads, sums.get());
+            transpose_->rmatmat(in.get(), ld, kernel, threads, sums.get());
             unpad_rows(sums.get(), ld, {0, d_}, first, columns, out);
         });
     }
@@ -210,12 +207,11 @@ class SparseMatrix final : public Matrix, public Rows {
         std::vector<Range> rows = split_evenly(0, m_, groups, [&](i64 k) { return ptr_[k]; });
         Buffer<double> sums(groups * size);
         int threads = threads_for(nnz_ + groups * size, threads_);
-        const auto& kernels = SparseKernels<I, V>::get();
         for_each_task(groups, threads, [&](i64 g) {
             double* pairs = sums.get() + g * size;
             std::fill_n(pairs, size, 0.0);
-            kernels.add_pairs(ptr_, idx_.get(), val_, rows[g].begin, rows[g].end, s, d_, pairs,
-                              pairs + d_ * d_);
+            kernels_.add_pairs(ptr_, idx_.get(), val_, rows[g].begin, rows[g].end, s, d_, pairs,
+                               pairs + d_ * d_);
         });
         // Each pair lies in one triangle. A column that a row stores twice makes a pair with itself.
         for_each_task(d_, threads, [&](i64 a) {
@@ -242,11 +238,7 @@ class SparseMatrix final : public Matrix, public Rows {
             const Range rows = groups[g].rows;
             double* sum = sums.get() + g * d_;
             std::fill_n(sum, d_, 0.0);
-            for (i64 k = ptr_[rows.begin]; k < ptr_[rows.end]; ++k) {
-                double v = 1.0;
-                if constexpr (!std::is_same_v<V, One>) v = static_cast<double>(val_[k]);
-                sum[idx_[k]] += v * v;
-            }
+            loops_.add_squares(idx_.get(), val_, ptr_[rows.begin], ptr_[rows.end], sum);
         });
         add_groups(groups, sums.get(), d_, 1, threads, out);
     }
@@ -255,107 +247,97 @@ class SparseMatrix final : public Matrix, public Rows {
         constexpr i64 kRows = 4096;
         std::vector<double> out(m_);
         for_each_task((m_ + kRows - 1) / kRows, threads_for(nnz_ + m_, threads_), [&](i64 t) {
-            for (i64 i = t * kRows; i < std::min(m_, (t + 1) * kRows); ++i) {
-                const i64 first = ptr_[i], count = ptr_[i + 1] - first;
-                if constexpr (std::is_same_v<V, One>)
-                    out[i] = static_cast<double>(count);
-                else
-                    out[i] = sum_of_squares(val_ + first, count);
-            }
+            loops_.row_squares(ptr_, val_, t * kRows, std::min(m_, (t + 1) * kRows), out.data());
         });
         return out;
     }
 
     std::uint64_t sum_of_entries(std::uint64_t first, const std::uint64_t* keys) const override {
-        return sum_of_sparse(ptr_, idx_.get(), val_, m_, first, keys, threads_);
+        return sum_of_rows(m_, nnz_, threads_, [=](i64 begin, i64 end) {
+            return loops_.checksum(ptr_, idx_.get(), val_, begin, end, first, keys);
+        });
     }
 
     void copy_entries(i64 nnz, i64* columns, void* values) const override {
         constexpr i64 kEntries = 1 << 16;
         for_each_task((nnz + kEntries - 1) / kEntries, threads_for(nnz, threads_), [&](i64 t) {
-            for (i64 k = t * kEntries; k < std::min(nnz, (t + 1) * kEntries); ++k) {
-                columns[k] = static_cast<i64>(idx_[k]);
-                if constexpr (!std::is_same_v<V, One>) static_cast<V*>(values)[k] = val_[k];
-            }
+            loops_.copy(idx_.get(), val_, t * kEntries, std::min(nnz, (t + 1) * kEntries), columns, values);
         });
     }
 
     const Rows& by_rows() const override { return *this; }
 
     double row_dot(i64 i, const double* w) const override {
-        return SparseKernels<I, V>::get().lone(idx_.get(), val_, nnz_, ptr_[i], ptr_[i + 1], w);
+        return kernels_.lone(idx_.get(), val_, nnz_, ptr_[i], ptr_[i + 1], w);
     }
 
     void add_row(i64 i, double factor, double* w) const override {
-        SparseKernels<I, V>::get().add_lone(idx_.get(), val_, ptr_[i], ptr_[i + 1], factor, w);
+        kernels_.add_lone(idx_.get(), val_, ptr_[i], ptr_[i + 1], factor, w);
     }
 
     void row_dots(i64 i, const double* W, i64 ld, double* out) const override {
-        SparseKernels<I, V>::get().lone_many(idx_.get(), val_, ptr_[i], ptr_[i + 1], W, ld, out);
+        kernels_.lone_many(idx_.get(), val_, ptr_[i], ptr_[i + 1], W, ld, out);
     }
 
     void add_row_to(i64 i, const Change* changes, i64 count, i64 ld, double* W) const override {
-        SparseKernels<I, V>::get().add_lone_to(idx_.get(), val_, ptr_[i], ptr_[i + 1], changes, count, ld, W);
+        kernels_.add_lone_to(idx_.get(), val_, ptr_[i], ptr_[i + 1], changes, count, ld, W);
     }
 
     void fetch_rows(i64 soon, const double* w, i64 ld, i64 later, i64 far) const override {
         __builtin_prefetch(ptr_ + far);
-        SparseKernels<I, V>::get().fetch(idx_.get(), val_, ptr_ + soon, w, ld, ptr_ + later);
+        kernels_.fetch(idx_.get(), val_, ptr_ + soon, w, ld, ptr_ + later);
     }
 
     void build_transpose() override {
         std::lock_guard<std::mutex> hold(building_);
-        if (narrow_ || wide_) return;
-        i64 panel = panel_rows(m_, d_, nnz_);
-        if (panel <= kLargestPanel)
-            narrow_ = std::make_unique<Transpose<std::uint16_t, V>>(m_, d_, ptr_, idx_.get(), val_, panel,
-                                                                    threads_);
-        else
-            wide_ = std::make_unique<Transpose<std::uint32_t, V>>(m_, d_, ptr_, idx_.get(), val_, panel,
-                                                                  threads_);
+        if (!transpose_)
+            transpose_ = std::make_unique<Transpose>(m_, d_, entries(), panel_rows(m_, d_, nnz_), threads_);
     }
 
     std::unique_ptr<Matrix> reordered(const i64* order, i64* ptr, void* val) const override {
         constexpr i64 kRows = 1024;
-        V* values = static_cast<V*>(val);
-        Buffer<I> idx(nnz_ + kIndexPad);
+        auto* values = static_cast<unsigned char*>(val);
+        Buffer<unsigned char> idx((nnz_ + kIndexPad) * index_bytes_);
         ptr[0] = 0;
         for (i64 i = 0; i < m_; ++i) ptr[i + 1] = ptr[i] + ptr_[order[i] + 1] - ptr_[order[i]];
         for_each_task((m_ + kRows - 1) / kRows, threads_for(nnz_, threads_), [&](i64 t) {
             for (i64 i = t * kRows; i < std::min(m_, (t + 1) * kRows); ++i) {
                 i64 from = ptr_[order[i]], n = ptr_[order[i] + 1] - from;
-                std::copy_n(idx_.get() + from, n, idx.get() + ptr[i]);
-                if constexpr (!std::is_same_v<V, One>) std::copy_n(val_ + from, n, values + ptr[i]);
+                std::copy_n(idx_.get() + from * index_bytes_, n * index_bytes_,
+                            idx.get() + ptr[i] * index_bytes_);
+                if (!ones())
+                    std::copy_n(static_cast<const unsigned char*>(val_) + from * value_bytes_,
+                                n * value_bytes_, values + ptr[i] * value_bytes_);
             }
         });
-        std::fill_n(idx.get() + nnz_, kIndexPad, I{0});
-        return std::make_unique<SparseMatrix>(m_, d_, ptr, std::move(idx), values, finite_, threads_,
-                                              policy_);
+        std::fill_n(idx.get() + nnz_ * index_bytes_, kIndexPad * index_bytes_, 0);
+        return std::make_unique<SparseMatrix>(m_, d_, ptr, std::move(idx), index_bytes_, values, value_bytes_,
+                                              finite_, threads_, policy_);
     }
 
     i64 bytes() const override {
-        i64 values = std::is_same_v<V, One> ? 0 : nnz_ * static_cast<i64>(sizeof(V));
-        return (m_ + 1) * 8 + idx_.bytes() + by_length_.bytes() + values + (strips_ ? strips_->bytes() : 0) +
-               (narrow_ ? narrow_->bytes() : 0) + (wide_ ? wide_->bytes() : 0);
+        return (m_ + 1) * 8 + idx_.bytes() + by_length_.bytes() + nnz_ * value_bytes_ +
+               (strips_ ? strips_->bytes() : 0) + (transpose_ ? transpose_->bytes() : 0);
     }
-    bool has_transpose() const override { return narrow_ || wide_; }
-    int index_bytes() const override { return sizeof(I); }
-    bool ones() const override { return std::is_same_v<V, One>; }
+    bool has_transpose() const override { return transpose_ != nullptr; }
+    int index_bytes() const override { return index_bytes_; }
+    bool ones() const override { return value_bytes_ == 0; }
 
   private:
+    Entries entries() const { return {ptr_, idx_.get(), val_, index_bytes_, value_bytes_}; }
+
     /// acc (d, ld) += the product of A^T A, of some rows, and W (d, ld); adds the rows of diag(weights) (X -
     /// 1 mean') W to `sums`. `shift` is mean' W.
     void add_gram_product(Range rows, const double* W, int kernel, const Centring& A, const double* shift,
                           double* sums, double* acc) const {
-        const auto& kernels = SparseKernels<I, V>::get();
         const i64 ld = kWidth[kernel];
         double some[kPaddedRows * kWidth[kWidths - 1]];
         for (i64 i = rows.begin; i < rows.end; i += kPaddedRows) {
             const i64 end = std::min(i + kPaddedRows, rows.end);
-            kernels.rows_many[kernel](ptr_ + i, idx_.get(), val_, 0, end - i, W, false, some);
+            kernels_.rows_many[kernel](ptr_ + i, idx_.get(), val_, 0, end - i, W, false, some);
             if (A.mean || A.weights)
                 weigh_rows(A.weights ? A.weights + i : nullptr, end - i, ld, shift, some, sums);
-            kernels.scatter_many[kernel](ptr_, idx_.get(), val_, i, end, some, finite_, acc);
+            kernels_.scatter_many[kernel](ptr_, idx_.get(), val_, i, end, some, finite_, acc);
         }
     }
 
@@ -400,7 +382,6 @@ class SparseMatrix final : public Matrix, public Rows {
         bool direct = static_cast<i64>(groups.size()) == blocks;
         Buffer<double> partial(direct ? 0 : static_cast<i64>(groups.size()) * d_);
         double* sums = direct ? out : partial.get();
-        const auto& kernels = SparseKernels<I, V>::get();
         i64 ahead = 1 + kAhead * m_ * parts / (nnz_ + 1);
         for_each_task(static_cast<i64>(groups.size()) * parts, threads, [&](i64 t) {
             // The last strip first: if frequent columns come first, it has the most columns.
@@ -408,15 +389,15 @@ class SparseMatrix final : public Matrix, public Rows {
             Range rows = groups[group].rows, columns = strips.columns(strip);
             double* acc = sums + group * d_;
             std::fill(acc + columns.begin, acc + columns.end, 0.0);
-            kernels.scatter(strips.rows(strip), parts, idx_.get(), val_, rows.begin, rows.end, r, finite_,
-                            tiny_and_unlike_, ahead, acc);
+            kernels_.scatter(strips.rows(strip), parts, idx_.get(), val_, rows.begin, rows.end, r, finite_,
+                             tiny_and_unlike_, ahead, acc);
         });
         if (!direct) add_groups(groups, sums, d_, blocks, threads, out);
     }
 
     const Strips& get_strips() {
         std::lock_guard<std::mutex> hold(building_);
-        if (!strips_) strips_ = std::make_unique<Strips>(m_, d_, ptr_, idx_.get(), val_, threads_);
+        if (!strips_) strips_ = std::make_unique<Strips>(m_, d_, entries(), threads_);
         return *strips_;
     }
 
@@ -425,7 +406,6 @@ class SparseMatrix final : public Matrix, public Rows {
         std::vector<Group> groups = cut_groups(starts, blocks, 2 * kEntriesPerSum, true);
         i64 count = static_cast<i64>(groups.size());
         int threads = threads_for(nnz_ * K + count * d_ * K, threads_);
-        const auto& kernels = SparseKernels<I, V>::get();
         for_columns(K, [&](i64 first, i64 columns, int kernel, i64 ld) {
             i64 size = d_ * ld;
             bool direct = count == blocks;
@@ -438,7 +418,7 @@ class SparseMatrix final : public Matrix, public Rows {
                 for (i64 i = rows.begin; i < rows.end; i += kPaddedRows) {
                     i64 end = std::min(i + kPaddedRows, rows.end);
                     pad_rows(R, first, columns, {i, end}, ld, in);
-                    kernels.scatter_many[kernel](ptr_, idx_.get(), val_, i, end, in, finite_, acc);
+                    kernels_.scatter_many[kernel](ptr_, idx_.get(), val_, i, end, in, finite_, acc);
                 }
             });
             if (!direct) add_groups(groups, partial.get(), size, blocks, threads, total);
@@ -449,8 +429,11 @@ class SparseMatrix final : public Matrix, public Rows {
 
     i64 m_, d_, nnz_;
     const i64* ptr_;
-    Buffer<I> idx_;
-    const V* val_;
+    Buffer<unsigned char> idx_;
+    const void* val_;
+    int index_bytes_, value_bytes_;
+    const SparseKernels& kernels_;
+    const EntryLoops& loops_;
     bool finite_;
     int threads_;
     TransposePolicy policy_;
@@ -462,8 +445,7 @@ class SparseMatrix final : public Matrix, public Rows {
     mutable Scratch scratch_;
     Strips whole_rows_;
     std::unique_ptr<Strips> strips_;
-    std::unique_ptr<Transpose<std::uint16_t, V>> narrow_;
-    std::unique_ptr<Transpose<std::uint32_t, V>> wide_;
+    std::unique_ptr<Transpose> transpose_;
 };
 
 }  // namespace bmrm

@@ -4,7 +4,7 @@
 // rows are so long that each strip holds a run of entries of a row.
 #pragma once
 
-#include "cpu/matrix.h"
+#include "cpu/transpose.h"
 
 namespace bmrm {
 
@@ -28,16 +28,18 @@ class Strips {
     /// One strip of whole rows.
     Strips(i64 d, const i64* ptr) : rows_(ptr), bounds_{0, d} {}
 
-    /// As many strips as suit the shape; a single one if the rows are not sorted.
-    template <class I, class V>
-    Strips(i64 m, i64 d, const i64* ptr, const I* idx, const V*, int threads) : rows_(ptr) {
-        i64 n = strips_for(m, d, ptr[m]);
-        if (n > 1 && !sorted(m, ptr, idx, threads)) n = 1;
+    /// As many strips as suit the shape; a single one if the rows are not sorted, or so narrow that their
+    /// indices are not of four bytes.
+    Strips(i64 m, i64 d, const Entries& X, int threads) : rows_(X.ptr), bounds_{0, d} {
+        i64 n = strips_for(m, d, X.ptr[m]);
+        if (n == 1 || X.index_bytes < 4) return;
+        const i64* const ptr = X.ptr;
+        const auto* const idx = static_cast<const std::uint32_t*>(X.idx);
+        if (!sorted(m, ptr, idx, threads)) return;
         choose_bounds(n, d, ptr[m], idx);
-        if (n == 1) return;
         cuts_ = Buffer<i64>(m * n + 1);
         rows_ = cuts_.get();
-        auto cut_row = SparseKernels<I, V>::get().cut_row;
+        const auto cut_row = product_kernels().cut_row;
         for_each_task((m + kRows - 1) / kRows, threads_for(ptr[m], threads), [&](i64 t) {
             for (i64 i = t * kRows; i < std::min(m, (t + 1) * kRows); ++i)
                 cut_row(idx, ptr[i], ptr[i + 1], bounds_.data(), n, cuts_.get() + i * n);
@@ -54,8 +56,7 @@ class Strips {
   private:
     static constexpr i64 kRows = 1024;
 
-    template <class I>
-    static bool sorted(i64 m, const i64* ptr, const I* idx, int threads) {
+    static bool sorted(i64 m, const i64* ptr, const std::uint32_t* idx, int threads) {
         std::vector<char> good((m + kRows - 1) / kRows);
         for_each_task(static_cast<i64>(good.size()), threads_for(ptr[m], threads), [&](i64 t) {
             bool ascends = true;
@@ -68,12 +69,10 @@ class Strips {
 
     /// Bounds at quantiles of a fixed sample of the indices, weighted so that strips take equal work: an
     /// entry of a rare column costs as much as several entries of columns whose sums stay in a near cache.
-    template <class I>
-    void choose_bounds(i64 n, i64 d, i64 nnz, const I* idx) {
-        std::vector<I> sample;
+    void choose_bounds(i64 n, i64 d, i64 nnz, const std::uint32_t* idx) {
+        std::vector<std::uint32_t> sample;
         const i64 step = std::max<i64>(1, nnz >> 16);
-        if (n > 1)
-            for (i64 k = 0; k < nnz; k += step) sample.push_back(idx[k]);
+        for (i64 k = 0; k < nnz; k += step) sample.push_back(idx[k]);
         std::sort(sample.begin(), sample.end());
         const i64 size = static_cast<i64>(sample.size());
         std::vector<i64> work(size + 1);

@@ -6,7 +6,9 @@
 // cost more than it saves, one panel with four-byte indices holds everything.
 #pragma once
 
+#include "cpu/entry_loops.h"
 #include "cpu/matrix.h"
+#include "cpu/options.h"
 
 namespace bmrm {
 
@@ -33,26 +35,36 @@ inline i64 panel_rows(i64 m, i64 d, i64 nnz) {
 /// ten products. With sparser columns the gain does not repay the build, which takes the time of 40 products.
 inline bool transpose_pays(i64 m, i64 d, i64 nnz) { return panel_rows(m, d, nnz) == kSmallestPanel; }
 
-/// How X^T r is computed; for `automatic` see transpose_pays().
-enum class TransposePolicy { never, automatic, always };
-
 inline bool keeps_transpose(TransposePolicy policy, i64 m, i64 d, i64 nnz) {
     return policy == TransposePolicy::always ||
            (policy == TransposePolicy::automatic && transpose_pays(m, d, nnz));
 }
 
-/// X^T with indices of type J and values of type V, as in X.
-template <class J, class V>
+/// The entries of compressed rows, of types that only kernels and loops know.
+struct Entries {
+    const i64* ptr;
+    const void* idx;
+    const void* val;
+    int index_bytes;
+    int value_bytes;  // 0 for ones
+};
+
+/// X^T with values of the same type as in X.
 class Transpose {
   public:
-    template <class I>
-    Transpose(i64 m, i64 d, const i64* ptr, const I* idx, const V* val, i64 panel, int threads)
-        : m_(m), d_(d), nnz_(ptr[m]), panel_(panel), panels_(std::max<i64>(1, (m + panel - 1) / panel)) {
-        ptr_ = Buffer<i64>(panels_ * d + 1);
-        idx_ = Buffer<J>(nnz_ + kIndexPad);
-        if constexpr (!std::is_same_v<V, One>) val_ = Buffer<V>(nnz_);
-        build(ptr, idx, val, threads);
-        std::fill_n(idx_.get() + nnz_, kIndexPad, J{0});
+    Transpose(i64 m, i64 d, const Entries& X, i64 panel, int threads)
+        : m_(m),
+          d_(d),
+          nnz_(X.ptr[m]),
+          panel_(panel),
+          panels_(std::max<i64>(1, (m + panel - 1) / panel)),
+          wide_(panel > kLargestPanel),
+          kernels_(sparse_kernels(index_bytes(), X.value_bytes)),
+          ptr_(panels_ * d + 1),
+          idx_((nnz_ + kIndexPad) * index_bytes()),
+          val_(nnz_ * X.value_bytes) {
+        build(X, threads);
+        std::fill_n(idx_.get() + nnz_ * index_bytes(), kIndexPad * index_bytes(), 0);
         cut_tasks();
     }
 
@@ -75,7 +87,7 @@ class Transpose {
 
     /// out (d, ld) = X^T R, R (m, ld), ld being the width of `kernel`.
     void rmatmat(const double* R, i64 ld, int kernel, int threads, double* out) const {
-        auto rows_many = SparseKernels<J, V>::get().rows_many[kernel];
+        const auto rows_many = kernels_.rows_many[kernel];
         for_each_task(static_cast<i64>(columns_.size()), threads, [&](i64 t) {
             for (i64 p = 0; p < panels_; ++p)
                 rows_many(ptr_.get() + p * d_, idx_.get(), val_.get(), columns_[t].begin, columns_[t].end,
@@ -84,11 +96,12 @@ class Transpose {
     }
 
   private:
+    int index_bytes() const { return wide_ ? 4 : 2; }
+
     /// Computes the sums of some consecutive groups over some features, panel by panel.
     void one_chain(const std::vector<Group>& groups, Range chain, Range columns, const double* r,
                    double* const* out) const {
         constexpr i64 kBatch = 64;
-        const auto& kernels = SparseKernels<J, V>::get();
         for (i64 g = chain.begin; g < chain.end; ++g)
             std::fill(out[g] + columns.begin, out[g] + columns.end, 0.0);
         i64 g = chain.begin, end = groups[chain.end - 1].rows.end;
@@ -97,8 +110,8 @@ class Transpose {
             i64 base = p * panel_, last = std::min(base + panel_, m_);
             while (groups[g].rows.end <= base) ++g;
             if (groups[g].rows.begin <= base && groups[g].rows.end >= last) {
-                kernels.rows(ptr, idx_.get(), val_.get(), nnz_, columns.begin, columns.end, r + base, true,
-                             out[g]);
+                kernels_.rows(ptr, idx_.get(), val_.get(), nnz_, columns.begin, columns.end, r + base, true,
+                              out[g]);
                 continue;
             }
             for (i64 first = g; first < chain.end && groups[first].rows.begin < last; first += kBatch) {
@@ -107,16 +120,17 @@ class Transpose {
                 for (; parts < kBatch && first + parts < chain.end && groups[first + parts].rows.begin < last;
                      ++parts)
                     bounds[parts + 1] = std::min(groups[first + parts].rows.end, last) - base;
-                kernels.rows_split(ptr, idx_.get(), val_.get(), nnz_, columns.begin, columns.end, bounds,
-                                   parts, r + base, out + first);
+                kernels_.rows_split(ptr, idx_.get(), val_.get(), nnz_, columns.begin, columns.end, bounds,
+                                    parts, r + base, out + first);
             }
         }
     }
 
     /// Counting sort by (panel, feature), stable in the rows. A unit is a run of rows that one thread counts
     /// and then distributes; the order of the result does not depend on the units.
-    template <class I>
-    void build(const i64* ptr, const I* idx, const V* val, int threads) {
+    void build(const Entries& X, int threads) {
+        const i64* const ptr = X.ptr;
+        const EntryLoops& loops = entry_loops(X.index_bytes, X.value_bytes);
         i64 per_panel = std::max<i64>(1, threads_for(nnz_, threads) / panels_);
         std::vector<Range> units;
         for (i64 p = 0; p < panels_; ++p) {
@@ -130,7 +144,7 @@ class Transpose {
         for_each_task(n, threads, [&](i64 u) {
             i64* count = cursor.get() + u * d_;
             std::fill_n(count, d_, i64{0});
-            for (i64 k = ptr[units[u].begin]; k < ptr[units[u].end]; ++k) ++count[idx[k]];
+            loops.count(X.idx, ptr[units[u].begin], ptr[units[u].end], count);
         });
         // The entries of a panel occupy the same range as its rows in X, so panels need no common prefix sum.
         for_each_task(panels_, threads, [&](i64 p) {
@@ -146,14 +160,8 @@ class Transpose {
         });
         ptr_[panels_ * d_] = nnz_;
         for_each_task(n, threads, [&](i64 u) {
-            i64* at = cursor.get() + u * d_;
-            i64 base = u / per_panel * panel_;
-            for (i64 i = units[u].begin; i < units[u].end; ++i)
-                for (i64 k = ptr[i]; k < ptr[i + 1]; ++k) {
-                    i64 to = at[idx[k]]++;
-                    idx_[to] = static_cast<J>(i - base);
-                    if constexpr (!std::is_same_v<V, One>) val_[to] = val[k];
-                }
+            loops.place(ptr, X.idx, X.val, units[u].begin, units[u].end, u / per_panel * panel_, wide_,
+                        cursor.get() + u * d_, idx_.get(), val_.get());
         });
     }
 
@@ -198,9 +206,10 @@ class Transpose {
     }
 
     i64 m_, d_, nnz_, panel_, panels_, row_groups_;
+    bool wide_;  // indices of four bytes instead of two
+    const SparseKernels& kernels_;
     Buffer<i64> ptr_;
-    Buffer<J> idx_;
-    Buffer<V> val_;
+    Buffer<unsigned char> idx_, val_;
     std::vector<Range> columns_;
 };
 

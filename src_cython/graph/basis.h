@@ -8,7 +8,7 @@
 
 #include "common/integers.h"
 #include "common/memory.h"
-#include "cpu/dispatch.h"
+#include "cpu/isa.h"
 
 namespace bmrm {
 
@@ -17,60 +17,21 @@ constexpr i64 kBasisBlock = 1024;
 /// Lanes of a sum.
 constexpr int kBasisLanes = 16;
 
-}  // namespace bmrm
-
-#define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
-#define BMRM_KERNELS "graph/basis_kernels.h"
-#include "cpu/each_instruction_set.h"
-
-namespace bmrm {
-
-/// The loops for the instruction set of this processor.
+/// The loops of basis_kernels.h.
 struct BasisKernels {
-    decltype(&baseline::BasisLoops::products) products;
-    decltype(&baseline::BasisLoops::add) add;
-
-    template <class Loops>
-    static BasisKernels of() {
-        return {Loops::products, Loops::add};
-    }
-
-    static const BasisKernels& here() {
-        static const BasisKernels found =
-            BMRM_WITH_KERNELS([](auto loops) { return of<decltype(loops)>(); }, BasisLoops);
-        return found;
-    }
+    void (*products)(const double* const* basis, int count, const double* w, i64 first, i64 last,
+                     double* sums);
+    void (*add)(const double* const* basis, const double* factors, int count, i64 first, i64 last, double* w,
+                double* square);
 };
 
-/// Calls body(first, last, sums) for blocks of entries, and adds their sums in order: out[s] for s < count.
-template <class Body>
-void add_over_entries(i64 n, i64 vectors, i64 count, int threads, double* out, const Body& body) {
-    const i64 blocks = (n + kBasisBlock - 1) / kBasisBlock;
-    std::vector<double> sums(blocks * count, 0.0);
-    for_each_task(blocks, threads_for(n * (vectors + 1), threads), [&](i64 t) {
-        body(t * kBasisBlock, std::min(n, (t + 1) * kBasisBlock), sums.data() + t * count);
-    });
-    std::fill_n(out, count, 0.0);
-    for (i64 t = 0; t < blocks; ++t)
-        for (i64 s = 0; s < count; ++s) out[s] += sums[t * count + s];
-}
+BMRM_TABLES(BasisKernels, basis_kernels)
 
 /// out[j] = the inner product of w and vector j of the basis, for vectors of n entries.
-inline void multiply_basis(const double* const* basis, int count, const double* w, i64 n, int threads,
-                           double* out) {
-    add_over_entries(n, count, count, threads, out, [&](i64 first, i64 last, double* sums) {
-        BasisKernels::here().products(basis, count, w, first, last, sums);
-    });
-}
+void multiply_basis(const double* const* basis, int count, const double* w, i64 n, int threads, double* out);
 
 /// w += the sum of factors times vectors of the basis; returns the sum of the squares of w.
-inline double combine_basis(const double* const* basis, const double* factors, int count, i64 n, int threads,
-                            double* w) {
-    double square = 0;
-    add_over_entries(n, count, 1, threads, &square, [&](i64 first, i64 last, double* sum) {
-        BasisKernels::here().add(basis, factors, count, first, last, w, sum);
-    });
-    return square;
-}
+double combine_basis(const double* const* basis, const double* factors, int count, i64 n, int threads,
+                     double* w);
 
 }  // namespace bmrm

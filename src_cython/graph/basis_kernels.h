@@ -1,4 +1,7 @@
-// Loops over some entries of vectors. Included once per instruction set (basis.h), hence no include guard.
+// Loops over some entries of vectors, for one instruction set (kernels.h).
+#pragma once
+
+#include "graph/basis.h"
 
 namespace bmrm::BMRM_ISA {
 

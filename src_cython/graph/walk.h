@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "cpu/dispatch.h"
+#include "cpu/isa.h"
 #include "graph/blocks.h"
 
 namespace bmrm {
@@ -56,10 +56,7 @@ constexpr int sum_count() {
 }
 
 /// The maximum number of additions that a term goes through in such a row.
-inline i64 row_additions(i64 entries) {
-    constexpr int sums = 4;
-    return std::min(entries, entries / sums + 2 * sums);
-}
+i64 row_additions(i64 entries);
 
 /// A point as a mixture of images: the sum of factors[j * K + k] vectors[j], or vectors[0] without factors.
 struct Mixture {
@@ -96,58 +93,37 @@ struct Terms {
     Restarts restarts;
 };
 
-}  // namespace bmrm
-
-#define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
-#define BMRM_KERNELS "graph/walk_kernels.h"
-#include "cpu/each_instruction_set.h"
-
-namespace bmrm {
-
-/// The kernels of K columns for the instruction set of this processor.
+/// The loops of walk_kernels.h for some number of columns.
 struct WalkKernels {
-    decltype(&baseline::OneColumn::mix) mix;
-    decltype(&baseline::OneColumn::advance) advance;
-    decltype(&baseline::OneColumn::inner_products) inner_products;
-    decltype(&baseline::EdgeRows<float, 4>::rows) rows;  // null for one column
-    decltype(&baseline::EdgeRows<double, 4>::rows) exact_rows;
-    decltype(&baseline::ExactColumns<1>::move) move;
-    decltype(&baseline::ExactColumns<1>::total) total;
-    decltype(&baseline::ExactColumns<1>::residual) residual;
+    void (*mix)(const Mixture& mixture, const float* scale, i64 first, i64 last, float* x, float* z,
+                double* lost);
+    void (*advance)(const Terms<float>& terms, const float* scale, const float* x, const float* y, i64 first,
+                    i64 last, float* g, float* z, double* sums);
+    void (*inner_products)(const Residual* residuals, int count, i64 first, i64 last, double* out);
+    // Null for one column.
+    void (*rows)(const i64* ptr, const std::int32_t* idx, const double* val, i64 edges, i64 first, i64 last,
+                 const float* z, float* y);
+    void (*exact_rows)(const i64* ptr, const std::int32_t* idx, const double* val, i64 edges, i64 first,
+                       i64 last, const double* z, double* y);
+    void (*move)(const float* e, const double* factor, const double* scale, i64 first, i64 last, i64 K,
+                 i64 column, double* x, double* z, double* sums);
+    void (*total)(const double* x, const double* scale, i64 first, i64 last, i64 K, i64 column, double* sums);
+    void (*residual)(const Terms<double>& terms, const double* x, const std::int32_t* additions,
+                     const double* y, i64 first, i64 last, i64 K, i64 column, float* r, double* sums);
 
-    static const WalkKernels& of(i64 K) {
-        static const WalkKernels all[] = {choose<1>(), choose<4>(), choose<8>(), choose<16>(), choose<32>()};
-        return all[K == 1 ? 0 : K == 4 ? 1 : K == 8 ? 2 : K == 16 ? 3 : 4];
-    }
-
-  private:
-    template <class Columns, class Exact>
-    static WalkKernels with(decltype(rows) light, decltype(exact_rows) exact) {
-        return {Columns::mix, Columns::advance, Columns::inner_products, light, exact,
-                Exact::move,  Exact::total,     Exact::residual};
-    }
-
-#define BMRM_CHOOSE(set)                                                                      \
-    if constexpr (K == 1)                                                                     \
-        return with<set::OneColumn, set::ExactColumns<1>>(nullptr, nullptr);                  \
-    else                                                                                      \
-        return with<set::SomeColumns<K>, set::ExactColumns<W>>(set::EdgeRows<float, K>::rows, \
-                                                               set::EdgeRows<double, W>::rows);
-    template <int K>
-    static WalkKernels choose() {
-        constexpr int W = std::min(K, kExactColumns);
-#if defined(__x86_64__)
-        if (isa() == Isa::avx512) {
-            BMRM_CHOOSE(avx512)
-        }
-        if (isa() == Isa::avx2) {
-            BMRM_CHOOSE(avx2)
-        }
-#endif
-        BMRM_CHOOSE(baseline)
-    }
-#undef BMRM_CHOOSE
+    static const WalkKernels& of(i64 K);
 };
+
+/// The loops for 1, 4, 8, 16 and 32 columns.
+struct AllWalkKernels {
+    WalkKernels columns[5];
+};
+
+BMRM_TABLES(AllWalkKernels, walk_kernels)
+
+inline const WalkKernels& WalkKernels::of(i64 K) {
+    return walk_kernels().columns[K == 1 ? 0 : K == 4 ? 1 : K == 8 ? 2 : K == 16 ? 3 : 4];
+}
 
 /// The edges of a graph by target, for products of one vector and of several.
 struct WalkEdges {
@@ -161,161 +137,48 @@ struct WalkEdges {
 inline i64 nodes_of_block(i64 K) { return K == 1 ? kNodeBlock : kRowBlock; }
 
 /// The maximum number of additions that a term of a sum in float64 goes through.
-inline i64 additions_per_sum(const WalkEdges& edges, i64 K) {
-    const i64 block = nodes_of_block(K), tiles = static_cast<i64>(edges.blocks->tiles().size()),
-              inside = K == 1 ? block / kExactLanes + kExactLanes : block;
-    return std::min(edges.n, inside + edges.n / block + tiles);
-}
-
-/// Calls body(first, last, sums) for blocks of nodes, and adds their sums in order: out[s] for s < count.
-template <class Body>
-void add_over_blocks(i64 n, i64 K, i64 count, int threads, double* out, const Body& body) {
-    const i64 block = nodes_of_block(K), blocks = (n + block - 1) / block;
-    std::vector<double> sums(blocks * count, 0.0);
-    for_each_task(blocks, threads_for(n * K * 4, threads),
-                  [&](i64 t) { body(t * block, std::min(n, (t + 1) * block), sums.data() + t * count); });
-    std::fill_n(out, count, 0.0);
-    for (i64 t = 0; t < blocks; ++t)
-        for (i64 s = 0; s < count; ++s) out[s] += sums[t * count + s];
-}
-
-/// The same after the product of the edges with z, W columns side by side: body(y, first, last, sums) takes
-/// the products of some targets while they are in a near cache. One column is multiplied by whole tiles, into
-/// `whole`; several by blocks.
-template <class T, class Kernel, class Body>
-void multiply_edges(const WalkEdges& edges, Kernel kernel, i64 W, int threads, const T* z, T* whole,
-                    i64 count, double* out, const Body& body) {
-    const auto& tiles = edges.blocks->tiles();
-    const i64 block = nodes_of_block(W), all = edges.ptr[edges.n];
-    std::vector<i64> place{0};  // of the sums of each tile
-    for (const EdgeTile& tile : tiles)
-        place.push_back(place.back() + (tile.end - tile.begin + block - 1) / block);
-    std::vector<double> sums(place.back() * count, 0.0);
-    for_each_task(static_cast<i64>(tiles.size()), threads_for((all + edges.n) * W, threads), [&](i64 t) {
-        alignas(64) T some[kRowBlock * kWalkColumns];
-        if (W == 1) edges.blocks->multiply_tile(t, z, whole);
-        double* sum = sums.data() + place[t] * count;
-        for (i64 first = tiles[t].begin; first < tiles[t].end; first += block, sum += count) {
-            const i64 last = std::min(first + block, tiles[t].end);
-            if (W > 1) kernel(edges.ptr, edges.idx, edges.val, all, first, last, z, some);
-            body(W == 1 ? whole : some, first, last, sum);
-        }
-    });
-    std::fill_n(out, count, 0.0);
-    for (i64 t = 0; t < place.back(); ++t)
-        for (i64 s = 0; s < count; ++s) out[s] += sums[t * count + s];
-}
+i64 additions_per_sum(const WalkEdges& edges, i64 K);
 
 /// The messages of a point: x = the mixture (if it is one), z = x scale, lost = the sums of x over the nodes
 /// with scale 0.
-inline void mix_images(const Mixture& mixture, const float* scale, i64 n, i64 K, int threads, float* x,
-                       float* z, double* lost) {
-    const auto& kernels = WalkKernels::of(K);
-    add_over_blocks(n, K, K, threads, lost, [&](i64 first, i64 last, double* sums) {
-        kernels.mix(mixture, scale, first, last, x, z, sums);
-    });
-}
+void mix_images(const Mixture& mixture, const float* scale, i64 n, i64 K, int threads, float* x, float* z,
+                double* lost);
 
 /// A light step: g = T(x) and its messages `sent`, from the messages z of x. sums: per column the l1 norm of
 /// g - x, the sum of g over the nodes with scale 0, and the sum of g.
-inline void light_step(const WalkEdges& edges, const Terms<float>& terms, const float* scale, const float* x,
-                       const float* z, i64 K, int threads, float* g, float* sent, double* sums) {
-    const auto& kernels = WalkKernels::of(K);
-    multiply_edges(edges, kernels.rows, K, threads, z, g, 3 * K, sums,
-                   [&](const float* y, i64 first, i64 last, double* some) {
-                       kernels.advance(terms, scale, x, y, first, last, g, sent, some);
-                   });
-}
+void light_step(const WalkEdges& edges, const Terms<float>& terms, const float* scale, const float* x,
+                const float* z, i64 K, int threads, float* g, float* sent, double* sums);
 
 /// The inner products of `count` residuals: out[(i * count + j) * K + k] for column k of i and j.
-inline void inner_products(const Residual* residuals, int count, i64 n, i64 K, int threads, double* out) {
-    const auto& kernels = WalkKernels::of(K);
-    add_over_blocks(n, K, count * count * K, threads, out, [&](i64 first, i64 last, double* some) {
-        kernels.inner_products(residuals, count, first, last, some);
-    });
-    for (int i = 0; i < count; ++i)
-        for (int j = 0; j < i; ++j) std::copy_n(out + (i * count + j) * K, K, out + (j * count + i) * K);
-}
+void inner_products(const Residual* residuals, int count, i64 n, i64 K, int threads, double* out);
 
 /// The first half of an exact step, for the W = min(K, kExactColumns) columns from `column` on: the base x of
 /// n own nodes moves by e, times a factor, and z = its messages, of W columns. sums: per column, the sum of x
 /// and that of x over the nodes with scale 0.
-inline void move_base(const float* e, const double* factor, const double* scale, i64 n, i64 K, i64 column,
-                      int threads, double* x, double* z, double* sums) {
-    const i64 W = std::min<i64>(K, kExactColumns);
-    const auto& kernels = WalkKernels::of(K);
-    add_over_blocks(n, W, 2 * W, threads, sums, [&](i64 first, i64 last, double* some) {
-        kernels.move(e, factor, scale, first, last, K, column, x, z, some);
-    });
-}
+void move_base(const float* e, const double* factor, const double* scale, i64 n, i64 K, i64 column,
+               int threads, double* x, double* z, double* sums);
 
 /// The second half: r = T(x) - x, given the messages z of all nodes. y has one column, and is used for one
 /// column only; `additions` are those of each node's sum, of products with as many columns as z. sums: per
 /// column the l1 norm of r, the sum of T(x), and that of T(x) times the additions.
-inline void exact_residual(const WalkEdges& edges, const Terms<double>& terms, const std::int32_t* additions,
-                           const double* x, const double* z, i64 K, i64 column, int threads, double* y,
-                           float* r, double* sums) {
-    const i64 W = std::min<i64>(K, kExactColumns);
-    const auto& kernels = WalkKernels::of(K);
-    multiply_edges(edges, kernels.exact_rows, W, threads, z, y, 3 * W, sums,
-                   [&](const double* product, i64 first, i64 last, double* some) {
-                       kernels.residual(terms, x, additions, W == 1 ? product + first : product, first, last,
-                                        K, column, r, some);
-                   });
-}
+void exact_residual(const WalkEdges& edges, const Terms<double>& terms, const std::int32_t* additions,
+                    const double* x, const double* z, i64 K, i64 column, int threads, double* y, float* r,
+                    double* sums);
 
 /// The same from products y of W columns that are there already, of all nodes.
-inline void residual_of_products(i64 n, const Terms<double>& terms, const std::int32_t* additions,
-                                 const double* x, const double* y, i64 K, i64 column, int threads, float* r,
-                                 double* sums) {
-    const i64 W = std::min<i64>(K, kExactColumns);
-    const auto& kernels = WalkKernels::of(K);
-    add_over_blocks(n, W, 3 * W, threads, sums, [&](i64 first, i64 last, double* some) {
-        kernels.residual(terms, x, additions, y + first * W, first, last, K, column, r, some);
-    });
-}
+void residual_of_products(i64 n, const Terms<double>& terms, const std::int32_t* additions, const double* x,
+                          const double* y, i64 K, i64 column, int threads, float* r, double* sums);
 
 /// Per column, from `column` on, the sum of x, and that of x over the nodes with scale 0.
-inline void total_points(const double* x, const double* scale, i64 n, i64 K, i64 column, int threads,
-                         double* sums) {
-    const i64 W = std::min<i64>(K, kExactColumns);
-    const auto& kernels = WalkKernels::of(K);
-    add_over_blocks(n, W, 2 * W, threads, sums, [&](i64 first, i64 last, double* some) {
-        kernels.total(x, scale, first, last, K, column, some);
-    });
-}
+void total_points(const double* x, const double* scale, i64 n, i64 K, i64 column, int threads, double* sums);
 
 /// out = the sums over the edges of each target of W columns of z at the source, times the weight; W is 1 or
 /// a number of columns of an exact step.
-inline void multiply_columns(const WalkEdges& edges, i64 W, int threads, const double* z, double* out) {
-    if (W == 1) return edges.blocks->multiply(z, out);
-    const auto& kernels = WalkKernels::of(W);
-    const i64 all = edges.ptr[edges.n], blocks = (edges.n + kRowBlock - 1) / kRowBlock;
-    for_each_task(blocks, threads_for((all + edges.n) * W, threads), [&](i64 t) {
-        const i64 first = t * kRowBlock;
-        kernels.exact_rows(edges.ptr, edges.idx, edges.val, all, first, std::min(edges.n, first + kRowBlock),
-                           z, out + first * W);
-    });
-}
+void multiply_columns(const WalkEdges& edges, i64 W, int threads, const double* z, double* out);
 
 /// The points of some columns as vectors of their own, in another order: out[c][i] = base + e of column
 /// columns[c] at the node place[i] (or i without places), or 0 if that is negative.
-inline void collect_columns(const double* base, const float* e, const std::int32_t* place, i64 n, i64 K,
-                            const i64* columns, i64 count, int threads, double* const* out) {
-    const i64 blocks = (n + kRowBlock - 1) / kRowBlock;
-    for_each_task(blocks, threads_for(n * count, threads), [&](i64 t) {
-        for (i64 i = t * kRowBlock; i < std::min(n, (t + 1) * kRowBlock); ++i) {
-            const i64 row = (place ? place[i] : i) * K;
-            if (place && i + kNodesAhead < n) {
-                __builtin_prefetch(base + place[i + kNodesAhead] * K);
-                __builtin_prefetch(e + place[i + kNodesAhead] * K);
-            }
-            for (i64 c = 0; c < count; ++c) {
-                const double value = base[row + columns[c]] + static_cast<double>(e[row + columns[c]]);
-                out[c][i] = value > 0 ? value : 0.0;
-            }
-        }
-    });
-}
+void collect_columns(const double* base, const float* e, const std::int32_t* place, i64 n, i64 K,
+                     const i64* columns, i64 count, int threads, double* const* out);
 
 }  // namespace bmrm

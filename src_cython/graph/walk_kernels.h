@@ -1,5 +1,8 @@
-// Loops of a walk over some of the nodes. Included once per instruction set (walk.h), hence no include guard.
+// Loops of a walk over some of the nodes, for one instruction set (kernels.h).
 // Sums over nodes are taken in a fixed order, the same in all sets.
+#pragma once
+
+#include "graph/walk.h"
 
 namespace bmrm::BMRM_ISA {
 

@@ -1,5 +1,5 @@
-// Loops over one chunk of rows of K margins. class_risk.h includes this file once per instruction set, inside
-// a namespace and a `#pragma GCC target`, with BMRM_LANES doubles per register. A row is processed in vectors
+// Loops over one chunk of rows of K margins. Included once per instruction set, after lanes.inl, inside its
+// namespace and `#pragma GCC target`, with BMRM_LANES doubles per register. A row is processed in vectors
 // of that length. If it does not divide K, the last vector overlaps the one before: this changes no maximum,
 // so results do not depend on the length.
 

@@ -32,58 +32,9 @@ struct ClassKernels {
     ClassKernel slope, cut;
 };
 
-#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed only between inlined functions
+void class_slope(int loss, const ClassRows& rows, int64_t m, int threads, double* sums);
 
-#define BMRM_LANES 2
-namespace baseline {
-#include "losses/class_kernels.inl"
-}
-#undef BMRM_LANES
-
-#ifdef BMRM_X86_LEVELS
-#pragma GCC push_options
-#pragma GCC target("arch=x86-64-v3")
-#define BMRM_LANES 4
-namespace level3 {
-#include "losses/class_kernels.inl"
-}
-#undef BMRM_LANES
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("arch=x86-64-v4,prefer-vector-width=512")
-#define BMRM_LANES 8
-namespace level4 {
-#include "losses/class_kernels.inl"
-}
-#undef BMRM_LANES
-#pragma GCC pop_options
-#endif
-
-inline const ClassKernels& class_kernels_for(const int loss) {
-#ifdef BMRM_X86_LEVELS
-    if (level() == 4) return level4::class_kernels[loss];
-    if (level() == 3) return level3::class_kernels[loss];
-#endif
-    return baseline::class_kernels[loss];
-}
-
-// Number of rows per chunk.
-inline int64_t class_chunk(const int64_t K) { return 8192 / K > 16 ? 8192 / K : 16; }
-// Minimum number of chunks that pays for a team of threads.
-constexpr int64_t class_chunks_per_team = 8;
-
-inline void class_slope(const int loss, const ClassRows& rows, const int64_t m, const int threads,
-                        double* sums) {
-    const int64_t starts[2] = {0, m};
-    for_blocks(class_kernels_for(loss).slope, rows, starts, 1, threads, sums, class_chunk(rows.K),
-               class_chunks_per_team);
-    sums[0] *= rows.scale;
-}
-
-inline void class_cut(const int loss, const ClassRows& rows, const int64_t* starts, const int64_t blocks,
-                      const int threads, double* sums) {
-    for_blocks(class_kernels_for(loss).cut, rows, starts, blocks, threads, sums, class_chunk(rows.K),
-               class_chunks_per_team);
-}
+void class_cut(int loss, const ClassRows& rows, const int64_t* starts, int64_t blocks, int threads,
+               double* sums);
 
 }  // namespace bmrm

@@ -1,14 +1,7 @@
-// Loops over one chunk of rows. risk.h includes this file once per instruction set, inside a namespace and a
-// `#pragma GCC target`. Rows are processed in tiles: a loop without a sum, which any compiler vectorises,
+// Loops over one chunk of rows. Included once per instruction set, after lanes.inl, inside
+// its namespace and `#pragma GCC target`. Rows are processed in tiles: a loop without a sum, which any compiler vectorises,
 // fills a tile, and sums over the tile run in eight fixed lanes, so their order does not depend on the width
 // of the registers.
-
-static inline void add_lanes(const double* tile, const int64_t n, double* lanes) {
-    int64_t k = 0;
-    for (; k + 8 <= n; k += 8)
-        for (int64_t l = 0; l < 8; ++l) lanes[l] += tile[k + l];
-    for (int64_t l = 0; k + l < n; ++l) lanes[l] += tile[k + l];
-}
 
 template <class Loss, bool Weighted>
 static void slope_chunk(const Rows& rows, const int64_t from, const int64_t to, double* sums) {
@@ -86,3 +79,5 @@ constexpr Kernels rounded_kernels_of() {
 #define BMRM_KERNELS(name, Loss) {kernels_of<Loss>(), rounded_kernels_of<Loss>()},
 static const Kernels kernels[][2] = {BMRM_LOSSES(BMRM_KERNELS)};
 #undef BMRM_KERNELS
+
+const ScalarKernels scalar_kernels = {kernels};

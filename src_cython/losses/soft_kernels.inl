@@ -1,5 +1,5 @@
-// Loops over one chunk of rows of K margins whose losses are softened. soft_risk.h includes this file once
-// per instruction set, after class_kernels.inl, in the same namespace.
+// Loops over one chunk of rows of K margins whose losses are softened. Included once per instruction set,
+// after class_kernels.inl.
 //
 // `sums` has the level, the slope along the line, the K sums of derivatives and, if wanted, the K x K Hessian
 // in the intercepts, of which the lower triangle is filled.
@@ -205,3 +205,5 @@ static void soft_separation(const SoftRows& rows, const int64_t from, const int6
 }
 
 static constexpr SoftKernel soft_kernels[] = {soft_classes, soft_labels, soft_separation};
+
+const ClassTables class_tables = {class_kernels, soft_kernels};

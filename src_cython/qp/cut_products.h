@@ -7,9 +7,18 @@
 #include <vector>
 
 #include "common/memory.h"
-#include "cpu/dispatch.h"
+#include "cpu/isa.h"
+#include "cpu/simd.h"
 
 namespace bmrm {
+
+/// The loops of cpu/dense_kernels.h over float64 that these products use.
+struct PlaneKernels {
+    void (*gram)(const double* A, i64 n, const double* B, i64 P, i64 d, i64 lo, i64 hi, double* out);
+    void (*add_rows)(const double* const* row, const double* c, i64 n, i64 width, i64 ahead, double* acc);
+};
+
+BMRM_TABLES(PlaneKernels, plane_kernels)
 
 /// out (n, P) = A B^T, A (n, d) and B (P, d). Sums run over pieces of columns that stay in cache, and A is
 /// read once.
@@ -19,12 +28,11 @@ inline void gram(const double* A, i64 n, const double* B, i64 P, i64 d, int thre
         size = n * P;
     Buffer<double> partial(pieces > 1 ? pieces * size : 0);
     double* sums = pieces > 1 ? partial.get() : out;
-    const auto& kernels = DenseKernels<double>::get();
     threads = threads_for(n * P * d / 8, threads);
     for_each_task(pieces * strips, threads, [&](i64 t) {
         i64 piece = t / strips, i = t % strips * kRows;
-        kernels.gram(A + i * d, std::min(kRows, n - i), B, P, d, piece * kColumns,
-                     std::min(d, (piece + 1) * kColumns), sums + piece * size + i * P);
+        plane_kernels().gram(A + i * d, std::min(kRows, n - i), B, P, d, piece * kColumns,
+                             std::min(d, (piece + 1) * kColumns), sums + piece * size + i * P);
     });
     if (pieces == 1) return;
     for (i64 k = 0; k < size; ++k) {
@@ -45,7 +53,6 @@ inline void combine(const double* A, i64 n, i64 d, const double* coef, int threa
             factors.push_back(coef[i]);
         }
     i64 used = static_cast<i64>(rows.size());
-    const auto& kernels = DenseKernels<double>::get();
     for_each_task((d + kColumns - 1) / kColumns, threads_for(used * d / 2, threads), [&](i64 t) {
         i64 j = t * kColumns, width = std::min(kColumns, d - j);
         std::fill_n(out + j, width, 0.0);
@@ -53,7 +60,7 @@ inline void combine(const double* A, i64 n, i64 d, const double* coef, int threa
         for (i64 i = 0; i < used; i += 8) {
             i64 count = std::min<i64>(8, used - i);
             for (i64 k = 0; k < count; ++k) part[k] = rows[i + k] + j;
-            kernels.add_rows(part, factors.data() + i, count, width, kColumns, out + j);
+            plane_kernels().add_rows(part, factors.data() + i, count, width, kColumns, out + j);
         }
     });
 }

@@ -19,33 +19,13 @@ struct Draw {
 };
 
 /// The sums of every `each` of `count` numbers, added in order.
-inline void add_in_order(const double* values, i64 count, i64 each, double* sums) {
-    for (i64 first = 0; first < count; first += each) {
-        double sum = 0;
-        for (i64 i = first; i < std::min(count, first + each); ++i) sum += values[i];
-        *sums++ = sum;
-    }
-}
+void add_in_order(const double* values, i64 count, i64 each, double* sums);
 
 /// Where a number falls in a place that ends at the cumulative sum `end`: 0 at its begin, 1 at its end.
-inline double left_in_place(double target, double end, double sum) {
-    return std::min(std::max((target - (end - sum)) / sum, 0.0), 1.0);
-}
+double left_in_place(double target, double end, double sum);
 
 /// Draws one of `count` places in proportion to sums; a place of sum 0 is never found unless all are 0.
-inline Draw descend(const double* sums, i64 count, double number) {
-    double total = 0;
-    add_in_order(sums, count, count, &total);
-    volatile double product = number * total;
-    const double target = product;
-    double end = 0;
-    i64 place = 0;
-    for (;; ++place) {
-        end += sums[place];
-        if (end > target || end >= total || place + 1 == count) break;
-    }
-    return {place, left_in_place(target, end, sums[place])};
-}
+Draw descend(const double* sums, i64 count, double number);
 
 /// Draws one of up to `kRows` rows, given their squared distances and weights (null if all are 1).
 template <i64 kRows>

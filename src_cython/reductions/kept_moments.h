@@ -64,8 +64,8 @@ class KeptMoments {
     const std::int32_t* labels() const { return labels_.data(); }
 
     /// Gives a row its centre.
-    template <class Kernels, class V>
-    void put(const Kernels& kernels, i64 row, i64 j, const V* x, double w) {
+    template <class V>
+    void put(const NearestKernels& kernels, i64 row, i64 j, const V* x, double w) {
         const i64 before = labels_[row];
         moves_ += before != j;
         if (before == j && !afresh_) return;
@@ -76,9 +76,9 @@ class KeptMoments {
 
     /// Ends a pass: adds the sums of w (x - c) and the weights, and returns the inertia. row(l) are the
     /// values of a row, weight(l) its weight.
-    template <class Kernels, class Row, class Weight>
-    double end(const Kernels& kernels, const double* centers, double* sums, double* weights, const Row& row,
-               const Weight& weight) {
+    template <class Row, class Weight>
+    double end(const NearestKernels& kernels, const double* centers, double* sums, double* weights,
+               const Row& row, const Weight& weight) {
         bool any = false;
         for (i64 j = 0; j < k_; ++j) {
             inertias_[j] = inertia_of(centers, j);
@@ -118,24 +118,24 @@ class KeptMoments {
     const double* block(i64 j) const { return sums_.data() + j * stride(); }
     const double* reference(i64 j) const { return references_.data() + j * d_; }
 
-    template <class Kernels, class V>
-    void join(const Kernels&, i64 j, const V* x, double w) {
+    template <class V>
+    void join(const NearestKernels& kernels, i64 j, const V* x, double w) {
         double* of = block(j);
-        of[kSquares] += w * Kernels::deviation(x, reference(j), d_, w, of + kMoments);
+        of[kSquares] += w * kernels.of<V>().deviation(x, reference(j), d_, w, of + kMoments);
         of[kWeight] += w;
         of[kRows] += w > 0.0;
         of[kAdditions] += 1.0;
     }
 
-    template <class Kernels, class V>
-    void leave(const Kernels&, i64 j, const V* x, double w) {
+    template <class V>
+    void leave(const NearestKernels& kernels, i64 j, const V* x, double w) {
         double* of = block(j);
         of[kRows] -= w > 0.0;
         if (of[kRows] == 0.0) {
             std::fill_n(of, stride(), 0.0);
             return;
         }
-        const double square = w * Kernels::deviation(x, reference(j), d_, -w, of + kMoments);
+        const double square = w * kernels.of<V>().deviation(x, reference(j), d_, -w, of + kMoments);
         of[kSquares] -= square;
         of[kLeft] += square;
         of[kWeight] -= w;

@@ -31,17 +31,15 @@ struct MixtureComponent {
     bool full;
 };
 
-}  // namespace bmrm
+/// The loops of mixture_kernels.h.
+struct MixtureKernels {
+    void (*log_density)(const double* x, i64 d, const MixtureComponent& of, double* e, double* q);
+    void (*shares)(double* q, i64 k, double* log_sum);
+    void (*add_moments)(const double* x, i64 d, const MixtureComponent& of, const double* w, double* e,
+                        double* out);
+};
 
-#define BMRM_KERNELS "reductions/mixture_kernels.h"
-#include "cpu/each_instruction_set.h"
-
-namespace bmrm {
-
-template <class Use>
-void with_mixture_kernels(const Use& use) {
-    BMRM_WITH_KERNELS(use, MixtureKernels);
-}
+BMRM_TABLES(MixtureKernels, mixture_kernels)
 
 /// A mixture and its rows.
 struct Mixture {
@@ -72,67 +70,13 @@ struct Mixture {
     }
 };
 
-/// Calls use(kernels, first row, rows, packed rows, shares, log sums, scratch) for each panel of a part of
-/// the rows.
-template <class Use>
-void for_mixture_panels(const Mixture& m, const Parts& parts, int threads, const Use& use) {
-    with_mixture_kernels([&](auto kernels) {
-        using Kernels = decltype(kernels);
-        for_each_task(parts.count, threads_for(m.n * m.k * m.root_size(), threads), [&](i64 p) {
-            Buffer<double> x(m.d * kMixtureRows), e(m.d * kMixtureRows), q(m.k * kMixtureRows);
-            double log_sum[kMixtureRows];
-            for (i64 base = parts.begin(p); base < parts.end(p); base += kMixtureRows) {
-                m.pack(base, x.get());
-                for (i64 j = 0; j < m.k; ++j)
-                    Kernels::log_density(x.get(), m.d, m.component(j), e.get(), q.get() + j * kMixtureRows);
-                Kernels::shares(q.get(), m.k, log_sum);
-                use(kernels, p, base, std::min(kMixtureRows, m.n - base), x.get(), q.get(), log_sum, e.get());
-            }
-        });
-    });
-}
-
 /// Numbers of the sums of all components, k x moments, and the weighted sum of the rows' log likelihoods.
 inline i64 mixture_sums(i64 k, i64 d, bool full) { return k * (1 + d + (full ? d * d : d)) + 1; }
 
 /// Adds the sums of all parts to `sums`; or leaves those of each in `parts`, if that is not null.
-inline void mixture_step(const Mixture& m, double* sums, double* parts_out, int threads) {
-    const i64 size = mixture_sums(m.k, m.d, m.full);
-    const Parts parts(m.n, size, m.total);
-    Buffer<double> own(parts_out ? 0 : parts.count * size);
-    double* all = parts_out ? parts_out : own.get();
-    std::fill_n(all, parts.count * size, 0.0);
-    for_mixture_panels(m, parts, threads,
-                       [&](auto kernels, i64 p, i64 base, i64 rows, const double* x, double* q,
-                           const double* log_sum, double* e) {
-                           using Kernels = decltype(kernels);
-                           double* part = all + p * size;
-                           double row_weights[kMixtureRows] = {};
-                           double likelihood = 0.0;
-                           for (i64 l = 0; l < rows; ++l) {
-                               row_weights[l] = m.weights ? m.weights[base + l] : 1.0;
-                               likelihood += row_weights[l] * log_sum[l];
-                           }
-                           part[size - 1] += likelihood;
-                           for (i64 j = 0; j < m.k; ++j) {
-                               double* share = q + j * kMixtureRows;
-                               for (i64 l = 0; l < kMixtureRows; ++l) share[l] *= row_weights[l];
-                               Kernels::add_moments(x, m.d, m.component(j), share, e, part + j * m.moments());
-                           }
-                       });
-    if (!parts_out) accumulate_parts(all, parts.count, size, size, sums, threads);
-}
+void mixture_step(const Mixture& m, double* sums, double* parts_out, int threads);
 
 /// For each row the logarithm of its density and the shares of the components, n x k.
-inline void mixture_shares(const Mixture& m, double* log_densities, double* shares, int threads) {
-    for_mixture_panels(
-        m, Parts(m.n, 1, m.total), threads,
-        [&](auto, i64, i64 base, i64 rows, const double*, double* q, const double* log_sum, double*) {
-            for (i64 l = 0; l < rows; ++l) {
-                log_densities[base + l] = log_sum[l];
-                for (i64 j = 0; j < m.k; ++j) shares[(base + l) * m.k + j] = q[j * kMixtureRows + l];
-            }
-        });
-}
+void mixture_shares(const Mixture& m, double* log_densities, double* shares, int threads);
 
 }  // namespace bmrm

@@ -1,8 +1,11 @@
-// One panel of rows of an EM step. Included once per instruction set (mixture.h), hence no include guard.
+// One panel of rows of an EM step, for one instruction set (cpu/isa.h).
+#pragma once
+
+#include "reductions/mixture.h"
 
 namespace bmrm::BMRM_ISA {
 
-struct MixtureKernels {
+struct MixtureLoops {
     typedef double Doubles __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
     typedef i64 Longs __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
     static constexpr int kGroups = kMixtureRows / BMRM_DOUBLES;
@@ -145,5 +148,8 @@ struct MixtureKernels {
         }
     }
 };
+
+const MixtureKernels mixture_kernels = {MixtureLoops::log_density, MixtureLoops::shares,
+                                        MixtureLoops::add_moments};
 
 }  // namespace bmrm::BMRM_ISA

@@ -1,12 +1,14 @@
-// Distances from rows to centres. Included once per instruction set (nearest.h), hence no include guard.
+// Distances from rows to centres, for one instruction set (cpu/isa.h).
+#pragma once
+
+#include "reductions/nearest.h"
 
 namespace bmrm::BMRM_ISA {
 
-struct NearestKernels {
+struct NearestLoops {
     static constexpr int kFloats = 2 * BMRM_DOUBLES;          // of a register
     static constexpr int kGroup = BMRM_DOUBLES == 8 ? 4 : 2;  // registers with the rows of one sweep
     static constexpr i64 kGroupRows = kFloats * kGroup;
-    static constexpr float kRoundUp = 1.0f + 0x1p-20f, kMore = 1.0f + 0x1p-18f, kLess = 1.0f - 0x1p-18f;
     typedef float Floats __attribute__((vector_size(4 * kFloats), aligned(4)));
     typedef std::int32_t Ints __attribute__((vector_size(4 * kFloats), aligned(4)));
     typedef double Doubles __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
@@ -89,19 +91,6 @@ struct NearestKernels {
         }
         const i64 per_group = tiles_per_group * kTileCenters;
         for (i64 l = 0; l < kPanelRows; ++l) group_least[label[l] / per_group * kPanelRows + l] = others[l];
-    }
-
-    /// An upper bound on the distance of a row of norm at most `norm` whose product with a centre is q, with
-    /// an error of less than `apart` / 2.
-    static float upper_bound(float norm, float q, float apart) {
-        const float square = norm * norm * kMore + 2.0f * q + 1.5f * apart;
-        return std::sqrt(square < 0.0f ? 0.0f : square) * kMore;
-    }
-
-    /// A lower bound, too.
-    static float lower_bound(float norm, float q, float apart) {
-        const float square = norm * norm * kLess + 2.0f * q - 1.5f * apart;
-        return std::sqrt(square > 0.0f ? square : 0.0f) * kLess;
     }
 
     /// Sets the bounds of a panel from its products: `least`, and those of its groups, which are in `lower`.
@@ -365,5 +354,20 @@ struct NearestKernels {
                 *reinterpret_cast<Floats*>(out + r * step + v * kFloats) = sum[r][v];
     }
 };
+
+template <class V>
+constexpr RowKernels<V> rows_of() {
+    using L = NearestLoops;
+    return {L::pack_row<V>, L::all_distances<V>, L::deviation<V>, L::sparse_products<std::int32_t, V>,
+            L::sparse_products<i64, V>};
+}
+
+const NearestKernels nearest_kernels = {
+    NearestLoops::nearest,    NearestLoops::nearest_by_group,
+    NearestLoops::set_bounds, NearestLoops::move_bounds,
+    NearestLoops::product,    NearestLoops::multiply_set,
+    NearestLoops::least_of,   NearestLoops::find_needs,
+    NearestLoops::find_open,  {NearestLoops::closer<1>, NearestLoops::closer<2>, NearestLoops::closer<4>},
+    rows_of<float>(),         rows_of<double>()};
 
 }  // namespace bmrm::BMRM_ISA

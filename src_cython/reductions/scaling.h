@@ -17,9 +17,6 @@
 #include <cmath>
 #include <type_traits>
 #include <vector>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include "coincident_points.h"
 #include "reductions/kmeans.h"
@@ -37,18 +34,63 @@ constexpr i64 kMinPartPairs = i64{1} << 16;
 /// Numbers after the end of a planar axis that registers may touch.
 constexpr i64 kScalingPad = 16;
 
-}  // namespace bmrm
+/// Loops over values V.
+template <class V>
+struct WideningKernels {
+    void (*widen)(const V* from, i64 count, double* out);
+    void (*clean_floats)(const V* delta, const float* weights, i64 count, double* out, double* out_weights);
+    void (*clean_doubles)(const V* delta, const double* weights, i64 count, double* out, double* out_weights);
+};
 
-#define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
-#define BMRM_KERNELS "reductions/scaling_kernels.h"
-#include "cpu/each_instruction_set.h"
+/// The loops of scaling_kernels.h.
+struct ScalingKernels {
+    using Descent = bool(const double* rows, const double* X, i64 stride, i64 p, i64 count,
+                         const double* const* delta, const double* const* weights, double* H,
+                         double* row_sums, double* scratch, double* stress, double* squares);
 
-namespace bmrm {
+    /// Columns are processed by so many, at most kScalingPad.
+    i64 lanes;
+    /// For 1 and 2 rows; p from 1 to 3 or, at 0, any; without and with weights.
+    Descent* descent[2][4][2];
+    /// For one row with weights, of which alone the direction is found.
+    Descent* own_descent[4];
+    void (*differences)(const double* row, const double* Y, i64 stride, i64 T, i64 count,
+                        const double* weights, double* H, double* row_sums);
+    void (*squared)(const double* row, const double* Y, i64 stride, i64 T, i64 count, const double* delta,
+                    double* H, double* row_sums);
+    void (*curvature)(const double* row, const double* X, i64 stride, i64 p, const double* y_row,
+                      const double* Y, i64 T, i64 count, const double* delta, const double* weights,
+                      double* H, double* row_sums, double* scratch);
+    void (*distances)(const double* row, const double* X, i64 stride, i64 p, i64 count, double* out);
+    /// For 1 and 2 rows.
+    void (*panel_distances[2])(const double* rows, const double* panel, i64 m, double* const* out);
+    WideningKernels<float> of_floats;
+    WideningKernels<double> of_doubles;
 
-template <class Use>
-void with_scaling_kernels(const Use& use) {
-    BMRM_WITH_KERNELS(use, ScalingKernels);
-}
+    template <class V>
+    void widen(const V* from, i64 count, double* out) const {
+        of<V>().widen(from, count, out);
+    }
+
+    template <class V, class U>
+    void clean(const V* delta, const U* weights, i64 count, double* out, double* out_weights) const {
+        if constexpr (std::is_same_v<U, float>)
+            of<V>().clean_floats(delta, weights, count, out, out_weights);
+        else
+            of<V>().clean_doubles(delta, weights, count, out, out_weights);
+    }
+
+  private:
+    template <class V>
+    const WideningKernels<V>& of() const {
+        if constexpr (std::is_same_v<V, float>)
+            return of_floats;
+        else
+            return of_doubles;
+    }
+};
+
+BMRM_TABLES(ScalingKernels, scaling_kernels)
 
 /// Calls use(type) with float or double by the number of bytes of a value.
 template <class Use>
@@ -117,236 +159,43 @@ class Pairs {
           threads_(threads) {}
 
     /// Dissimilarities are the distances of n rows of m features.
-    Pairs(i64 n, const void* features, int bytes, i64 m, const PairValues& weights, int threads)
-        : n_(n),
-          m_(m),
-          delta_{nullptr, 8, true},
-          weights_(weights),
-          missing_(false),
-          weighted_(weights.values != nullptr),
-          threads_(threads),
-          panels_((n + kScalingPanel - 1) / kScalingPanel * kScalingPanel * m) {
-        const i64 panels = (n + kScalingPanel - 1) / kScalingPanel;
-        with_value_type(bytes, [&](auto type) {
-            const auto* values = static_cast<const decltype(type)*>(features);
-            for_each_task(panels, threads_for(n * m, threads_), [&](i64 panel) {
-                double* to = panels_.get() + panel * kScalingPanel * m_;
-                for (i64 l = 0; l < kScalingPanel; ++l) {
-                    const i64 i = std::min(panel * kScalingPanel + l, n_ - 1);
-                    for (i64 f = 0; f < m_; ++f)
-                        to[f * kScalingPanel + l] = static_cast<double>(values[i * m_ + f]);
-                }
-            });
-        });
-    }
+    Pairs(i64 n, const void* features, int bytes, i64 m, const PairValues& weights, int threads);
 
     i64 rows() const { return n_; }
     i64 bytes() const { return panels_.bytes(); }
 
     /// The half descent direction of the stress at X (n x p), added up in H (n x p).
-    PairCounts descent(const double* X, i64 p, double* H) const {
-        switch (p) {
-            case 1:
-                return descent_of<1>(X, p, H);
-            case 2:
-                return descent_of<2>(X, p, H);
-            case 3:
-                return descent_of<3>(X, p, H);
-            default:
-                return descent_of<0>(X, p, H);
-        }
-    }
+    PairCounts descent(const double* X, i64 p, double* H) const;
 
     /// V Y for the Laplacian V of the weights and Y (n x T).
-    void laplacian(const double* Y, i64 T, double* out) const {
-        single_rows(
-            Y, T, T, out,
-            [&](auto kernels, const Row& row, const double* Y_planar, double* H, double* row_sums, double*) {
-                decltype(kernels)::differences(row.own, Y_planar + row.j, stride(), T, row.count, row.weights,
-                                               H + row.j, row_sums);
-            });
-    }
+    void laplacian(const double* Y, i64 T, double* out) const;
 
     /// Sums of w delta / d per row at X (n x p).
-    void pulls(const double* X, i64 p, double* out) const {
-        single_rows(X, p, 1, out,
-                    [&](auto, const Row& row, const double* places, double* H, double* row_sums, double*) {
-                        for (i64 l = 0; l < row.valid; ++l) {
-                            double square = 0.0;
-                            for (i64 k = 0; k < p; ++k) {
-                                const double u = row.own[k] - places[k * stride() + row.j + l];
-                                square += u * u;
-                            }
-                            if (square < kLeastSquare) continue;
-                            const double pull = row.weights[l] * row.delta[l] / std::sqrt(square);
-                            row_sums[0] += pull;
-                            H[row.j + l] += pull;
-                        }
-                    });
-    }
+    void pulls(const double* X, i64 p, double* out) const;
 
     /// The matrix of squared dissimilarities times Y (n x T). Unknown ones are replaced by `unknown`.
-    void squared(const double* Y, i64 T, double unknown, double* out) const {
-        single_rows(
-            Y, T, T, out,
-            [&](auto kernels, const Row& row, const double* Y_planar, double* H, double* row_sums, double*) {
-                alignas(64) double filled[kSegment];
-                const double* delta = row.delta;
-                if (missing_) {
-                    for (i64 l = 0; l < row.count; ++l)
-                        filled[l] = row.weights[l] == 0.0 && l < row.valid ? unknown : row.delta[l];
-                    delta = filled;
-                }
-                decltype(kernels)::squared(row.own, Y_planar + row.j, stride(), T, row.count, delta,
-                                           H + row.j, row_sums);
-            });
-    }
+    void squared(const double* Y, i64 T, double unknown, double* out) const;
 
     /// Half the Hessian of the stress at X (n x p) times T directions Y (T x n x p).
-    void curvature(const double* X, i64 p, const double* Y, i64 T, double* out) const {
-        const Buffer<double> places = planar(X, p);
-        Buffer<double> joined(n_ * T * p);
-        for (i64 t = 0; t < T; ++t)
-            for (i64 i = 0; i < n_; ++i) std::copy_n(Y + (t * n_ + i) * p, p, joined.get() + (i * T + t) * p);
-        Buffer<double> found(n_ * T * p);
-        single_rows(joined.get(), T * p, T * p, found.get(),
-                    [&](auto kernels, const Row& row, const double* Y_planar, double* H, double* row_sums,
-                        double* scratch) {
-                        decltype(kernels)::curvature(X + row.i * p, places.get() + row.j, stride(), p,
-                                                     row.own, Y_planar + row.j, T, row.count, row.delta,
-                                                     row.weights, H + row.j, row_sums, scratch);
-                    });
-        for (i64 t = 0; t < T; ++t)
-            for (i64 i = 0; i < n_; ++i)
-                std::copy_n(found.get() + (i * T + t) * p, p, out + (t * n_ + i) * p);
-    }
+    void curvature(const double* X, i64 p, const double* Y, i64 T, double* out) const;
 
     /// Sums of weights per row (n); returns the sums of w delta^2 and of delta^2 over known pairs and their
     /// number.
-    void summary(double* degrees, double* weighted_squares, double* squares, i64* known) const {
-        const i64 size = n_ + 3;
-        const PairParts parts(n_, size);
-        Buffer<double> all(parts.count() * size), total(size);
-        std::fill_n(all.get(), parts.count() * size, 0.0);
-        with_scaling_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            for_each_task(parts.count(), threads_for(n_ * n_ / 2, threads_), [&](i64 t) {
-                double* sums = all.get() + t * size;
-                for_rows<Kernels, 1>(parts.begin(t), parts.end(t), [&](auto, auto, const Block& b) {
-                    for (i64 l = 0; l < b.valid; ++l) {
-                        const double w = b.weights[0] ? b.weights[0][l] : 1.0, value = b.delta[0][l];
-                        sums[b.i] += w;
-                        sums[b.j + l] += w;
-                        sums[n_] += w * value * value;
-                        const bool counts = !missing_ || w > 0.0 || value > 0.0;
-                        sums[n_ + 1] += value * value;
-                        sums[n_ + 2] += counts ? 1.0 : 0.0;
-                    }
-                });
-            });
-        });
-        add_parts(all, parts.count(), size, total.get(), threads_);
-        std::copy_n(total.get(), n_, degrees);
-        *weighted_squares = total[n_];
-        *squares = total[n_ + 1];
-        *known = static_cast<i64>(total[n_ + 2]);
-    }
+    void summary(double* degrees, double* weighted_squares, double* squares, i64* known) const;
 
     /// Distances of all pairs of X (n x p), row by row.
-    void distances(const double* X, i64 p, double* out) const {
-        const Buffer<double> places = planar(X, p);
-        const PairParts parts(n_, 1);
-        with_scaling_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            for_each_task(parts.count(), threads_for(n_ * n_ / 2 * p, threads_), [&](i64 t) {
-                alignas(64) double rest[Kernels::kLanes];
-                for (i64 i = parts.begin(t); i < parts.end(t); ++i) {
-                    const i64 count = n_ - 1 - i, whole = count / Kernels::kLanes * Kernels::kLanes;
-                    double* to = out + PairValues{nullptr, 8, false}.begin(i, n_);
-                    const double* from = places.get() + i + 1;
-                    Kernels::distances(X + i * p, from, stride(), p, whole, to);
-                    if (whole < count) {
-                        Kernels::distances(X + i * p, from + whole, stride(), p, Kernels::kLanes, rest);
-                        std::copy_n(rest, count - whole, to + whole);
-                    }
-                }
-            });
-        });
-    }
+    void distances(const double* X, i64 p, double* out) const;
 
     /// Looks for what makes dissimilarities or weights invalid; `tolerance` bounds |a_ij - a_ji|, and
     /// `diagonal` numbers on the diagonal, which are not looked at if it is negative. Writes the largest
     /// value, and whether some are NaN.
     static PairDefect inspect(i64 n, const PairValues& given, bool nan_allowed, double diagonal,
-                              double tolerance, int threads, double* largest, bool* missing) {
-        constexpr i64 kTile = 64;
-        const i64 tiles = (n + kTile - 1) / kTile;
-        std::vector<PairDefect> found(tiles);
-        std::vector<double> most(tiles);
-        std::vector<char> nan(tiles);
-        with_value_type(given.bytes, [&](auto type) {
-            const auto* values = static_cast<const decltype(type)*>(given.values);
-            for_each_task(tiles, threads_for(n * n, threads), [&](i64 t) {
-                PairDefect defect{};
-                const auto note = [&](int kind, i64 i, i64 j, double a, double b) {
-                    if (!defect.kind || i < defect.row || (i == defect.row && j < defect.column))
-                        defect = {kind, i, j, a, b};
-                };
-                const i64 end = std::min(n, (t + 1) * kTile);
-                for (i64 base = t * kTile; base < n; base += kTile)
-                    for (i64 i = t * kTile; i < end; ++i) {
-                        const i64 first = std::max(i + 1, base), last = std::min(n, base + kTile);
-                        const i64 at = given.begin(i, n) - i - 1;
-                        for (i64 j = first; j < last; ++j) {
-                            const double a = static_cast<double>(values[at + j]);
-                            most[t] = a > most[t] ? a : most[t];
-                            if (a < 0.0) note(1, i, j, a, a);
-                            if (a == std::numeric_limits<double>::infinity()) note(2, i, j, a, a);
-                            if (a != a) {
-                                nan[t] = 1;
-                                if (!nan_allowed) note(5, i, j, a, a);
-                            }
-                            if (given.square) {
-                                const double b = static_cast<double>(values[j * n + i]);
-                                const bool same = a == b || (a != a && b != b);
-                                if (!same && !(std::fabs(a - b) <= tolerance)) note(3, i, j, a, b);
-                            }
-                        }
-                    }
-                if (given.square && diagonal >= 0.0)
-                    for (i64 i = t * kTile; i < end; ++i) {
-                        const double a = static_cast<double>(values[i * n + i]);
-                        if (!(std::fabs(a) <= diagonal)) note(4, i, i, a, a);
-                    }
-                found[t] = defect;
-            });
-        });
-        *largest = 0.0;
-        *missing = false;
-        PairDefect first{};
-        for (i64 t = 0; t < tiles; ++t) {
-            *largest = std::max(*largest, most[t]);
-            *missing |= nan[t] != 0;
-            if (!first.kind) first = found[t];
-        }
-        return first;
-    }
+                              double tolerance, int threads, double* largest, bool* missing);
 
     /// Moves each of `count` new points Z (count x p) to where its own stress with the points X has a
     /// minimum; `delta` is count x n, NaN for unknown. Writes its stress.
     void place(const double* X, i64 p, const double* delta, i64 count, double* Z, double* stress,
-               i64 max_iter) const {
-        switch (p) {
-            case 1:
-                return place_of<1>(X, p, delta, count, Z, stress, max_iter);
-            case 2:
-                return place_of<2>(X, p, delta, count, Z, stress, max_iter);
-            case 3:
-                return place_of<3>(X, p, delta, count, Z, stress, max_iter);
-            default:
-                return place_of<0>(X, p, delta, count, Z, stress, max_iter);
-        }
-    }
+               i64 max_iter) const;
 
   private:
     /// Some rows from i on against columns from j on: `count` of them, a multiple of the lanes, of which
@@ -364,14 +213,10 @@ class Pairs {
 
     i64 stride() const { return n_ + kScalingPad; }
 
-    Buffer<double> planar(const double* X, i64 p) const {
-        Buffer<double> out(stride() * p);
-        for (i64 k = 0; k < p; ++k) {
-            for (i64 i = 0; i < n_; ++i) out[k * stride() + i] = X[i * p + k];
-            std::fill_n(out.get() + k * stride() + n_, kScalingPad, 0.0);
-        }
-        return out;
-    }
+    /// Numbers of axes up to 3 have kernels of their own, the others share the first one.
+    static int known_axes(i64 p) { return p <= 3 ? static_cast<int>(p) : 0; }
+
+    Buffer<double> planar(const double* X, i64 p) const;
 
     /// Buffers of a thread.
     struct Staging {
@@ -380,239 +225,27 @@ class Pairs {
         Buffer<double> features;
     };
 
-    /// Points at the dissimilarities and weights of R rows from i on, columns j to end, all of one segment.
-    template <class Kernels, int R>
-    void fetch(i64 i, i64 j, i64 end, Staging& staging, const double** delta, const double** weights) const {
-        const i64 count = end - j, base = j / kSegment * kSegment;
-        if (m_ >= 0) {
-            double* out[R];
-            for (i64 from = j / kScalingPanel * kScalingPanel; from < end; from += kScalingPanel) {
-                for (int r = 0; r < R; ++r) out[r] = staging.delta[r] + (from - base);
-                Kernels::template panel_distances<R>(staging.features.get(), panels_.get() + from * m_, m_,
-                                                     out);
-            }
-            for (int r = 0; r < R; ++r) delta[r] = staging.delta[r] + (j - base);
-        }
-        for (int r = 0; r < R; ++r) {
-            const i64 at = delta_.begin(i + r, n_) + j - (i + r) - 1;
-            const i64 at_weight = weights_.begin(i + r, n_) + j - (i + r) - 1;
-            weights[r] = nullptr;
-            if (m_ < 0 && !missing_) {
-                with_value_type(delta_.bytes, [&](auto type) {
-                    const auto* from = static_cast<const decltype(type)*>(delta_.values) + at;
-                    if constexpr (std::is_same_v<decltype(type), double>) {
-                        delta[r] = from;
-                    } else {
-                        Kernels::widen(from, count, staging.delta[r]);
-                        delta[r] = staging.delta[r];
-                    }
-                });
-            }
-            if (!weighted_) continue;
-            weights[r] = staging.weights[r];
-            if (!missing_) {
-                with_value_type(weights_.bytes, [&](auto type) {
-                    Kernels::widen(static_cast<const decltype(type)*>(weights_.values) + at_weight, count,
-                                   staging.weights[r]);
-                });
-                continue;
-            }
-            delta[r] = staging.delta[r];
-            with_value_type(delta_.bytes, [&](auto type) {
-                with_value_type(weights_.bytes, [&](auto weight) {
-                    const auto* w = static_cast<const decltype(weight)*>(weights_.values);
-                    Kernels::clean(static_cast<const decltype(type)*>(delta_.values) + at,
-                                   w ? w + at_weight : nullptr, count, staging.delta[r], staging.weights[r]);
-                });
-            });
-        }
-    }
+    /// Points at the dissimilarities and weights of some rows from i on, columns j to end, all of one
+    /// segment.
+    void fetch(const ScalingKernels& kernels, int rows, i64 i, i64 j, i64 end, Staging& staging,
+               const double** delta, const double** weights) const;
 
-    void take_features(i64 i, int rows, Staging& staging) const {
-        if (m_ < 0) return;
-        for (int r = 0; r < rows; ++r) {
-            const double* from =
-                panels_.get() + (i + r) / kScalingPanel * kScalingPanel * m_ + (i + r) % kScalingPanel;
-            for (i64 f = 0; f < m_; ++f) staging.features[r * m_ + f] = from[f * kScalingPanel];
-        }
-    }
+    void take_features(i64 i, int rows, Staging& staging) const;
 
     /// Calls use(number of rows, whether weights count, block) for all pairs of rows begin to end with later
-    /// rows. The order is fixed.
-    template <class Kernels, int R, class Use>
-    void for_rows(i64 begin, i64 end, const Use& use) const {
-        Staging staging;
-        if (m_ >= 0) staging.features = Buffer<double>(std::max<i64>(1, kPairRows * m_));
-        const auto columns = [&](auto rows, i64 i, i64 from, i64 to) {
-            constexpr int kRows = decltype(rows)::value;
-            take_features(i, kRows, staging);
-            for (i64 j = from; j < to;) {
-                const i64 last = std::min(to, (j / kSegment + 1) * kSegment), count = last - j;
-                const i64 whole = count / Kernels::kLanes * Kernels::kLanes;
-                Block block{i, j, whole, whole, {}, {}};
-                fetch<Kernels, kRows>(i, j, last, staging, block.delta, block.weights);
-                if (whole && weighted_) use(rows, std::true_type{}, block);
-                if (whole && !weighted_) use(rows, std::false_type{}, block);
-                if (whole < count) {
-                    Block tail{i, j + whole, Kernels::kLanes, count - whole, {}, {}};
-                    for (int r = 0; r < kRows; ++r) {
-                        for (i64 l = 0; l < Kernels::kLanes; ++l) {
-                            const bool valid = whole + l < count;
-                            staging.rest[r][l] = valid ? block.delta[r][whole + l] : 0.0;
-                            staging.rest_weights[r][l] = !valid      ? 0.0
-                                                         : weighted_ ? block.weights[r][whole + l]
-                                                                     : 1.0;
-                        }
-                        tail.delta[r] = staging.rest[r];
-                        tail.weights[r] = staging.rest_weights[r];
-                    }
-                    use(rows, std::true_type{}, tail);
-                }
-                j = last;
-            }
-        };
-        constexpr std::integral_constant<int, 1> kOne{};
-        i64 i = begin;
-        if constexpr (R == 2) {
-            for (; i + 1 < end; i += 2) {
-                columns(kOne, i, i + 1, i + 2);
-                columns(std::integral_constant<int, 2>{}, i, i + 2, n_);
-            }
-        }
-        for (; i < end; ++i) columns(kOne, i, i + 1, n_);
-    }
+    /// rows, at most `together` rows at once. The order is fixed.
+    template <class Use>
+    void for_rows(const ScalingKernels& kernels, int together, i64 begin, i64 end, const Use& use) const;
 
-    template <int P>
-    PairCounts descent_of(const double* X, i64 p, double* H) const {
-        const Buffer<double> places = planar(X, p);
-        const i64 size = stride() * p;
-        const PairParts parts(n_, size);
-        Buffer<double> all(parts.count() * size), total(size);
-        std::vector<PairCounts> counts(parts.count());
-        with_scaling_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            for_each_task(parts.count(), threads_for(n_ * n_ * p, threads_), [&](i64 t) {
-                double* sums = all.get() + t * size;
-                std::fill_n(sums, size, 0.0);
-                Buffer<double> scratch(kPairRows * p * Kernels::kLanes), row_sums(kPairRows * p);
-                PairCounts found{};
-                for_rows<Kernels, kPairRows>(
-                    parts.begin(t), parts.end(t), [&](auto rows, auto weighted, const Block& b) {
-                        constexpr int kRows = decltype(rows)::value;
-                        std::fill_n(row_sums.get(), kRows * p, 0.0);
-                        const bool together =
-                            Kernels::template descent<kRows, P, decltype(weighted)::value, true>(
-                                X + b.i * p, places.get() + b.j, stride(), p, b.count, b.delta, b.weights,
-                                sums + b.j, row_sums.get(), scratch.get(), &found.stress, &found.squares);
-                        for (int r = 0; r < kRows; ++r)
-                            for (i64 k = 0; k < p; ++k) sums[k * stride() + b.i + r] += row_sums[r * p + k];
-                        if (together)
-                            for (int r = 0; r < kRows; ++r) part_points(X, p, b, r, sums, found);
-                    });
-                counts[t] = found;
-            });
-        });
-        add_parts(all, parts.count(), size, total.get(), threads_);
-        for (i64 i = 0; i < n_; ++i)
-            for (i64 k = 0; k < p; ++k) H[i * p + k] = total[k * stride() + i];
-        PairCounts found{};
-        for (const PairCounts& one : counts) {
-            found.stress += one.stress;
-            found.squares += one.squares;
-            found.together += one.together;
-        }
-        return found;
-    }
-
-    static bool at_one_place(const double* a, const double* b, i64 p) {
-        double square = 0.0;
-        for (i64 k = 0; k < p; ++k) square += (a[k] - b[k]) * (a[k] - b[k]);
-        return square < kLeastSquare;
-    }
+    static bool at_one_place(const double* a, const double* b, i64 p);
 
     /// Adds the pairs of a block at one place.
-    void part_points(const double* X, i64 p, const Block& b, int r, double* sums, PairCounts& found) const {
-        const i64 i = b.i + r;
-        for (i64 l = 0; l < b.valid; ++l) {
-            const double pull = (b.weights[r] ? b.weights[r][l] : 1.0) * b.delta[r][l];
-            if (!(pull > 0.0) || !at_one_place(X + i * p, X + (b.j + l) * p, p)) continue;
-            ++found.together;
-            const i64 axis = parting_axis(i, b.j + l, p);
-            sums[axis * stride() + i] += pull;
-            sums[axis * stride() + b.j + l] -= pull;
-        }
-    }
+    void part_points(const double* X, i64 p, const Block& b, int r, double* sums, PairCounts& found) const;
 
     /// Runs use(kernels, row, planar Y, sums, sums of the row, scratch) over all pairs, for T numbers per
     /// point given and added.
     template <class Use>
-    void single_rows(const double* Y, i64 T, i64 added, double* out, const Use& use) const {
-        const Buffer<double> numbers = planar(Y, T);
-        const i64 size = stride() * added;
-        const PairParts parts(n_, size);
-        Buffer<double> all(parts.count() * size), total(size);
-        const std::vector<double> ones(kSegment, 1.0);
-        with_scaling_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            for_each_task(parts.count(), threads_for(n_ * n_ / 2 * T, threads_), [&](i64 t) {
-                double* sums = all.get() + t * size;
-                std::fill_n(sums, size, 0.0);
-                Buffer<double> scratch(added * Kernels::kLanes), row_sums(added);
-                for_rows<Kernels, 1>(parts.begin(t), parts.end(t), [&](auto, auto, const Block& b) {
-                    std::fill_n(row_sums.get(), added, 0.0);
-                    const Row row{b.i,        b.j,        b.count,
-                                  b.valid,    b.delta[0], b.weights[0] ? b.weights[0] : ones.data(),
-                                  Y + b.i * T};
-                    use(kernels, row, numbers.get(), sums, row_sums.get(), scratch.get());
-                    for (i64 k = 0; k < added; ++k) sums[k * stride() + b.i] += row_sums[k];
-                });
-            });
-        });
-        add_parts(all, parts.count(), size, total.get(), threads_);
-        for (i64 i = 0; i < n_; ++i)
-            for (i64 k = 0; k < added; ++k) out[i * added + k] = total[k * stride() + i];
-    }
-
-    template <int P>
-    void place_of(const double* X, i64 p, const double* delta, i64 count, double* Z, double* stress,
-                  i64 max_iter) const {
-        constexpr double kRelaxed = 1.5;      // of a step, at most 2 (Borg and Groenen, section 8.2)
-        constexpr double kLeastMove = 1e-12;  // relative to the distances
-        const Buffer<double> places = planar(X, p);
-        const i64 padded = (n_ + 7) / 8 * 8;
-        with_scaling_kernels([&](auto kernels) {
-            using Kernels = decltype(kernels);
-            for_each_task(count, threads_for(count * n_ * p * 20, threads_), [&](i64 q) {
-                Buffer<double> known(padded), weights(padded), scratch(p * Kernels::kLanes), h(p);
-                std::fill_n(known.get() + n_, padded - n_, 0.0);
-                std::fill_n(weights.get() + n_, padded - n_, 0.0);
-                Kernels::clean(delta + q * n_, static_cast<const double*>(nullptr), n_, known.get(),
-                               weights.get());
-                double weight = 0.0;
-                for (i64 j = 0; j < n_; ++j) weight += weights[j];
-                double* z = Z + q * p;
-                const double *own_delta = known.get(), *own_weights = weights.get();
-                double squares = 0.0;
-                for (i64 step = 0; step <= max_iter; ++step) {
-                    stress[q] = squares = 0.0;
-                    std::fill_n(h.get(), p, 0.0);
-                    const bool together = Kernels::template descent<1, P, true, false>(
-                        z, places.get(), stride(), p, padded, &own_delta, &own_weights, nullptr, h.get(),
-                        scratch.get(), &stress[q], &squares);
-                    if (together)
-                        for (i64 j = 0; j < n_; ++j)
-                            if (known[j] > 0.0 && at_one_place(z, X + j * p, p))
-                                h[parting_axis(q, j, p)] += known[j];
-                    double move = 0.0;
-                    for (i64 k = 0; k < p; ++k) move += h[k] * h[k];
-                    if (step == max_iter || weight == 0.0 ||
-                        std::sqrt(move) <= kLeastMove * std::sqrt(weight * squares))
-                        break;
-                    for (i64 k = 0; k < p; ++k) z[k] += kRelaxed * h[k] / weight;
-                }
-            });
-        });
-    }
+    void single_rows(const double* Y, i64 T, i64 added, double* out, const Use& use) const;
 
     i64 n_, m_ = -1;
     PairValues delta_, weights_;

@@ -1,12 +1,19 @@
-// Some rows of pairs against a segment of columns, for multidimensional scaling. Included once per
-// instruction set (scaling.h), hence no include guard.
+// Some rows of pairs against a segment of columns, for multidimensional scaling, for one
+// instruction set (cpu/isa.h).
 //
 // Coordinates are planar: those along axis k are at X + k * stride. The number of columns of a segment is a
 // multiple of kLanes, and whole registers may be read and written after its end.
+#pragma once
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "reductions/scaling.h"
 
 namespace bmrm::BMRM_ISA {
 
-struct ScalingKernels {
+struct ScalingLoops {
     typedef double Doubles __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
     typedef i64 Longs __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
     static constexpr int kLanes = BMRM_DOUBLES;
@@ -239,5 +246,40 @@ struct ScalingKernels {
         for (i64 j = 0; j < count; ++j) out[j] = static_cast<double>(from[j]);
     }
 };
+
+template <class V>
+constexpr WideningKernels<V> widening_of() {
+    using L = ScalingLoops;
+    return {L::widen<V>, L::clean<V, float>, L::clean<V, double>};
+}
+
+template <int R, int P, bool both>
+constexpr ScalingKernels::Descent* descent_of(bool weighted) {
+    return weighted ? ScalingLoops::descent<R, P, true, both> : ScalingLoops::descent<R, P, false, both>;
+}
+
+#define BMRM_DESCENTS(R)                                                     \
+    {                                                                        \
+        {descent_of<R, 0, true>(false), descent_of<R, 0, true>(true)},       \
+            {descent_of<R, 1, true>(false), descent_of<R, 1, true>(true)},   \
+            {descent_of<R, 2, true>(false), descent_of<R, 2, true>(true)}, { \
+            descent_of<R, 3, true>(false), descent_of<R, 3, true>(true)      \
+        }                                                                    \
+    }
+
+const ScalingKernels scaling_kernels = {
+    ScalingLoops::kLanes,
+    {BMRM_DESCENTS(1), BMRM_DESCENTS(2)},
+    {ScalingLoops::descent<1, 0, true, false>, ScalingLoops::descent<1, 1, true, false>,
+     ScalingLoops::descent<1, 2, true, false>, ScalingLoops::descent<1, 3, true, false>},
+    ScalingLoops::differences,
+    ScalingLoops::squared,
+    ScalingLoops::curvature,
+    ScalingLoops::distances,
+    {ScalingLoops::panel_distances<1>, ScalingLoops::panel_distances<2>},
+    widening_of<float>(),
+    widening_of<double>()};
+
+#undef BMRM_DESCENTS
 
 }  // namespace bmrm::BMRM_ISA

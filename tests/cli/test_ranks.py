@@ -91,8 +91,8 @@ def queries(path, rows=90):
     return path
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_queries_that_ranks_share(folder, bmrm_train, ranks):
+def test_queries_that_ranks_share(folder, bmrm_train):
+    ranks = 3
     words = ["--loss", "ndcg", "--lambda", "1e-2", "--tol", "1e-5", "--json", queries(folder / "data")]
     alone = json.loads(bmrm_train(*words, "alone").out)
     done = train(ranks, "--verbose", *words, "shared")
@@ -257,29 +257,12 @@ def test_a_set_of_files(folder):
     ("words", "code", "message"),
     [
         (["missing", "model"], 3, "missing: No such file or directory"),
-        (["none-*", "model"], 3, "none-*: no file matches this pattern"),
         (["-", "model"], 2, "DATA: found stdin, expected a file that each rank can read"),
-        (["--lambda", "-1", "train.txt"], 2, "argument --lambda"),
-        (["--dry-run", "missing"], 3, "missing: No such file or directory"),
-        (
-            ["--weights", "owned", "--reg", "l1", "train.txt"],
-            2,
-            "weights owned: reg l1 is solved on whole cuts",
-        ),
-        (["--cache", "train.txt"], 2, "--cache: only without MPI"),
-        (["-v", "3", "train.txt"], 2, "--folds: only without MPI"),
         (["train.txt", "nowhere/model"], 1, "nowhere/model: No such file or directory"),
-        (["train.txt", "train.txt"], 2, "train.txt: is DATA itself"),
-        (["--checkpoint", "nowhere/best", "train.txt"], 1, "nowhere/best: No such file"),
-        (["--log-jsonl", "nowhere/log", "train.txt"], 1, "nowhere/log: No such file"),
-        (["--resume", "missing", "train.txt"], 3, "missing: No such file"),
-        (["--resume", "train.txt", "train.txt"], 3, "train.txt: not a bmrm model file"),
-        (["--device", "cuda", "train.txt"], 1, "use device='cpu'"),
         (["--max-iter", "1", "train.txt"], 4, ""),
     ],
 )
-def test_failures_are_reported_once(data, monkeypatch, words, code, message):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+def test_failures_are_reported_once(data, words, code, message):
     done = train(2, *words)
     assert done.returncode == code, done.stderr
     if message:
@@ -287,6 +270,38 @@ def test_failures_are_reported_once(data, monkeypatch, words, code, message):
         assert done.stderr.count("\n") == 1
         assert done.stderr.startswith("bmrm-train: ")
         assert message in done.stderr
+
+
+FAILURES = [
+    (["none-*", "model"], 3, "none-*: no file matches this pattern"),
+    (["--lambda", "-1", "train.txt"], 2, "argument --lambda"),
+    (["--dry-run", "missing"], 3, "missing: No such file or directory"),
+    (["--weights", "owned", "--reg", "l1", "train.txt"], 2, "weights owned: reg l1 is solved on whole cuts"),
+    (["--cache", "train.txt"], 2, "--cache: only without MPI"),
+    (["-v", "3", "train.txt"], 2, "--folds: only without MPI"),
+    (["train.txt", "train.txt"], 2, "train.txt: is DATA itself"),
+    (["--checkpoint", "nowhere/best", "train.txt"], 1, "nowhere/best: No such file"),
+    (["--log-jsonl", "nowhere/log", "train.txt"], 1, "nowhere/log: No such file"),
+    (["--resume", "absent", "train.txt"], 3, "absent: No such file"),
+    (["--resume", "train.txt", "train.txt"], 3, "train.txt: not a bmrm model file"),
+    (["--device", "cuda", "train.txt"], 1, "use device='cpu'"),
+]
+
+
+def test_each_of_many_failures_is_reported_once_by_one_job(data, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    code = f"""
+import sys
+from bmrm.cli.train import main
+codes = [main(words) for words in {[words for words, _, _ in FAILURES]!r}]
+sys.exit(codes != {[code for _, code, _ in FAILURES]!r})
+"""
+    done = mpi.run(2, "-c", code)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(FAILURES)
+    for _, _, message in FAILURES:
+        assert sum(line.startswith("bmrm-train: ") and message in line for line in lines) == 1, message
 
 
 def test_a_bad_line_has_the_number_that_it_has_in_the_file(data):

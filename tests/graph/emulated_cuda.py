@@ -7,16 +7,15 @@ compressed rows. What differs from a GPU is time, and the order in which a produ
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from ctypes import byref, c_double, c_int32, c_int64, c_void_p
 from pathlib import Path
 
+import compiled
 import numpy as np
 
 from bmrm.errors import BmrmError
 from bmrm.graph.backends import choose, gpu
 
-ROOT = Path(__file__).parents[2]
 EMULATOR = "tests/graph/emulator"
 SOURCES = (
     "src_cuda/graph/walk.cu",
@@ -63,26 +62,15 @@ class Step(ctypes.Structure):
     ]  # fmt: skip
 
 
-def build(folder: Path) -> ctypes.CDLL:
+def build() -> Path:
     """Compile the kernels and their host code."""
-    library = folder / "emulated_cuda.so"
-    subprocess.run(
-        ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-include", "cuda_runtime.h",
-         *(f"-I{ROOT / path}" for path in (EMULATOR, "src_common", "src_cuda")), "-x", "c++",
-         *(str(ROOT / path) for path in SOURCES), "-o", str(library), "-lrt"],
-        check=True,
-    )  # fmt: skip
-    return ctypes.CDLL(str(library))
+    folders = (f"-I{path}" for path in (EMULATOR, "src_common", "src_cuda"))
+    return compiled.library(SOURCES, ["-O1", "-w", "-include", "cuda_runtime.h", *folders], linked=["-lrt"])
 
 
-def build_nccl(folder: Path) -> Path:
+def build_nccl() -> Path:
     """Compile what stands for NCCL."""
-    library = folder / "emulated_nccl.so"
-    source = ROOT / EMULATOR / "nccl.cpp"
-    subprocess.run(
-        ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", str(source), "-o", str(library)], check=True
-    )
-    return library
+    return compiled.library([f"{EMULATOR}/nccl.cpp"], ["-O1"])
 
 
 def install(library: ctypes.CDLL, replace=setattr) -> Module:

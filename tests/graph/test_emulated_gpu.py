@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 from fractions import Fraction
 from pathlib import Path
@@ -21,8 +22,8 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    return emulated_cuda.build(tmp_path_factory.mktemp("emulated"))
+def library():
+    return ctypes.CDLL(str(emulated_cuda.build()))
 
 
 @pytest.fixture(autouse=True)
@@ -177,11 +178,11 @@ def test_a_graph_with_room_for_one_matrix_takes_light_steps_in_it(module, weight
         pagerank(random_graph(11, weights=weights), device="cuda")
 
 
-def test_ranks_find_what_one_process_does_however_vectors_go(library, tmp_path):
+def test_ranks_find_what_one_process_does_however_vectors_go(library):
     """By main memory, and by what stands for NCCL, with the same bits."""
     pytest.importorskip("mpi4py", reason="mpi4py is not installed")
     program, found = Path(__file__).with_name("gpu_shard_program.py"), []
-    for more in ((), (emulated_cuda.build_nccl(tmp_path),)):
+    for more in ((), (emulated_cuda.build_nccl(),)):
         done = mpi.run(2, program, library._name, *more)
         assert done.returncode == 0, done.stderr
         found.append(done.stdout.split())

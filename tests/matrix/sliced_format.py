@@ -2,18 +2,14 @@
 
 import ctypes
 import functools
-import os
 import shutil
-import subprocess
-import tempfile
-from pathlib import Path
 
+import compiled
 import numpy as np
 import pytest
 
 from bmrm.matrix._cuda import KERNELS
 
-ROOT = Path(__file__).parents[2]
 SOURCES = ["tests/matrix/sliced_format.cpp", "src_cuda/formats/sliced.cpp", "src_cuda/formats/shares.cpp"]
 SCALARS = ("tile", "shared", "gathered", "by_count", "index_bytes", "direct", "shared_elements")
 ENTRY = np.dtype([("row", np.int64), ("col", np.int64), ("value", np.float64)])
@@ -31,14 +27,9 @@ class PlanOfC(ctypes.Structure):
 @functools.cache
 def library() -> ctypes.CDLL:
     """The compiled functions; skips the test if there is no compiler."""
-    compiler = os.environ.get("CXX", "c++")
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler}")
-    with tempfile.TemporaryDirectory() as folder:
-        out = f"{folder}/sliced_format.so"
-        flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-Isrc_common", "-Isrc_cuda"]
-        subprocess.run([compiler, *flags, *SOURCES, "-o", out], check=True, cwd=ROOT)
-        return ctypes.CDLL(out)
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++")
+    return ctypes.CDLL(str(compiled.library(SOURCES, ["-O1", "-Isrc_common", "-Isrc_cuda"])))
 
 
 def address(array):

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
-from pathlib import Path
 
+import compiled
 import numpy as np
 import pytest
 
-HERE = Path(__file__).parent
 MAX_ROUNDS = 5
 
 
 @pytest.fixture(scope="module")
-def cold_seconds(tmp_path_factory):
-    target = tmp_path_factory.mktemp("cold_time") / "cold_time.so"
-    include = f"-I{HERE.parents[1] / 'src_cuda'}"
-    command = ["g++", "-std=c++17", "-O1", "-fPIC", "-shared", include, str(HERE / "cold_time.cpp")]
-    subprocess.run([*command, "-o", str(target)], check=True)
-    call = ctypes.CDLL(str(target)).cold_seconds_of
+def cold_seconds():
+    built = compiled.library(["tests/matrix/cold_time.cpp"], ["-O1", "-Isrc_cuda"])
+    call = ctypes.CDLL(str(built)).cold_seconds_of
     call.restype = ctypes.c_double
 
     def cold_seconds(both, fill, alone):

@@ -6,13 +6,13 @@ The CUDA runtime is that of ``tests/graph/emulator``; ``emulator`` adds what the
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import threading
 from collections.abc import Sequence
 from ctypes import c_char, c_int32, c_int64
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+import compiled
+
 FOLDERS = ("tests/reductions/emulator", "tests/graph/emulator", "src_common", "src_cuda")
 ONE_AT_A_TIME = threading.Lock()
 """Held in a call: the emulator runs one kernel at a time."""
@@ -29,16 +29,14 @@ class Device(ctypes.Structure):
     ]  # fmt: skip
 
 
-def compile_kernels(
-    library: Path, sources: Sequence[str], *, counts: Sequence[str], optimise: str = "-O1"
-) -> ctypes.CDLL:
-    """Compile sources into a library; the functions in ``counts`` return int64."""
-    subprocess.run(
-        ["g++", "-std=c++17", optimise, "-fPIC", "-shared", "-w", "-include", "cuda_more.h",
-         *(f"-I{ROOT / path}" for path in FOLDERS), "-x", "c++",
-         *(str(ROOT / path) for path in (*sources, *EMULATOR)), "-o", str(library)],
-        check=True,
-    )  # fmt: skip
+def compile_kernels(sources: Sequence[str], optimise: str = "-O1") -> Path:
+    """Compile sources into a library."""
+    folders = (f"-I{path}" for path in FOLDERS)
+    return compiled.library([*sources, *EMULATOR], [optimise, "-w", "-include", "cuda_more.h", *folders])
+
+
+def open_kernels(library: Path | str, counts: Sequence[str]) -> ctypes.CDLL:
+    """Load such a library; the functions in ``counts`` return int64."""
     found = ctypes.CDLL(str(library))
     found.emulator_failure.restype = ctypes.c_char_p
     for name in counts:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from emulated_build import ONE_AT_A_TIME, Device, compile_kernels
+from emulated_build import ONE_AT_A_TIME, Device, compile_kernels, open_kernels
 
 from bmrm.io.csr import Csr
 
@@ -31,9 +31,15 @@ class Counts(ctypes.Structure):
 
 
 @cache
-def build(folder: Path) -> ctypes.CDLL:
+def build() -> Path:
     """Compile the kernels and their host code."""
-    return compile_kernels(folder / "emulated_clusters.so", SOURCES, counts=COUNTS)
+    return compile_kernels(SOURCES)
+
+
+@cache
+def load(library: Path | str | None = None) -> ctypes.CDLL:
+    """Load the library of `build`."""
+    return open_kernels(library or build(), COUNTS)
 
 
 def address(array: np.ndarray | None) -> c_void_p:

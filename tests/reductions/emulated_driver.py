@@ -8,9 +8,10 @@ from a GPU is time, and the last bits of functions such as ``exp``.
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import threading
 from pathlib import Path
+
+import compiled
 
 SHIM = Path(__file__).with_name("emulated_warps.h")
 OUT_OF_MEMORY = 2
@@ -169,8 +170,8 @@ TRAPS = "bounds,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-
 """What has no meaning in C++; the sanitizer that finds it needs no library if it only stops the process."""
 
 
-def compiler(folder: Path, *, traps: bool = False):
-    """Return what stands for `bmrm.formulas.nvrtc.compile_cuda`; libraries go to a folder."""
+def compiler(*, traps: bool = False):
+    """Return what stands for `bmrm.formulas.nvrtc.compile_cuda`: its code is the name of a library."""
     found = [f"-fsanitize={TRAPS}", "-fsanitize-undefined-trap-on-error"] if traps else []
     made: dict[tuple[str, bool], bytes] = {}
 
@@ -178,15 +179,10 @@ def compiler(folder: Path, *, traps: bool = False):
         assert capability == (7, 5)
         key = text, contract
         if key not in made:
-            place = folder / f"rows{len(made)}"
             whole = text.replace("extern __shared__ double shared[];", "")
-            place.with_suffix(".cpp").write_text(f'#include "{SHIM}"\n{whole}{LAUNCH}')
-            subprocess.run(
-                ["g++", "-std=c++17", "-O1", "-w", f"-ffp-contract={'fast' if contract else 'off'}",
-                 *found, "-fno-strict-aliasing", "-shared", "-fPIC", f"{place}.cpp", "-o", f"{place}.so"],
-                check=True, timeout=60,
-            )  # fmt: skip
-            made[key] = f"{place}.so".encode()
+            contraction = f"-ffp-contract={'fast' if contract else 'off'}"
+            options = ["-O1", "-w", contraction, *found, "-fno-strict-aliasing"]
+            made[key] = bytes(compiled.library_of_text(f'#include "{SHIM}"\n{whole}{LAUNCH}', options))
         return made[key]
 
     return compile_cuda

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_double, c_int32, c_int64, c_void_p
+from functools import cache
 from pathlib import Path
 
 import numpy as np
-from emulated_build import ONE_AT_A_TIME, Device, compile_kernels
+from emulated_build import ONE_AT_A_TIME, Device, compile_kernels, open_kernels
 
 SOURCES = (
     "src_cuda/reductions/dense_rows.cu",
@@ -33,9 +34,16 @@ class Moments(ctypes.Structure):
     ]  # fmt: skip
 
 
-def build(folder: Path) -> ctypes.CDLL:
+@cache
+def build() -> Path:
     """Compile the kernels and their host code."""
-    return compile_kernels(folder / "emulated_rows.so", SOURCES, counts=COUNTS)
+    return compile_kernels(SOURCES)
+
+
+@cache
+def load(library: Path | str | None = None) -> ctypes.CDLL:
+    """Load the library of `build`."""
+    return open_kernels(library or build(), COUNTS)
 
 
 def address(array: np.ndarray | None) -> c_void_p:

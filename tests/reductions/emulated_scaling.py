@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_double, c_int32, c_int64, c_void_p
-from pathlib import Path
+from functools import cache
 
 import numpy as np
-from emulated_build import compile_kernels
+from emulated_build import compile_kernels, open_kernels
 
 SOURCES = (
     "src_cuda/reductions/scaling.cu",
@@ -40,10 +40,10 @@ class Defect(ctypes.Structure):
     ]  # fmt: skip
 
 
-def build(folder: Path) -> ctypes.CDLL:
-    """Compile the kernels and their host code."""
-    counts = ("bb_scaling_sum_bytes",)
-    return compile_kernels(folder / "emulated_scaling.so", SOURCES, counts=counts, optimise="-O0")
+@cache
+def load() -> ctypes.CDLL:
+    """Compile the kernels and their host code, and load them."""
+    return open_kernels(compile_kernels(SOURCES, "-O0"), ("bb_scaling_sum_bytes",))
 
 
 def in_memory(array):

@@ -1,11 +1,12 @@
-// What CUDA text of reductions needs to run on the CPU: the threads of a block are contexts that run one
+// What CUDA text of reductions needs to run on the CPU: the threads of a block are fibers that run one
 // after another, and the lanes of a warp wait for one another wherever their mask says so.  Lanes that would
 // wait for ever, because they are at different places or some are gone, end the launch with an error.
 #pragma once
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
+
+#include "../graph/emulator/fibers.h"
 
 #define __device__
 #define __global__
@@ -39,27 +40,30 @@ enum State { READY, AT_WARP, AT_BLOCK, DONE };
 enum Kind { EXCHANGE, ANY, BALLOT, MATCH, MEET };
 
 struct Thread {
-    ucontext_t context;
+    void* stack_pointer;
     char* stack;
     State state;
     unsigned mask;
     Kind kind;
-    long long value, seen[kLanes];
+    long long value;
+    const long long* seen;  // values of the lanes of the mask: those of its first lane
+    long long of_lanes[kLanes];
 };
 
 static Thread threads[kMaxThreads];
-static ucontext_t scheduler;
+static void* scheduler;
 static int current;
 static void (*body)();
 
-static void enter() {
-    body();
-    threads[current].state = DONE;
-}
-
 static void leave(State state) {
     threads[current].state = state;
-    swapcontext(&threads[current].context, &scheduler);
+    emulator_switch(&threads[current].stack_pointer, scheduler);
+}
+
+static void enter() {
+    body();
+    leave(DONE);
+    abort();
 }
 
 // Returns the values of the lanes of the mask once all of them are here.
@@ -97,11 +101,11 @@ static bool release(Thread* warp) {
                 all &= warp[b].state == AT_WARP && warp[b].mask == mask && warp[b].kind == warp[a].kind;
         if (!all) continue;
         for (int b = 0; b < kLanes; b++) {
+            warp[a].of_lanes[b] = in(mask, b) ? warp[b].value : 0;
             if (!in(mask, b)) continue;
-            for (int c = 0; c < kLanes; c++) warp[b].seen[c] = in(mask, c) ? warp[c].value : 0;
+            warp[b].seen = warp[a].of_lanes;
+            warp[b].state = READY;
         }
-        for (int b = 0; b < kLanes; b++)
-            if (in(mask, b)) warp[b].state = READY;
         any = true;
     }
     return any;
@@ -112,11 +116,7 @@ static bool run_block(int count) {
     for (int t = 0; t < count; t++) {
         Thread& thread = threads[t];
         if (!thread.stack) thread.stack = static_cast<char*>(malloc(kStack));
-        getcontext(&thread.context);
-        thread.context.uc_stack.ss_sp = thread.stack;
-        thread.context.uc_stack.ss_size = kStack;
-        thread.context.uc_link = &scheduler;
-        makecontext(&thread.context, enter, 0);
+        thread.stack_pointer = first_stack_pointer(thread.stack, kStack, &enter);
         thread.state = READY;
     }
     for (bool all_done = false; !all_done;) {
@@ -125,7 +125,7 @@ static bool run_block(int count) {
             if (threads[t].state != READY) continue;
             current = t;
             threadIdx.x = t;
-            swapcontext(&scheduler, &threads[t].context);
+            emulator_switch(&scheduler, threads[t].stack_pointer);
             progress = true;
         }
         for (int t = 0; t < count; t += kLanes) progress |= release(&threads[t]);

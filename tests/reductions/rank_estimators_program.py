@@ -47,33 +47,34 @@ def start(k):
     return np.asarray(X[:k] + 0.1)
 
 
-for here, exact in ((whole_parts, True), (anywhere, comm.size == 1)):
-    for w in (None, weights):
-        # from the same start; k-means++ of other panels of rows may draw others
-        options = {"init": "k-means++" if exact else start(5), "random_state": 0, "tol": 0.0, "max_iter": 8}
-        for data in (X, X.astype(np.float32), sparse):
-            model = compare(
-                "KMeans", lambda o=options: KMeans(5, **o), data, w, CLUSTERS, here, same_bits=exact
-            )
-        far = None if w is None else np.ldexp(w, 600)
-        tiny = {**options, "init": "random" if exact else np.ldexp(start(5), -700), "n_init": 1}
-        for data in (np.ldexp(X, -700), sparse * 2.0**-700):
-            compare("tiny KMeans", lambda o=tiny: KMeans(5, **o), data, far, CLUSTERS, here, same_bits=exact)
-        for kind in ("full", "diag"):
-            first = "kmeans" if exact else "random_from_data"
-            compare(
-                "GaussianMixture",
-                lambda kind=kind, first=first: GaussianMixture(
-                    3, covariance_type=kind, init_params=first, random_state=0, max_iter=3
-                ),
-                X, w, MIXTURE, here, same_bits=exact,
-            )  # fmt: skip
-        compare("PCA", lambda: PCA(2), X, w, COMPONENTS, here, same_bits=exact)
-        compare("PCA, sparse", lambda: PCA(2), sparse, w, COMPONENTS, here, same_bits=comm.size == 1)
+for here, exact, w in (
+    (whole_parts, True, None),
+    (whole_parts, True, weights),
+    (anywhere, comm.size == 1, weights),
+):
+    # from the same start; k-means++ of other panels of rows may draw others
+    options = {"init": "k-means++" if exact else start(5), "random_state": 0, "tol": 0.0, "max_iter": 8}
+    for data in (X, X.astype(np.float32), sparse):
+        model = compare("KMeans", lambda o=options: KMeans(5, **o), data, w, CLUSTERS, here, same_bits=exact)
+    far = None if w is None else np.ldexp(w, 600)
+    tiny = {**options, "init": "random" if exact else np.ldexp(start(5), -700), "n_init": 1}
+    for data in (np.ldexp(X, -700), sparse * 2.0**-700):
+        compare("tiny KMeans", lambda o=tiny: KMeans(5, **o), data, far, CLUSTERS, here, same_bits=exact)
+    for kind in ("full", "diag"):
+        first = "kmeans" if exact else "random_from_data"
         compare(
-            "Lanczos", lambda: TruncatedSVD(2, svd_solver="lanczos", random_state=0), sparse, w,
-            COMPONENTS[:2], here, same_bits=comm.size == 1,
+            "GaussianMixture",
+            lambda kind=kind, first=first: GaussianMixture(
+                3, covariance_type=kind, init_params=first, random_state=0, max_iter=3
+            ),
+            X, w, MIXTURE, here, same_bits=exact,
         )  # fmt: skip
+    compare("PCA", lambda: PCA(2), X, w, COMPONENTS, here, same_bits=exact)
+    compare("PCA, sparse", lambda: PCA(2), sparse, w, COMPONENTS, here, same_bits=comm.size == 1)
+    compare(
+        "Lanczos", lambda: TruncatedSVD(2, svd_solver="lanczos", random_state=0), sparse, w,
+        COMPONENTS[:2], here, same_bits=comm.size == 1,
+    )  # fmt: skip
 compare(
     "random starts",
     lambda: KMeans(4, init="random", n_init=2, random_state=1, max_iter=5),

@@ -1,12 +1,10 @@
 """Fit estimators to the rows of several ranks on GPUs, and compare with all rows on one; for the tests.
 
-The first argument is ``gpu``, or a folder with the libraries of emulated devices.
+The argument is ``gpu``; or the arguments are libraries of emulated devices, of clusters and of rows.
 """
 
 import sys
 import warnings
-from ctypes import CDLL, c_char_p, c_int64
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse
@@ -23,20 +21,13 @@ comm = MPI.COMM_WORLD
 last = comm.rank == comm.size - 1
 
 
-def emulate(folder):
+def emulate(library_of_clusters, library_of_rows):
     """Let each rank find an emulated device of its own."""
     import emulated_clusters
     import emulated_rows
 
-    def opened(name, counts):
-        library = CDLL(str(Path(folder) / name))
-        library.emulator_failure.restype = c_char_p
-        for each in counts:
-            getattr(library, each).restype = c_int64
-        return library
-
-    of_clusters = emulated_clusters.Module(opened("emulated_clusters.so", emulated_clusters.COUNTS))
-    of_rows = emulated_rows.Module(opened("emulated_rows.so", emulated_rows.COUNTS))
+    of_clusters = emulated_clusters.Module(emulated_clusters.load(library_of_clusters))
+    of_rows = emulated_rows.Module(emulated_rows.load(library_of_rows))
     of_clusters.device_count = lambda: 2
     clusters.import_cuda = placing.import_cuda = lambda: of_clusters
     gram.import_cuda = mixtures.import_cuda = lambda: of_rows
@@ -53,7 +44,7 @@ def emulate(folder):
 if sys.argv[1] == "gpu":
     gpus, rows, block = import_cuda().device_count(), 200_003, 1 << 14
 else:
-    gpus, rows, block = emulate(sys.argv[1]), 1_203, 1 << 10
+    gpus, rows, block = emulate(*sys.argv[1:]), 1_203, 1 << 10
 
 rng = np.random.default_rng(0)
 X = 3 * rng.normal(size=(5, 4))[rng.integers(0, 5, rows)] + rng.normal(size=(rows, 4))

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import emulated_rows
 import pytest
 
 PLACES = ("emulated", "gpu")
 LITTLE_SHARED = 30_000
 """Bytes of shared memory of a device on which sums, and shares of many components, are elsewhere."""
-
-
-@cache
-def library(folder: Path) -> Any:
-    return emulated_rows.build(folder)
 
 
 def gpu() -> Any:

@@ -34,6 +34,9 @@ SUITE = Suite(
         "test_pca_sparse[*-csc_*]": "rows by columns are converted: the cases of rows are the same",
         "test_pca_sparse[*-csr_array-*]": "as those of csr_matrix",
         "test_pca_sparse[*-10-*-csr_matrix-*]": "as those of the scales 1 and 100",
+        "test_pca_sparse[*-csr_matrix-2-*]": "as those of 1 and 10 components",
+        "test_pca_sparse[*-csr_matrix-*-0.1]": "as those of the densities 0.01 and 0.3",
+        "test_sparse_pca_auto_arpack_singular_values_consistency[*-csr_array]": "as that of csr_matrix",
         "test_pca_score": "whitening changes no density, but is expected to lower it: rounding decides",
     },
     exceptions={

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    return emulated_clusters.build(tmp_path_factory.getbasetemp())
+def library():
+    return emulated_clusters.load()
 
 
 @pytest.fixture

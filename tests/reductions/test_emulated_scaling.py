@@ -37,8 +37,8 @@ class ArrayThere:
 
 
 @pytest.fixture(scope="session")
-def module(tmp_path_factory):
-    return emulated_scaling.Module(emulated_scaling.build(tmp_path_factory.mktemp("emulated")))
+def module():
+    return emulated_scaling.Module(emulated_scaling.load())
 
 
 @pytest.fixture

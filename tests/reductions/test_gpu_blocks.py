@@ -23,12 +23,12 @@ RESIDENT = (6, 2, 0)
 
 
 @pytest.fixture(params=row_modules.PLACES)
-def limit(request, tmp_path_factory, monkeypatch):
+def limit(request, monkeypatch):
     """Return a function that sets how many blocks stay; on the emulator k-means is that of the CPU."""
     if request.param == "gpu":
         row_modules.gpu()
     else:
-        module = emulated_rows.Module(row_modules.library(tmp_path_factory.getbasetemp()))
+        module = emulated_rows.Module(emulated_rows.load())
         monkeypatch.setattr(gram, "import_cuda", lambda: module)
         monkeypatch.setattr(mixtures, "import_cuda", lambda: module)
         monkeypatch.setattr(mixtures.DeviceMixture, "_device_clusters", lambda self: HostClusters(self.rows))

@@ -42,10 +42,10 @@ GPU_SIZES = (
 
 
 @pytest.fixture(scope="module", params=["emulated", "little shared memory", "gpu"])
-def module(request, tmp_path_factory):
+def module(request):
     if request.param == "gpu":
         return row_modules.gpu()
-    library = row_modules.library(tmp_path_factory.getbasetemp())
+    library = emulated_rows.load()
     if request.param == "emulated":
         return emulated_rows.Module(library)
     return emulated_rows.Module(library, row_modules.LITTLE_SHARED)
@@ -177,11 +177,11 @@ def test_too_many_columns_are_one_error(module):
 
 
 @pytest.fixture(params=row_modules.PLACES)
-def cuda(request, tmp_path_factory, monkeypatch):
+def cuda(request, monkeypatch):
     """A device on which estimators run: a GPU, or the emulator, where k-means is that of the CPU."""
     if request.param == "gpu":
         return row_modules.gpu()
-    module = emulated_rows.Module(row_modules.library(tmp_path_factory.getbasetemp()))
+    module = emulated_rows.Module(emulated_rows.load())
     monkeypatch.setattr(gram, "import_cuda", lambda: module)
     monkeypatch.setattr(mixtures, "import_cuda", lambda: module)
     monkeypatch.setattr(mixtures.DeviceMixture, "_device_clusters", host_clusters)

@@ -23,10 +23,10 @@ GPU_SIZES = ((300_001, 64), (100_000, 64), (50_000, 33), (20_000, 257), (3_000, 
 
 
 @pytest.fixture(scope="module", params=row_modules.PLACES)
-def module(request, tmp_path_factory):
+def module(request):
     if request.param == "gpu":
         return row_modules.gpu()
-    return emulated_rows.Module(row_modules.library(tmp_path_factory.getbasetemp()))
+    return emulated_rows.Module(emulated_rows.load())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

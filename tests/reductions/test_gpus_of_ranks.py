@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import emulated_clusters
+import emulated_rows
 import mpi
 import pytest
 import row_modules
@@ -13,17 +14,15 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no
 
 
 @pytest.mark.parametrize("place", row_modules.PLACES)
-def test_ranks_with_gpus_find_what_one_process_finds(place, tmp_path_factory):
+def test_ranks_with_gpus_find_what_one_process_finds(place):
     if not os.environ.get("BMRM_REQUIRE_PETSC"):
         pytest.importorskip("mpi4py", reason="mpi4py is not installed; `make test` installs it")
-    where = "gpu"
     if place == "gpu":
         row_modules.gpu()
+        where = ["gpu"]
     else:
-        where = tmp_path_factory.getbasetemp()
-        emulated_clusters.build(where)
-        row_modules.library(where)
-    done = mpi.run(2, Path(__file__).with_name("rank_gpus_program.py"), where)
+        where = [emulated_clusters.build(), emulated_rows.build()]
+    done = mpi.run(2, Path(__file__).with_name("rank_gpus_program.py"), *where)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("done") == 2
     for words in (

@@ -10,6 +10,8 @@
 #include <functional>
 #include <vector>
 
+#include "fibers.h"
+
 #define __CUDACC__ 1
 #define visibility(kind)  // the C interface is exported here
 #define __global__
@@ -122,8 +124,6 @@ inline std::vector<Thread> threads;
 inline std::function<void()> body;
 inline void* scheduler = nullptr;
 inline int current = 0;
-
-extern "C" void emulator_switch(void** from, void* to);
 
 inline void leave() { emulator_switch(&threads[current].stack_pointer, scheduler); }
 

@@ -8,40 +8,16 @@
 
 #include "matrix/handle.h"
 
-asm(R"(
-.text
-.globl emulator_switch
-emulator_switch:
-    push %rbx
-    push %rbp
-    push %r12
-    push %r13
-    push %r14
-    push %r15
-    mov %rsp, (%rdi)
-    mov %rsi, %rsp
-    pop %r15
-    pop %r14
-    pop %r13
-    pop %r12
-    pop %rbp
-    pop %rbx
-    ret
-)");
-
 namespace emulator {
 
 namespace {
 
-constexpr size_t kStack = 16384, kSaved = 6;
+constexpr size_t kStack = 16384;
 
 void prepare(Thread& thread) {
     if (thread.stack.empty()) thread.stack.resize(kStack);
     thread.done = thread.waits = false;
-    auto top = reinterpret_cast<uintptr_t>(thread.stack.data() + kStack) / 16 * 16;
-    auto* words = reinterpret_cast<void**>(top) - 2;  // so that the stack is aligned as after a call
-    *words = reinterpret_cast<void*>(&enter);
-    thread.stack_pointer = words - kSaved;
+    thread.stack_pointer = first_stack_pointer(thread.stack.data(), kStack, &enter);
 }
 
 }  // namespace

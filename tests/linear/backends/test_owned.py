@@ -65,7 +65,7 @@ cases = (
     dict(loss="roc_area", lam=1e-2),
     dict(loss="hinge", lam=1e-3, max_cuts=12),
 )
-for keywords in cases[:: 3 if size == 3 else 1]:
+for keywords in cases[:: 3 if size == 3 or "again" in sys.argv else 1]:
     agrees(**keywords)
 levels = np.digitize(X @ rng.standard_normal(d), [-0.5, 0.0, 0.5]).astype(float)
 alone, found = agrees(levels, loss="ordinal", lam=1e-2)
@@ -80,10 +80,12 @@ agrees(labels, loss="softmax", lam=1e-2, feature_lambda=factors)
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_the_answer_is_that_of_one_process_and_the_same_each_time(tmp_path, ranks):
     program = mpi.script(tmp_path, PROBLEM + AGREES)
-    runs = [mpi.run(ranks, program) for _ in range(2 if ranks == 2 else 1)]
-    for done in runs:
-        assert (done.returncode, done.stdout.count("\n")) == (0, 8 if ranks == 3 else 16), done.stderr
-    assert len({done.stdout for done in runs}) == 1
+    done = mpi.run(ranks, program)
+    assert (done.returncode, done.stdout.count("\n")) == (0, 8 if ranks == 3 else 16), done.stderr
+    if ranks == 2:
+        again = mpi.run(ranks, program, "again")
+        assert (again.returncode, again.stdout.count("\n")) == (0, 8), again.stderr
+        assert set(again.stdout.splitlines()) <= set(done.stdout.splitlines())
 
 
 SHAPES = """
@@ -263,12 +265,13 @@ else:
     writing = mpi.script(tmp_path / "write", PROBLEM + save + write)
     going_on = mpi.script(tmp_path / "on", PROBLEM + save + go_on)
     state = tmp_path / "state"
-    for first, then in (((2, "owned"), (3, "replicated")), ((3, "owned"), (1, "alone"))):
-        for more in ([], ["penalty"]):
-            mpi.succeed(first[0], writing, state, first[1], *more)
-            mpi.succeed(then[0], going_on, state, then[1], *more)
-    mpi.succeed(1, writing, state, "alone", "penalty")
-    mpi.succeed(2, going_on, state, "owned", "penalty")
+    for first, then, more in (
+        ((2, "owned"), (3, "replicated"), []),
+        ((3, "owned"), (1, "alone"), ["penalty"]),
+        ((1, "alone"), (2, "owned"), ["penalty"]),
+    ):
+        mpi.succeed(first[0], writing, state, first[1], *more)
+        mpi.succeed(then[0], going_on, state, then[1], *more)
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,13 @@ MATRICES = {
 }
 
 
+SHAPES = [(d, K) for d in (90, 5000) for K in (1, 3, 8, 41)] + [(70_000, 1), (70_000, 3)]
+"""Numbers of columns and of classes: with 70,000 the indices of columns are wider, however many classes."""
+
+
 @pytest.mark.parametrize("form", MATRICES)
-@pytest.mark.parametrize("d", [90, 5000, 70_000])
+@pytest.mark.parametrize(("d", "K"), SHAPES)
 @pytest.mark.parametrize("constant", [0.0, 2.0])
-@pytest.mark.parametrize("K", [1, 3, 8, 41])
 def test_weights_belong_to_derivatives_and_the_dual_rises(form, d, constant, K):
     if d == 70_000 and form.startswith("dense"):
         d = 300

@@ -1,0 +1,3 @@
+#include "cpu/baseline.h"
+//
+#include "cpu/product_kernels.h"

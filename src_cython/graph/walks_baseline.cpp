@@ -1,0 +1,3 @@
+#include "cpu/baseline.h"
+//
+#include "graph/kernels.h"

@@ -1,0 +1,3 @@
+#include "cpu/baseline.h"
+//
+#include "qp/plane_kernels.h"

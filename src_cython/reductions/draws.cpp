@@ -1,0 +1,33 @@
+#include "reductions/draws.h"
+
+#include <algorithm>
+
+namespace bmrm {
+
+void add_in_order(const double* values, i64 count, i64 each, double* sums) {
+    for (i64 first = 0; first < count; first += each) {
+        double sum = 0;
+        for (i64 i = first; i < std::min(count, first + each); ++i) sum += values[i];
+        *sums++ = sum;
+    }
+}
+
+double left_in_place(double target, double end, double sum) {
+    return std::min(std::max((target - (end - sum)) / sum, 0.0), 1.0);
+}
+
+Draw descend(const double* sums, i64 count, double number) {
+    double total = 0;
+    add_in_order(sums, count, count, &total);
+    volatile double product = number * total;
+    const double target = product;
+    double end = 0;
+    i64 place = 0;
+    for (;; ++place) {
+        end += sums[place];
+        if (end > target || end >= total || place + 1 == count) break;
+    }
+    return {place, left_in_place(target, end, sums[place])};
+}
+
+}  // namespace bmrm

@@ -1,0 +1,3 @@
+#include "cpu/baseline.h"
+//
+#include "reductions/mixture_kernels.h"
