@@ -83,12 +83,11 @@ def check(A, triple, rng, threads=(1,), transpose=TRANSPOSE, columns=3, blocks=3
     want = expected(A, w, r, starts, R)
     scale = expected(abs(A), abs(w), abs(r), starts, abs(R))
     for kept in transpose:
-        first = None
-        for n in threads:
-            X = Matrix(*triple, A.shape, threads=n, transpose=kept, by_popularity=popular)
-            got = products(X, w, r, starts, R)
-            assert_close(got, want, scale)
-            first = first or got
+        options = {"transpose": kept, "by_popularity": popular}
+        made = (Matrix(*triple, A.shape, threads=n, **options) for n in threads)
+        first, *others = (products(X, w, r, starts, R) for X in made)
+        assert_close(first, want, scale)
+        for got in others:
             for a, b in zip(first, got, strict=True):
                 np.testing.assert_array_equal(a, b)
 
@@ -135,7 +134,7 @@ def test_every_layout_gives_the_same_bits_on_any_number_of_threads(name, dtype, 
     A, triple = random_csr(rng, m, d, nnz, dtype)
     assert Matrix(*triple, A.shape).index_bytes == index_bytes
     columns = 3 if d < 100_000 else 1
-    check(A, triple, rng, threads=THREADS_OF[dtype], columns=columns, blocks=6, popular=popular)
+    check(A, triple, rng, threads=THREADS_OF[dtype], columns=columns, blocks=2 * columns, popular=popular)
 
 
 def test_huge_row_among_short_ones():
@@ -581,14 +580,13 @@ def check_dense(m, d, dtype, columns, rng, threads):
     w, r, R = rng.standard_normal(d), rng.standard_normal(m), rng.standard_normal((m, columns))
     starts = np.array([0, m // 3, m // 3, m])
     want, scale = expected(A, w, r, starts, R), expected(abs(A), abs(w), abs(r), starts, abs(R))
-    first = None
-    for n in threads:
-        X = Matrix.from_dense(values, threads=n)
-        got = products(X, w, r, starts, R)
-        assert_close(got, want, scale)
-        first = first or got
+    made = [Matrix.from_dense(values, threads=n) for n in threads]
+    first, *others = (products(X, w, r, starts, R) for X in made)
+    assert_close(first, want, scale)
+    for got in others:
         for a, b in zip(first, got, strict=True):
             np.testing.assert_array_equal(a, b)
+    X = made[0]
     assert (X.shape, X.nnz, X.dtype, X.index_bytes, X.has_transpose) == ((m, d), m * d, dtype, 0, False)
     assert X.nbytes == values.nbytes
 
