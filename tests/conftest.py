@@ -43,19 +43,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         random.Random(ORDER).shuffle(items)
 
 
+Place = tuple[dict[str, object], str, object]
+
+
 @pytest.fixture(scope="session")
-def functions() -> dict[str, dict[str, object]]:
-    """Return the functions and classes of all modules of the package, as they are before any test."""
+def functions() -> list[Place]:
+    """Return all functions and classes in the modules of the package as they are before any test.
+
+    With the namespace and the name of each: a flat list, since it is gone through after every test.
+    """
     _import_all()
-    return {
-        name: {key: value for key, value in vars(module).items() if callable(value)}
-        for name, module in list(sys.modules.items())
-        if name.startswith("bmrm.")
-    }
+    modules = {name: module for name, module in sys.modules.items() if name.startswith("bmrm.")}
+    places: list[Place] = [(sys.modules, name, module) for name, module in modules.items()]
+    for module in modules.values():
+        places += [(vars(module), key, value) for key, value in vars(module).items() if callable(value)]
+    return places
 
 
 @pytest.fixture(autouse=True)
-def nothing_stays(functions: dict[str, dict[str, object]]) -> Iterator[None]:
+def nothing_stays(functions: list[Place]) -> Iterator[None]:
     """Fail a test that leaves a function replaced; let the package forget what it remembered about a GPU."""
     from bmrm.matrix.gpu import cache as device_cache
     from bmrm.matrix.gpu import devices as device
@@ -66,14 +72,9 @@ def nothing_stays(functions: dict[str, dict[str, object]]) -> Iterator[None]:
         known.clear()
     for cached in (device_libraries.has_blas, device_libraries.has_nccl):
         getattr(cached, "cache_clear", lambda: None)()
-    changed = [
-        f"{name}.{key}"
-        for name, known in functions.items()
-        if name in sys.modules
-        for key, value in known.items()
-        if vars(sys.modules[name]).get(key) is not value
-    ]
-    assert not changed, f"still replaced after the test: {changed}"
+    changed = [(where, key) for where, key, value in functions if where.get(key) is not value]
+    names = [f"{where.get('__name__', 'sys.modules')}.{key}" for where, key in changed]
+    assert not names, f"still replaced after the test: {names}"
 
 
 @pytest.fixture(scope="session")

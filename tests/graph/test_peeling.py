@@ -38,7 +38,7 @@ def graph_of(case, **options):
     return Graph(case.arrays if case.is_weighted else case.arrays[:2], n_nodes=case.n, **options)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_the_error_is_never_above_its_bound(seed):
     rng = np.random.default_rng([1, seed])
     peeled = 0
@@ -173,7 +173,7 @@ def test_the_products_of_both_parts_are_that_of_the_matrix(weighted, columns):
     values, _ = transition_values(graph, weighted)
     whole = _graph.Edges(starts, sources, values, 1)
     expected = np.stack([whole.multiply(np.ascontiguousarray(z[:, k])) for k in range(columns)], 1)
-    assert y == pytest.approx(expected, rel=1e-13)
+    assert np.all(np.abs(y - expected) <= np.maximum(1e-13 * np.abs(expected), 1e-12))
     # At most an addition per entry, one per part for the sum of its blocks, here one, and that of both parts.
     assert (peeled.count_additions(columns) <= np.diff(starts) + 3).all()
     assert (peeled.count_additions(columns)[graph.core] >= 2).all()

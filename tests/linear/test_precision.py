@@ -195,16 +195,23 @@ def test_a_hard_margin_is_certified_however_small_lam_is(loss, fit):
         assert found.objective / lam == pytest.approx(soft.objective / soft.lam, rel=2e-3)
 
 
+LEAST = (1e-18, 1e-50, 1e-100, 1e-200)
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("fit", [False, True])
-@pytest.mark.parametrize("lam", [1e-18, 1e-50, 1e-100, 1e-200])
+@pytest.mark.parametrize("lam", LEAST)
 def test_the_least_lam_divides_by_nothing(lam, fit):
     X, y = separable_rows()
     soft = bmrm.solve(X, y, "hinge", lam=1e-8, tol=1e-6, fit_intercept=fit)
     found = bmrm.solve(X, y, "hinge", lam=lam, fit_intercept=fit, max_iter=500)
     assert found.status == "converged"
     assert found.objective / lam == pytest.approx(soft.objective / soft.lam, rel=2e-3)
-    # Where rows cannot be separated the optimum is that without a penalty.
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("lam", LEAST)
+def test_rows_that_cannot_be_separated_have_the_optimum_without_a_penalty_at_the_least_lam(lam):
     X, y = np.array([[0, 0, 0, 0, 1, 1, 1, 1.0]]).T, [1, 0, 0, 0, 1, 1, 1, 0]
     found = bmrm.solve(X, y, "logistic", lam=lam, fit_intercept=True, max_iter=500)
     assert found.status in ("converged", "precision")

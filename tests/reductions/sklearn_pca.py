@@ -36,7 +36,11 @@ SUITE = Suite(
         "test_pca_sparse[*-10-*-csr_matrix-*]": "as those of the scales 1 and 100",
         "test_pca_sparse[*-csr_matrix-2-*]": "as those of 1 and 10 components",
         "test_pca_sparse[*-csr_matrix-*-0.1]": "as those of the densities 0.01 and 0.3",
+        "test_pca_sparse[*-100-covariance_eigh-csr_matrix-*]": "100 times those of the scale 1",
+        "test_pca_sparse[*-1-covariance_eigh-csr_matrix-1-*]": "as those of 10 components",
         "test_sparse_pca_auto_arpack_singular_values_consistency[*-csr_array]": "as that of csr_matrix",
+        "test_sparse_pca_auto_arpack_singular_values_consistency[*-csc_*]": "converted to the case of rows",
+        "test_pca_svd_solver_auto": "asks for a private attribute; the choice is another one (docs/pca.md)",
         "test_pca_score": "whitening changes no density, but is expected to lower it: rounding decides",
     },
     exceptions={
@@ -55,7 +59,6 @@ SUITE = Suite(
         "test_pca_score_consistency_solvers[randomized]": "the random start is another one",
         "test_pca_zero_noise_variance_edge_cases": "a model without noise has no density outside a plane",
         "test_pca_dtype_preservation": "components and coordinates of float32 rows are float64",
-        "test_pca_svd_solver_auto": "asks for a private attribute; the choice is another one (docs/pca.md)",
         "test_sparse_pca_solver_error": "all solvers take sparse rows",
     },
 )

@@ -62,8 +62,7 @@ def expect_note(model, resident):
     assert model.placement_.reason.endswith(note) == (resident < 6)
 
 
-@pytest.mark.parametrize("kind", ["full", "diag"])
-@pytest.mark.parametrize("start", ["kmeans", "random_from_data"])
+@pytest.mark.parametrize(("start", "kind"), [("kmeans", "full"), ("random_from_data", "diag")])
 def test_mixtures_have_the_bits_of_rows_that_stay(limit, rows, weights, kind, start):
     options = {"covariance_type": kind, "init_params": start, "random_state": 0, "max_iter": 3}
     names = ("weights_", "means_", "covariances_", "lower_bounds_")

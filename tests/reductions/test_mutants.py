@@ -14,7 +14,7 @@ from bmrm.formulas import native
 from bmrm.reductions import Reduction
 from bmrm.reductions.rows import read_rows
 
-MUTANTS = int(os.environ.get("BMRM_RANDOM_PROGRAMS", "40")) * 4
+MUTANTS = int(os.environ.get("BMRM_RANDOM_PROGRAMS", "25")) * 4
 
 pytestmark = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
 

@@ -21,7 +21,10 @@ from bmrm.reductions import inf, local, reduction
 from bmrm.reductions import rows as reduction_rows
 
 needs_compiler = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
-SIZES = [(0, 3), (1, 1), (65, 3), (300, 3), (64, 17), (130, 130)]
+SIZES = {
+    np.float64: [(0, 3), (1, 1), (65, 3), (300, 3), (64, 17), (130, 130)],
+    np.float32: [(65, 3), (130, 130)],
+}
 
 
 def rows(rng, shape, dtype):
@@ -46,7 +49,7 @@ def check(found, expected, tolerance):
 def test_a_program_gives_what_numpy_gives(name, dtype):
     case, rng = CASES[name], np.random.default_rng(abs(hash(name)) % 1000)
     tolerance = 1e-12 if dtype == np.float64 else 2e-5
-    for shape in SIZES:
+    for shape in SIZES[dtype]:
         X = rows(rng, shape, dtype)
         words = case.arguments(rng, X)
         check(case.reduction(X, **words), case.expected(X, words), tolerance)

@@ -25,7 +25,7 @@ def quantile_loss(X, y, w, b, lam, tau):
     return Fraction(lam) / 2 * sum(v * v for v in weights) + total / len(rows)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("scale", "tol"), [(1e7, 1e-6), (1e10, 1e-3)])
 def test_a_slope_in_the_intercept_is_compared_with_slopes_not_with_the_risk(seed, scale, tol):
     """Labels times k and lam over k: the answer is k times that of the problem as it was."""

@@ -474,7 +474,7 @@ def test_l1_with_many_cuts_of_many_features_asks_for_few_bounds(loss, monkeypatc
     linear, programme = [], LinearModel.bound
     monkeypatch.setattr(ProximalModel, "_sharper_bound", lambda *a: (bounds.append(1), sharper(*a))[1])
     monkeypatch.setattr(LinearModel, "bound", lambda *a: (linear.append(1), programme(*a))[1])
-    X, y = wide(loss, 150, 400)
+    X, y = wide(loss, 100, 300)
     result = bmrm.solve(X, y, loss, "l1", 1e-4, tol=1e-4)
     assert result.status == "converged"
     assert 0 < len(bounds) < result.n_iter / 3

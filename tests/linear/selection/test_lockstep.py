@@ -210,7 +210,7 @@ def test_folds_of_wide_rows_ascend_in_step(options):
     loss, threads = options.pop("loss"), options.pop("threads")
     y = y if loss == "multiclass" else np.where(y > 0, 1.0, -1.0)
     data = bmrm.Dataset(X, y, threads=threads, device="cpu")
-    runs = [FoldProblem(data, 5, loss, 0, {"tol": 1e-6, **options}) for _ in range(2)]
+    runs = [FoldProblem(data, 3, loss, 0, {"tol": 1e-6, **options}) for _ in range(2)]
     for lam in (1e-2, 1e-3):
         found, again = (problem.validate(lam).results for problem in runs)
         for fold, (one, other) in enumerate(zip(found, again, strict=True)):

@@ -54,8 +54,7 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("given_as", ["arrays", "dataset"])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("given_as", "weighted"), [("arrays", True), ("dataset", False)])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_fold_is_a_refit_on_its_rows(engine, given_as, weighted, loss):
     X, y = problem()

@@ -90,9 +90,13 @@ SHAPES = [(d, K) for d in (90, 5000) for K in (1, 3, 8, 41)] + [(70_000, 1), (70
 """Numbers of columns and of classes: with 70,000 the indices of columns are wider, however many classes."""
 
 
-@pytest.mark.parametrize("form", MATRICES)
-@pytest.mark.parametrize(("d", "K"), SHAPES)
-@pytest.mark.parametrize("constant", [0.0, 2.0])
+@pytest.mark.parametrize(
+    ("form", "d", "K", "constant"),
+    [(form, *shape, 0.0) for form in MATRICES for shape in SHAPES]
+    # The column of the intercept follows those of any matrix.
+    + [("float64", *shape, 2.0) for shape in SHAPES]
+    + [(form, 90, 3, 2.0) for form in MATRICES if form != "float64"],
+)
 def test_weights_belong_to_derivatives_and_the_dual_rises(form, d, constant, K):
     if d == 70_000 and form.startswith("dense"):
         d = 300
@@ -264,20 +268,15 @@ def assert_agree(first, second):
     assert second.objective >= first.lower_bound - room
 
 
-@pytest.mark.parametrize("loss", DUAL, ids=lambda loss: loss.name)
+MODES = ("plain", "weighted", "penalised", "free", "free rows", "penalised rows", "rows", "dense")
+
+
 @pytest.mark.parametrize(
-    "mode",
-    [
-        "plain",
-        "weighted",
-        "penalised",
-        "free",
-        "free weighted",
-        "free rows",
-        "penalised rows",
-        "rows",
-        "dense",
-    ],
+    ("loss", "mode"),
+    [(loss, "free weighted") for loss in DUAL]
+    # Modes know of a loss only its conjugates: one with kinks, one without, one that is quadratic.
+    + [(loss, mode) for mode in MODES for loss in DUAL if loss.name in ("hinge", "logistic", "squared")],
+    ids=lambda case: getattr(case, "name", case),
 )
 def test_the_optimum_is_that_of_an_independent_solver(loss, mode):
     X, y = data(loss, d=300 if "rows" in mode else 90)
@@ -379,9 +378,18 @@ CORNERS = ["repeated rows", "zero rows", "all rows zero", "zero weights", "a cla
 
 
 @pytest.mark.parametrize("name", [*CORNERS, "weights far apart", "rows far apart"])
-@pytest.mark.parametrize(("K", "lam"), [(3, 1e-6), (3, 1e-2), (3, 1e6), (2, 1e-2), (100, 1e-3)])
-@pytest.mark.parametrize("options", [{}, {"fit_intercept": True, "penalize_intercept": True}])
-def test_corners_of_classes_are_certified(name, K, lam, options):
+@pytest.mark.parametrize(
+    ("K", "lam", "intercept"),
+    [
+        (3, 1e-6, False),
+        (3, 1e-2, False),
+        (3, 1e-2, True),
+        (3, 1e6, False),
+        (2, 1e-2, True),
+        (100, 1e-3, True),
+    ],
+)
+def test_corners_of_classes_are_certified(name, K, lam, intercept):
     """J from NumPy is what is claimed, no point of either method is below the other's bound."""
     m = K + 30
     X, y, weights = corner(name, np.random.default_rng(K), m, 150, K)
@@ -390,7 +398,7 @@ def test_corners_of_classes_are_certified(name, K, lam, options):
         y[0] = 1
     s = np.ones(m) if weights is None else weights
     rows = bmrm.Dataset(X, y, sample_weight=weights, device="cpu")
-    given = {"loss": "multiclass", "lam": lam, **options}
+    given = {"loss": "multiclass", "lam": lam, "fit_intercept": intercept, "penalize_intercept": intercept}
     up = bmrm.solve(rows, tol=1e-5 if K < 100 else 1e-3, max_iter=1000, **given)
     assert ascended(up) == (name != "all rows zero")
     assert up.status in ("converged", "precision")
