@@ -40,7 +40,7 @@ def solved(data=X, y=Y, **options):
 
 
 def selected(data=X, y=Y, lams=(0.1, 1.0), **options):
-    found = bmrm.select(data, y, lams, folds=3, **options)
+    found = bmrm.select(data, y, lams, folds=2, **options)
     return np.append(found.scores.ravel(), weights_of(found.result))
 
 

@@ -241,8 +241,8 @@ def test_an_interrupt_ends_reading():
     timer = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGUSR1))
     started = time.perf_counter()
     try:
-        timer.start()
         with pytest.raises(TimeoutError):
+            timer.start()
             parse(text)
         assert time.perf_counter() - started < 0.6 * whole
     finally:
