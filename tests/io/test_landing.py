@@ -127,7 +127,8 @@ def test_an_interrupt_ends_the_parse(large):
             frame = frame.f_back
         raise KeyboardInterrupt
 
-    def go_on():
+    def go_on(wait):
+        interrupt_after(wait)
         while True:
             parse(large, land=to_sink(2), threads=4, block_bytes=1000)
 
@@ -135,7 +136,6 @@ def test_an_interrupt_ends_the_parse(large):
     try:
         for wait in (0.005, 0.02, 0.06):
             with pytest.raises(KeyboardInterrupt):
-                interrupt_after(wait)
-                go_on()
+                go_on(wait)
     finally:
         signal.signal(signal.SIGINT, before)
