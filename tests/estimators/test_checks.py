@@ -21,14 +21,14 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::FutureWarning"
 )
 
-GRID = {"lams": (1.0, 0.1), "cv": 2}
+GRID = {"lams": (3.0, 1.0), "cv": 2}
 
 ESTIMATORS = [
     BMRMClassifier(),
     BMRMRegressor(),
     BMRMOneClass(),
     BMRMRanker(),
-    BMRMClassifierCV(**GRID),
+    BMRMClassifierCV("squared_hinge", **GRID),
     BMRMRegressorCV(**GRID),
 ]
 
