@@ -1,6 +1,7 @@
 """Imports run one way: every import of every module is one that its package may make, wherever it stands."""
 
 import ast
+import functools
 import graphlib
 from pathlib import Path
 
@@ -72,6 +73,7 @@ def find_modules() -> dict[str, Path]:
 MODULES = find_modules()
 
 
+@functools.cache
 def imports_of(name: str) -> set[str]:
     """Modules of the package that a module imports: when it loads, inside functions, and for types alone."""
     found = set()

@@ -1,14 +1,14 @@
 """The comparison of two records of ``scripts/same_bits.py``."""
 
 import copy
+import importlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "same_bits.py"
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 BITS = {"shape": [2], "type": "<f8", "digest": "00", "sample": [1.0, 2.0]}
 RECORD = {
@@ -21,14 +21,19 @@ RECORD = {
 
 
 @pytest.fixture
-def compared(tmp_path):
+def compared(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    same_bits = importlib.import_module("same_bits")
+
     def compare(new):
         for name, record in (("old", RECORD), ("new", new)):
             (tmp_path / name).write_text(json.dumps(record))
-        words = [sys.executable, SCRIPT, "compare", tmp_path / "old", tmp_path / "new"]
-        done = subprocess.run(words, capture_output=True, text=True)
-        assert not done.stderr
-        return done.returncode, done.stdout
+        words = ["same_bits.py", "compare", tmp_path / "old", tmp_path / "new"]
+        monkeypatch.setattr(sys, "argv", list(map(str, words)))
+        code = same_bits.main()
+        out, err = capsys.readouterr()
+        assert not err
+        return code, out
 
     return compare
 

@@ -253,7 +253,7 @@ def test_an_interrupt_at_any_line(call):
     call()
     with Pressing([]) as all_of_them:
         call()
-    places = np.random.default_rng(1).integers(1, all_of_them.lines, (10, 2))
+    places = np.random.default_rng(1).integers(1, all_of_them.lines, (5, 2))
     for first, more in places.tolist():
         with pytest.raises(Interrupted) as stop, Pressing([first, first + 1 + more % 40]):
             call()

@@ -235,10 +235,10 @@ def scores(name, X, y, groups, fold_of, weights):
     """Return certificates, and scores of all folds by all metrics, for fixed folds and lam."""
     data = bmrm.Dataset(X, y, groups=groups if is_ranking(name) else None, sample_weight=weights)
     options = {"tol": 1e-9, **OPTIONS.get(name, {})}
-    problem = FoldProblem(data, by_fold(fold_of, 3), name, 0, options)
+    problem = FoldProblem(data, by_fold(fold_of, 2), name, 0, options)
     found = problem.validate(0.05)
     known = [m for m in METRICS[problem.loss.task] if m != "loss" or problem.loss.by_rows]
-    of_folds = [[problem.score(found, fold, metric) for metric in known] for fold in range(3)]
+    of_folds = [[problem.score(found, fold, metric) for metric in known] for fold in range(2)]
     return found.results, np.array(of_folds, float), shares(found.metrics)
 
 
@@ -252,7 +252,7 @@ def assert_same_scores(one, other):
 def test_scores_of_folds_take_weights_as_training_does(name, kept, monkeypatch):
     monkeypatch.setattr("bmrm.linear.plan.CUTS_PER_FOLD", kept)
     X, y, groups = problem(name, 3)
-    fold_of = groups % 3
+    fold_of = groups % 2
     weights = counts(name, groups, 6)
     if name in COUNT_ROWS:
         weights = np.minimum(weights, 1)
@@ -269,7 +269,7 @@ def test_rows_of_weight_zero_change_no_fold_score_or_choice(name, kept, monkeypa
     counted = np.random.default_rng(2).random(len(X)) < 0.8
     some, others = np.flatnonzero(counted), np.flatnonzero(~counted)
     X[others] *= 1e3
-    options = {"lams": [1.0, 0.05], "folds": 3, "loss": name, "tol": 1e-9, **OPTIONS.get(name, {})}
+    options = {"lams": [1.0, 0.05], "folds": 2, "loss": name, "tol": 1e-9, **OPTIONS.get(name, {})}
     of_all, of_some = ({"groups": g} if is_ranking(name) else {} for g in (groups, groups[some]))
     masked = bmrm.select(X, spoiled(y, others), sample_weight=counted.astype(float), **of_all, **options)
     removed = bmrm.select(X[some], taken(y, some), **of_some, **options)

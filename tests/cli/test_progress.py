@@ -28,7 +28,7 @@ SLOW = (
     "Observer.__call__ = lambda self, state: (time.sleep(0.1), call(self, state))[1]; "
 )
 PLAIN = "sys.modules['rich.console'] = None; "
-ENDLESS = ["--tol", "1e-300", "--tol-kind", "abs", "--max-time", "0.3"]
+ENDLESS = ["--tol", "1e-300", "--tol-kind", "abs", "--max-time", "0.1"]
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -55,7 +55,7 @@ def shown_on(
     return b"".join(parts).decode()
 
 
-@pytest.mark.parametrize("columns", [20, 60, 200])
+@pytest.mark.parametrize("columns", [20, 200])
 def test_a_plain_line_is_shorter_than_the_terminal(data, tmp_path, columns):
     shown = shown_on(columns, *ENDLESS, data, tmp_path / "model", before=PLAIN)
     lines = shown.split("\r")
@@ -65,7 +65,7 @@ def test_a_plain_line_is_shorter_than_the_terminal(data, tmp_path, columns):
     assert shown.endswith(" \r")
 
 
-@pytest.mark.parametrize("columns", [20, 60, 200])
+@pytest.mark.parametrize("columns", [20, 200])
 def test_a_line_of_rich_is_shorter_than_the_terminal(data, tmp_path, columns):
     pytest.importorskip("rich")
     shown = shown_on(columns, *ENDLESS, data, tmp_path / "model")

@@ -87,12 +87,11 @@ def many(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("command", "words", "unbuffered"),
     [
-        ("cluster", ["-q", "-k", "2", "-o", "-", "data"]),
-        ("predict", ["-q", "-b", "1", "data", "model", "-"]),
+        ("cluster", ["-q", "-k", "2", "-o", "-", "data"], "1"),
+        ("predict", ["-q", "-b", "1", "data", "model", "-"], ""),
     ],
 )
 def test_no_output_is_lost_without_an_error(command, words, unbuffered, many):

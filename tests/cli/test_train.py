@@ -66,7 +66,7 @@ def test_certificate_in_words(data, bmrm_train):
 
 def test_a_wide_gap_that_rounding_leaves_comes_with_advice(folder, bmrm_train):
     rng = np.random.default_rng(0)
-    X, y = rng.uniform(1.0, 10.0, (60, 200)), np.sign(rng.normal(size=60))
+    X, y = rng.uniform(1.0, 10.0, (30, 100)), np.sign(rng.normal(size=30))
     X[:, 0] *= 1e14
     write_svmlight(folder / "wide", X, y)
     outcome = bmrm_train("--lambda", "1e-2", "wide")

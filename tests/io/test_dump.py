@@ -26,7 +26,7 @@ def rows(draw):
 @given(rows(), st.booleans(), st.booleans())
 def test_what_is_written_is_read(tmp_path_factory, data, zero_based, sparse):
     X, y, queries = data
-    path = tmp_path_factory.mktemp("dump") / "data.svm"
+    path = tmp_path_factory.getbasetemp() / "dumped.svm"
     given_X = sp.csr_array(X) if sparse else X
     bmrm.dump_svmlight(given_X, y, path, query_id=queries, zero_based=zero_based)
     found, labels, qid = bmrm.load_svmlight(path, n_features=X.shape[1], zero_based=zero_based, query_id=True)

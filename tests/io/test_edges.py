@@ -118,19 +118,19 @@ def tables(draw):
     return draw(st.sampled_from([b"\n", b"\r\n"])).join(separator.join(row) for row in rows), options
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(texts(), HOW)
 def test_plausible_texts(case, how):
     assert_agrees(*case, **how)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(PIECES, max_size=30).map(b"".join), OPTIONS, HOW)
 def test_texts_of_pieces(text, options, how):
     assert_agrees(text, options, **how)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(tables(), HOW)
 def test_tables(case, how):
     assert_agrees(*case, **how)
@@ -349,7 +349,7 @@ IDS = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(IDS, IDS), max_size=60), st.sampled_from([1, 2, 5]))
 def test_nodes_are_numbered_in_the_order_of_their_ids(pairs, threads):
     ids = np.array(pairs, np.int64).reshape(-1, 2)

@@ -133,11 +133,11 @@ def test_unprintable_name(tmp_path):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_line_of_100_megabytes(tmp_path, stream, monkeypatch):
+def test_line_of_20_megabytes(tmp_path, stream, monkeypatch):
     """A valid one is read and a faulty one reported, both in linear time."""
-    count = 6_500_000
+    count = 1_400_000
     text = b"1 " + b"".join([b"%d:0.50000 " % index for index in range(1, count + 1)])
-    assert len(text) > 100_000_000
+    assert len(text) > 20_000_000
     path = tmp_path / "long"
     path.write_bytes(text)
     if stream:
@@ -149,7 +149,7 @@ def test_line_of_100_megabytes(tmp_path, stream, monkeypatch):
         file.write(b"oops")
     with pytest.raises(DataError, match=rf'^{path}:1:{len(text) + 1}: found "oops", expected index:value'):
         read_data(path)
-    path.write_bytes(b"x" * 100_000_000)
+    path.write_bytes(b"x" * 20_000_000)
     with pytest.raises(DataError, match=rf'^{path}:1:1: found "x{{40}}"\.\.\., expected a label'):
         read_data(path)
 

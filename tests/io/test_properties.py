@@ -60,25 +60,25 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(TEXTS, OPTIONS, HOW)
 def test_plausible_texts(text, options, how):
     assert_agrees(text, options, **how)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(PIECES, max_size=30).map(b"".join), OPTIONS, HOW)
 def test_texts_of_pieces(text, options, how):
     assert_agrees(text, options, **how)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200), OPTIONS, HOW)
 def test_random_bytes(text, options, how):
     assert_agrees(text, options, **how)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(NUMBERS, min_size=1, max_size=20))
 def test_values_are_those_of_float(numbers):
     expected = np.array([float(number) for number in numbers])
@@ -90,7 +90,7 @@ def test_values_are_those_of_float(numbers):
     assert data.tobytes() == expected[finite].tobytes()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(TEXTS, OPTIONS, st.integers(2, 5))
 def test_parts_make_the_whole(text, options, parts):
     try:
@@ -127,7 +127,7 @@ def sklearn_lines():
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(sklearn_lines(), min_size=1, max_size=6), st.sampled_from(["auto", True]))
 def test_agrees_with_scikit_learn(tmp_path_factory, rows, zero_based):
     path = tmp_path_factory.getbasetemp() / "agrees.svm"
