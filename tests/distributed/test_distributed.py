@@ -528,7 +528,7 @@ except bmrm.errors.BmrmError as error:
     sys.exit(0)
 sys.exit("no error")
 """
-    mpi.succeed(2, mpi.script(tmp_path, code))
+    mpi.succeed(2, mpi.script(tmp_path, code), forked=False)
 
 
 SUMS = """
