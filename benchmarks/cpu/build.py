@@ -29,7 +29,6 @@ TESTS = "cd tests && BMRM_REQUIRE_PETSC=1 ../.venv/bin/python -m pytest -q -n 2"
 CLONES: list[tuple[list[tuple[str, str]], dict[str, str]]] = [
     ([("`make demo`", "make demo")], NO_CUDA),
     ([("`pip install .`", "python3 -m venv .venv && .venv/bin/pip install -q .")], NO_CUDA),
-    ([("package and tools, without nvcc", "make .venv/dev.stamp")], NO_CUDA),
     (
         [
             ("package and tools, with nvcc", "make .venv/dev.stamp"),
@@ -45,6 +44,7 @@ CLONES: list[tuple[list[tuple[str, str]], dict[str, str]]] = [
         ],
         {},
     ),
+    ([("package and tools, without nvcc", "make .venv/dev.stamp")], NO_CUDA),
     ([("PETSc, compiled", "python3 -m venv .venv && VENV=.venv scripts/petsc.sh")], {"BMRM_WHEELS": "petsc"}),
 ]
 
