@@ -110,10 +110,11 @@ $(BIN)/python:
 	scripts/system-packages.sh build
 	$(PYTHON) -m venv $(VENV)
 
-# Files that an earlier build left in build/lib would go into the wheel, even if their source is gone.
+# Files that an earlier build left in build/lib would go into the wheel, even if their source is gone. Bytecode of all
+# modules of all packages would take longer than that of those which are imported.
 define install
 	find build -path 'build/lib*' -name '*.py*' -delete 2>/dev/null || true
-	$(PIP) install -q $(1)
+	$(PIP) install -q --no-compile $(1)
 	@cat build/summary.txt
 endef
 

@@ -27,8 +27,6 @@ NO_CUDA = {"BMRM_CUDA": "off"}
 TESTS = "cd tests && BMRM_REQUIRE_PETSC=1 ../.venv/bin/python -m pytest -q -n 2"
 # What runs in a clone of its own, in this order: the parts with their commands, and the environment.
 CLONES: list[tuple[list[tuple[str, str]], dict[str, str]]] = [
-    ([("`make demo`", "make demo")], NO_CUDA),
-    ([("`pip install .`", "python3 -m venv .venv && .venv/bin/pip install -q .")], NO_CUDA),
     (
         [
             ("package and tools, with nvcc", "make .venv/dev.stamp"),
@@ -38,12 +36,12 @@ CLONES: list[tuple[list[tuple[str, str]], dict[str, str]]] = [
             ("`make typecheck`", "make typecheck"),
             ("`make stubs`", "make stubs"),
             ("the tests", TESTS),
-            ("the tests once more", TESTS),
             ("`make versions`", "make versions"),
-            ("`make versions` once more", "make versions"),
         ],
         {},
     ),
+    ([("`make demo`", "make demo")], NO_CUDA),
+    ([("`pip install .`", "python3 -m venv .venv && .venv/bin/pip install -q .")], NO_CUDA),
     ([("package and tools, without nvcc", "make .venv/dev.stamp")], NO_CUDA),
     ([("PETSc, compiled", "python3 -m venv .venv && VENV=.venv scripts/petsc.sh")], {"BMRM_WHEELS": "petsc"}),
 ]
