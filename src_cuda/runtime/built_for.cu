@@ -1,10 +1,10 @@
-// All files are compiled for the same architectures, so the driver's answer for the kernel here holds for each.
-#include "runtime/built_for.h"
-
+// All files are compiled for the same architectures, so the driver's answer for the kernel here holds for
+// each.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 
+#include "runtime/built_for.h"
 #include "runtime/device_memory.h"
 
 namespace bmrm {
@@ -27,7 +27,8 @@ std::string built_for() {
 }  // namespace
 
 void expect_code(const bb_device& device) {
-    static std::atomic<uint64_t> found{0};  // a bit for each device that has code; further ones are asked again
+    // A bit for each device that has code; further ones are asked again.
+    static std::atomic<uint64_t> found{0};
     const uint64_t bit = device.id < 64 ? uint64_t(1) << device.id : 0;
     if (found & bit) return;
     const OnDevice scope(device.id);
@@ -40,8 +41,8 @@ void expect_code(const bb_device& device) {
         throw Failure(BB_NO_CODE, "device " + std::to_string(device.id) + ", " + device.name +
                                       ", has compute capability " + capability(number) +
                                       ", and this build has code for " + built_for() + " (" +
-                                      cudaGetErrorString(error) + "); build with BMRM_CUDA_ARCH=" +
-                                      std::to_string(number));
+                                      cudaGetErrorString(error) +
+                                      "); build with BMRM_CUDA_ARCH=" + std::to_string(number));
     }
     BB_CHECK(error);
     found |= bit;

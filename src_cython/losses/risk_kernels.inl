@@ -1,7 +1,7 @@
 // Loops over one chunk of rows. Included once per instruction set, after lanes.inl, inside
-// its namespace and `#pragma GCC target`. Rows are processed in tiles: a loop without a sum, which any compiler vectorises,
-// fills a tile, and sums over the tile run in eight fixed lanes, so their order does not depend on the width
-// of the registers.
+// its namespace and `#pragma GCC target`. Rows are processed in tiles: a loop without a sum, which any
+// compiler vectorises, fills a tile, and sums over the tile run in eight fixed lanes, so their order does not
+// depend on the width of the registers.
 
 template <class Loss, bool Weighted>
 static void slope_chunk(const Rows& rows, const int64_t from, const int64_t to, double* sums) {
