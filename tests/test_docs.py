@@ -131,6 +131,12 @@ def test_the_performance_page_is_what_the_results_say(monkeypatch):
     assert tabulate.PAGE.read_text() == tabulate.page()
 
 
+def test_the_times_of_the_build_are_what_the_results_say(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    tabulate = importlib.import_module("benchmarks.tables.tabulate_build")
+    assert tabulate.PAGE.read_text() == tabulate.page()
+
+
 def test_the_figures_of_the_certificate_are_what_the_results_say():
     text = " ".join((ROOT / "docs" / "algorithm.md").read_text().split())
     (cpu,) = json.loads((ROOT / "benchmarks" / "results" / "certify.json").read_text())["backends"]

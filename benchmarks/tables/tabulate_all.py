@@ -1,4 +1,4 @@
-"""Write docs/performance.md from the results files.
+"""Write docs/performance.md and a table of CONTRIBUTING.md from the results files.
 
 python -m benchmarks.tables.tabulate_all
 """
@@ -9,6 +9,7 @@ import statistics
 from pathlib import Path
 
 from benchmarks.common import gpu_figures, report
+from benchmarks.tables import tabulate_build
 from benchmarks.tables.pages import command, heading, load, table, verdicts
 from benchmarks.tables.tabulate_dense import full_rows
 from benchmarks.tables.tabulate_devices import (
@@ -940,5 +941,6 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
-    print(f"written to {PAGE}")
+    for path, text in ((PAGE, page), (tabulate_build.PAGE, tabulate_build.page)):
+        path.write_text(text())
+        print(f"written to {path}")

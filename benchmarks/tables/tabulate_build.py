@@ -11,10 +11,14 @@ BEGIN, END = "<!-- times: begin -->\n", "<!-- times: end -->\n"
 
 
 def times() -> str:
-    """Return the table and what was measured."""
+    """Return the table of the parts that succeeded, and what was measured."""
     results = load("build")
     machine, parts = results["machine"], results["parts"]
-    rows = [[row["part"], f"{row['seconds'] / 60:.1f}", f"{row['cpu_seconds'] / 60:.1f}"] for row in parts]
+    rows = [
+        [row["part"], f"{row['seconds'] / 60:.1f}", f"{row['cpu_seconds'] / 60:.1f}"]
+        for row in parts
+        if row["status"] == 0
+    ]
     return (
         f"\nFrom fresh clones with empty caches, by `{results['command']}`, {results['date']}, "
         f"{machine['cpu']}, {machine['cores']} cores:\n"
