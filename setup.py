@@ -15,11 +15,9 @@ driver, and only if a device is used.
 
 import glob
 import os
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -28,7 +26,7 @@ from setuptools.command.build_ext import build_ext
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # a build in isolation does not look here
 
 from building import cuda
-from building.checks import require_compiler, require_nvcc, require_platform
+from building.checks import require_compiler, require_platform
 from building.sdist import ReproducibleSdist
 from building.steps import Step, Store, cache_folder, make
 
@@ -88,26 +86,12 @@ COMPILE_FLAGS = [
     "-fvisibility=hidden",
     "-g0",
 ]
+IS_SANITIZED = os.environ.get("BMRM_SANITIZE") == "1"
 SANITIZERS = ["-fsanitize=address,undefined"]
 SANITIZED_FLAGS = [*SANITIZERS, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-O1", "-g1"]
 HAS_LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 LIMITED_API = ["-DPy_LIMITED_API=0x030B0000"] if HAS_LIMITED_API else []
 OPTIONS = {"bdist_wheel": {"py_limited_api": "cp311"}} if HAS_LIMITED_API else {}
-
-
-def ask(*words: str) -> str:
-    """The output of a tool."""
-    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return done.stdout
-
-
-@cache
-def nvcc() -> str | None:
-    """The nvcc to build the CUDA backend with, if it is to be built."""
-    found = cuda.compiler(os.environ, glob.glob(cuda.SOURCES, recursive=True), sys.path)
-    if found:
-        require_nvcc(found, ask(found, "--version"))
-    return found
 
 
 def extension(name: str) -> Extension:
@@ -133,19 +117,19 @@ class Tools:
 
         python = sysconfig.get_path("include")
         roots = [f"-I{COMMON}", f"-I{SOURCES}", f"-I{CUDA}", f"-I{python}"]
-        sanitized = SANITIZED_FLAGS if os.environ.get("BMRM_SANITIZE") == "1" else []
+        sanitized = SANITIZED_FLAGS if IS_SANITIZED else []
         directives = [word for item in DIRECTIVES.items() for word in ("-X", f"{item[0]}={item[1]}")]
         self._cython = (sys.executable, "-m", "cython", "--cplus", "-I", SOURCES, "-I", ".", *directives)
         self._cython_version = Cython.__version__
         self._cxx = (*cxx, *roots, *LIMITED_API, *COMPILE_FLAGS, *sanitized)
-        self._cxx_version = ask(cxx[0], "--version")
+        self._cxx_version = cuda.ask(cxx[0], "--version")
         self.summary = "bmrm: built without the CUDA backend"
-        if found := nvcc():
+        if found := cuda.nvcc():
             names, reason = cuda.architectures(
-                os.environ.get("BMRM_CUDA_ARCH", ""), ask(found, "--list-gpu-code"), cuda.gpus_present()
+                os.environ.get("BMRM_CUDA_ARCH", ""), cuda.ask(found, "--list-gpu-code"), cuda.gpus_present()
             )
             self._nvcc = (found, *cuda.FLAGS, *cuda.architecture_flags(names))
-            self._nvcc_version = ask(found, "--version") + self._cxx_version
+            self._nvcc_version = cuda.ask(found, "--version") + self._cxx_version
             self.summary = f"bmrm: built for GPUs with sm_{', sm_'.join(names)} ({reason})"
 
     def chain(self, source: str) -> list[Step]:
@@ -177,8 +161,7 @@ class Build(build_ext):
             key=lambda source: (order.get(source, len(order)), source),
         )
         chains = {source: tools.chain(source) for source in sources}
-        ran = make(list(chains.values()), Store(cache_folder()))
-        self.announce(f"{ran} steps were run", level=2)
+        make(list(chains.values()), Store(cache_folder()))
         for ext in self.extensions:
             self._link(ext, [chains[source][-1].target for source in ext.sources])
         SUMMARY.write_text(f"{tools.summary}\n", encoding="utf-8")
@@ -206,13 +189,13 @@ class Build(build_ext):
 def extensions() -> list[Extension]:
     """The modules to build, with the options of the linker."""
     found = [extension(name) for name in MODULES if name != "_cuda"]
-    if compiler := nvcc():
+    if compiler := cuda.nvcc():
         backend = extension("_cuda")
-        backend.library_dirs = cuda.library_folders(ask(compiler, "--dryrun", backend.sources[-1]))
+        backend.library_dirs = cuda.library_folders(cuda.ask(compiler, "--dryrun", backend.sources[-1]))
         backend.libraries = ["cudart_static", "rt", "dl", "pthread"]
         backend.extra_link_args.append("-Wl,--exclude-libs,ALL")
         found.append(backend)
-    if os.environ.get("BMRM_SANITIZE") == "1":
+    if IS_SANITIZED:
         for ext in found:
             ext.extra_link_args += SANITIZERS
     return found

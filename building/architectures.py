@@ -7,8 +7,6 @@ only that checks inline assembly. Results are kept as those of a build are.
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,11 +36,11 @@ def closure(path: str, seen: set[str]) -> Iterator[str]:
 
 def main() -> None:
     """Compile them, with the nvcc of the build."""
-    nvcc = cuda.compiler(os.environ, SOURCES, sys.path)
+    nvcc = cuda.nvcc()
     if nvcc is None:
         print("architectures: there is no nvcc, or BMRM_CUDA=off")
         return
-    version = subprocess.run([nvcc, "--version"], check=True, capture_output=True, text=True).stdout
+    version = cuda.ask(nvcc, "--version")
     chains = [
         [
             Step(

@@ -5,7 +5,12 @@ import glob
 import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+from building.checks import require_nvcc
 
 SOURCES = "src_cuda/**/*.cu"
 FLAGS = ("-std=c++17", "-O3", "-Xcompiler", "-fPIC,-fvisibility=hidden", "-Isrc_common", "-Isrc_cuda")
@@ -38,6 +43,21 @@ def compiler(environ: Mapping[str, str], sources: Sequence[str], packages: Itera
     if missing and choice == "on":
         raise SystemExit(f"BMRM_CUDA=on: found no {missing}; auto or off builds without the CUDA backend")
     return None if missing else nvcc
+
+
+def ask(*words: str) -> str:
+    """Return the output of a tool."""
+    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.stdout
+
+
+@cache
+def nvcc() -> str | None:
+    """Path of this machine's nvcc, if the CUDA backend is to be built; its release is checked."""
+    found = compiler(os.environ, glob.glob(SOURCES, recursive=True), sys.path)
+    if found:
+        require_nvcc(found, ask(found, "--version"))
+    return found
 
 
 def gpus_present() -> list[str]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from ctypes import c_char, c_int32, c_int64
+from ctypes import c_char, c_int32, c_int64, c_void_p
 from pathlib import Path
 
 import compiled
+import numpy as np
 
 FOLDERS = ("tests/reductions/emulator", "tests/graph/emulator", "src_common", "src_cuda")
 ONE_AT_A_TIME = threading.Lock()
@@ -42,3 +43,8 @@ def open_kernels(library: Path | str, counts: Sequence[str]) -> ctypes.CDLL:
     for name in counts:
         getattr(found, name).restype = c_int64
     return found
+
+
+def address(array: np.ndarray | None) -> c_void_p:
+    """Return where an array is, null for none."""
+    return c_void_p(None if array is None else array.ctypes.data)

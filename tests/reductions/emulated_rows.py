@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from emulated_build import ONE_AT_A_TIME, Device, compile_kernels, open_kernels
+from emulated_build import ONE_AT_A_TIME, Device, address, compile_kernels, open_kernels
 
 SOURCES = (
     "src_cuda/reductions/dense_rows.cu",
@@ -44,10 +44,6 @@ def build() -> Path:
 def load(library: Path | str | None = None) -> ctypes.CDLL:
     """Load the library of `build`."""
     return open_kernels(library or build(), COUNTS)
-
-
-def address(array: np.ndarray | None) -> c_void_p:
-    return c_void_p(None if array is None else array.ctypes.data)
 
 
 def given(array: object, dtype: type = np.float64) -> np.ndarray | None:
