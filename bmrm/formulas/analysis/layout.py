@@ -58,7 +58,7 @@ class Layout:
         names = [*FIXED, *(STORED if self.sparse else ())]
         names += [f"size {size}" for size in sizes_of(program)]
         names += [f"argument {name}" for name in program.arguments]
-        names += [f"rows {a.name}" for a in program.results() if a.role in ("argmin", "argmax")]
+        names += [f"rows {a.name}" for a in program.results() if a.keeps_row]
         names += [f"squares {name}" for name in program.squares]
         names += [f"array {name}" for name in program.arrays]
         names += self.extra

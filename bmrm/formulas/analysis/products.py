@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bmrm.formulas.analysis.bounds import Bound, Bounds
+from bmrm.formulas.language.operators import OPERATORS
 from bmrm.formulas.language.tree import (
     Apply,
     Combine,
@@ -208,7 +209,7 @@ class _Finder:
         result, index = self.program.arguments[node.array], node.index
         names = [each.name for each in index if isinstance(each, Var)]
         if (
-            node.op != "sum"
+            node.op is not OPERATORS["sum"]
             or result.type != "real"
             or not 1 <= len(names) == len(index) <= 2
             or sorted(names) != sorted(loop.name for loop in loops)

@@ -32,6 +32,8 @@ from bmrm.formulas.analysis.layout import OUTSIDE, ZERO, Layout, Site
 from bmrm.formulas.cpu.llvm_text import Val, Writer, quote, real_text, short
 from bmrm.formulas.cpu.turned import TurnedLoop
 from bmrm.formulas.cpu.vector_math import VectorMath
+from bmrm.formulas.language.function_table import FUNCTIONS
+from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, Operator
 from bmrm.formulas.language.tree import (
     Apply,
     Argument,
@@ -63,12 +65,6 @@ COMPARE = {
     "eq": ("oeq", "eq"),
     "ne": ("une", "ne"),
 }
-LIBRARY = ("exp", "log", "log2", "log1p", "expm1", "sin", "cos", "tanh", "erf", "lgamma", "pow", "fmod")
-"""Functions of the C library, called lane by lane; exp and log of vectors have code of their own."""
-
-INTRINSIC = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil"}
-
-LEAST_INT, GREATEST_INT = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ class Code:
     lanes: int
 
 
-NO_ROW = 2**63 - 1
+NO_ROW = GREATEST_INT
 """Number of the row of an extremum of no rows."""
 
 NAME = "bmrm_rows"
@@ -177,7 +173,7 @@ class Printer(Writer):
             kind = self.accumulated(result)
             at = self.alloca(quote(f"lanes.{result.name}"), f"<{self.W} x {kind}>")
             self.entry.append(
-                f"  store <{self.W} x {kind}> splat ({kind} {neutral(result, kind)}), ptr {at}, align 64"
+                f"  store <{self.W} x {kind}> splat ({identity_text(result, kind)}), ptr {at}, align 64"
             )
 
     def variables(self) -> dict[str, str]:
@@ -200,8 +196,7 @@ class Printer(Writer):
         """Return the results that each lane combines on its own until the end."""
         if self.W == 1:
             return []
-        simple = ("sum", "min", "max", "or", "and")
-        return [a for a in self.program.results() if not a.dims and a.role in simple]
+        return [a for a in self.program.results() if not a.dims and a.operator and not a.keeps_row]
 
     def row_values(self) -> list[Argument]:
         """Return the parameters with one number per row, which are copied for each block."""
@@ -340,12 +335,13 @@ class Printer(Writer):
         for result in self.lane_results():
             kind = self.accumulated(result)
             value = self.new(f"load <{self.W} x {kind}>, ptr %{quote(f'lanes.{result.name}')}, align 64")
-            one = self.over_lanes(result.role, value, kind)
-            self.update(result.role, self.slot(f"argument {result.name}"), one, kind)
+            op = result.combined_by
+            one = self.over_lanes(op, value, kind)
+            self.update(op, self.slot(f"argument {result.name}"), one, kind)
 
     # --- combining
 
-    def over_lanes(self, op: str, value: str, kind: str) -> str:
+    def over_lanes(self, op: Operator, value: str, kind: str) -> str:
         """Combine the lanes of a vector by halves."""
         width = self.W
         while width > 1:
@@ -362,18 +358,7 @@ class Printer(Writer):
             width = half
         return self.new(f"extractelement <1 x {kind}> {value}, i64 0")
 
-    def merged(self, op: str, a: str, b: str, kind: str, bits: str, real: bool) -> str:
-        """Combine two values."""
-        if op == "sum":
-            return self.new(f"{'fadd' if real else 'add'} {kind} {a}, {b}")
-        if op in ("or", "and"):
-            return self.new(f"{op} {kind} {a}, {b}")
-        less = op in ("min", "argmin")
-        sign = ("fcmp o" if real else "icmp s") + ("lt" if less else "gt")
-        test = self.new(f"{sign} {kind} {b}, {a}")
-        return self.new(f"select {bits} {test}, {kind} {b}, {kind} {a}")
-
-    def update(self, op: str, at: str, value: str, kind: str) -> None:
+    def update(self, op: Operator, at: str, value: str, kind: str) -> None:
         """Combine a number into memory."""
         old = self.new(f"load {kind}, ptr {at}")
         self.put(f"store {kind} {self.merged(op, old, value, kind, 'i1', kind == 'double')}, ptr {at}")
@@ -430,9 +415,8 @@ class Printer(Writer):
             row = self.new(f"add nsw i64 {self.slot('number')}, {self.base}")
             self.put(f"store i64 {row}, ptr {self.row_of_best(result, flat)}")
 
-    def better(self, op: str, new: str, old: str, kind: str) -> str:
-        sign = "lt" if op in ("min", "argmin") else "gt"
-        return self.new(f"{'fcmp o' if kind == 'double' else 'icmp s'}{sign} {kind} {new}, {old}")
+    def better(self, op: Operator, new: str, old: str, kind: str) -> str:
+        return self.new(f"{'fcmp o' if kind == 'double' else 'icmp s'}{op.order} {kind} {new}, {old}")
 
     def row_of_best(self, result: Argument, flat: str) -> str:
         """Return where the row of an extremum is kept."""
@@ -440,7 +424,7 @@ class Printer(Writer):
 
     def take_extremum(
         self,
-        op: str,
+        op: Operator,
         result: Argument,
         flat: str,
         value: str,
@@ -482,11 +466,11 @@ class Printer(Writer):
         """Replace the values of lanes that take no part, and NaN, which is neither least nor greatest."""
         mask = self.effect_mask()
         vector = f"<{self.W} x {kind}>"
-        if kind == "double" and result.role != "sum":
+        if kind == "double" and result.combined_by.order:
             number = self.new(f"fcmp ord {vector} {text}, {text}")
             mask = self.new(f"and <{self.W} x i1> {mask}, {number}")
         return self.new(
-            f"select <{self.W} x i1> {mask}, {vector} {text}, {vector} splat ({kind} {neutral(result, kind)})"
+            f"select <{self.W} x i1> {mask}, {vector} {text}, {vector} splat ({identity_text(result, kind)})"
         )
 
     def combine_lanes(self, result: Argument, value: Val) -> None:
@@ -495,7 +479,7 @@ class Printer(Writer):
         at = f"%{quote(f'lanes.{result.name}')}"
         vector = f"<{self.W} x {kind}>"
         old = self.new(f"load {vector}, ptr {at}, align 64")
-        new = self.merged(result.role, old, text, vector, f"<{self.W} x i1>", kind == "double")
+        new = self.merged(result.combined_by, old, text, vector, f"<{self.W} x i1>", kind == "double")
         self.put(f"store {vector} {new}, ptr {at}, align 64")
 
     def combine_element(self, result: Argument, index: list[Val], value: Val) -> None:
@@ -505,7 +489,8 @@ class Printer(Writer):
         base = self.slot(f"argument {result.name}")
         if not flat.wide:
             at = self.new(f"getelementptr {kind}, ptr {base}, i64 {flat.text}")
-            self.update(result.role, at, self.over_lanes(result.role, text, kind), kind)
+            op = result.combined_by
+            self.update(op, at, self.over_lanes(op, text, kind), kind)
             return
         numbers = self.held_lanes(self.safe_index(flat).text, "i64")
         values = self.held_lanes(text, kind)
@@ -514,7 +499,7 @@ class Printer(Writer):
             where = self.lane_of(numbers, "i64", lane)
             what = self.lane_of(values, kind, lane)
             at = self.new(f"getelementptr {kind}, ptr {base}, i64 {where}")
-            self.update(result.role, at, what, kind)
+            self.update(result.combined_by, at, what, kind)
 
     def combine_extremum(
         self,
@@ -943,8 +928,6 @@ class Printer(Writer):
         match op:
             case "not":
                 return Val(self.new(f"xor {of} {a.text}, {self.ones('bool', wide)}"), "bool", wide)
-            case "isnan":
-                return Val(self.new(f"fcmp uno {of} {a.text}, {a.text}"), "bool", wide)
             case "add" | "sub" | "mul":
                 name = f"f{op} {self.flags}" if real else f"{op} "
                 return Val(self.new(f"{name}{of} {', '.join(texts)}"), kind, wide)
@@ -1096,14 +1079,16 @@ class Printer(Writer):
         return Val(self.new(f"call {of} @llvm.{name}.{suffix}({words})"), "real", a.wide)
 
     def function(self, name: str, values: list[Val], wide: bool) -> Val:
-        if name in INTRINSIC:
-            return self.intrinsic(INTRINSIC[name], values)
-        if wide and name in ("exp", "log"):
-            math = VectorMath(self)
-            text = math.exp(values[0].text) if name == "exp" else math.log(values[0].text)
-            return Val(text, "real", True)
+        row = FUNCTIONS[name]
+        if row.intrinsic:
+            return self.intrinsic(row.intrinsic, values)
+        texts = [value.text for value in values]
+        if row.instruction:
+            return Val(self.new(row.instruction.format(*texts, type=self.of(values[0]))), row.result, wide)
+        if wide and row.vector:
+            return Val(getattr(VectorMath(self), row.vector)(*texts), "real", True)
         real = self.real
-        symbol = name + ("f" if real == "float" else "")
+        symbol = row.library + ("f" if real == "float" else "")
         self.need(f"declare {real} @{symbol}({', '.join([real] * len(values))}) nounwind memory(none)")
         if not wide:
             words = ", ".join(f"{real} {value.text}" for value in values)
@@ -1118,19 +1103,7 @@ class Printer(Writer):
         return Val(self.new(f"load <{self.W} x {real}>, ptr {out}, align 64"), "real", True)
 
 
-def neutral(result: Argument, kind: str) -> str:
-    """Return the value that changes nothing, in LLVM's text."""
-    match result.role, kind:
-        case "sum" | "or", "i64":
-            return "0"
-        case "sum", _:
-            return real_text(0.0, "double")
-        case "and", _:
-            return "-1"
-        case "min" | "argmin", "i64":
-            return str(GREATEST_INT)
-        case "min" | "argmin", _:
-            return real_text(float("inf"), "double")
-        case _, "i64":
-            return str(LEAST_INT)
-    return real_text(float("-inf"), "double")
+def identity_text(result: Argument, kind: str) -> str:
+    """Return the value that changes nothing, in LLVM's text with its type."""
+    value = result.identity
+    return f"{kind} {real_text(float(value), 'double') if kind == 'double' else int(value)}"

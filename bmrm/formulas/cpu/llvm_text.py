@@ -15,6 +15,7 @@ from bmrm.distributed.rows import Rows
 from bmrm.formulas.analysis.bounds import Bounds
 from bmrm.formulas.analysis.layout import OUTSIDE, Layout, Site
 from bmrm.formulas.analysis.varying import depends_on_row, varying_names
+from bmrm.formulas.language.operators import Operator
 from bmrm.formulas.language.tree import (
     Argument,
     Expr,
@@ -212,6 +213,13 @@ class Writer(ABC):
 
     def accumulated(self, result: Argument) -> str:
         return "double" if result.type == "real" else "i64"
+
+    def merged(self, op: Operator, a: str, b: str, kind: str, bits: str, real: bool) -> str:
+        """Combine two values of a type; comparisons of it have the type ``bits``."""
+        found: list[str] = []
+        for text in op.llvm_real if real else op.llvm_whole:
+            found.append(self.new(text.format(*found, a=a, b=b, type=kind, bits=bits)))
+        return found[-1]
 
     def item_bytes(self, kind: str) -> int:
         return 8 if kind == "int" else 1 if kind == "bool" else REAL_BITS[self.real] // 8

@@ -10,6 +10,7 @@ rows.
 from __future__ import annotations
 
 from bmrm.formulas.cpu.llvm_text import Val, Writer, short
+from bmrm.formulas.language.operators import OPERATORS
 from bmrm.formulas.language.tree import (
     Apply,
     Combine,
@@ -93,7 +94,7 @@ class TurnedLoop:
     def _is_sum(self, statement: Combine) -> bool:
         dims = self.printer.program.arguments[statement.array].dims
         return (
-            statement.op == "sum"
+            statement.op is OPERATORS["sum"]
             and bool(statement.index)
             and self._is_counter(statement.index[-1])
             and all(map(self._invariant, statement.index[:-1]))
@@ -244,7 +245,7 @@ class TurnedLoop:
         flat = self._flat(statement.index, result.dims, column)
         at = printer.new(f"getelementptr {kind}, ptr {printer.slot(f'argument {result.name}')}, i64 {flat}")
         old = self._load(at, kind, mask)
-        new = printer.new(f"{'fadd' if kind == 'double' else 'add'} {wide} {old}, {value}")
+        new = printer.merged(statement.op, old, value, wide, f"<{self.V} x i1>", kind == "double")
         if mask is None:
             printer.put(f"store {wide} {new}, ptr {at}, align 8")
             return

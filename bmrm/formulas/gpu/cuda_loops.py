@@ -22,7 +22,8 @@ from typing import NamedTuple
 from bmrm.formulas.analysis.bounds import Bounds
 from bmrm.formulas.analysis.products import PLAIN, is_safe, without_lines
 from bmrm.formulas.analysis.varying import depends_on_row
-from bmrm.formulas.cpu.lanes import LIBRARY
+from bmrm.formulas.language.function_table import calls_of
+from bmrm.formulas.language.operators import OPERATORS
 from bmrm.formulas.language.tree import (
     Apply,
     Combine,
@@ -70,9 +71,6 @@ MAX_BEST_OPERATIONS = 32
 MIN_GROUP_TURNS, MAX_GROUP_TURNS = 8, 12
 """Number of turns of a group: a divisor of all turns if there is one."""
 
-COMBINED = ("sum", "min", "max", "or", "and")
-"""Operators that need one number."""
-
 
 def trips(node: For, bounds: Bounds, sizes: Mapping[str, int]) -> int:
     """Return how many turns a loop has at most; 0 if that is not known."""
@@ -104,7 +102,7 @@ def _operations(body: tuple[Statement, ...], bounds: Bounds, sizes: Mapping[str,
         for expr in direct_expressions(statement):
             for part in parts(expr):
                 if isinstance(part, Apply):
-                    total += CALL_OPERATIONS if part.op in LIBRARY else 1
+                    total += CALL_OPERATIONS * calls_of(part.op) or 1
         match statement:
             case Combine():
                 total += COMBINE_OPERATIONS
@@ -136,7 +134,7 @@ def _has_own_place(statement: Combine, node: For, program: Program, bounds: Boun
     others = [each for each in statement.index if each not in counters]
     dims = program.arguments[statement.array].dims
     return (
-        statement.op in COMBINED
+        not statement.op.keeps_row
         and len(counters) == 1
         and not any(isinstance(p, (Load, RowItem)) for each in others for p in parts(each))
         and not any(isinstance(p, Var) and p.name in assigned for each in others for p in parts(each))
@@ -177,7 +175,7 @@ def turned(
     found = _of_chosen_rows(node, program, bounds, varying)
     if len(found) < len(node.body) or trips(node, bounds, sizes) < MIN_TURNED:
         return []
-    fit = all(each.op == "sum" and is_safe(each.value, program, bounds) for each in found)
+    fit = all(each.op is OPERATORS["sum"] and is_safe(each.value, program, bounds) for each in found)
     return found if fit else []
 
 

@@ -29,7 +29,6 @@ from bmrm.formulas.analysis.bounds import Bounds
 from bmrm.formulas.analysis.layout import OUTSIDE, ZERO, Layout, Site
 from bmrm.formulas.analysis.products import COUNTER, without_lines
 from bmrm.formulas.analysis.varying import depends_on_row, varying_names
-from bmrm.formulas.cpu.lanes import INTRINSIC, LIBRARY
 from bmrm.formulas.gpu.cuda_loops import (
     MAX_BATCH,
     Best,
@@ -44,6 +43,8 @@ from bmrm.formulas.gpu.cuda_loops import (
 )
 from bmrm.formulas.gpu.cuda_products import HELPERS as PRODUCT_HELPERS
 from bmrm.formulas.gpu.cuda_products import Blocks, Group, choose_blocks, held_bytes, print_apart
+from bmrm.formulas.gpu.operator_text import identity_text, print_operators
+from bmrm.formulas.language.function_table import FUNCTIONS
 from bmrm.formulas.language.tree import (
     Apply,
     Argument,
@@ -94,9 +95,6 @@ EXTRA = ("chunks", "chunk_rows")
 
 NO_FAILURE = 0x7F7F7F7F7F7F7F7F
 """Value of the error word of a pass in which nothing failed: later than any row."""
-
-C_NAMES = {*LIBRARY, *INTRINSIC} - {"fmod"}
-"""Functions of the C library that CUDA has too."""
 
 SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "bitand": "&", "bitor": "|", "bitxor": "^",
@@ -159,14 +157,6 @@ __device__ inline double real_div(double a, double b) {
   return quotient - low > 0.5 ? low + 1.0 : low;
 }
 template <class A> __device__ __forceinline__ bool is_nan(A a) { return a != a; }
-struct Sum {
-  template <class A> static __device__ A of(A a, A b) { return a + b; }
-  static __device__ whole of(whole a, whole b) { return wrap_add(a, b); }
-};
-struct Least { template <class A> static __device__ A of(A a, A b) { return b < a ? b : a; } };
-struct Greatest { template <class A> static __device__ A of(A a, A b) { return b > a ? b : a; } };
-struct Or { static __device__ whole of(whole a, whole b) { return a | b; } };
-struct And { static __device__ whole of(whole a, whole b) { return a & b; } };
 template <class Op, class A> __device__ __forceinline__ A over_warp(A a) {
 #pragma unroll
   for (int step = WARP / 2; step > 0; step /= 2) a = Op::of(a, __shfl_xor_sync(FULL, a, step));
@@ -281,7 +271,8 @@ class Placement:
         """Return whether the warps of a block combine a result, so that there is one part per block."""
         if result.name in self.blocks.results():
             return True
-        return self.shared_results and bool(result.dims) and result.role in OPERATORS
+        alone = result.operator is not None and not result.keeps_row
+        return self.shared_results and bool(result.dims) and alone
 
 
 @dataclass(frozen=True)
@@ -307,9 +298,7 @@ def place(
     blocks = choose_blocks(program, sizes, sparse)
     in_blocks = blocks.results()
     results = [a for a in program.results() if a.role != "output" and a.name not in in_blocks]
-    items = sum(
-        _count(a.dims, sizes) * (2 if a.role in ("argmin", "argmax") else 1) for a in results if a.dims
-    )
+    items = sum(_count(a.dims, sizes) * (2 if a.keeps_row else 1) for a in results if a.dims)
     warps, held = MAX_WARPS, held_bytes(blocks, sizes)
     while warps > 1 and 8 * items * warps + held > shared_bytes:
         warps //= 2
@@ -447,19 +436,6 @@ class _Printer:
     def accumulated(self, result: Argument) -> str:
         return "double" if result.type == "real" else "whole"
 
-    def neutral(self, result: Argument) -> str:
-        real = result.type == "real"
-        match result.role:
-            case "sum" | "or":
-                return "0"
-            case "and":
-                return "-1"
-            case "min" | "argmin":
-                return "INF" if real else "GREATEST_WHOLE"
-            case "max" | "argmax":
-                return "-INF" if real else "LEAST_WHOLE"
-        return "NOT_A_NUMBER" if real else "-1"
-
     def print(self) -> CudaCode:
         place_ = self.place
         self.rows_kernel()
@@ -469,6 +445,7 @@ class _Printer:
             f"#define WARP {WARP}",
             f"#define WARPS {place_.warps}",
             HELPERS,
+            *print_operators(a.operator for a in self.program.results() if a.operator and not a.keeps_row),
             *([PRODUCT_HELPERS] if self.in_blocks else []),
             f"struct Table {{ whole at[{len(self.layout.slots)}]; }};",
             "// Keeps the failure of the earliest row.",
@@ -709,8 +686,8 @@ class _Printer:
                 self.accumulated(result),
                 self.name(result.name),
             )
-            arrays = [(name, f"argument {result.name}", kind, self.neutral(result))]
-            if result.role in ("argmin", "argmax"):
+            arrays = [(name, f"argument {result.name}", kind, identity_text(result))]
+            if result.keeps_row:
                 arrays.append((name + "_row", f"rows {result.name}", "whole", "GREATEST_WHOLE"))
             for array, slot, type_, neutral in arrays:
                 if self.place.shared_results:
@@ -730,8 +707,8 @@ class _Printer:
             self.put(f"for (int q = threadIdx.x; q < {count}; q += blockDim.x) {name}[q] = 0;")
         for result in self.number_results():
             kind, name = self.accumulated(result), self.name(result.name)
-            self.put(f"{kind} {name} = {self.neutral(result)};")
-            if result.role in ("argmin", "argmax"):
+            self.put(f"{kind} {name} = {identity_text(result)};")
+            if result.keeps_row:
                 self.put(f"whole {name}_row = GREATEST_WHOLE;")
         self.put("__syncwarp();")
 
@@ -752,14 +729,14 @@ class _Printer:
                 self.put("#pragma unroll")
                 self.open("for (int other = 1; other < WARPS; other++)")
                 other = f"first[other * {self.place.slice_items} + q]"
-                self.put(f"all = {OPERATORS[result.role]}::of(all, {other});")
+                self.put(f"all = {result.combined_by.struct}::of(all, {other});")
                 self.close()
                 to = f"(({kind}*){self.slot(f'argument {result.name}')})[chunk / WARPS * {count}LL + q]"
                 self.put(f"{to} = all;")
                 self.close()
                 continue
             arrays = [(name, f"argument {result.name}", kind)]
-            if result.role in ("argmin", "argmax"):
+            if result.keeps_row:
                 arrays.append((name + "_row", f"rows {result.name}", "whole"))
             for array, slot, type_ in arrays:
                 to = f"(({type_}*){self.slot(slot)})[chunk * {count}LL + q]"
@@ -767,12 +744,12 @@ class _Printer:
         for result in self.number_results():
             kind, name = self.accumulated(result), self.name(result.name)
             value = name
-            if result.role in OPERATORS:
-                value = f"over_warp<{OPERATORS[result.role]}>({name})"
+            if result.operator and not result.keeps_row:
+                value = f"over_warp<{result.combined_by.struct}>({name})"
                 self.put(f"const {kind} {name}_all = {value};")
                 value = f"{name}_all"
             self.put(f"if (lane == 0) (({kind}*){self.slot(f'argument {result.name}')})[chunk] = {value};")
-            if result.role in ("argmin", "argmax"):
+            if result.keeps_row:
                 self.put(f"if (lane == 0) ((whole*){self.slot(f'rows {result.name}')})[chunk] = {name}_row;")
         self.put("__syncthreads();" if together else "__syncwarp();")
 
@@ -922,14 +899,14 @@ class _Printer:
         self.open(f"for (int {item} = 0; {item} < {count}; {item}++)")
         for each in some:
             held = self.batches[id(each)] = f"{self.batches[id(each)]}[{item}]"
-            self.put(f"{held} = {self.neutral(self.program.arguments[each.array])};")
+            self.put(f"{held} = {identity_text(self.program.arguments[each.array])};")
         self.put(f"const whole {name} = {first} + {item};")
         self.open(f"if ({name} < {end})")
         self.block(node.body, mask)
         self.close()
         self.close()
         for each in some:
-            result, op = self.program.arguments[each.array], OPERATORS[each.op]
+            result, op = self.program.arguments[each.array], each.op.struct
             held = self.batches.pop(id(each)).partition("[")[0]
             self.open("")
             self.put(f"over_warp_each<{op}>({held}, lane);")
@@ -1143,16 +1120,16 @@ class _Printer:
 
     def combine(self, node: Combine, mask: str) -> None:
         result = self.program.arguments[node.array]
-        kind, op = self.accumulated(result), OPERATORS.get(node.op, "")
+        kind, op = self.accumulated(result), node.op.struct
         value, flag = self.fresh("value"), self.fresh("part")
         self.put(f"{kind} {value} = {kind}({self.guarded(node.value, mask)});")
-        number = f" && {value} == {value}" if node.op not in ("sum", "or", "and") and kind == "double" else ""
+        number = f" && {value} == {value}" if node.op.order and kind == "double" else ""
         self.put(f"const bool {flag} = {mask}{number};")
         name = self.name(node.array)
         if node.others:
             self.combine_extremum(node, result, value, flag, mask)
             return
-        self.put(f"if (!{flag}) {value} = {self.neutral(result)};")
+        self.put(f"if (!{flag}) {value} = {identity_text(result)};")
         if not result.dims:
             self.put(f"{name} = {op}::of({name}, {value});")
             return
@@ -1181,7 +1158,7 @@ class _Printer:
 
     def combine_extremum(self, node: Combine, result: Argument, value: str, flag: str, mask: str) -> None:
         """Keep the best value, and what goes with it; of equal values the one of the earliest row."""
-        name, sign = self.name(node.array), "<" if node.op == "argmin" else ">"
+        name, sign = self.name(node.array), SIGNS[node.op.order]
         number, kind = self.fresh("row"), self.accumulated(result)
         self.put(f"whole {number} = {flag} ? number + row : GREATEST_WHOLE;")
         others = []
@@ -1216,7 +1193,7 @@ class _Printer:
             self.close()
             return
         winner = self.fresh("winner")
-        self.put(f"if (!{flag}) {value} = {self.neutral(result)};")
+        self.put(f"if (!{flag}) {value} = {identity_text(result)};")
         self.put(f"int {winner} = lane;")
         self.put("#pragma unroll")
         self.open("for (int step = WARP / 2; step > 0; step /= 2)")
@@ -1252,10 +1229,10 @@ class _Printer:
         for result in self.program.results():
             if result.role in ("output", "other"):
                 continue
-            if result.role in OPERATORS:
-                self.combine_plain(result, before)
-            else:
+            if result.keeps_row:
                 self.combine_best(result, before)
+            else:
+                self.combine_plain(result, before)
             before += -(-max(1, _count(result.dims, self.sizes)) // WARP)
         self.close()
 
@@ -1265,8 +1242,8 @@ class _Printer:
         slot = self.layout.slots[f"argument {result.name}"]
         parts_ = "chunks / WARPS" if self.place.is_together(result) else "chunks"
         self.put(
-            f"combine_parts<{OPERATORS[result.role]}, {kind}>((const {kind}*)table.at[{slot}], "
-            f"({kind}*)to.at[{slot}], {count}LL, {parts_}, {self.neutral(result)}, {before}u, "
+            f"combine_parts<{result.combined_by.struct}, {kind}>((const {kind}*)table.at[{slot}], "
+            f"({kind}*)to.at[{slot}], {count}LL, {parts_}, {identity_text(result)}, {before}u, "
             f"({kind} (*)[33])held);"
         )
 
@@ -1274,7 +1251,7 @@ class _Printer:
         """Print how extrema are combined that bring others along: as `combine_parts`, groups in order."""
         count, kind = max(1, _count(result.dims, self.sizes)), self.accumulated(result)
         slot, rows = (self.layout.slots[f"{what} {result.name}"] for what in ("argument", "rows"))
-        sign = "<" if result.role == "argmin" else ">"
+        sign = SIGNS[result.combined_by.order]
         as_double = "" if kind == "double" else "__longlong_as_double"
         from_double = "" if kind == "double" else "__double_as_longlong"
         better = f"chosen < 0 || v {sign} best || (v == best && r < row)"
@@ -1282,7 +1259,7 @@ class _Printer:
         self.open(f"for (whole first = {mine} * 32LL; first < {count}LL; first += gridDim.x * 32LL)")
         self.put("const int cell = threadIdx.x % 32, group = threadIdx.x / 32;")
         self.put("const whole q = first + cell;")
-        self.put(f"{kind} best = {self.neutral(result)};")
+        self.put(f"{kind} best = {identity_text(result)};")
         self.put("whole row = GREATEST_WHOLE, chosen = -1;")
         self.put("#pragma unroll 4")
         self.open(f"for (whole chunk = q < {count}LL ? group : chunks; chunk < chunks; chunk += 32)")
@@ -1309,7 +1286,7 @@ class _Printer:
             if other.leader == result.name:
                 place_, type_ = self.layout.slots[f"argument {other.name}"], self.accumulated(other)
                 taken = f"((const {type_}*)table.at[{place_}])[chosen * {count}LL + q]"
-                nothing = f"{type_}({self.neutral(other)})"
+                nothing = f"{type_}({identity_text(other)})"
                 self.put(f"(({type_}*)to.at[{place_}])[q] = chosen < 0 ? {nothing} : {taken};")
         self.close()
         self.put("__syncthreads();")
@@ -1410,8 +1387,6 @@ class _Printer:
                 return f"(!{args[0]})"
             case "neg":
                 return f"(-{args[0]})"
-            case "isnan":
-                return f"is_nan({args[0]})"
             case "min" | "max":
                 return (
                     f"{'least' if op == 'min' else 'greatest'}<{self.kind(node.type)}>({args[0]}, {args[1]})"
@@ -1435,16 +1410,11 @@ class _Printer:
                 if not (isinstance(node.args[1], Const) and node.args[1].value != 0):
                     by = f"divisor({by}, {mask}, table, row, {self.layout.site(Site(node.line, ZERO))})"
                 return f"whole_{word}({args[0]}, {by})"
-        assert op in C_NAMES, op
-        suffix = "f" if self.real == "float" else ""
-        return f"{op}{suffix}({', '.join(args)})"
+        return FUNCTIONS[op].cuda.format(*args, f="f" if self.real == "float" else "")
 
 
 EVERY = ("here", "true")
 """Masks of statements that run in every lane: lanes without a row have the numbers of another one."""
-
-OPERATORS = {"sum": "Sum", "min": "Least", "max": "Greatest", "or": "Or", "and": "And"}
-"""Operators of results that are combined on their own."""
 
 MAX_SITES = 4096
 """Maximum number of places of a program at which it may fail: the error word holds the row and the place."""

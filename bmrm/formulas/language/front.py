@@ -16,7 +16,9 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from bmrm.errors import ReductionError
-from bmrm.formulas.language.functions import KNOWN, MATH
+from bmrm.formulas.language import functions  # noqa: F401 (its rows are in the table)
+from bmrm.formulas.language.function_table import FUNCTIONS, KNOWN, callable_names
+from bmrm.formulas.language.operators import Operator
 from bmrm.formulas.language.source import (
     Extremum,
     Source,
@@ -72,12 +74,6 @@ MAX_POWER = 8
 
 MAX_PASSES = 8
 """Maximum number of passes that find types; a type can grow three times, and usually all do in one pass."""
-
-CALLABLE = ", ".join(
-    sorted(
-        {"abs", "bool", "dot", "float", "int", "len", "local", "max", "min", "pow", "squared_distance", *MATH}
-    )
-)
 
 
 class Given(NamedTuple):
@@ -164,9 +160,8 @@ class Reader:
             kind = self.types.get(name, source.types.get(name, "any"))
             if role == "parameter" and name in self.given:
                 role, kind = self.given[name]
-            if role == "sum" and kind == "bool":
-                kind = "int"
-            arguments[name] = Argument(name, role, dims, kind, source.leaders.get(name, ""))
+            leader, operator = source.leaders.get(name, ""), source.operators.get(name)
+            arguments[name] = Argument(name, role, dims, kind, leader, operator)
         if not any(a.role not in ("parameter", "row value") for a in arguments.values()):
             self.fail(source.tree, "found no result, expected an argument that the function writes")
         locals_ = {n: t for n, t in self.types.items() if n not in arguments}
@@ -295,7 +290,7 @@ class Reader:
         name = target_name(node.target)
         role = self.source.roles.get(name or "", "parameter")
         if name in self.source.roles and role != "output":
-            yield self.combine(node, role, node.target, node.value)
+            yield self.combine(node, self.source.operators[name], node.target, node.value)
             return
         read = ast.copy_location(_as_loaded(node.target), node.target)
         value = self.binary(node, node.op, self.expr(read), self.expr(node.value))
@@ -304,23 +299,16 @@ class Reader:
     def combine(
         self,
         node: ast.stmt,
-        op: str,
+        op: Operator,
         target: ast.expr,
         value: ast.expr,
         others: tuple[tuple[ast.expr, ast.expr], ...] = (),
     ) -> Statement:
         name, index = self.result(node, target)
         found = self.expr(value)
-        if op in ("or", "and"):
-            if found.type not in ("int", "bool", "any"):
-                self.fail(node, f"{name!r}: {'|=' if op == 'or' else '&='} combines whole numbers")
-            self.types[name] = join_types(self.types.get(name, "int"), found.type)
-        elif op == "sum":
-            self.types[name] = join_types(self.types.get(name, "int"), found.type)
-        else:
-            self.types[name] = join_types(self.types.get(name, "bool"), found.type)
-            if self.types[name] == "bool":
-                self.types[name] = "int"
+        if found.type == "real" and not op.takes_real:
+            self.fail(node, f"{name!r}: {op.sign}= combines whole numbers")
+        self.types[name] = join_types(self.types.get(name, "int"), found.type)
         said = self.source.types.get(name)
         if said and RANKS[self.types[name]] > RANKS[said] and self.types[name] != "any":
             self.fail(node, f"{name!r} has type {said}, found a value of type {self.types[name]}")
@@ -371,7 +359,7 @@ class Reader:
 
     def is_result(self, found: Extremum) -> bool:
         name = target_name(found.target)
-        return name is not None and self.source.roles.get(name) == found.op
+        return name is not None and self.source.operators.get(name) is found.op
 
     def loop(self, node: ast.For) -> Iterator[Statement]:
         if node.orelse:
@@ -791,7 +779,9 @@ class Reader:
                     f"found {text}(), expected no method of a row but stored(); a loop visits its columns: "
                     f"for f in range(len({row})): ... {row}[f]",
                 )
-            self.fail(node, f"{text!r} is not a function that a row function can call; there are {CALLABLE}")
+            self.fail(
+                node, f"{text!r} is not a function that a row function can call; there are {callable_names()}"
+            )
         if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
             self.fail(node, f"{name} takes arguments by position")
         if name == "range":
@@ -807,7 +797,7 @@ class Reader:
         args = [self.expr(each) for each in node.args]
         if name in ("min", "max"):
             return self.least(node, name, args)
-        self.count(node, name, 2 if name == "pow" else 1)
+        self.count(node, name, FUNCTIONS[name].arguments if name in FUNCTIONS else 1)
         if name == "pow":
             return self.power(node, args[0], args[1])
         if name == "abs":
@@ -819,9 +809,9 @@ class Reader:
             real = self.cast(node, "real", args[0])
             rounded = self.apply(node, name.split()[1], (real,), real.type)
             return self.apply(node, "int", (rounded,), "int")
-        value = self.cast(node, "real", args[0])
-        kind = "bool" if name == "isnan" else value.type
-        return self.apply(node, name, (value,), kind)
+        values = tuple(self.cast(node, "real", each) for each in args)
+        kind = "any" if any(each.type == "any" for each in values) else "real"
+        return self.apply(node, name, values, "bool" if FUNCTIONS[name].result == "bool" else kind)
 
     def count(self, node: ast.Call, name: str, expected: int) -> None:
         if len(node.args) != expected:

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from bmrm.errors import ReductionError
 from bmrm.formulas.language import functions
 from bmrm.formulas.language.front import MAX_POWER, Reader
+from bmrm.formulas.language.function_table import FUNCTIONS
+from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT
 from bmrm.formulas.language.source import Source
 from bmrm.formulas.language.tree import Program, Size
-
-LEAST_INT, GREATEST_INT = -(2**63), 2**63 - 1
 
 GROWING = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.LShift)
 """Operators whose whole numbers may not fit 64 bits though those that they work on do."""
@@ -173,7 +173,7 @@ class _Rewriter(ast.NodeTransformer):
             return _call(node, "__whole", inner)
         if name == "pow":
             return _call(node, "__power", *node.args)
-        if name in functions.MATH:
+        if name in FUNCTIONS:
             return _call(node, f"__{name}", *(_call(node, "__real", each) for each in node.args))
         if name in ("dot", "squared_distance"):
             row, other = node.args
@@ -312,7 +312,7 @@ def make_plain(
         shape = tuple(size_of(size, sizes) for size in arrays[name].dims)
         return np.zeros(shape, kinds[arrays[name].type])
 
-    scope |= {f"__{name}": function for name, function in functions.MATH.items()}
+    scope |= {f"__{name}": each.plain for name, each in FUNCTIONS.items()}
     scope |= {
         "__real": real,
         "__divide": lambda a, b: real(a) / real(b),

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from bmrm.errors import ReductionError
+from bmrm.formulas.language.operators import ROWS, Operator
 from bmrm.formulas.language.tree import Size
 
 OPTIONS = ("device", "keep", "order", "threads")
@@ -29,8 +30,11 @@ OPTIONS = ("device", "keep", "order", "threads")
 
 TYPES: dict[Any, str] = {int: "int", float: "real", bool: "bool"}
 
-AUGMENTED = {ast.Add: "sum", ast.BitOr: "or", ast.BitAnd: "and"}
+AUGMENTED = {sign: operator for operator in ROWS for sign in operator.signs}
 """Operators of reductions that are written as ``result op= value``."""
+
+CALLED = {function.__name__: operator for operator in ROWS for function in operator.functions}
+"""Operators of reductions that are written as ``result = function(result, value)``."""
 
 
 @dataclass
@@ -55,8 +59,10 @@ class Source:
         Types of arguments whose annotation says one.
     roles : dict of str to str
         See `bmrm.formulas.language.tree.Argument`; "parameter" for what is only read.
+    operators : dict of str to Operator
+        Of the results that are combined over rows.
     leaders : dict of str to str
-        For results that are set together with an argmin or argmax: its name.
+        For results that are set together with another one: its name.
     """
 
     function: types.FunctionType
@@ -68,6 +74,7 @@ class Source:
     dims: dict[str, tuple[Size, ...] | None] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
+    operators: dict[str, Operator] = field(default_factory=dict)
     leaders: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -248,7 +255,7 @@ def pairs_of(statement: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
 class Extremum:
     """An ``if`` that keeps the least or greatest value, with results that are set together with it."""
 
-    op: str
+    op: Operator
     target: ast.expr
     value: ast.expr
     others: tuple[tuple[ast.expr, ast.expr], ...]
@@ -259,10 +266,10 @@ def match_extremum(source: Source, statement: ast.If) -> Extremum | None:
     test = statement.test
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1) or statement.orelse:
         return None
-    left, right, op = test.left, test.comparators[0], test.ops[0]
-    if not isinstance(op, (ast.Lt, ast.Gt)):
+    left, right, sign = test.left, test.comparators[0], test.ops[0]
+    if not isinstance(sign, (ast.Lt, ast.Gt)):
         return None
-    least = isinstance(op, ast.Lt)
+    least = isinstance(sign, ast.Lt)
     if target_name(right) in source.roles and _is_written(statement, right):
         target, value = right, left
     elif target_name(left) in source.roles and _is_written(statement, left):
@@ -282,9 +289,9 @@ def match_extremum(source: Source, statement: ast.If) -> Extremum | None:
                 others.append((one, what))
             else:
                 return None
-    if not others:
-        return Extremum("min" if least else "max", target, value, ())
-    return Extremum("argmin" if least else "argmax", target, value, tuple(others))
+    order = "lt" if least else "gt"
+    op = next(each for each in ROWS if (each.order, each.keeps_row) == (order, bool(others)))
+    return Extremum(op, target, value, tuple(others))
 
 
 def _is_written(statement: ast.If, target: ast.expr) -> bool:
@@ -296,17 +303,17 @@ def _is_written(statement: ast.If, target: ast.expr) -> bool:
     )
 
 
-def match_update(target: ast.expr, value: ast.expr) -> tuple[str, ast.expr] | None:
+def match_update(target: ast.expr, value: ast.expr) -> tuple[Operator, ast.expr] | None:
     """Recognise ``t = min(t, e)``, ``t = max(t, e)`` and ``t = t + e``: return the operator and e."""
     if (
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Name)
-        and value.func.id in ("min", "max")
+        and value.func.id in CALLED
         and len(value.args) == 2
         and not value.keywords
         and same(value.args[0], target)
     ):
-        return value.func.id, value.args[1]
+        return CALLED[value.func.id], value.args[1]
     if isinstance(value, ast.BinOp) and type(value.op) in AUGMENTED and same(value.left, target):
         return AUGMENTED[type(value.op)], value.right
     return None
@@ -320,7 +327,7 @@ def _find_roles(source: Source, statement: ast.stmt) -> None:
                 if type(op) not in AUGMENTED:
                     sign = ast.unparse(statement).partition("=")[0].split()[-1]
                     source.fail(statement, f"{name!r}: found {sign}=, expected +=, |= or &=")
-                _set_role(source, statement, name, AUGMENTED[type(op)])
+                _set_operator(source, statement, name, AUGMENTED[type(op)])
             _check_row(source, target)
         case ast.Assign():
             for one, value in pairs_of(statement):
@@ -335,7 +342,7 @@ def _find_roles(source: Source, statement: ast.stmt) -> None:
                 return
             leader = target_name(found.target)
             assert leader is not None
-            _set_role(source, statement, leader, found.op)
+            _set_operator(source, statement, leader, found.op)
             for other, _ in found.others:
                 name = target_name(other)
                 assert name is not None
@@ -358,7 +365,7 @@ def _find_assigned(source: Source, statement: ast.stmt, target: ast.expr, value:
         return
     found = match_update(target, value)
     if found is not None:
-        _set_role(source, statement, name, found[0])
+        _set_operator(source, statement, name, found[0])
     elif isinstance(target, ast.Name):
         _set_role(source, statement, name, "output")
     else:
@@ -371,6 +378,11 @@ def _find_assigned(source: Source, statement: ast.stmt, target: ast.expr, value:
 def _check_row(source: Source, target: ast.expr) -> None:
     if target_name(target) == source.row:
         source.fail(target, f"{source.row!r} is the row: it can only be read")
+
+
+def _set_operator(source: Source, statement: ast.stmt, name: str, operator: Operator) -> None:
+    _set_role(source, statement, name, operator.name)
+    source.operators[name] = operator
 
 
 def _set_role(source: Source, statement: ast.stmt, name: str, role: str) -> None:

@@ -20,14 +20,14 @@ class Results:
     def __init__(self, call: Call, count: int) -> None:
         self.call = call
         self.arrays = {
-            a.name: np.full((count, *call.shape(a)), neutral_value(a), accumulated_type(a))
+            a.name: np.full((count, *call.shape(a)), a.identity, accumulated_type(a))
             for a in call.program.results()
             if a.role != "output"
         }
         self.best_rows = {
             a.name: np.full((count, *call.shape(a)), NO_ROW, np.int64)
             for a in call.program.results()
-            if a.role in ("argmin", "argmax")
+            if a.keeps_row
         }
         """Number of the row of each extremum: of equal values the earliest row counts."""
 
@@ -70,46 +70,24 @@ class Results:
         """Combine a result of another part into the first part here."""
         name = argument.name
         old, new = self.arrays[name][0, ...], others.arrays[name][part, ...]
-        match argument.role:
-            case "sum":
-                with np.errstate(all="ignore"):
-                    old += new
-            case "or":
-                old |= new
-            case "and":
-                old &= new
-            case _:
-                least = argument.role in ("min", "argmin")
-                better = new < old if least else new > old
-                if name in self.best_rows:
-                    rows, theirs = self.best_rows[name][0, ...], others.best_rows[name][part, ...]
-                    better |= (new == old) & (theirs < rows)
-                    np.copyto(rows, theirs, where=better)
-                    for other in self.call.program.arguments.values():
-                        if other.leader == name:
-                            mine = self.arrays[other.name][0, ...]
-                            np.copyto(mine, others.arrays[other.name][part, ...], where=better)
-                np.copyto(old, new, where=better)
+        operator = argument.combined_by
+        if not operator.keeps_row:
+            with np.errstate(all="ignore"):
+                old[...] = operator.combine(old, new)
+            return
+        rows, theirs = self.best_rows[name][0, ...], others.best_rows[name][part, ...]
+        better = operator.is_better(new, old) | ((new == old) & (theirs < rows))
+        np.copyto(old, new, where=better)
+        np.copyto(rows, theirs, where=better)
+        for other in self.call.program.arguments.values():
+            if other.leader == name:
+                mine = self.arrays[other.name][0, ...]
+                np.copyto(mine, others.arrays[other.name][part, ...], where=better)
 
 
 def accumulated_type(argument: Argument) -> type[np.generic]:
     """Return the type in which a result is combined."""
     return np.float64 if argument.type == "real" else np.int64
-
-
-def neutral_value(argument: Argument) -> float | int:
-    """Return the value of a result of no rows."""
-    real = argument.type == "real"
-    match argument.role:
-        case "sum" | "or":
-            return 0
-        case "and":
-            return -1
-        case "min" | "argmin":
-            return np.inf if real else 2**63 - 1
-        case "max" | "argmax":
-            return -np.inf if real else -(2**63)
-    return np.nan if real else -1
 
 
 def output_type(argument: Argument, real: type[np.floating[Any]]) -> type[np.generic]:
@@ -156,7 +134,7 @@ def finished(call: Call, results: Results, outputs: dict[str, NDArray[Any]]) -> 
             made[name] = outputs[name].view(np.bool_) if argument.type == "bool" else outputs[name]
             continue
         value = found[name]
-        if argument.role != "sum" and argument.type == "real":
+        if argument.type == "real" and not argument.rounds:
             with np.errstate(over="ignore"):
                 value = value.astype(call.real)
         made[name] = value if argument.dims else value[()]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from bmrm.formulas.cpu import native
-from bmrm.formulas.cpu.lanes import LIBRARY
+from bmrm.formulas.language.function_table import calls_of
 from bmrm.formulas.language.tree import (
     Apply,
     Combine,
@@ -100,7 +100,8 @@ def count_work(program: Program, sizes: Mapping[str, int], stored: float) -> tup
             for expr in direct_expressions(statement):
                 for part in parts(expr):
                     if isinstance(part, Apply):
-                        totals[1 if part.op in LIBRARY else 0] += times
+                        calls = calls_of(part.op)
+                        totals[1 if calls else 0] += times * (calls or 1)
             match statement:
                 case Combine():
                     totals[2] += times

@@ -32,13 +32,6 @@ _ROLES = {
     "parameter": "parameter, the same for all rows",
     "row value": "parameter, one number per row",
     "output": "result, one value per row",
-    "sum": "result, sum",
-    "min": "result, minimum",
-    "max": "result, maximum",
-    "or": "result, bitwise or",
-    "and": "result, bitwise and",
-    "argmin": "result, minimum; ties go to the least row",
-    "argmax": "result, maximum; ties go to the least row",
 }
 
 
@@ -154,10 +147,11 @@ def _role_text(program: Program, argument: Argument) -> str:
         return "parameter, one number or one per row"
     if argument.role == "other":
         return f"result, set with {argument.leader}"
-    found = _ROLES[argument.role]
-    if argument.role in ("parameter", "row value", "output") or not argument.dims:
-        return found
-    return found + (", in bins that depend on the row" if _has_bins(program, argument) else "")
+    if argument.operator is None:
+        return _ROLES[argument.role]
+    found = f"result, {argument.operator.about}"
+    bins = bool(argument.dims) and _has_bins(program, argument)
+    return found + (", in bins that depend on the row" if bins else "")
 
 
 def _has_bins(program: Program, argument: Argument) -> bool:

@@ -1,0 +1,122 @@
+"""The table of the operators that combine a result over rows: all that is known of one is in its row.
+
+An operator is associative and commutative, and its identity is the result of no rows: each lane, warp, thread
+and part begins with it. Real numbers are combined in float64, whole numbers in 64 bits.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+LEAST_INT, GREATEST_INT = -(2**63), 2**63 - 1
+"""What a whole number may be."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Operator:
+    """An operator; what has no text for a type does not combine that type.
+
+    Attributes
+    ----------
+    name : str
+    about : str
+        What a result of it is.
+    identity : (float, int)
+        For real and for whole numbers.
+    combine : function
+        Combines two arrays of NumPy: what was there, and what is new.
+    llvm_real, llvm_whole : tuple of str
+        LLVM's instructions for ``{a}`` and ``{b}`` of type ``{type}``; the result is that of the last one.
+        ``{0}`` is that of the first, and ``{bits}`` the type of a comparison.
+    struct : str
+        Name of the class that combines ``a`` and ``b`` in CUDA's text.
+    cuda, cuda_whole : str
+        Expression of any type, and that of whole numbers if they differ.
+    signs : tuple of type
+        The operators of Python by which it is written: ``out += e`` and ``out = out + e``.
+    inverse : type, optional
+        The operator of Python that means the same with the negative value.
+    functions : tuple of function
+        The functions by which it is written: ``out = min(out, e)``.
+    order : {"", "lt", "gt"}
+        Of operators that keep one of their values: how a better value compares with the one that was there.
+        They skip NaN, and the result has the type of the rows.
+    keeps_row : bool
+        Whether it has a payload: other results that are kept with the best value, of equal ones the first.
+    """
+
+    name: str
+    about: str
+    identity: tuple[float, int]
+    combine: Callable[[Any, Any], Any]
+    llvm_real: tuple[str, ...] = ()
+    llvm_whole: tuple[str, ...] = ()
+    struct: str
+    cuda: str = ""
+    cuda_whole: str = ""
+    signs: tuple[type[ast.operator], ...] = ()
+    inverse: type[ast.operator] | None = None
+    functions: tuple[Callable[..., Any], ...] = ()
+    order: str = ""
+    keeps_row: bool = False
+
+    @property
+    def sign(self) -> str:
+        """The sign by which it is written, for messages."""
+        return ast.unparse(ast.BinOp(ast.Name("a"), self.signs[0](), ast.Name("b")))[2:-2]
+
+    @property
+    def takes_real(self) -> bool:
+        """Whether it combines real numbers."""
+        return bool(self.llvm_real)
+
+    def is_better(self, new: Any, old: Any) -> Any:
+        """Return where new values are better than old ones, of an operator that has an order."""
+        return new < old if self.order == "lt" else new > old
+
+
+def _extremum(name: str, about: str, order: str, struct: str, **more: Any) -> Operator:
+    """Return the row of an operator that keeps the least or the greatest value."""
+    sign, end = ("<", np.inf) if order == "lt" else (">", -np.inf)
+    select = "select {bits} {0}, {type} {b}, {type} {a}"
+    return Operator(
+        name=name,
+        about=about,
+        identity=(end, GREATEST_INT if order == "lt" else LEAST_INT),
+        combine=lambda old, new: np.where(new < old if order == "lt" else new > old, new, old),
+        llvm_real=(f"fcmp o{order} {{type}} {{b}}, {{a}}", select),
+        llvm_whole=(f"icmp s{order} {{type}} {{b}}, {{a}}", select),
+        struct=struct,
+        cuda=f"b {sign} a ? b : a",
+        order=order,
+        **more,
+    )
+
+
+ROWS = (
+    Operator(
+        name="sum", about="sum", identity=(0.0, 0), combine=np.add, signs=(ast.Add,), inverse=ast.Sub,
+        llvm_real=("fadd {type} {a}, {b}",), llvm_whole=("add {type} {a}, {b}",),
+        struct="Sum", cuda="a + b", cuda_whole="wrap_add(a, b)",
+    ),
+    Operator(
+        name="or", about="bitwise or", identity=(np.nan, 0), combine=np.bitwise_or, signs=(ast.BitOr,),
+        llvm_whole=("or {type} {a}, {b}",), struct="Or", cuda_whole="a | b",
+    ),
+    Operator(
+        name="and", about="bitwise and", identity=(np.nan, -1), combine=np.bitwise_and, signs=(ast.BitAnd,),
+        llvm_whole=("and {type} {a}, {b}",), struct="And", cuda_whole="a & b",
+    ),
+    _extremum("min", "minimum", "lt", "Least", functions=(min,)),
+    _extremum("max", "maximum", "gt", "Greatest", functions=(max,)),
+    _extremum("argmin", "minimum; ties go to the least row", "lt", "Least", keeps_row=True),
+    _extremum("argmax", "maximum; ties go to the least row", "gt", "Greatest", keeps_row=True),
+)  # fmt: skip
+
+OPERATORS = {row.name: row for row in ROWS}
+"""The operators by name."""
