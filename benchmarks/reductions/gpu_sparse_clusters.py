@@ -5,11 +5,13 @@
 A pass labels all rows, and adds up sums, weights and inertia; one of seeding measures all rows against five
 candidates. Ours take centres from main memory and return sums there, so their times are those of whole calls.
 PyTorch's pass is a product in float32 of the compressed rows with the centres, minima, and an index_add of
-all stored values, between two events, and everything stays on the device. Medians of some calls. Labels are
-compared with those of the CPU, and of the first rows with float64.
+all stored values, between two events, and everything stays on the device. ``compiled`` is the row function
+`sparse_kmeans_step` over rows that a `bmrm.Dataset` holds on the GPU: sums as users write them, without
+labels that are proven, and its results return to main memory too. Medians of some calls. Labels are compared
+with those of the CPU, and of the first rows with float64.
 
-The times are what ``bmrm/unsupervised/work.py`` predicts: ``opening`` is the upload, with all that is
-done once.
+The times are what ``bmrm/unsupervised/clusters/work.py`` predicts: ``opening`` is the upload, with all that
+is done once.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+import bmrm
 from benchmarks.common import report
 from benchmarks.reductions.gpu_clusters import seconds_between_events, seconds_of_calls
-from benchmarks.reductions.programs import sparse_rows
+from benchmarks.reductions.programs import sparse_kmeans_step, sparse_rows
 from bmrm.base.threads import usable_cores
 from bmrm.distributed.row_set import RowSet, read_row_set
 from bmrm.unsupervised.clusters.cpu import HostClusters
@@ -71,6 +74,13 @@ def torch_pass(X: sp.csr_array, C: np.ndarray) -> Callable[[], Any]:
     return run
 
 
+def compiled_pass(X: sp.csr_array, C: np.ndarray) -> Callable[[], Any]:
+    """Return a pass of a compiled function over rows that stay on the GPU."""
+    rows, centers = bmrm.Dataset(X, device="cpu"), C.astype(np.float32)
+    halves = (0.5 * (C * C).sum(axis=1)).astype(np.float32)
+    return lambda: sparse_kmeans_step(rows, halves=halves, centers=centers, device="cuda")
+
+
 def measure(n: int, d: int, each: int, k: int) -> dict[str, Any]:
     """Measure one shape."""
     X = sparse_rows(n, d, each)
@@ -104,6 +114,9 @@ def measure(n: int, d: int, each: int, k: int) -> dict[str, Any]:
         )
     again = there.assign(C)
     assert (found.inertia, found.sums.tobytes()) == (again.inertia, again.sums.tobytes())
+    step = compiled_pass(X, C)
+    np.testing.assert_allclose(step().inertia, found.inertia, rtol=1e-3)
+    seconds["compiled"] = seconds_of_calls(step, REPEATS)
     run = torch_pass(X, C)
     np.testing.assert_allclose(float(run()[3]), found.inertia, rtol=1e-3)
     seconds["torch"] = seconds_between_events(run, REPEATS)
