@@ -43,7 +43,7 @@ PAGE = """Some text of 3 rows.
 | first of two | 7 |
 | second of two | - |
 
-| figure | measured | aim | reached |
+| result | measured | aim | reached |
 | --- | ---: | ---: | ---: |
 | speed | 1.5 m/s | < 2 m/s | yes |
 """

@@ -155,7 +155,7 @@ def index() -> str:
         + "".join(contents(file, PAGES[file][0], found) for file, found in files.items())
         + "\n## Aims that are missed\n\n"
         + text.markdown(
-            ["figure", "measured", "aim", "section"],
+            ["result", "measured", "aim", "section"],
             [row for file, results in each for row in missed(file, results)],
         )
     )

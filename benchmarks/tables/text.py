@@ -30,7 +30,7 @@ LISTS = {
     "count": len,
 }
 AIMS = {
-    "figure": "{name}",
+    "result": "{name}",
     "measured": "{value:.3g}{unit}",
     "aim": "{below:</>=} {bound:g}{unit}",
     "reached": "{passed:yes/no}",
