@@ -50,7 +50,7 @@ WARM_LOAD = 0.5
 
 
 SECTIONS = """
-## Beside other work
+## On a busy machine
 
 Fits from arrays on one thread, and how many times as long they take with the default threads: by the clock,
 and in processor time. Loads: nothing else (minima); one process per core that counts; one process that
@@ -129,7 +129,7 @@ def aims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the largest ratios beside a load, and whether they are small enough."""
     loaded = [row for row in rows if row["load"] != "idle"]
     return [
-        report.aim(f"{kind} beside a load, default / one thread, most", most, MAX_BUSY_RATIO, below=True)
+        report.aim(f"{kind} under load, default / one thread, most", most, MAX_BUSY_RATIO, below=True)
         for kind in KINDS
         if (most := max((ratio(row, "new", kind) for row in loaded), default=None)) is not None
     ]
