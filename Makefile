@@ -85,7 +85,7 @@ bench:
 
 tables: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks.tables.pages
-	for page in losses estimators migration; do $(BIN)/python scripts/$${page}_tables.py; done
+	for page in losses estimators migration; do $(BIN)/python scripts/$${page}_tables.py || exit 1; done
 
 # Pass options by CERTIFY_ARGS="--n 10000 --seed 1"; a failing case is printed with the line that replays it.
 certify: $(VENV)/dev.stamp
