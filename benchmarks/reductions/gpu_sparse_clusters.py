@@ -51,6 +51,21 @@ REPEATS = 10
 CHECKED_ROWS = 2_000
 
 
+SECTIONS = """
+## Sparse k-means on a GPU
+
+{gpu}. A whole pass over compressed rows of float32: labels that are exact in float64, sums and inertia,
+from and to main memory. PyTorch's product, minima and index_add are in float32 and stay on the GPU. The CPU
+has {cores} threads. The seeding columns are a pass with five candidates.
+
+[rows]
+rows, clusters = {rows} x {columns}, {stored/rows:.0f} per row, k {k} | ms = {seconds[gpu]:.3g ms} |
+PyTorch ms = {seconds[torch]:.3g ms} | CPU ms = {seconds[cpu]:.3g ms} |
+seeding ms = {seconds[gpu_seeding]:.3g ms} | CPU seeding ms = {seconds[cpu_seeding]:.3g ms} |
+times faster = {seconds[torch]/seconds[gpu]:.1f}
+"""
+
+
 def torch_pass(X: sp.csr_array, C: np.ndarray) -> Callable[[], Any]:
     """Return a pass in PyTorch over rows and centres that are on the GPU."""
     n, d = X.shape
@@ -145,6 +160,7 @@ def main() -> None:
         )
     report.write(
         options.out,
+        SECTIONS,
         gpu=torch.cuda.get_device_name(),
         torch=torch.__version__,
         cores=usable_cores(),
