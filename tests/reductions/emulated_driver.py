@@ -181,7 +181,7 @@ def compiler(*, traps: bool = False):
         if key not in made:
             whole = text.replace("extern __shared__ double shared[];", "")
             contraction = f"-ffp-contract={'fast' if contract else 'off'}"
-            options = ["-O1", "-w", contraction, *found, "-fno-strict-aliasing"]
+            options = ["-O1", "-w", contraction, *found, "-fno-strict-aliasing", "-Isrc_common"]
             made[key] = bytes(compiled.library_of_text(f'#include "{SHIM}"\n{whole}{LAUNCH}', options))
         return made[key]
 

@@ -27,6 +27,12 @@ struct float4 {
 struct double2 {
     double x, y;
 };
+struct uint2 {
+    unsigned x, y;
+};
+struct uint4 {
+    unsigned x, y, z, w;
+};
 static Place threadIdx, blockIdx, blockDim, gridDim;
 static double shared[1 << 14];
 

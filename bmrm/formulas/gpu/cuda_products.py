@@ -51,45 +51,6 @@ GROUP_VECTOR_BLOCKS = 16
 MAX_COUNTED_CELLS = 1 << 14
 """Maximum number of cells of a matrix whose blocks are looked at one by one."""
 
-HELPERS = r"""
-__device__ __forceinline__ void add_products(double (&sums)[2], const double (&left)[2],
-                                             const double (&right)[2]) {
-#pragma unroll
-  for (int half = 0; half < 2; half++) {
-#if __CUDA_ARCH__ >= 800
-    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-        : "+d"(sums[0]), "+d"(sums[1])
-        : "d"(left[half]), "d"(right[half]));
-#else
-    const int lane = threadIdx.x % WARP;
-#pragma unroll 1
-    for (int k = 0; k < 4; k++) {
-      const double mine = __shfl_sync(FULL, left[half], lane / 4 * 4 + k);
-      sums[0] += mine * __shfl_sync(FULL, right[half], lane % 4 * 8 + k);
-      sums[1] += mine * __shfl_sync(FULL, right[half], lane % 4 * 8 + 4 + k);
-    }
-#endif
-  }
-}
-// Two blocks with the same right side.
-__device__ __forceinline__ void add_products(double (&sums)[2], double (&others)[2], const double (&left)[2],
-                                             const double (&lower)[2], const double (&right)[2]) {
-#if __CUDA_ARCH__ >= 900
-  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+d"(sums[0]), "+d"(sums[1]), "+d"(others[0]), "+d"(others[1])
-      : "d"(left[0]), "d"(lower[0]), "d"(left[1]), "d"(lower[1]), "d"(right[0]), "d"(right[1]));
-#else
-  add_products(sums, left, right);
-  add_products(others, lower, right);
-#endif
-}
-__device__ __forceinline__ double over_rows(double sum) {
-  sum += __shfl_xor_sync(FULL, sum, 1);
-  return sum + __shfl_xor_sync(FULL, sum, 2);
-}
-"""
-
 
 class Blocks(NamedTuple):
     """Sums of products of a program, by the place of their statement, and where they are computed."""
@@ -437,11 +398,11 @@ class Group:
                 some = [(place, a) for place, (a, other) in enumerate(tiles) if other == b]
                 for (place, a), (lower, below) in zip(some[::2], some[1::2], strict=False):
                     printer.put(
-                        f"add_products({name}[{place}], {name}[{lower}], {left.name}[{a}], "
+                        f"multiply_16x8x8({name}[{place}], {name}[{lower}], {left.name}[{a}], "
                         f"{left.name}[{below}], {right.name}[{b}]);"
                     )
                 for place, a in some[len(some) // 2 * 2 :]:
-                    printer.put(f"add_products({name}[{place}], {left.name}[{a}], {right.name}[{b}]);")
+                    printer.put(f"multiply_8x8x8({name}[{place}], {left.name}[{a}], {right.name}[{b}]);")
 
     def loop(self) -> None:
         """Print the loop of sums that have one of their own: the next rows are read during the products."""
@@ -483,7 +444,7 @@ class Group:
         for _, name, left, _, tiles in self.parts:
             begins.append(count)
             numbers = 2 * len(tiles) or left.blocks
-            sum_ = f"{name}[n / 2][n % 2]" if tiles else f"over_rows({name}[n])"
+            sum_ = f"{name}[n / 2][n % 2]" if tiles else f"sum_steps({name}[n])"
             printer.put("#pragma unroll")
             printer.open(f"for (int n = 0; n < {numbers}; n++)")
             printer.put(f"double& place = held[({count} + n) * WARP + lane];")

@@ -41,7 +41,6 @@ from bmrm.formulas.gpu.cuda_loops import (
     turned,
     turns_at_once,
 )
-from bmrm.formulas.gpu.cuda_products import HELPERS as PRODUCT_HELPERS
 from bmrm.formulas.gpu.cuda_products import Blocks, Group, choose_blocks, held_bytes, print_apart
 from bmrm.formulas.gpu.operator_text import identity_text, print_operators
 from bmrm.formulas.language.function_table import FUNCTIONS
@@ -101,134 +100,8 @@ SIGNS = {
     "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "and": "&&", "or": "||",
 }  # fmt: skip
 
-HELPERS = r"""
-typedef long long whole;
-typedef unsigned long long bits64;
-#define FULL 0xffffffffu
-#define INF (__longlong_as_double(0x7ff0000000000000LL))
-#define NOT_A_NUMBER (__longlong_as_double(0x7ff8000000000000LL))
-#define LEAST_WHOLE (-9223372036854775807LL - 1)
-#define GREATEST_WHOLE 9223372036854775807LL
-template <class A> __device__ __forceinline__ A least(A a, A b) { return b < a ? b : a; }
-template <class A> __device__ __forceinline__ A greatest(A a, A b) { return b > a ? b : a; }
-// Whole numbers wrap at 64 bits: signed overflow has no meaning in C++.
-__device__ __forceinline__ whole wrap_add(whole a, whole b) { return whole(bits64(a) + bits64(b)); }
-__device__ __forceinline__ whole wrap_sub(whole a, whole b) { return whole(bits64(a) - bits64(b)); }
-__device__ __forceinline__ whole wrap_mul(whole a, whole b) { return whole(bits64(a) * bits64(b)); }
-// The next value of a counter; the last number there is if it would wrap, so that its loop ends.
-__device__ __forceinline__ whole next_count(whole a, whole step) {
-  const whole next = wrap_add(a, step);
-  if (step > 0) return next < a ? GREATEST_WHOLE : next;
-  return next > a ? LEAST_WHOLE : next;
-}
-template <class A> __device__ __forceinline__ A absolute(A a);
-template <> __device__ __forceinline__ whole absolute(whole a) { return a < 0 ? wrap_sub(0, a) : a; }
-template <> __device__ __forceinline__ float absolute(float a) { return fabsf(a); }
-template <> __device__ __forceinline__ double absolute(double a) { return fabs(a); }
-// Too large numbers become the greatest whole number; NaN becomes the least, an index of nothing.
-__device__ __forceinline__ whole to_whole(double a) {
-  if (!(a < 9223372036854775808.0)) return a != a ? LEAST_WHOLE : GREATEST_WHOLE;
-  return a < -9223372036854775808.0 ? LEAST_WHOLE : whole(a);
-}
-__device__ __forceinline__ whole whole_mod(whole a, whole b) {
-  if (b == -1) return 0;
-  const whole rest = a % b;
-  return rest != 0 && ((rest ^ b) < 0) ? rest + b : rest;
-}
-__device__ __forceinline__ whole whole_div(whole a, whole b) {
-  if (b == -1) return whole(0ULL - bits64(a));
-  const whole quotient = a / b, rest = a - quotient * b;
-  return rest != 0 && ((rest ^ b) < 0) ? quotient - 1 : quotient;
-}
-// Division that rounds down, as Python and NumPy do it: exact where the quotient is a whole number.
-__device__ inline double real_mod(double a, double b) {
-  const double rest = fmod(a, b);
-  if (b == 0.0) return rest;
-  if (rest == 0.0) return copysign(0.0, b);
-  return (b < 0.0) != (rest < 0.0) ? rest + b : rest;
-}
-__device__ inline double real_div(double a, double b) {
-  if (b == 0.0) return a / b;
-  const double rest = fmod(a, b);
-  double quotient = (a - rest) / b;
-  if (rest != 0.0 && (b < 0.0) != (rest < 0.0)) quotient -= 1.0;
-  if (quotient == 0.0) return copysign(0.0, a / b);
-  const double low = floor(quotient);
-  return quotient - low > 0.5 ? low + 1.0 : low;
-}
-template <class A> __device__ __forceinline__ bool is_nan(A a) { return a != a; }
-template <class Op, class A> __device__ __forceinline__ A over_warp(A a) {
-#pragma unroll
-  for (int step = WARP / 2; step > 0; step /= 2) a = Op::of(a, __shfl_xor_sync(FULL, a, step));
-  return a;
-}
-// Combines each of N values over the warp; a[0] of lane i is then value i * N / WARP.
-template <class Op, int STEP, int COUNT> struct Halve {
-  template <class A, int N> static __device__ __forceinline__ void run(A (&a)[N], int lane) {
-    const bool upper = lane & STEP;
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-      const A given = upper ? a[i] : a[i + COUNT], kept = upper ? a[i + COUNT] : a[i];
-      a[i] = Op::of(kept, __shfl_xor_sync(FULL, given, STEP));
-    }
-    Halve<Op, STEP / 2, COUNT / 2>::run(a, lane);
-  }
-};
-template <class Op, int STEP> struct Halve<Op, STEP, 0> {
-  template <class A, int N> static __device__ __forceinline__ void run(A (&a)[N], int lane) {
-    a[0] = Op::of(a[0], __shfl_xor_sync(FULL, a[0], STEP));
-    Halve<Op, STEP / 2, 0>::run(a, lane);
-  }
-};
-template <class Op> struct Halve<Op, 0, 0> {
-  template <class A, int N> static __device__ __forceinline__ void run(A (&)[N], int) {}
-};
-template <class Op, class A, int N> __device__ __forceinline__ void over_warp_each(A (&a)[N], int lane) {
-  Halve<Op, WARP / 2, N / 2>::run(a, lane);
-}
-// The number of earlier lanes that take part and have the same index; -1 for a lane that does not take part.
-template <class Index> __device__ __forceinline__ int rank_of(Index index, bool taking_part, int lane) {
-  const unsigned taking = __ballot_sync(FULL, taking_part);
-  if (!taking_part) return -1;
-  return __popc(__match_any_sync(taking, index) & ((1u << lane) - 1u));
-}
-template <class Op, class A>
-__device__ __forceinline__ void combine_same(A* at, A value, int lane) {
-  value = over_warp<Op>(value);
-  if (lane == 0) *at = Op::of(*at, value);
-  __syncwarp();
-}
-template <class Op, class A>
-__device__ __forceinline__ void combine_bins(A* results, whole index, A value, int rank) {
-  for (int round = 0; __any_sync(FULL, rank >= round); round++) {
-    if (rank == round) results[index] = Op::of(results[index], value);
-    __syncwarp();
-  }
-}
-// Combines the parts of a result: a column of threads per element, groups of parts; all threads of a number.
-// The blocks of the first elements are those after `before`. Not inline: it is compiled once.
-template <class Op, class A>
-__device__ __noinline__ void combine_parts(const A* from, A* to, whole count, whole parts, A neutral,
-                                           unsigned before, A (*held)[33]) {
-  const int cell = threadIdx.x % 32, group = threadIdx.x / 32;
-  const whole start = count == 1 ? threadIdx.x : group, step = count == 1 ? 1024 : 32;
-  whole first = (blockIdx.x + gridDim.x - before % gridDim.x) % gridDim.x * 32LL;
-  for (; first < count; first += gridDim.x * 32LL) {
-    const whole q = count == 1 ? 0 : first + cell;
-    A best = neutral;
-#pragma unroll 4
-    for (whole part = q < count ? start : parts; part < parts; part += step) {
-      best = Op::of(best, from[part * count + q]);
-    }
-    if (count == 1) best = over_warp<Op>(best);
-    held[group][cell] = best;
-    __syncthreads();
-    best = over_warp<Op>(held[cell][group]);
-    if (cell == 0 && first + group < count) to[first + group] = best;
-    __syncthreads();
-  }
-}
-"""
+HEADERS = ("arithmetic", "bins", "failures", "parts", "rows", "warp")
+"""What every text includes of the device headers."""
 
 
 @dataclass(frozen=True)
@@ -440,29 +313,20 @@ class _Printer:
         place_ = self.place
         self.rows_kernel()
         self.combine_kernel()
+        headers = [*HEADERS, *(["products"] if self.in_blocks else [])]
         head = [
+            *(f'#include "device/{name}.cuh"' for name in headers),
+            "using namespace bmrm;",
             f"typedef {self.real} T;",
-            f"#define WARP {WARP}",
+            "#define WARP kWarpLanes",
+            "#define FULL kAllLanes",
             f"#define WARPS {place_.warps}",
-            HELPERS,
             *print_operators(a.operator for a in self.program.results() if a.operator and not a.keeps_row),
-            *([PRODUCT_HELPERS] if self.in_blocks else []),
-            f"struct Table {{ whole at[{len(self.layout.slots)}]; }};",
-            "// Keeps the failure of the earliest row.",
-            "__device__ __forceinline__ void fail(const Table& table, whole row, int site) {",
-            f"  atomicMin((whole*){self.slot('error')}, row * {MAX_SITES} + site);",
-            "}",
-            "__device__ __forceinline__ whole inside(whole index, whole size, bool used, const Table& table,",
-            "                                        whole row, int site) {",
-            "  if (bits64(index) < bits64(size)) return index;",
-            "  if (used) fail(table, row, site);",
-            "  return 0;",
-            "}",
-            "__device__ __forceinline__ whole divisor(whole b, bool used, const Table& table, whole row,",
-            "                                         int site) {",
-            "  if (b == 0 && used) fail(table, row, site);",
-            "  return b == 0 ? 1 : b;",
-            "}",
+            "struct Table {",
+            f"  whole at[{len(self.layout.slots)}];",
+            f"  static constexpr int SITES = {MAX_SITES};",
+            f"  __device__ whole* error() const {{ return (whole*)at[{self.layout.slots['error']}]; }}",
+            "};",
         ]
         return CudaCode("\n".join([*head, *self.lines, ""]), self.layout, place_)
 

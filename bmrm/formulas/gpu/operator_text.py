@@ -1,4 +1,4 @@
-"""CUDA text of the operators that combine results: a class for each, and the value of no rows."""
+"""CUDA text of the operators that combine results: classes that ``operators.cuh`` lacks, and identities."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from bmrm.formulas.language.tree import Argument
 
 
 def print_operators(operators: Iterable[Operator]) -> list[str]:
-    """Return the text of the classes of some operators, each once."""
-    return list(dict.fromkeys(map(_class_text, operators)))
+    """Return the text of the classes of some operators, each once, but for those of ``operators.cuh``."""
+    return list(dict.fromkeys(_class_text(each) for each in operators if each.cuda or each.cuda_whole))
 
 
 def _class_text(operator: Operator) -> str:

@@ -36,7 +36,8 @@ class Operator:
     struct : str
         Name of the class that combines ``a`` and ``b`` in CUDA's text.
     cuda, cuda_whole : str
-        Expression of any type, and that of whole numbers if they differ.
+        Expression of any type, and that of whole numbers if they differ; none if the class is one of
+        ``src_common/device/operators.cuh``, which kernels of the estimators use too.
     signs : tuple of type
         The operators of Python by which it is written: ``out += e`` and ``out = out + e``.
     inverse : type, optional
@@ -82,7 +83,7 @@ class Operator:
 
 def _extremum(name: str, about: str, order: str, struct: str, **more: Any) -> Operator:
     """Return the row of an operator that keeps the least or the greatest value."""
-    sign, end = ("<", np.inf) if order == "lt" else (">", -np.inf)
+    end = np.inf if order == "lt" else -np.inf
     select = "select {bits} {0}, {type} {b}, {type} {a}"
     return Operator(
         name=name,
@@ -92,7 +93,6 @@ def _extremum(name: str, about: str, order: str, struct: str, **more: Any) -> Op
         llvm_real=(f"fcmp o{order} {{type}} {{b}}, {{a}}", select),
         llvm_whole=(f"icmp s{order} {{type}} {{b}}, {{a}}", select),
         struct=struct,
-        cuda=f"b {sign} a ? b : a",
         order=order,
         **more,
     )
@@ -102,15 +102,15 @@ ROWS = (
     Operator(
         name="sum", about="sum", identity=(0.0, 0), combine=np.add, signs=(ast.Add,), inverse=ast.Sub,
         llvm_real=("fadd {type} {a}, {b}",), llvm_whole=("add {type} {a}, {b}",),
-        struct="Sum", cuda="a + b", cuda_whole="wrap_add(a, b)",
+        struct="Sum",
     ),
     Operator(
         name="or", about="bitwise or", identity=(np.nan, 0), combine=np.bitwise_or, signs=(ast.BitOr,),
-        llvm_whole=("or {type} {a}, {b}",), struct="Or", cuda_whole="a | b",
+        llvm_whole=("or {type} {a}, {b}",), struct="Or",
     ),
     Operator(
         name="and", about="bitwise and", identity=(np.nan, -1), combine=np.bitwise_and, signs=(ast.BitAnd,),
-        llvm_whole=("and {type} {a}, {b}",), struct="And", cuda_whole="a & b",
+        llvm_whole=("and {type} {a}, {b}",), struct="And",
     ),
     _extremum("min", "minimum", "lt", "Least", functions=(min,)),
     _extremum("max", "maximum", "gt", "Greatest", functions=(max,)),

@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(256)
             square += y * y;
             rest_square += rest * rest;
         }
-        square = sum_warp(square);
-        rest_square = sum_warp(rest_square);
+        square = over_warp<Sum>(square);
+        rest_square = over_warp<Sum>(rest_square);
         if (lane == 0) norms[i] = {norm_above(square), norm_above(rest_square)};
     }
 }
@@ -323,11 +323,7 @@ __global__ void __launch_bounds__(256, 4)
                 square = __dadd_rn(square, __dmul_rn(e, e));
             }
         }
-        for (int apart = kMaxCandidates / 2; apart; apart /= 2) {
-            const double other = __shfl_xor_sync(0xFFFFFFFFu, square, apart);
-            const int64_t other_j = __shfl_xor_sync(0xFFFFFFFFu, (long long)j, apart);
-            if (is_before(other, other_j, square, j)) square = other, j = other_j;
-        }
+        best_of_warp<Least, kMaxCandidates>(square, j);
         if (lane || at >= listed) continue;
         if (count <= kMaxCandidates)
             labels[row] = int32_t(j);
