@@ -1,4 +1,4 @@
-"""The printer for the GPU: CUDA C++ text of a program, for NVRTC; it includes no header.
+"""The printer for the GPU: CUDA C++ text of a program, which calls the device headers.
 
 A warp has a chunk of rows of its own, one row per lane. Chunks are fixed: they depend on the number of rows
 and the size of the results alone. Each warp has results of its own, in shared memory if those of all warps of
