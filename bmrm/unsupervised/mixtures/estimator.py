@@ -20,7 +20,8 @@ from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.limits import limit_reached
 from bmrm.base.progress import Step, progress_line
 from bmrm.base.vectors import Vector
-from bmrm.distributed.row_set import RowSet, read_row_set
+from bmrm.distributed.reading import read_row_set
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.devices import parse_device
