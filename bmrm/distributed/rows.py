@@ -353,7 +353,7 @@ class SparseRows(StoredRows):
 
     @property
     def value_bytes(self) -> int:
-        return self.csr.value_bytes
+        return 0 if self.csr.data is None else self.csr.data.dtype.itemsize
 
     def most_stored(self, each: int) -> int:
         ends = self.csr.indptr[np.append(np.arange(0, len(self), each), len(self))]
@@ -361,7 +361,7 @@ class SparseRows(StoredRows):
 
     @property
     def nbytes(self) -> int:
-        return self.csr.nnz * (self.csr.indices.dtype.itemsize + self.csr.value_bytes)
+        return self.size * (self.csr.indices.dtype.itemsize + self.value_bytes)
 
     def kind(self) -> Rows:
         data = self.csr.data

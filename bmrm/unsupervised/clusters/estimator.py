@@ -19,6 +19,7 @@ from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.notices import warn
 from bmrm.base.progress import ProgressLine, Step, progress_line
 from bmrm.base.vectors import Vector
+from bmrm.distributed.placing import place_rows
 from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE, read_row_set
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
@@ -33,7 +34,6 @@ from bmrm.unsupervised.clusters.seeding import choose_parallel, choose_plus_plus
 from bmrm.unsupervised.clusters.work import kmeans_work, sparse_kmeans_work
 from bmrm.unsupervised.decomposition.gpu import scatter_about_mean
 from bmrm.unsupervised.decomposition.scatter import MAX_GRAM_COLUMNS
-from bmrm.unsupervised.placing import place_rows
 from bmrm.unsupervised.scales import UNSCALED, Scales, in_safe_units, vanished
 
 INITS = ("k-means++", "k-means||", "random")

@@ -14,6 +14,7 @@ import numpy as np
 
 from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector, dot
+from bmrm.distributed.placing import place_rows
 from bmrm.distributed.reading import read_row_set, read_rows, read_weights
 from bmrm.distributed.row_set import RowSet
 from bmrm.distributed.rows import MatrixRows
@@ -32,7 +33,6 @@ from bmrm.unsupervised.decomposition.scatter import (
 )
 from bmrm.unsupervised.decomposition.short_rows import ShortRows, gathered
 from bmrm.unsupervised.decomposition.work import gram_work
-from bmrm.unsupervised.placing import place_rows
 
 SHORT_ROW = 64
 """Average number of stored values up to which products visit rows by length: if each row has another one
