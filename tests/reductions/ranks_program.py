@@ -6,8 +6,8 @@ from mpi4py import MPI
 from programs import CASES
 
 from bmrm.distributed import Shard
-from bmrm.errors import ReductionError
 from bmrm.distributed._parts import part_rows
+from bmrm.errors import ReductionError
 
 comm = MPI.COMM_WORLD
 rng = np.random.default_rng(0)
