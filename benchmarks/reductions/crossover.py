@@ -27,7 +27,7 @@ from benchmarks.common import report
 from benchmarks.reductions.programs import CASES, normal_rows, sparse_rows
 from bmrm import MDS, PCA, GaussianMixture, KMeans
 from bmrm.base.threads import usable_cores
-from bmrm.distributed.rows import read_rows
+from bmrm.distributed.reading import read_rows
 from bmrm.formulas.run.cost import predict_seconds
 from bmrm.formulas.run.parts import part_bounds
 from bmrm.matrix.gpu import placement as choose

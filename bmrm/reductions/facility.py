@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 from bmrm.base import arguments
-from bmrm.distributed.rows import read_rows
+from bmrm.distributed.placing import place_rows
+from bmrm.distributed.reading import read_rows
 from bmrm.errors import ParameterError
 from bmrm.formulas.run.function import CompiledFunction, refuses_deep_text
-from bmrm.formulas.run.placing import held_array
 from bmrm.matrix.gpu.devices import parse_device
-from bmrm.matrix.gpu.placement import place
+from bmrm.matrix.gpu.driver import count_devices
 
 ORDERS = ("fixed", "any")
 
@@ -99,8 +98,8 @@ class Reduction(CompiledFunction):
         """
         _check_options(device, threads, order, keep)
         rows = read_rows(data)
-        known = place(device, held_array(rows))
-        with rows.ranks.group.together() if rows.ranks else nullcontext():
+        known = place_rows(rows, device, count=count_devices)
+        with rows.together():
             call = self._binder.bind(rows, words, gpu=known.gpu is not None)
         return self._run(call, known, device, threads, order, keep)
 

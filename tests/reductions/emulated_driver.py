@@ -17,6 +17,9 @@ SHIM = Path(__file__).with_name("emulated_warps.h")
 OUT_OF_MEMORY = 2
 ATTRIBUTES = {16: 2, 75: 7, 76: 5, 97: 64 * 1024}
 """Two multiprocessors, compute capability 7.5, 64 KiB of shared memory for a block."""
+DEVICES = 2
+UPLOADS = 5
+"""The stream that is not the default one."""
 
 LAUNCH = """
 static Table given[2];
@@ -45,6 +48,21 @@ class Driver:
         """Asynchronous copies: they happen when an event after them is waited for, as late as they may."""
         self.copied, self.events = 0, {}
         self.lock = threading.Lock()
+
+    def cuDeviceGetCount(self, found):
+        found._obj.value = DEVICES
+        return 0
+
+    def cuMemGetInfo_v2(self, free, total):
+        assert self.depth
+        free._obj.value, total._obj.value = self.limit - self.used, self.limit
+        return 0
+
+    def cuStreamCreate(self, stream, flags):
+        assert self.depth
+        assert flags == 1
+        stream._obj.value = UPLOADS
+        return 0
 
     def cuDeviceGet(self, handle, number):
         handle._obj.value = number
@@ -105,12 +123,13 @@ class Driver:
 
     def cuMemcpyHtoDAsync_v2(self, to, source, size, stream):
         assert self.depth
-        assert stream is None
+        assert stream.value == UPLOADS
         with self.lock:
             self.copies.append((to.value, source.value, size.value))
         return 0
 
     def cuEventRecord(self, event, stream):
+        assert stream.value == UPLOADS
         with self.lock:
             self.events[event.value] = len(self.copies)
         return 0

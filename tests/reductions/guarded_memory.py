@@ -19,7 +19,7 @@ import emulated_driver
 import numpy as np
 from random_programs import compare_wild, random_arguments, random_reduction
 
-from bmrm.distributed.rows import read_rows
+from bmrm.distributed.reading import read_rows
 from bmrm.formulas.run import cpu as host
 from bmrm.formulas.run import gpu
 from bmrm.matrix.gpu import driver

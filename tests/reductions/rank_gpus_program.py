@@ -12,11 +12,10 @@ from fitted_attributes import CLUSTERS, COMPONENTS, MIXTURE
 from mpi4py import MPI
 
 from bmrm import PCA, GaussianMixture, KMeans
-from bmrm.distributed import blocks
+from bmrm.distributed import blocks, placing
 from bmrm.errors import BmrmError, DeviceMemoryError
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.placement import Placement
-from bmrm.unsupervised import placing
 from bmrm.unsupervised.clusters import gpu as clusters
 from bmrm.unsupervised.decomposition import gpu as gram
 from bmrm.unsupervised.mixtures import gpu as mixtures

@@ -66,17 +66,17 @@ _counted: dict[tuple[object, ...], tuple[Program, tuple[float, float, float]]] =
 
 def predict_seconds(call: Call, threads: int) -> float:
     """Predict the time of a pass with compiled code."""
-    rows = call.rows.shape[0]
-    key = (*call.key, call.rows.stored)
+    rows, stored = call.rows.here, call.rows.X.stored
+    key = (*call.key, stored)
     found = _counted.get(key)
     if found is None:
         if len(_counted) >= MAX_PLANS:  # another thread may do the same
             _counted.clear()
-        found = _counted[key] = call.program, count_work(call.program, call.sizes, call.rows.stored)
+        found = _counted[key] = call.program, count_work(call.program, call.sizes, stored)
     operations, calls, updates = found[1]
     lanes = 1 if call.rows.sparse else native.vector_bytes() / np.dtype(call.real).itemsize
     each = operations * LANE_SECONDS / lanes + calls * CALL_SECONDS + updates * UPDATE_SECONDS
-    return (rows * each + call.rows.nbytes * BYTE_SECONDS) / threads
+    return float(rows * each + call.rows.X.nbytes * BYTE_SECONDS) / threads
 
 
 def count_work(program: Program, sizes: Mapping[str, int], stored: float) -> tuple[float, float, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from bmrm.base.units import size_text
-from bmrm.distributed.rows import reads_too_much
 from bmrm.formulas.analysis.varying import varying_names
 from bmrm.formulas.cpu import native
 from bmrm.formulas.gpu.cuda_text import place
@@ -26,7 +25,7 @@ from bmrm.formulas.run.binding import Call
 from bmrm.formulas.run.cost import count_work, predict_seconds
 from bmrm.formulas.run.cpu import default_threads
 from bmrm.formulas.run.memory import choose_lanes
-from bmrm.formulas.run.parts import falls_whole, is_exact, part_bounds, part_rows, result_bytes
+from bmrm.formulas.run.parts import is_exact, part_bounds, result_numbers
 
 _ROLES = {
     "parameter": "parameter, the same for all rows",
@@ -73,21 +72,22 @@ def explain_program(source: Source, program: Program) -> str:
 def explain_call(source: Source, call: Call) -> str:
     """Return the table of a row function, and how a call of it would run on the CPU."""
     program, rows = call.program, call.rows
-    count, width = rows.shape
+    count, width = rows.X.shape
     sizes = ", ".join(f"{name} = {value}" for name, value in call.sizes.items())
     kind = "sparse" if rows.sparse else "dense"
     real = np.dtype(call.real).name
     lines = [
         explain_program(source, program),
         "",
-        f"{count} {kind} rows of {width}, {size_text(rows.nbytes)}, computed with in {real}; {sizes}",
+        f"{count} {kind} rows of {width}, {size_text(rows.X.nbytes)}, computed with in {real}; {sizes}",
     ]
     if not native.can_compile():
         return "\n".join(
             [*lines, "plain Python loop: llvmlite is not installed (pip install bmrm[reductions])"]
         )
-    operations, calls, updates = count_work(program, call.sizes, rows.stored)
-    each = part_rows(rows.total, result_bytes(call))
+    operations, calls, updates = count_work(program, call.sizes, rows.X.stored)
+    numbers = result_numbers(call)
+    each = rows.part_rows(numbers)
     parts_ = len(part_bounds(call)) - 1
     threads = min(default_threads(call), parts_)
     lanes = choose_lanes(call)
@@ -95,14 +95,14 @@ def explain_call(source: Source, call: Call) -> str:
     lines += [
         f"CPU: {side}; vectors of {native.vector_bytes()} bytes",
         f"per row: {operations:.0f} operations, {calls:.0f} calls of functions, {updates:.0f} updates",
-        f"{parts_} parts of {each} rows, each with results of its own, {size_text(result_bytes(call))}; "
+        f"{parts_} parts of {each} rows, each with results of its own, {size_text(8 * numbers)}; "
         "they are combined in the order of the rows"
         if parts_ > 1
-        else f"one part of up to {each} rows, with results of {size_text(result_bytes(call))}",
+        else f"one part of up to {each} rows, with results of {size_text(8 * numbers)}",
         _bits_text(call, each),
         *(
             ["rows in a mapped file: its pages are given back after each part"]
-            if reads_too_much(rows)
+            if rows.X.reads_too_much
             else []
         ),
         _gpu_text(call),
@@ -114,15 +114,15 @@ def explain_call(source: Source, call: Call) -> str:
 
 def _bits_text(call: Call, each: int) -> str:
     """Return the sentence on what results do not depend on."""
-    ranks = call.rows.ranks
+    rows = call.rows
     if is_exact(call):
         return "the same bits for any number of threads and ranks: no result is a sum of real numbers"
-    if ranks is None:
+    if rows.group is None:
         return f"the same bits for any number of threads, and of ranks that begin at multiples of {each} rows"
-    if falls_whole(call):
+    if rows.parts_are_whole(result_numbers(call)):
         return "the same bits for any number of threads, and as without ranks: every part is on one rank"
     return (
-        f"the same bits for any number of threads on {ranks.group.size} ranks with these rows; "
+        f"the same bits for any number of threads on {rows.ranks} ranks with these rows; "
         f"as without ranks if each began at a multiple of {each} rows"
     )
 

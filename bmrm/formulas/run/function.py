@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from bmrm.base.notices import warn
-from bmrm.distributed.rows import DeviceRows, read_rows
+from bmrm.distributed.reading import read_rows
 from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError, ReductionError
 from bmrm.formulas.cpu import native
 from bmrm.formulas.language.source import read_source
@@ -19,7 +19,7 @@ from bmrm.formulas.run.binding import Binder, Call
 from bmrm.formulas.run.cpu import HostPasses
 from bmrm.formulas.run.explain import explain_call, explain_program
 from bmrm.formulas.run.gpu import GpuPasses
-from bmrm.formulas.run.placing import held_array, predict_place
+from bmrm.formulas.run.placing import predict_place
 from bmrm.formulas.run.plain import MAX_PLAIN_SECONDS, run_plain
 from bmrm.matrix.gpu.placement import Placement, place
 
@@ -98,7 +98,7 @@ class CompiledFunction:
         if data is None:
             return explain_program(self._source, self._binder.general)
         call = self._call(data, words)
-        there = held_array(call.rows)
+        there = call.rows.X.there
         placed = predict_place(call) if there is None else place("auto", there)
         return f"{explain_call(self._source, call)}\n{placed}"
 
@@ -152,7 +152,7 @@ class CompiledFunction:
 
     def _call(self, data: Any, words: dict[str, Any]) -> Call:
         rows = read_rows(data)
-        return self._binder.bind(rows, words, gpu=isinstance(rows, DeviceRows))
+        return self._binder.bind(rows, words, gpu=rows.on_gpu)
 
 
 @functools.cache

@@ -63,6 +63,14 @@ def load_driver() -> ctypes.CDLL:
     return library
 
 
+def count_devices() -> int:
+    """Return the number of GPUs."""
+    library, found = load_driver(), ctypes.c_int()
+    if library.cuDeviceGetCount(ctypes.byref(found)):
+        raise BmrmError("CUDA: found no GPU, expected one")
+    return found.value
+
+
 class _Current:
     """Makes a GPU that of the calling thread for a while; faster than a generator."""
 

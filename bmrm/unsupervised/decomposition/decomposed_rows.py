@@ -14,18 +14,17 @@ import numpy as np
 
 from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector, dot
-from bmrm.distributed.row_set import RowSet, read_row_set, read_weights
-from bmrm.distributed.rows import ConvertedRows, DenseRows, DeviceRows, read_rows
+from bmrm.distributed.placing import place_rows
+from bmrm.distributed.reading import read_row_set, read_rows, read_weights
+from bmrm.distributed.row_set import RowSet
+from bmrm.distributed.rows import MatrixRows
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.csr import Csr
 from bmrm.matrix.dataset import Dataset
-from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.placement import Placement
 from bmrm.unsupervised.decomposition.gpu import DeviceGram, open_gram
 from bmrm.unsupervised.decomposition.scatter import (
     Scatter,
     block_rows,
-    dense_block,
     resident_matrix,
     rounding_bound,
     scatter_matrix,
@@ -34,7 +33,6 @@ from bmrm.unsupervised.decomposition.scatter import (
 )
 from bmrm.unsupervised.decomposition.short_rows import ShortRows, gathered
 from bmrm.unsupervised.decomposition.work import gram_work
-from bmrm.unsupervised.placing import place_rows
 
 SHORT_ROW = 64
 """Average number of stored values up to which products visit rows by length: if each row has another one
@@ -103,8 +101,8 @@ class DecomposedRows:
                 self._resident = X.matrix if weights is None else None
                 self.set = RowSet(host_rows(X), weights, threads)
             else:
-                self.set = RowSet(_resident_rows(X), weights, threads)
-                self._resident = self.set.X
+                self._resident = _resident_rows(X)
+                self.set = RowSet(MatrixRows(self._resident), weights, threads)
                 self._there = self._resident.device
                 if weights is not None:
                     raise DataError(
@@ -127,12 +125,8 @@ class DecomposedRows:
 
     def side(self, device: str) -> int:
         """Return the number of rows and columns of the matrix that is decomposed."""
-        short = self._there is None and (device == "cpu" or (device == "auto" and not self._on_gpu))
+        short = self._there is None and (device == "cpu" or (device == "auto" and not self.set.on_gpu))
         return min(self.shape) if short else self.shape[1]
-
-    @property
-    def _on_gpu(self) -> bool:
-        return isinstance(self.set.X, DeviceArray)
 
     def put(self, device: str, solver: str) -> Placement:
         """Put rows where they are decomposed."""
@@ -145,12 +139,12 @@ class DecomposedRows:
             return found
         if device == "auto" and self.side(device) < self.shape[1]:
             return Placement(None, "there are fewer rows than columns")
-        by_gram = solver == "covariance_eigh" and not isinstance(self.set.X, Csr)
+        by_gram = solver == "covariance_eigh" and not self.set.sparse
         work = None
         if by_gram:
             work = gram_work(self.set.most_here, self.shape[1], self.set.X.dtype.itemsize)
         found = place_rows(self.set, device, work)
-        if found.gpu is not None and solver != "covariance_eigh" and not isinstance(self.set.X, Csr):
+        if found.gpu is not None and solver != "covariance_eigh" and not self.set.sparse:
             raise ParameterError(
                 f"svd_solver: found {solver!r} on {found.device}, expected 'covariance_eigh', rows and "
                 "device on the CPU, or a bmrm.Dataset of float64 on the GPU"
@@ -195,13 +189,13 @@ class DecomposedRows:
         whole = gathered(self.set)
         if whole is None:
             return None
-        needed = 0 if isinstance(whole.X, Csr) or solver == "covariance_eigh" else 16 * n * d
+        needed = 0 if whole.sparse or solver == "covariance_eigh" else 16 * n * d
         return ShortRows(whole, center=self._center) if whole.bytes_fit(needed) else None
 
     def _prepare_scatter(self) -> float:
         d = self.shape[1]
         require_memory(8 * GRAM_COPIES * d * d, "the covariance matrix", "another svd_solver needs less")
-        if self._gram is not None or (self._there is None and not isinstance(self.set.X, Csr)):
+        if self._gram is not None or (self._there is None and not self.set.sparse):
             about_mean = self._gram.scatter() if self._gram else scatter_matrix(self.set, center=True)
             self._centred = about_mean
             self.scatter = about_mean if self._center else about_mean.about_zero()
@@ -240,18 +234,18 @@ class DecomposedRows:
         if self._resident is not None:
             return self._resident
         X = self.set.X
-        if isinstance(X, ConvertedRows):
-            require_memory(X.nbytes, "rows of another type or order", "'covariance_eigh' converts blocks")
-            X = X[:]
+        if not X.in_place:
+            needed = X.size * X.value_bytes
+            require_memory(needed, "rows of another type or order", "'covariance_eigh' converts blocks")
         return resident_matrix(X, self.set.threads)
 
     @functools.cached_property
     def _by_length(self) -> tuple[Any, Vector | None]:
         """The matrix and the weights, rows by length if they are short: A'A has no order."""
         X, weights = self.set.X, self.set.weights
-        if self._resident is not None or not isinstance(X, Csr) or X.nnz > SHORT_ROW * X.shape[0]:
+        if self._resident is not None or not X.sparse or X.stored > SHORT_ROW:
             return self._matrix, weights
-        order = np.argsort(np.diff(X.indptr), kind="stable")
+        order = np.argsort(np.diff(X[:].indptr), kind="stable")
         return self._matrix.reordered(order), None if weights is None else weights[order]
 
     def center_of_mass(self) -> Vector:
@@ -303,17 +297,18 @@ class DecomposedRows:
     def _squares_about(self, center: Vector) -> float:
         """Return the sum of w |x - center|^2 of the rows here."""
         X, weights = self.set.X, self.set.weights
-        if isinstance(X, Csr):
-            values = 1.0 if X.data is None else X.data.astype(np.float64)
-            squares = (values - center[X.indices]) ** 2
-            w = 1.0 if weights is None else np.repeat(weights, np.diff(X.indptr))
+        if X.sparse:
+            starts, columns, data, _ = X[:]
+            values = 1.0 if data is None else data.astype(np.float64)
+            squares = (values - center[columns]) ** 2
+            w = 1.0 if weights is None else np.repeat(weights, np.diff(starts))
             weight = float(self.set.here) if weights is None else float(weights.sum())
-            stored = np.bincount(X.indices, np.broadcast_to(w, X.nnz), minlength=len(center))
+            stored = np.bincount(columns, np.broadcast_to(w, X.size), minlength=len(center))
             return float((w * squares).sum() + np.maximum(weight - stored, 0.0) @ center**2)
         each, found = block_rows(X.shape[1]), 0.0
         for first in range(0, len(X), each):
             rows = slice(first, min(first + each, len(X)))
-            moved = dense_block(X, rows) - center
+            moved = X.dense(rows) - center
             squares = np.einsum("if,if->i", moved, moved)
             found += float(squares.sum() if weights is None else weights[rows] @ squares)
             self.set.give_back(rows)
@@ -330,10 +325,7 @@ def host_rows(X: Dataset) -> Any:
     """
     if X.group is not None:
         raise DataError("X: found rows on several ranks, expected a Dataset of all rows")
-    found = read_rows(X)
-    if isinstance(found, DeviceRows):
-        return found.array[:]
-    return found.array if isinstance(found, DenseRows) else found.csr
+    return read_rows(X).X[:]
 
 
 def _resident_rows(X: Dataset) -> Any:

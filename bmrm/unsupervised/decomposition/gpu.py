@@ -17,10 +17,9 @@ import numpy as np
 
 from bmrm.base.vectors import Vector
 from bmrm.distributed.blocks import RowBlocks, block_rows, count_resident, free_share
-from bmrm.distributed.row_set import MAX_ABSOLUTE_VALUE, RowSet
+from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError
-from bmrm.io.csr import Csr
-from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.placement import Placement
 from bmrm.unsupervised.decomposition.scatter import (
@@ -86,7 +85,7 @@ class DeviceGram:
         most = min(each, rows.most_here)
         spare = max(spare, cuda.predict_gram_bytes(most, d))
         self._rows = rows
-        if limit is None and rows.most_here > each and not isinstance(rows.X, DeviceArray):
+        if limit is None and rows.most_here > each and not rows.on_gpu:
             limit = free_share(rows, gpu)
         with rows.together():
             resident = -(-rows.here // each)
@@ -98,7 +97,7 @@ class DeviceGram:
                 return cuda.DenseRows(X, weights, device=gpu, spare=spare, threads=rows.threads)
 
             self.blocks: RowBlocks[DenseRows] = RowBlocks(rows, each, resident, put)
-            if isinstance(rows.X, DeviceArray):  # those in main memory have been validated
+            if rows.on_gpu:  # those in main memory have been validated
                 self._validate()
         self._terms = cuda.count_gram_additions(most, d) + rows.most_here // each + rows.ranks
         self._terms += OTHER_ROUNDINGS
@@ -118,8 +117,7 @@ class DeviceGram:
     def scatter(self) -> Scatter:
         """Compute the scatter matrix about the mean."""
         rows, total = self._rows, self._rows.total_weight
-        on_gpu = isinstance(rows.X, DeviceArray)
-        shift = rows.sampled_mean(self.blocks.take if on_gpu else None)
+        shift = rows.sampled_mean(self.blocks.take if rows.on_gpu else None)
         for _ in range(MAX_PASSES):
             matrix, rest = self._sums(shift)
             if is_near_mean(rest, matrix, total):
@@ -157,6 +155,6 @@ def scatter_about_mean(rows: RowSet, placement: Placement, device: str) -> Scatt
     The products of a sparse row with itself are fewer than those of a pass of k-means.
     """
     gram = None
-    if not isinstance(rows.X, Csr):
+    if not rows.sparse:
         gram, _ = open_gram(rows, placement, device)
     return scatter_matrix(rows, center=True) if gram is None else gram.scatter()

@@ -25,9 +25,8 @@ from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.notices import warn
 from bmrm.base.progress import ProgressLine, Step, logarithmic_share, progress_line
 from bmrm.base.vectors import Vector
-from bmrm.distributed.row_set import read_matrix
+from bmrm.distributed.reading import read_here
 from bmrm.errors import DataError, DeviceMemoryError, HostMemoryError, ParameterError
-from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.device_arrays import read_back
 from bmrm.matrix.gpu.devices import import_cuda, parse_device
 from bmrm.matrix.gpu.placement import Placement, place
@@ -351,9 +350,9 @@ class MDS(RowEstimator, Transformer):
                 raise DataError("X: found negative or infinite numbers, expected dissimilarities or NaN")
         else:
             rows = self._read_new(read_back(X))
-            if isinstance(rows, Csr):
+            if rows.sparse:
                 raise DataError("X: found sparse rows, expected a dense matrix")
-            found = rows
+            found = rows[:]
         places = np.empty((len(found), self.embedding_.shape[1]))
         size = max(1, BLOCK_VALUES // len(self.embedding_))
         for first in range(0, len(found), size):
@@ -514,12 +513,12 @@ class MDS(RowEstimator, Transformer):
                 given = read_resident_pairs("X", X, nan_allowed=True, diagonal=True, threads=self.threads)
             n, m, value_bytes = given.n, None, given.values.dtype.itemsize
         else:
-            found = read_matrix(read_back(X))
-            if isinstance(found, Csr):
+            found = read_here(read_back(X))
+            if found.sparse:
                 raise DataError(
                     "X: found sparse rows, expected a dense matrix, or dissimilarities of the rows"
                 )
-            rows, (n, m), value_bytes = found, found.shape, found.itemsize
+            rows, (n, m), value_bytes = found[:], found.shape, found.value_bytes
         self._require_memory(n, m)
         square = given is not None and given.values.ndim == 2
         placement = self._choose_device(X, n, m, value_bytes, square)

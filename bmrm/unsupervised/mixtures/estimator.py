@@ -20,7 +20,9 @@ from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.limits import limit_reached
 from bmrm.base.progress import Step, progress_line
 from bmrm.base.vectors import Vector
-from bmrm.distributed.row_set import RowSet, read_row_set
+from bmrm.distributed.placing import place_rows
+from bmrm.distributed.reading import read_row_set
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.devices import parse_device
@@ -30,7 +32,6 @@ from bmrm.unsupervised.decomposition.scatter import FLOAT64_UNIT
 from bmrm.unsupervised.mixtures.gpu import open_mixture
 from bmrm.unsupervised.mixtures.passes import MixturePasses
 from bmrm.unsupervised.mixtures.work import mixture_work
-from bmrm.unsupervised.placing import place_rows
 from bmrm.unsupervised.scales import Scales, with_safe_weights
 
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
