@@ -276,10 +276,6 @@ class DenseRows(StoredRows):
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(self.array[some], self.dtype)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        found = self[:]
-        return found if dtype is None else found.astype(dtype, copy=False)
-
     @property
     def given(self) -> NDArray[Any]:
         return self.array

@@ -58,10 +58,12 @@ class Reduction(CompiledFunction):
         data : ndarray, memmap, SciPy sparse matrix, Csr, Data, Dataset or array on a GPU, shape (n, d)
             The rows. float32 rows are computed with in float32, all others in float64; sums are in float64.
             For a GPU, rows in main memory are uploaded in each call, those of a `bmrm.Dataset` once: they
-            stay as long as it exists. A dense data set on a GPU is read in place.
+            stay as long as it exists. A dense data set on a GPU is read in place. Rows may be larger than the
+            GPU's memory.
         device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
             "auto" is the GPU that holds the rows. For rows in main memory it is a GPU if that is predicted to
             be faster, upload included, and else the CPU, as on several ranks; `explain` says which and why.
+            With "cuda" the ranks of a machine take its GPUs in turn.
         threads : int, optional
             Default: the cores that this process may use, or one if the pass is short.
         order : {"fixed", "any"}, default "fixed"
@@ -91,7 +93,7 @@ class Reduction(CompiledFunction):
         HostMemoryError
             If the results do not fit into main memory.
         DeviceMemoryError
-            If rows and results do not fit into the memory of a GPU.
+            If results and two blocks of rows do not fit into the memory of a GPU.
         BmrmError
             If llvmlite is not installed, and the plain Python loop would take longer than 10 s; for a GPU, if
             there is none, or no NVRTC.

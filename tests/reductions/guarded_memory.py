@@ -65,12 +65,12 @@ def sizes_in_bytes(call, code, outputs):
     for (name, _), each in zip(call.program.arrays.items(), host._array_bytes(call), strict=True):
         found[f"array {name}"] = -(-code.lanes * each // 64) * 64
     if call.rows.sparse:
-        csr = call.rows.csr
+        csr = call.rows.X.csr
         for name, array in (("starts", csr.indptr), ("columns", csr.indices), ("values", csr.data)):
             found[name] = 0 if array is None else array.nbytes
     else:
-        assert call.rows.array.flags.c_contiguous
-        found["rows"] = call.rows.array.nbytes
+        assert call.rows.X.array.flags.c_contiguous
+        found["rows"] = call.rows.X.array.nbytes
     return found
 
 

@@ -32,7 +32,7 @@ from bmrm.distributed import rows as row_kinds
 from bmrm.distributed.reading import read_rows
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError, ReductionError
 from bmrm.formulas.gpu import cuda_products
-from bmrm.formulas.run import gpu
+from bmrm.formulas.run import device_blocks, gpu
 from bmrm.io import Csr
 from bmrm.matrix.gpu import driver, pinned
 from bmrm.matrix.gpu.driver import GpuArray
@@ -435,7 +435,7 @@ def test_a_mapped_file_is_uploaded_piece_by_piece(kind, tmp_path, monkeypatch):
     expected = covariance(X, shift=shift, device="cuda")
     monkeypatch.setattr(row_kinds, "available_bytes", lambda: X.nbytes)
     monkeypatch.setattr(row_kinds, "MIN_CHECKED_BYTES", 1)
-    monkeypatch.setattr(gpu, "UPLOADED_BYTES", 5000)
+    monkeypatch.setattr(device_blocks, "UPLOADED_BYTES", 5000)
     returned = []
     rows = read_rows(mapped)
     kind = type(rows.X)

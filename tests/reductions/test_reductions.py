@@ -153,7 +153,7 @@ def test_rows_of_any_layout_and_type(kind, tmp_path):
 
 @needs_compiler
 def test_rows_that_are_converted_in_blocks_keep_their_numbers(monkeypatch):
-    monkeypatch.setattr(reduction_rows, "MAX_CONVERTED_BYTES", 1)
+    monkeypatch.setattr("bmrm.distributed.rows.MAX_CONVERTED_BYTES", 1)
     X = rows(np.random.default_rng(0), (9000, 3), float)
     words = {"w": np.arange(9000.0), "centers": X[:5]}
     found = kmeans_step(X.astype(">f8"), **words)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from bmrm.base.units import size_text
+from bmrm.distributed.blocks import block_parts
+from bmrm.distributed.rows import StoredRows
 from bmrm.formulas.analysis.varying import varying_names
 from bmrm.formulas.cpu import native
 from bmrm.formulas.gpu.cuda_text import place
@@ -24,6 +26,7 @@ from bmrm.formulas.language.tree import (
 from bmrm.formulas.run.binding import Call
 from bmrm.formulas.run.cost import count_work, predict_seconds
 from bmrm.formulas.run.cpu import default_threads
+from bmrm.formulas.run.device_blocks import resident_bytes, rows_of_blocks
 from bmrm.formulas.run.memory import choose_lanes
 from bmrm.formulas.run.parts import is_exact, part_bounds, result_numbers
 
@@ -106,6 +109,7 @@ def explain_call(source: Source, call: Call) -> str:
             else []
         ),
         _gpu_text(call),
+        *_blocks_text(call.rows.X),
         f"predicted on the CPU: {1e3 * predict_seconds(call, 1):.3g} ms on one thread, "
         f"{1e3 * predict_seconds(call, threads):.3g} ms on {threads}",
     ]
@@ -140,6 +144,20 @@ def _gpu_text(call: Call) -> str:
         f"memory; parameters in shared memory: {parameters}; {size_text(found.shared_bytes)} of it per block"
         f"{blocks}"
     )
+
+
+def _blocks_text(X: StoredRows) -> list[str]:
+    """Return how rows of several blocks come to a GPU."""
+    each = rows_of_blocks(X)
+    if each >= len(X):
+        return []
+    if X.on_gpu:
+        how = "which are there"
+    elif X.held is not None:
+        how = "of which as many stay as fit; a call uploads the others"
+    else:
+        how = f"uploaded one after the other; two take {size_text(resident_bytes(X, each))}"
+    return [f"GPU: {len(block_parts(len(X), each))} blocks of {each} rows, {how}"]
 
 
 def _role_text(program: Program, argument: Argument) -> str:

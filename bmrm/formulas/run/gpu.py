@@ -14,23 +14,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import Vector
-from bmrm.distributed.blocks import (
-    FREE_SHARE,
-    RowBlocks,
-    block_parts,
-    block_rows,
-    count_resident,
-    sparse_block_rows,
-)
-from bmrm.distributed.row_set import RowSet
-from bmrm.distributed.rows import Entries, StoredRows
+from bmrm.distributed.blocks import block_parts
 from bmrm.errors import ParameterError, ReductionError
 from bmrm.formulas.analysis.layout import ZERO, Layout
 from bmrm.formulas.gpu.cuda_text import MAX_SITES, NO_FAILURE, SHARED_BYTES, WARP, CudaCode, print_cuda
@@ -39,9 +28,10 @@ from bmrm.formulas.language.plain import size_of
 from bmrm.formulas.language.source import Source
 from bmrm.formulas.run.accumulators import Pass, Place, Results, output_type, over_ranks, places_of
 from bmrm.formulas.run.binding import Call, to_host
+from bmrm.formulas.run.device_blocks import blocks_on, rows_of_blocks
 from bmrm.formulas.run.plain import run_plain_row
 from bmrm.matrix.gpu.device_arrays import DeviceArray
-from bmrm.matrix.gpu.driver import Device, GpuArray, Module, count_devices, device, pointer_device
+from bmrm.matrix.gpu.driver import Device, GpuArray, Module, device, pointer_device
 
 MIN_CHUNK_ROWS = 128
 """Minimum number of rows of a chunk: results are written once for each chunk."""
@@ -70,12 +60,6 @@ MAX_HELD_BYTES = 256
 
 MAX_HELD = 256
 """Number of parameters that stay, before all are forgotten."""
-
-UPLOADED_BYTES = 1 << 26
-"""Size of rows of a mapped file that are uploaded before their pages are given back."""
-
-POINTER_BYTES = 8
-"""Bytes of a row pointer."""
 
 ITEMS = {
     "": "",
@@ -226,28 +210,28 @@ class GpuPasses:
                 if a.role == "row value"
             ),
         ]
-        each = rows_of_blocks(call)
+        each = rows_of_blocks(call.rows.X)
         row_slices = block_parts(call.rows.here, each)
         chunking = _Chunking(kernels, min(each, max(1, call.rows.here)))
         partial = on.allocate((chunking.chunks * kernels.result_bytes,), np.uint8)
         parts = on.allocate((len(row_slices), kernels.result_bytes // 8), np.float64)
-        on_gpu = _blocks_on(on, call.rows, each)
+        on_gpu = blocks_on(on, call.rows, each)
         errors: list[tuple[int, _ErrorWord]] = []
         try:
-            for i in on_gpu.pass_over():
-                some = row_slices[i]
-                for name, value in on_gpu.on[i].entries.items():
-                    table[slots[name]] = value
-                for slot, array in per_row:
-                    table[slot] = array.address + some.start * array.dtype.itemsize
-                table[slots["number"]] = call.rows.first + some.start
-                to = parts.address + i * kernels.result_bytes
-                with on.current():
-                    errors.append((some.start, self._take_error_word(on)))
-                    chunking.launch(table, some.stop - some.start, partial.address, to, errors[-1][1], grid)
+            with on_gpu.lock, on.current():
+                for i in on_gpu.pass_over():
+                    some, error = row_slices[i], self._take_error_word(on)
+                    errors.append((some.start, error))
+                    for name, value in on_gpu.on[i].entries.items():
+                        table[slots[name]] = value
+                    for slot, array in per_row:
+                        table[slot] = array.address + some.start * array.dtype.itemsize
+                    table[slots["number"]] = call.rows.first + some.start
+                    to = parts.address + i * kernels.result_bytes
+                    chunking.launch(table, some.stop - some.start, partial.address, to, error, grid)
                     if i >= on_gpu.resident:  # another block comes to its place
                         on.wait()
-                        if errors[-1][1].here.value != NO_FAILURE:
+                        if error.here.value != NO_FAILURE:
                             break
         finally:
             with on.current():
@@ -366,111 +350,6 @@ class _Chunking:
         grid = min(kernels.blocks, -(-chunks // self.warps)) if grid is None else grid
         kernels.module.launch(kernels.rows, grid, threads, shared, table)
         kernels.module.launch(kernels.combine, kernels.combine_blocks, COMBINE_THREADS, 0, table, total)
-
-
-def rows_of_blocks(call: Call) -> int:
-    """Return the number of rows of a block of a call's rows on a GPU."""
-    X = call.rows.X
-    if X.sparse:
-        return sparse_block_rows(max(1, len(X)), X.size, X.item_bytes)
-    return block_rows(max(1, X.shape[1]), X.item_bytes)
-
-
-def block_bytes(X: StoredRows, each: int, most: int) -> int:
-    """Return the bytes of a block of so many rows and at most so many stored values."""
-    if not X.sparse:
-        return most * X.item_bytes
-    return most * -(-X.nbytes // max(1, X.size)) + POINTER_BYTES * (each + 1)
-
-
-class _Block(NamedTuple):
-    """A block that is on a GPU."""
-
-    entries: Entries
-    owner: Any
-
-
-class _Uploaded:
-    """Some rows that were uploaded, or what is uploaded of them if they are on the GPU.
-
-    Others can come to their place, of up to ``most`` stored values.
-    """
-
-    def __init__(self, on: Device, X: StoredRows, some: slice, most: int) -> None:
-        self._on, self._X = on, X
-        count = some.stop - some.start
-        self._room = {"rows": count * X.shape[1], "starts": count + 1, "columns": most, "values": most}
-        self._arrays: dict[str, GpuArray] = {}
-        self.load(some)
-
-    def load(self, some: slice, weights: Vector | None = None) -> None:
-        """Upload some rows; those that are converted, or of a mapped file, by pieces."""
-        X, size = self._X, max(1, some.stop - some.start)
-        returns = X.reads_too_much
-        if not X.sparse and (X.copied or returns):
-            size = max(1, UPLOADED_BYTES // (X.shape[1] * X.item_bytes))
-        for first in range(some.start, max(some.stop, some.start + 1), size):
-            last = min(first + size, some.stop)
-            for name, array in X.arrays(slice(first, last)).items():
-                if name not in self._arrays:
-                    self._arrays[name] = self._on.allocate((self._room[name],), array.dtype)
-                self._on.write(self._arrays[name], (first - some.start) * X.shape[1], array)
-            if returns:
-                X.give_back(first, last)
-
-    @property
-    def entries(self) -> Entries:
-        """Return where compiled code finds the arrays."""
-        found = {name: array.address for name, array in self._arrays.items()}
-        if "rows" in found:
-            item = self._arrays["rows"].dtype.itemsize
-            found |= {"row_step": item * self._X.shape[1], "column_step": item}
-        return found
-
-
-class _InPlace:
-    """The blocks of rows that are on the GPU, where `RowBlocks` has those of others."""
-
-    def __init__(self, on: Device, X: StoredRows, each: int) -> None:
-        uploaded = _Uploaded(on, X, slice(0, len(X)), X.size)
-        entries = {**X.entries(), **uploaded.entries}
-        steps = {"rows": entries.get("row_step", 0), "starts": POINTER_BYTES}
-        self.on = [
-            _Block({n: value + steps.get(n, 0) * some.start for n, value in entries.items()}, uploaded)
-            for some in block_parts(len(X), each)
-        ]
-        self.resident = len(self.on)
-
-    def pass_over(self) -> Iterator[int]:
-        yield from range(self.resident)
-
-
-def _blocks_on(on: Device, rows: RowSet, each: int) -> _InPlace | RowBlocks[_Uploaded]:
-    """Put blocks of rows on the device, or find them there."""
-    held = rows.X.held
-    found = None if held is None else held.get(on)
-    if found is None:
-        X: Any = rows.X if held is None else replace(rows.X, held=None)  # or it would hold itself
-        found = _InPlace(on, X, each) if X.on_gpu else _upload(on, replace(rows, X=X), each, held is not None)
-        if held is not None:
-            held[on] = found
-    return found
-
-
-def _upload(on: Device, rows: RowSet, each: int, stay: bool) -> RowBlocks[_Uploaded]:
-    """Upload the first blocks: all that fit if they are to stay, else two of several."""
-    X, number = rows.X, len(block_parts(rows.here, each))
-    most = X.most_stored(each) if number > 1 else X.size
-    resident = number
-    if number > 1:
-        group = rows.group
-        sharers = -(-group.neighbours // count_devices()) if group else 1
-        limit = int(FREE_SHARE * on.free_bytes()) // sharers
-        needed = block_bytes(X, each, most)
-        resident = count_resident(number, needed, needed, limit) if stay else 0
-    return RowBlocks(
-        rows, each, resident, lambda some, _: _Uploaded(on, X, some, most), read=lambda some: some
-    )
 
 
 def _is_on(on: Device, array: GpuArray | DeviceArray) -> bool:

@@ -38,7 +38,7 @@ MAX_GRAM_COLUMNS = 1024
 BLOCK_VALUES = 1 << 21
 """Values of a block of dense rows: 16 MiB of float64."""
 
-PART_ROWS = 4
+COLUMN_ROWS = 4
 """Rows of a part per column at least."""
 
 MAX_SHIFT_SHARE = 0.1
@@ -127,7 +127,7 @@ def scatter_part_rows(rows: int, columns: int) -> int:
 
     The sums of a part take less time than its products.
     """
-    many = 1 << (PART_ROWS * columns - 1).bit_length()
+    many = 1 << (COLUMN_ROWS * columns - 1).bit_length()
     return max(block_rows(columns), many, part_rows(rows, columns * (columns + 1)))
 
 
