@@ -549,6 +549,24 @@ def test_the_earliest_failing_row_of_all_blocks_is_named(library, monkeypatch):
         assert bins(given, m=6, device="cuda").out.tolist() == [0, 997, 0, 0, 0, 3]
 
 
+def test_explain_says_how_blocks_come_to_a_gpu(monkeypatch):
+    X, words = np.zeros((1000, 5)), {"shift": np.zeros(5)}
+    assert "blocks of 64 rows" not in covariance.explain(X, **words)
+    small_blocks(monkeypatch)
+    for given, how in (
+        (X, "uploaded one after the other; two take 5.12 kB"),
+        (scipy.sparse.csr_array(X + 1), "uploaded one after the other; two take"),
+        (bmrm.Dataset(X, device="cpu"), "of which as many stay as fit; a call uploads the others"),
+        (ArrayThere(X), "which are there"),
+    ):
+        row_function, given_words = covariance, words
+        if scipy.sparse.issparse(given):
+            row_function = CASES["logistic gradient"].reduction
+            given_words = {"y": 1.0, "weights": np.zeros(5)}
+        text = row_function.explain(given, **given_words)
+        assert f"GPU: 16 blocks of 64 rows, {how}" in text, text
+
+
 @pytest.mark.parametrize("ones", [False, True])
 def test_compressed_rows_on_a_gpu_are_used_in_place(ones, library, monkeypatch):
     X = scipy.sparse.random_array((1000, 20), density=0.2, format="csr", rng=RNG)
