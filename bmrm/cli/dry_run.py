@@ -14,7 +14,7 @@ from bmrm.base.progress import print_notice
 from bmrm.base.units import size_text
 from bmrm.cli.exits import Exit, reading
 from bmrm.cli.loading import LABEL_SET_TASKS, ZERO_BASED, label_kind, read, split_texts
-from bmrm.cli.storing import AUTO, DOUBLE, SINGLE, first_type
+from bmrm.cli.storing import first_type
 from bmrm.distributed.weight_layout import why_not_owned
 from bmrm.errors import ParameterError
 from bmrm.io import Csr, Labels, is_text, iter_svmlight
@@ -22,6 +22,7 @@ from bmrm.linear import regularizers
 from bmrm.linear.intercept import intercept_of, operator_of
 from bmrm.linear.memory import ON_GPU, STREAMED, GpuMemory, MatrixSize
 from bmrm.linear.plan import Facts, Plan, PlanOptions, make_plan
+from bmrm.linear.storage import AUTO, DOUBLE, SINGLE
 from bmrm.matrix.gpu.memory import plan_memory, room_for_cuts
 from bmrm.matrix.resident import check_shape, choose_gpu_dtype, default_threads, device_number, wants_gpu
 from bmrm.matrix.row_weights import lam_from_c
