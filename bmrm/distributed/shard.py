@@ -43,7 +43,7 @@ class Shard(Dataset):
     Parameters
     ----------
     X, y, sample_weight, offset
-        As for `Dataset`, also a `bmrm.io.Data`: the rows of this rank, with labels, weights and offsets. All ranks have the same
+        As for `Dataset`: the rows of this rank, with labels, weights and offsets. All ranks have the same
         number of columns, and each has at least one row. The rows of rank 0 come first, then those of rank 1,
         and so on.
     class_weight

@@ -112,7 +112,7 @@ def solve(
 
     Parameters
     ----------
-    X : Dataset, bmrm.io.Data, Csr, scipy sparse matrix, ndarray or PETSc.Mat, of shape (n_samples, n_features)
+    X : Dataset, bmrm.io.Data, Csr, scipy sparse matrix, ndarray, PETSc.Mat of shape (n_samples, n_features)
         A `bmrm.io.Data` brings labels, groups and offsets with it, unless others are given. If reading has
         rounded its values to float32, the certificate holds for the numbers of the file all the same:
         ``rounding`` of the result is the part of the gap that this takes. The status is "precision" if it

@@ -250,7 +250,7 @@ def test_a_checkpoint_sets_the_type(text, tmp_path):
     assert train.main([*words, str(tmp_path / "model")]) == 0
     state = Checkpoint.load(tmp_path / "state")
     assert bmrm.solve_file(text, lam=LAM, warm_start=state).stored == "float32"
-    with pytest.raises(ParameterError, match="^dtype: found float64, expected float32 as in"):
+    with pytest.raises(ParameterError, match=r"^dtype: found float64, expected float32 as in"):
         bmrm.solve_file(text, lam=LAM, warm_start=state, dtype="float64")
 
 
