@@ -28,7 +28,7 @@ from bmrm.matrix.resident import check_shape, wants_gpu
 from bmrm.matrix.row_weights import lam_from_c
 
 if TYPE_CHECKING:
-    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.distributed import Group
 
 

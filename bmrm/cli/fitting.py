@@ -21,7 +21,7 @@ from bmrm.losses.labels import encode
 from bmrm.matrix.row_weights import lam_from_c
 
 if TYPE_CHECKING:
-    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.io import Data
     from bmrm.linear.models.calibration import Calibration
     from bmrm.linear.result import Result

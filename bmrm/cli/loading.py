@@ -19,7 +19,7 @@ from bmrm.cli.reading_progress import reading_step
 from bmrm.errors import DataError, ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
-    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.distributed import Group
     from bmrm.io import Data, Labels
     from bmrm.io._svmlight import Land

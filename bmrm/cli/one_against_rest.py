@@ -22,10 +22,10 @@ from bmrm.base.units import finite_or_none, number_text, time_text
 from bmrm.cli.fitting import solver_arguments, start_of
 from bmrm.cli.loading import class_weights, load, model_of, numbers
 from bmrm.cli.observer import words_of
-from bmrm.cli.options import DEFAULT_FOLDS
 from bmrm.cli.outcome import exit_code
 from bmrm.cli.report import cross_validation_json, cross_validation_text, edge_note, edge_of_grid
 from bmrm.cli.solver_types import SOLVER_TYPES, costs_from
+from bmrm.cli.train_options import DEFAULT_FOLDS
 from bmrm.errors import DataError, ParameterError, escape_unprintable
 from bmrm.linear.selection.one_against_rest import ClassProblems, ClassValidation, solve_each
 from bmrm.linear.selection.select import LAMS
@@ -33,8 +33,8 @@ from bmrm.linear.storage import AUTO, DOUBLE
 
 if TYPE_CHECKING:
     from bmrm.cli.exits import Exit
-    from bmrm.cli.options import TrainOptions
     from bmrm.cli.signals import Interrupts
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.io import Data
     from bmrm.linear.result import Result
     from bmrm.linear.solvers.progress import Progress

@@ -11,7 +11,7 @@ from bmrm.cli.exits import Exit, check_apart
 from bmrm.errors import ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
-    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.distributed import Group
     from bmrm.linear.result import Result
 

@@ -11,7 +11,7 @@ from bmrm.base.units import finite_or_none
 from bmrm.linear.result import certificate_lines
 
 if TYPE_CHECKING:
-    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.linear.result import Result
     from bmrm.linear.selection.select import Selection
 

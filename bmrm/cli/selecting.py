@@ -12,12 +12,12 @@ from bmrm.base.weighting import scale_weights
 from bmrm.cli import one_against_rest
 from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments, write_model
 from bmrm.cli.loading import placement, read_shown
-from bmrm.cli.options import DEFAULT_FOLDS
 from bmrm.cli.outcome import exit_code, model_path, report
 from bmrm.cli.report import cross_validation_text, finite_metrics, selection_document, selection_text
 from bmrm.cli.signals import Interrupts
 from bmrm.cli.solver_types import costs_from
 from bmrm.cli.storing import first_type, loaded
+from bmrm.cli.train_options import DEFAULT_FOLDS
 from bmrm.errors import ParameterError
 from bmrm.linear.models.metrics import ProbabilityMetrics
 from bmrm.linear.selection.cross_validation import FoldDone
@@ -28,7 +28,7 @@ from bmrm.matrix.row_weights import lam_from_c, row_weights
 
 if TYPE_CHECKING:
     from bmrm.base.vectors import Vector
-    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.io import Data
     from bmrm.linear.models.calibration import Calibration
 

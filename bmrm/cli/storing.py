@@ -12,7 +12,7 @@ from bmrm.linear.storage import first_type as choose_first
 from bmrm.losses import LOSSES
 
 if TYPE_CHECKING:
-    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.distributed import Group
     from bmrm.matrix.dataset import Dataset
 

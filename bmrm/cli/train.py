@@ -6,7 +6,6 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bmrm.cli.gpu_process import asks_for_gpu, is_large, start_driver
@@ -17,8 +16,8 @@ from bmrm.errors import ParameterError
 
 if TYPE_CHECKING:
     from bmrm.cli.observer import Observer
-    from bmrm.cli.options import TrainOptions
     from bmrm.cli.signals import Interrupts
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.distributed import Group
     from bmrm.linear.bundle.store import StoredCuts
     from bmrm.linear.models.checkpoint import Problem
@@ -195,6 +194,8 @@ class _Checkpoint:
 
         If the cuts were released to make room for other values, the checkpoint is already written.
         """
+        from dataclasses import replace
+
         from bmrm.linear.models.model import Model
         from bmrm.linear.warm_start import problem_of
 

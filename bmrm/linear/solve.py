@@ -7,7 +7,7 @@ import functools
 import math
 import time
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -36,7 +36,6 @@ from bmrm.linear.models.model import Model
 from bmrm.linear.objective.error_bounds import extent_of, watch
 from bmrm.linear.objective.objective import Objective
 from bmrm.linear.plan import Plan, PlanOptions, make_plan
-from bmrm.linear.precision import MAX_ROUNDING_SHARE, RoundedProblem, counted_from, with_work_of
 from bmrm.linear.problem import TrainingProblem
 from bmrm.linear.result import Result
 from bmrm.linear.solvers.bundle_method import BundleMethod
@@ -61,6 +60,9 @@ from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 from bmrm.matrix.overflow import blame_overflow
 from bmrm.matrix.row_weights import ClassWeight, lam_from_c
+
+if TYPE_CHECKING:
+    from bmrm.linear.precision import RoundedProblem
 
 Reg: TypeAlias = Literal["l2", "l1", "elastic_net"]
 TolKind: TypeAlias = Literal["rel", "abs"]
@@ -260,8 +262,11 @@ def _run(
     """Solve a problem; ``tol`` is that of the certificate if it is not that of the solve."""
     # 1. The problem: data, loss, penalty, intercept
     problem = make_problem(data, loss, backend, options)
-    rounded = isinstance(data, Dataset) and data.rounded
-    rows = RoundedProblem(problem, options.tol if tol is None else tol) if rounded else None
+    rows = None
+    if isinstance(data, Dataset) and data.rounded:
+        from bmrm.linear.precision import RoundedProblem  # few solves need it
+
+        rows = RoundedProblem(problem, options.tol if tol is None else tol)
     settings = _make_settings(options, data, rows, speaks=backend.speaks)
 
     # 2. The plan: all decisions
@@ -306,6 +311,8 @@ def _with_room_for_rounding(first: _Run, run: Callable[..., _Run], options: Opti
 
     The values stay the same, so rounding must be a small enough part of the tolerance.
     """
+    from bmrm.linear.precision import MAX_ROUNDING_SHARE, counted_from, with_work_of
+
     result = first.result
     room = absolute_tol(options.tol, options.tol_kind, result.objective)
     if not first.had_room or result.rounding > MAX_ROUNDING_SHARE * room:

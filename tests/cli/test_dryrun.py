@@ -10,7 +10,7 @@ import pytest
 
 from bmrm.cli import train
 from bmrm.cli.dry_run import plan_of
-from bmrm.cli.options import TrainOptions
+from bmrm.cli.train_options import TrainOptions
 from bmrm.linear.memory import MeasuredRows
 
 ROWS = 400_000
