@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bmrm.linear.selection.select import select as select
     from bmrm.linear.solve import solve as solve
     from bmrm.linear.solvers.progress import Progress as Progress
+    from bmrm.linear.storage import solve_file as solve_file
     from bmrm.matrix.dataset import Dataset as Dataset
     from bmrm.matrix.examples import Examples as Examples
     from bmrm.matrix.gpu.devices import WORTH_A_GPU as WORTH_A_GPU
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 _MODULES = {
     # train
     "solve": "linear.solve",
+    "solve_file": "linear.storage",
     "losses": "",
     "petsc": "",
     "estimators": "",

@@ -16,8 +16,9 @@ from host_landing import HostLanding
 import bmrm
 import bmrm.matrix
 from bmrm.base import host_memory
-from bmrm.cli import storing, train
+from bmrm.cli import train
 from bmrm.errors import BmrmError, DeviceCodeError, DeviceMemoryError, ParameterError
+from bmrm.linear import storage
 from bmrm.matrix import _cpu, resident
 from bmrm.matrix import upload as landing
 from bmrm.matrix.gpu import cache as device_cache
@@ -490,7 +491,7 @@ def test_the_command_warns_in_one_line(gpu, file, capsys, monkeypatch):
 
 @pytest.mark.parametrize(("tol", "value_bytes"), [("1e-3", 4), ("1e-7", 8)])
 def test_dry_run_reports_gpu_memory(gpu, file, capsys, monkeypatch, tol, value_bytes):
-    monkeypatch.setattr(storing, "MAX_FLOAT64_FILE_BYTES", 0)  # or all would be float64
+    monkeypatch.setattr(storage, "MAX_FLOAT64_FILE_BYTES", 0)  # or all would be float64
     nnz = problem()[0].nnz
     assert train.main(["--dry-run", "--json", "--tol", tol, str(file)]) == 0
     parts = json.loads(capsys.readouterr().out)["bytes"]
