@@ -158,6 +158,10 @@ class Driver:
         module._obj.value = len(self.modules)
         return 0
 
+    def cuModuleUnload(self, module):
+        self.modules[module.value - 1] = None
+        return 0
+
     def cuModuleGetFunction(self, found, module, name):
         found._obj.value = 2 * module.value + (name == b"bmrm_rows")
         return 0

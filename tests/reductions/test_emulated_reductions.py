@@ -27,11 +27,12 @@ from programs import (
 from random_programs import compare_wild, random_arguments, random_reduction
 
 import bmrm
+from bmrm.base.recent import Recent
 from bmrm.distributed import blocks
 from bmrm.distributed import rows as row_kinds
 from bmrm.distributed.reading import read_rows
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError, ReductionError
-from bmrm.formulas.gpu import cuda_products
+from bmrm.formulas.analysis import product_blocks
 from bmrm.formulas.run import device_blocks, gpu
 from bmrm.io import Csr
 from bmrm.matrix.gpu import driver, pinned
@@ -165,8 +166,8 @@ def scatter(x, w, shift: "d", total: "d", cross: ("d", "d")):
 
 @pytest.mark.parametrize(("columns", "limit"), [(1, 88), (8, 88), (9, 88), (20, 88), (20, 4)])
 def test_matrices_of_sums_skip_rows_by_their_condition(columns, limit, monkeypatch):
-    monkeypatch.setattr(cuda_products, "MAX_APART_NUMBERS", limit)
-    monkeypatch.setattr(cuda_products, "GROUP_BLOCKS", 2)
+    monkeypatch.setattr(product_blocks, "MAX_APART_NUMBERS", limit)
+    monkeypatch.setattr(product_blocks, "GROUP_BLOCKS", 2)
     rng = np.random.default_rng(columns)
     X, w, shift = rng.normal(size=(150, columns)), rng.random(150), rng.normal(size=columns)
     w[::3], X[::3] = 0, np.nan
@@ -658,3 +659,44 @@ def test_memory_is_used_again_and_large_pieces_are_given_back(library, monkeypat
     library.limit = 10_000
     with pytest.raises(DeviceMemoryError, match="GPU 0: out of memory"):
         item_sets(X, sets=[[0]], device="cuda")
+
+
+@reduction
+def nearest_center(x, centers: ("k", "d"), sums: ("k", "d"), counts: "k", least: "k", who: "k", label: int):
+    best, at = inf, 0
+    for j in range(len(centers)):
+        dist = 0.0
+        for f in range(len(x)):
+            dist += (x[f] - centers[j, f]) ** 2
+        if dist < best:
+            best, at = dist, j
+    for f in range(len(x)):
+        sums[at, f] += x[f]
+    counts[at] += 1
+    if best < least[at]:
+        least[at], who[at] = best, x.index
+    label = at
+
+
+def test_a_search_over_sizes_shares_modules_and_those_used_longest_ago_go(library, compile_cuda, monkeypatch):
+    texts = []
+    monkeypatch.setattr(
+        gpu, "compile_cuda", lambda text, *of, **how: texts.append(text) or compile_cuda(text, *of, **how)
+    )
+    monkeypatch.setattr(nearest_center._gpu, "_kernels", Recent(3))
+    monkeypatch.setattr(nearest_center._gpu, "_modules", Recent(1))
+    X = RNG.integers(-32, 33, (300, 16)) / 16 + 1 / 64
+
+    def compare(clusters):
+        found = nearest_center(X, centers=X[:clusters], device="cuda")
+        check(found, nearest_center.python(X, centers=X[:clusters]), 1e-12, 1e-12)
+
+    for clusters in (8, 15, 20, 9, 8, 12):
+        compare(clusters)
+    assert len(texts) == 1  # the number of centres is read at run time
+    compare(2)
+    compare(300)  # so many that results are in global memory
+    compare(20)
+    gc.collect()
+    assert len(texts) == 4
+    assert sum(module is not None for module in library.modules) <= 3

@@ -231,9 +231,9 @@ class Local:
     type: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """What the front end found in a row function.
+    """What the front end found in a row function; a key of what is remembered for it.
 
     Attributes
     ----------

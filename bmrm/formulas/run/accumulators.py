@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
-from bmrm.formulas.cpu.lanes import NO_ROW
+from bmrm.formulas.analysis.layout import NO_ROW
 from bmrm.formulas.language.tree import Argument
 from bmrm.formulas.run.binding import Call
 

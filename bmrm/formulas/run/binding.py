@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.base.foreign_arrays import LEGACY_STREAM
 from bmrm.base.host_memory import require_memory
+from bmrm.base.recent import Recent
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ReductionError
 from bmrm.formulas.analysis.layout import sizes_of
@@ -28,7 +29,7 @@ AnyArray: TypeAlias = NDArray[Any] | GpuArray | DeviceArray
 """A parameter in main memory, or on a GPU: a result that was kept there, or another library's."""
 
 MAX_PLANS = 64
-"""Number of combinations of types and shapes that are remembered, before all are forgotten."""
+"""Number of combinations of types and shapes whose trees, sizes and code a function remembers."""
 
 NUMPY = {"int": np.int64, "bool": np.uint8}
 """Types in which parameters are passed; real numbers have the type of the rows."""
@@ -85,19 +86,20 @@ class Binder:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.general = read_program(source)
-        self._programs: dict[Any, tuple[Program, list[str]]] = {}
-        self._plans: dict[Any, _Plan] = {}
+        self._programs: Recent[tuple[Program, list[str]]] = Recent(MAX_PLANS)
+        self._plans: Recent[_Plan] = Recent(MAX_PLANS)
         self._parameters = [a for a in self.general.arguments.values() if a.role == "parameter"]
         self._names = {a.name for a in self._parameters}
         self._sizes = {size for size in sizes_of(self.general) if size.isidentifier()}
 
     def program(self, given: Mapping[str, Given], sparse: bool) -> tuple[Program, list[str]]:
         """Return the tree for the types of a call, and its sizes."""
-        key = (*given.items(), sparse)
-        if key not in self._programs:
+
+        def read() -> tuple[Program, list[str]]:
             found = read_program(self.source, given, sparse=sparse)
-            self._programs[key] = found, sizes_of(found)
-        return self._programs[key]
+            return found, sizes_of(found)
+
+        return self._programs.get((*given.items(), sparse), read)
 
     def bind(self, rows: RowSet, words: Mapping[str, Any], *, gpu: bool = False) -> Call:
         """Bind the arguments of a call; if it is for a GPU, parameters may be on one.
@@ -116,12 +118,7 @@ class Binder:
         said = {word: _as_size(name, word, words[word]) for word in words if word not in self._names}
         types = [(array.dtype, array.shape) for array in arrays.values()]
         key = (rows.X.shape, rows.sparse, *types, *said.items())
-        plan = self._plans.get(key)
-        if plan is None:
-            if len(self._plans) >= MAX_PLANS:  # another thread may do the same
-                self._plans.clear()
-            plan = self._plans[key] = self._plan(rows, arrays, said)
-        program, sizes, same = plan
+        program, sizes, same = self._plans.get(key, lambda: self._plan(rows, arrays, said))
         values = {a.name: self._convert(program, a.name, arrays[a.name], real) for a in parameters}
         call = Call(program, rows, sizes, values, real, same)
         for each in program.squares:
@@ -162,7 +159,7 @@ class Binder:
         for size in known:
             if size not in sizes:
                 raise ReductionError(f"{name}: found no size {size!r}, expected {size}=... in the call")
-        return _Plan(program, sizes, (id(program), *sorted(sizes.items())))
+        return _Plan(program, sizes, (program, *sorted(sizes.items())))
 
     def _given(self, argument: Argument, array: AnyArray, rows: int) -> Given:
         name = f"{self.source.name}: {argument.name}"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import _threads, interrupts
+from bmrm.base.recent import Recent
 from bmrm.base.threads import preferred_threads
 from bmrm.errors import ReductionError
 from bmrm.formulas.analysis.layout import ZERO, Layout
@@ -37,17 +38,12 @@ class HostPasses:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._codes: dict[Any, tuple[Code, Callable[[int], None]]] = {}
-        self._long_loops: dict[tuple[Any, ...], frozenset[str]] = {}
+        self._codes: Recent[tuple[Code, Callable[[int], None]]] = Recent(MAX_PLANS)
+        self._long_loops: Recent[frozenset[str]] = Recent(MAX_PLANS)
 
     def long_loops(self, call: Call) -> frozenset[str]:
         """Return the loops of a call that look whether the pass is to end early."""
-        found = self._long_loops.get(call.key)
-        if found is None:
-            if len(self._long_loops) >= MAX_PLANS:  # another thread may do the same
-                self._long_loops.clear()
-            found = self._long_loops[call.key] = long_loops(call.program, call.sizes)
-        return found
+        return self._long_loops.get(call.key, lambda: long_loops(call.program, call.sizes))
 
     def code_of(self, call: Call, *, contract: bool = True) -> Code:
         """Print the code of a call."""
@@ -57,11 +53,13 @@ class HostPasses:
 
     def compiled(self, call: Call, contract: bool) -> tuple[Code, Callable[[int], None]]:
         looking = self.long_loops(call)
-        key = (id(call.program), call.rows.X.kind(), call.real, choose_lanes(call), contract, looking)
-        if key not in self._codes:
+
+        def make() -> tuple[Code, Callable[[int], None]]:
             code = self.code_of(call, contract=contract)
-            self._codes[key] = code, native.compile_text(code.text)
-        return self._codes[key]
+            return code, native.compile_text(code.text)
+
+        key = (call.program, call.rows.X.kind(), call.real, choose_lanes(call), contract, looking)
+        return self._codes.get(key, make)
 
     def run(
         self, call: Call, threads: int | None = None, order: str = "fixed", *, contract: bool = True

@@ -7,9 +7,9 @@ import numpy as np
 from bmrm.base.units import size_text
 from bmrm.distributed.blocks import block_parts
 from bmrm.distributed.rows import StoredRows
-from bmrm.formulas.analysis.varying import varying_names
+from bmrm.formulas.analysis.facts import find_facts
+from bmrm.formulas.analysis.schedule import BLOCKED_ROWS, explain_loops, schedule_cpu, schedule_gpu
 from bmrm.formulas.cpu import native
-from bmrm.formulas.gpu.cuda_text import place
 from bmrm.formulas.language.source import Source
 from bmrm.formulas.language.tree import (
     Argument,
@@ -17,10 +17,6 @@ from bmrm.formulas.language.tree import (
     For,
     ForStored,
     Program,
-    RowItem,
-    Value,
-    Var,
-    parts,
     statements,
 )
 from bmrm.formulas.run.binding import Call
@@ -94,9 +90,11 @@ def explain_call(source: Source, call: Call) -> str:
     parts_ = len(part_bounds(call)) - 1
     threads = min(default_threads(call), parts_)
     lanes = choose_lanes(call)
+    on_cpu = schedule_cpu(program, lanes, sparse=rows.sparse, contiguous=rows.X.kind().contiguous)
     side = f"{lanes} rows side by side, one in each lane" if lanes > 1 else "one row after the other"
     lines += [
         f"CPU: {side}; vectors of {native.vector_bytes()} bytes",
+        f"CPU loops: {explain_loops(program, on_cpu)}",
         f"per row: {operations:.0f} operations, {calls:.0f} calls of functions, {updates:.0f} updates",
         f"{parts_} parts of {each} rows, each with results of its own, {size_text(8 * numbers)}; "
         "they are combined in the order of the rows"
@@ -132,17 +130,18 @@ def _bits_text(call: Call, each: int) -> str:
 
 
 def _gpu_text(call: Call) -> str:
-    """Return where a GPU would have results and parameters."""
-    found = place(call.program, call.sizes, np.dtype(call.real).itemsize, call.rows.sparse)
-    where = "shared" if found.shared_results else "global"
-    parameters = ", ".join(found.shared_parameters) or "none"
-    row = "in registers" if found.register_row else "read where it is"
-    in_blocks = found.blocks.results()
-    blocks = f"; sums of products by blocks in registers: {', '.join(in_blocks)}" if in_blocks else ""
+    """Return where a GPU would have results and parameters, and what loops become."""
+    schedule = schedule_gpu(call.program, call.sizes, np.dtype(call.real).itemsize, call.rows.sparse)
+    memory, blocks = schedule.memory, schedule.blocks.results()
+    where = "shared" if memory.shared_results else "global"
+    parameters = ", ".join(memory.shared_parameters) or "none"
+    row = "in registers" if memory.register_row else "read where it is"
+    products = f"; sums of products by blocks in registers: {', '.join(blocks)}" if blocks else ""
+    first = f", {BLOCKED_ROWS} rows per lane for the first statements" if schedule.blocked else ""
     return (
-        f"GPU: blocks of {found.warps} warps, one row per lane, the row {row}; results of a warp in {where} "
-        f"memory; parameters in shared memory: {parameters}; {size_text(found.shared_bytes)} of it per block"
-        f"{blocks}"
+        f"GPU: blocks of {memory.warps} warps, one row per lane, the row {row}; results of a warp in {where} "
+        f"memory; parameters in shared memory: {parameters}; {size_text(memory.shared_bytes)} of it per block"
+        f"{products}\nGPU loops{first}: {explain_loops(call.program, schedule)}"
     )
 
 
@@ -174,16 +173,11 @@ def _role_text(program: Program, argument: Argument) -> str:
 
 def _has_bins(program: Program, argument: Argument) -> bool:
     """Return whether some index of a result depends on the row."""
-    varying = varying_names(program, program.sparse)
-    for statement in statements(program.body):
-        if isinstance(statement, Combine) and statement.array == argument.name:
-            for index in statement.index:
-                for part in parts(index):
-                    if isinstance(part, RowItem) or (isinstance(part, Var) and part.name in varying):
-                        return True
-                    if isinstance(part, Value) and program.arguments[part.name].role == "row value":
-                        return True
-    return False
+    facts = find_facts(program, {}, program.sparse)
+    return any(
+        isinstance(each, Combine) and each.array == argument.name and facts.varies(*each.index)
+        for each in statements(program.body)
+    )
 
 
 def _shape_text(argument: Argument) -> str:

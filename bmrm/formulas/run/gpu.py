@@ -19,15 +19,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.recent import Recent
 from bmrm.distributed.blocks import block_parts
 from bmrm.errors import ParameterError, ReductionError
 from bmrm.formulas.analysis.layout import ZERO, Layout
-from bmrm.formulas.gpu.cuda_text import MAX_SITES, NO_FAILURE, SHARED_BYTES, WARP, CudaCode, print_cuda
+from bmrm.formulas.analysis.schedule import SHARED_BYTES, WARP
+from bmrm.formulas.gpu.cuda_text import MAX_SITES, NO_FAILURE, CudaCode, print_cuda
 from bmrm.formulas.gpu.nvrtc import compile_cuda
 from bmrm.formulas.language.plain import size_of
 from bmrm.formulas.language.source import Source
 from bmrm.formulas.run.accumulators import Pass, Place, Results, output_type, over_ranks, places_of
-from bmrm.formulas.run.binding import Call, to_host
+from bmrm.formulas.run.binding import MAX_PLANS, Call, to_host
 from bmrm.formulas.run.device_blocks import blocks_on, rows_of_blocks
 from bmrm.formulas.run.plain import run_plain_row
 from bmrm.matrix.gpu.device_arrays import DeviceArray
@@ -59,7 +61,10 @@ MAX_HELD_BYTES = 256
 """Maximum size of a parameter that stays on the GPU, found by its value: numbers, mostly."""
 
 MAX_HELD = 256
-"""Number of parameters that stay, before all are forgotten."""
+"""Number of parameters that stay: those used last."""
+
+MAX_MODULES = 32
+"""Number of modules that a function keeps on GPUs, those used last: some 100 kB each."""
 
 ITEMS = {
     "": "",
@@ -104,6 +109,19 @@ class _PerRow(NamedTuple):
     array: GpuArray | DeviceArray
 
 
+class _Loaded:
+    """A module on a device, which calls with different sizes may share."""
+
+    def __init__(self, module: Module) -> None:
+        self.module, self.combine = module, module.function("bmrm_combine")
+        self._shared_bytes = 0
+
+    def rows(self, shared_bytes: int) -> ctypes.c_void_p:
+        """Return the kernel of the rows, allowed as much shared memory as any call needs."""
+        self._shared_bytes = max(self._shared_bytes, shared_bytes)
+        return self.module.function("bmrm_rows", self._shared_bytes)
+
+
 class _Kernels(NamedTuple):
     code: CudaCode
     module: Module
@@ -129,8 +147,9 @@ class GpuPasses:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._kernels: dict[Any, _Kernels] = {}
-        self._held: dict[Any, GpuArray] = {}
+        self._kernels: Recent[_Kernels] = Recent(MAX_PLANS)
+        self._modules: Recent[_Loaded] = Recent(MAX_MODULES)
+        self._held: Recent[GpuArray] = Recent(MAX_HELD)
         self._error_words: dict[Device, list[_ErrorWord]] = {}
 
     def code_of(self, call: Call, shared_bytes: int = SHARED_BYTES) -> CudaCode:
@@ -146,19 +165,23 @@ class GpuPasses:
         kind = call.rows.X.kind()
         stored = kind.item, kind.unsigned, kind.column
         key = (call.key, stored, call.real, _wide(call), on, contract)
-        if key not in self._kernels:
-            code = self.code_of(call, min(SHARED_BYTES, on.shared_bytes))
-            module = on.load(compile_cuda(code.text, on.capability, contract=contract))
-            shared = code.placement.shared_bytes
-            rows, combine = module.function("bmrm_rows", shared), module.function("bmrm_combine")
-            each = module.blocks_per_multiprocessor(rows, code.placement.warps * WARP, shared)
-            results = tuple(_results_of(call, code))
-            bytes_ = 8 * sum(result.place.size for result in results)
-            needed = sum(-(-r.place.size // WARP) for r in results if not r.place.is_row)
-            combining = max(1, min(needed, MAX_COMBINE_BLOCKS))
-            blocks = each * on.multiprocessors
-            self._kernels[key] = _Kernels(code, module, rows, combine, blocks, results, bytes_, combining)
-        return self._kernels[key]
+        return self._kernels.get(key, lambda: self._make_kernels(call, on, contract))
+
+    def _make_kernels(self, call: Call, on: Device, contract: bool) -> _Kernels:
+        code = self.code_of(call, min(SHARED_BYTES, on.shared_bytes))
+        memory = code.schedule.memory
+        loaded = self._modules.get(
+            (code.text, on, contract),
+            lambda: _Loaded(on.load(compile_cuda(code.text, on.capability, contract=contract))),
+        )
+        rows = loaded.rows(memory.shared_bytes)
+        each = loaded.module.blocks_per_multiprocessor(rows, memory.warps * WARP, memory.shared_bytes)
+        results = tuple(_results_of(call, code))
+        bytes_ = 8 * sum(result.place.size for result in results)
+        needed = sum(-(-r.place.size // WARP) for r in results if not r.place.is_row)
+        combining = max(1, min(needed, MAX_COMBINE_BLOCKS))
+        blocks = each * on.multiprocessors
+        return _Kernels(code, loaded.module, rows, loaded.combine, blocks, results, bytes_, combining)
 
     def run(
         self,
@@ -196,6 +219,8 @@ class GpuPasses:
         kernels = self.compiled(call, on, contract)
         slots = kernels.code.layout.slots
         table = (ctypes.c_int64 * len(slots))()
+        for name, value in kernels.code.numbers.items():
+            table[slots[name]] = value
         owners = self._fill_arguments(on, call, table, slots)
         outputs = {
             a.name: on.allocate((call.rows.here,), output_type(a, call.real))
@@ -276,12 +301,7 @@ class GpuPasses:
         if array.nbytes > MAX_HELD_BYTES:
             return on.upload(array)
         key = on.number, array.dtype, array.shape, array.tobytes()
-        found = self._held.get(key)
-        if found is None:
-            if len(self._held) >= MAX_HELD:
-                self._held.clear()
-            found = self._held[key] = on.upload(array)
-        return found
+        return self._held.get(key, lambda: on.upload(array))
 
     def _raise_failure(self, call: Call, layout: Layout, row: int, number: int) -> None:
         """Raise the error of a row: of the plain function, with the number found, if it raises one too.
@@ -309,7 +329,7 @@ def _results_of(call: Call, code: CudaCode) -> Iterator[_Result]:
     """Yield what is known of the results of a call."""
     for place in places_of(call):
         what = "rows" if place.is_row else "argument"
-        together = not place.is_row and code.placement.is_together(place.argument)
+        together = not place.is_row and code.schedule.is_together(place.argument)
         yield _Result(code.layout.slots[f"{what} {place.argument.name}"], place, together)
 
 
@@ -323,7 +343,7 @@ class _Chunking:
     """The chunks of blocks of up to some rows: how many there are, and where they have their results."""
 
     def __init__(self, kernels: _Kernels, rows: int) -> None:
-        self.kernels, self.warps = kernels, kernels.code.placement.warps
+        self.kernels, self.warps = kernels, kernels.code.schedule.memory.warps
         self.each = chunk_rows(rows, kernels.result_bytes)
         self.together = any(result.together for result in kernels.results)
         self.chunks = self._count(rows)
@@ -346,7 +366,7 @@ class _Chunking:
             partial += 8 * place.size * (chunks // self.warps if together else chunks)
         table[slots["last"]], table[slots["chunks"]], table[slots["chunk_rows"]] = rows, chunks, self.each
         table[slots["error"]], total[slots["error"]] = error.there.address, ctypes.addressof(error.here)
-        threads, shared = self.warps * WARP, kernels.code.placement.shared_bytes
+        threads, shared = self.warps * WARP, kernels.code.schedule.memory.shared_bytes
         grid = min(kernels.blocks, -(-chunks // self.warps)) if grid is None else grid
         kernels.module.launch(kernels.rows, grid, threads, shared, table)
         kernels.module.launch(kernels.combine, kernels.combine_blocks, COMBINE_THREADS, 0, table, total)

@@ -297,10 +297,15 @@ def pointer_device(address: int) -> int:
 
 
 class Module:
-    """Machine code on a device."""
+    """Machine code on a device, which goes with it."""
 
     def __init__(self, device: Device, handle: ctypes.c_void_p) -> None:
         self._device, self._handle = device, handle
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # then the driver may be gone
+            with self._device.current():
+                self._device.library.cuModuleUnload(self._handle)
 
     def function(self, name: str, shared_bytes: int = 0) -> ctypes.c_void_p:
         """Return a kernel, allowed to use some shared memory."""
