@@ -402,7 +402,7 @@ def test_parameters_elsewhere_are_copied(library):
 
 
 def test_small_parameters_stay_until_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(gpu, "MAX_HELD", 2)
+    monkeypatch.setattr(kmeans_step._gpu, "_held", Recent(2))
     X, centers = np.ones((40, 2)), np.zeros((1, 2))
     for weight in (1.0, 2.0, 0.5, 1.0):
         found = kmeans_step(X, w=weight, centers=centers, device="cuda")
