@@ -22,8 +22,9 @@ from bmrm.linear import regularizers
 from bmrm.linear.intercept import intercept_of, operator_of
 from bmrm.linear.memory import ON_GPU, STREAMED, GpuMemory, MatrixSize
 from bmrm.linear.plan import Facts, Plan, PlanOptions, make_plan
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.memory import plan_memory, room_for_cuts
-from bmrm.matrix.resident import check_shape, choose_gpu_dtype, default_threads, device_number, wants_gpu
+from bmrm.matrix.resident import check_shape, choose_gpu_dtype, default_threads, wants_gpu
 from bmrm.matrix.row_weights import lam_from_c
 
 if TYPE_CHECKING:
@@ -303,7 +304,7 @@ def _gpu_memory(size: Size, options: TrainOptions) -> GpuMemory:
     stored = choose_gpu_dtype(np.dtype(f"f{size.value_bytes}") if size.value_bytes else None, options.tol)
     item, values = stored.itemsize, stored.itemsize if size.value_bytes else 0
     nnz = None if size.is_dense else size.nnz
-    found = plan_memory(shape, nnz, values, item, options.gpu_mem, device_number(options.device))
+    found = plan_memory(shape, nnz, values, item, options.gpu_mem, parse_device(options.device) or 0)
     return GpuMemory(
         found.resident, found.streamed, found.vectors, room_for_cuts(found.left, shape, item), item
     )

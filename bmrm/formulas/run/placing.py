@@ -29,7 +29,7 @@ def predict_place(call: Call, threads: int | None = None) -> Placement:
     work = reduction_work(predict_seconds(call, 1), parts, uploaded, there, threads)
     if call.rows.ranks > 1:
         return Placement(None, "rows on several ranks have the same bits for any number of them on CPUs")
-    return place("auto", None, work, available=_usable_gpu)
+    return place("auto", None, work, find_gpu=_usable_gpu)
 
 
 def _usable_gpu() -> dict[str, Any] | None:
