@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from bmrm.linear.storage import solve_file as solve_file
     from bmrm.matrix.dataset import Dataset as Dataset
     from bmrm.matrix.examples import Examples as Examples
-    from bmrm.matrix.gpu.devices import WORTH_A_GPU as WORTH_A_GPU
     from bmrm.matrix.gpu.devices import gpu as gpu
+    from bmrm.matrix.gpu.work import WORTH_A_GPU as WORTH_A_GPU
     from bmrm.matrix.upload import Landing as Landing
     from bmrm.reductions.facility import reduction as reduction
     from bmrm.unsupervised.clusters.estimator import KMeans as KMeans
@@ -68,7 +68,7 @@ _MODULES = {
     "dump_svmlight": "io.dump",
     "io": "",
     "gpu": "matrix.gpu.devices",
-    "WORTH_A_GPU": "matrix.gpu.devices",
+    "WORTH_A_GPU": "matrix.gpu.work",
     # reduce
     "reduction": "reductions.facility",
     # find structure without labels

@@ -214,6 +214,7 @@ def _rank(options: argparse.Namespace, found: Graph, group: Group | None) -> int
                 **_facts(
                     ranking, "error_bound", "residual", "proven", "n_iter", "n_products", "status", "seconds"
                 ),
+                "device": ranking.placement.device,
                 "nodes": found.n_nodes,
                 "edges": found.n_edges,
                 "notes": found.notes,
@@ -224,7 +225,8 @@ def _rank(options: argparse.Namespace, found: Graph, group: Group | None) -> int
         _print_table(ranking.top(options.top), ranking.error_bound, ranking.proven)
         print(
             f"{ranking.status}: the scores are within {ranking.error_bound:.2e} in all, the order of the "
-            f"first {ranking.proven} is proven; {ranking.n_iter} iterations, {ranking.seconds:.3f} s"
+            f"first {ranking.proven} is proven; {ranking.n_iter} iterations, on {ranking.placement.device}, "
+            f"{ranking.seconds:.3f} s"
         )
     return _EXITS.get(ranking.status, Exit.LIMIT)
 
@@ -258,7 +260,13 @@ def _walk(options: argparse.Namespace, found: Graph, group: Group | None) -> int
             for query, status, bound, proven, top in columns
         ]
         print_json(
-            {"queries": each, "notes": found.notes, "n_products": walks.n_products, "seconds": walks.seconds}
+            {
+                "queries": each,
+                "device": walks.placement.device,
+                "notes": found.notes,
+                "n_products": walks.n_products,
+                "seconds": walks.seconds,
+            }
         )
     else:
         for number, query in enumerate(walks.queries):
@@ -282,7 +290,7 @@ def _hits(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     sides = [scores.top(options.top, what) for what in ("authorities", "hubs")]
     if options.json:
         names = "singular_value", "gap", "residual", "error_estimate", "unique", "n_iter", "status", "seconds"
-        facts = {**_facts(scores, *names), "notes": found.notes}
+        facts = {**_facts(scores, *names), "device": scores.placement.device, "notes": found.notes}
         print_json({**facts, "authorities": sides[0], "hubs": sides[1]})
     else:
         rows = [
@@ -295,7 +303,7 @@ def _hits(options: argparse.Namespace, found: Graph, group: Group | None) -> int
         )
         print(
             f"{scores.status}: residual {scores.residual:.2e}, estimated gap {scores.gap:.2g}, {alone}; "
-            f"{scores.n_iter} steps, {scores.seconds:.3f} s"
+            f"{scores.n_iter} steps, on {scores.placement.device}, {scores.seconds:.3f} s"
         )
     return _EXITS.get(scores.status, Exit.LIMIT)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from bmrm.base import arguments
-from bmrm.distributed.placing import place_rows
 from bmrm.distributed.reading import read_rows
 from bmrm.errors import ParameterError
 from bmrm.formulas.run.function import CompiledFunction, refuses_deep_text
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.driver import count_devices
+from bmrm.matrix.gpu.placement import place
 
 ORDERS = ("fixed", "any")
 
@@ -100,10 +100,10 @@ class Reduction(CompiledFunction):
         """
         _check_options(device, threads, order, keep)
         rows = read_rows(data)
-        known = place_rows(rows, device, count=count_devices)
+        known = place(device, rows.gpu, group=rows.group, count=count_devices)
         with rows.together():
             call = self._binder.bind(rows, words, gpu=known.gpu is not None)
-        return self._run(call, known, device, threads, order, keep)
+        return self._run(call, known, threads, order, keep)
 
 
 def reduction(function: Callable[..., Any]) -> Reduction:

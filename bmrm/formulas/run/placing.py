@@ -33,7 +33,7 @@ def predict_place(call: Call, threads: int | None = None) -> Placement:
         work = work._replace(copied_passes=1.0)
     if call.rows.ranks > 1:
         return Placement(None, "rows on several ranks have the same bits for any number of them on CPUs")
-    return place("auto", None, work, available=_usable_gpu)
+    return place("auto", None, work, find_gpu=_usable_gpu)
 
 
 def _usable_gpu() -> dict[str, Any] | None:

@@ -17,8 +17,9 @@ from bmrm.losses import Loss, ScalarLoss
 from bmrm.matrix import _cpu
 from bmrm.matrix.adapted import MatrixAdapter
 from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.memory import plan_memory, room_for_cuts, vector_bytes
-from bmrm.matrix.resident import choose_gpu_dtype, default_threads, device_number
+from bmrm.matrix.resident import choose_gpu_dtype, default_threads
 
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
@@ -105,7 +106,7 @@ def on_gpu(known: Facts, rows: MeasuredRows, *, tol: float, limit: int | None, d
     stored = choose_gpu_dtype(np.dtype(f"f{rows.value_bytes}") if rows.value_bytes else None, tol)
     item, nnz = stored.itemsize, None if rows.is_dense else rows.nnz
     values = item if rows.value_bytes else 0
-    found = plan_memory(rows.shape, nnz, values, item, limit, device_number(device))
+    found = plan_memory(rows.shape, nnz, values, item, limit, parse_device(device) or 0)
     room = room_for_cuts(found.left, rows.shape, item)
     return replace(
         known,

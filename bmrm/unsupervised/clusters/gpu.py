@@ -23,12 +23,11 @@ from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
 from bmrm.distributed.row_set import SAMPLED_ROWS, RowSet
 from bmrm.errors import DataError, DeviceMemoryError
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.matrix.gpu.placement import Placement
+from bmrm.matrix.gpu.placement import Placement, with_fall_back
 from bmrm.unsupervised.clusters._clusters import SEEDING_PANEL_ROWS
 from bmrm.unsupervised.clusters.cpu import HostClusters
 from bmrm.unsupervised.clusters.passes import Assignment, ClusterPasses
 from bmrm.unsupervised.clusters.shared_clusters import SharedClusters, scale_of
-from bmrm.unsupervised.placing import open_rows
 from bmrm.unsupervised.scales import ORDINARY_EXPONENT
 
 if TYPE_CHECKING:
@@ -277,9 +276,7 @@ def _joined(parts: list[NDArray[Any]], axis: int = 0) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
 
 
-def open_clusters(
-    rows: RowSet, placement: Placement, device: str, clusters: int
-) -> tuple[ClusterPasses, Placement]:
+def open_clusters(rows: RowSet, placement: Placement, clusters: int) -> tuple[ClusterPasses, Placement]:
     """Put rows where k-means runs; the CPU if there is no room on a GPU that the user has not asked for.
 
     The placement says which rows are copied to the GPU in each pass, if some are.
@@ -294,4 +291,4 @@ def open_clusters(
         found = DeviceClusters(rows, number, clusters)
         return found, found.note
 
-    return open_rows(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)
+    return with_fall_back(placement, lambda: HostClusters(rows), on_gpu)

@@ -14,13 +14,12 @@ import numpy as np
 
 from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector, dot
-from bmrm.distributed.placing import place_rows
 from bmrm.distributed.reading import read_row_set, read_rows, read_weights
 from bmrm.distributed.row_set import RowSet
 from bmrm.distributed.rows import MatrixRows
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.dataset import Dataset
-from bmrm.matrix.gpu.placement import Placement
+from bmrm.matrix.gpu.placement import Placement, place
 from bmrm.unsupervised.decomposition.gpu import DeviceGram, open_gram
 from bmrm.unsupervised.decomposition.scatter import (
     Scatter,
@@ -143,13 +142,15 @@ class DecomposedRows:
         work = None
         if by_gram:
             work = gram_work(self.set.most_here, self.shape[1], self.set.X.dtype.itemsize)
-        found = place_rows(self.set, device, work)
-        if found.gpu is not None and solver != "covariance_eigh" and not self.set.sparse:
+        found = place(device, self.set.gpu, work, group=self.set.group)
+        if found.gpu is not None and self.set.sparse:
+            raise ParameterError(f"device: found {device!r} for sparse rows, expected auto or cpu")
+        if found.gpu is not None and solver != "covariance_eigh":
             raise ParameterError(
                 f"svd_solver: found {solver!r} on {found.device}, expected 'covariance_eigh', rows and "
                 "device on the CPU, or a bmrm.Dataset of float64 on the GPU"
             )
-        self._gram, found = open_gram(self.set, found, device)
+        self._gram, found = open_gram(self.set, found)
         return found
 
     def prepare(self, solver: str) -> bool:

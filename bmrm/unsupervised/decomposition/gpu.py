@@ -21,7 +21,7 @@ from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.matrix.gpu.placement import Placement
+from bmrm.matrix.gpu.placement import Placement, with_fall_back
 from bmrm.unsupervised.decomposition.scatter import (
     MAX_PASSES,
     Scatter,
@@ -29,7 +29,6 @@ from bmrm.unsupervised.decomposition.scatter import (
     is_near_mean,
     scatter_matrix,
 )
-from bmrm.unsupervised.placing import open_rows
 
 if TYPE_CHECKING:
     from bmrm.matrix._cuda import DenseRows
@@ -139,22 +138,22 @@ class DeviceGram:
         return found[: d * d].reshape(d, d), found[d * d :]
 
 
-def open_gram(rows: RowSet, placement: Placement, device: str) -> tuple[DeviceGram | None, Placement]:
+def open_gram(rows: RowSet, placement: Placement) -> tuple[DeviceGram | None, Placement]:
     """Put rows on the GPU where their scatter matrix is computed, None for the CPU; see `open_clusters`."""
 
     def on_gpu(number: int) -> tuple[DeviceGram, str]:
         found = DeviceGram(rows, number)
         return found, found.blocks.note
 
-    return open_rows(rows, placement, device, lambda: None, on_gpu)
+    return with_fall_back(placement, lambda: None, on_gpu)
 
 
-def scatter_about_mean(rows: RowSet, placement: Placement, device: str) -> Scatter:
+def scatter_about_mean(rows: RowSet, placement: Placement) -> Scatter:
     """Compute the scatter matrix of rows about their mean where they are placed, of sparse ones on the CPU.
 
     The products of a sparse row with itself are fewer than those of a pass of k-means.
     """
     gram = None
     if not rows.sparse:
-        gram, _ = open_gram(rows, placement, device)
+        gram, _ = open_gram(rows, placement)
     return scatter_matrix(rows, center=True) if gram is None else gram.scatter()

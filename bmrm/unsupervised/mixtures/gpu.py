@@ -19,13 +19,12 @@ from bmrm.distributed.blocks import COLUMN_BYTES, block_rows
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DeviceMemoryError
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.matrix.gpu.placement import Placement
+from bmrm.matrix.gpu.placement import Placement, with_fall_back
 from bmrm.unsupervised.clusters.gpu import DeviceClusters
 from bmrm.unsupervised.clusters.passes import ClusterPasses
 from bmrm.unsupervised.decomposition.gpu import DeviceGram
 from bmrm.unsupervised.mixtures.cpu import HostMixture
 from bmrm.unsupervised.mixtures.passes import MixturePasses, MixtureSums
-from bmrm.unsupervised.placing import open_rows
 
 
 class DeviceMixture:
@@ -125,7 +124,7 @@ class DeviceMixture:
 
 
 def open_mixture(
-    rows: RowSet, placement: Placement, device: str, components: int, *, full: bool
+    rows: RowSet, placement: Placement, components: int, *, full: bool
 ) -> tuple[MixturePasses, Placement]:
     """Put dense rows where a mixture is fitted; ``full``: covariances are matrices. See `open_clusters`."""
 
@@ -133,4 +132,4 @@ def open_mixture(
         found = DeviceMixture(rows, number, components, full=full)
         return found, found.note
 
-    return open_rows(rows, placement, device, lambda: HostMixture(rows), on_gpu)
+    return with_fall_back(placement, lambda: HostMixture(rows), on_gpu)
