@@ -8,10 +8,14 @@ from a GPU is time, and the last bits of functions such as ``exp``.
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 from pathlib import Path
 
 import compiled
+
+from bmrm.formulas.run import gpu
+from bmrm.matrix.gpu import driver
 
 SHIM = Path(__file__).with_name("emulated_warps.h")
 OUT_OF_MEMORY = 2
@@ -189,10 +193,21 @@ class Driver:
         return 0
 
 
+def install(monkeypatch) -> Driver:
+    """Let reductions find emulated GPUs, and many chunks in few rows."""
+    found = Driver()
+    monkeypatch.setattr(driver, "load_driver", lambda: found)
+    monkeypatch.setattr(driver, "_devices", {})
+    monkeypatch.setattr(gpu, "compile_cuda", compiler())
+    monkeypatch.setattr(gpu, "MIN_CHUNK_ROWS", 32)
+    return found
+
+
 TRAPS = "bounds,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow"
 """What has no meaning in C++; the sanitizer that finds it needs no library if it only stops the process."""
 
 
+@functools.cache
 def compiler(*, traps: bool = False):
     """Return what stands for `bmrm.formulas.gpu.nvrtc.compile_cuda`: its code is the name of a library."""
     found = [f"-fsanitize={TRAPS}", "-fsanitize-undefined-trap-on-error"] if traps else []

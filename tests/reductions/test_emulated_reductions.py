@@ -73,19 +73,9 @@ class ArrayThere:
         return self._array.copy()
 
 
-@pytest.fixture(scope="session")
-def compile_cuda():
-    return emulated_driver.compiler()
-
-
 @pytest.fixture(autouse=True)
-def library(compile_cuda, monkeypatch):
-    """Let reductions find emulated GPUs, and many chunks in few rows."""
-    found = emulated_driver.Driver()
-    monkeypatch.setattr(driver, "load_driver", lambda: found)
-    monkeypatch.setattr(driver, "_devices", {})
-    monkeypatch.setattr(gpu, "compile_cuda", compile_cuda)
-    monkeypatch.setattr(gpu, "MIN_CHUNK_ROWS", 32)
+def library(monkeypatch):
+    found = emulated_driver.install(monkeypatch)
     yield found
     assert found.depth == 0
 

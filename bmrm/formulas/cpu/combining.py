@@ -10,7 +10,7 @@ from __future__ import annotations
 from bmrm.formulas.analysis.layout import NO_ROW
 from bmrm.formulas.cpu.expressions import Expressions
 from bmrm.formulas.cpu.llvm_text import Val, quote, real_text
-from bmrm.formulas.language.operators import Operator
+from bmrm.formulas.language.operators import FunctionOperator, Operator
 from bmrm.formulas.language.tree import Argument, Combine
 
 
@@ -18,7 +18,13 @@ class Combining(Expressions):
     """Prints how values are combined into results."""
 
     def over_lanes(self, op: Operator, value: str, kind: str) -> str:
-        """Combine the lanes of a vector by halves."""
+        """Combine the lanes of a vector by halves; by a function one after the other."""
+        if isinstance(op, FunctionOperator):
+            held, total = self.held_lanes(value, kind), self.alloca(self.label("total"), kind)
+            self.put(f"store {kind} {self.lane_of(held, kind, '0')}, ptr {total}")
+            with self.counted("1", str(self.W)) as lane:
+                self.update(op, total, self.lane_of(held, kind, lane), kind)
+            return self.new(f"load {kind}, ptr {total}")
         width = self.W
         while width > 1:
             half = width // 2
@@ -154,6 +160,12 @@ class Combining(Expressions):
         text = self.neutralised(result, text, kind)
         at = f"%{quote(f'lanes.{result.name}')}"
         vector = f"<{self.W} x {kind}>"
+        if isinstance(result.combined_by, FunctionOperator):
+            values = self.held_lanes(text, kind)
+            with self.counted("0", self.rows_here) as lane:
+                to = self.new(f"getelementptr {kind}, ptr {at}, i64 {lane}")
+                self.update(result.combined_by, to, self.lane_of(values, kind, lane), kind)
+            return
         old = self.new(f"load {vector}, ptr {at}, align 64")
         new = self.merged(result.combined_by, old, text, vector, f"<{self.W} x i1>", kind == "double")
         self.put(f"store {vector} {new}, ptr {at}, align 64")

@@ -27,6 +27,8 @@ from bmrm.formulas.analysis.schedule import schedule_cpu
 from bmrm.formulas.cpu.combining import identity_text
 from bmrm.formulas.cpu.llvm_text import Val, quote, short
 from bmrm.formulas.cpu.statements import Statements
+from bmrm.formulas.language.combination import read_operator
+from bmrm.formulas.language.operators import FunctionOperator, Operator
 from bmrm.formulas.language.tree import Argument, For, ForStored, Program, Size, statements
 
 NAME = "bmrm_rows"
@@ -98,9 +100,47 @@ class Printer(Statements):
         self.put("ret void")
         text = [f"define void @{NAME}(ptr noalias %table) #0 {{", "entry:"]
         text += [*self.entry, "  br label %begin", "begin:", *self.lines, "}", ""]
-        text += self.declared
-        text.append('attributes #0 = { nounwind "no-trapping-math"="true" }')
+        text += self.declarations()
         return Code("\n".join(text) + "\n", self.layout, self.W)
+
+    def declarations(self) -> list[str]:
+        """Return what follows the text of a function: what it calls, and its attributes."""
+        return [*self.declared, *self.defined, 'attributes #0 = { nounwind "no-trapping-math"="true" }']
+
+    # --- operators that are functions
+
+    def merged(self, op: Operator, a: str, b: str, kind: str, bits: str, real: bool) -> str:
+        if not isinstance(op, FunctionOperator):
+            return super().merged(op, a, b, kind, bits, real)
+        return self.new(f"call {kind} @{self.name_of(op)}({kind} {a}, {kind} {b})")
+
+    def name_of(self, op: FunctionOperator) -> str:
+        """Return the name of the function of an operator, which is defined after this one."""
+        if op not in self.functions:
+            self.functions[op] = f"operator.{len(self.functions)}"
+            inner = operator_printer(op, bool(self.flags))
+            self.defined += inner.print_operator(self.functions[op], op.type)
+            self.declared |= inner.declared
+        return self.functions[op]
+
+    def print_operator(self, name: str, type_: str) -> list[str]:
+        """Print a program of two parameters and a result as a function of two numbers."""
+        kind, given = self.scalar(type_), []
+        for argument in self.program.arguments.values():
+            if argument.role == "parameter":
+                given.append(f"{kind} %{quote('given ' + argument.name)}")
+                at = self.slot_values[f"argument {argument.name}"] = self.alloca(quote(argument.name), kind)
+                self.entry.append(f"  store {given[-1]}, ptr {at}")
+        for local, of in self.variables().items():
+            at = self.alloca(quote(local), self.scalar(of))
+            self.put(f"store {self.scalar(of)} {self.constant(0, of)}, ptr {at}")
+        self.block(self.program.body)
+        (result,) = self.program.results()
+        value = self.converted(self.read_var(result.name, result.type), type_)
+        head = [f"define internal {kind} @{name}({', '.join(given)}) #0 {{", "entry:", *self.entry]
+        return [*head, "  br label %begin", "begin:", *self.lines, f"  ret {kind} {value.text}", "}"]
+
+    # --- the function
 
     def prepare(self) -> None:
         """Read the table, and make room for locals and for results that are one number."""
@@ -275,3 +315,9 @@ class Printer(Statements):
             value = self.new(f"load <{self.W} x {kind}>, ptr %{quote(f'lanes.{result.name}')}, align 64")
             one = self.over_lanes(result.combined_by, value, kind)
             self.update(result.combined_by, self.slot(f"argument {result.name}"), one, kind)
+
+
+def operator_printer(op: FunctionOperator, contract: bool = True) -> Printer:
+    """Return a printer of plain code in float64, for the function of an operator."""
+    schedule = schedule_cpu(read_operator(op)[1], 1, sparse=False, contiguous=False)
+    return Printer(schedule, Rows("double"), "double", 1, 1, contract, frozenset())

@@ -13,7 +13,7 @@ import numpy as np
 from bmrm.distributed.rows import Rows
 from bmrm.formulas.analysis.layout import OUTSIDE, Layout, Site
 from bmrm.formulas.analysis.schedule import CpuSchedule
-from bmrm.formulas.language.operators import Operator
+from bmrm.formulas.language.operators import FunctionOperator, Operator
 from bmrm.formulas.language.tree import Argument, Size
 
 REAL_BITS = {"float": 32, "double": 64}
@@ -64,6 +64,8 @@ class Writer:
         self.entry: list[str] = []
         self.lines: list[str] = []
         self.declared: dict[str, None] = {}
+        self.defined: list[str] = []
+        self.functions: dict[FunctionOperator, str] = {}
         self.count = 0
         self.mask: str | None = None  # lanes whose branch is taken; None for all
         self.slot_values: dict[str, str] = {}

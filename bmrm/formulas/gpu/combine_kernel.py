@@ -54,8 +54,9 @@ class CombineKernel:
         count, first, kind = self.numbers(result, before)
         slot = self.writer.layout.slots[f"argument {result.name}"]
         parts_ = "chunks / WARPS" if self.writer.schedule.is_together(result) else "chunks"
+        op = self.writer.struct(result.combined_by)
         self.put(
-            f"combine_parts<{result.combined_by.struct}, {kind}>((const {kind}*)table.at[{slot}], "
+            f"combine_parts<{op}, {kind}>((const {kind}*)table.at[{slot}], "
             f"({kind}*)to.at[{slot}], {count}, {parts_}, {identity_text(result)}, {first}, "
             f"({kind} (*)[33])held);"
         )

@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from bmrm.formulas.analysis.layout import Layout
 from bmrm.formulas.analysis.schedule import SHARED_BYTES, GpuSchedule, schedule_gpu
 from bmrm.formulas.gpu.combine_kernel import CombineKernel
+from bmrm.formulas.gpu.expressions import View
 from bmrm.formulas.gpu.operator_text import print_operators
 from bmrm.formulas.gpu.rows_kernel import RowsKernel
+from bmrm.formulas.gpu.statements import Statements
 from bmrm.formulas.gpu.writer import CudaWriter
+from bmrm.formulas.language.combination import read_operator
+from bmrm.formulas.language.operators import FunctionOperator
 from bmrm.formulas.language.tree import Program
 
 NO_FAILURE = 0x7F7F7F7F7F7F7F7F
@@ -71,7 +75,6 @@ def print_cuda(
     RowsKernel(writer).print()
     CombineKernel(writer).print()
     headers = [*HEADERS, *(["products"] if schedule.blocks.sums() else [])]
-    operators = (a.operator for a in program.results() if a.operator and not a.keeps_row)
     head = [
         *(f'#include "device/{name}.cuh"' for name in headers),
         "using namespace bmrm;",
@@ -79,7 +82,7 @@ def print_cuda(
         "#define WARP kWarpLanes",
         "#define FULL kAllLanes",
         f"#define WARPS {schedule.memory.warps}",
-        *print_operators(operators),
+        *print_operators(program, _print_operator),
         "struct Table {",
         f"  whole at[{len(writer.layout.slots)}];",
         f"  static constexpr int SITES = {MAX_SITES};",
@@ -87,3 +90,17 @@ def print_cuda(
         "};",
     ]
     return CudaCode("\n".join([*head, *writer.lines, ""]), writer.layout, schedule, writer.numbers)
+
+
+def _print_operator(operator: FunctionOperator) -> list[str]:
+    """Return the body of a function of ``a`` and ``b`` that combines two numbers."""
+    program = read_operator(operator)[1]
+    writer = CudaWriter(schedule_gpu(program, {program.width: 1}, 8, False), "double", "", "", frozenset())
+    writer.put("typedef double T;")
+    for argument, given in zip(program.arguments.values(), "ab", strict=False):
+        writer.put(f"const {writer.kind(argument.type)} {writer.name(argument.name)} = {given};")
+    writer.declare_numbers()
+    Statements(writer, View()).block(program.body, "true")
+    (result,) = program.results()
+    writer.put(f"return {writer.kind(operator.type)}({writer.name(result.name)});")
+    return writer.lines

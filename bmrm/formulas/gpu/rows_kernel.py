@@ -192,7 +192,8 @@ class RowsKernel:
                 value = name
                 if result.operator and not result.keeps_row:
                     value = f"{name}_all"
-                    self.put(f"const {type_} {value} = over_warp<{result.combined_by.struct}>({name});")
+                    op = writer.struct(result.operator)
+                    self.put(f"const {type_} {value} = over_warp<{op}>({name});")
                 self.put(f"if (lane == 0) (({type_}*){writer.slot(slot)})[chunk] = {value};")
         self.put("__syncthreads();" if together else "__syncwarp();")
 
@@ -209,7 +210,7 @@ class RowsKernel:
         self.put(f"{kind} all = first[q];")
         self.put("#pragma unroll")
         self.open("for (int other = 1; other < WARPS; other++)")
-        self.put(f"all = {result.combined_by.struct}::of(all, first[other * {each} + q]);")
+        self.put(f"all = {self.writer.struct(result.combined_by)}::of(all, first[other * {each} + q]);")
         self.close()
         to = f"(({kind}*){writer.slot(f'argument {result.name}')})"
         self.put(f"{to}[chunk / WARPS * {self.count(result, 'LL')} + q] = all;")

@@ -136,7 +136,7 @@ class Statements(Expressions):
         self.close()
         self.close()
         for each in how.sums:
-            result, op = self.program.arguments[each.array], each.op.struct
+            result, op = self.program.arguments[each.array], self.writer.struct(each.op)
             self.open()
             self.put(f"over_warp_each<{op}>({held[id(each)]}, lane);")
             self.put(f"const whole {name} = {first} + lane / {WARP // count};")
@@ -228,7 +228,11 @@ class Statements(Expressions):
         return value, flag
 
     def combine(self, node: Combine, mask: str) -> None:
-        result, name, op = self.program.arguments[node.array], self.name(node.array), node.op.struct
+        result, name, op = (
+            self.program.arguments[node.array],
+            self.name(node.array),
+            self.writer.struct(node.op),
+        )
         value, flag = self.value_of(node, mask)
         if node.others:
             self.combine_extremum(node, result, value, flag, mask)
@@ -250,7 +254,7 @@ class Statements(Expressions):
 
     def combine_alone(self, node: Combine) -> None:
         """Print the combination of a lane that no other lane disturbs."""
-        result, op = self.program.arguments[node.array], node.op.struct
+        result, op = self.program.arguments[node.array], self.writer.struct(node.op)
         value, _ = self.value_of(node, "true")
         flat, place = self.target_of(node, result.dims, "true"), self.fresh("place")
         self.put(f"{self.writer.accumulated(result)}& {place} = {self.name(node.array)}[{flat}];")

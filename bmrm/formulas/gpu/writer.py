@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from bmrm.formulas.analysis.layout import Layout
 from bmrm.formulas.analysis.schedule import GpuSchedule
+from bmrm.formulas.gpu.operator_text import struct_of
+from bmrm.formulas.language.operators import Operator
 from bmrm.formulas.language.tree import Argument, Size
 
 EXTRA = ("chunks", "chunk_rows")
@@ -113,6 +115,10 @@ class CudaWriter:
 
     def accumulated(self, result: Argument) -> str:
         return "double" if result.type == "real" else "whole"
+
+    def struct(self, operator: Operator) -> str:
+        """Return the name of the class of an operator."""
+        return struct_of(self.program, operator)
 
     # --- the row
 

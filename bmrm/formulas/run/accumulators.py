@@ -17,6 +17,7 @@ from bmrm.base.vectors import Vector
 from bmrm.formulas.analysis.layout import NO_ROW
 from bmrm.formulas.language.tree import Argument
 from bmrm.formulas.run.binding import Call
+from bmrm.formulas.run.merge import combine_arrays
 
 
 class Place(NamedTuple):
@@ -89,8 +90,7 @@ class Results:
         old, new = self.arrays[name][0, ...], others.arrays[name][part, ...]
         operator = argument.combined_by
         if not operator.keeps_row:
-            with np.errstate(all="ignore"):
-                old[...] = operator.combine(old, new)
+            combine_arrays(operator, old, new)
             return
         rows, theirs = self.best_rows[name][0, ...], others.best_rows[name][part, ...]
         better = operator.is_better(new, old) | ((new == old) & (theirs < rows))
