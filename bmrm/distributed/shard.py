@@ -110,8 +110,8 @@ class Shard(Dataset):
         group = self.group = comm if isinstance(comm, Group) else Group(comm)
         check_alike(group, {"class_weight": class_weight, "dtype": dtype, "tol": tol, "weights": weights})
         source = X if isinstance(X, Data) else None
-        X, y, offset, groups = unpacked(X, y, offset, groups)
         with group.together():
+            X, y, offset, groups = unpacked(X, y, offset, groups, dtype)
             found = validate_matrix(X)
             size = found.size if isinstance(found, np.ndarray) else found.nnz
         shapes, sizes = group.everyones(found.shape), group.everyones(size)

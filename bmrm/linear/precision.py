@@ -439,6 +439,10 @@ class RoundedProblem:
         data, self._penalty, self._tol = problem.data, problem.whole_penalty, tol
         assert isinstance(data, Dataset)
         assert data.source is not None
+        if data.owned and getattr(data, "wanted_by", "all") != "all":
+            raise ParameterError(
+                "wanted_by: values that float32 has rounded need all weights on all ranks, expected 'all'"
+            )
         self._rows = RoundedRows(
             data.source, data.matrix, problem.loss, problem.labels, data.weights,
             total=data.total_weight, floor=problem.floor, group=data.group,

@@ -348,8 +348,8 @@ def solve_file(
             query_id = chosen.needs_groups
             data = read_data(name, dtype=kind, threads=threads, query_id=query_id, land=landing, **reading)
             found = Dataset(data, tol=tol, **of_rows)
-            if landing.used:
-                found.take_checksum(data.X)  # for a checkpoint, now or later
+            if landing.used and isinstance(warm_start, Checkpoint):
+                found.take_checksum(data.X)
         return found
 
     cache = bool(reading.get("cache"))

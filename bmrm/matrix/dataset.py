@@ -21,6 +21,7 @@ from bmrm.base.vectors import Vector, freeze
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.io.csr import Csr, find_numbering
 from bmrm.io.data import Data
+from bmrm.io.text import value_type
 from bmrm.matrix import _cpu
 from bmrm.matrix.checksums import matrix_checksum
 from bmrm.matrix.gpu.device_arrays import DeviceArray, read_back
@@ -136,7 +137,7 @@ class Dataset:
         gpu_mem: int | str | None = None,
     ) -> None:
         self.source = X if isinstance(X, Data) else None
-        X, y, offset, groups = unpacked(X, y, offset, groups)
+        X, y, offset, groups = unpacked(X, y, offset, groups, dtype)
         self.zero_based, self.feature_names = numbering_and_names(self.source or X)
         X = read_matrix(X)
         y, sample_weight, offset, groups = map(read_back, (y, sample_weight, offset, groups))
@@ -252,10 +253,19 @@ def _sum_counted_squares(X: Csr | NDArray[Any] | DeviceArray, weights: Vector | 
     return np.bincount(X.indices[entries], squares, X.shape[1]).astype(np.float64)
 
 
-def unpacked(X: Any, y: Any, offset: Any, groups: Any) -> tuple[Any, Any, Any, Any]:
-    """Return X, labels, offsets and groups: of what a file was read into, those that are not given."""
+def unpacked(
+    X: Any, y: Any, offset: Any, groups: Any, dtype: DTypeLike | None = None
+) -> tuple[Any, Any, Any, Any]:
+    """Return X, labels, offsets and groups: of what a file was read into, those that are not given.
+
+    Raise `ParameterError` for a ``dtype`` that would round what was read.
+    """
     if not isinstance(X, Data):
         return X, y, offset, groups
+    if dtype is not None and value_type(dtype) == np.float32 and X.dtype != "float32":
+        raise ParameterError(
+            f"dtype: found float32 for data that were read as {X.dtype}, expected it where they are read"
+        )
     return (
         X.X,
         X.y if y is None else y,

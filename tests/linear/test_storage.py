@@ -210,7 +210,7 @@ def test_folds_that_share_their_cuts(tmp_path):
 
 
 def test_the_other_lam_of_a_path(text):
-    found = bmrm.path(bmrm.Dataset(read_data(text)), lams=[1e-1, 1e-2])
+    found = bmrm.path(read_data(text), lams=[1e-1, 1e-2])
     assert all(result.rounding > 0.0 and result.status == "converged" for result in found)
 
 
@@ -252,6 +252,20 @@ def test_a_checkpoint_sets_the_type(text, tmp_path):
     assert bmrm.solve_file(text, lam=LAM, warm_start=state).stored == "float32"
     with pytest.raises(ParameterError, match=r"^dtype: found float64, expected float32 as in"):
         bmrm.solve_file(text, lam=LAM, warm_start=state, dtype="float64")
+
+
+def test_values_are_rounded_by_the_reader_alone(text):
+    data = read_data(text, dtype="float64")
+    for run in (
+        lambda: bmrm.Dataset(data, dtype="float32"),
+        lambda: bmrm.solve(data, dtype="float32"),
+        lambda: bmrm.select(data, dtype="float32"),
+    ):
+        with pytest.raises(ParameterError, match="expected it where they are read"):
+            run()
+    single = read_data(text)
+    wide = bmrm.solve(single, lam=LAM, dtype="float64")
+    assert wide.rounding == bmrm.solve(single, lam=LAM).rounding > 0.0
 
 
 def test_unknown_options_are_refused_before_reading():

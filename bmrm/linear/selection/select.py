@@ -434,7 +434,7 @@ def _resident(
         return X, dealt, dealt
     given = {name: options.pop(name) for name in OF_DATA if name in options}
     zero_based, names = numbering_and_names(X)
-    X, y, *given_rows = unpacked(X, y, given.get("offset"), given.get("groups"))
+    X, y, *given_rows = unpacked(X, y, given.get("offset"), given.get("groups"), given.get("dtype"))
     given["offset"], given["groups"] = given_rows
     tol = {"tol": options["tol"]} if "tol" in options else {}
     sparse = is_sparse(X) and not isinstance(X, Csr)

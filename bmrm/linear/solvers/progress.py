@@ -94,7 +94,7 @@ class Progress:
     def bounds(self) -> Bounds:
         """Return the certificate for the numbers of the file that X was read from; see `bmrm.solve`.
 
-        All ranks must call this at the same time.
+        In a cross validation it is that for the stored values. All ranks must call this at the same time.
         """
         return Bounds(self.objective, self.lower_bound) if self.of_file is None else self.of_file(self)
 
