@@ -12,6 +12,7 @@ thread of the host reads the next block, fills pinned memory with it, and copies
 from __future__ import annotations
 
 import functools
+import math
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -238,6 +239,25 @@ class RowBlocks(Generic[Held]):
         yield from range(self.resident)
         for i in self._slots.numbers(copies, self._load):
             yield self.resident + i
+
+    def sums(self, of: Callable[[int], Sequence[Any]]) -> Sequence[Any]:
+        """Return sums over the rows of all ranks, arrays and numbers; ``of`` returns those of a block.
+
+        Those of blocks, and of ranks, are added in their order.
+        """
+        if self._rows.group is None and len(self.on) == 1:
+            return of(0)
+        shapes: list[tuple[int, ...]] = []
+
+        def parts() -> Iterator[Vector]:
+            for i in self.pass_over():
+                arrays = [np.asarray(each) for each in of(i)]
+                shapes[:] = [each.shape for each in arrays]
+                yield np.concatenate([each.ravel() for each in arrays])
+
+        total = self._rows.sum_parts(parts())
+        ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+        return [part.reshape(shape) for part, shape in zip(np.split(total, ends), shapes, strict=True)]
 
     @property
     def note(self) -> str:

@@ -159,22 +159,12 @@ class DeviceClusters(SharedClusters):
         return self.rows.group is None and len(self._blocks.on) == 1
 
     def assign(self, centers: Vector, *, want_sums: bool = True) -> Assignment:
-        k, d = centers.shape
-        if self._whole:
-            found = self._blocks.on[0].assign(centers, self._labels[0], want_sums=want_sums)
-            return Assignment(np.empty((0, d)) if found[0] is None else found[0], *found[1:])
-        counts = np.zeros(2)
+        def sums_of(i: int) -> tuple[Any, ...]:
+            sums, *more = self._blocks.on[i].assign(centers, self._labels[i], want_sums=want_sums)
+            return (np.empty((0, centers.shape[1])) if sums is None else sums, *more)
 
-        def sums_of_blocks() -> Iterator[Vector]:
-            for on, labels in self._pass_over():
-                sums, weights, inertia, *more = on.assign(centers, labels, want_sums=want_sums)
-                counts[:] += more
-                yield np.concatenate([[] if sums is None else sums.ravel(), weights, [inertia]])
-
-        total = self.rows.sum_parts(sums_of_blocks())
-        changed, rechecked = self.rows.total_array(counts)
-        sums, weights = total[: -k - 1].reshape(-1, d), total[-k - 1 : -1]
-        return Assignment(sums, weights, float(total[-1]), int(changed), int(rechecked))
+        sums, weights, inertia, changed, rechecked = self._blocks.sums(sums_of)
+        return Assignment(sums, weights, float(inertia), int(changed), int(rechecked))
 
     def labels(self) -> NDArray[np.int32]:
         return _joined(

@@ -10,10 +10,8 @@ added in turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from bmrm.base.vectors import Vector
 from bmrm.distributed.blocks import RowBlocks, block_rows, count_resident, free_share
@@ -118,24 +116,15 @@ class DeviceGram:
         rows, total = self._rows, self._rows.total_weight
         shift = rows.sampled_mean(self.blocks.take if rows.on_gpu else None)
         for _ in range(MAX_PASSES):
-            matrix, rest = self._sums(shift)
+            matrix, rest = self.blocks.sums(functools.partial(self._gram, shift))
             if is_near_mean(rest, matrix, total):
                 break
             shift = shift + rest / total
         return about_mean(rows, matrix, rest, shift, self._terms)
 
-    def _sums(self, shift: Vector) -> tuple[Vector, Vector]:
-        """Return the sums of w (x - shift) (x - shift)' and of w (x - shift) of all ranks."""
-        if self._rows.group is None and len(self.blocks.on) == 1:
-            return self.blocks.on[0].gram(shift)
-
-        def sums_of_blocks() -> Iterator[Vector]:
-            for i in self.blocks.pass_over():
-                matrix, rest = self.blocks.on[i].gram(shift)
-                yield np.concatenate([matrix.ravel(), rest])
-
-        d, found = len(shift), self._rows.sum_parts(sums_of_blocks())
-        return found[: d * d].reshape(d, d), found[d * d :]
+    def _gram(self, shift: Vector, i: int) -> tuple[Vector, Vector]:
+        """Return the sums of w (x - shift) (x - shift)' and of w (x - shift) of a block."""
+        return self.blocks.on[i].gram(shift)
 
 
 def open_gram(rows: RowSet, placement: Placement) -> tuple[DeviceGram | None, Placement]:
