@@ -669,7 +669,8 @@ def nearest_center(x, centers: ("k", "d"), sums: ("k", "d"), counts: "k", least:
 
 
 def test_a_search_over_sizes_shares_modules_and_those_used_longest_ago_go(library, monkeypatch):
-    texts, compile_cuda = [], emulated_driver.compiler()
+    texts = []
+    compile_cuda = gpu.compile_cuda
     monkeypatch.setattr(
         gpu, "compile_cuda", lambda text, *of, **how: texts.append(text) or compile_cuda(text, *of, **how)
     )

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import bmrm
-from bmrm.distributed.rows import read_rows
+from bmrm.distributed.reading import read_rows
 from bmrm.errors import ReductionError
 from bmrm.formulas.cpu import native
 from bmrm.formulas.language.function_table import FUNCTIONS, KNOWN, function
