@@ -348,6 +348,13 @@ def long(a, b):
     return total
 
 
+def endless(a, b):
+    total = a
+    for _ in range(1099511627776):
+        total ^= b
+    return total
+
+
 def element(a, b):
     return a[0] + b
 
@@ -365,7 +372,8 @@ def written(a, b):
         (three, "found other arguments, expected two numbers"),
         (nothing, "found no value that is returned at the end"),
         (early, "return is not available"),
-        (long, "a loop over a range that is not known"),
+        (endless, "a loop, expected a range of constants"),
+        (long, "a loop, expected a range of constants with at most 1024"),
         (element, "'a' is a number above and an array here"),
         (written, "'a' is an argument: it can only be read"),
     ],

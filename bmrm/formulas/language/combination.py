@@ -19,6 +19,9 @@ from bmrm.formulas.language.tree import Apply, Const, Expr, For, Program, expres
 RETURNED = "the result"
 """Name of what the function returns: no local of a user's can have it."""
 
+MAX_ITERATIONS = 1024
+"""Maximum number of iterations of a loop in an operator."""
+
 
 def read_operator(operator: FunctionOperator) -> tuple[Source, Program]:
     """Return the text and the tree of an operator; its arguments are two parameters and `RETURNED`.
@@ -37,24 +40,30 @@ def _read(function: types.FunctionType, kind: str) -> tuple[Source, Program]:
     _return_a_result(source)
     names = source.names[:2]
     program = read_program(source, dict.fromkeys(names, Given("parameter", kind)))
-    if program.arrays:
-        source.fail(source.tree, "local(...) is not available in an operator")
-    found = program.arguments[RETURNED].type
-    if kind == "int" and found == "real":
-        source.fail(
-            source.tree, "found a real number, expected a whole one as init is; init=0.0 is a real one"
-        )
-    for statement in statements(program.body):
-        if isinstance(statement, For) and not all(
-            isinstance(each, Const) for each in (statement.start, statement.stop)
-        ):
-            source.fail(source.tree, "found a loop over a range that is not known, expected constants")
-    for expr in expressions(program.body):
-        if _may_fail(expr):
-            source.fail(
-                source.tree, "found an operation that may fail, expected a number to divide or shift by"
-            )
+    wrong = _find_fault(program, kind)
+    if wrong:
+        source.fail(source.tree, wrong)
     return source, program
+
+
+def _find_fault(program: Program, kind: str) -> str:
+    """Return what an operator cannot have and this one has; "" if there is nothing."""
+    if program.arrays:
+        return "local(...) is not available in an operator"
+    if kind == "int" and program.arguments[RETURNED].type == "real":
+        return "found a real number, expected a whole one as init is; init=0.0 is a real one"
+    if any(isinstance(each, For) and _may_last(each) for each in statements(program.body)):
+        return f"found a loop, expected a range of constants with at most {MAX_ITERATIONS} numbers"
+    if any(map(_may_fail, expressions(program.body))):
+        return "found an operation that may fail, expected a number to divide or shift by"
+    return ""
+
+
+def _may_last(node: For) -> bool:
+    """Return whether a loop may be long: nothing in an operator looks whether the pass is to end early."""
+    if not (isinstance(node.start, Const) and isinstance(node.stop, Const)):
+        return True
+    return len(range(int(node.start.value), int(node.stop.value), node.step)) > MAX_ITERATIONS
 
 
 def _return_a_result(source: Source) -> None:
