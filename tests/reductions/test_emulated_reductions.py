@@ -32,7 +32,7 @@ from bmrm.distributed import blocks
 from bmrm.distributed import rows as row_kinds
 from bmrm.distributed.reading import read_rows
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError, ReductionError
-from bmrm.formulas.analysis import product_blocks
+from bmrm.formulas.analysis import products
 from bmrm.formulas.run import device_blocks, gpu
 from bmrm.io import Csr
 from bmrm.matrix.gpu import driver, pinned
@@ -156,8 +156,8 @@ def scatter(x, w, shift: "d", total: "d", cross: ("d", "d")):
 
 @pytest.mark.parametrize(("columns", "limit"), [(1, 88), (8, 88), (9, 88), (20, 88), (20, 4)])
 def test_matrices_of_sums_skip_rows_by_their_condition(columns, limit, monkeypatch):
-    monkeypatch.setattr(product_blocks, "MAX_APART_NUMBERS", limit)
-    monkeypatch.setattr(product_blocks, "GROUP_BLOCKS", 2)
+    monkeypatch.setattr(products, "MAX_APART_NUMBERS", limit)
+    monkeypatch.setattr(products, "GROUP_BLOCKS", 2)
     rng = np.random.default_rng(columns)
     X, w, shift = rng.normal(size=(150, columns)), rng.random(150), rng.normal(size=columns)
     w[::3], X[::3] = 0, np.nan

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from bmrm.formulas.analysis.facts import Facts
 from bmrm.formulas.analysis.products import PLAIN, is_safe, without_lines
-from bmrm.formulas.analysis.work import count_work
+from bmrm.formulas.language.function_table import calls_of
 from bmrm.formulas.language.operators import OPERATORS
 from bmrm.formulas.language.tree import (
     Apply,
@@ -41,7 +41,9 @@ from bmrm.formulas.language.tree import (
     Statement,
     Var,
     direct_expressions,
+    names_in,
     parts,
+    repeated,
     statements,
 )
 
@@ -96,9 +98,12 @@ def _operations(body: tuple[Statement, ...], facts: Facts) -> int:
     def iterations(node: For | ForStored) -> int:
         return max(1, facts.iterations(node)) if isinstance(node, For) else 1
 
-    work = count_work(body, iterations)
-    calls, updates = CALL_OPERATIONS * work.calls, COMBINE_OPERATIONS * work.updates
-    return int(work.statements + work.operations + calls + updates)
+    total = 0.0
+    for statement, times in repeated(body, iterations):
+        applied = [p.op for e in direct_expressions(statement) for p in parts(e) if isinstance(p, Apply)]
+        operations = 1 + sum(CALL_OPERATIONS * calls_of(op) or 1 for op in applied)
+        total += times * (operations + (COMBINE_OPERATIONS if isinstance(statement, Combine) else 0))
+    return int(total)
 
 
 def _assigned(node: For) -> set[str]:
@@ -123,7 +128,7 @@ def _has_own_target(statement: Combine, node: For, facts: Facts) -> bool:
         not statement.op.keeps_row
         and len(counters) == 1
         and not any(isinstance(p, (Load, RowItem)) for each in others for p in parts(each))
-        and not any(isinstance(p, Var) and p.name in assigned for each in others for p in parts(each))
+        and not names_in(*others) & assigned
         and all(
             facts.bounds.inside(each, size)
             for each, size in zip(statement.index, dims, strict=True)
@@ -263,11 +268,11 @@ def find_best(node: For, facts: Facts) -> Best | None:
     ):
         return None
     exprs = [expr for each in statements(tuple(before)) for expr in direct_expressions(each)]
-    if _names((*exprs, value, *kept.values())) & kept.keys():
+    if names_in(*exprs, value, *kept.values()) & kept.keys():
         return None
     mine = set(map(id, statements((node,))))
     others = [each for each in statements(program.body) if id(each) not in mine]
-    if temporaries & _names(tuple(expr for each in others for expr in direct_expressions(each))):
+    if temporaries & names_in(*(expr for each in others for expr in direct_expressions(each))):
         return None
     if _reads_first(node.body, temporaries, {node.name}):
         return None
@@ -275,15 +280,11 @@ def find_best(node: For, facts: Facts) -> Best | None:
     return Best(op, value, name, max(even, default=MIN_GROUP))
 
 
-def _names(exprs: tuple[Expr, ...]) -> set[str]:
-    return {p.name for expr in exprs for p in parts(expr) if isinstance(p, Var)}
-
-
 def _reads_first(body: tuple[Statement, ...], names: set[str], known: set[str]) -> bool:
     """Return whether statements may read one of some locals before they assign it."""
     known = set(known)
     for statement in body:
-        if _names(direct_expressions(statement)) & names - known:
+        if names_in(*direct_expressions(statement)) & names - known:
             return True
         match statement:
             case Set(name=name):
@@ -326,7 +327,7 @@ class ColumnVectors:
 
     def invariant(self, expr: Expr) -> bool:
         """Return whether an expression is the same in all iterations."""
-        names = _names((expr,))
+        names = names_in(expr)
         return self.counter not in names and not names & self.temporaries
 
     def is_counter(self, expr: Expr) -> bool:

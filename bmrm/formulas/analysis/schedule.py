@@ -19,8 +19,7 @@ from typing import TypeAlias
 from bmrm.formulas.analysis import loops
 from bmrm.formulas.analysis.facts import Facts, find_facts
 from bmrm.formulas.analysis.loops import Best
-from bmrm.formulas.analysis.product_blocks import Blocks, choose_blocks, held_bytes
-from bmrm.formulas.analysis.products import without_lines
+from bmrm.formulas.analysis.products import Blocks, choose_blocks, held_bytes, without_lines
 from bmrm.formulas.language.tree import (
     Apply,
     Argument,

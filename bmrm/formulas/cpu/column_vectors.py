@@ -10,8 +10,9 @@ rows.
 from __future__ import annotations
 
 from bmrm.formulas.analysis.loops import ColumnVectors
-from bmrm.formulas.cpu.combining import Combining
+from bmrm.formulas.cpu.expressions import Expressions
 from bmrm.formulas.cpu.llvm_text import Val, short
+from bmrm.formulas.language.operators import OPERATORS
 from bmrm.formulas.language.tree import (
     Apply,
     Combine,
@@ -32,12 +33,12 @@ class ColumnVectorLoop:
 
     Parameters
     ----------
-    printer : Combining
+    printer : Expressions
         Prints the statements around it.
     node : For
     """
 
-    def __init__(self, printer: Combining, node: For) -> None:
+    def __init__(self, printer: Expressions, node: For) -> None:
         self.printer, self.node = printer, node
         self.vectors = ColumnVectors(node, printer.schedule.facts)
         self.held: dict[Expr, tuple[Val, str]] = {}
@@ -128,8 +129,7 @@ class ColumnVectorLoop:
         with printer.branch(printer.new(f"icmp ne i64 {rest}, 0")):
             column = printer.new(f"sub nsw i64 {stop}, {rest}")
             wide = f"<{width} x i64>"
-            one = printer.new(f"insertelement {wide} poison, i64 {rest}, i64 0")
-            many = printer.new(f"shufflevector {wide} {one}, {wide} poison, <{width} x i32> zeroinitializer")
+            many = printer.splat(rest, "i64", width)
             numbers = "<" + ", ".join(f"i64 {each}" for each in range(width)) + ">"
             self._body(column, printer.new(f"icmp slt {wide} {numbers}, {many}"))
 
@@ -184,19 +184,12 @@ class ColumnVectorLoop:
             f"call {wide} @{name}(ptr {at}, i32 1, <{self.V} x i1> {mask}, {wide} zeroinitializer)"
         )
 
-    def _splat(self, text: str, kind: str) -> str:
-        if not text.startswith("%"):
-            return f"splat ({kind} {text})"
-        printer, wide = self.printer, f"<{self.V} x {kind}>"
-        one = printer.new(f"insertelement {wide} poison, {kind} {text}, i64 0")
-        return printer.new(f"shufflevector {wide} {one}, {wide} poison, <{self.V} x i32> zeroinitializer")
-
     def _expr(self, expr: Expr, column: str, mask: str | None) -> str:
         printer = self.printer
         kind = printer.scalar(expr.type)
         if self.vectors.invariant(expr):
             text = self.values[expr] if expr in self.values else printer.expr(expr).text
-            return self._splat(text, kind)
+            return printer.splat(text, kind, self.V)
         match expr:
             case Var(name, _):
                 return self.temporary[name]
@@ -229,6 +222,4 @@ class ColumnVectorLoop:
                 name = f"llvm.fabs.v{self.V}{short(printer.real)}"
                 printer.need(f"declare {of} @{name}({of})")
                 return printer.new(f"call {of} @{name}({of} {args[0]})")
-        sign = "olt" if expr.op == "min" else "ogt"
-        test = printer.new(f"fcmp {sign} {of} {args[1]}, {args[0]}")
-        return printer.new(f"select <{self.V} x i1> {test}, {of} {args[1]}, {of} {args[0]}")
+        return printer.merged(OPERATORS[expr.op], args[0], args[1], of, f"<{self.V} x i1>", True)

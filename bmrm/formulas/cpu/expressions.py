@@ -13,7 +13,7 @@ from bmrm.formulas.analysis.layout import OUTSIDE, ZERO, Site
 from bmrm.formulas.cpu.llvm_text import Val, Writer, quote, short
 from bmrm.formulas.cpu.vector_math import VectorMath
 from bmrm.formulas.language.function_table import FUNCTIONS
-from bmrm.formulas.language.operators import LEAST_INT
+from bmrm.formulas.language.operators import LEAST_INT, OPERATORS
 from bmrm.formulas.language.tree import (
     Apply,
     Const,
@@ -222,7 +222,8 @@ class Expressions(Writer):
             case "abs":
                 return self.absolute(a)
             case "min" | "max":
-                return self.least(op, values[0], values[1])
+                bits = self.llvm("bool", wide)
+                return Val(self.merged(OPERATORS[op], texts[0], texts[1], of, bits, real), kind, wide)
             case "floordiv" | "mod":
                 if real:
                     return self.real_division(op, values[0], values[1])
@@ -263,12 +264,6 @@ class Expressions(Writer):
         with self.used_if(test, False):
             b = self.expr(node.args[2])
         return self.selected(test, a, b)
-
-    def least(self, op: str, a: Val, b: Val) -> Val:
-        real = a.type == "real"
-        sign = ("fcmp o" if real else "icmp s") + ("lt" if op == "min" else "gt")
-        test = Val(self.new(f"{sign} {self.of(a)} {b.text}, {a.text}"), "bool", a.wide)
-        return self.selected(test, b, a)
 
     def absolute(self, a: Val) -> Val:
         if a.type == "real":

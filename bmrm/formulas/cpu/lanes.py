@@ -24,9 +24,8 @@ from dataclasses import dataclass
 from bmrm.distributed.rows import Rows
 from bmrm.formulas.analysis.layout import Layout
 from bmrm.formulas.analysis.schedule import schedule_cpu
-from bmrm.formulas.cpu.combining import identity_text
 from bmrm.formulas.cpu.llvm_text import Val, quote, short
-from bmrm.formulas.cpu.statements import Statements
+from bmrm.formulas.cpu.statements import Statements, identity_text
 from bmrm.formulas.language.combination import read_operator
 from bmrm.formulas.language.operators import FunctionOperator, Operator
 from bmrm.formulas.language.tree import Argument, For, ForStored, Program, Size, statements

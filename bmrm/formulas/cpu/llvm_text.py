@@ -111,15 +111,14 @@ class Writer:
             return str(int(value))
         return real_text(float(value), self.real)
 
-    def splat(self, text: str, kind: str) -> str:
+    def splat(self, text: str, kind: str, lanes: int = 0) -> str:
         """Copy a number of an LLVM type into all lanes."""
-        if text in ("true", "false") or not text.startswith("%"):
+        if not text.startswith("%"):
             return f"splat ({kind} {text})"
-        one = self.new(f"insertelement <{self.W} x {kind}> poison, {kind} {text}, i64 0")
-        return self.new(
-            f"shufflevector <{self.W} x {kind}> {one}, <{self.W} x {kind}> poison, "
-            f"<{self.W} x i32> zeroinitializer"
-        )
+        count = lanes or self.W
+        wide = f"<{count} x {kind}>"
+        one = self.new(f"insertelement {wide} poison, {kind} {text}, i64 0")
+        return self.new(f"shufflevector {wide} {one}, {wide} poison, <{count} x i32> zeroinitializer")
 
     def widen(self, value: Val) -> Val:
         if value.wide or self.W == 1:

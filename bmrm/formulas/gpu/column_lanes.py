@@ -11,7 +11,7 @@ from __future__ import annotations
 from bmrm.formulas.analysis.schedule import WARP, ColumnLanes
 from bmrm.formulas.gpu.expressions import Expressions, View, bring
 from bmrm.formulas.gpu.writer import EVERY
-from bmrm.formulas.language.tree import For, Var, parts
+from bmrm.formulas.language.tree import For, names_in
 
 ROWS_AHEAD = 8
 """Number of rows whose values are read before they are added."""
@@ -109,7 +109,7 @@ class ColumnLoop:
         self.open(f"for (int ahead = 0; ahead < {ROWS_AHEAD}; ahead++)")
         self.put(f"const int from = {other};")
         self.put(f"const bool used = {used};")
-        names = {p.name for each in self.sums for p in parts(each.value) if isinstance(p, Var)}
+        names = names_in(*(each.value for each in self.sums))
         own = sorted((names - {self.node.name}) & set(self.program.locals))
         far = Expressions(self.writer, View(bring(self.around, own, "from"), other_row=True))
         self.put("const whole row = base + from, mine = used ? row : base;")

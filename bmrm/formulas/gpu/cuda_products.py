@@ -24,8 +24,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from bmrm.formulas.analysis.product_blocks import (
+from bmrm.formulas.analysis.products import (
     BLOCK,
+    COUNTER,
+    ProductSum,
+    Side,
     half_tiles,
     is_dealt,
     max_group_blocks,
@@ -33,7 +36,6 @@ from bmrm.formulas.analysis.product_blocks import (
     split_sums,
     tiles_of,
 )
-from bmrm.formulas.analysis.products import COUNTER, ProductSum, Side
 from bmrm.formulas.gpu.expressions import Expressions, View, bring
 from bmrm.formulas.language.tree import Expr, RowItem, Value, parts
 

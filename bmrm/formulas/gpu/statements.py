@@ -228,11 +228,8 @@ class Statements(Expressions):
         return value, flag
 
     def combine(self, node: Combine, mask: str) -> None:
-        result, name, op = (
-            self.program.arguments[node.array],
-            self.name(node.array),
-            self.writer.struct(node.op),
-        )
+        result, name = self.program.arguments[node.array], self.name(node.array)
+        op = self.writer.struct(node.op)
         value, flag = self.value_of(node, mask)
         if node.others:
             self.combine_extremum(node, result, value, flag, mask)

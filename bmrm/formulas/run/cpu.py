@@ -23,13 +23,11 @@ from bmrm.formulas.language.plain import size_of
 from bmrm.formulas.language.source import Source
 from bmrm.formulas.run.accumulators import Pass, Results, make_outputs, over_ranks
 from bmrm.formulas.run.binding import MAX_PLANS, Call
+from bmrm.formulas.run.cost import MIN_THREADED_SECONDS, predict_seconds
 from bmrm.formulas.run.memory import _array_bytes, choose_lanes, require_room
 from bmrm.formulas.run.parts import part_bounds
 
-MIN_THREADED_SECONDS = 2e-3
-"""Predicted time below which one thread is used."""
-
-MIN_WATCHED_SECONDS = 0.25
+MIN_WATCHED_SECONDS = 0.1
 """Predicted time of a pass from which the main thread only waits, so that it can handle signals."""
 
 
@@ -110,15 +108,11 @@ class HostPasses:
 
     def _may_last(self, call: Call, threads: int) -> bool:
         """Return whether a pass may take so long that it must end on a signal."""
-        from bmrm.formulas.run.cost import predict_seconds
-
         return bool(self.long_loops(call)) or predict_seconds(call, threads) > MIN_WATCHED_SECONDS
 
 
 def default_threads(call: Call) -> int:
     """Return the number of threads of a pass: one if it is short."""
-    from bmrm.formulas.run.cost import predict_seconds
-
     if predict_seconds(call, 1) < MIN_THREADED_SECONDS:
         return 1
     return preferred_threads()

@@ -20,7 +20,7 @@ from bmrm.formulas.language.tree import (
     statements,
 )
 from bmrm.formulas.run.binding import Call
-from bmrm.formulas.run.cost import count_work, predict_seconds
+from bmrm.formulas.run.cost import predict_seconds, work_of
 from bmrm.formulas.run.cpu import default_threads
 from bmrm.formulas.run.device_blocks import resident_bytes, rows_of_blocks
 from bmrm.formulas.run.memory import choose_lanes
@@ -84,7 +84,6 @@ def explain_call(source: Source, call: Call) -> str:
         return "\n".join(
             [*lines, "plain Python loop: llvmlite is not installed (pip install bmrm[reductions])"]
         )
-    operations, calls, updates = count_work(program, call.sizes, rows.X.stored)
     numbers = result_numbers(call)
     each = rows.part_rows(numbers)
     parts_ = len(part_bounds(call)) - 1
@@ -95,7 +94,7 @@ def explain_call(source: Source, call: Call) -> str:
     lines += [
         f"CPU: {side}; vectors of {native.vector_bytes()} bytes",
         f"CPU loops: {explain_loops(program, on_cpu)}",
-        f"per row: {operations:.0f} operations, {calls:.0f} calls of functions, {updates:.0f} updates",
+        "per row: " + ", ".join(f"{count:.0f} {name}" for name, count in work_of(call).items()),
         f"{parts_} parts of {each} rows, each with results of its own, {size_text(8 * numbers)}; "
         "they are combined in the order of the rows"
         if parts_ > 1
