@@ -31,10 +31,10 @@ from bmrm.matrix.gpu.device_arrays import read_back
 from bmrm.matrix.gpu.devices import import_cuda, parse_device
 from bmrm.matrix.gpu.placement import Placement, gpu_that_has, place, with_fall_back
 from bmrm.unsupervised.estimator import RowEstimator
-from bmrm.unsupervised.manifold._manifold import Pairs
+from bmrm.unsupervised.manifold._manifold import MAX_AXES, Pairs
 from bmrm.unsupervised.manifold.cpu import HostPasses
 from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities, features_within_range
-from bmrm.unsupervised.manifold.gpu import MAX_AXES, passes_on, read_resident_pairs
+from bmrm.unsupervised.manifold.gpu import passes_on, read_resident_pairs
 from bmrm.unsupervised.manifold.majorization import (
     DEPTH,
     INNER_TOL,

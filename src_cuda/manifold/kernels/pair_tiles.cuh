@@ -20,13 +20,13 @@
 
 #include "api/scaling.h"
 #include "device/copies.cuh"
+#include "device_limits.h"
 #include "manifold/kernels/roots.cuh"
 #include "runtime/block_sum.cuh"
 #include "runtime/mailbox.h"
 
 namespace bmrm {
 
-constexpr int kPairThreads = 128;  // of a block
 constexpr int kPairWarps = kPairThreads / 32;
 
 // One number per pair: a square matrix, of which the upper triangle counts, or that triangle row by row.
