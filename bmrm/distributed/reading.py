@@ -26,6 +26,7 @@ from bmrm.distributed.rows import (
     DenseRows,
     DeviceRows,
     DeviceSparseRows,
+    MatrixRows,
     SparseRows,
     StoredRows,
     is_read,
@@ -206,6 +207,37 @@ def read_row_set(
     return RowSet(rows, weights, threads, group, (0, *itertools.accumulate(n for n, _ in shapes)))
 
 
+def read_product_rows(
+    X: Any,
+    sample_weight: Any = None,
+    *,
+    threads: int | None = None,
+    comm: Any = None,
+    needs_rows: Callable[[int], bool],
+) -> tuple[RowSet, Any]:
+    """Validate rows and weights as `read_row_set`; return them and their resident matrix, if they have one.
+
+    That of a `bmrm.Dataset` forms products where it is; of one on a GPU there may be no other rows.
+
+    - ``needs_rows``: whether dense rows on a GPU are needed too, given the number of columns
+    """
+    if comm is not None or not isinstance(X, Dataset):
+        return read_row_set(X, sample_weight, threads=threads, comm=comm), None
+    matrix: Any = X.matrix
+    if X.device != "cpu" and X.group is None and matrix.is_dense and needs_rows(X.shape[1]):
+        return read_row_set(X, sample_weight, threads=threads), None
+    if X.group is not None:
+        raise DataError("X: found rows on several ranks, expected a Dataset of all rows, or comm")
+    weights = read_weights(X.weights if sample_weight is None else sample_weight, X.shape[0])
+    if X.device == "cpu":
+        return RowSet(read_rows(X).X[:], weights, threads), matrix
+    if X.stored == "float32":
+        raise DataError("X: found float32 rows on a GPU, which sums them in float32; expected float64")
+    if weights is not None:
+        raise DataError("X: found a Dataset with row weights, expected the matrix itself and sample_weight")
+    return RowSet(MatrixRows(matrix), None, threads), matrix
+
+
 def _kind_of(rows: StoredRows) -> str:
     if rows.on_gpu:
         return "rows on a GPU"
@@ -220,6 +252,15 @@ def _read_there(X: Any) -> StoredRows | None:
     if not all(found.shape):
         raise DataError(f"X: found shape {found.shape} on a GPU, expected some rows and columns")
     return DeviceRows(found)
+
+
+def read_new_rows(X: Any) -> StoredRows:
+    """Return rows that a model is applied to as `read_here`; those on a GPU or of a data set are copied."""
+    if isinstance(X, Dataset):
+        if X.group is not None:
+            raise DataError("X: found rows on several ranks, expected a Dataset of all rows")
+        X = read_rows(X).X[:]
+    return read_here(read_back(X))
 
 
 def read_here(X: Any) -> StoredRows:

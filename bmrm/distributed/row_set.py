@@ -30,7 +30,6 @@ from bmrm.base.weighting import multiply_weights
 from bmrm.distributed._parts import part_rows
 from bmrm.distributed.rows import stored_rows
 from bmrm.errors import DataError
-from bmrm.matrix.gpu.placement import gpu_that_has
 
 if TYPE_CHECKING:
     from bmrm.distributed.group import Group
@@ -94,7 +93,7 @@ class RowSet:
     @functools.cached_property
     def gpu(self) -> int | None:
         """Number of the GPU that has the rows here; None if they are in main memory."""
-        return gpu_that_has(self.X.there)
+        return self.X.gpu  # type: ignore[no-any-return]
 
     @property
     def here(self) -> int:

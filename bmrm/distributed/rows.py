@@ -22,6 +22,7 @@ from bmrm.base.host_memory import MIN_CHECKED_BYTES, available_bytes
 from bmrm.base.vectors import Indices, Vector
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.matrix.gpu.placement import gpu_that_has
 
 _ITEMS = {"f4": "float", "f8": "double", **{f"{k}{n}": f"i{8 * n}" for k in "iu" for n in (1, 2, 4, 8)}}
 """LLVM's types of the values that compiled code reads as they are."""
@@ -89,6 +90,11 @@ class StoredRows(ABC):
     @property
     def on_gpu(self) -> bool:
         return self.there is not None
+
+    @property
+    def gpu(self) -> int | None:
+        """Number of the GPU that has the rows; None if they are in main memory."""
+        return gpu_that_has(self.there)
 
     @property
     @abstractmethod
@@ -512,6 +518,10 @@ class MatrixRows(StoredRows):
     """Rows of a matrix of which only products are formed."""
 
     matrix: Any
+
+    @property
+    def gpu(self) -> int | None:
+        return self.matrix.device  # type: ignore[no-any-return]
 
     @property
     def shape(self) -> tuple[int, int]:

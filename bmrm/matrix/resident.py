@@ -118,11 +118,10 @@ def wants_gpu(device: str, stored: int, columns: int | None = None) -> bool:
 
 def validate_matrix(X: Any) -> HostMatrix:
     """Convert X to compressed sparse rows or a dense array of real numbers."""
-    if not isinstance(X, Csr) and arguments.is_sparse(X):
-        X = Csr.from_scipy(X)
-    if isinstance(X, Csr):
-        check_shape(X.shape)
-        return X
+    sparse = Csr.of(X)
+    if sparse is not None:
+        check_shape(sparse.shape)
+        return sparse
     dense = arguments.matrix("X", X)
     check_shape(dense.shape)
     return dense

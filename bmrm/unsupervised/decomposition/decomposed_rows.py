@@ -8,17 +8,15 @@ multiplied back at the end.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector, dot
-from bmrm.distributed.reading import read_row_set, read_rows, read_weights
-from bmrm.distributed.row_set import RowSet
-from bmrm.distributed.rows import MatrixRows
+from bmrm.distributed.reading import read_product_rows
 from bmrm.errors import DataError, ParameterError
-from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.gpu.placement import Placement, place
 from bmrm.unsupervised.decomposition.gpu import DeviceGram, open_gram
 from bmrm.unsupervised.decomposition.scatter import (
@@ -56,8 +54,8 @@ class DecomposedRows:
         See `PCA.fit`.
     center : bool
         Whether m is the mean, else 0.
-    gram_on_gpu : bool, default False
-        Whether the covariance matrix of a `bmrm.Dataset` on a GPU is computed there.
+    by_gram : callable
+        Whether rows of some columns are decomposed by their covariance matrix.
 
     Attributes
     ----------
@@ -85,30 +83,12 @@ class DecomposedRows:
         threads: int | None,
         comm: Any = None,
         *,
-        gram_on_gpu: bool = False,
+        by_gram: Callable[[int], bool],
     ) -> None:
-        self._there: int | None = None  # the GPU of a Dataset
-        self._stays = False
-        self._resident: Any = None
-        if comm is None and isinstance(X, Dataset) and not gram_on_gpu:
-            if X.group is not None:
-                raise DataError("X: found rows on several ranks, expected a Dataset of all rows, or comm")
-            self._stays = True
-            given = X.weights if sample_weight is None else sample_weight
-            weights = read_weights(given, X.shape[0])
-            if X.device == "cpu":
-                self._resident = X.matrix if weights is None else None
-                self.set = RowSet(host_rows(X), weights, threads)
-            else:
-                self._resident = _resident_rows(X)
-                self.set = RowSet(MatrixRows(self._resident), weights, threads)
-                self._there = self._resident.device
-                if weights is not None:
-                    raise DataError(
-                        "X: found a Dataset with row weights, expected the matrix itself and sample_weight"
-                    )
-        else:
-            self.set = read_row_set(X, sample_weight, threads=threads, comm=comm)
+        self.set, matrix = read_product_rows(X, sample_weight, threads=threads, comm=comm, needs_rows=by_gram)
+        self._stays = matrix is not None
+        self._resident = matrix if self.set.weights is None else None
+        self._there = self.set.gpu if self._stays else None  # the GPU of a Dataset
         self.set, self.half_weight_exponent = self.set.with_scaled_weights()
         self.exponent = 0
         self.shape = self.set.shape
@@ -314,23 +294,3 @@ class DecomposedRows:
             found += float(squares.sum() if weights is None else weights[rows] @ squares)
             self.set.give_back(rows)
         return found
-
-
-def host_rows(X: Dataset) -> Any:
-    """Return the rows of a data set in main memory, dense or as a `Csr`; those on a GPU are copied.
-
-    Raises
-    ------
-    DataError
-        If it is on several ranks, or sparse on a GPU.
-    """
-    if X.group is not None:
-        raise DataError("X: found rows on several ranks, expected a Dataset of all rows")
-    return read_rows(X).X[:]
-
-
-def _resident_rows(X: Dataset) -> Any:
-    """Return the matrix of a data set on a GPU, whose products are in float64."""
-    if X.stored == "float32":
-        raise DataError("X: found float32 rows on a GPU, which sums them in float32; expected float64")
-    return X.matrix

@@ -20,9 +20,8 @@ from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Vector
 from bmrm.distributed.rows import StoredRows, stored_rows
 from bmrm.errors import DataError, ParameterError
-from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.gpu.devices import parse_device
-from bmrm.unsupervised.decomposition.decomposed_rows import DecomposedRows, host_rows
+from bmrm.unsupervised.decomposition.decomposed_rows import DecomposedRows
 from bmrm.unsupervised.decomposition.scatter import MAX_GRAM_COLUMNS, resident_matrix
 from bmrm.unsupervised.decomposition.spectrum import (
     BLOCK,
@@ -102,8 +101,7 @@ class _Decomposition(RowEstimator, Transformer):
                 raise ParameterError(f"{name}: found {given}, expected at least 0")
 
     def _decompose(self, X: Any, sample_weight: Any, comm: Any, *, center: bool) -> None:
-        on_gpu = isinstance(X, Dataset) and _has_gram_on_gpu(X, self.svd_solver)
-        rows = DecomposedRows(X, sample_weight, center, self.threads, comm, gram_on_gpu=on_gpu)
+        rows = DecomposedRows(X, sample_weight, center, self.threads, comm, by_gram=self._by_gram)
         rows.set.check_alike(self.get_params())
         with rows.set.guarded():
             if center:
@@ -114,6 +112,11 @@ class _Decomposition(RowEstimator, Transformer):
             rows = self._prepared(rows, solver, wanted)
             self._keep(rows, self._spectrum(rows, solver, wanted))
         self._remember_columns(X)
+
+    def _by_gram(self, columns: int) -> bool:
+        """Return whether rows of so many columns are decomposed by their covariance matrix."""
+        narrow = self.svd_solver == "auto" and columns <= MAX_GRAM_COLUMNS
+        return narrow or self.svd_solver == "covariance_eigh"
 
     def _solver(self, rows: DecomposedRows, wanted: int | float) -> str:
         solver = self.svd_solver
@@ -186,9 +189,6 @@ class _Decomposition(RowEstimator, Transformer):
         if self.iterated_power != "auto":
             return int(self.iterated_power)
         return MORE_POWERS if wanted < FEW_COMPONENTS * side else LESS_POWERS
-
-    def _read_new(self, X: Any) -> StoredRows:
-        return super()._read_new(host_rows(X) if isinstance(X, Dataset) else X)
 
     def _columns_out(self) -> int:
         return len(self.components_)
@@ -591,15 +591,6 @@ class TruncatedSVD(_Decomposition):
             self.explained_variance_ = np.ldexp(spread, -2 * rows.exponent)
         shares = spread / whole if whole > 0.0 else np.zeros(len(spread))
         self.explained_variance_ratio_ = np.minimum(shares, 1.0)
-
-
-def _has_gram_on_gpu(X: Dataset, solver: str) -> bool:
-    """Return whether the covariance matrix of a data set on a GPU is computed there, from its rows."""
-    if X.device == "cpu" or X.group is not None:
-        return False
-    by_gram = solver == "covariance_eigh" or (solver == "auto" and X.shape[1] <= MAX_GRAM_COLUMNS)
-    matrix: Any = X.matrix
-    return by_gram and bool(matrix.is_dense)
 
 
 def _distances_to_plane(X: StoredRows, mean: Vector, components: Vector, places: Vector) -> Vector:

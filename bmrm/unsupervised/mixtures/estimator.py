@@ -23,7 +23,6 @@ from bmrm.base.vectors import Vector
 from bmrm.distributed.reading import read_row_set
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.placement import place
 from bmrm.unsupervised.clusters.estimator import KMeans
@@ -617,6 +616,7 @@ def _reciprocals(precisions: Vector) -> Vector:
 
 
 def _dense_rows(X: Any, sample_weight: Any = None, threads: int | None = None, comm: Any = None) -> RowSet:
-    if arguments.is_sparse(X) or isinstance(X, Csr):
+    rows = read_row_set(X, sample_weight, threads=threads, comm=comm)
+    if rows.sparse:
         raise DataError("X: found sparse rows, expected a dense matrix: covariances of sparse rows are dense")
-    return read_row_set(X, sample_weight, threads=threads, comm=comm)
+    return rows
