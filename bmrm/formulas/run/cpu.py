@@ -24,7 +24,6 @@ from bmrm.formulas.language.source import Source
 from bmrm.formulas.run.accumulators import Pass, Results, make_outputs, over_ranks
 from bmrm.formulas.run.binding import MAX_PLANS, Call
 from bmrm.formulas.run.memory import _array_bytes, choose_lanes, require_room
-from bmrm.formulas.run.parts import part_bounds
 
 MIN_THREADED_SECONDS = 2e-3
 """Predicted time below which one thread is used."""
@@ -71,7 +70,7 @@ class HostPasses:
         """Run a pass over the rows of this rank."""
         call.require_host_rows()
         code, function = self.compiled(call, contract)
-        bounds = part_bounds(call, order)
+        bounds = call.part_bounds(order)
         parts = len(bounds) - 1
         if threads is None:
             threads = default_threads(call)
