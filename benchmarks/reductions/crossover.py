@@ -29,7 +29,6 @@ from bmrm import MDS, PCA, GaussianMixture, KMeans
 from bmrm.base.threads import usable_cores
 from bmrm.distributed.reading import read_rows
 from bmrm.formulas.run.cost import predict_seconds, reduction_work
-from bmrm.formulas.run.parts import part_bounds
 from bmrm.formulas.run.placing import predict_place
 from bmrm.matrix.gpu import work
 from bmrm.matrix.gpu.driver import device as driver_device
@@ -101,7 +100,7 @@ def reduction_call(X: Any) -> Any:
 def work_of_reduction(X: Any) -> work.Work:
     """Return the work of a step of k-means as a reduction."""
     call = reduction_call(X)
-    return reduction_work(predict_seconds(call, 1), len(part_bounds(call)) - 1, X.nbytes, 64 * 17 * 8)
+    return reduction_work(predict_seconds(call, 1), len(call.part_bounds()) - 1, X.nbytes, 64 * 17 * 8)
 
 
 def kmeans(device: str) -> KMeans:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -66,6 +67,18 @@ class Call:
         """Raise `DataError` if the rows are on a GPU."""
         if self.rows.on_gpu:
             raise DataError(f"{self.program.name}: found rows on a GPU, expected them in main memory")
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers of 8 bytes the results of a part of the rows are."""
+        return sum(math.prod(self.shape(a)) for a in self.program.results() if a.role != "output")
+
+    def part_bounds(self, order: str = "fixed") -> list[int]:
+        """Return the first row of each part of the rows here, and the end of the last part.
+
+        In any order threads have results, not parts, which then need not be few if results are large.
+        """
+        return self.rows.part_bounds(self.numbers if order == "fixed" else 1)
 
     def shape(self, argument: Argument) -> tuple[int, ...]:
         """Return the shape of an argument."""

@@ -29,7 +29,6 @@ from bmrm.formulas.language.tree import (
     repeated,
 )
 from bmrm.formulas.run.binding import MAX_PLANS, Call
-from bmrm.formulas.run.parts import part_bounds, result_numbers
 from bmrm.matrix.gpu.work import Work, threads_of
 
 
@@ -103,7 +102,7 @@ def predict_seconds(call: Call, threads: int) -> float:
 
 def result_seconds(call: Call) -> float:
     """Predict the time for the results of all parts, which one thread spends."""
-    return (len(part_bounds(call)) - 1) * result_numbers(call) * RESULT_SECONDS
+    return (len(call.part_bounds()) - 1) * call.numbers * RESULT_SECONDS
 
 
 def lanes_of(call: Call) -> float:

@@ -25,7 +25,6 @@ from bmrm.formulas.run.accumulators import Pass, Results, make_outputs, over_ran
 from bmrm.formulas.run.binding import MAX_PLANS, Call
 from bmrm.formulas.run.cost import MIN_THREADED_SECONDS, predict_seconds
 from bmrm.formulas.run.memory import _array_bytes, choose_lanes, require_room
-from bmrm.formulas.run.parts import part_bounds
 
 MIN_WATCHED_SECONDS = 0.1
 """Predicted time of a pass from which the main thread only waits, so that it can handle signals."""
@@ -69,7 +68,7 @@ class HostPasses:
         """Run a pass over the rows of this rank."""
         call.require_host_rows()
         code, function = self.compiled(call, contract)
-        bounds = part_bounds(call, order)
+        bounds = call.part_bounds(order)
         parts = len(bounds) - 1
         if threads is None:
             threads = default_threads(call)

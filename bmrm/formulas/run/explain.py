@@ -24,7 +24,6 @@ from bmrm.formulas.run.cost import predict_seconds, work_of
 from bmrm.formulas.run.cpu import default_threads
 from bmrm.formulas.run.device_blocks import resident_bytes, rows_of_blocks
 from bmrm.formulas.run.memory import choose_lanes
-from bmrm.formulas.run.parts import is_exact, part_bounds, result_numbers
 
 _ROLES = {
     "parameter": "parameter, the same for all rows",
@@ -84,9 +83,9 @@ def explain_call(source: Source, call: Call) -> str:
         return "\n".join(
             [*lines, "plain Python loop: llvmlite is not installed (pip install bmrm[reductions])"]
         )
-    numbers = result_numbers(call)
+    numbers = call.numbers
     each = rows.part_rows(numbers)
-    parts_ = len(part_bounds(call)) - 1
+    parts_ = len(call.part_bounds()) - 1
     threads = min(default_threads(call), parts_)
     lanes = choose_lanes(call)
     on_cpu = schedule_cpu(program, lanes, sparse=rows.sparse, contiguous=rows.X.kind().contiguous)
@@ -113,14 +112,19 @@ def explain_call(source: Source, call: Call) -> str:
     return "\n".join(lines)
 
 
+def _is_exact(call: Call) -> bool:
+    """Return whether results do not depend on where parts end: none is a sum of real numbers."""
+    return not any(a.rounds for a in call.program.results())
+
+
 def _bits_text(call: Call, each: int) -> str:
     """Return the sentence on what results do not depend on."""
     rows = call.rows
-    if is_exact(call):
+    if _is_exact(call):
         return "the same bits for any number of threads and ranks: no result is a sum of real numbers"
     if rows.group is None:
         return f"the same bits for any number of threads, and of ranks that begin at multiples of {each} rows"
-    if rows.parts_are_whole(result_numbers(call)):
+    if rows.parts_are_whole(call.numbers):
         return "the same bits for any number of threads, and as without ranks: every part is on one rank"
     return (
         f"the same bits for any number of threads on {rows.ranks} ranks with these rows; "

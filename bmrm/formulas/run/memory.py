@@ -11,7 +11,6 @@ from bmrm.formulas.cpu import native
 from bmrm.formulas.language.plain import size_of
 from bmrm.formulas.language.source import Source
 from bmrm.formulas.run.binding import Call
-from bmrm.formulas.run.parts import result_numbers
 
 STAGED_BYTES = 1 << 17
 """Maximum size of the staged rows and local arrays of a block: a part of the second cache."""
@@ -27,7 +26,7 @@ def require_room(source: Source, call: Call, parts: int, workers: int) -> None:
     arrays = workers * lanes * sum(_array_bytes(call))
     advice = "smaller sizes or order='any' need less" if parts > workers else "smaller sizes need less"
     require_memory(
-        8 * parts * result_numbers(call) + outputs + arrays,
+        8 * parts * call.numbers + outputs + arrays,
         f"the results of {source.name} and its arrays",
         advice,
     )

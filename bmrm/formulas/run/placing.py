@@ -10,7 +10,6 @@ from bmrm.formulas.gpu.nvrtc import load_nvrtc
 from bmrm.formulas.run.binding import Call
 from bmrm.formulas.run.cost import predict_seconds, reduction_work, result_seconds
 from bmrm.formulas.run.device_blocks import resident_bytes, rows_of_blocks
-from bmrm.formulas.run.parts import part_bounds, result_numbers
 from bmrm.matrix.gpu.driver import device as driver_device
 from bmrm.matrix.gpu.placement import Placement, place
 
@@ -26,7 +25,7 @@ def predict_place(call: Call, threads: int | None = None) -> Placement:
     uploaded: float = rows.nbytes
     if rows.held is not None:
         uploaded = 0.0 if rows.held else uploaded / DATASET_CALLS
-    parts, each, result_bytes = len(part_bounds(call)) - 1, rows_of_blocks(rows), 8 * result_numbers(call)
+    parts, each, result_bytes = len(call.part_bounds()) - 1, rows_of_blocks(rows), 8 * call.numbers
     copied, there = uploaded + result_bytes, resident_bytes(rows, each) + result_bytes
     seconds, alone = predict_seconds(call, 1), result_seconds(call)
     work = reduction_work(seconds, parts, copied, there, threads, alone)

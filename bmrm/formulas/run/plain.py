@@ -17,7 +17,6 @@ from bmrm.formulas.language.tree import Argument
 from bmrm.formulas.run.accumulators import Pass, Results, make_outputs, over_ranks
 from bmrm.formulas.run.binding import Call, to_host
 from bmrm.formulas.run.memory import require_room
-from bmrm.formulas.run.parts import part_bounds
 
 MAX_PLAIN_SECONDS = 10.0
 """Maximum predicted time of the plain Python loop, if there is no compiler."""
@@ -50,7 +49,7 @@ def _run_plain_here(source: Source, call: Call, limit: float | None) -> Pass:
     call.require_host_rows()
     program = call.program
     function = make_plain(source, program, call.sizes, call.real)
-    bounds = part_bounds(call)
+    bounds = call.part_bounds()
     require_room(source, call, len(bounds) - 1, 1)
     outputs = make_outputs(call)
     results, part, arrays = Results(call, len(bounds) - 1), -1, {}
