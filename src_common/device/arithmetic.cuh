@@ -16,18 +16,11 @@ __device__ __forceinline__ whole next_count(whole a, whole step) {
 }
 
 template <class A>
-__device__ __forceinline__ A absolute(A a);
-template <>
-__device__ __forceinline__ whole absolute(whole a) {
-    return a < 0 ? wrap_sub(0, a) : a;
-}
-template <>
-__device__ __forceinline__ float absolute(float a) {
-    return fabsf(a);
-}
-template <>
-__device__ __forceinline__ double absolute(double a) {
-    return fabs(a);
+__device__ __forceinline__ A absolute(A a) {
+    if constexpr (A(0.5) == A(0))  // a whole number
+        return a < 0 ? wrap_sub(0, a) : a;
+    else
+        return sizeof(A) == sizeof(float) ? fabsf(a) : fabs(a);
 }
 
 template <class A>

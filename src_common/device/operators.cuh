@@ -29,26 +29,20 @@ struct Sum {
     }
     static __device__ __forceinline__ whole of(whole a, whole b) { return wrap_add(a, b); }
 };
-struct Least {
+// Keeps the least value, or the greatest.
+template <bool LEAST>
+struct Extremum {
     template <class A>
     static __device__ __forceinline__ A of(A a, A b) {
-        return least(a, b);
+        return LEAST ? least(a, b) : greatest(a, b);
     }
     template <class A>
     static __device__ __forceinline__ bool is_better(A a, A b) {
-        return a < b;
+        return LEAST ? a < b : a > b;
     }
 };
-struct Greatest {
-    template <class A>
-    static __device__ __forceinline__ A of(A a, A b) {
-        return greatest(a, b);
-    }
-    template <class A>
-    static __device__ __forceinline__ bool is_better(A a, A b) {
-        return a > b;
-    }
-};
+using Least = Extremum<true>;
+using Greatest = Extremum<false>;
 struct Or {
     static __device__ __forceinline__ whole of(whole a, whole b) { return a | b; }
 };

@@ -39,17 +39,16 @@ __device__ __forceinline__ void read_row(const char* at, whole across, bool pack
     }
 }
 
-// Reads by the path for what no thread writes.
 template <int BYTES>
-struct Unwritten;
+struct Unwritten {
+    typedef uint4 Word;
+};
 template <>
 struct Unwritten<8> {
     typedef uint2 Word;
 };
-template <>
-struct Unwritten<16> {
-    typedef uint4 Word;
-};
+
+// Reads 8 or 16 bytes by the path for what no thread writes.
 template <class T, int COUNT>
 __device__ __forceinline__ Several<T, COUNT> read_unwritten(const T* from) {
     const auto word = __ldg(reinterpret_cast<const typename Unwritten<sizeof(T) * COUNT>::Word*>(from));

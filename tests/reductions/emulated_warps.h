@@ -18,15 +18,6 @@
 struct Place {
     int x;
 };
-struct float2 {
-    float x, y;
-};
-struct float4 {
-    float x, y, z, w;
-};
-struct double2 {
-    double x, y;
-};
 struct uint2 {
     unsigned x, y;
 };

@@ -138,12 +138,7 @@ class ColumnLoop:
     def add_two(self, test: str) -> None:
         """Print how the values of two rows are added to their targets."""
         self.open(f"if ({test})")
-        for place, each in enumerate(self.sums):
-            self.open()
-            self.put(f"const auto one = place{place}[ahead], two = place{place}[ahead + 1];")
-            self.put(f"const {self.kind(each.array)} old = to{place}[two];")
-            self.put(f"const {self.kind(each.array)} first = Sum::of(to{place}[one], value{place}[ahead]);")
-            self.put(f"to{place}[one] = first;")
-            self.put(f"to{place}[two] = Sum::of(one == two ? first : old, value{place}[ahead + 1]);")
-            self.close()
+        for place in range(len(self.sums)):
+            two = [f"{what}{place}[{at}]" for what in ("place", "value") for at in ("ahead", "ahead + 1")]
+            self.put(f"add_two(to{place}, {', '.join(two)});")
         self.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bmrm.formulas.analysis.schedule import WARP
-from bmrm.formulas.gpu.expressions import SIGNS
 from bmrm.formulas.gpu.operator_text import identity_text
 from bmrm.formulas.gpu.writer import CudaWriter, Number
 from bmrm.formulas.language.tree import Argument
@@ -62,40 +61,15 @@ class CombineKernel:
         )
 
     def combine_best(self, result: Argument, before: Number) -> None:
-        """Print how extrema are combined that bring others along: as `combine_parts`, groups in order."""
+        """Print how extrema are combined that bring others along."""
         count, first, kind = self.numbers(result, before)
         slot, rows = (self.writer.layout.slots[f"{what} {result.name}"] for what in ("argument", "rows"))
-        sign = SIGNS[result.combined_by.order]
-        as_double = "" if kind == "double" else "__longlong_as_double"
-        from_double = "" if kind == "double" else "__double_as_longlong"
-        better = f"chosen < 0 || v {sign} best || (v == best && r < row)"
-        mine = f"(blockIdx.x + gridDim.x - {first} % gridDim.x) % gridDim.x"
-        self.open(f"for (whole first = {mine} * 32LL; first < {count}; first += gridDim.x * 32LL)")
-        self.put("const int cell = threadIdx.x % 32, group = threadIdx.x / 32;")
-        self.put("const whole q = first + cell;")
-        self.put(f"{kind} best = {identity_text(result)};")
-        self.put("whole row = GREATEST_WHOLE, chosen = -1;")
-        self.put("#pragma unroll 4")
-        self.open(f"for (whole chunk = q < {count} ? group : chunks; chunk < chunks; chunk += 32)")
-        self.put(f"const {kind} v = ((const {kind}*)table.at[{slot}])[chunk * {count} + q];")
-        self.put(f"const whole r = ((const whole*)table.at[{rows}])[chunk * {count} + q];")
-        self.put("if (r == GREATEST_WHOLE) continue;")
-        self.put(f"if ({better}) best = v, row = r, chosen = chunk;")
-        self.close()
-        self.put(f"held[group][cell] = {as_double}(best);")
-        self.put("rows[group][cell] = chosen;")
-        self.put("__syncthreads();")
-        self.open(f"if (group == 0 && q < {count})")
-        self.put("#pragma unroll 1")
-        self.open("for (int g = 1; g < 32; g++)")
-        self.put(f"const {kind} v = {from_double}(held[g][cell]);")
-        self.put("const whole c = rows[g][cell];")
-        self.put("if (c < 0) continue;")
-        self.put(f"const whole r = ((const whole*)table.at[{rows}])[c * {count} + q];")
-        self.put(f"if ({better}) best = v, row = r, chosen = c;")
-        self.close()
-        self.put(f"(({kind}*)to.at[{slot}])[q] = best;")
-        self.put(f"((whole*)to.at[{rows}])[q] = row;")
+        self.open(
+            f"combine_best<{result.combined_by.struct}>((const {kind}*)table.at[{slot}], "
+            f"(const whole*)table.at[{rows}], ({kind}*)to.at[{slot}], (whole*)to.at[{rows}], {count}, "
+            f"chunks, {kind}({identity_text(result)}), {first}, ({kind} (*)[33])held, rows, "
+            "[&](const whole q, const whole chosen)"
+        )
         for other in self.program.results():
             if other.leader == result.name:
                 place_ = self.writer.layout.slots[f"argument {other.name}"]
@@ -103,6 +77,4 @@ class CombineKernel:
                 taken = f"((const {type_}*)table.at[{place_}])[chosen * {count} + q]"
                 nothing = f"{type_}({identity_text(other)})"
                 self.put(f"(({type_}*)to.at[{place_}])[q] = chosen < 0 ? {nothing} : {taken};")
-        self.close()
-        self.put("__syncthreads();")
-        self.close()
+        self.close("});")

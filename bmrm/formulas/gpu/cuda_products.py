@@ -139,7 +139,7 @@ class Group:
         """Declare what is read of eight rows."""
         printer = self.printer
         for each in self.values.values():
-            printer.put(f"{printer.item} {each.name}[{each.blocks}][2];")
+            printer.put(f"{printer.item} {each.name}[2][{each.blocks}];")
         for name, held in self.row_values.items():
             printer.put(f"{printer.stored(printer.program.arguments[name].type)} {held}[2];")
 
@@ -157,27 +157,12 @@ class Group:
         printer.put("const whole mine = least<whole>(first_row + 4 * half + lane % 4, end - 1);")
         printer.row_address()
         for each in self.values.values():
-            item = f"const {printer.item}"
-            if (vector := self.vector(each)) > 1:
-                printer.open("if (dense)")
-                column, type_ = self.column(each.origin, each.blocks, "0"), f"{item}{vector}"
-                printer.put(
-                    f"const auto* const from = (const {printer.item}{vector}*)(({item}*)at + {column});"
-                )
-                printer.put("#pragma unroll")
-                printer.open(f"for (int block = 0; block < {each.blocks}; block += {vector})")
-                printer.put(f"{type_} some = __ldg(from + block / {vector});")
-                for place, part in zip(range(vector), "xyzw", strict=False):
-                    printer.put(f"{each.name}[block + {place}][half] = some.{part};")
-                printer.close()
-                printer.close("} else")
-            printer.put("#pragma unroll")
-            printer.open(f"for (int block = 0; block < {each.blocks}; block++)")
-            column = self.column(each.origin, each.blocks, "block")
-            if not each.whole:
-                column = f"least<whole>({column}, {each.high}LL)"
-            printer.put(f"{each.name}[block][half] = __ldg(({item}*)(at + ({column}) * across));")
-            printer.close()
+            vector, apart = self.vector(each), 1 if self.dealt else BLOCK
+            dense, whole = "dense" if vector > 1 else "false", "true" if each.whole else "false"
+            printer.put(
+                f"read_columns<{apart}, {whole}, {vector}>(at, across, {dense}, "
+                f"{self.column(each.origin, each.blocks, '0')}, {each.high}LL, {each.name}[half]);"
+            )
         for name, held in self.row_values.items():
             printer.put(f"{held}[half] = {printer.name(name)}[mine];")
         printer.close()
@@ -225,7 +210,7 @@ class Group:
         if any(COUNTER in parts(factor) for factor in each.side.factors):
             printer.put(f"const whole {printer.name(COUNTER.name)} = {counter};")
         far = Expressions(
-            printer, replace(view, column=f"{each.values.name}[block][half]" if each.values else "")
+            printer, replace(view, column=f"{each.values.name}[half][block]" if each.values else "")
         )
         texts = [far.expr(factor, used) for factor in each.side.factors]
         if len(texts) == 1 and each.side.factors[0].type == "real":
@@ -292,24 +277,13 @@ class Group:
         printer = self.printer
         printer.open()
         printer.put(f"double* const held = (double*)((char*)shared + {held_at});")
-        printer.put("#pragma unroll 1")
-        printer.open("for (int turn = 0; turn < WARPS; turn++)")
-        printer.open("if (warp == turn)")
+        printer.open("add_warps<WARPS>([&](const bool is_first)")
         begins, count = [], 0
         for _, name, left, _, tiles in self.parts:
             begins.append(count)
-            numbers = 2 * len(tiles) or left.blocks
-            sum_ = f"{name}[n / 2][n % 2]" if tiles else f"sum_steps({name}[n])"
-            printer.put("#pragma unroll")
-            printer.open(f"for (int n = 0; n < {numbers}; n++)")
-            printer.put(f"double& place = held[({count} + n) * WARP + lane];")
-            printer.put(f"const double mine = {sum_};")
-            printer.put("place = turn ? place + mine : mine;")
-            printer.close()
-            count += numbers
-        printer.close()
-        printer.put("__syncthreads();")
-        printer.close()
+            printer.put(f"add_numbers(held + {count} * WARP + lane, {name}, is_first);")
+            count += 2 * len(tiles) or left.blocks
+        printer.close("});")
         for begin, part in zip(begins, self.parts, strict=True):
             self.write_part(begin, *part)
         printer.put("__syncthreads();")

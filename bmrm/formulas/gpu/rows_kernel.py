@@ -231,18 +231,10 @@ class RowsKernel:
 
     def read_row(self, x: str) -> None:
         """Read a row into registers."""
-        item = self.writer.item
-        if (vector := self.vector()) > 1:
-            self.open("if (packed)")
-            self.put("#pragma unroll")
-            self.open(f"for (int f = 0; f < {self.width}; f += {vector})")
-            self.put(f"const {item}{vector} some = ((const {item}{vector}*)at)[f / {vector}];")
-            for place, part in zip(range(vector), "xyzw", strict=False):
-                self.put(f"{x}[f + {place}] = T(some.{part});")
-            self.close()
-            self.close("} else")
-        self.put("#pragma unroll")
-        self.put(f"for (int f = 0; f < {self.width}; f++) {x}[f] = T(*(const {item}*)(at + f * across));")
+        if self.width:
+            vector = self.vector()
+            packed = "packed" if vector > 1 else "false"
+            self.put(f"read_row<{self.writer.item}, {vector}, {self.width}>(at, across, {packed}, {x});")
 
     def vector(self) -> int:
         """Return how many values of a row in registers are read at once if nothing is between them."""

@@ -265,7 +265,7 @@ class Statements(Expressions):
     def combine_extremum(self, node: Combine, result: Argument, value: str, flag: str, mask: str) -> None:
         """Keep the best value, and what goes with it; of equal values the one of the earliest row."""
         name, sign = self.name(node.array), SIGNS[node.op.order]
-        number, kind = self.fresh("row"), self.writer.accumulated(result)
+        number = self.fresh("row")
         self.put(f"whole {number} = {flag} ? number + row : GREATEST_WHOLE;")
         others = []
         for other, expr in node.others:
@@ -301,15 +301,7 @@ class Statements(Expressions):
         winner = self.fresh("winner")
         self.put(f"if (!{flag}) {value} = {identity_text(result)};")
         self.put(f"int {winner} = lane;")
-        self.put("#pragma unroll")
-        self.open("for (int step = WARP / 2; step > 0; step /= 2)")
-        self.put(f"const {kind} v = __shfl_xor_sync(FULL, {value}, step);")
-        self.put(f"const whole r = __shfl_xor_sync(FULL, {number}, step);")
-        self.put(f"const int w = __shfl_xor_sync(FULL, {winner}, step);")
-        self.open(f"if (v {sign} {value} || (v == {value} && r < {number}))")
-        self.put(f"{value} = v, {number} = r, {winner} = w;")
-        self.close()
-        self.close()
+        self.put(f"best_of_warp<{result.combined_by.struct}>({value}, {number}, {winner});")
         for _, held in others:
             self.put(f"{held} = __shfl_sync(FULL, {held}, {winner});")
         taken = f"{number} != GREATEST_WHOLE && "
