@@ -1,7 +1,7 @@
-"""Loops that may take long: which of them look in each turn whether the pass is to end early.
+"""Loops that may take long: which of them look in each iteration whether the pass is to end early.
 
 A pass that nobody can end is not to take longer than about a second, but looking costs time in short loops.
-So a loop looks only if the operations of all its turns, without those of loops in it that look themselves,
+So a loop looks only if the operations of all its iterations, without those of loops in it that look themselves,
 may be too many for the sizes of a call. The loop over the rows always looks.
 """
 
@@ -50,12 +50,12 @@ def long_loops(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
                 total += sum(CALL_OPERATIONS * calls_of(op) or 1 for op in applied)
             match statement:
                 case For(name=name, body=inner) | ForStored(index=name, body=inner):
-                    turn, turns = 1 + operations(inner), bounds.turns(statement, sizes)
-                    if turn * (math.inf if turns is None else turns) > MAX_UNWATCHED:
+                    each, count = 1 + operations(inner), bounds.iterations(statement, sizes)
+                    if each * (math.inf if count is None else count) > MAX_UNWATCHED:
                         found.add(name)
-                        total += turn
+                        total += each
                     else:
-                        total += turn * (turns or 0)
+                        total += each * (count or 0)
                 case If(body=inner, orelse=other):
                     total += operations(inner) + operations(other)
         return total
