@@ -256,7 +256,7 @@ def test_auto_uses_a_gpu_on_which_half_of_x_fits(gpu, caplog):
         assert bmrm.Dataset(X, y, gpu_mem=most).device == "cuda (Abacus 9)"
     assert "stream from pinned host memory" in caplog.text
     with pytest.warns(
-        UserWarning, match="'auto': X takes about .* which would be slower than the CPU; training on the CPU"
+        UserWarning, match="'auto': X takes about .* which would be slower than the CPU; running on the CPU"
     ):
         assert bmrm.Dataset(X, y, gpu_mem=least).device == "cpu"
     assert bmrm.Dataset(X, y, gpu_mem=least, device="cuda").device == "cuda (Abacus 9)"
@@ -395,7 +395,7 @@ def test_a_text_whose_gpu_proves_too_small_is_copied_back(gpu, landings, file, m
     monkeypatch.setattr(Rounded, "room", 10)
     with Landing() as there:
         data = bmrm.io.read_data(file, land=there)
-        with pytest.warns(UserWarning, match="training on the CPU"):
+        with pytest.warns(UserWarning, match="running on the CPU"):
             dataset = bmrm.Dataset(data.X, data.y)
     assert dataset.device == "cpu"
     assert landings[0].released
