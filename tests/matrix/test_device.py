@@ -229,7 +229,7 @@ def test_x_that_does_not_fit_goes_to_the_cpu_with_a_warning(gpu, monkeypatch, de
     X, y = problem()
     X = X.toarray() if dense else X
     with pytest.warns(
-        UserWarning, match=r"'auto': X takes \d+ numbers, there is room for 10; training on the"
+        UserWarning, match=r"'auto': X takes \d+ numbers, there is room for 10; running on the"
     ):
         data = bmrm.Dataset(X, y)
     assert data.device == "cpu"
