@@ -251,7 +251,11 @@ def test_a_data_set_lends_its_matrix():
     ("call", "error", "text"),
     [
         (lambda A: A @ np.ones(6), ParameterError, r"x: found shape (6,), expected (7,) or (7, 1)"),
-        (lambda A: A.matvec(np.ones((7, 2))), ParameterError, "x: found shape (7, 2), expected (7,) or (7, 1)"),
+        (
+            lambda A: A.matvec(np.ones((7, 2))),
+            ParameterError,
+            "x: found shape (7, 2), expected (7,) or (7, 1)",
+        ),
         (lambda A: A.rmatvec(np.ones(7)), ParameterError, "x: found shape (7,), expected (40,) or (40, 1)"),
         (lambda A: A @ np.ones((6, 2)), ParameterError, "x: found shape (6, 2), expected (7, K)"),
         (lambda A: A.matmat(np.ones(7)), ParameterError, "x: found shape (7,), expected (7, K)"),
@@ -260,9 +264,21 @@ def test_a_data_set_lends_its_matrix():
         (lambda A: A @ np.ones(7, complex), DataError, "x: found complex numbers, expected numbers"),
         (lambda A: A @ list("abcdefg"), DataError, "x: found text, expected numbers"),
         (lambda A: A @ sp.eye_array(7), DataError, "x: found a sparse matrix, expected an array"),
-        (lambda A: A @ np.ma.masked_array(W, W > 0), DataError, "x: found masked values, expected a number in"),
-        (lambda A: A.save_choice("x"), ParameterError, "save_choice: found X on the CPU, expected it on a GPU"),
-        (pickle.dumps, BmrmError, "Operator: X lives in this process, so it can be neither pickled nor copied"),
+        (
+            lambda A: A @ np.ma.masked_array(W, W > 0),
+            DataError,
+            "x: found masked values, expected a number in",
+        ),
+        (
+            lambda A: A.save_choice("x"),
+            ParameterError,
+            "save_choice: found X on the CPU, expected it on a GPU",
+        ),
+        (
+            pickle.dumps,
+            BmrmError,
+            "Operator: X lives in this process, so it can be neither pickled nor copied",
+        ),
     ],
 )
 def test_calls_that_fail_say_why_in_one_line(call, error, text):
@@ -284,7 +300,11 @@ SPLIT = {"kernel": "split", "lanes": 0, "cap": 0, "tiles": 0, "tile": 0}
         ({"tune": None}, ParameterError, "tune: found None"),
         ({"threads": 0}, ParameterError, "threads: found 0, expected at least 1"),
         ({"gpu_mem": "lots"}, ParameterError, "gpu_mem: found 'lots'"),
-        ({"choice": 7}, ParameterError, "choice: found 7, expected an operator's choice, or the name of a file"),
+        (
+            {"choice": 7},
+            ParameterError,
+            "choice: found 7, expected an operator's choice, or the name of a file",
+        ),
         (
             {"choice": KernelChoice("Abacus 9", "0", SPLIT, SPLIT)},
             ParameterError,
@@ -353,6 +373,7 @@ def test_what_explain_says_in_main_memory():
 
 
 def test_scipys_solvers_load_with_the_operator_only():
-    code = "import sys, bmrm; bmrm.Dataset; print('scipy' in sys.modules); bmrm.Operator; print('scipy' in sys.modules)"
+    code = "import sys, bmrm; bmrm.Dataset; before = 'scipy' in sys.modules; bmrm.Operator"
+    code += "; print(before, 'scipy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -166,19 +166,18 @@ def multiply(matrix: _cuda.Matrix, transposed: bool, x: Any, dtype: np.dtype[Any
 def _product(matrix: _cuda.Matrix, transposed: bool, x: Any, library: Library) -> Any:
     """Compute the product with at most `MAX_COLUMNS` columns."""
     kind = matrix.vector_dtype
-    source = library.prepare(x, kind)
+    given = DeviceArray("x", library.prepare(x, kind), None, (kind,), waits=False)
+    if given.device != matrix.device:
+        place = f"GPU {matrix.device}, where X is"
+        raise DataError(f"x: found an array on GPU {given.device}, expected one on {place}")
     out = library.empty(x, (matrix.shape[1 if transposed else 0], *x.shape[1:]), kind)
-    lent = [DeviceArray("x", array, None, (kind,), waits=False) for array in (source, out)]
-    if lent[0].device != matrix.device:
-        raise DataError(
-            f"x: found an array on GPU {lent[0].device}, expected GPU {matrix.device}, where X is"
-        )
+    result = DeviceArray("x", out, None, (kind,), waits=False)
     if not out.shape[-1]:
         return out
     with _working_on(matrix, *library.stream(x)):
         columns = 1 if x.ndim == 1 else x.shape[1]
-        given, result = map(_writable, lent)
-        matrix.apply("transposed" if transposed else "normal", given, result, columns)
+        operator: Literal["normal", "transposed"] = "transposed" if transposed else "normal"
+        matrix.apply(operator, _writable(given), _writable(result), columns)
     library.finish(matrix)
     return out
 
