@@ -364,6 +364,12 @@ class Operator(LinearOperator):  # type: ignore[misc]
             return super().dot(x)
         return self.matvec(x) if _count_dimensions(x) == 1 else self.matmat(x)
 
+    def __matmul__(self, x: Any) -> Any:
+        return super().__matmul__(x) if np.isscalar(x) else self.dot(x)
+
+    def __rmatmul__(self, x: Any) -> Any:
+        return super().__rmatmul__(x) if np.isscalar(x) else self.__rmul__(x)
+
     def __rmul__(self, x: Any) -> Any:
         if isinstance(x, LinearOperator) or np.isscalar(x):
             return super().__rmul__(x)

@@ -377,3 +377,16 @@ def test_scipys_solvers_load_with_the_operator_only():
     code += "; print(before, 'scipy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_arrays_of_other_libraries_in_main_memory_stay_of_their_kind(name):
+    library = pytest.importorskip("jax.numpy" if name == "jax" else name)
+    A = Operator(DENSE.astype(np.float32))
+    for values in (W, np.outer(W, [1, 2, 3])):
+        x = library.asarray(values.astype(np.float32))
+        found = A @ x
+        assert type(found) is type(x)
+        assert found.dtype == x.dtype
+        np.testing.assert_allclose(np.asarray(found), A @ values, rtol=1e-5, atol=1e-6)
+    assert type(library.asarray(R) @ A) is type(library.asarray(R))
