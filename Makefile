@@ -109,7 +109,7 @@ gpu-sanitize:
 	scripts/gpu-sanitize.sh
 
 clean:
-	rm -rf build dist demo *.egg-info $(VENV); find bmrm -name "*.so" -delete
+	rm -rf build dist demo *.egg-info $(VENV) bmrm/formulas/gpu/device; find bmrm -name "*.so" -delete
 
 $(BIN)/python:
 	scripts/system-packages.sh build

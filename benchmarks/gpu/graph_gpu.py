@@ -213,7 +213,7 @@ def light_seconds(graph: Graph, columns: int) -> float:
         if columns == 1
         else Restarts(nodes=nodes, shares=np.ones(columns), columns=nodes, n_columns=columns)
     )
-    walk = transitions_of(graph, False, "cuda", columns).walk(DAMPING, restarts)
+    walk = transitions_of(graph, False, "cuda", columns)[0].walk(DAMPING, restarts)
     walk.place(0)
 
     def steps() -> None:
@@ -227,7 +227,7 @@ def light_seconds(graph: Graph, columns: int) -> float:
 
 def exact_seconds(graph: Graph) -> float:
     """Return the seconds of an exact step."""
-    walk = transitions_of(graph, False, "cuda").walk(DAMPING, Restarts())
+    walk = transitions_of(graph, False, "cuda")[0].walk(DAMPING, Restarts())
     walk.place(0)
     found = wall(lambda: walk.exact_step(0, 0))
     walk.close()
@@ -245,7 +245,7 @@ def measure(name: str, options: argparse.Namespace, clock: gpu_timing.Clock) -> 
     row: dict[str, Any] = {"graph": name, "nodes": graph.n_nodes, "edges": graph.n_edges}
     row |= {"draw_seconds": drawn - began, "graph_seconds": built - drawn}
     start = time.perf_counter()
-    nodes = transitions_of(graph, False, "cuda").resident(1).nodes
+    nodes = transitions_of(graph, False, "cuda")[0].resident(1).nodes
     row["upload_seconds"] = time.perf_counter() - start
     row["kernels"] = {
         kind: matrix.report()["blocks"][0]["normal"]
@@ -310,7 +310,7 @@ def measure(name: str, options: argparse.Namespace, clock: gpu_timing.Clock) -> 
             row[f"walks_{columns}_us_each"], row[f"walks_{columns}_times_faster"] = 1e6 * each, one / each
             print(f"  {columns} walks: {1e6 * each:.0f} us each, {one / each:.2f} x one", flush=True)
     if "top" in options.parts:
-        walk = transitions_of(graph, False, "cuda").walk(DAMPING, Restarts())
+        walk = transitions_of(graph, False, "cuda")[0].walk(DAMPING, Restarts())
         walk.place(0)
         walk.light_step([0], None, 2, 1)
         row["top_us"] = 1e6 * wall(lambda: walk.top(1, 0, 100))

@@ -117,7 +117,7 @@ def work(options: argparse.Namespace) -> None:
 
     def parts_of_a_run(graph: Graph) -> dict[str, float]:
         def begin() -> Any:
-            walk = transitions_of(graph, False, "cuda").walk(DAMPING, Restarts())
+            walk = transitions_of(graph, False, "cuda")[0].walk(DAMPING, Restarts())
             walk.place(0)
             return walk
 
@@ -134,7 +134,7 @@ def work(options: argparse.Namespace) -> None:
     graph = build((source, target))
     del source, target
     built = time.perf_counter()
-    resident: Any = transitions_of(graph, False, "cuda")
+    resident: Any = transitions_of(graph, False, "cuda")[0]
     nodes = resident.resident(1).nodes
     uploaded = time.perf_counter()
     seconds = {}
@@ -153,10 +153,10 @@ def work(options: argparse.Namespace) -> None:
     seconds["pagerank"], found = slowest(lambda: pagerank(graph, DAMPING, tol=TOL, device="cuda"), 3)
     again = pagerank(graph, DAMPING, tol=TOL, device="cuda")
     seconds["hits"], pair = slowest(lambda: hits(graph, tol=TOL, device="cuda"), 3)
-    seconds["walks"], _ = step_seconds(transitions_of(graph, False, "cuda", WALKS), WALKS)
+    seconds["walks"], _ = step_seconds(transitions_of(graph, False, "cuda", WALKS)[0], WALKS)
     places = np.arange(graph.n_nodes, dtype=np.int32)
     ring = build((places, np.roll(places, -1)), n_nodes=graph.n_nodes)
-    seconds["bare"], _ = step_seconds(transitions_of(ring, False, "cuda"))
+    seconds["bare"], _ = step_seconds(transitions_of(ring, False, "cuda")[0])
     everyones = group.everyones((graph.own.stop - graph.own.start, len(graph.edges_by_target[1]), parts))
     if rank == 0:
         scores = Path(options.scores)

@@ -30,7 +30,8 @@ from benchmarks.common import report
 from benchmarks.reductions.gpu_clusters import seconds_between_events, seconds_of_calls
 from benchmarks.reductions.programs import sparse_kmeans_step, sparse_rows
 from bmrm.base.threads import usable_cores
-from bmrm.distributed.row_set import RowSet, read_row_set
+from bmrm.distributed.reading import read_row_set
+from bmrm.distributed.row_set import RowSet
 from bmrm.unsupervised.clusters.cpu import HostClusters
 from bmrm.unsupervised.clusters.gpu import DeviceClusters
 

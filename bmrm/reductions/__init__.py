@@ -9,10 +9,11 @@ if TYPE_CHECKING:
 
     from bmrm.formulas.language.functions import *  # noqa: F403 (those that a row function may call)
     from bmrm.reductions.facility import Reduction as Reduction
+    from bmrm.reductions.facility import operator as operator
     from bmrm.reductions.facility import reduction as reduction
 
 _MODULES = {
-    **dict.fromkeys(("reduction", "Reduction"), "bmrm.reductions.facility"),
+    **dict.fromkeys(("operator", "reduction", "Reduction"), "bmrm.reductions.facility"),
 }
 """The module of each public name that is not a function of the language."""
 

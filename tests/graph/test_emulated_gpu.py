@@ -169,11 +169,13 @@ def test_a_graph_with_room_for_one_matrix_takes_light_steps_in_it(module, weight
         assert there.status == "converged"
         assert np.abs(there.scores - here.scores).sum() <= there.error_bound + here.error_bound
         assert ("stream from main memory" in caplog.text) == streams
-        assert choose.transitions_of(other, weights, "cuda").resident(1).nodes.light is None
+        assert choose.transitions_of(other, weights, "cuda")[0].resident(1).nodes.light is None
     for room in (exact // 4, -1):  # most would stream; not even the vectors fit
         module.free_bytes = (vectors + room) / gpu.FREE_SHARE
         with pytest.warns(UserWarning, match="using the CPU"):
-            assert pagerank(random_graph(11, weights=weights), tol=1e-11).status == "converged"
+            found = pagerank(random_graph(11, weights=weights), tol=1e-11)
+        assert (found.status, found.placement.device) == ("converged", "cpu")
+        assert "of device memory" in found.placement.reason or "slower" in found.placement.reason
     with pytest.raises(DeviceMemoryError, match="too little"):
         pagerank(random_graph(11, weights=weights), device="cuda")
 

@@ -263,7 +263,7 @@ def test_scores_are_those_of_networkx():
 def test_walks_give_their_memory_back():
     graph = zipf_graph(15)
     pagerank(graph, device="cuda")
-    light = choose.transitions_of(graph, False, "cuda").resident(1).nodes.main
+    light = choose.transitions_of(graph, False, "cuda")[0].resident(1).nodes.main
     before = light.report()["bytes"]
     for _ in range(3):
         pagerank(graph, device="cuda")

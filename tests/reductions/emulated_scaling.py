@@ -69,8 +69,6 @@ def values_of(array):
 class Module:
     """What stands for the module."""
 
-    MAX_SCALING_AXES = 16
-
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
 

@@ -11,6 +11,7 @@ import pytest
 
 from bmrm.distributed import blocks
 from bmrm.distributed.row_set import RowSet
+from bmrm.distributed.rows import SparseRows
 from bmrm.errors import DeviceMemoryError
 from bmrm.unsupervised.clusters import gpu as clusters
 from bmrm.unsupervised.clusters.cpu import HostClusters
@@ -200,12 +201,12 @@ def test_blocks_of_sparse_rows_give_the_bits_of_blocks_that_stay(use, monkeypatc
 def test_sparse_rows_that_do_not_fit_in_their_place_are_refused(use):
     X = cases.compressed(np.eye(6, 4))
     held = clusters.import_cuda().Clusters.sparse(X.indptr, X.indices, None, X.shape)
-    held.load(blocks.rows_of(X, slice(2, 5)))
+    held.load(SparseRows(X)[2:5])
     np.testing.assert_array_equal(held.take(np.arange(3)), np.eye(6, 4)[2:5])
     more = cases.compressed(np.ones((2, 4)))
     with pytest.raises(RuntimeError, match="no more stored values than announced"):
         held.load(more)
     with pytest.raises(RuntimeError, match="values and weights if there were some at first"):
-        held.load(blocks.rows_of(X, slice(2, 5)), np.ones(3))
+        held.load(SparseRows(X)[2:5], np.ones(3))
     with pytest.raises(RuntimeError, match="values and weights"):
         held.load(X._replace(data=np.ones(4)))

@@ -10,7 +10,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from bmrm import MDS
 from bmrm.errors import DataError
-from bmrm.matrix.gpu import placement as choose
+from bmrm.matrix.gpu import driver
 from bmrm.unsupervised.manifold import gpu as scaling
 from bmrm.unsupervised.manifold._manifold import Pairs
 
@@ -46,7 +46,7 @@ def module():
 def fits(module, monkeypatch):
     """Let `MDS` find the emulated GPU."""
     monkeypatch.setattr(scaling, "import_cuda", lambda: module)
-    monkeypatch.setattr(choose, "pointer_device", lambda address: 0)
+    monkeypatch.setattr(driver, "pointer_device", lambda address: 0)
 
 
 @pytest.mark.parametrize(("n", "p"), [(1, 1), (2, 1), (3, 2), (17, 3), (65, 2), (140, 5), (70, 12)])

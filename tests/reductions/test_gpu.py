@@ -21,7 +21,7 @@ from programs import (
 )
 from random_programs import compare_wild, random_arguments, random_reduction
 
-from bmrm.distributed.rows import read_rows
+from bmrm.distributed.reading import read_rows
 from bmrm.errors import BmrmError, DataError, ParameterError, ReductionError
 from bmrm.formulas.gpu import nvrtc
 from bmrm.matrix.gpu.driver import GpuArray, device

@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
 
-from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, Operator
-from bmrm.formulas.language.tree import Argument
+from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, FunctionOperator, Operator
+from bmrm.formulas.language.tree import Argument, Program
 
 
-def print_operators(operators: Iterable[Operator]) -> list[str]:
-    """Return the text of the classes of some operators, each once, but for those of ``operators.cuh``."""
-    return list(dict.fromkeys(_class_text(each) for each in operators if each.cuda or each.cuda_whole))
+def print_operators(program: Program, print_function: Callable[[FunctionOperator], list[str]]) -> list[str]:
+    """Return the text of the classes of the operators of a program, each once.
+
+    ``print_function`` prints the body of one that is a function of ``a`` and ``b``.
+    """
+    found: dict[str, None] = {}
+    for result in program.results():
+        operator = result.operator
+        if isinstance(operator, FunctionOperator):
+            kind = "double" if operator.type == "real" else "whole"
+            head = [
+                f"struct {struct_of(program, operator)} {{",
+                f"  static __device__ {kind} of({kind} a, {kind} b) {{",
+            ]
+            body = [f"    {line}" for line in print_function(operator)]
+            found["\n".join([*head, *body, "  }", "};"])] = None
+        elif operator is not None and (operator.cuda or operator.cuda_whole):
+            found[_class_text(operator)] = None
+    return list(found)
+
+
+def struct_of(program: Program, operator: Operator) -> str:
+    """Return the name of the class of an operator of a program."""
+    if not isinstance(operator, FunctionOperator):
+        return operator.struct
+    own = [each.operator for each in program.results() if isinstance(each.operator, FunctionOperator)]
+    return f"Own{own.index(operator)}"
 
 
 def _class_text(operator: Operator) -> str:

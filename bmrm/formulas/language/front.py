@@ -10,7 +10,6 @@ import ast
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -18,12 +17,14 @@ import numpy as np
 from bmrm.errors import ReductionError
 from bmrm.formulas.language import functions  # noqa: F401 (its rows are in the table)
 from bmrm.formulas.language.function_table import FUNCTIONS, KNOWN, callable_names
-from bmrm.formulas.language.operators import Operator
+from bmrm.formulas.language.operators import Operator, find_function, find_sign, sign_text
 from bmrm.formulas.language.source import (
     Extremum,
     Source,
+    as_loaded,
     match_extremum,
     match_update,
+    negated,
     pairs_of,
     target_name,
 )
@@ -134,7 +135,7 @@ class Reader:
 
     def __post_init__(self) -> None:
         self.names = {node.id for node in ast.walk(self.source.tree) if isinstance(node, ast.Name)}
-        self.own = _assigned_names(self.source)
+        self.own = self.source.own
         self.dims = {name: dims for name, dims in self.source.dims.items() if dims is not None}
 
     def state(self) -> tuple[Any, ...]:
@@ -251,7 +252,7 @@ class Reader:
             self.make_array(node, target, value)
             return
         if name in self.source.roles and self.source.roles[name] != "output":
-            found = match_update(target, value)
+            found = match_update(self.source, target, value)
             if found is None:
                 self.fail(
                     node, f"{name!r} is a result combined by {self.source.roles[name]}, found an assignment"
@@ -290,9 +291,11 @@ class Reader:
         name = target_name(node.target)
         role = self.source.roles.get(name or "", "parameter")
         if name in self.source.roles and role != "output":
-            yield self.combine(node, self.source.operators[name], node.target, node.value)
+            found = find_sign(node.op)
+            given = negated(node.value) if found and found[1] else node.value
+            yield self.combine(node, self.source.operators[name], node.target, given)
             return
-        read = ast.copy_location(_as_loaded(node.target), node.target)
+        read = ast.copy_location(as_loaded(node.target), node.target)
         value = self.binary(node, node.op, self.expr(read), self.expr(node.value))
         yield self.store(node, node.target, value)
 
@@ -307,8 +310,9 @@ class Reader:
         name, index = self.result(node, target)
         found = self.expr(value)
         if found.type == "real" and not op.takes_real:
-            self.fail(node, f"{name!r}: {op.sign}= combines whole numbers")
-        self.types[name] = join_types(self.types.get(name, "int"), found.type)
+            how = f"{sign_text(op.signs[0]())}=" if op.signs else op.about.removeprefix("combined by ")
+            self.fail(node, f"{name!r}: {how} combines whole numbers")
+        self.types[name] = join_types(self.types.get(name, op.type), found.type)
         said = self.source.types.get(name)
         if said and RANKS[self.types[name]] > RANKS[said] and self.types[name] != "any":
             self.fail(node, f"{name!r} has type {said}, found a value of type {self.types[name]}")
@@ -752,19 +756,7 @@ class Reader:
 
     def function_of(self, node: ast.Call) -> str | None:
         """Return the name of the known function that a call means; None for any other."""
-        function = node.func
-        if isinstance(function, ast.Name):
-            if function.id in self.own or function.id in self.source.roles or function.id in self.counters:
-                return None
-            found = self.source.resolve(function.id)
-        elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-            if function.value.id in self.own or function.value.id in self.source.roles:
-                return None
-            module = self.source.resolve(function.value.id)
-            found = getattr(module, function.attr, None) if isinstance(module, ModuleType) else None
-        else:
-            return None
-        return KNOWN.get(id(found))
+        return KNOWN.get(id(self.source.called(node)))
 
     def call(self, node: ast.Call) -> Expr:
         name = self.function_of(node)
@@ -779,6 +771,8 @@ class Reader:
                     f"found {text}(), expected no method of a row but stored(); a loop visits its columns: "
                     f"for f in range(len({row})): ... {row}[f]",
                 )
+            if find_function(self.source.called(node)):
+                self.fail(node, f"{text!r} combines a result here: out = {text}(out, ...)")
             self.fail(
                 node, f"{text!r} is not a function that a row function can call; there are {callable_names()}"
             )
@@ -926,27 +920,9 @@ class _Scope:
         self._reader.ready = self._ready
 
 
-def _assigned_names(source: Source) -> set[str]:
-    """Return the names that a function assigns, except its arguments: they hide all others."""
-    found = {
-        node.id
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
-    }
-    return found - set(source.roles) - {source.row}
-
-
 def _index_text(target: ast.expr) -> str:
     """Return the text of an element without the name of its array."""
     return ast.unparse(target).removeprefix(target_name(target) or "")
-
-
-def _as_loaded(target: ast.expr) -> ast.expr:
-    if isinstance(target, ast.Name):
-        return ast.Name(target.id, ast.Load())
-    if isinstance(target, ast.Subscript):
-        return ast.Subscript(target.value, target.slice, ast.Load())
-    return target
 
 
 def _word(node: ast.AST) -> str:

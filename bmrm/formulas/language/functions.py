@@ -12,6 +12,7 @@ import numpy as np
 
 from bmrm.errors import ReductionError
 from bmrm.formulas.language.function_table import function, word
+from bmrm.formulas.language.operators import Operator, row
 
 inf = math.inf
 """Infinity."""
@@ -105,6 +106,12 @@ def lgamma(a: Any) -> Any:
     return type(a)(found) if isinstance(a, np.floating) else found
 
 
+@function(math.atan2, np.arctan2)
+def atan2(a: Any, b: Any) -> Any:
+    """Return the angle of the point (b, a) from the first axis, from -pi to pi, as `math.atan2` does."""
+    return np.arctan2(a, b)
+
+
 @function(math.fmod, np.fmod)
 def fmod(a: Any, b: Any) -> Any:
     """Return the remainder of a divided by b, with the sign of a; NaN if b is 0."""
@@ -114,6 +121,14 @@ def fmod(a: Any, b: Any) -> Any:
 @function(math.pow, name="pow")
 def _pow(a: Any, b: Any) -> Any:
     return np.power(a, b)
+
+
+@row(np.logaddexp, init=-inf, name="logsumexp", about="logarithm of a sum of exponentials")
+def logaddexp(a: Any, b: Any) -> Any:
+    """Return log(exp(a) + exp(b)) without overflow, for results: ``out = logaddexp(out, e)``."""
+    equal = a == b  # infinities have no difference
+    top, apart = max(a, b), 0.0 if equal else abs(a - b)
+    return top + log1p(exp(-apart))
 
 
 @word
@@ -143,9 +158,9 @@ def local(*sizes: Any) -> Any:
     raise ReductionError("local: found a call outside of a row function, expected it in a reduction")
 
 
-PUBLIC = frozenset(
-    name
-    for name, found in globals().items()
-    if name == "inf" or (getattr(found, "__module__", "") == __name__ and not name.startswith("_"))
-)
+PUBLIC = {
+    "inf",
+    *(name for name, found in globals().items() if isinstance(found, Operator)),
+    *(name for name, found in globals().items() if getattr(found, "__module__", "") == __name__),
+} - {"_pow"}
 """Names that `bmrm.reductions` has of these."""

@@ -8,7 +8,7 @@ arguments of a call are known, an argument without an annotation has the type "a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -231,9 +231,9 @@ class Local:
     type: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """What the front end found in a row function.
+    """What the front end found in a row function; a key of what is remembered for it.
 
     Attributes
     ----------
@@ -300,6 +300,27 @@ def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
             case If(body=inner, orelse=other):
                 yield from statements(inner)
                 yield from statements(other)
+
+
+def repeated(
+    body: tuple[Statement, ...], iterations: Callable[[For | ForStored], float], times: float = 1
+) -> Iterator[tuple[Statement, float]]:
+    """Yield all statements, with those inside others, and how often each runs; both branches of a condition.
+
+    ``iterations`` returns how often the body of a loop runs; it is asked for outer loops first.
+    """
+    for statement in body:
+        yield statement, times
+        match statement:
+            case For(body=inner) | ForStored(body=inner):
+                yield from repeated(inner, iterations, times * iterations(statement))
+            case If(body=inner, orelse=other):
+                yield from repeated((*inner, *other), iterations, times)
+
+
+def names_in(*exprs: Expr) -> set[str]:
+    """Return the locals and counters that expressions read."""
+    return {p.name for expr in exprs for p in parts(expr) if isinstance(p, Var)}
 
 
 def parts(expr: Expr) -> Iterator[Expr]:

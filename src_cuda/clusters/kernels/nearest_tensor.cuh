@@ -21,6 +21,7 @@
 #pragma once
 #include "clusters/kernels/exact.cuh"
 #include "clusters/kernels/mma.cuh"
+#include "device/copies.cuh"
 #include "runtime/dynamic_shared.cuh"
 
 namespace bmrm {
@@ -133,14 +134,14 @@ struct Chunks {
 #pragma unroll
             for (int r = first; r < kTileRows; r += kStep) {
                 const int64_t row = listed ? int64_t(listed[r]) : first_row + r;
-                copy_16(to + piece_of(r, piece), rows + (row * count + chunk) * kPieces + piece);
+                copy_ahead(to + piece_of(r, piece), rows + (row * count + chunk) * kPieces + piece);
             }
         }
         if (tile < tiles) {
             const uint4* from = centers + (int64_t(tile) * kTileCenters * count + chunk) * kPieces + piece;
 #pragma unroll
             for (int r = first; r < kTileCenters; r += kStep)
-                copy_16(stage + piece_of(r, piece), from + r * count * kPieces);
+                copy_ahead(stage + piece_of(r, piece), from + r * count * kPieces);
         }
         close_copies();
     }

@@ -19,13 +19,14 @@
 #include <stdint.h>
 
 #include "api/scaling.h"
+#include "device/copies.cuh"
+#include "device_limits.h"
 #include "manifold/kernels/roots.cuh"
 #include "runtime/block_sum.cuh"
 #include "runtime/mailbox.h"
 
 namespace bmrm {
 
-constexpr int kPairThreads = 128;  // of a block
 constexpr int kPairWarps = kPairThreads / 32;
 
 // One number per pair: a square matrix, of which the upper triangle counts, or that triangle row by row.
@@ -89,31 +90,6 @@ struct PairTiles {
         return (last < n ? last : n) - 1;
     }
 };
-
-// Starts to copy a number to shared memory, on devices that can do so without a register.  Only the thread
-// that copies it may read it, after wait_for_copies.
-template <class T>
-__device__ __forceinline__ void copy_ahead(T* to, const T* from) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(unsigned(__cvta_generic_to_shared(to))),
-                 "l"(from), "n"(sizeof(T))
-                 : "memory");
-#else
-    *to = *from;
-#endif
-}
-__device__ __forceinline__ void close_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-// Waits until at most AHEAD groups of copies are on their way.
-template <int AHEAD>
-__device__ __forceinline__ void wait_for_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD) : "memory");
-#endif
-}
 
 // Dissimilarities that are given.
 template <class T>
