@@ -1,8 +1,8 @@
 """Loops that may take long: which of them look in each iteration whether the pass is to end early.
 
 A pass that nobody can end is not to take longer than about a second, but looking costs time in short loops.
-So a loop looks only if the operations of all its iterations, without those of loops in it that look themselves,
-may be too many for the sizes of a call. The loop over the rows always looks.
+So a loop looks only if the operations of all its iterations, without those of loops in it that look
+themselves, may be too many for the sizes of a call. The loop over the rows always looks.
 """
 
 from __future__ import annotations
