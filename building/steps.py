@@ -113,15 +113,15 @@ class Store:
         if hashlib.sha256(content).digest() != digest:
             self._note(f"found damaged files in {self.folder}")
             return False
-        _write(Path(step.target), content)
+        write(Path(step.target), content)
         return True
 
     def keep(self, step: Step) -> None:
         """Keep the result that a step has just made."""
         content, included = Path(step.target).read_bytes(), step.included()
         try:
-            _write(self._file(step.key(included), "made"), hashlib.sha256(content).digest() + content)
-            _write(self._file(step.recipe(), "list"), "\n".join(included).encode())
+            write(self._file(step.key(included), "made"), hashlib.sha256(content).digest() + content)
+            write(self._file(step.recipe(), "list"), "\n".join(included).encode())
         except OSError as error:
             self._note(f"cannot write to {self.folder} ({_reason(error)})")
 
@@ -149,7 +149,7 @@ def _reason(error: Exception) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else "not text"
 
 
-def _write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes) -> None:
     """Write a file whole, and only if it differs, so that what is made from it stays current."""
     if path.exists() and path.read_bytes() == content:
         return
