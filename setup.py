@@ -40,6 +40,7 @@ SUMMARY = Path("build/summary.txt")
 # Each extension, and the package that uses it and contains it, with a .pxd if other extensions cimport it.
 MODULES = {
     "_ascent": "bmrm.linear.backends.host",
+    "_clusters": "bmrm.unsupervised.clusters",
     "_cpu": "bmrm.matrix",
     "_cuda": "bmrm.matrix",
     "_dlpack": "bmrm.base",
@@ -47,8 +48,10 @@ MODULES = {
     "_graph": "bmrm.graph",
     "_joint": "bmrm.losses",
     "_losses": "bmrm.losses",
+    "_manifold": "bmrm.unsupervised.manifold",
+    "_mixtures": "bmrm.unsupervised.mixtures",
+    "_parts": "bmrm.distributed",
     "_qp": "bmrm.linear.bundle",
-    "_reductions": "bmrm.reductions",
     "_svmlight": "bmrm.io",
     "_text": "bmrm.io",
     "_threads": "bmrm.base",
@@ -56,15 +59,15 @@ MODULES = {
 # Started first, in this order, so that none of them runs alone at the end.
 LONGEST = (
     "src_cuda/formats/sliced.cu",
-    "src_cuda/reductions/scaling_passes.cu",
+    "src_cuda/manifold/scaling_passes.cu",
     "src_cuda/training/losses/passes.cu",
     "src_cuda/graph/walk.cu",
     "src_cuda/training/losses/line.cu",
-    "src_cuda/reductions/weighted_descent.cu",
+    "src_cuda/manifold/weighted_descent.cu",
     "src_cuda/training/losses/search_double.cu",
 )
 # Modules with no loop over data in what Cython translates, nor in the headers that this includes.
-BINDINGS = ("_cpu", "_graph", "_losses", "_reductions")
+BINDINGS = ("_clusters", "_cpu", "_graph", "_losses", "_manifold", "_mixtures")
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,

@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     from bmrm.matrix.gpu.devices import gpu as gpu
     from bmrm.matrix.upload import Landing as Landing
     from bmrm.reductions.facility import reduction as reduction
+    from bmrm.unsupervised.clusters.estimator import KMeans as KMeans
+    from bmrm.unsupervised.decomposition.estimator import PCA as PCA
+    from bmrm.unsupervised.decomposition.estimator import TruncatedSVD as TruncatedSVD
+    from bmrm.unsupervised.manifold.estimator import MDS as MDS
+    from bmrm.unsupervised.mixtures.estimator import GaussianMixture as GaussianMixture
 
 _MODULES = {
     # train
@@ -64,6 +69,12 @@ _MODULES = {
     "WORTH_A_GPU": "matrix.gpu.devices",
     # reduce
     "reduction": "reductions.facility",
+    # find structure without labels
+    "KMeans": "unsupervised.clusters.estimator",
+    "GaussianMixture": "unsupervised.mixtures.estimator",
+    "PCA": "unsupervised.decomposition.estimator",
+    "TruncatedSVD": "unsupervised.decomposition.estimator",
+    "MDS": "unsupervised.manifold.estimator",
     # select
     "select": "linear.selection.select",
     "Selection": "linear.selection.select",

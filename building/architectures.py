@@ -16,7 +16,9 @@ from building.steps import Step, Store, cache_folder, make
 # The conditions compare with 800 and 900.
 BELOW = ("75", "80")
 # Between them they include every header with such a condition; a test compares.
-SOURCES = tuple(f"src_cuda/reductions/{name}.cu" for name in ("laplacian", "mixture", "nearest"))
+SOURCES = tuple(
+    f"src_cuda/{name}.cu" for name in ("clusters/nearest", "manifold/laplacian", "mixtures/mixture")
+)
 ROOTS = ("src_cuda", "src_common")
 CONDITION = re.compile(r"#\s*(?:el)?if.*__CUDA_ARCH__\s*[<>=]")
 

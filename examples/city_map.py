@@ -9,9 +9,8 @@ from itertools import combinations
 
 import numpy as np
 
-from bmrm import plots
+from bmrm import MDS, plots
 from bmrm.base.figures import new_figure
-from bmrm.reductions import MDS
 
 EARTH_RADIUS_KM = 6371.0
 

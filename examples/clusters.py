@@ -9,9 +9,8 @@ import sys
 
 import numpy as np
 
-from bmrm import plots
+from bmrm import GaussianMixture, KMeans, plots
 from bmrm.base.figures import new_figure
-from bmrm.reductions import GaussianMixture, KMeans
 
 MASS = 0.9
 """Share of a component inside its ellipse."""

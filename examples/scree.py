@@ -10,9 +10,8 @@ import sys
 
 import numpy as np
 
-from bmrm import plots
+from bmrm import PCA, plots
 from bmrm.base.figures import new_figure
-from bmrm.reductions import PCA
 
 SIGNALS = (30.0, 22.0, 16.0, 12.0, 9.0, 7.0)
 """Standard deviations of the directions; those of the noise are 1."""

@@ -4,11 +4,12 @@
                                             [--only REGEX]
     python scripts/same_bits.py compare OLD NEW
 
-``record`` runs a fixed set of solves, files and commands (``scripts/same_bits_cases``) on whatever `bmrm` is
-imported, and writes digests of all results. Another checkout is recorded by the same script:
-``PYTHONPATH=CHECKOUT python scripts/same_bits.py record FILE``. ``--ranks`` adds solves on two and three
-ranks of MPI. ``--keep`` leaves models, checkpoints and caches in a folder; ``--read`` reads those that
-another run has left there, so that what was written before a rebuild is read after it.
+``record`` runs a fixed set of solves, fits, compiled functions, files and commands
+(``scripts/same_bits_cases``) on whatever `bmrm` is imported, and writes digests of all results. Another
+checkout is recorded by the same script: ``PYTHONPATH=CHECKOUT python scripts/same_bits.py record FILE``.
+``--ranks`` adds solves on two and three ranks of MPI. ``--keep`` leaves models, checkpoints and caches in a
+folder; ``--read`` reads those that another run has left there, so that what was written before a rebuild is
+read after it.
 
 ``compare`` prints each case that differs, in which fields, and how far apart they are. The exit status is 1
 if any does, or if a case is missing on either side. A case that raises counts as its type of exception.
@@ -169,6 +170,7 @@ def about(backend: str) -> dict[str, Any]:
 def record(options: argparse.Namespace) -> int:
     """Run all cases and write the file."""
     from same_bits_cases.commands import of_checkpoints, of_commands, of_commands_on_ranks
+    from same_bits_cases.estimators import of_estimators, of_reductions
     from same_bits_cases.files import Folders, of_models, of_readers, write_inputs
     from same_bits_cases.recorder import Recorder
     from same_bits_cases.solves import GROUPS, of_gpu
@@ -179,7 +181,7 @@ def record(options: argparse.Namespace) -> int:
     print(f"bmrm is {recorder.about['bmrm']}", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         folders = Folders(*folders_of(options, Path(scratch)))
-        for group in (*GROUPS, *([of_gpu] if options.backend == "gpu" else [])):
+        for group in (*GROUPS, of_estimators, of_reductions, *([of_gpu] if options.backend == "gpu" else [])):
             group(recorder)
         write_inputs(folders.own)
         for files in (of_readers, of_models, of_commands, of_checkpoints):

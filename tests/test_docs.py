@@ -37,8 +37,8 @@ from bmrm.linear.solvers import (
 )
 from bmrm.linear.solvers import settings as run_settings
 from bmrm.losses import _losses
-from bmrm.reductions import kmeans
-from bmrm.reductions.cluster_bounds import bound_by_samples
+from bmrm.unsupervised.clusters import estimator as kmeans
+from bmrm.unsupervised.clusters.lower_bounds import bound_by_samples
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]

@@ -47,18 +47,17 @@ TABLE = {
     "linear.selection": f"{DATA} losses {METHOD} linear.models linear.intercept linear.inputs linear.plan "
     "linear.backends linear.result linear.plots linear.solve",
     # Other wings
-    "graph": f"{DATA} distributed",
-    "formulas": f"{DATA} distributed",
-    "reductions": f"{DATA} distributed formulas",
+    "graph formulas": f"{DATA} distributed",
+    "reductions unsupervised": f"{DATA} distributed formulas",
     # Faces
     "petsc": f"{DATA} distributed losses linear",
     "estimators": f"{BASE} losses linear",
-    "cli": f"{DATA} distributed losses linear graph petsc reductions",
+    "cli": f"{DATA} distributed losses linear graph petsc unsupervised",
     "__main__": "cli",
 }
-"""Each package, or module of `bmrm.linear`, and what it may import, besides `errors`."""
+"""Packages, or modules of `bmrm.linear`, and what each of them may import, besides itself and `errors`."""
 
-ALLOWED = {row: set(below.split()) for row, below in TABLE.items()}
+ALLOWED = {row: set(below.split()) for rows, below in TABLE.items() for row in rows.split()}
 ALWAYS_ALLOWED = {"errors"}
 
 
@@ -115,7 +114,7 @@ def test_no_module_is_imported_by_what_it_imports():
 
 def test_the_table_is_short_and_runs_one_way():
     assert len(TABLE) <= 30
-    rows = list(TABLE)
+    rows = list(ALLOWED)
     for number, row in enumerate(rows):
         later = {other for other in rows[number:] for below in ALLOWED[row] if is_within(other, below)}
         assert later == set(), row
@@ -125,10 +124,10 @@ def test_packages_that_know_no_loss_import_none():
     faces = {"petsc", "estimators", "cli"}
     for row in ("base", "io", "matrix", "distributed"):
         assert not {"losses", "linear", "graph", *faces} & ALLOWED[row]
-    wings = {"linear", "graph", "reductions"}
+    wings = {"linear", "graph", "reductions", "unsupervised"}
     for wing in wings - {"linear"}:
         assert not {"losses", *wings - {wing}} & ALLOWED[wing]
-    assert not any(faces & ALLOWED[row] for row in TABLE if row not in ("cli", "__main__"))
+    assert not any(faces & ALLOWED[row] for row in ALLOWED if row not in ("cli", "__main__"))
     assert "estimators" not in ALLOWED["cli"]
 
 

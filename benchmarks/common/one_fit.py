@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import bmrm
-from bmrm.reductions import MDS, GaussianMixture, KMeans, TruncatedSVD
+from bmrm import MDS, GaussianMixture, KMeans, TruncatedSVD
 
 Fit = Callable[[int | None], object]
 

@@ -30,7 +30,7 @@ from sklearn.mixture import GaussianMixture as PeerMixture
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import report
-from bmrm.reductions import PCA, GaussianMixture, KMeans
+from bmrm import PCA, GaussianMixture, KMeans
 
 SHAPES = (
     (500_000, 4, 16, np.float32),

@@ -20,7 +20,7 @@ import sklearn
 import sklearn.decomposition as theirs
 
 from benchmarks.common import report
-from bmrm.reductions import PCA, TruncatedSVD
+from bmrm import PCA, TruncatedSVD
 
 REPEATS = 5
 LAPACK_VALUES = 2**26  # rows with more values are not decomposed by LAPACK

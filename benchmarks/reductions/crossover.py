@@ -9,7 +9,7 @@ is the least of some. The choice is right if it is the faster device; its cost i
 
 The terms of the model are in the results too: the start of the GPU in a new process, the time of an upload,
 and for each method and device the ratio of the measured to the predicted time of its passes, by which its
-constant in ``bmrm/reductions/device/work.py`` would have to be multiplied.
+constant in ``bmrm/unsupervised/work.py`` would have to be multiplied.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ import numpy as np
 
 from benchmarks.common import report
 from benchmarks.reductions.programs import CASES, normal_rows, sparse_rows
+from bmrm import MDS, PCA, GaussianMixture, KMeans
 from bmrm.base.threads import usable_cores
-from bmrm.formulas.driver import device as driver_device
-from bmrm.reductions import MDS, PCA, GaussianMixture, KMeans
-from bmrm.reductions.cost import predict_seconds
-from bmrm.reductions.device import choose, work
+from bmrm.distributed.rows import read_rows
+from bmrm.formulas.run.cost import predict_seconds
+from bmrm.formulas.run.parts import part_bounds
+from bmrm.matrix.gpu import placement as choose
+from bmrm.matrix.gpu.driver import device as driver_device
 from bmrm.reductions.facility import _predict_place
-from bmrm.reductions.host import part_bounds
-from bmrm.reductions.rows import read_rows
+from bmrm.unsupervised import work
 
 FACTORS = (1 / 32, 1 / 8, 1 / 3, 0.6, 0.8, 1.25, 1.7, 3.0, 8.0, 32.0)
 """Amounts of work as multiples of that at the crossover; four are within a factor of 2."""
@@ -49,7 +50,7 @@ UPLOADED_BYTES = 1 << 28
 STARTED = """
 import time, numpy as np
 from benchmarks.reductions.programs import CASES
-from bmrm.formulas.driver import device
+from bmrm.matrix.gpu.driver import device
 start = time.perf_counter()
 device(0).upload(np.zeros(1))
 print(time.perf_counter() - start)

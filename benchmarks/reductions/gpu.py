@@ -31,10 +31,10 @@ import numpy as np
 
 from benchmarks.common import report
 from benchmarks.reductions.programs import CASES, normal_rows
+from bmrm.distributed.row_set import RowSet
 from bmrm.matrix import _cuda
-from bmrm.matrix.device_arrays import DeviceArray
-from bmrm.reductions.device.clusters import DeviceClusters
-from bmrm.reductions.row_set import RowSet
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.unsupervised.clusters.gpu import DeviceClusters
 
 ROUNDS = 3
 WARM_SECONDS, MEASURED_SECONDS, MIN_REPEATS = 0.1, 0.2, 5
@@ -55,7 +55,7 @@ SHAPES = (
 COMPILED = """
 import time, numpy as np
 from benchmarks.reductions.programs import CASES, normal_rows
-from bmrm.formulas.driver import device
+from bmrm.matrix.gpu.driver import device
 
 device(0)
 case, X = CASES[{program!r}], normal_rows(max(10, {k}), {columns}, "float32")

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 
 from benchmarks.common import report
+from bmrm.distributed import blocks
+from bmrm.distributed.row_set import RowSet
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.reductions.device import blocks
-from bmrm.reductions.device.clusters import DeviceClusters
-from bmrm.reductions.row_set import RowSet
+from bmrm.unsupervised.clusters.gpu import DeviceClusters
 
 SHAPES = ((16, 64), (128, 256))
 """Columns and clusters."""

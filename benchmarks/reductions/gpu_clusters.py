@@ -27,9 +27,9 @@ import numpy as np
 import torch
 
 from benchmarks.common import report
-from bmrm.matrix.device_arrays import DeviceArray
-from bmrm.reductions.device.clusters import DeviceClusters
-from bmrm.reductions.row_set import RowSet
+from bmrm.distributed.row_set import RowSet
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.unsupervised.clusters.gpu import DeviceClusters
 
 SHAPES = (
     (1_000_000, 2, 300),

@@ -26,8 +26,8 @@ import cupy as cp
 import numpy as np
 
 from benchmarks.common import gpu_timing, report
+from bmrm import MDS
 from bmrm.matrix import _cuda
-from bmrm.reductions import MDS
 
 DIMENSIONS = 10
 STEPS = 20

@@ -29,7 +29,7 @@ import torch
 
 from benchmarks.common import report
 from bmrm.matrix import _cuda
-from bmrm.reductions.mixture import GaussianMixture
+from bmrm.unsupervised.mixtures.estimator import GaussianMixture
 
 REPEATS = 15
 COLUMNS, COMPONENTS = 16, 32

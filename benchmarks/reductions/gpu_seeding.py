@@ -22,11 +22,11 @@ import torch
 
 from benchmarks.common import report
 from benchmarks.reductions.gpu_clusters import make
-from bmrm.matrix.device_arrays import DeviceArray
-from bmrm.reductions.device.clusters import DeviceClusters
-from bmrm.reductions.host_passes import HostClusters
-from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.seeding import ROUNDS, choose_parallel, choose_plus_plus
+from bmrm.distributed.row_set import RowSet
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.clusters.gpu import DeviceClusters
+from bmrm.unsupervised.clusters.seeding import ROUNDS, choose_parallel, choose_plus_plus
 
 SHAPES = ((1_000_000, 16, 256), (1_000_000, 16, 1024), (200_000, 128, 1024), (4_000_000, 4, 512))
 REPEATS = 3

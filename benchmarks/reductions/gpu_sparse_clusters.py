@@ -8,7 +8,7 @@ PyTorch's pass is a product in float32 of the compressed rows with the centres, 
 all stored values, between two events, and everything stays on the device. Medians of some calls. Labels are
 compared with those of the CPU, and of the first rows with float64.
 
-The times are what ``bmrm/reductions/device/work.py`` predicts: ``opening`` is the upload, with all that is
+The times are what ``bmrm/unsupervised/work.py`` predicts: ``opening`` is the upload, with all that is
 done once.
 """
 
@@ -27,9 +27,9 @@ from benchmarks.common import report
 from benchmarks.reductions.gpu_clusters import seconds_between_events, seconds_of_calls
 from benchmarks.reductions.programs import sparse_rows
 from bmrm.base.threads import usable_cores
-from bmrm.reductions.device.clusters import DeviceClusters
-from bmrm.reductions.host_passes import HostClusters
-from bmrm.reductions.row_set import RowSet, read_row_set
+from bmrm.distributed.row_set import RowSet, read_row_set
+from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.clusters.gpu import DeviceClusters
 
 SHAPES = (
     (5_000, 2_000, 50, 10),

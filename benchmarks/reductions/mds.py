@@ -22,7 +22,7 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn import manifold
 
 from benchmarks.common import report
-from bmrm.reductions import MDS
+from bmrm import MDS
 
 SIZES = (500, 2000, 5000)
 WHOLE_SIZE = 2000

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base import arguments
 from bmrm.base.vectors import Vector
 from bmrm.errors import BmrmError, DataError, ParameterError
 
@@ -461,3 +462,41 @@ def refuse(what: str, given: Any, expected: str, error: ErrorType = ParameterErr
     bmrm.errors.ParameterError: loss: found a list, expected a name
     """
     raise error(f"{what}: found {_describe(given)}, expected {expected}")
+
+
+def random_generator(given: Any) -> np.random.Generator:
+    """Return the generator of ``random_state``: a number, a generator of NumPy of either kind, or None."""
+    if isinstance(given, np.random.RandomState):
+        return np.random.default_rng(given.randint(0, 2**31, size=4))
+    if given is None or isinstance(given, np.random.Generator):
+        return np.random.default_rng(given)
+    seed = arguments.integer("random_state", given)
+    if seed < 0:
+        raise ParameterError(f"random_state: found {seed}, expected at least 0")
+    return np.random.default_rng(seed)
+
+
+def positive_integer(what: str, given: Any) -> int:
+    """Validate a whole number of at least 1."""
+    found = arguments.integer(what, given)
+    if found < 1 or isinstance(given, (bool, np.bool_)):
+        raise ParameterError(f"{what}: found {given}, expected a whole number of at least 1")
+    return found
+
+
+def nonnegative_number(what: str, given: Any) -> float:
+    """Validate a finite number of at least 0."""
+    found = arguments.number(what, given)
+    if not 0.0 <= found < np.inf:
+        raise ParameterError(f"{what}: found {given}, expected a finite number of at least 0")
+    return found
+
+
+def time_limit(given: Any) -> float:
+    """Validate ``max_time`` in seconds; None means no limit."""
+    if given is None:
+        return np.inf
+    found = arguments.number("max_time", given)
+    if not found > 0.0:
+        raise ParameterError(f"max_time: found {given}, expected a positive number of seconds or None")
+    return found

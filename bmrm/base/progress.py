@@ -19,9 +19,11 @@ import threading
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO
 
+from bmrm.base import arguments
 from bmrm.base.units import time_text
+from bmrm.errors import ParameterError
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -269,3 +271,11 @@ def print_notice(text: str, *, quiet: bool = False) -> None:
     if not quiet:
         with contextlib.suppress(OSError):
             print(text, file=sys.stderr)
+
+
+def progress_line(verbose: Any) -> ProgressLine:
+    """Return the line of progress that ``verbose`` asks for: 0 none, 1 on a terminal, 2 one line per step."""
+    level = arguments.integer("verbose", verbose)
+    if level < 0:
+        raise ParameterError(f"verbose: found {verbose}, expected at least 0")
+    return ProgressLine(sys.stderr, every_step=level > 1, quiet=level == 0)

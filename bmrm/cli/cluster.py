@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bmrm.base.vectors import Vector
     from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
-    from bmrm.reductions.kmeans import KMeans, KMeansProgress
+    from bmrm.unsupervised.clusters.estimator import KMeans, KMeansProgress
 
 PROGRAM = "bmrm-cluster"
 MAX_CLUSTERS_SHOWN = 20
@@ -91,7 +91,7 @@ def cluster(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Run the command and return the exit code."""
     options = build_parser().parse_words(argv)
     _check(options)
-    interrupts.importing("bmrm.io", "bmrm.cli.loading", "bmrm.reductions.kmeans")
+    interrupts.importing("bmrm.io", "bmrm.cli.loading", "bmrm.unsupervised.clusters.estimator")
     began = time.perf_counter()
     with interrupts.opened():
         centers = None if options.apply is None else _read_centers(options.apply)
@@ -157,7 +157,7 @@ def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector
 def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> tuple[KMeans, dict[str, Any]]:
     """Find centres; return the model, and what is written and reported."""
     from bmrm.base.progress import Step
-    from bmrm.reductions.kmeans import KMeans
+    from bmrm.unsupervised.clusters.estimator import KMeans
 
     step = Step(("choosing the first centres",))
 
@@ -191,7 +191,7 @@ def _label(
     """Label the rows by given centres."""
     import numpy as np
 
-    from bmrm.reductions.kmeans import KMeans
+    from bmrm.unsupervised.clusters.estimator import KMeans
 
     if X.shape[1] != centers.shape[1]:
         raise DataError(f"DATA: found {X.shape[1]} columns, expected {centers.shape[1]} as in --apply")

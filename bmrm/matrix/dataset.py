@@ -22,7 +22,7 @@ from bmrm.errors import BmrmError, ParameterError
 from bmrm.io.csr import Csr, find_numbering
 from bmrm.matrix import _cpu
 from bmrm.matrix.checksums import matrix_checksum
-from bmrm.matrix.device_arrays import DeviceArray, read_back
+from bmrm.matrix.gpu.device_arrays import DeviceArray, read_back
 from bmrm.matrix.resident import DEFAULT_TOL, is_uploaded, place_matrix, read_matrix
 from bmrm.matrix.row_weights import ClassWeight, row_weights
 

@@ -19,8 +19,8 @@ from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.io.text import value_type
 from bmrm.matrix import _cpu
-from bmrm.matrix.device_arrays import DeviceArray, gpu_of, read_device_matrix
 from bmrm.matrix.gpu import cache as device_cache
+from bmrm.matrix.gpu.device_arrays import DeviceArray, gpu_of, read_device_matrix
 from bmrm.matrix.gpu.devices import (
     FLOAT32_RESOLUTION,
     MAX_NARROW_COLUMNS,
@@ -185,7 +185,7 @@ def _choose_where_it_is(X: HostMatrix | DeviceArray, device: str) -> str:
 
 
 def is_uploaded(X: HostMatrix | DeviceArray) -> bool:
-    """Return whether X is already on a GPU, see `bmrm.matrix.upload` and `bmrm.matrix.device_arrays`."""
+    """Return whether X is already on a GPU, see `bmrm.matrix.upload` and `bmrm.matrix.gpu.device_arrays`."""
     return isinstance(X, DeviceArray) or (isinstance(X, Csr) and not isinstance(X.indices, np.ndarray))
 
 

@@ -1,4 +1,4 @@
-// The C interface of k-means on a device: passes over rows that stay there.  bmrm/reductions/passes.py says
+// The C interface of k-means on a device: passes over rows that stay there.  bmrm/unsupervised/clusters/passes.py says
 // what each pass computes.  Failures, addresses and "either" as in blackbox.h.
 //
 // Centres are on the host, k x d, by rows.  A column has one number of four bytes per row and stays on the
@@ -92,7 +92,7 @@ BB_API bb_status bb_clusters_potentials(bb_clusters* rows, const double* points,
                                         float* closest, int32_t take, double* sums);
 
 // Begins k-means++ over dense rows, by the sums of bb_clusters_potentials and draws as in
-// bmrm/reductions/shared_clusters.py.  One handle has one walk at a time.
+// bmrm/unsupervised/clusters/shared_clusters.py.  One handle has one walk at a time.
 // first: row of the first centre; uniform: (k - 1, trials), numbers in [0, 1) that draw the candidates for
 // each further centre, 1 to BB_MAX_TRIALS; part_rows: a multiple of BB_PANEL_ROWS, rows of up to 128 parts
 // whose sums are added in order; closest: a column, all infinite, which the walk needs to its end.

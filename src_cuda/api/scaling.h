@@ -1,6 +1,6 @@
 // The C interface of multidimensional scaling on a device: passes over all pairs of n points, whose
-// dissimilarities are resident, and vectors of numbers of the points.  bmrm/reductions/pair_passes.py says
-// what a pass computes.  Failures, addresses and "either" as in blackbox.h.
+// dissimilarities are resident, and vectors of numbers of the points.  bmrm/unsupervised/manifold/passes.py
+// says what a pass computes.  Failures, addresses and "either" as in blackbox.h.
 //
 // All arithmetic is in float64.  Sums are taken in a fixed order that depends on the sizes only.
 #pragma once

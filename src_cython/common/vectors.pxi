@@ -24,7 +24,7 @@ cdef _input(value, tuple shape, str name):
     return array
 
 
-cdef _output(out, tuple shape):
+cdef inline _output(out, tuple shape):
     """Return `out` if it can be written in place, a new array if it is None."""
     if out is None:
         return np.empty(shape)

@@ -273,7 +273,7 @@ cdef class Clusters:
         return column.address
 
     def assign(self, centers, Column labels, *, bint want_sums=True):
-        """Label each row by its nearest centre; as `bmrm.reductions._reductions.Clusters.assign`."""
+        """Label each row by its nearest centre; as `bmrm.unsupervised.clusters._clusters.Clusters.assign`."""
         centers = _input(centers, (len(centers), self.d), "centers")
         cdef int64_t k = len(centers)
         sums = np.empty((k, self.d)) if want_sums else None

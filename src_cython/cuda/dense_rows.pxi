@@ -157,7 +157,7 @@ cdef class DenseRows:
         return matrix, totals
 
     def mixture_step(self, means, roots, constants, *, int32_t grid=0):
-        """Run an E step and sum what the M step needs; as `bmrm.reductions._reductions.mixture_step`."""
+        """Run an E step and sum what the M step needs; as `bmrm.unsupervised.mixtures._mixtures.mixture_step`."""
         means, roots, constants = self._mixture(means, roots, constants)
         return self._moments(means, roots, constants, roots.ndim == 3, None, grid)
 

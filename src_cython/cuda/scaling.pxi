@@ -42,7 +42,7 @@ def inspect_resident_pairs(values, int64_t n, *, bint nan_allowed, double diagon
     Returns
     -------
     kind : int
-        Place of the defect in `bmrm.reductions._reductions.DEFECTS`.
+        Place of the defect in `bmrm.unsupervised.manifold._manifold.DEFECTS`.
     row, column : int
     value, other : float
         The two entries of the pair.
@@ -235,7 +235,7 @@ cdef class ResidentPairs:
         return out
 
     def summary(self):
-        """Return sums over the pairs, as `bmrm.reductions._reductions.Pairs.summary`."""
+        """Return sums over the pairs, as `bmrm.unsupervised.manifold._manifold.Pairs.summary`."""
         cdef bb_scaling* handle = self._get()
         degrees = np.empty(self.n)
         cdef double* out = <double*>_address(degrees)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import bmrm
+from bmrm import GaussianMixture, KMeans
 from bmrm.base import notices
 from bmrm.errors import ConvergenceWarning, DataConversionWarning
-from bmrm.reductions import GaussianMixture, KMeans
 
 
 def test_a_warning_is_at_the_innermost_line_outside_of_the_package(monkeypatch):

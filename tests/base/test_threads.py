@@ -162,7 +162,9 @@ before = dict(os.environ)
 import numpy, scipy.linalg, scipy.sparse
 loaded = open("/proc/self/maps").read()
 import bmrm
-for name in "matrix._cpu losses._losses losses._joint reductions._reductions graph._graph io.edges".split():
+compiled = "matrix._cpu losses._losses losses._joint graph._graph distributed._parts".split()
+compiled += [f"unsupervised.{name}._{name}" for name in ("clusters", "mixtures", "manifold")]
+for name in [*compiled, "io.edges"]:
     importlib.import_module("bmrm." + name)
 assert dict(os.environ) == before
 assert ("gomp" in open("/proc/self/maps").read()) == ("gomp" in loaded)

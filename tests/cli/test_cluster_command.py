@@ -12,9 +12,10 @@ import pytest
 import scipy.sparse
 from commands import start_python
 
+from bmrm import KMeans
 from bmrm.cli.cluster import main
-from bmrm.reductions import KMeans, kmeans
-from bmrm.reductions.cluster_bounds import bound_by_samples
+from bmrm.unsupervised.clusters import estimator as kmeans
+from bmrm.unsupervised.clusters.lower_bounds import bound_by_samples
 
 K = 4
 
@@ -195,7 +196,7 @@ def test_centres_that_are_none(arrays, path, tmp_path, capsys):
 CTRL_C_AT_THE_THIRD_MOVE = """
 import os, signal, sys
 from bmrm.cli import cluster
-from bmrm.reductions.kmeans import KMeansProgress
+from bmrm.unsupervised.clusters.estimator import KMeansProgress
 
 init = KMeansProgress.__init__
 

@@ -183,8 +183,8 @@ SLOWLY = {
     "Model.decision_function = lambda *a, **k: (time.sleep(0.1), call(*a, **k))[1]; ",
     "graph": "import time; from bmrm.graph.fixed_point import Progress; init = Progress.__init__; "
     "Progress.__init__ = lambda *a, **k: (time.sleep(0.02), init(*a, **k))[1]; ",
-    "cluster": "import time; from bmrm.reductions.kmeans import KMeansProgress as P; init = P.__init__; "
-    "P.__init__ = lambda *a, **k: (time.sleep(0.02), init(*a, **k))[1]; ",
+    "cluster": "import time; from bmrm.unsupervised.clusters.estimator import KMeansProgress as P; "
+    "init = P.__init__; P.__init__ = lambda *a, **k: (time.sleep(0.02), init(*a, **k))[1]; ",
 }
 """Lines of Python that make a command take so long that it shows what it does."""
 

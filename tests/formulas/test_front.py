@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from bmrm.errors import ReductionError
-from bmrm.formulas.bounds import Bounds
-from bmrm.formulas.front import Given, read_program
-from bmrm.formulas.source import read_source
-from bmrm.formulas.tree import Combine, For, Load, RowItem, SizeOf, parts, statements
+from bmrm.formulas.analysis.bounds import Bounds
+from bmrm.formulas.language.front import Given, read_program
+from bmrm.formulas.language.source import read_source
+from bmrm.formulas.language.tree import Combine, For, Load, RowItem, SizeOf, parts, statements
 from bmrm.reductions import dot, exp, inf, local, squared_distance
 
 
@@ -164,7 +164,7 @@ def test_products_with_the_row_become_loops():
 
 
 def _all(statement):
-    from bmrm.formulas.tree import direct_expressions
+    from bmrm.formulas.language.tree import direct_expressions
 
     for expr in direct_expressions(statement):
         yield from parts(expr)

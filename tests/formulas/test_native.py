@@ -12,7 +12,7 @@ import pytest
 
 from bmrm.base.interrupts import wait_for
 from bmrm.errors import ReductionError
-from bmrm.formulas import native
+from bmrm.formulas.cpu import native
 from bmrm.reductions import reduction
 
 X = np.ones((5, 4))

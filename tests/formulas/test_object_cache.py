@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import bmrm
-from bmrm.formulas import native, object_cache
+from bmrm.formulas.cpu import native
+from bmrm.formulas.run import object_cache
 
 CODE = bytes(range(256)) * 20
 
@@ -160,7 +161,7 @@ def test_another_process_runs_the_same_code(tmp_path, folder):
     (tmp_path / "program.py").write_text(
         """
 import sys, time
-from bmrm.formulas import native
+from bmrm.formulas.cpu import native
 from bmrm.reductions import exp, reduction
 
 made, _make_object = [], native._make_object

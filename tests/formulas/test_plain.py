@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bmrm.errors import HostMemoryError, ReductionError
-from bmrm.formulas import native
+from bmrm.formulas.cpu import native
 from bmrm.reductions import local, reduction
 
 X = np.random.default_rng(0).standard_normal((50, 3))

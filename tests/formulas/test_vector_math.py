@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from bmrm.formulas import native
+from bmrm.formulas.cpu import native
 from bmrm.reductions import exp, log, reduction
 
 pytestmark = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 import bmrm
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix import _cpu, resident
-from bmrm.matrix.device_arrays import DeviceArray
 from bmrm.matrix.gpu import cache as device_cache
 from bmrm.matrix.gpu import devices
 from bmrm.matrix.gpu import memory as gpu_memory
+from bmrm.matrix.gpu.device_arrays import DeviceArray
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 4))

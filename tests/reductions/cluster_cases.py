@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bmrm.io.csr import Csr
-from bmrm.reductions.device.clusters import DeviceClusters
-from bmrm.reductions.draws import uniform_of_rows
-from bmrm.reductions.passes import ClusterPasses
+from bmrm.unsupervised.clusters.draws import uniform_of_rows
+from bmrm.unsupervised.clusters.gpu import DeviceClusters
+from bmrm.unsupervised.clusters.passes import ClusterPasses
 
 
 class Case(NamedTuple):

@@ -1,4 +1,4 @@
-"""Compiles kernels of ``src_cuda/reductions`` and their host code by g++, to run on the CPU.
+"""Compiles kernels of ``src_cuda`` and their host code by g++, to run on the CPU.
 
 The CUDA runtime is that of ``tests/graph/emulator``; ``emulator`` adds what these kernels need besides.
 """

@@ -1,4 +1,4 @@
-"""`bmrm.matrix._cuda` as far as k-means needs it, with the kernels of ``src_cuda/reductions`` run on the CPU.
+"""`bmrm.matrix._cuda` as far as k-means needs it, with the kernels of ``src_cuda/clusters`` run on the CPU.
 
 ``emulator`` adds to the CUDA runtime of ``tests/graph/emulator`` what these kernels need, the tensor cores
 included. What differs from a GPU is time, and that copies do not run ahead.
@@ -17,10 +17,10 @@ from emulated_build import ONE_AT_A_TIME, Device, address, compile_kernels, open
 from bmrm.io.csr import Csr
 
 SOURCES = (
-    "src_cuda/reductions/nearest.cu",
-    "src_cuda/reductions/nearest_sparse.cu",
-    "src_cuda/reductions/clusters.cu",
-    "src_cuda/reductions/seeding.cu",
+    "src_cuda/clusters/nearest.cu",
+    "src_cuda/clusters/nearest_sparse.cu",
+    "src_cuda/clusters/clusters.cu",
+    "src_cuda/clusters/seeding.cu",
     "src_cuda/runtime/pinned.cpp",
 )
 COUNTS = ("bb_clusters_additions", "bb_clusters_bytes", "bb_sparse_clusters_bytes")

@@ -171,7 +171,7 @@ TRAPS = "bounds,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-
 
 
 def compiler(*, traps: bool = False):
-    """Return what stands for `bmrm.formulas.nvrtc.compile_cuda`: its code is the name of a library."""
+    """Return what stands for `bmrm.formulas.gpu.nvrtc.compile_cuda`: its code is the name of a library."""
     found = [f"-fsanitize={TRAPS}", "-fsanitize-undefined-trap-on-error"] if traps else []
     made: dict[tuple[str, bool], bytes] = {}
 

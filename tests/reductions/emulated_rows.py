@@ -1,7 +1,6 @@
-"""`bmrm.matrix._cuda.DenseRows` with the kernels of ``src_cuda/reductions`` run on the CPU.
+"""`bmrm.matrix._cuda.DenseRows` with the kernels of ``src_cuda/rows`` and its passes run on the CPU.
 
-Products of blocks are those of devices without
-tensor cores for float64.
+Products of blocks are those of devices without tensor cores for float64.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ import numpy as np
 from emulated_build import ONE_AT_A_TIME, Device, address, compile_kernels, open_kernels
 
 SOURCES = (
-    "src_cuda/reductions/dense_rows.cu",
-    "src_cuda/reductions/gram.cu",
-    "src_cuda/reductions/mixture.cu",
+    "src_cuda/rows/dense_rows.cu",
+    "src_cuda/decomposition/gram.cu",
+    "src_cuda/mixtures/mixture.cu",
 )
 COUNTS = ("bb_gram_additions", "bb_gram_bytes", "bb_mixture_bytes", "bb_mixture_columns")
 

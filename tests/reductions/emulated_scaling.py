@@ -1,4 +1,4 @@
-"""`bmrm.matrix._cuda` as far as scaling needs it, with the kernels of ``src_cuda/reductions`` run on the CPU.
+"""`bmrm.matrix._cuda` as far as scaling needs it, with the kernels of ``src_cuda/manifold`` run on the CPU.
 
 The CUDA runtime is that of ``tests/graph/emulator``: the threads of a block are fibers.
 """
@@ -13,11 +13,11 @@ import numpy as np
 from emulated_build import compile_kernels, open_kernels
 
 SOURCES = (
-    "src_cuda/reductions/scaling.cu",
-    "src_cuda/reductions/scaling_passes.cu",
-    "src_cuda/reductions/descent.cu",
-    "src_cuda/reductions/weighted_descent.cu",
-    "src_cuda/reductions/laplacian.cu",
+    "src_cuda/manifold/scaling.cu",
+    "src_cuda/manifold/scaling_passes.cu",
+    "src_cuda/manifold/descent.cu",
+    "src_cuda/manifold/weighted_descent.cu",
+    "src_cuda/manifold/laplacian.cu",
     "src_cuda/runtime/mailbox.cu",
 )
 

@@ -19,9 +19,10 @@ import emulated_driver
 import numpy as np
 from random_programs import compare_wild, random_arguments, random_reduction
 
-from bmrm.formulas import driver
-from bmrm.reductions import gpu, host
-from bmrm.reductions.rows import read_rows
+from bmrm.distributed.rows import read_rows
+from bmrm.formulas.run import cpu as host
+from bmrm.formulas.run import gpu
+from bmrm.matrix.gpu import driver
 
 FORBIDDEN = 1 << 30
 """Bytes on each side of an array that no process of the tests has otherwise."""

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bmrm.reductions import PCA, GaussianMixture, KMeans, host, row_set, scatter
+from bmrm import PCA, GaussianMixture, KMeans
+from bmrm.distributed import row_set, rows
+from bmrm.unsupervised.decomposition import scatter
 
 
 def peak(of: str) -> int:
@@ -30,7 +32,7 @@ fit(np.eye(4096, 64, dtype=np.float32))  # all code is loaded
 scatter.BLOCK_VALUES = 1 << 19
 used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_DATA, (used + (128 << 20), used + (128 << 20)))
-host.available_bytes = row_set.available_bytes = lambda: 300 << 20
+rows.available_bytes = row_set.available_bytes = lambda: 300 << 20
 Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
 before = peak("VmRSS")
 clusters, components, mixture = fit(X)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bmrm.reductions import host, reduction
+from bmrm.distributed import rows
+from bmrm.reductions import reduction
 
 
 @reduction
@@ -27,7 +28,7 @@ totals(np.zeros((4096, 64), np.float32), threads=1)  # all code is loaded
 totals(np.zeros((4096, 64), np.float64), threads=1)
 used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_DATA, (used + (96 << 20), used + (96 << 20)))
-host.available_bytes = lambda: 300 << 20
+rows.available_bytes = lambda: 300 << 20
 Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
 before = peak("VmRSS")
 found = totals(X, threads=2)

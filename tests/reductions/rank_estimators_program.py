@@ -7,9 +7,10 @@ import scipy.sparse
 from fitted_attributes import CLUSTERS, COMPONENTS, MIXTURE
 from mpi4py import MPI
 
+from bmrm import PCA, GaussianMixture, KMeans, TruncatedSVD
+from bmrm.distributed._parts import part_rows
 from bmrm.errors import BmrmError
-from bmrm.reductions import PCA, GaussianMixture, KMeans, TruncatedSVD, scatter
-from bmrm.reductions._reductions import part_rows
+from bmrm.unsupervised.decomposition import scatter
 
 scatter.BLOCK_VALUES = 4096 * 4  # parts of 4096 rows
 

@@ -11,11 +11,15 @@ import scipy.sparse
 from fitted_attributes import CLUSTERS, COMPONENTS, MIXTURE
 from mpi4py import MPI
 
+from bmrm import PCA, GaussianMixture, KMeans
+from bmrm.distributed import blocks
 from bmrm.errors import BmrmError, DeviceMemoryError
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.reductions import PCA, GaussianMixture, KMeans, placing
-from bmrm.reductions.device import blocks, clusters, gram, mixtures
-from bmrm.reductions.device.choose import Placement
+from bmrm.matrix.gpu.placement import Placement
+from bmrm.unsupervised import placing
+from bmrm.unsupervised.clusters import gpu as clusters
+from bmrm.unsupervised.decomposition import gpu as gram
+from bmrm.unsupervised.mixtures import gpu as mixtures
 
 comm = MPI.COMM_WORLD
 last = comm.rank == comm.size - 1
@@ -135,7 +139,7 @@ class Full(clusters.DeviceClusters):
         super().__init__(rows, gpu, clusters)
 
 
-whole, placing.DeviceClusters = placing.DeviceClusters, Full
+whole, clusters.DeviceClusters = clusters.DeviceClusters, Full
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     chosen = KMeans(5, max_iter=2).fit(X[mine], comm=comm)
@@ -152,7 +156,7 @@ def failing_assign(self, centers, *, want_sums=True):
 
 
 def with_a_failing_pass():
-    placing.DeviceClusters = whole
+    clusters.DeviceClusters = whole
     passes = clusters.DeviceClusters.assign
     clusters.DeviceClusters.assign = failing_assign
     try:

@@ -7,7 +7,7 @@ from programs import CASES
 
 from bmrm.distributed import Shard
 from bmrm.errors import ReductionError
-from bmrm.reductions.host import PART_ROWS
+from bmrm.formulas.run.parts import PART_ROWS
 
 comm = MPI.COMM_WORLD
 rng = np.random.default_rng(0)

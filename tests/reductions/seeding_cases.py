@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from bmrm.distributed.row_set import RowSet
 from bmrm.matrix._cpu import instruction_set
-from bmrm.reductions.device.clusters import DeviceClusters
-from bmrm.reductions.host_passes import HostClusters
-from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.seeding import choose_plus_plus
+from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.clusters.gpu import DeviceClusters
+from bmrm.unsupervised.clusters.seeding import choose_plus_plus
 
 FUSES = instruction_set() != "baseline" or platform.machine() == "aarch64"
 """Whether distances on the CPU are added up by fused multiply-adds, as on a GPU."""

@@ -2,7 +2,7 @@
 
 from sklearn_suite import Suite
 
-from bmrm.reductions import MDS, GaussianMixture, KMeans
+from bmrm import MDS, GaussianMixture, KMeans
 
 PRIVATE = "uses private attributes or functions of scikit-learn's class"
 WORDS = "expects scikit-learn's words of a message"

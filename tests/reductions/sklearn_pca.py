@@ -2,7 +2,7 @@
 
 from sklearn_suite import Suite
 
-from bmrm import reductions
+import bmrm
 
 NAMES = {"full": "covariance_eigh", "arpack": "lanczos"}
 """Solvers of scikit-learn, and those of this package, as docs/pca.md says."""
@@ -12,7 +12,7 @@ DEFAULT_TOL = 1e-8
 """``tol`` here by default, for 0 of scikit-learn."""
 
 
-class PCA(reductions.PCA):
+class PCA(bmrm.PCA):
     """Our `PCA` that knows these names too, and goes to the last digits by default."""
 
     def fit(self, X, y=None, sample_weight=None, *, comm=None):

@@ -4,10 +4,10 @@ from typing import Any
 
 from sklearn_suite import Suite
 
-from bmrm import reductions
+import bmrm
 
 
-class TruncatedSVD(reductions.TruncatedSVD):
+class TruncatedSVD(bmrm.TruncatedSVD):
     """Our `TruncatedSVD` with ``algorithm`` and ``n_iter``."""
 
     def __init__(

@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 import bmrm
+from bmrm import PCA, GaussianMixture, KMeans, TruncatedSVD
+from bmrm.distributed import rows
 from bmrm.errors import DataError
-from bmrm.reductions import PCA, GaussianMixture, KMeans, TruncatedSVD, rows
 
 MODELS = {
     "pca": lambda: PCA(2),

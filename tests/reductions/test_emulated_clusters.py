@@ -9,12 +9,13 @@ import emulated_clusters
 import numpy as np
 import pytest
 
+from bmrm.distributed import blocks
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DeviceMemoryError
-from bmrm.reductions.device import blocks, clusters
-from bmrm.reductions.device.clusters import DeviceClusters
-from bmrm.reductions.host_passes import HostClusters
-from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.seeding import choose_parallel
+from bmrm.unsupervised.clusters import gpu as clusters
+from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.clusters.gpu import DeviceClusters
+from bmrm.unsupervised.clusters.seeding import choose_parallel
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 

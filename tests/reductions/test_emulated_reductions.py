@@ -27,11 +27,14 @@ from programs import (
 from random_programs import compare_wild, random_arguments, random_reduction
 
 import bmrm
+from bmrm.distributed import rows as row_kinds
+from bmrm.distributed.rows import read_rows
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError, ReductionError
-from bmrm.formulas import cuda_products, driver, pinned
-from bmrm.formulas.driver import GpuArray
-from bmrm.reductions import exp, gpu, host, inf, reduction
-from bmrm.reductions.rows import read_rows
+from bmrm.formulas.gpu import cuda_products
+from bmrm.formulas.run import gpu
+from bmrm.matrix.gpu import driver, pinned
+from bmrm.matrix.gpu.driver import GpuArray
+from bmrm.reductions import exp, inf, reduction
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 RNG = np.random.default_rng(0)
@@ -428,12 +431,12 @@ def test_a_mapped_file_is_uploaded_piece_by_piece(kind, tmp_path, monkeypatch):
     np.save(tmp_path / "X.npy", X)
     mapped, shift = np.load(tmp_path / "X.npy", mmap_mode="r"), np.zeros(8)
     expected = covariance(X, shift=shift, device="cuda")
-    monkeypatch.setattr(host, "available_bytes", lambda: X.nbytes)
-    monkeypatch.setattr(host, "MIN_CHECKED_BYTES", 1)
+    monkeypatch.setattr(row_kinds, "available_bytes", lambda: X.nbytes)
+    monkeypatch.setattr(row_kinds, "MIN_CHECKED_BYTES", 1)
     monkeypatch.setattr(gpu, "UPLOADED_BYTES", 5000)
     returned = []
     rows = read_rows(mapped)
-    assert host.reads_too_much(rows)
+    assert row_kinds.reads_too_much(rows)
     give_back = type(rows).give_back
     monkeypatch.setattr(
         type(rows), "give_back", lambda rows, *of: (returned.append(of), give_back(rows, *of))[1]

@@ -8,10 +8,11 @@ import pytest
 import scaling_cases as cases
 from scipy.spatial.distance import pdist, squareform
 
+from bmrm import MDS
 from bmrm.errors import DataError
-from bmrm.reductions import MDS
-from bmrm.reductions._reductions import Pairs
-from bmrm.reductions.device import choose, scaling
+from bmrm.matrix.gpu import placement as choose
+from bmrm.unsupervised.manifold import gpu as scaling
+from bmrm.unsupervised.manifold._manifold import Pairs
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import seeding_cases as cases
 
-from bmrm.reductions import shared_clusters
-from bmrm.reductions.device import clusters
+from bmrm.unsupervised.clusters import gpu as clusters
+from bmrm.unsupervised.clusters import shared_clusters
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
+from bmrm import MDS, PCA, GaussianMixture, KMeans, TruncatedSVD
 from bmrm.errors import DataError, ParameterError
-from bmrm.reductions import MDS, PCA, GaussianMixture, KMeans, TruncatedSVD
 
 pandas = pytest.importorskip("pandas")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from bmrm import PCA, GaussianMixture, KMeans, TruncatedSVD
 from bmrm.errors import HostMemoryError
-from bmrm.reductions import PCA, GaussianMixture, KMeans, TruncatedSVD
 
 WIDE = sp.csr_array((1000, 2_000_000_000))
 MANY = np.broadcast_to(np.zeros((1, 2)), (2_000_000, 2))

@@ -9,7 +9,8 @@ import mpi
 import numpy as np
 import pytest
 
-from bmrm.reductions import PCA, GaussianMixture, KMeans, row_set
+from bmrm import PCA, GaussianMixture, KMeans
+from bmrm.distributed import row_set
 
 
 def test_ranks_give_the_bits_of_one_if_parts_fall_whole(tmp_path):
@@ -49,7 +50,7 @@ def test_blocks_of_rows_give_the_bits_of_all(monkeypatch):
     whole = fits()
     monkeypatch.setattr(row_set, "available_bytes", lambda: 1 << 16)
     monkeypatch.setattr(row_set, "BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr("bmrm.reductions.host_passes.BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("bmrm.unsupervised.clusters.cpu.BLOCK_BYTES", 1 << 12)
     blocks = []
     original = row_set.RowSet.blocks
 

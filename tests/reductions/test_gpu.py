@@ -21,11 +21,11 @@ from programs import (
 )
 from random_programs import compare_wild, random_arguments, random_reduction
 
+from bmrm.distributed.rows import read_rows
 from bmrm.errors import BmrmError, DataError, ParameterError, ReductionError
-from bmrm.formulas import nvrtc
-from bmrm.formulas.driver import GpuArray, device
+from bmrm.formulas.gpu import nvrtc
+from bmrm.matrix.gpu.driver import GpuArray, device
 from bmrm.reductions import reduction
-from bmrm.reductions.rows import read_rows
 
 
 def gpu_works():

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 import row_modules
 
-from bmrm.reductions import PCA, GaussianMixture, TruncatedSVD
-from bmrm.reductions.device import blocks, gram, mixtures
-from bmrm.reductions.host_passes import HostClusters
-from bmrm.reductions.row_set import RowSet
+from bmrm import PCA, GaussianMixture, TruncatedSVD
+from bmrm.distributed import blocks
+from bmrm.distributed.row_set import RowSet
+from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.decomposition import gpu as gram
+from bmrm.unsupervised.mixtures import gpu as mixtures
 
 BLOCK_ROWS = 1024
 COLUMNS = 3

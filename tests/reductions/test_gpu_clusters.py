@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from bmrm import KMeans
+from bmrm.distributed import blocks
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError
-from bmrm.matrix.device_arrays import DeviceArray
-from bmrm.reductions import KMeans
-from bmrm.reductions.device import blocks
-from bmrm.reductions.device.clusters import DeviceClusters
-from bmrm.reductions.host_passes import HostClusters
-from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.seeding import choose_parallel
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.clusters.gpu import DeviceClusters
+from bmrm.unsupervised.clusters.seeding import choose_parallel
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")

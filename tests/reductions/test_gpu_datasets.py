@@ -6,10 +6,10 @@ import scipy.sparse as sp
 from programs import CASES, covariance
 
 import bmrm
+from bmrm import PCA, GaussianMixture, KMeans
 from bmrm.errors import BmrmError, DataError
-from bmrm.formulas import nvrtc
+from bmrm.formulas.gpu import nvrtc
 from bmrm.matrix.gpu.devices import gpu
-from bmrm.reductions import PCA, GaussianMixture, KMeans
 
 
 def compiles():

@@ -9,9 +9,9 @@ import scipy.sparse as sp
 
 pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 
+from bmrm import KMeans
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.gpu.devices import gpu
-from bmrm.reductions import KMeans
 
 pytestmark = pytest.mark.skipif(gpu() is None, reason="there is no GPU")
 

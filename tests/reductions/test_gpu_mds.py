@@ -5,10 +5,10 @@ import pytest
 import scaling_cases as cases
 from scipy.spatial.distance import pdist, squareform
 
+from bmrm import MDS
 from bmrm.errors import DataError, ParameterError
-from bmrm.matrix.device_arrays import DeviceArray
-from bmrm.reductions import MDS
-from bmrm.reductions._reductions import Pairs
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.unsupervised.manifold._manifold import Pairs
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 if not cuda.device_count():

@@ -1,4 +1,4 @@
-"""Steps of EM by the kernels of ``src_cuda/reductions``, on the emulator and on a GPU, against NumPy."""
+"""Steps of EM by the kernels of ``src_cuda/mixtures``, on the emulator and on a GPU, against NumPy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import pytest
 import row_modules
 from scipy.special import logsumexp
 
+from bmrm import GaussianMixture
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
-from bmrm.reductions import GaussianMixture
-from bmrm.reductions import mixture as mixture_module
-from bmrm.reductions.device import gram, mixtures
-from bmrm.reductions.device.choose import Placement
-from bmrm.reductions.host_passes import HostClusters
-from bmrm.reductions.mixture import COVARIANCE_TYPES, STARTS
+from bmrm.matrix.gpu.placement import Placement
+from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.decomposition import gpu as gram
+from bmrm.unsupervised.mixtures import estimator as mixture_module
+from bmrm.unsupervised.mixtures import gpu as mixtures
+from bmrm.unsupervised.mixtures.estimator import COVARIANCE_TYPES, STARTS
 
 STEP_TOLERANCE = 1e-12
 """Relative to the largest of an array; a share has the absolute error of its logarithm, some 100 units."""

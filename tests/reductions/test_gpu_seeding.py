@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import seeding_cases as cases
 
-from bmrm.matrix.device_arrays import DeviceArray
-from bmrm.reductions.device.clusters import DeviceClusters
-from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.seeding import choose_plus_plus
+from bmrm.distributed.row_set import RowSet
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.unsupervised.clusters.gpu import DeviceClusters
+from bmrm.unsupervised.clusters.seeding import choose_plus_plus
 
 cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")

@@ -10,13 +10,16 @@ import pytest
 import row_modules
 import scipy.sparse as sp
 
+from bmrm import PCA, KMeans, TruncatedSVD
+from bmrm.distributed import blocks
+from bmrm.distributed.row_set import SAMPLED_ROWS
 from bmrm.errors import DataError, ParameterError
-from bmrm.reductions import PCA, KMeans, TruncatedSVD, kmeans, placing
-from bmrm.reductions.cluster_bounds import bound_by_spectrum
-from bmrm.reductions.device import blocks, gram
-from bmrm.reductions.host_passes import HostClusters
-from bmrm.reductions.row_set import SAMPLED_ROWS
-from bmrm.reductions.scatter import rounding_bound
+from bmrm.unsupervised.clusters import estimator as kmeans
+from bmrm.unsupervised.clusters import gpu as clusters_on_gpu
+from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.clusters.lower_bounds import bound_by_spectrum
+from bmrm.unsupervised.decomposition import gpu as gram
+from bmrm.unsupervised.decomposition.scatter import rounding_bound
 
 SIZES = ((1, 1), (9, 3), (700, 8), (300, 16), (131, 24), (130, 32), (77, 64), (100, 48), (90, 70), (65, 96))
 GPU_SIZES = ((300_001, 64), (100_000, 64), (50_000, 33), (20_000, 257), (3_000, 1024))
@@ -100,7 +103,7 @@ def test_components_and_intervals_are_those_of_the_cpu(cuda, dtype, weighted):
 def clusters(cuda, monkeypatch):
     """Passes of k-means on the device; with the emulator those of the CPU."""
     if cuda == "emulated":
-        monkeypatch.setattr(placing, "DeviceClusters", LentClusters)
+        monkeypatch.setattr(clusters_on_gpu, "DeviceClusters", LentClusters)
 
 
 class LentClusters(HostClusters):

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bmrm.formulas import native
-from bmrm.formulas.turns import long_loops
+from bmrm.formulas.analysis.turns import long_loops
+from bmrm.formulas.cpu import native
 from bmrm.reductions import reduction
 
 pytestmark = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
@@ -69,7 +69,7 @@ def test_only_loops_that_may_take_long_look_at_signals():
 
 
 def test_bits_are_the_same_whether_the_main_thread_waits(monkeypatch):
-    from bmrm.reductions import host
+    from bmrm.formulas.run import cpu as host
 
     X, p = np.random.default_rng(0).normal(size=(9000, 3)), np.random.default_rng(1).normal(size=4)
     found = []

@@ -15,16 +15,19 @@ from hypothesis import strategies as st
 from instruction_sets import assert_same_results
 
 import bmrm
+from bmrm import KMeans
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix._cpu import instruction_set
-from bmrm.reductions import KMeans, _reductions, host_passes, lloyd
-from bmrm.reductions.cluster_bounds import bound_by_spectrum, bound_small
-from bmrm.reductions.draws import uniform_of_rows
-from bmrm.reductions.host_passes import HostClusters
-from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.scatter import scatter_matrix
-from bmrm.reductions.seeding import choose_parallel, choose_plus_plus
+from bmrm.unsupervised.clusters import cpu as host_passes
+from bmrm.unsupervised.clusters import lloyd
+from bmrm.unsupervised.clusters._clusters import KeptSums
+from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.clusters.draws import uniform_of_rows
+from bmrm.unsupervised.clusters.lower_bounds import bound_by_spectrum, bound_small
+from bmrm.unsupervised.clusters.seeding import choose_parallel, choose_plus_plus
+from bmrm.unsupervised.decomposition.scatter import scatter_matrix
 
 
 def blobs(rng, n, d, k, dtype=np.float64, spread=3.0, offset=0.0):
@@ -157,7 +160,7 @@ def test_bounds_change_neither_labels_nor_sums(monkeypatch, n, d, k, dtype, kind
         X = np.round(X)
     weights = rng.random(n)
     bounded, threaded = clusters(X, weights), clusters(X, weights, threads=3)
-    monkeypatch.setattr(host_passes, "KeptSums", lambda **_: _reductions.KeptSums(bounded=False))
+    monkeypatch.setattr(host_passes, "KeptSums", lambda **_: KeptSums(bounded=False))
     plain = clusters(X, weights)
     plain.assign(X[:k].astype(np.float64))  # keeps its sums from now on
     monkeypatch.undo()
@@ -179,7 +182,7 @@ def test_rows_that_are_packed_block_by_block_give_the_same_bits(monkeypatch):
     X = blobs(np.random.default_rng(5), 9000, 5, 6, spread=1.0)
     whole = KMeans(6, tol=0, max_iter=25, random_state=1).fit(X)
     monkeypatch.setattr(RowSet, "bytes_fit", lambda *_: False)
-    monkeypatch.setattr("bmrm.reductions.host_passes.BLOCK_BYTES", X[:4096].nbytes)
+    monkeypatch.setattr("bmrm.unsupervised.clusters.cpu.BLOCK_BYTES", X[:4096].nbytes)
     blocks = KMeans(6, tol=0, max_iter=25, random_state=1).fit(X)
     assert blocks.n_iter_ > 9
     for name in ("cluster_centers_", "labels_", "inertia_", "history_", "cluster_weights_"):
@@ -275,7 +278,7 @@ def test_instruction_sets_differ_by_rounding_alone(lower):
     program = """
 import numpy as np
 from bmrm.matrix._cpu import instruction_set
-from bmrm.reductions import KMeans, _reductions, host_passes
+from bmrm import KMeans
 rng = np.random.default_rng(0)
 print(instruction_set())
 for dtype in (np.float32, np.float64):

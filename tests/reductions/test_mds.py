@@ -10,14 +10,15 @@ import scipy.sparse as sp
 from instruction_sets import assert_same_results
 from scipy.spatial.distance import cdist, pdist, squareform
 
+from bmrm import MDS
 from bmrm.errors import BmrmError, DataError, HostMemoryError, Interrupted, ParameterError
 from bmrm.matrix._cpu import instruction_set
-from bmrm.reductions import MDS
-from bmrm.reductions._reductions import Pairs, fit_disparities, inspect_pairs
-from bmrm.reductions.dissimilarities import Dissimilarities
-from bmrm.reductions.majorization import Stress
-from bmrm.reductions.pair_arrays import PairArray, read_pairs
-from bmrm.reductions.pair_passes import HostPasses, PairData
+from bmrm.unsupervised.manifold._manifold import Pairs, fit_disparities, inspect_pairs
+from bmrm.unsupervised.manifold.cpu import HostPasses
+from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities
+from bmrm.unsupervised.manifold.majorization import Stress
+from bmrm.unsupervised.manifold.pair_arrays import PairArray, read_pairs
+from bmrm.unsupervised.manifold.passes import PairData
 
 SIZES = [(1, 1), (2, 1), (2, 2), (3, 2), (17, 3), (65, 2), (130, 5), (520, 2)]
 
@@ -371,7 +372,7 @@ def test_instruction_sets_differ_by_rounding_alone(lower):
     program = """
 import numpy as np
 from bmrm.matrix._cpu import instruction_set
-from bmrm.reductions import MDS
+from bmrm import MDS
 rng = np.random.default_rng(0)
 print(instruction_set())
 F = rng.normal(size=(131, 5))
@@ -586,7 +587,7 @@ def test_an_interrupt_returns_the_state_so_far(metric_mds):
 
 
 def test_an_interrupt_of_the_start_returns_it(monkeypatch):
-    from bmrm.reductions import PCA
+    from bmrm import PCA
 
     fit = PCA.fit
 
@@ -611,7 +612,7 @@ def test_progress_is_shown(capsys):
 
 
 def test_memory_is_predicted_before_it_is_used(monkeypatch):
-    monkeypatch.setattr("bmrm.reductions.mds.available_bytes", lambda: 10_000)
+    monkeypatch.setattr("bmrm.unsupervised.manifold.estimator.available_bytes", lambda: 10_000)
     with pytest.raises(HostMemoryError, match="out of memory: 50 points need"):
         MDS(2).fit(np.eye(50))
     model = MDS(2)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist, pdist, squareform
 
+from bmrm import MDS
 from bmrm.errors import DataError
-from bmrm.reductions import MDS
-from bmrm.reductions import mds as module
+from bmrm.unsupervised.manifold import estimator as module
 
 EXPONENTS = (0, 0, -1074, -1030, -540, -335, -300, 330, 400, 490)
 WEIGHT_EXPONENTS = (0, -1060, -465, -101, 101, 500, 1020)

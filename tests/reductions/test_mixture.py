@@ -13,13 +13,13 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 import bmrm
+from bmrm import GaussianMixture
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.matrix._cpu import instruction_set
-from bmrm.reductions import GaussianMixture
-from bmrm.reductions._reductions import mixture_shares
-from bmrm.reductions.host_passes import HostMixture
-from bmrm.reductions.mixture import COVARIANCE_TYPES, STARTS, _Parameters
-from bmrm.reductions.row_set import RowSet
+from bmrm.unsupervised.mixtures._mixtures import mixture_shares
+from bmrm.unsupervised.mixtures.cpu import HostMixture
+from bmrm.unsupervised.mixtures.estimator import COVARIANCE_TYPES, STARTS, _Parameters
 
 
 def blobs(rng, n, d, k, spread=4.0):
@@ -246,7 +246,7 @@ def test_instruction_sets_differ_by_rounding_alone(lower):
     program = """
 import numpy as np
 from bmrm.matrix._cpu import instruction_set
-from bmrm.reductions import GaussianMixture
+from bmrm import GaussianMixture
 rng = np.random.default_rng(0)
 print(instruction_set())
 X = rng.normal(size=(3000, 3)) + 6 * rng.integers(0, 3, (3000, 1))

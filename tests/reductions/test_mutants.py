@@ -9,10 +9,10 @@ import random
 import pytest
 from random_programs import SCOPE, Writer, random_arguments
 
+from bmrm.distributed.rows import read_rows
 from bmrm.errors import DataError, ReductionError
-from bmrm.formulas import native
+from bmrm.formulas.cpu import native
 from bmrm.reductions import Reduction
-from bmrm.reductions.rows import read_rows
 
 MUTANTS = int(os.environ.get("BMRM_RANDOM_PROGRAMS", "25")) * 4
 

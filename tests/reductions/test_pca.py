@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bmrm
+from bmrm import PCA, TruncatedSVD
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
-from bmrm.reductions import PCA, TruncatedSVD
-from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.scatter import scatter_matrix
-from bmrm.reductions.spectrum import all_eigenvalues, some_eigenvalues
+from bmrm.unsupervised.decomposition.scatter import scatter_matrix
+from bmrm.unsupervised.decomposition.spectrum import all_eigenvalues, some_eigenvalues
 
 SOLVERS = ("covariance_eigh", "lanczos")
 

@@ -7,21 +7,20 @@ import pytest
 import scipy.sparse as sp
 from programs import kmeans_step
 
+from bmrm import KMeans
 from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
-from bmrm.formulas import native
+from bmrm.formulas.cpu import native
+from bmrm.formulas.run import cost, function, placing
 from bmrm.io.csr import Csr
+from bmrm.matrix.gpu import placement as choose
 from bmrm.matrix.gpu.devices import parse_device
-from bmrm.reductions import KMeans, facility, kmeans
-from bmrm.reductions.device import choose, work
-from bmrm.reductions.device.choose import START_SECONDS, gpu_that_has, is_started, place
-from bmrm.reductions.device.work import (
-    Work,
-    gram_work,
-    kmeans_work,
-    mixture_work,
-    scaling_work,
-    sparse_kmeans_work,
-)
+from bmrm.matrix.gpu.placement import START_SECONDS, gpu_that_has, is_started, place
+from bmrm.matrix.gpu.work import Work
+from bmrm.unsupervised.clusters import estimator as kmeans
+from bmrm.unsupervised.clusters.work import kmeans_work, sparse_kmeans_work
+from bmrm.unsupervised.decomposition.work import gram_work
+from bmrm.unsupervised.manifold.work import scaling_work
+from bmrm.unsupervised.mixtures.work import mixture_work
 
 A_GPU = {"multiprocessors": 132, "free_bytes": 1 << 33}
 
@@ -196,7 +195,7 @@ def test_a_matrix_covariance_costs_more():
 
 def test_work_is_predicted_only_if_there_is_a_choice(monkeypatch):
     X = np.random.default_rng(0).normal(size=(100, 8))
-    monkeypatch.setattr(facility, "_predict_place", lambda call, threads=None: never())
+    monkeypatch.setattr(function, "predict_place", lambda call, threads=None: never())
     kmeans_step(X, w=1.0, centers=X[:3], device="cpu")
     with pytest.raises(AssertionError, match="asked for a GPU"):
         kmeans_step(X, w=1.0, centers=X[:3])
@@ -220,7 +219,7 @@ def test_a_gpu_without_room_is_the_cpu_unless_asked_for(monkeypatch):
 
     X = np.random.default_rng(0).normal(size=(100, 8))
     monkeypatch.setattr(kmeans_step._gpu, "run", full)
-    monkeypatch.setattr(facility, "_predict_place", lambda call, threads=None: choose.Placement(0, ""))
+    monkeypatch.setattr(function, "predict_place", lambda call, threads=None: choose.Placement(0, ""))
     with pytest.warns(UserWarning, match="device='auto': GPU 0: out of memory; using the CPU"):
         found = kmeans_step(X, w=1.0, centers=X[:3])
     np.testing.assert_array_equal(found.label, kmeans_step(X, w=1.0, centers=X[:3], device="cpu").label)
@@ -231,15 +230,15 @@ def test_a_gpu_without_room_is_the_cpu_unless_asked_for(monkeypatch):
 def test_a_reduction_says_where_it_runs_and_why(started, monkeypatch, caplog):
     X = np.random.default_rng(0).normal(size=(20_000, 8))
     words = {"w": 1.0, "centers": X[:3]}
-    monkeypatch.setattr(facility, "_usable_gpu", lambda: None)
+    monkeypatch.setattr(placing, "_usable_gpu", lambda: None)
     assert kmeans_step.explain(X, **words).splitlines()[-1].startswith("device  cpu: ")
     with caplog.at_level(logging.DEBUG, "bmrm"):
         kmeans_step(X, **words)
         kmeans_step(X, device="cpu", **words)
     assert [m.startswith("plan: device  cpu: ") for m in caplog.messages] == [True, True]
-    monkeypatch.setattr(work, "REDUCTION_GPU_CALL_SECONDS", 0.0)
+    monkeypatch.setattr(cost, "REDUCTION_GPU_CALL_SECONDS", 0.0)
     monkeypatch.setattr(choose, "UPLOAD_BYTES_PER_SECOND", 1e15)
-    monkeypatch.setattr(facility, "_usable_gpu", lambda: A_GPU)
+    monkeypatch.setattr(placing, "_usable_gpu", lambda: A_GPU)
     assert kmeans_step.explain(X, **words).splitlines()[-1].startswith("device  cuda:0: the CPU takes ")
 
 
@@ -247,5 +246,5 @@ def test_a_machine_without_a_gpu_or_its_compiler_has_none(monkeypatch):
     def fails():
         raise BmrmError("NVRTC: found none")
 
-    monkeypatch.setattr(facility, "load_nvrtc", fails)
-    assert facility._usable_gpu() is None
+    monkeypatch.setattr(placing, "load_nvrtc", fails)
+    assert placing._usable_gpu() is None

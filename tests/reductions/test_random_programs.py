@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from random_programs import random_arguments, random_reduction
 
-from bmrm.formulas import native
+from bmrm.formulas.cpu import native
 
 PROGRAMS = int(os.environ.get("BMRM_RANDOM_PROGRAMS", "25"))
 WILD = int(os.environ.get("BMRM_RANDOM_PROGRAMS", "15"))

@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import parse_version
 
+from bmrm import MDS, PCA, GaussianMixture, KMeans, TruncatedSVD
 from bmrm.errors import BmrmError, DataError
-from bmrm.reductions import MDS, PCA, GaussianMixture, KMeans, TruncatedSVD
 
 ESTIMATORS = [
     MDS(),

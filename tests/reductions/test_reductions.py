@@ -15,10 +15,10 @@ from programs import CASES, covariance, em_step, histogram, item_sets, kmeans_st
 
 import bmrm
 from bmrm import io
+from bmrm.distributed import rows as reduction_rows
 from bmrm.errors import BmrmError, DataError, HostMemoryError, ParameterError, ReductionError
-from bmrm.formulas import native
+from bmrm.formulas.cpu import native
 from bmrm.reductions import inf, local, reduction
-from bmrm.reductions import rows as reduction_rows
 
 needs_compiler = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
 SIZES = {

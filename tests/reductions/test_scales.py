@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from bmrm import GaussianMixture, KMeans
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
-from bmrm.reductions import GaussianMixture, KMeans
-from bmrm.reductions.row_set import RowSet
-from bmrm.reductions.scales import in_safe_units
+from bmrm.unsupervised.scales import in_safe_units
 
 EXPONENTS = (0, -1074, -1022, -700, -540, -300, -100, 60, 300, 480, 497)
 WEIGHT_EXPONENTS = (0, -1074, -1040, -600, -465, -300, -99, 99, 300, 500, 800, 1020)

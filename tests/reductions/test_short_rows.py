@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from bmrm.reductions import PCA, TruncatedSVD
-from bmrm.reductions.scatter import Scatter
-from bmrm.reductions.spectrum import largest_eigenvalues
+from bmrm import PCA, TruncatedSVD
+from bmrm.unsupervised.decomposition.scatter import Scatter
+from bmrm.unsupervised.decomposition.spectrum import largest_eigenvalues
 
 KINDS = [
     *((PCA, kind) for kind in ("dense", "float32", "far", "sparse")),
@@ -144,7 +144,7 @@ def test_a_few_of_many_eigenvalues_are_proven_to_be_the_largest(kind):
 
 
 def test_too_many_or_missed_eigenvalues_fall_back_to_all(monkeypatch):
-    from bmrm.reductions import spectrum
+    from bmrm.unsupervised.decomposition import spectrum
 
     values = np.arange(256.0)[::-1]
     scatter = Scatter(known_matrix(values, 0), np.zeros(256), 1.0, 0.0)
@@ -156,7 +156,7 @@ def test_too_many_or_missed_eigenvalues_fall_back_to_all(monkeypatch):
 
 
 def test_a_missed_eigenvalue_is_found_out():
-    from bmrm.reductions.spectrum import _bound_of_rest
+    from bmrm.unsupervised.decomposition.spectrum import _bound_of_rest
 
     values = np.arange(256.0)[::-1]
     matrix = known_matrix(values, 0)

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bmrm import PCA, TruncatedSVD
 from bmrm.errors import DataError
-from bmrm.reductions import PCA, TruncatedSVD
 
 SOLVERS = ("covariance_eigh", "lanczos", "randomized")
 KINDS = ("tiny", "huge", "mixed", "far", "denormal", "rank one", "constant", "columns")

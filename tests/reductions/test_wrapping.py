@@ -6,10 +6,10 @@ import pytest
 import scipy.sparse
 from guarded_cases import CASES, ERROR, P, X
 
+from bmrm.distributed.rows import read_rows
 from bmrm.errors import DataError, ReductionError
-from bmrm.formulas import native
+from bmrm.formulas.cpu import native
 from bmrm.reductions import reduction
-from bmrm.reductions.rows import read_rows
 
 pytestmark = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
 

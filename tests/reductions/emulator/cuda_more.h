@@ -1,4 +1,4 @@
-// What src_cuda/reductions needs of the CUDA runtime besides tests/graph/emulator/cuda_runtime.h.
+// What the kernels of estimators need of the CUDA runtime besides tests/graph/emulator/cuda_runtime.h.
 #pragma once
 #include <cmath>
 

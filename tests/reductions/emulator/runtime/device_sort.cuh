@@ -1,4 +1,4 @@
-// The algorithms of runtime/device_sort.cuh that src_cuda/reductions uses.
+// The algorithms of runtime/device_sort.cuh that src_cuda/clusters uses.
 #pragma once
 #include "../../../graph/emulator/runtime/device_sort.cuh"
 

@@ -1,0 +1,286 @@
+"""Rows in blocks, of which a GPU holds as many as fit; the others are copied there in each pass.
+
+The number of rows of a block depends on the number of columns and the type of the values alone, or of sparse
+rows on the average number of stored values. Sums are those of the blocks, added in their order, whether a
+block stays or not: no bit depends on the GPU's memory.
+
+A block that does not stay has its place in one of two slots of the GPU. While a pass works on one slot, a
+thread of the host reads the next block, fills pinned memory with it, and copies that to the other slot
+(``src_cuda/runtime/upload.h``). The first blocks stay, and those of the slots are copied in the meantime.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from bmrm.base.units import size_text
+from bmrm.base.vectors import Indices, Vector
+from bmrm.distributed.row_set import RowSet
+from bmrm.errors import DeviceMemoryError
+from bmrm.io.csr import Csr
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.matrix.gpu.devices import import_cuda
+
+BLOCK_BYTES = 1 << 30
+"""Maximum size of a block: the bus is busy for some 20 ms, long enough that the start of a pass is little."""
+
+MIN_BLOCK_ROWS = 1024
+"""Minimum number of rows of a block, a multiple of what kernels take at a time."""
+
+COLUMN_NUMBER_BYTES = 4
+"""Bytes of the column of a stored value."""
+
+OFFSET_BYTES = 8
+"""Bytes of the offset at which a sparse row begins."""
+
+SLOTS = 2
+"""Blocks on the GPU that do not stay there."""
+
+FREE_SHARE = 0.9
+"""Share of the free memory that rows and what passes need may take."""
+
+COLUMN_BYTES = 8
+"""Bytes that stay on the GPU for each row in any case: its label and a distance."""
+
+
+class OnDevice(Protocol):
+    """Rows on a GPU that others can replace."""
+
+    def load(self, X: Any, weights: Vector | None = None) -> None:
+        """Replace the rows, of which there are no more than at first."""
+        ...
+
+    def take(self, numbers: Indices) -> Vector:
+        """Return some rows."""
+        ...
+
+
+Held = TypeVar("Held", bound=OnDevice)
+
+
+def block_rows(columns: int, value_bytes: int) -> int:
+    """Return the number of rows of a block: a power of two.
+
+    Examples
+    --------
+    >>> block_rows(64, 4), block_rows(784, 4)
+    (4194304, 262144)
+    """
+    return _power_of_two(BLOCK_BYTES // (columns * value_bytes))
+
+
+def sparse_block_rows(rows: int, stored: int, value_bytes: int) -> int:
+    """Return the number of rows of a block of sparse rows, a power of two, for all rows of all ranks.
+
+    - ``stored``: number of all stored values
+    - ``value_bytes``: 0 if all are 1
+
+    Examples
+    --------
+    >>> sparse_block_rows(10**8, 10**10, 4), sparse_block_rows(10, 10**10, 4)
+    (1048576, 1024)
+    """
+    return _power_of_two(
+        BLOCK_BYTES * rows // (stored * (value_bytes + COLUMN_NUMBER_BYTES) + rows * OFFSET_BYTES)
+    )
+
+
+def _power_of_two(rows: int) -> int:
+    return max(MIN_BLOCK_ROWS, 1 << rows.bit_length() - 1 if rows else 0)
+
+
+def free_share(rows: RowSet, gpu: int) -> int:
+    """Return the bytes of a GPU that the rows of a rank may take: those free, divided by the ranks on it."""
+    free: int = import_cuda().device_info(gpu)["free_bytes"]
+    here = platform.node(), gpu
+    return int(FREE_SHARE * free) // rows.everyones(here).count(here)
+
+
+def count_resident(blocks: int, block_bytes: int, slot_bytes: int, limit: int, column_bytes: int = 0) -> int:
+    """Return the number of blocks that stay on a GPU.
+
+    Parameters
+    ----------
+    blocks : int
+    block_bytes, slot_bytes : int
+        What a block that stays and a slot take, with what passes over them need.
+    limit : int
+        Bytes for all.
+    column_bytes : int, default 0
+        Bytes that stay for all rows if some blocks do not.
+
+    Raises
+    ------
+    DeviceMemoryError
+        If there is no room for the slots.
+
+    Examples
+    --------
+    >>> count_resident(10, 100, 100, 1000), count_resident(10, 100, 100, 999, column_bytes=50)
+    (10, 7)
+    """
+    if blocks * block_bytes <= limit:
+        return blocks
+    left = limit - SLOTS * slot_bytes - column_bytes
+    if left < 0:
+        needed = size_text(limit - left)
+        raise DeviceMemoryError(
+            f"X: found {size_text(limit)} on the GPU for blocks of rows, expected {needed} for two"
+        )
+    return left // block_bytes
+
+
+class Slots:
+    """Blocks that are copied to a GPU in turn, block i to slot ``i % SLOTS``; the first are there.
+
+    Parameters
+    ----------
+    count : int
+        Number of blocks.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._there = list(range(SLOTS))
+        self._worker = ThreadPoolExecutor(1, "bmrm-rows")
+
+    def begin(self, load: Callable[[int], None]) -> list[Future[None]]:
+        """Begin to copy the first blocks of a pass: a thread calls ``load(i)`` for the slot of block i.
+
+        It is not kept. Else its owner, and the memory of a GPU, would stay until Python looks for cycles.
+        """
+        return [self._worker.submit(self._copy, load, i) for i in range(min(SLOTS, self._count))]
+
+    def numbers(self, copies: list[Future[None]], load: Callable[[int], None]) -> Iterator[int]:
+        """Yield the number of each block once it is there; it stays until the next one is asked for."""
+        for i in range(self._count):
+            copies[i].result()
+            yield i
+            if i + SLOTS < self._count:
+                copies.append(self._worker.submit(self._copy, load, i + SLOTS))
+
+    def _copy(self, load: Callable[[int], None], i: int) -> None:
+        slot = i % SLOTS
+        if self._there[slot] == i:
+            return
+        self._there[slot] = -1
+        load(i)
+        self._there[slot] = i
+
+
+class RowBlocks(Generic[Held]):
+    """The rows of a rank in blocks on a GPU.
+
+    Parameters
+    ----------
+    rows : RowSet
+    each : int
+        Rows of a block.
+    resident : int
+        Number of blocks that stay on the GPU, the first ones; all if the rows are on it.
+    put : callable
+        Puts some rows, in main memory or on the GPU, and their weights there; what it returns has ``load``.
+    there : sequence, optional
+        Blocks that are on the GPU already, the first ones.
+
+    Attributes
+    ----------
+    parts : list of slice
+        Rows of each block, among those of this rank.
+    on : list
+        What has each block, while it is on the GPU.
+    resident : int
+    """
+
+    def __init__(
+        self,
+        rows: RowSet,
+        each: int,
+        resident: int,
+        put: Callable[[Any, Vector | None], Held],
+        there: Sequence[Any] = (),
+    ) -> None:
+        self._rows, self._each, self.resident = rows, each, resident
+        self.parts = [slice(at, min(at + each, rows.here)) for at in range(0, rows.here, each)]
+        held = []
+        for i, some in enumerate(self.parts[: resident + SLOTS]):
+            X = there[i] if i < len(there) else self._values(some)
+            held.append(put(X, self._weights(some)))
+            rows.give_back(some)
+        streamed = len(self.parts) - resident
+        self.on = held + [held[resident + i % SLOTS] for i in range(SLOTS, streamed)]
+        self._slots = Slots(streamed)
+
+    def pass_over(self) -> Iterator[int]:
+        """Yield the number of each block in order, once it is on the GPU; it stays until the next one."""
+        copies = self._slots.begin(self._load)
+        yield from range(self.resident)
+        for i in self._slots.numbers(copies, self._load):
+            yield self.resident + i
+
+    @property
+    def note(self) -> str:
+        """Which blocks stay on the GPU; empty if all do."""
+        if self.resident == len(self.parts):
+            return ""
+        return (
+            f"{self.resident} of {len(self.parts)} blocks of {self._each} rows stay there, "
+            "the others are copied in each pass"
+        )
+
+    def take(self, rows: Indices) -> Vector:
+        """Return some rows, by their numbers here, of blocks that stay."""
+        found, of = np.empty((len(rows), self._rows.shape[1])), rows // self._each
+        for number in np.unique(of):
+            mine = of == number
+            found[mine] = self.on[number].take(rows[mine] - self.parts[number].start)
+        return found
+
+    def _load(self, i: int) -> None:
+        some = self.parts[self.resident + i]
+        self.on[self.resident + i].load(self._values(some), self._weights(some))
+        self._rows.give_back(some)
+
+    def _values(self, some: slice) -> Any:
+        X = self._rows.X
+        if isinstance(X, DeviceArray):
+            return RowsInPlace(X, some)
+        return rows_of(X, some) if isinstance(X, Csr) else X[some]
+
+    def _weights(self, some: slice) -> Vector | None:
+        return None if self._rows.weights is None else self._rows.weights[some]
+
+
+def rows_of(X: Csr, some: slice) -> Csr:
+    """Return some rows, which share memory with all.
+
+    Examples
+    --------
+    >>> X = Csr(np.array([0, 2, 3]), np.array([0, 2, 1], np.int32), None, (2, 3))
+    >>> rows_of(X, slice(1, 2)).indices
+    array([1], dtype=int32)
+    """
+    begin, end = X.indptr[some.start], X.indptr[some.stop]
+    data = None if X.data is None else X.data[begin:end]
+    starts = X.indptr[some.start : some.stop + 1] - begin
+    return Csr(starts, X.indices[begin:end], data, (some.stop - some.start, X.shape[1]))
+
+
+class RowsInPlace:
+    """Some rows of an array on a GPU."""
+
+    def __init__(self, X: DeviceArray, rows: slice) -> None:
+        size = np.dtype(X.dtype).itemsize * X.shape[1]
+        self._owner = X
+        self.__cuda_array_interface__ = {
+            "shape": (rows.stop - rows.start, X.shape[1]),
+            "typestr": np.dtype(X.dtype).str,
+            "data": (X.address + rows.start * size, True),
+            "strides": None,
+            "version": 3,
+        }

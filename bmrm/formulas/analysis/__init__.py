@@ -1,0 +1,1 @@
+"""What is found out about a row function before code is printed."""

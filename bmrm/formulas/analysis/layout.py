@@ -1,0 +1,81 @@
+"""What compiled code and its caller agree on: the table of addresses and numbers that a call passes.
+
+The compiled function has one argument, an array of int64. Each entry has a name here. Also here: the places
+in the text at which a pass may fail, so that an error can name the line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bmrm.formulas.language.tree import Program, Size
+
+FIXED = ("first", "last", "number", "rows", "row_step", "column_step", "staged", "error", "leave")
+"""Entries of every table: the rows from ``first`` to before ``last``; the number of row 0 among the rows of
+all ranks; the address of row 0, and the bytes to the next row and the next column; the staged block; where
+errors are written; the address of a byte that is 0 until the pass is to end early."""
+
+STORED = ("starts", "columns", "values")
+"""Entries for sparse rows, in place of the address of row 0: row pointers, columns and values."""
+
+OUTSIDE, ZERO = "outside", "zero"
+"""Kinds of failure: an index outside of an array, a division of whole numbers by 0."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the text at which a pass may fail.
+
+    Attributes
+    ----------
+    line : int
+    kind : str
+        "outside" or "zero".
+    what : str
+        The array.
+    size : str or int
+        The size that the index must stay below.
+    """
+
+    line: int
+    kind: str
+    what: str = ""
+    size: Size = 0
+
+
+@dataclass
+class Layout:
+    """Names of the entries of the table of a program, and the places at which it may fail."""
+
+    program: Program
+    sparse: bool
+    extra: tuple[str, ...] = ()
+    slots: dict[str, int] = field(default_factory=dict)
+    sites: list[Site] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        program = self.program
+        names = [*FIXED, *(STORED if self.sparse else ())]
+        names += [f"size {size}" for size in sizes_of(program)]
+        names += [f"argument {name}" for name in program.arguments]
+        names += [f"rows {a.name}" for a in program.results() if a.role in ("argmin", "argmax")]
+        names += [f"squares {name}" for name in program.squares]
+        names += [f"array {name}" for name in program.arrays]
+        names += self.extra
+        self.slots = {name: place for place, name in enumerate(names)}
+
+    def site(self, site: Site) -> int:
+        """Return the number of a place; the same for the same place."""
+        if site not in self.sites:
+            self.sites.append(site)
+        return self.sites.index(site)
+
+
+def sizes_of(program: Program) -> list[str]:
+    """Return the names of all sizes of a program, in the order in which they first occur."""
+    found: dict[str, None] = {program.width: None}
+    for argument in program.arguments.values():
+        found |= dict.fromkeys(size for size in argument.dims if isinstance(size, str))
+    for array in program.arrays.values():
+        found |= dict.fromkeys(size for size in array.dims if isinstance(size, str))
+    return list(found)

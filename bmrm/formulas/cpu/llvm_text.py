@@ -1,0 +1,301 @@
+"""LLVM text: what its printers share, from names and types to loops and masks."""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from bmrm.distributed.rows import Rows
+from bmrm.formulas.analysis.bounds import Bounds
+from bmrm.formulas.analysis.layout import OUTSIDE, Layout, Site
+from bmrm.formulas.analysis.varying import depends_on_row, varying_names
+from bmrm.formulas.language.tree import (
+    Argument,
+    Expr,
+    Program,
+    Size,
+)
+
+REAL_BITS = {"float": 32, "double": 64}
+
+
+class Val(NamedTuple):
+    """A value in the text: its name or number, its type in the tree, and whether it is one per lane."""
+
+    text: str
+    type: str
+    wide: bool
+
+
+class Writer(ABC):
+    """Text of a function that is being printed.
+
+    Attributes
+    ----------
+    W : int
+        Rows that run side by side.
+    mask : str or None
+        Lanes whose branch is taken; None for all.
+    base, rows_here : str
+        The first row of the block, and how many there are.
+    looking : set of str
+        Counters of the loops that may take long: in each turn they look whether the pass is to end early.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        rows: Rows,
+        real: str,
+        lanes: int,
+        vector: int,
+        contract: bool,
+        looking: AbstractSet[str],
+    ) -> None:
+        self.program, self.rows, self.real, self.W = program, rows, real, lanes
+        self.turned_lanes = vector
+        self.flags = "contract " if contract else ""
+        self.looking = looking
+        self.layout = Layout(program, bool(rows.column))
+        self.bounds = Bounds(program)
+        self.varying = varying_names(program, bool(rows.column)) if lanes > 1 else set()
+        self.entry: list[str] = []
+        self.lines: list[str] = []
+        self.declared: dict[str, None] = {}
+        self.count = 0
+        self.mask: str | None = None  # lanes whose branch is taken; None for all
+        self.slot_values: dict[str, str] = {}
+        self.base = self.rows_here = ""
+
+    def varies(self, expr: Expr) -> bool:
+        """Return whether an expression may differ from row to row."""
+        return depends_on_row(self.program, expr, self.varying)
+
+    def put(self, text: str) -> None:
+        self.lines.append("  " + text)
+
+    def new(self, text: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %t{self.count} = {text}")
+        return f"%t{self.count}"
+
+    def label(self, hint: str) -> str:
+        self.count += 1
+        return f"{hint}{self.count}"
+
+    def place(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+
+    def alloca(self, name: str, kind: str) -> str:
+        self.entry.append(f"  %{name} = alloca {kind}, align 64")
+        return f"%{name}"
+
+    def need(self, declaration: str) -> None:
+        self.declared[declaration] = None
+
+    def scalar(self, kind: str) -> str:
+        return {"real": self.real, "int": "i64", "bool": "i1"}[kind]
+
+    def llvm(self, kind: str, wide: bool) -> str:
+        inner = self.scalar(kind)
+        return f"<{self.W} x {inner}>" if wide else inner
+
+    def of(self, value: Val) -> str:
+        return self.llvm(value.type, value.wide)
+
+    def constant(self, value: float | bool, kind: str) -> str:
+        if kind == "bool":
+            return "true" if value else "false"
+        if kind == "int":
+            return str(int(value))
+        return real_text(float(value), self.real)
+
+    def splat(self, text: str, kind: str) -> str:
+        """Copy a number of an LLVM type into all lanes."""
+        if text in ("true", "false") or not text.startswith("%"):
+            return f"splat ({kind} {text})"
+        one = self.new(f"insertelement <{self.W} x {kind}> poison, {kind} {text}, i64 0")
+        return self.new(
+            f"shufflevector <{self.W} x {kind}> {one}, <{self.W} x {kind}> poison, "
+            f"<{self.W} x i32> zeroinitializer"
+        )
+
+    def widen(self, value: Val) -> Val:
+        if value.wide or self.W == 1:
+            return value
+        return Val(self.splat(value.text, self.scalar(value.type)), value.type, True)
+
+    def both(self, *values: Val) -> tuple[list[Val], bool]:
+        wide = any(value.wide for value in values)
+        return ([self.widen(value) for value in values] if wide else list(values)), wide
+
+    def effect_mask(self) -> str | None:
+        """Return the lanes that are rows and whose branch is taken; None in plain code."""
+        if self.W == 1:
+            return None
+        tail = self.new(f"load <{self.W} x i1>, ptr %tail, align 8")
+        if self.mask is None:
+            return tail
+        return self.new(f"and <{self.W} x i1> {tail}, {self.mask}")
+
+    def any_lane(self, mask: str) -> str:
+        bits = self.new(f"bitcast <{self.W} x i1> {mask} to i{self.W}")
+        return self.new(f"icmp ne i{self.W} {bits}, 0")
+
+    @contextmanager
+    def masked(self, test: str | None) -> Iterator[None]:
+        """Add a condition to the mask for a while."""
+        outer = self.mask
+        if test is not None:
+            self.mask = test if outer is None else self.new(f"and <{self.W} x i1> {outer}, {test}")
+        yield
+        self.mask = outer
+
+    @contextmanager
+    def branch(self, test: str) -> Iterator[None]:
+        """Run what follows only if a single condition holds."""
+        yes, no = self.label("yes"), self.label("no")
+        self.put(f"br i1 {test}, label %{yes}, label %{no}")
+        self.place(yes)
+        yield
+        self.put(f"br label %{no}")
+        self.place(no)
+
+    def look(self) -> None:
+        """Leave the function if the pass is to end early."""
+        now = self.new(f"load atomic i8, ptr {self.slot('leave')} monotonic, align 1")
+        with self.branch(self.new(f"icmp ne i8 {now}, 0")):
+            self.put("ret void")
+            self.place(self.label("never"))
+
+    def next_count(self, now: str, step: int, near: bool, kind: str = "i64") -> str:
+        """Return the next value of a counter, or the last number there is if it would leave 64 bits."""
+        by = str(step) if kind == "i64" else f"splat (i64 {step})"
+        if near:
+            return self.new(f"add nsw {kind} {now}, {by}")
+        name = f"llvm.sadd.sat.{'' if kind == 'i64' else f'v{self.W}'}i64"
+        self.need(f"declare {kind} @{name}({kind}, {kind})")
+        return self.new(f"call {kind} @{name}({kind} {now}, {kind} {by})")
+
+    @contextmanager
+    def counted(self, start: str, stop: str, step: int = 1, *, near: bool = True) -> Iterator[str]:
+        """Count from start to before stop; yield the counter.
+
+        ``near`` says that no value of the counter plus the step leaves 64 bits. For steps of 1 it never does.
+        """
+        count = self.alloca(self.label("count"), "i64")
+        head, body, done = self.label("head"), self.label("body"), self.label("done")
+        self.put(f"store i64 {start}, ptr {count}")
+        self.put(f"br label %{head}")
+        self.place(head)
+        now = self.new(f"load i64, ptr {count}")
+        test = self.new(f"icmp {'slt' if step > 0 else 'sgt'} i64 {now}, {stop}")
+        self.put(f"br i1 {test}, label %{body}, label %{done}")
+        self.place(body)
+        yield now
+        after = self.next_count(now, step, near or abs(step) == 1)
+        self.put(f"store i64 {after}, ptr {count}")
+        self.put(f"br label %{head}")
+        self.place(done)
+
+    def slot(self, name: str) -> str:
+        return self.slot_values[name]
+
+    def size(self, size: Size) -> str:
+        return str(size) if isinstance(size, int) else self.slot(f"size {size}")
+
+    def accumulated(self, result: Argument) -> str:
+        return "double" if result.type == "real" else "i64"
+
+    def item_bytes(self, kind: str) -> int:
+        return 8 if kind == "int" else 1 if kind == "bool" else REAL_BITS[self.real] // 8
+
+    def as_real(self, value: str, before: str = "", after: str = "") -> str:
+        """Convert stored values to the type of real numbers; of vectors with the text around their type."""
+        item = self.rows.item
+        if item == self.real:
+            return value
+        if item in REAL_BITS:
+            op = "fpext" if REAL_BITS[item] < REAL_BITS[self.real] else "fptrunc"
+        else:
+            op = "uitofp" if self.rows.unsigned else "sitofp"
+        return self.new(f"{op} {before}{item}{after} {value} to {before}{self.real}{after}")
+
+    def stored_bytes(self) -> int:
+        """Return the size of a stored value."""
+        return (REAL_BITS.get(self.rows.item) or int(self.rows.item[1:])) // 8
+
+    def site(self, line: int, what: str, size: Size) -> Site:
+        """Return the place of an index in the text."""
+        return Site(line, OUTSIDE, what, size)
+
+    def held_lanes(self, text: str, kind: str) -> str:
+        """Keep a vector in memory, to visit its lanes one by one."""
+        at = self.alloca(self.label("held"), f"<{self.W} x {kind}>")
+        self.put(f"store <{self.W} x {kind}> {text}, ptr {at}, align 64")
+        return at
+
+    def lane_of(self, held: str, kind: str, lane: str) -> str:
+        at = self.new(f"getelementptr {kind}, ptr {held}, i64 {lane}")
+        return self.new(f"load {kind}, ptr {at}")
+
+    def safe_index(self, index: Val) -> Val:
+        """Replace the indices of lanes that take no part by 0."""
+        if not index.wide:
+            return index
+        mask = self.effect_mask()
+        kind = f"<{self.W} x i64>"
+        return Val(
+            self.new(f"select <{self.W} x i1> {mask}, {kind} {index.text}, {kind} zeroinitializer"),
+            "int",
+            True,
+        )
+
+    def splat_real(self, value: float, wide: bool) -> str:
+        text = real_text(value, self.real)
+        return f"splat ({self.real} {text})" if wide else text
+
+    def lane_numbers(self) -> str:
+        return "<" + ", ".join(f"i64 {lane}" for lane in range(self.W)) + ">"
+
+    @abstractmethod
+    def expr(self, node: Expr) -> Val:
+        """Print an expression."""
+
+    @abstractmethod
+    def check(self, index: Val, expr: Expr, size: Size, site: Site) -> Val:
+        """Leave the function if an index of a lane that takes part is outside.
+
+        Returns the index. One that is the same for all lanes is replaced by 0 where it is outside and no lane
+        takes part; those of vectors are replaced where they are used (`safe_index`).
+        """
+
+
+def real_text(value: float, kind: str) -> str:
+    """Return a real number in LLVM's text: its bits as a double.
+
+    Examples
+    --------
+    >>> real_text(1.0, "double"), real_text(1e300, "float")
+    ('0x3FF0000000000000', '0x7FF0000000000000')
+    """
+    if kind == "float":
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
+    return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
+
+
+def quote(name: str) -> str:
+    """Return a name of LLVM's for a local: a user's name cannot clash with one of the printer's."""
+    return f'"v.{name}"'
+
+
+def short(kind: str) -> str:
+    """Return LLVM's short name of a type, as in the names of its functions."""
+    return {"float": "f32", "double": "f64"}.get(kind, kind)

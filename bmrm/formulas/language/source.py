@@ -1,0 +1,384 @@
+"""The text of a row function: its arguments, their annotations, and the role of each.
+
+What a row function only reads is a parameter, what it writes is a result, and how it writes it is the
+operator that combines the results of several rows. This is the analysis of roles and of combination
+operators of Ma and Agrawal (2009, section 4.1), made on Python's syntax tree. There are no pointers, so each
+write names its argument.
+
+References
+----------
+W. Ma and G. Agrawal, A translation system for enabling data mining applications on GPUs, ICS 2009.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from bmrm.errors import ReductionError
+from bmrm.formulas.language.tree import Size
+
+OPTIONS = ("device", "keep", "order", "threads")
+"""Names of the options of a call, which no argument may have."""
+
+TYPES: dict[Any, str] = {int: "int", float: "real", bool: "bool"}
+
+AUGMENTED = {ast.Add: "sum", ast.BitOr: "or", ast.BitAnd: "and"}
+"""Operators of reductions that are written as ``result op= value``."""
+
+
+@dataclass
+class Source:
+    """A row function as its author wrote it.
+
+    Attributes
+    ----------
+    function : function
+    tree : ast.FunctionDef
+    first_line : int
+        Line of its file that is line 1 of the tree.
+    row : str
+        Name of the row.
+    width : str
+        Name of the size of the row.
+    names : list of str
+        The other arguments.
+    dims : dict of str to tuple or None
+        Sizes of annotated arguments; None without an annotation of shape.
+    types : dict of str to str
+        Types of arguments whose annotation says one.
+    roles : dict of str to str
+        See `bmrm.formulas.language.tree.Argument`; "parameter" for what is only read.
+    leaders : dict of str to str
+        For results that are set together with an argmin or argmax: its name.
+    """
+
+    function: types.FunctionType
+    tree: ast.FunctionDef
+    first_line: int
+    row: str = ""
+    width: str = "d"
+    names: list[str] = field(default_factory=list)
+    dims: dict[str, tuple[Size, ...] | None] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    roles: dict[str, str] = field(default_factory=dict)
+    leaders: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return self.function.__name__
+
+    def fail(self, node: ast.AST | int, text: str) -> NoReturn:
+        """Raise `ReductionError` for a line of the function."""
+        raise ReductionError(f"{self.name}, line {self.line(node)}: {text}")
+
+    def line(self, node: ast.AST | int) -> int:
+        """Return the number of a line in its file."""
+        inner = node if isinstance(node, int) else getattr(node, "lineno", 1)
+        return int(self.first_line + inner - 1)
+
+    def resolve(self, name: str) -> Any:
+        """Return what a name outside of the function means; None if nothing."""
+        code = self.function.__code__
+        if name in code.co_freevars and self.function.__closure__ is not None:
+            cell = self.function.__closure__[code.co_freevars.index(name)]
+            try:
+                return cell.cell_contents
+            except ValueError:  # assigned later
+                return None
+        found = self.function.__globals__.get(name)
+        return getattr(builtins, name, None) if found is None else found
+
+
+def read_source(function: Callable[..., Any]) -> Source:
+    """Read the text of a row function, and find the role of each argument.
+
+    Raises
+    ------
+    ReductionError
+        If the function is not one that can be a row function.
+
+    Examples
+    --------
+    >>> def total(x, out):
+    ...     out += x[0]
+    >>> read_source(total).roles
+    {'out': 'sum'}
+    """
+    if not isinstance(function, types.FunctionType):
+        kind = type(function).__name__
+        raise ReductionError(f"reduction: found an object of type {kind}, expected a function defined by def")
+    name = function.__name__
+    try:
+        lines, first = inspect.getsourcelines(function)
+        text = textwrap.dedent("".join(lines))
+        tree = ast.parse(text if not text[:1].isspace() else "if 1:\n" + text)
+    except (OSError, TypeError, SyntaxError, ValueError, RecursionError, IndexError):
+        raise ReductionError(
+            f"{name}: found no source text, expected a function from a file or a notebook"
+        ) from None
+    definition = tree.body[0]
+    if isinstance(definition, ast.If):
+        definition = definition.body[0]
+    if not isinstance(definition, ast.FunctionDef) or definition.name != name:
+        kind = "an async function" if isinstance(definition, ast.AsyncFunctionDef) else "a lambda"
+        raise ReductionError(f"{name}: found {kind}, expected a function defined by def")
+    found = Source(function, definition, max(first, 1))
+    _read_arguments(found)
+    try:
+        for statement in definition.body:
+            _find_roles(found, statement)
+    except RecursionError:
+        raise ReductionError(f"{name}: found too deeply nested text, expected less") from None
+    return found
+
+
+def _read_arguments(source: Source) -> None:
+    given = source.tree.args
+    extra = given.vararg or given.kwarg
+    if extra is not None:
+        source.fail(extra, f"found *{extra.arg}, expected arguments with names")
+    if given.defaults or any(default is not None for default in given.kw_defaults):
+        source.fail(source.tree, "found a default value, expected arguments without one")
+    arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    if not arguments:
+        source.fail(source.tree, "found no argument, expected the row first")
+    row, *others = arguments
+    source.row = row.arg
+    dims, _ = _read_annotation(source, row)
+    if dims is not None:
+        if len(dims) != 1 or not isinstance(dims[0], str):
+            source.fail(row, f"{row.arg!r} is the row: its annotation names one size")
+        source.width = dims[0]
+    for argument in others:
+        name = argument.arg
+        if name in OPTIONS:
+            source.fail(argument, f"{name!r} is an option of the call; choose another name")
+        source.names.append(name)
+        source.dims[name], kind = _read_annotation(source, argument)
+        if kind:
+            source.types[name] = kind
+        source.roles[name] = "parameter"
+
+
+def _read_annotation(source: Source, argument: ast.arg) -> tuple[tuple[Size, ...] | None, str]:
+    """Return sizes and type that an annotation says; None or "" if it does not say that."""
+    node, name = argument.annotation, argument.arg
+    if node is None:
+        return None, ""
+    found = _evaluate_annotation(source, node, name)
+    if found in (int, float, bool):
+        return (), TYPES[found]
+    sizes: list[Size] = []
+    for value in found if isinstance(found, tuple) else (found,):
+        if isinstance(value, str) and value.isidentifier():
+            if value in OPTIONS:
+                source.fail(
+                    argument, f"{name!r}: the size {value!r} is an option of the call; choose another"
+                )
+            sizes.append(value)
+        elif type(value) is int and 1 <= value < 2**31:
+            sizes.append(value)
+        else:
+            text = ast.unparse(node)
+            source.fail(argument, f'{name!r}: found the annotation {text}, expected sizes like ("k", "d")')
+    return tuple(sizes), ""
+
+
+def _evaluate_annotation(source: Source, node: ast.expr, name: str) -> Any:
+    """Return the value of an annotation, also if the module delays all of them."""
+    try:
+        found = source.function.__annotations__[name]
+    except Exception:  # whatever it raises: since Python 3.14 it is evaluated here
+        found = None
+    delayed = isinstance(found, str) and not isinstance(node, ast.Constant)
+    if isinstance(node, ast.Constant) and isinstance(found, str):
+        found = node.value
+    if not delayed and found is not None:
+        return found
+    parts = [_read_size(source, part) for part in (node.elts if isinstance(node, ast.Tuple) else [node])]
+    return tuple(parts) if isinstance(node, ast.Tuple) else parts[0]
+
+
+def _read_size(source: Source, part: ast.expr) -> Any:
+    """Read a size in a delayed annotation, where a name needs no quotes: a number has its value."""
+    if isinstance(part, ast.Constant):
+        return part.value
+    if not isinstance(part, ast.Name):
+        return None
+    value = source.resolve(part.id)
+    return value if value in (int, float, bool) or type(value) is int else part.id
+
+
+def target_name(node: ast.AST) -> str | None:
+    """Return the name of an assignment's target: of ``a`` in ``a``, ``a[i]`` and ``a[i][j]``."""
+    inner = node
+    while isinstance(inner, ast.Subscript):
+        inner = inner.value
+    return inner.id if isinstance(inner, ast.Name) else None
+
+
+def same(a: ast.AST, b: ast.AST) -> bool:
+    """Return whether two expressions have the same text."""
+    return ast.unparse(a) == ast.unparse(b)
+
+
+def pairs_of(statement: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield targets with their values; a tuple that is assigned a tuple yields its elements."""
+    for target in statement.targets:
+        value = statement.value
+        if (
+            isinstance(target, ast.Tuple)
+            and isinstance(value, ast.Tuple)
+            and len(target.elts) == len(value.elts)
+        ):
+            yield from zip(target.elts, value.elts, strict=True)
+        else:
+            yield target, value
+
+
+@dataclass(frozen=True)
+class Extremum:
+    """An ``if`` that keeps the least or greatest value, with results that are set together with it."""
+
+    op: str
+    target: ast.expr
+    value: ast.expr
+    others: tuple[tuple[ast.expr, ast.expr], ...]
+
+
+def match_extremum(source: Source, statement: ast.If) -> Extremum | None:
+    """Recognise ``if e < best[j]: best[j], who[j] = e, x.index``, and the other ways to write it."""
+    test = statement.test
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1) or statement.orelse:
+        return None
+    left, right, op = test.left, test.comparators[0], test.ops[0]
+    if not isinstance(op, (ast.Lt, ast.Gt)):
+        return None
+    least = isinstance(op, ast.Lt)
+    if target_name(right) in source.roles and _is_written(statement, right):
+        target, value = right, left
+    elif target_name(left) in source.roles and _is_written(statement, left):
+        target, value, least = left, right, not least
+    else:
+        return None
+    if not all(isinstance(inner, ast.Assign) for inner in statement.body):
+        return None
+    others = []
+    for inner in statement.body:
+        assert isinstance(inner, ast.Assign)
+        for one, what in pairs_of(inner):
+            if same(one, target):
+                if not same(what, value):
+                    return None
+            elif target_name(one) in source.roles:
+                others.append((one, what))
+            else:
+                return None
+    if not others:
+        return Extremum("min" if least else "max", target, value, ())
+    return Extremum("argmin" if least else "argmax", target, value, tuple(others))
+
+
+def _is_written(statement: ast.If, target: ast.expr) -> bool:
+    return any(
+        same(one, target)
+        for inner in statement.body
+        if isinstance(inner, ast.Assign)
+        for one, _ in pairs_of(inner)
+    )
+
+
+def match_update(target: ast.expr, value: ast.expr) -> tuple[str, ast.expr] | None:
+    """Recognise ``t = min(t, e)``, ``t = max(t, e)`` and ``t = t + e``: return the operator and e."""
+    if (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        and value.func.id in ("min", "max")
+        and len(value.args) == 2
+        and not value.keywords
+        and same(value.args[0], target)
+    ):
+        return value.func.id, value.args[1]
+    if isinstance(value, ast.BinOp) and type(value.op) in AUGMENTED and same(value.left, target):
+        return AUGMENTED[type(value.op)], value.right
+    return None
+
+
+def _find_roles(source: Source, statement: ast.stmt) -> None:
+    match statement:
+        case ast.AugAssign(target=target, op=op):
+            name = target_name(target)
+            if name in source.roles:
+                if type(op) not in AUGMENTED:
+                    sign = ast.unparse(statement).partition("=")[0].split()[-1]
+                    source.fail(statement, f"{name!r}: found {sign}=, expected +=, |= or &=")
+                _set_role(source, statement, name, AUGMENTED[type(op)])
+            _check_row(source, target)
+        case ast.Assign():
+            for one, value in pairs_of(statement):
+                _find_assigned(source, statement, one, value)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            _find_assigned(source, statement, target, value)
+        case ast.If():
+            found = match_extremum(source, statement)
+            if found is None:
+                for inner in [*statement.body, *statement.orelse]:
+                    _find_roles(source, inner)
+                return
+            leader = target_name(found.target)
+            assert leader is not None
+            _set_role(source, statement, leader, found.op)
+            for other, _ in found.others:
+                name = target_name(other)
+                assert name is not None
+                _set_role(source, statement, name, "other")
+                if source.leaders.setdefault(name, leader) != leader:
+                    source.fail(statement, f"{name!r} is set with {source.leaders[name]!r} above")
+        case ast.For():
+            for inner in [*statement.body, *statement.orelse]:
+                _find_roles(source, inner)
+
+
+def _find_assigned(source: Source, statement: ast.stmt, target: ast.expr, value: ast.expr) -> None:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for part in target.elts:
+            _find_assigned(source, statement, part, value)
+        return
+    _check_row(source, target)
+    name = target_name(target)
+    if name not in source.roles:
+        return
+    found = match_update(target, value)
+    if found is not None:
+        _set_role(source, statement, name, found[0])
+    elif isinstance(target, ast.Name):
+        _set_role(source, statement, name, "output")
+    else:
+        source.fail(
+            statement,
+            f"{name!r} is assigned, expected +=, or = min(itself, ...), = max(itself, ...)",
+        )
+
+
+def _check_row(source: Source, target: ast.expr) -> None:
+    if target_name(target) == source.row:
+        source.fail(target, f"{source.row!r} is the row: it can only be read")
+
+
+def _set_role(source: Source, statement: ast.stmt, name: str, role: str) -> None:
+    before = source.roles[name]
+    if before not in ("parameter", role):
+        words = {"output": "assigned", "other": "set with another"}
+        said = [words.get(each, f"combined by {each}") for each in (before, role)]
+        source.fail(statement, f"{name!r} is {said[0]} above and {said[1]} here")
+    if name.startswith("_"):
+        source.fail(statement, f"{name!r} is a result: its name may not begin with _")
+    source.roles[name] = role

@@ -1,0 +1,280 @@
+"""A call of a reduction: its arguments converted, its sizes found, everything compared before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base import arguments
+from bmrm.base.foreign_arrays import LEGACY_STREAM
+from bmrm.base.host_memory import require_memory
+from bmrm.distributed.rows import AnyRows, DeviceRows, HostRows
+from bmrm.errors import DataError, ReductionError
+from bmrm.formulas.analysis.layout import sizes_of
+from bmrm.formulas.language.front import Given, read_program
+from bmrm.formulas.language.source import Source
+from bmrm.formulas.language.tree import Argument, Program
+from bmrm.matrix.gpu.device_arrays import DeviceArray, c_strides
+from bmrm.matrix.gpu.driver import GpuArray
+
+MAX_SIZE = 2**31 - 1
+"""Maximum of a size; compiled code keeps some whole numbers in 32 bits."""
+
+AnyArray: TypeAlias = NDArray[Any] | GpuArray | DeviceArray
+"""A parameter in main memory, or on a GPU: a result that was kept there, or another library's."""
+
+MAX_PLANS = 64
+"""Number of combinations of types and shapes that are remembered, before all are forgotten."""
+
+NUMPY = {"int": np.int64, "bool": np.uint8}
+"""Types in which parameters are passed; real numbers have the type of the rows."""
+
+
+@dataclass
+class Call:
+    """What one call of a reduction works on.
+
+    Attributes
+    ----------
+    program : Program
+        With the types of this call.
+    rows : AnyRows
+    sizes : dict of str to int
+    values : dict of str to ndarray, GpuArray or DeviceArray
+        Parameters, stored by rows and of the types that compiled code reads; those on a GPU may be float64
+        if real numbers are float32.
+    real : type
+        NumPy's type of real numbers.
+    key : tuple
+        Equal for calls of the same program and sizes.
+    """
+
+    program: Program
+    rows: AnyRows
+    sizes: dict[str, int]
+    values: dict[str, Any]
+    real: type[np.floating[Any]]
+    key: tuple[Any, ...]
+    squares: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def host_rows(self) -> HostRows:
+        """Return the rows, which must be in main memory."""
+        if isinstance(self.rows, DeviceRows):
+            raise DataError(f"{self.program.name}: found rows on a GPU, expected them in main memory")
+        return self.rows
+
+    def shape(self, argument: Argument) -> tuple[int, ...]:
+        """Return the shape of an argument."""
+        return tuple(self.sizes[s] if isinstance(s, str) else s for s in argument.dims)
+
+
+class _Plan(NamedTuple):
+    """What calls with arguments of the same types and shapes share."""
+
+    program: Program
+    sizes: dict[str, int]
+    key: tuple[Any, ...]
+
+
+class Binder:
+    """Binds the arguments of calls; remembers the trees of a row function by types."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.general = read_program(source)
+        self._programs: dict[Any, tuple[Program, list[str]]] = {}
+        self._plans: dict[Any, _Plan] = {}
+        self._parameters = [a for a in self.general.arguments.values() if a.role == "parameter"]
+        self._names = {a.name for a in self._parameters}
+        self._sizes = {size for size in sizes_of(self.general) if size.isidentifier()}
+
+    def program(self, given: Mapping[str, Given], sparse: bool) -> tuple[Program, list[str]]:
+        """Return the tree for the types of a call, and its sizes."""
+        key = (*given.items(), sparse)
+        if key not in self._programs:
+            found = read_program(self.source, given, sparse=sparse)
+            self._programs[key] = found, sizes_of(found)
+        return self._programs[key]
+
+    def bind(self, rows: AnyRows, words: Mapping[str, Any], *, gpu: bool = False) -> Call:
+        """Bind the arguments of a call; if it is for a GPU, parameters may be on one.
+
+        Raises
+        ------
+        ReductionError
+            If names are missing or unknown, or shapes clash.
+        DataError
+            If values are not real numbers.
+        """
+        name, parameters, real = self.source.name, self._parameters, rows.real
+        if words.keys() != self._names:
+            self._check_names(words)
+        arrays = {a.name: _as_numbers(f"{name}: {a.name}", words[a.name], gpu) for a in parameters}
+        said = {word: _as_size(name, word, words[word]) for word in words if word not in self._names}
+        types = [(array.dtype, array.shape) for array in arrays.values()]
+        key = (rows.shape, rows.sparse, *types, *said.items())
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= MAX_PLANS:  # another thread may do the same
+                self._plans.clear()
+            plan = self._plans[key] = self._plan(rows, arrays, said)
+        program, sizes, same = plan
+        values = {a.name: self._convert(program, a.name, arrays[a.name], real) for a in parameters}
+        call = Call(program, rows, sizes, values, real, same)
+        for each in program.squares:
+            narrow = np.asarray(to_host(values[each]), real)
+            squares = np.square(narrow, dtype=np.float64).sum(axis=-1)
+            call.squares[each] = np.ascontiguousarray(squares, real)
+        return call
+
+    def _check_names(self, words: Mapping[str, Any]) -> None:
+        """Raise if names are missing or unknown."""
+        name = self.source.name
+        for word in words:
+            if word in self._names or word in self._sizes:
+                continue
+            if word in self.general.arguments:
+                raise ReductionError(
+                    f"{name}: found the result {word!r} as an argument, expected parameters only"
+                )
+            expected = ", ".join(sorted(self._names | self._sizes))
+            raise ReductionError(f"{name}: found the argument {word!r}, expected one of {expected}")
+        missing = [a.name for a in self._parameters if a.name not in words]
+        if missing:
+            raise ReductionError(f"{name}: found no {missing[0]!r}, expected it: the row function reads it")
+
+    def _plan(self, rows: AnyRows, arrays: Mapping[str, AnyArray], words: Mapping[str, int]) -> _Plan:
+        """Find the program and the sizes of a call."""
+        name = self.source.name
+        given = {a.name: self._given(a, arrays[a.name], rows.shape[0]) for a in self._parameters}
+        program, known = self.program(given, rows.sparse)
+        sizes: dict[str, int] = {}
+        said: dict[str, str] = {}
+        self._set_size(sizes, said, program.width, rows.shape[1], "the rows")
+        for word, value in words.items():
+            self._set_size(sizes, said, word, value, "the call")
+        for argument in program.arguments.values():
+            if argument.role == "parameter":
+                self._match(argument, arrays[argument.name], sizes, said)
+        for size in known:
+            if size not in sizes:
+                raise ReductionError(f"{name}: found no size {size!r}, expected {size}=... in the call")
+        return _Plan(program, sizes, (id(program), *sorted(sizes.items())))
+
+    def _given(self, argument: Argument, array: AnyArray, rows: int) -> Given:
+        name = f"{self.source.name}: {argument.name}"
+        kind = {"f": "real", "b": "bool"}.get(array.dtype.kind, "int")
+        said = self.source.types.get(argument.name)
+        if said is not None and kind != said and not (said == "real" or kind == "bool"):
+            raise ReductionError(f"{name}: found {array.dtype}, expected values of type {said}")
+        role = "parameter"
+        if not argument.dims and array.ndim == 1:
+            if self.source.dims[argument.name] == () and argument.name not in self.source.types:
+                raise ReductionError(f"{name}: found shape {array.shape}, expected one number")
+            if array.shape != (rows,):
+                raise ReductionError(
+                    f"{name}: found shape {array.shape}, expected one number, or ({rows},) for one per row"
+                )
+            role = "row value"
+        elif array.ndim != len(argument.dims):
+            text = _shape_text(argument)
+            raise ReductionError(f"{name}: found shape {array.shape}, expected {text}")
+        return Given(role, said or kind)
+
+    def _match(
+        self, argument: Argument, array: AnyArray, sizes: dict[str, int], said: dict[str, str]
+    ) -> None:
+        for axis, size in enumerate(argument.dims):
+            found = array.shape[axis]
+            if isinstance(size, str):
+                self._set_size(sizes, said, size, found, argument.name, array.shape)
+            elif found != size:
+                raise ReductionError(
+                    f"{self.source.name}: {argument.name}: found shape {array.shape}, "
+                    f"expected {_shape_text(argument)}"
+                )
+
+    def _set_size(
+        self,
+        sizes: dict[str, int],
+        said: dict[str, str],
+        size: str,
+        value: int,
+        who: str,
+        shape: tuple[int, ...] | None = None,
+    ) -> None:
+        name = self.source.name
+        if value < 1:
+            raise ReductionError(f"{name}: {who}: found the size {size} = {value}, expected at least 1")
+        if value > MAX_SIZE:
+            raise ReductionError(
+                f"{name}: {who}: found the size {size} = {value}, expected at most {MAX_SIZE}"
+            )
+        if sizes.setdefault(size, value) != value:
+            detail = f"shape {shape} with {size} = {value}" if shape is not None else f"{size} = {value}"
+            raise ReductionError(
+                f"{name}: {who}: found {detail}, expected {size} = {sizes[size]} as in {said[size]}"
+            )
+        said.setdefault(size, who)
+
+    def _convert(
+        self, program: Program, name: str, array: AnyArray, real: type[np.floating[Any]]
+    ) -> AnyArray:
+        argument = program.arguments[name]
+        kind = NUMPY.get(argument.type, real)
+        is_read = array.dtype == kind or (argument.type == "real" and array.dtype == np.float64)
+        if is_read and not isinstance(array, np.ndarray) and _is_by_rows(array):
+            return array
+        held = to_host(array)
+        if held.dtype != kind or not held.flags.c_contiguous:
+            require_memory(held.size * np.dtype(kind).itemsize, f"a copy of {self.source.name}: {name}")
+        with np.errstate(over="ignore"):
+            return np.asarray(held, kind, order="C")
+
+
+def _is_by_rows(array: GpuArray | DeviceArray) -> bool:
+    return isinstance(array, GpuArray) or array.strides == c_strides(array.shape, array.dtype.itemsize)
+
+
+def to_host(array: AnyArray) -> NDArray[Any]:
+    """Copy a parameter to main memory if it is on a GPU."""
+    return array if isinstance(array, np.ndarray) else array.numpy()
+
+
+def _as_numbers(what: str, value: Any, gpu: bool) -> AnyArray:
+    """Convert an argument to an array of real, whole or truth values; if allowed, on a GPU."""
+    if gpu and arguments.is_on_device(value) and not arguments.is_sparse(value):
+        held: GpuArray | DeviceArray
+        if isinstance(value, GpuArray):
+            held = value
+        else:
+            held = DeviceArray(what, value, None, None, any_order=True, stream=LEGACY_STREAM)
+        is_exact = held.dtype.kind in "ib" or held.dtype in (np.float32, np.float64)
+        return held if is_exact else _as_numbers(what, held.numpy(), gpu)
+    if type(value) in (float, bool):
+        return np.array(value)
+    array = arguments.array(what, value)
+    if array.dtype.kind in "ib" or array.dtype in (np.float32, np.float64):
+        return array
+    if array.dtype.kind == "u":
+        if array.dtype.itemsize == 8 and array.size and int(array.max()) >= 2**63:
+            raise DataError(f"{what}: found {array.max()}, expected whole numbers of at most 63 bits")
+        return array.astype(np.int64)
+    return arguments.numbers(what, value)
+
+
+def _as_size(name: str, word: str, value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise ReductionError(f"{name}: found {word} = {value!r}, expected a whole number")
+    return int(value)
+
+
+def _shape_text(argument: Argument) -> str:
+    if not argument.dims:
+        return "one number"
+    inner = ", ".join(str(size) for size in argument.dims)
+    return f"the shape ({inner}{',' if len(argument.dims) == 1 else ''})"

@@ -1,0 +1,139 @@
+"""A pass as a plain Python loop over the rows: for tests, for debuggers, and if there is no compiler."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.distributed.rows import DenseRows, HostRows
+from bmrm.errors import BmrmError, ReductionError
+from bmrm.formulas.language.plain import Row, make_plain
+from bmrm.formulas.language.source import Source
+from bmrm.formulas.language.tree import Argument
+from bmrm.formulas.run.accumulators import Pass, Results, make_outputs, over_ranks
+from bmrm.formulas.run.binding import Call, to_host
+from bmrm.formulas.run.memory import require_room
+from bmrm.formulas.run.parts import part_bounds
+
+MAX_PLAIN_SECONDS = 10.0
+"""Maximum predicted time of the plain Python loop, if there is no compiler."""
+
+PLAIN_TRIAL_SECONDS = 0.2
+"""Time after which the plain loop predicts how long it will take."""
+
+
+def run_plain(source: Source, call: Call, *, limit: float | None = None) -> dict[str, Any]:
+    """Run a pass as a plain Python loop.
+
+    Parameters
+    ----------
+    source : Source
+    call : Call
+    limit : float, optional
+        Maximum predicted seconds.
+
+    Raises
+    ------
+    BmrmError
+        If the pass would take longer than the limit.
+    ReductionError
+        If a row makes the function fail.
+    """
+    return over_ranks(call, lambda: _run_plain_here(source, call, limit))
+
+
+def _run_plain_here(source: Source, call: Call, limit: float | None) -> Pass:
+    call.host_rows()  # raises if they are on a GPU
+    program = call.program
+    function = make_plain(source, program, call.sizes, call.real)
+    bounds = part_bounds(call)
+    require_room(source, call, len(bounds) - 1, 1)
+    outputs = make_outputs(call)
+    results, part, arrays = Results(call, len(bounds) - 1), -1, {}
+    numbers = [a for a in program.results() if not a.dims]
+    rows, started = call.rows.shape[0], time.perf_counter()
+    with np.errstate(all="ignore"):
+        for number in range(rows):
+            if limit is not None and number:
+                _check_limit(source, number, rows, time.perf_counter() - started, limit)
+            if number == bounds[part + 1]:
+                part += 1
+                arrays = results.one(part)
+            back = _call_plain(source, call, function, arrays, number)
+            with _named_failures(source, number):
+                for argument, value in zip(numbers, back, strict=True):
+                    if argument.role == "output":
+                        outputs[argument.name][number] = value
+                    else:
+                        arrays[argument.name][...] = value
+    return results, outputs
+
+
+def run_plain_row(source: Source, call: Call, number: int) -> None:
+    """Run the plain function on one row, for the error that it raises."""
+    function = make_plain(source, call.program, call.sizes, call.real)
+    with np.errstate(all="ignore"):
+        _call_plain(source, call, function, Results(call, 1).one(), number)
+
+
+def _call_plain(
+    source: Source, call: Call, function: Callable[..., Any], arrays: dict[str, NDArray[Any]], number: int
+) -> Any:
+    """Run the plain function on one row; it changes arrays in place and returns its other results."""
+    words = [_plain_argument(call, a, arrays, number) for a in call.program.arguments.values()]
+    with _named_failures(source, number):
+        return function(_plain_row(call.host_rows(), call.real, number), *words)
+
+
+@contextlib.contextmanager
+def _named_failures(source: Source, number: int) -> Iterator[None]:
+    """Name the row in the error of a plain function; numbers that int64 does not hold are one."""
+    try:
+        yield
+    except OverflowError as error:
+        text = "found a whole number that does not fit 64 bits"
+        raise ReductionError(f"{source.name}: row {number}: {text}") from error
+    except (IndexError, ZeroDivisionError, ValueError) as error:
+        raise ReductionError(f"{source.name}: row {number}: {error}") from error
+
+
+def _check_limit(source: Source, done: int, rows: int, spent: float, limit: float) -> None:
+    """Raise if the rest of a plain loop would take too long; look once enough time is spent."""
+    if spent < PLAIN_TRIAL_SECONDS:
+        return
+    total = spent * rows / done
+    if total > limit:
+        raise BmrmError(
+            f"{source.name}: found no compiler, and the plain Python loop would take about {total:.0f} s "
+            f"for {rows} rows; pip install bmrm[reductions] adds one"
+        )
+
+
+def _plain_argument(call: Call, argument: Argument, arrays: dict[str, NDArray[Any]], row: int) -> Any:
+    name = argument.name
+    if argument.role in ("parameter", "row value"):
+        array = to_host(call.values[name])
+        if argument.type == "bool":
+            array = array.view(np.bool_)
+        if argument.role == "row value" or not argument.dims:
+            value = array[row] if argument.role == "row value" else array[()]
+            return value if argument.type == "real" else value.item()
+        return array
+    if argument.role == "output":
+        return 0
+    return arrays[name] if argument.dims else arrays[name][()]
+
+
+def _plain_row(rows: HostRows, real: type[np.floating[Any]], at: int) -> Row:
+    number = rows.first_row + at
+    if isinstance(rows, DenseRows):
+        return Row(rows.array[at].astype(real), number)
+    csr = rows.csr
+    part = slice(csr.indptr[at], csr.indptr[at + 1])
+    values = np.ones(part.stop - part.start, real) if csr.data is None else csr.data[part].astype(real)
+    return Row(values, number, csr.indices[part], csr.shape[1])

@@ -1,0 +1,1 @@
+"""Estimators that need no labels: clusters, mixtures, decompositions, and multidimensional scaling."""

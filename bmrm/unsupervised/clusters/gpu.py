@@ -1,0 +1,311 @@
+"""The passes of k-means over rows on a GPU, by the compiled kernels of ``src_cuda/clusters``.
+
+Rows that are on the GPU already are used in place; others are uploaded once, or in each pass if they do not
+fit (`bmrm.distributed.blocks`). Labels and distances stay there between passes, and only sums cross
+the bus. Labels are those of the CPU, since rows that the fast pass cannot prove are decided by the same
+operations in float64. Sums have the same bits on every run and for any grid, and are as accurate as those of
+the CPU, which adds in another order. Those of blocks, and of ranks, are added in turn on the host: the bits
+are those of one process if each rank begins with a block. If one rank fails, all raise its error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.vectors import Indices, Vector
+from bmrm.distributed import blocks
+from bmrm.distributed.blocks import RowBlocks
+from bmrm.distributed.row_set import MAX_ABSOLUTE_VALUE, SAMPLED_ROWS, RowSet
+from bmrm.errors import DataError, DeviceMemoryError
+from bmrm.io.csr import Csr
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.matrix.gpu.placement import Placement
+from bmrm.unsupervised.clusters._clusters import SEEDING_PANEL_ROWS
+from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.clusters.passes import Assignment, ClusterPasses
+from bmrm.unsupervised.clusters.shared_clusters import SharedClusters, scale_of
+from bmrm.unsupervised.placing import open_rows
+from bmrm.unsupervised.scales import ORDINARY_EXPONENT
+
+if TYPE_CHECKING:
+    from bmrm.matrix._cuda import Clusters, Column
+
+
+WALKED_CENTERS = 64
+"""Centres that k-means++ on a GPU chooses before the host looks for signals: some milliseconds."""
+
+
+class DeviceClusters(SharedClusters):
+    """Rows on a GPU; see `bmrm.unsupervised.clusters.passes.ClusterPasses`.
+
+    Parameters
+    ----------
+    rows : RowSet
+        Dense in main memory or on the GPU, or sparse in main memory.
+    gpu : int
+        CUDA number of this rank's GPU.
+    clusters : int, default 1
+        Number of centres, on which the memory for passes depends.
+    limit : int, optional
+        Maximum number of bytes on the GPU for rows of several blocks, except rows that are there; default:
+        most of what is free.
+    there : sequence, optional
+        Arrays of the blocks that are on the GPU, the first ones; the others are copied in each pass.
+
+    Raises
+    ------
+    DataError
+        If a value on the GPU is not finite, or its square overflows.
+    DeviceMemoryError
+        If the rows, or two blocks of them, do not fit.
+    """
+
+    def __init__(
+        self,
+        rows: RowSet,
+        gpu: int,
+        clusters: int = 1,
+        limit: int | None = None,
+        there: Sequence[Any] | None = None,
+    ) -> None:
+        super().__init__(rows)
+        cuda: Any = import_cuda()
+        X, (n, d) = rows.X, rows.shape
+        assert cuda.PANEL_ROWS == SEEDING_PANEL_ROWS
+        self._gpu, self._max_trials = gpu, cuda.MAX_TRIALS
+        self._count_additions = cuda.count_cluster_additions
+        self._each = _block_rows(rows)
+        on_host = not isinstance(X, DeviceArray)
+        if there is None and limit is None and on_host and rows.most_here > self._each:
+            limit = blocks.free_share(rows, gpu)
+        with rows.together():
+            number = resident = -(-rows.here // self._each)
+            most = _most_stored(X, self._each) if isinstance(X, Csr) else 0
+            if there is not None:
+                resident = len(there)
+            elif limit is not None and number > 1:
+                if isinstance(X, Csr):
+                    kind = None if X.data is None else X.data.dtype
+                    needed = cuda.predict_sparse_cluster_bytes(self._each, d, most, clusters, kind)
+                else:
+                    needed = cuda.predict_cluster_bytes(self._each, d, clusters, X.dtype, True)
+                resident = blocks.count_resident(
+                    number, needed, needed, limit, blocks.COLUMN_BYTES * rows.here
+                )
+
+            def put(X: Any, weights: Vector | None) -> Any:
+                options = {"device": gpu, "threads": rows.threads}
+                if isinstance(X, Csr):
+                    if resident < number:  # others may come to its place
+                        options["most"] = most
+                    return cuda.Clusters.sparse(X.indptr, X.indices, X.data, X.shape, weights, **options)
+                return cuda.Clusters(X, weights, **options)
+
+            self._blocks: RowBlocks[Clusters] = RowBlocks(rows, self._each, resident, put, there or ())
+            self._labels = [on.labels() for on in self._blocks.on]
+            self._closest: list[Column] = []
+            largest = self._largest()
+        self.largest = largest = max(rows.everyones(largest))
+        if isinstance(X, Csr):
+            self._scale = scale_of(largest)
+            return
+        if not on_host and 0.0 < largest < 2.0**-ORDINARY_EXPONENT:
+            raise DataError(
+                f"X: found a largest value of {largest:.3g} on a GPU, expected "
+                f"{2.0**-ORDINARY_EXPONENT:.0e} or more; rows in main memory may be smaller"
+            )
+        shift = self.take(np.arange(0, n, max(1, n // SAMPLED_ROWS))).mean(axis=0)
+        self._scale = scale_of(largest, shift)
+        with rows.together():
+            for on in {id(on): on for on in self._blocks.on}.values():
+                on.pack(shift, self._scale)
+
+    @property
+    def note(self) -> str:
+        """Which blocks stay on the GPU; empty if all do."""
+        return self._blocks.note
+
+    def _pass_over(self) -> Iterator[tuple[Clusters, Column]]:
+        """Yield the blocks in their order, and their labels."""
+        for i in self._blocks.pass_over():
+            yield self._blocks.on[i], self._labels[i]
+
+    def _seeding_pass(self) -> Iterator[tuple[Clusters, Column, Column, int]]:
+        """Yield the blocks, their labels, the distances to the nearest centres so far, and the first rows."""
+        for i in self._blocks.pass_over():
+            yield self._blocks.on[i], self._labels[i], self._closest[i], self._blocks.parts[i].start
+
+    def _largest(self) -> float:
+        largest = max(on.largest() for on, _ in self._pass_over())
+        if not largest < np.inf:
+            raise DataError("X: found NaN or infinity on the GPU, expected finite numbers")
+        if largest > MAX_ABSOLUTE_VALUE:
+            raise DataError(
+                f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}"
+            )
+        return largest
+
+    def reset(self) -> None:
+        with self.rows.together():
+            self._labels.clear()  # so that there is room for others
+            self._labels += [on.labels() for on in self._blocks.on]
+
+    @property
+    def _whole(self) -> bool:
+        """Whether all rows are in one block, and no other rank has some."""
+        return self.rows.group is None and len(self._blocks.on) == 1
+
+    def assign(self, centers: Vector, *, want_sums: bool = True) -> Assignment:
+        k, d = centers.shape
+        if self._whole:
+            found = self._blocks.on[0].assign(centers, self._labels[0], want_sums=want_sums)
+            return Assignment(np.empty((0, d)) if found[0] is None else found[0], *found[1:])
+        counts = np.zeros(2)
+
+        def sums_of_blocks() -> Iterator[Vector]:
+            for on, labels in self._pass_over():
+                sums, weights, inertia, *more = on.assign(centers, labels, want_sums=want_sums)
+                counts[:] += more
+                yield np.concatenate([[] if sums is None else sums.ravel(), weights, [inertia]])
+
+        total = self.rows.sum_parts(sums_of_blocks())
+        changed, rechecked = self.rows.total_array(counts)
+        sums, weights = total[: -k - 1].reshape(-1, d), total[-k - 1 : -1]
+        return Assignment(sums, weights, float(total[-1]), int(changed), int(rechecked))
+
+    def labels(self) -> NDArray[np.int32]:
+        return _joined(
+            [
+                labels.read(0, some.stop - some.start)
+                for labels, some in zip(self._labels, self._blocks.parts, strict=True)
+            ]
+        )
+
+    def own_distances(self, centers: Vector) -> Vector:
+        with self.rows.together():
+            parts = [on.own_distances(centers, labels) for on, labels in self._pass_over()]
+        return _joined(parts)
+
+    def moves_here(self, centers: Vector, cluster_weights: Vector) -> tuple[int, float]:
+        with self.rows.together():
+            found = [on.single_moves(centers, labels, cluster_weights) for on, labels in self._pass_over()]
+        moves, gains = zip(*found, strict=True)
+        return sum(moves), max(gains)
+
+    def distances(self, centers: Vector) -> Vector:
+        """Return the distances from each row here to all centres."""
+        return _joined([on.measure(centers) for on, _ in self._pass_over()])
+
+    def begin_seeding(self) -> None:
+        with self.rows.together():
+            self._closest.clear()
+            self._closest += [on.distances() for on in self._blocks.on]
+        self.points = 0
+
+    def walk(self, first: int, uniform: Vector) -> Indices | None:
+        k, trials = 1 + uniform.shape[0], uniform.shape[1]
+        if not self._whole or isinstance(self.rows.X, Csr) or trials > self._max_trials:
+            return None
+        on, (closest,) = self._blocks.on[0], self._closest
+        on.begin_walk(first, uniform, self._part_panels * SEEDING_PANEL_ROWS, closest)
+        chosen = np.empty(0, np.int64)
+        for end in range(WALKED_CENTERS, k + WALKED_CENTERS, WALKED_CENTERS):
+            self.check_signals()
+            chosen = np.concatenate([chosen, on.walk(WALKED_CENTERS)])
+            if len(chosen) < end:
+                break
+        return chosen
+
+    def passes_over(self, rows: RowSet, clusters: int) -> ClusterPasses:
+        if not isinstance(rows.X, Csr):
+            try:
+                return DeviceClusters(rows, self._gpu, clusters)
+            except DeviceMemoryError:
+                pass
+        return HostClusters(rows)
+
+    def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
+        with self.rows.together():
+            parts = [on.potentials(points, closest, take=take) for on, _, closest, _ in self._seeding_pass()]
+        return _joined(parts, axis=1)
+
+    def read_closest(self, some: slice) -> NDArray[np.float32]:
+        number = some.start // self._each  # a panel is part of one block
+        first = number * self._each
+        found: NDArray[np.float32] = self._closest[number].read(some.start - first, some.stop - first)
+        return found
+
+    def approach_here(self, points: Vector) -> Vector:
+        with self.rows.together():
+            parts = [
+                on.approach(points, self.points, self._scale, closest, labels)
+                for on, labels, closest, _ in self._seeding_pass()
+            ]
+        return _joined(parts)
+
+    def draw_here(self, key: int, factor: float) -> Indices:
+        before = self.rows.first
+        with self.rows.together():
+            parts = [
+                first + np.sort(on.draw_each(key, before + first, factor, closest)).astype(np.int64)
+                for on, _, closest, first in self._seeding_pass()
+            ]
+        return _joined(parts)
+
+    def nearest_weights(self) -> Vector:
+        if not self._whole or self.rows.weights is not None:  # sums of weights have the order of the CPU's
+            return super().nearest_weights()
+        return self._blocks.on[0].count(self._labels[0], self.points).astype(np.float64)
+
+    def take(self, rows: Indices) -> Vector:
+        return self.rows.take(rows, self._blocks.take if isinstance(self.rows.X, DeviceArray) else None)
+
+    def count_additions(self, clusters: int) -> int:
+        if isinstance(self.rows.X, Csr):
+            return sum(self.shape) + self.rows.most_here // self._each
+        most = self.rows.most_here
+        in_block: int = self._count_additions(min(most, self._each), self.shape[1], clusters)
+        return in_block + most // self._each
+
+
+def _block_rows(rows: RowSet) -> int:
+    X, (n, d) = rows.X, rows.shape
+    if not isinstance(X, Csr):
+        return blocks.block_rows(d, X.dtype.itemsize)
+    stored, value_bytes = zip(*rows.everyones((X.nnz, X.value_bytes)), strict=True)
+    return blocks.sparse_block_rows(n, sum(stored), max(value_bytes))
+
+
+def _most_stored(X: Csr, each: int) -> int:
+    """Return the maximum number of stored values of a block of ``each`` rows."""
+    return int(np.diff(X.indptr[np.append(np.arange(0, X.shape[0], each), X.shape[0])]).max())
+
+
+def _joined(parts: list[NDArray[Any]], axis: int = 0) -> NDArray[Any]:
+    """Return the arrays of all blocks as one."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
+
+
+def open_clusters(
+    rows: RowSet, placement: Placement, device: str, clusters: int
+) -> tuple[ClusterPasses, Placement]:
+    """Put rows where k-means runs; the CPU if there is no room on a GPU that the user has not asked for.
+
+    The placement says which rows are copied to the GPU in each pass, if some are.
+
+    Raises
+    ------
+    DeviceMemoryError
+        If they do not fit on the GPU that the user has asked for.
+    """
+
+    def on_gpu(number: int) -> tuple[ClusterPasses, str]:
+        found = DeviceClusters(rows, number, clusters)
+        return found, found.note
+
+    return open_rows(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)

@@ -1,0 +1,120 @@
+"""Lower bounds on the inertia of any k centres.
+
+Spectrum. Let S be the scatter matrix of the rows about their mean. The inertia of k clusters is trace(S) -
+trace(P G), where G is the Gram matrix of the centred rows and P a projection of rank k - 1; so it is at least
+the sum of the eigenvalues of S but the k - 1 largest (Zha, Ding, Gu, He and Simon, NIPS 2001).
+
+Samples. With D_ij = |x_i - x_j|^2 / 2, the inertia of a clustering is <D, Z>, where Z_ij = 1 / n_c if i and j
+are in the same cluster c. These Z satisfy Z 1 = 1, trace Z = k, Z >= 0, and have the eigenvalues 0 and 1
+(Peng and Wei, SIAM J. Optim. 18, 2007). For any y and any B >= 0,
+
+    <D, Z> >= <D - B, Z> = sum y + <D - (y 1' + 1 y') / 2 - B, Z> >= sum y + sum of the k least eigenvalues
+
+of that matrix. So every step of an ascent in y and B gives a valid bound, however far it is from the maximum.
+A sample of s rows drawn independently by their weights has, on average, an optimum per row that is at most
+that of all rows, since the best centres of all rows are a choice for the sample. If b_1 ... b_m are
+nonnegative bounds per row of m samples and v the optimum per row of all, Markov's inequality gives P(all b_i
+>= v / q) <= q^m, hence v >= q min b_i with confidence 1 - q^m (Mixon and Villar, arXiv:1710.00956).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.blas import small_matrices
+from bmrm.base.vectors import Vector
+from bmrm.distributed.row_set import RowSet
+from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.clusters.lloyd import run_lloyd
+from bmrm.unsupervised.clusters.passes import ClusterPasses
+from bmrm.unsupervised.clusters.seeding import choose_plus_plus
+from bmrm.unsupervised.decomposition.scatter import FLOAT64_UNIT, Scatter
+from bmrm.unsupervised.scales import LEAST
+
+ASCENT_STEPS = 150
+"""Steps of the ascent in a sample; the bound is within some percent of its limit then."""
+
+SAMPLE_STARTS = 3
+"""Clusterings of a sample, of which the best starts the ascent and sets its step lengths."""
+
+
+def bound_by_spectrum(scatter: Scatter, k: int, lost: float = 0.0) -> float:
+    """Return a lower bound that holds without chance, from the scatter matrix about the mean.
+
+    - ``lost``: what underflow may take from an entry of the matrix
+    """
+    with small_matrices(len(scatter.matrix)):
+        values = np.linalg.eigvalsh(scatter.matrix)
+    rounding = scatter.error + len(values) * (FLOAT64_UNIT * 8 * float(values[-1]) + lost)
+    kept = values[: max(0, len(values) - (k - 1))] - rounding
+    return max(0.0, float(kept.sum()))
+
+
+def bound_by_samples(
+    passes: ClusterPasses,
+    total_weight: float,
+    k: int,
+    samples: int,
+    size: int,
+    confidence: float,
+    rng: np.random.Generator,
+) -> float:
+    """Return a lower bound that holds with the given confidence."""
+    bounds = []
+    for _ in range(samples):
+        passes.check_signals()
+        rows = passes.take(passes.draw_by_weight(rng.random(size)))
+        with small_matrices(size):
+            bounds.append(max(0.0, bound_small(rows, k, rng)) / size)
+    q = (1.0 - confidence) ** (1.0 / samples)
+    return float(q * min(bounds) * total_weight)
+
+
+def bound_small(rows: Vector, k: int, rng: np.random.Generator) -> float:
+    """Return a lower bound on the inertia of k centres for some hundreds of rows, by supergradient ascent."""
+    from scipy.linalg import eigh
+
+    n = len(rows)
+    rows = rows - rows.mean(axis=0)
+    squares = np.einsum("if,if->i", rows, rows)
+    D = np.maximum((squares[:, None] + squares) / 2 - rows @ rows.T, 0.0)
+    target, labels = _best_clustering(rows, k, rng)
+    if target <= 0.0:
+        return 0.0
+    y = 2.0 * _mean_distances(D, labels)
+    B = np.zeros((n, n))
+    best = -np.inf
+    for _ in range(ASCENT_STEPS):
+        M = D - (y[:, None] + y) / 2 - B
+        values, vectors = eigh(M, subset_by_index=[0, k - 1])
+        value = float(y.sum() + values.sum())
+        # eigh is backward stable, and M is a sum of a few rounded numbers
+        rounding = 8 * n * FLOAT64_UNIT * k * float(np.sqrt(np.einsum("ij,ij->", M, M)))
+        best = max(best, value - rounding - n * FLOAT64_UNIT * float(np.abs(y).sum()))
+        if best >= target * (1.0 - 1e-6):
+            break
+        P = vectors @ vectors.T
+        slope_y = 1.0 - P.sum(axis=1)
+        slope_B = np.where((B > 0.0) | (P < 0.0), -P, 0.0)
+        length = (target - value) / (slope_y @ slope_y + np.einsum("ij,ij->", slope_B, slope_B) + 1e-300)
+        y = y + length * slope_y
+        B = np.maximum(B + length * slope_B, 0.0)
+    # The distances of rounded rows differ from those of the rows by this much.
+    return float(best - 16 * (rows.shape[1] + 4) * (FLOAT64_UNIT * squares.sum() + n * LEAST))
+
+
+def _best_clustering(rows: Vector, k: int, rng: np.random.Generator) -> tuple[float, NDArray[np.int32]]:
+    passes = HostClusters(RowSet(rows, None, threads=1))
+    runs = [
+        run_lloyd(passes, rows[choose_plus_plus(passes, k, rng)], max_iter=100, tol=0.0, deadline=np.inf)
+        for _ in range(SAMPLE_STARTS)
+    ]
+    best = min(runs, key=lambda run: run.inertia)
+    return best.inertia, best.labels
+
+
+def _mean_distances(D: Vector, labels: NDArray[np.int32]) -> Vector:
+    """Return, for each row, the mean of D over the rows of its cluster."""
+    same = labels[:, None] == labels
+    return np.asarray(np.where(same, D, 0.0).sum(axis=1) / same.sum(axis=1))

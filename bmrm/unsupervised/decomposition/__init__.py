@@ -1,0 +1,1 @@
+"""Principal components and singular vectors, with bounds of their errors."""

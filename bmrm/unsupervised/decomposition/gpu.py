@@ -1,0 +1,162 @@
+"""The scatter matrix of dense rows on a GPU, by the compiled kernels of ``src_cuda/decomposition``.
+
+Rows are read once. What is subtracted from them is the mean of some rows, which is near the mean of all: with
+r = sum of w (x - shift) and W = sum of w, the scatter about the mean is what was computed minus r r' / W. If
+that cancels digits, because the rows that were looked at are unlike the others, a second pass takes the mean
+itself. Differences, products and sums are in float64, so the bound is that of
+`bmrm.unsupervised.decomposition.scatter`. Matrices of blocks (`bmrm.distributed.blocks`) and of ranks are
+added in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bmrm.base.vectors import Vector
+from bmrm.distributed.blocks import RowBlocks, block_rows, count_resident, free_share
+from bmrm.distributed.row_set import MAX_ABSOLUTE_VALUE, RowSet
+from bmrm.errors import DataError
+from bmrm.io.csr import Csr
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.matrix.gpu.placement import Placement
+from bmrm.unsupervised.decomposition.scatter import (
+    MAX_PASSES,
+    Scatter,
+    about_mean,
+    is_near_mean,
+    scatter_matrix,
+)
+from bmrm.unsupervised.placing import open_rows
+
+if TYPE_CHECKING:
+    from bmrm.matrix._cuda import DenseRows
+
+WEIGHT_BYTES = 8
+"""Bytes of the weight of a row."""
+
+OTHER_ROUNDINGS = 8
+"""Roundings of x - shift, of its products, of r r', and of the sum of its entries."""
+
+
+class DeviceGram:
+    """Dense rows on a GPU, in place if they are there, else uploaded.
+
+    Parameters
+    ----------
+    rows : RowSet
+    gpu : int
+        CUDA number of this rank's GPU.
+    spare : int, default 0
+        Bytes of device memory that must be left besides those for the scatter matrix; of several blocks, for
+        each.
+    besides : tuple of int, default (0, 0, 0)
+        Further bytes for each block that stays, for a slot, and for all rows if some blocks do not stay.
+    limit : int, optional
+        Maximum number of bytes on the GPU for rows of several blocks, except rows that are there; default:
+        most of what is free.
+
+    Attributes
+    ----------
+    blocks : bmrm.distributed.blocks.RowBlocks
+        Of `bmrm.matrix._cuda.DenseRows`.
+
+    Raises
+    ------
+    DataError
+        If a value on the GPU is not finite, or its square overflows.
+    DeviceMemoryError
+        If the rows, or two blocks of them, do not fit.
+    """
+
+    def __init__(
+        self,
+        rows: RowSet,
+        gpu: int,
+        *,
+        spare: int = 0,
+        besides: tuple[int, int, int] = (0, 0, 0),
+        limit: int | None = None,
+    ) -> None:
+        cuda, d, size = import_cuda(), rows.shape[1], rows.X.dtype.itemsize
+        each = block_rows(d, size)
+        most = min(each, rows.most_here)
+        spare = max(spare, cuda.predict_gram_bytes(most, d))
+        self._rows = rows
+        if limit is None and rows.most_here > each and not isinstance(rows.X, DeviceArray):
+            limit = free_share(rows, gpu)
+        with rows.together():
+            resident = -(-rows.here // each)
+            if limit is not None and resident > 1:
+                block = each * (d * size + WEIGHT_BYTES) + spare
+                resident = count_resident(resident, block + besides[0], block + besides[1], limit, besides[2])
+
+            def put(X: Any, weights: Vector | None) -> Any:
+                return cuda.DenseRows(X, weights, device=gpu, spare=spare, threads=rows.threads)
+
+            self.blocks: RowBlocks[DenseRows] = RowBlocks(rows, each, resident, put)
+            if isinstance(rows.X, DeviceArray):  # those in main memory have been validated
+                self._validate()
+        self._terms = cuda.count_gram_additions(most, d) + rows.most_here // each + rows.ranks
+        self._terms += OTHER_ROUNDINGS
+
+    def _validate(self) -> None:
+        for on, some in zip(self.blocks.on, self.blocks.parts, strict=True):
+            largest, row = on.extremes()
+            if row is not None:
+                raise DataError(
+                    f"X: row {some.start + row} has a value that is not finite, expected finite numbers"
+                )
+            if largest > MAX_ABSOLUTE_VALUE:
+                raise DataError(
+                    f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}"
+                )
+
+    def scatter(self) -> Scatter:
+        """Compute the scatter matrix about the mean."""
+        rows, total = self._rows, self._rows.total_weight
+        on_gpu = isinstance(rows.X, DeviceArray)
+        shift = rows.sampled_mean(self.blocks.take if on_gpu else None)
+        for _ in range(MAX_PASSES):
+            matrix, rest = self._sums(shift)
+            if is_near_mean(rest, matrix, total):
+                break
+            shift = shift + rest / total
+        return about_mean(rows, matrix, rest, shift, self._terms)
+
+    def _sums(self, shift: Vector) -> tuple[Vector, Vector]:
+        """Return the sums of w (x - shift) (x - shift)' and of w (x - shift) of all ranks."""
+        if self._rows.group is None and len(self.blocks.on) == 1:
+            return self.blocks.on[0].gram(shift)
+
+        def sums_of_blocks() -> Iterator[Vector]:
+            for i in self.blocks.pass_over():
+                matrix, rest = self.blocks.on[i].gram(shift)
+                yield np.concatenate([matrix.ravel(), rest])
+
+        d, found = len(shift), self._rows.sum_parts(sums_of_blocks())
+        return found[: d * d].reshape(d, d), found[d * d :]
+
+
+def open_gram(rows: RowSet, placement: Placement, device: str) -> tuple[DeviceGram | None, Placement]:
+    """Put rows on the GPU where their scatter matrix is computed, None for the CPU; see `open_clusters`."""
+
+    def on_gpu(number: int) -> tuple[DeviceGram, str]:
+        found = DeviceGram(rows, number)
+        return found, found.blocks.note
+
+    return open_rows(rows, placement, device, lambda: None, on_gpu)
+
+
+def scatter_about_mean(rows: RowSet, placement: Placement, device: str) -> Scatter:
+    """Compute the scatter matrix of rows about their mean where they are placed, of sparse ones on the CPU.
+
+    The products of a sparse row with itself are fewer than those of a pass of k-means.
+    """
+    gram = None
+    if not isinstance(rows.X, Csr):
+        gram, _ = open_gram(rows, placement, device)
+    return scatter_matrix(rows, center=True) if gram is None else gram.scatter()

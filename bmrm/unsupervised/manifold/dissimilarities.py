@@ -1,0 +1,151 @@
+"""Dissimilarities of all pairs of points with their weights, and the passes over them.
+
+They are given, or the distances of rows of features, which each pass computes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.weighting import multiply_weights
+from bmrm.errors import DataError
+from bmrm.unsupervised.manifold.cpu import HostPasses
+from bmrm.unsupervised.manifold.pair_arrays import PairArray
+from bmrm.unsupervised.manifold.passes import PairData, PairPasses
+from bmrm.unsupervised.scales import (
+    ORDINARY_WEIGHT_EXPONENT,
+    exponent_to_one,
+    too_far_apart,
+)
+
+MIN_UNSCALED = 1e-100
+"""Smaller dissimilarities are multiplied by a power of two, so that their squares do not vanish."""
+
+MAX_UNSCALED = 1e100
+"""Larger ones, so that sums of squares do not overflow."""
+
+MAX_EXPONENT = 1000
+"""Exponent of the largest factor; it is a number of float64."""
+
+
+class Dissimilarities:
+    """Dissimilarities with weights, and sums over the pairs.
+
+    Attributes
+    ----------
+    n : int
+    passes : PairPasses
+        In units of ``scale``.
+    scale, weight_scale : float
+        Powers of two: a dissimilarity of the passes is ``scale`` times that of the user, a weight
+        ``weight_scale`` times.
+    weighted : bool
+        Whether some pair has a weight other than 1.
+    degrees : ndarray, shape (n,)
+        Sum of the weights of the pairs of each point.
+    weighted_squares : float
+        Sum of w delta^2.
+    typical : float
+        Root mean square of the known dissimilarities.
+    """
+
+    def __init__(
+        self,
+        *,
+        given: PairArray | None = None,
+        features: NDArray[Any] | None = None,
+        weights: PairArray | None = None,
+        threads: int | None = None,
+        passes_of: Callable[[PairData], PairPasses] = HostPasses,
+        scale: float = 1.0,
+    ) -> None:
+        if given is not None:
+            self.n = given.n
+            more, values = within_range(given.values, given.largest)
+            given = PairArray(values, given.n, given.largest * more, given.missing)
+            self.scale = scale * more
+        else:
+            assert features is not None
+            self.n = len(features)
+            more, features = features_within_range(features)
+            self.scale = scale * more
+        if weights is not None and weights.n != self.n:
+            raise DataError(f"weights: found {weights.n} rows, expected {self.n}, one per point")
+        self.weight_scale = 1.0
+        if weights is not None:
+            self.weight_scale, weights = _weights_within_range(weights)
+        self.given, self.features, self.weights, self.threads = given, features, weights, threads
+        self.weighted = weights is not None or (given is not None and given.missing)
+        delta = None if given is None else given.values
+        w = None if weights is None else weights.values
+        missing = given is not None and given.missing
+        self.passes = passes_of(PairData(self.n, delta, features, w, missing, threads))
+        self.degrees, self.weighted_squares, squares, known = self.passes.summary()
+        self.typical = float(np.sqrt(squares / known)) if known else 0.0
+        if self.weighted:
+            self._check_connected()
+
+    def _check_connected(self) -> None:
+        """Raise if the known pairs fall apart: the places of such groups do not depend on each other."""
+        labels = np.arange(self.n)
+        for i in range(self.n - 1):
+            known = np.ones(self.n - 1 - i, bool)
+            if self.weights is not None:
+                known &= self.weights.upper(i) > 0.0
+            if self.given is not None and self.given.missing:
+                known &= ~np.isnan(self.given.upper(i))
+            joined = np.union1d(labels[i + 1 :][known], labels[i : i + 1])
+            if len(joined) > 1:
+                labels[np.isin(labels, joined)] = joined[0]
+                if not labels.any():
+                    return
+        groups = len(np.unique(labels))
+        if groups > 1:
+            raise DataError(
+                f"X: found {groups} groups of points that no known pair of positive weight connects, "
+                "expected one"
+            )
+
+
+def within_range(values: Any, largest: float) -> tuple[float, Any]:
+    """Return a power of two, and the values times it: 1 and the same array if squares are safe."""
+    if largest == 0.0 or MIN_UNSCALED <= largest <= MAX_UNSCALED:
+        return 1.0, values
+    if not isinstance(values, np.ndarray):
+        raise DataError(
+            f"X: found a largest dissimilarity of {largest:.3g} on a GPU, expected {MIN_UNSCALED:g} to "
+            f"{MAX_UNSCALED:g}"
+        )
+    exponent = min(-int(np.frexp(largest)[1]), MAX_EXPONENT)
+    return float(np.ldexp(1.0, exponent)), np.ldexp(values.astype(np.float64), exponent)
+
+
+def features_within_range(features: NDArray[Any]) -> tuple[float, NDArray[Any]]:
+    """Do the same with rows whose distances are dissimilarities."""
+    found: tuple[float, NDArray[Any]] = within_range(
+        features, max(-float(features.min()), float(features.max()))
+    )
+    return found
+
+
+def _weights_within_range(weights: PairArray) -> tuple[float, PairArray]:
+    """Return a power of two, and the weights times it: 1 and the same if products with them are safe."""
+    exponent = max(
+        -MAX_EXPONENT, min(MAX_EXPONENT, exponent_to_one(weights.largest, ORDINARY_WEIGHT_EXPONENT))
+    )
+    if not exponent:
+        return 1.0, weights
+    if not isinstance(weights.values, np.ndarray):
+        least, most = (f"{2.0**e:.0e}" for e in (-ORDINARY_WEIGHT_EXPONENT, ORDINARY_WEIGHT_EXPONENT))
+        raise DataError(
+            f"weights: found a largest one of {weights.largest:.3g} on a GPU, expected {least} to {most}"
+        )
+    values, lost = multiply_weights(weights.values, exponent)
+    if lost < np.inf:
+        raise too_far_apart("weights", lost, weights.largest)
+    scale = float(np.ldexp(1.0, exponent))
+    return scale, PairArray(values, weights.n, weights.largest * scale, weights.missing)

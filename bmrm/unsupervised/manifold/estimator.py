@@ -1,0 +1,750 @@
+"""Multidimensional scaling: points whose distances are near given dissimilarities."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base import arguments
+from bmrm.base.arguments import (
+    is_on_device,
+    nonnegative_number,
+    positive_integer,
+    random_generator,
+    time_limit,
+)
+from bmrm.base.estimator import words_for_scikit_learn
+from bmrm.base.frames import Transformer, framed
+from bmrm.base.host_memory import available_bytes, require_memory
+from bmrm.base.interrupts import hold_signals, interruptible, requested
+from bmrm.base.notices import warn
+from bmrm.base.progress import ProgressLine, Step, logarithmic_share, progress_line
+from bmrm.base.vectors import Vector
+from bmrm.distributed.row_set import read_matrix
+from bmrm.errors import DataError, DeviceMemoryError, HostMemoryError, ParameterError
+from bmrm.io.csr import Csr
+from bmrm.matrix.gpu.device_arrays import read_back
+from bmrm.matrix.gpu.devices import import_cuda, parse_device
+from bmrm.matrix.gpu.placement import Placement, place
+from bmrm.unsupervised.estimator import RowEstimator
+from bmrm.unsupervised.manifold._manifold import Pairs
+from bmrm.unsupervised.manifold.cpu import HostPasses
+from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities, features_within_range
+from bmrm.unsupervised.manifold.gpu import MAX_AXES, passes_on, read_resident_pairs
+from bmrm.unsupervised.manifold.majorization import (
+    DEPTH,
+    INNER_TOL,
+    LOOSE_INNER_TOL,
+    Evaluation,
+    ScalingRun,
+    Stress,
+    run_smacof,
+)
+from bmrm.unsupervised.manifold.minimum import MinimumTest, check_minimum, gradient_norm
+from bmrm.unsupervised.manifold.ordinal import Disparities
+from bmrm.unsupervised.manifold.pair_arrays import PairArray, read_pairs
+from bmrm.unsupervised.manifold.scaling_starts import (
+    classical_start,
+    landmark_start,
+    near_start,
+    random_start,
+)
+from bmrm.unsupervised.manifold.work import scaling_work
+from bmrm.unsupervised.scales import ORDINARY_EXPONENT, divided, exponent_to_one
+
+STARTS = ("classical_mds", "landmark", "random")
+STORES = ("auto", "half", "features")
+
+STORED_SHARE = 0.25
+"""Share of the free memory up to which distances of features are stored."""
+
+MAX_RECOMPUTED_FEATURES = 8
+"""Features up to which computing a distance takes no longer than reading it."""
+
+BLOCK_VALUES = 1 << 22
+"""Dissimilarities of new points that `transform` has in memory at once: 32 MiB."""
+
+MAX_REACH = 1e10
+"""Largest coordinate of Gower's point, relative to the largest number of all, where a new point may begin."""
+
+PLACE_ITERATIONS = 1000
+"""Maximum number of steps of a new point."""
+
+ORDINAL_BYTES = 72
+"""Maximum bytes per pair of ordinal scaling: values, ranks, distances, order, and blocks of three numbers."""
+
+MAX_KEPT_POINTS = 4096
+"""Points up to which a copy of given dissimilarities is kept for `MDS.dissimilarity_matrix_`: 67 MB."""
+
+START_VECTORS = 140
+"""Vectors of n numbers that the Lanczos method of a classical start has at once."""
+
+
+class MDS(RowEstimator, Transformer):
+    """Multidimensional scaling by SMACOF: points whose distances are near given dissimilarities.
+
+    Minimises the stress sum w (delta - d)^2 over all pairs, delta being their dissimilarities and d the
+    distances of the points. All arithmetic is in float64, each pair is visited once per pass, and results
+    have the same bits for any number of threads, and in each run on a GPU. Parameters, methods and attributes
+    have scikit-learn's names.
+
+    Parameters
+    ----------
+    n_components : int, default 2
+        Dimensions of the configuration.
+    metric_mds : bool, default True
+        False: ordinal scaling, in which only the order of the dissimilarities counts.
+    n_init : int, default 1
+        Number of starts, of which the one with the least stress is kept: the first by ``init``, the others
+        random.
+    init : {"classical_mds", "landmark", "random"}, default "classical_mds"
+        First configuration: by classical scaling (of features: the principal components); by classical
+        scaling of some far points, which reads O(n) pairs; random. `fit` takes a configuration instead.
+    max_iter : int, default 300
+        Maximum number of passes over the pairs after the first.
+    eps : float, default 1e-6
+        A run ends if a step lowers the stress by less than ``eps`` times the sum of w d^2; if steps are
+        accelerated, two in a row. With 0 it ends when the stress falls no more.
+    max_time : float, optional
+        Limit in seconds; the state reached by then is kept.
+    random_state : int, Generator or RandomState, optional
+        For landmarks and random starts; equal numbers give equal results. A classical start needs none.
+    metric : str or callable, default "euclidean"
+        What makes dissimilarities of the rows of X: "precomputed" if X has them already; "euclidean"; or a
+        metric of `scipy.spatial.distance.pdist`.
+    normalized_stress : bool or "auto", default "auto"
+        Whether ``stress_`` is ``normalized_stress_``; "auto": for ordinal scaling.
+    relax : bool, default True
+        Whether steps are accelerated. The stress falls in each step either way.
+    store : {"auto", "half", "features"}, default "auto"
+        Where distances of features are: "half" computes one number per pair once, "features" computes them
+        in every pass, with memory of O(n). "auto" is the latter for up to 8 features or if the former takes
+        more than a quarter of the free memory.
+    verbose : int, default 0
+        1 shows a progress line on a terminal, 2 a line per step.
+    threads : int, optional
+        Maximum number of threads; default: the cores that this process may use.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        Where the passes over the pairs run. "auto": on the GPU that has the dissimilarities, otherwise where
+        the fit is predicted to take less time. A GPU has no ordinal scaling, and at most 16 components.
+    metric_params : dict, optional
+        Further arguments of a metric of SciPy.
+    n_jobs : int, optional
+        Changes nothing, as several starts run in turn; scikit-learn's estimator has it.
+
+    Attributes
+    ----------
+    placement_ : Placement
+        Where the fit ran, and why.
+    embedding_ : ndarray, shape (n, n_components)
+    dissimilarity_matrix_ : ndarray, shape (n, n)
+        Of features it is computed when it is asked for. Of given dissimilarities a copy is kept if there are
+        at most 4096 points.
+    stress_ : float
+        ``raw_stress_`` or ``normalized_stress_``.
+    raw_stress_ : float
+        Sum of w (delta - d)^2 over the pairs. For ordinal scaling delta are the disparities.
+    normalized_stress_ : float
+        Root of the raw stress over the sum of w d^2; infinite if all points are at one place and should not.
+    disparities_ : ndarray, shape (n (n - 1) / 2,)
+        Only for ordinal scaling: fitted numbers of the pairs, row by row, with sum w dhat^2 = sum w.
+    gradient_norm_, gradient_error_ : float
+        Norm of the gradient of the raw stress, and a proven bound on its rounding error. Where points with a
+        positive dissimilarity are at one place, there is no gradient, and the bound is large.
+    stationarity_ : float
+        The same without unit: the norm over 2 D times that of the centred configuration, D being the largest
+        sum of weights of a point. About the relative length of one more plain step.
+    n_iter_ : int
+        Passes over the pairs after the first, of the best start.
+    history_ : list of float
+        Raw stress of each accepted configuration of the best start. It falls.
+    status_ : {"converged", "precision", "max_iter", "max_time", "interrupted"}
+        "precision": the stress should fall further, but rounding hides whether it does.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a frame that has them.
+
+    See Also
+    --------
+    bmrm.PCA : a linear map, with intervals.
+
+    References
+    ----------
+    J. de Leeuw and P. Mair, Multidimensional scaling using majorization: SMACOF in R, J. Stat. Software 31
+    (2009).
+    I. Borg and P. Groenen, Modern Multidimensional Scaling, Springer 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bmrm import MDS
+    >>> X = np.array([[0.0, 0], [3, 0], [0, 4], [3, 4]])
+    >>> D = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
+    >>> found = MDS(2, metric="precomputed").fit(D)
+    >>> places = found.embedding_
+    >>> round(float(np.linalg.norm(places[0] - places[3])), 9), found.normalized_stress_ < 1e-9
+    (5.0, True)
+    """
+
+    _reads_sparse = False
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        metric_mds: bool = True,
+        n_init: int = 1,
+        init: str = "classical_mds",
+        max_iter: int = 300,
+        eps: float = 1e-6,
+        max_time: float | None = None,
+        random_state: Any = None,
+        metric: Any = "euclidean",
+        normalized_stress: bool | str = "auto",
+        relax: bool = True,
+        store: str = "auto",
+        verbose: int = 0,
+        threads: int | None = None,
+        device: str = "auto",
+        metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.metric_mds = metric_mds
+        self.n_init = n_init
+        self.init = init
+        self.max_iter = max_iter
+        self.eps = eps
+        self.max_time = max_time
+        self.random_state = random_state
+        self.metric = metric
+        self.normalized_stress = normalized_stress
+        self.relax = relax
+        self.store = store
+        self.verbose = verbose
+        self.threads = threads
+        self.device = device
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        given = self.metric == "precomputed"
+        tags.input_tags.pairwise = tags.input_tags.positive_only = given
+        return tags
+
+    @interruptible
+    def fit(self, X: Any, y: Any = None, init: Any = None, weights: Any = None) -> Self:
+        """Find a configuration.
+
+        Parameters
+        ----------
+        X : array_like
+            Features, shape (n, m); or for "precomputed" dissimilarities, a symmetric matrix of shape (n, n)
+            or its upper triangle row by row, as `scipy.spatial.distance.pdist` returns it. float32 and
+            float64 are used as they are, other numbers become float64. NaN means that a dissimilarity is
+            unknown. Dissimilarities that CuPy, PyTorch, JAX or Numba have put on a GPU are used in place.
+        y : ignored
+        init : array_like, shape (n, n_components), optional
+            First configuration of the first start.
+        weights : array_like, shape (n, n) or (n (n - 1) / 2,), optional
+            Of the pairs, at least 0. A diagonal does not count.
+
+        Returns
+        -------
+        MDS
+            The estimator itself.
+
+        Raises
+        ------
+        DataError
+            If dissimilarities or weights are not symmetric, negative, or infinite; if the diagonal is not 0;
+            if the known pairs fall apart into groups; if there are fewer points than components.
+        ParameterError
+            For a parameter out of range.
+        HostMemoryError
+            If the memory that `memory` predicts is not free.
+        DeviceMemoryError
+            If a GPU that ``device`` names, or that has the dissimilarities, has too little memory.
+        Interrupted
+            After Ctrl-C; its ``result`` is this estimator with the best configuration so far.
+        """
+        with hold_signals():
+            deadline = time.monotonic() + time_limit(self.max_time)
+            self._check_parameters()
+            rows, data, placement = self._read(X, weights)
+            placement.log()
+            if self.n_components > data.n:
+                raise DataError(
+                    f"n_components: found {self.n_components}, expected at most {data.n}, "
+                    "the number of points"
+                )
+            given = self._given_start(init, data)
+            disparities = None if self.metric_mds else Disparities(data)
+            inner_tol = LOOSE_INNER_TOL if self.relax else INNER_TOL
+            stress = Stress(data, disparities, inner_tol, resize=self.relax)
+            rng = random_generator(self.random_state)
+            line = progress_line(self.verbose)
+            best: ScalingRun | None = None
+            size = data.typical if disparities is None else 1.0
+            for number in range(self.n_init):
+                start = given if number == 0 else random_start(data.n, self.n_components, size, rng)
+                if start is None:
+                    start = self._first(data, disparities, rng, deadline)
+                if disparities is not None:
+                    disparities.forget()
+                run = run_smacof(
+                    stress,
+                    start,
+                    max_iter=self.max_iter,
+                    eps=self.eps,
+                    deadline=deadline,
+                    relax=self.relax,
+                    report=partial(self._show, line, number),
+                )
+                if best is None or run.found.stress < best.found.stress:
+                    best = run
+                if run.status in ("max_time", "interrupted"):
+                    break
+            line.clear()
+            assert best is not None
+            self._keep(stress, best, rows)
+            self.placement_ = placement
+            if requested():
+                self.status_ = "interrupted"
+            self._remember_columns(X)
+        return self
+
+    @framed
+    def fit_transform(self, X: Any, y: Any = None, init: Any = None, weights: Any = None) -> Vector:
+        """Find a configuration and return it; see `fit`."""
+        return self.fit(X, init=init, weights=weights).embedding_
+
+    @framed
+    def transform(self, X: Any) -> Vector:
+        """Place new rows among the points of the configuration, which stay where they are.
+
+        Each new point goes to a minimum of its own stress, the better one of two starts: Gower's point and
+        the nearest point. A row with a dissimilarity of 0 to some point gets the place of the first of these.
+
+        Parameters
+        ----------
+        X : array_like
+            Features of new rows, shape (k, m); for "precomputed" their dissimilarities to the n points, shape
+            (k, n), NaN for unknown ones.
+
+        Returns
+        -------
+        ndarray, shape (k, n_components)
+        """
+        self._check_fitted()
+        if self._rows is None:
+            with words_for_scikit_learn(X):
+                found = arguments.matrix("X", read_back(X))
+            self._check_columns(X, found.shape[1])
+            if not (found >= 0.0).all(where=~np.isnan(found)) or np.isinf(found).any():
+                raise DataError("X: found negative or infinite numbers, expected dissimilarities or NaN")
+        else:
+            rows = self._read_new(read_back(X))
+            if isinstance(rows, Csr):
+                raise DataError("X: found sparse rows, expected a dense matrix")
+            found = rows
+        places = np.empty((len(found), self.embedding_.shape[1]))
+        size = max(1, BLOCK_VALUES // len(self.embedding_))
+        for first in range(0, len(found), size):
+            part = slice(first, first + size)
+            places[part] = self._place(self._dissimilarities_to(found[part]))
+        return places
+
+    def check_minimum(
+        self,
+        X: Any,
+        weights: Any = None,
+        *,
+        stationarity: float = 1e-3,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        max_time: float | None = None,
+    ) -> MinimumTest:
+        """Test whether the configuration is a local minimum, by the least eigenvalue of the Hessian.
+
+        For ordinal scaling the disparities are held at their present values.
+
+        Parameters
+        ----------
+        X, weights : as for `fit`
+            The data of the fit.
+        stationarity : float, default 1e-3
+            Maximum of `MinimumTest.stationarity` for a verdict. A run with a smaller ``eps`` reaches less.
+        tol : float, default 1e-6
+            Residual of the eigenvector, relative to the largest curvature.
+        max_iter : int, default 100
+            Maximum number of products with the Hessian, each with 8 directions.
+        max_time : float, optional
+            Limit in seconds.
+
+        Returns
+        -------
+        MinimumTest
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bmrm import MDS
+        >>> X = np.random.default_rng(0).normal(size=(40, 5))
+        >>> MDS(2, eps=1e-12, max_iter=2000).fit(X).check_minimum(X).verdict
+        'minimum'
+        """
+        self._check_fitted()
+        deadline = time.monotonic() + time_limit(max_time)
+        _, data, _ = self._read(X, weights)
+        places = self.embedding_ * data.scale if self.metric_mds else self.embedding_
+        if data.n != len(places):
+            raise DataError(f"X: found {data.n} points, expected {len(places)} as in fit")
+        disparities = None if self.metric_mds else Disparities(data)
+        stress = Stress(data, disparities)
+        found = stress.fetch(stress.at(stress.passes.put(places)))
+        test = check_minimum(
+            data,
+            stress.passes,
+            found,
+            gradient_norm(data, found, self._delta_squares(stress)),
+            stationarity=nonnegative_number("stationarity", stationarity),
+            tol=nonnegative_number("tol", tol),
+            max_iter=positive_integer("max_iter", max_iter),
+            deadline=deadline,
+            rng=random_generator(self.random_state),
+        )
+        return test.in_units(data.scale if self.metric_mds else 1.0, data.weight_scale)
+
+    @property
+    def dissimilarity_matrix_(self) -> Vector:
+        """The dissimilarities of all points, shape (n, n)."""
+        from scipy.spatial.distance import squareform
+
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError("dissimilarity_matrix_: found no fitted model, expected a call of fit first")
+        n = len(self.embedding_)
+        require_memory(12 * n * n, "the dissimilarities", "transform and score need none")
+        if self._rows is not None:
+            scale, pairs = self._distances(self._rows)
+            return np.asarray(squareform(pairs.condensed() / scale))
+        if self._given is None:
+            raise AttributeError(
+                f"dissimilarity_matrix_: found {n} points with given dissimilarities, expected at most "
+                f"{MAX_KEPT_POINTS} in main memory: of more no copy is kept"
+            )
+        return np.asarray(squareform(self._given))
+
+    def memory(self, n: int, m: int | None = None) -> dict[str, int]:
+        """Predict the bytes that `fit` allocates for n points, besides X and the weights, by part.
+
+        Parameters
+        ----------
+        n : int
+        m : int, optional
+            Number of features; None if dissimilarities are given.
+
+        Returns
+        -------
+        dict of str to int
+
+        Examples
+        --------
+        >>> from bmrm import MDS
+        >>> MDS(2, store="features").memory(100_000, 50)["pairs"]
+        0
+        """
+        pairs = n * (n - 1) // 2
+        stored = m is not None and self._store(n, m) == "half"
+        parts = 64 * n * max(8, self.n_components) * 8  # sums of the parts of a pass
+        return {
+            "pairs": 8 * pairs if stored else 0,
+            "features": 8 * n * m * (1 if stored else 2) if m is not None else 0,  # one copy is kept
+            "given": 8 * pairs if m is None and n <= MAX_KEPT_POINTS else 0,
+            "disparities": 0 if self.metric_mds else ORDINAL_BYTES * pairs,
+            "configurations": 8 * n * (self.n_components * (3 * DEPTH + 10) + START_VECTORS),
+            "sums": min(parts, 8 << 24),
+        }
+
+    def _columns_out(self) -> int:
+        return int(self.embedding_.shape[1])
+
+    def _check_parameters(self) -> None:
+        positive_integer("n_components", self.n_components)
+        positive_integer("n_init", self.n_init)
+        positive_integer("max_iter", self.max_iter)
+        nonnegative_number("eps", self.eps)
+        parse_device(self.device)
+        arguments.flag("metric_mds", self.metric_mds)
+        arguments.flag("relax", self.relax)
+        progress_line(self.verbose)
+        if self.normalized_stress != "auto":
+            arguments.flag("normalized_stress", self.normalized_stress, "True, False or auto")
+        for name, known in (("init", STARTS), ("store", STORES)):
+            found = getattr(self, name)
+            if not isinstance(found, str) or found not in known:
+                raise ParameterError(f"{name}: found {found!r}, expected one of {', '.join(known)}")
+        if not isinstance(self.metric, str) and not callable(self.metric):
+            hint = "; metric_mds chooses between metric and ordinal scaling"
+            raise ParameterError(
+                f"metric: found {self.metric!r}, expected a name or a callable"
+                f"{hint if isinstance(self.metric, bool) else ''}"
+            )
+        if self.metric_params is not None and not isinstance(self.metric_params, Mapping):
+            raise ParameterError(f"metric_params: found {self.metric_params!r}, expected a dict or None")
+        if self.n_jobs is not None:
+            arguments.integer("n_jobs", self.n_jobs)
+        if self.store == "features" and (self.metric != "euclidean" or not self.metric_mds):
+            raise ParameterError(
+                "store: found 'features', expected auto or half: only metric scaling of Euclidean distances "
+                "need not store pairs"
+            )
+
+    def _read(self, X: Any, weights: Any) -> tuple[NDArray[Any] | None, Dissimilarities, Placement]:
+        """Return the features, None for given dissimilarities; the dissimilarities; and where these are."""
+        rows = given = None
+        if self.metric == "precomputed":
+            with words_for_scikit_learn(X):
+                given = read_resident_pairs("X", X, nan_allowed=True, diagonal=True, threads=self.threads)
+            n, m, value_bytes = given.n, None, given.values.dtype.itemsize
+        else:
+            found = read_matrix(read_back(X))
+            if isinstance(found, Csr):
+                raise DataError(
+                    "X: found sparse rows, expected a dense matrix, or dissimilarities of the rows"
+                )
+            rows, (n, m), value_bytes = found, found.shape, found.itemsize
+        self._require_memory(n, m)
+        square = given is not None and given.values.ndim == 2
+        placement = self._choose_device(X, n, m, value_bytes, square)
+        try:
+            return rows, self._dissimilarities(placement, given, rows, weights), placement
+        except DeviceMemoryError as error:
+            if self.device != "auto" or is_on_device(X) or is_on_device(weights):
+                raise
+            warn(f"device='auto': {error}; using the CPU")
+        placement = Placement(None, "the GPU has too little memory")
+        return rows, self._dissimilarities(placement, given, rows, weights), placement
+
+    def _choose_device(self, X: Any, n: int, m: int | None, value_bytes: int, square: bool) -> Placement:
+        """Decide where the passes run."""
+        possible = self.metric_mds and self.n_components <= MAX_AXES
+        work = None
+        if possible:
+            computed = m if m is not None and m <= MAX_RECOMPUTED_FEATURES else None
+            work = scaling_work(
+                n,
+                self.n_components,
+                passes=self.max_iter,
+                features=computed,
+                value_bytes=value_bytes,
+                square=square,
+                threads=self.threads,
+            )
+        given = X if self.metric == "precomputed" else None  # a copy of features is small
+        found = place(self.device, given, work)
+        if found.gpu is not None and not self.metric_mds:
+            raise ParameterError(
+                "metric_mds: found False on a GPU, expected True: ordinal scaling needs device='cpu' and "
+                "dissimilarities in main memory"
+            )
+        if found.gpu is not None and not possible:
+            raise ParameterError(
+                f"n_components: found {self.n_components} on a GPU, expected at most {MAX_AXES}; more need "
+                "device='cpu' and dissimilarities in main memory"
+            )
+        return found
+
+    def _dissimilarities(
+        self,
+        placement: Placement,
+        given: PairArray | None,
+        rows: NDArray[Any] | None,
+        weights: Any,
+    ) -> Dissimilarities:
+        """Put pairs where the passes run; without ``given`` they are distances of rows."""
+        threads, gpu = self.threads, placement.gpu
+        w = None
+        if weights is not None:
+            read = read_pairs if gpu is None else read_resident_pairs
+            w = read("weights", weights, nan_allowed=False, diagonal=False, threads=threads)
+        stored, scale = False, 1.0
+        if given is None:
+            assert rows is not None
+            n, m = rows.shape
+            stored = self._store(n, m, gpu) == "half"
+            if stored and (gpu is None or self.metric != "euclidean"):
+                scale, given = self._distances(rows)
+        passes_of = HostPasses if gpu is None else passes_on(gpu, stored=stored)
+        if given is not None:
+            return Dissimilarities(given=given, weights=w, threads=threads, passes_of=passes_of, scale=scale)
+        return Dissimilarities(features=rows, weights=w, threads=threads, passes_of=passes_of)
+
+    def _distances(self, rows: NDArray[Any]) -> tuple[float, PairArray]:
+        """Compute the dissimilarities of features, times a power of two, which is returned first."""
+        scale = 1.0
+        if self.metric == "euclidean":
+            scale, rows = features_within_range(rows)
+            pairs = Pairs.of_features(rows, threads=self.threads)
+            delta = pairs.distances(np.asarray(rows, np.float64))
+        else:
+            from scipy.spatial.distance import pdist
+
+            try:
+                delta = np.asarray(pdist(rows, self.metric, **(self.metric_params or {})), np.float64)
+            except (TypeError, ValueError) as error:
+                raise ParameterError(f"metric: {error}") from None
+        return scale, read_pairs("X", delta, nan_allowed=False, diagonal=True, threads=self.threads)
+
+    def _store(self, n: int, m: int, gpu: int | None = None) -> str:
+        if self.metric != "euclidean" or not self.metric_mds:
+            return "half"
+        if self.store != "auto":
+            return self.store
+        free = available_bytes() if gpu is None else import_cuda().device_info(gpu)["free_bytes"]
+        too_large = free is not None and 4 * n * (n - 1) > STORED_SHARE * free
+        return "features" if m <= MAX_RECOMPUTED_FEATURES or too_large else "half"
+
+    def _require_memory(self, n: int, m: int | None) -> None:
+        needed, free = sum(self.memory(n, m).values()), available_bytes()
+        if free is not None and needed > free:
+            raise HostMemoryError(
+                f"out of memory: {n} points need {needed / 1e9:.4g} GB, {max(free, 0) / 1e9:.4g} GB are free"
+            )
+
+    def _given_start(self, init: Any, data: Dissimilarities) -> Vector | None:
+        if init is None:
+            return None
+        found = arguments.numbers("init", init)
+        shape = (data.n, self.n_components)
+        if found.shape != shape:
+            raise DataError(f"init: found shape {found.shape}, expected {shape}")
+        arguments.check_finite("init", found)
+        with np.errstate(over="ignore"):
+            start = found * data.scale if self.metric_mds else found
+        if not np.isfinite(start).all():
+            start = found  # its size does not matter
+        return near_start(start, data.typical if self.metric_mds else 1.0)
+
+    def _first(
+        self,
+        data: Dissimilarities,
+        disparities: Disparities | None,
+        rng: np.random.Generator,
+        deadline: float,
+    ) -> Vector:
+        if self.init == "random":
+            size = data.typical if disparities is None else 1.0
+            return random_start(data.n, self.n_components, size, rng)
+        if disparities is not None:  # only the order counts
+            data = Dissimilarities(given=disparities.as_given(), threads=self.threads)
+        if self.init == "landmark":
+            return landmark_start(data, self.n_components, rng)
+        return classical_start(data, self.n_components, deadline)
+
+    def _show(self, line: ProgressLine, number: int, run: ScalingRun) -> None:
+        line.update(lambda: self._progress(run, number))
+
+    def _progress(self, run: ScalingRun, number: int) -> Step:
+        found = run.found
+        words = [f"stress {_normalized(found):.6f}"]
+        if self.n_init > 1:
+            words.append(f"start {number + 1} of {self.n_init}")
+        words.append(f"pass {run.n_iter}")
+        share = run.n_iter / self.max_iter
+        if len(run.history) > 1 and found.squares > 0.0:
+            fall = (run.history[-2] - run.history[-1]) / found.squares
+            first = (run.history[0] - run.history[1]) / found.squares
+            share = max(share, logarithmic_share(first, fall, self.eps) or 0.0)
+        return Step(tuple(words), share)
+
+    @staticmethod
+    def _delta_squares(stress: Stress) -> float:
+        """Return the sum of w delta^2, or of w dhat^2."""
+        return stress.data.weighted_squares if stress.disparities is None else stress.disparities.total
+
+    def _keep(self, stress: Stress, run: ScalingRun, rows: NDArray[Any] | None) -> None:
+        data, found, disparities = stress.data, run.found, stress.disparities
+        unit, weight_unit = data.scale if disparities is None else 1.0, data.weight_scale
+        if disparities is not None:
+            found = stress.at(found.X)  # an array; the last pass may have been elsewhere
+            self.disparities_ = disparities.values.copy()
+            self._knots = disparities.knots()
+        self.embedding_: Vector = found.X / unit
+        if (self.embedding_ * unit != found.X).any():  # denormal numbers, which lose digits
+            found = stress.fetch(stress.at(stress.passes.put(self.embedding_ * unit)))
+        stresses = np.array([found.stress, *run.history])
+        self.raw_stress_, *self.history_ = divided(stresses, weight_unit, unit, unit).tolist()
+        self.normalized_stress_ = _normalized(found)
+        wanted = self.normalized_stress
+        normalized = not self.metric_mds if wanted == "auto" else bool(wanted)
+        self.stress_ = self.normalized_stress_ if normalized else self.raw_stress_
+        gradient = gradient_norm(data, found, self._delta_squares(stress))
+        self.gradient_norm_, self.gradient_error_ = gradient.in_units(unit, weight_unit)
+        self.stationarity_ = gradient.stationarity
+        self.n_iter_ = run.n_iter
+        self.status_ = run.status
+        self._rows = None if rows is None else rows.copy()
+        self._given: Vector | None = None
+        if rows is None and data.n <= MAX_KEPT_POINTS:
+            assert data.given is not None
+            if isinstance(data.given.values, np.ndarray):
+                self._given = data.given.condensed() / data.scale
+        self._made_with = self.metric, self.metric_params, self.metric_mds  # may be set after a fit
+        self.n_features_in_ = data.n if rows is None else rows.shape[1]
+
+    def _dissimilarities_to(self, rows: NDArray[Any]) -> Vector:
+        """Return the dissimilarities of new rows to the points."""
+        if self._rows is None:
+            return rows.astype(np.float64)
+        from scipy.spatial.distance import cdist
+
+        metric, options, _ = self._made_with
+        if metric != "euclidean":
+            return np.asarray(cdist(rows, self._rows, metric, **(options or {})), np.float64)
+        largest = max(float(np.abs(each).max(initial=0.0)) for each in (rows, self._rows))
+        exponent = exponent_to_one(largest, ORDINARY_EXPONENT)
+        if not exponent:
+            return np.asarray(cdist(rows, self._rows), np.float64)
+        found = cdist(np.ldexp(rows, exponent), np.ldexp(self._rows, exponent))
+        return np.asarray(np.ldexp(found, -exponent))
+
+    def _place(self, delta: Vector) -> Vector:
+        equal = delta == 0.0
+        if not self._made_with[2]:
+            delta = np.where(np.isnan(delta), np.nan, np.interp(delta, *self._knots))
+        known = ~np.isnan(delta)
+        largest = max(float(np.abs(self.embedding_).max()), float(delta[known].max(initial=0.0)))
+        exponent = exponent_to_one(largest, ORDINARY_EXPONENT)
+        delta, embedding = np.ldexp(delta, exponent), np.ldexp(self.embedding_, exponent)
+        X = embedding - embedding.mean(axis=0)
+        if not known.any(axis=1).all():
+            raise DataError("X: found a row without any known dissimilarity, expected at least one")
+        squares = np.einsum("ik,ik->i", X, X)
+        gaps = np.where(known, squares - np.where(known, delta, 0.0) ** 2, 0.0)
+        nearest = X[np.argmin(np.where(known, delta, np.inf), axis=1)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            gower = 0.5 * gaps @ np.linalg.pinv(X).T
+            near = np.abs(gower).max(axis=1) <= MAX_REACH * np.ldexp(largest, exponent)
+        gower = np.where(near[:, None], gower, nearest)
+        pairs = Pairs.of_features(X, threads=self.threads)
+        places, stress = pairs.place(X, delta, gower, PLACE_ITERATIONS)
+        others, other_stress = pairs.place(X, delta, nearest, PLACE_ITERATIONS)
+        places = np.where((other_stress < stress)[:, None], others, places)
+        places = np.asarray(np.ldexp(places + embedding.mean(axis=0), -exponent))
+        same = equal.any(axis=1)
+        places[same] = self.embedding_[equal[same].argmax(axis=1)]
+        return places
+
+
+def _normalized(found: Evaluation) -> float:
+    """Return the normalised stress: infinite if all points are at one place, unless that is right."""
+    if found.squares > 0.0:
+        return float(np.sqrt(found.stress / found.squares))
+    return np.inf if found.stress > 0.0 else 0.0

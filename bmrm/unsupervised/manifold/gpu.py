@@ -1,0 +1,137 @@
+"""Pairs of points on a GPU for multidimensional scaling, by the passes of ``src_cuda/manifold``.
+
+Dissimilarities and weights that are on the GPU already are used in place; others are uploaded, of a square
+matrix the upper triangle. Arithmetic is in float64, as on the CPU, but sums are added in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bmrm.base.arguments import is_on_device
+from bmrm.base.vectors import Vector
+from bmrm.errors import DataError
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.unsupervised.manifold._manifold import DEFECTS
+from bmrm.unsupervised.manifold.pair_arrays import (
+    MAX_ASYMMETRY,
+    MAX_DIAGONAL,
+    PairArray,
+    points_of,
+    raise_defect,
+    read_pairs,
+)
+from bmrm.unsupervised.manifold.passes import Descent, PairData, PointVector, Summary
+
+if TYPE_CHECKING:
+    from bmrm.matrix import _cuda
+
+MAX_AXES = 16
+"""Maximum number of coordinates of a point (BB_SCALING_AXES in ``src_cuda/api/scaling.h``)."""
+
+SQUARED_COLUMNS = 8
+"""Columns that are multiplied by squared dissimilarities at once (BB_SCALING_SQUARED there)."""
+
+MAX_PRODUCTS = 64
+"""Maximum number of inner products at once (BB_SCALING_PRODUCTS there)."""
+
+
+def read_resident_pairs(
+    what: str, given: Any, *, nan_allowed: bool, diagonal: bool, threads: int | None
+) -> PairArray:
+    """Validate numbers of pairs as `read_pairs` does, those on the GPU there."""
+    if not is_on_device(given):
+        return read_pairs(what, given, nan_allowed=nan_allowed, diagonal=diagonal, threads=threads)
+    values = DeviceArray(what, given, None, (np.float32, np.float64))
+    n = points_of(what, values.shape)
+    kind, row, column, value, other, largest, missing = import_cuda().inspect_resident_pairs(
+        values,
+        n,
+        nan_allowed=nan_allowed,
+        diagonal=MAX_DIAGONAL[values.dtype.itemsize] if diagonal else -1.0,
+        asymmetry=MAX_ASYMMETRY[values.dtype.itemsize],
+        device=values.device,
+    )
+    raise_defect(what, DEFECTS[kind], (row, column), value, other)
+    return PairArray(values, n, largest, missing)
+
+
+def passes_on(device: int, *, stored: bool) -> Callable[[PairData], DevicePasses]:
+    """Return what makes passes on a GPU; ``stored`` means that distances of features are computed once."""
+
+    def make(data: PairData) -> DevicePasses:
+        return DevicePasses(data, device, stored=stored)
+
+    return make
+
+
+class DevicePasses:
+    """Pairs on a GPU; see `bmrm.unsupervised.manifold.passes.PairPasses`."""
+
+    def __init__(self, data: PairData, device: int, *, stored: bool = False) -> None:
+        for what, values in (("X", data.delta), ("weights", data.weights)):
+            if isinstance(values, DeviceArray) and values.device != device:
+                raise DataError(
+                    f"{what}: found an array on GPU {values.device}, expected one on GPU {device}"
+                )
+        self._pairs: _cuda.ResidentPairs = import_cuda().ResidentPairs(
+            data.n,
+            delta=data.delta,
+            weights=data.weights,
+            missing=data.missing,
+            features=None if data.features is None else np.ascontiguousarray(data.features),
+            stored=stored,
+            device=device,
+            threads=data.threads,
+        )
+
+    def summary(self) -> Summary:
+        return Summary(*self._pairs.summary())
+
+    def put(self, values: Vector) -> PointVector:
+        return self._pairs.put(values)
+
+    def get(self, vector: PointVector) -> Vector:
+        return self._pairs.get(vector)
+
+    def combine(self, vectors: Sequence[PointVector], factors: Sequence[float]) -> PointVector:
+        return self._pairs.combine(vectors, factors)
+
+    def inner(self, pairs: Sequence[tuple[PointVector, PointVector]]) -> list[float]:
+        found: list[float] = []
+        for first in range(0, len(pairs), MAX_PRODUCTS):
+            found += self._pairs.products(pairs[first : first + MAX_PRODUCTS])
+        return found
+
+    def over_degrees(self, vector: PointVector) -> PointVector:
+        return self._pairs.over_degrees(vector)
+
+    def centre(self, vector: PointVector) -> PointVector:
+        return self._pairs.centre(vector)
+
+    def descent(self, X: PointVector) -> Descent:
+        return Descent(*self._pairs.descent(X))
+
+    def laplacian(self, vector: PointVector) -> PointVector:
+        return self._pairs.laplacian(vector)
+
+    def squared(self, Y: Vector, unknown: float) -> Vector:
+        out = np.empty_like(Y)
+        for first in range(0, Y.shape[1], SQUARED_COLUMNS):
+            part = slice(first, first + SQUARED_COLUMNS)
+            out[:, part] = self.get(self._pairs.squared(self.put(Y[:, part]), unknown))
+        return out
+
+    def pulls(self, X: Vector) -> Vector:
+        return np.asarray(self.get(self._pairs.pulls(self.put(X)))[:, 0])
+
+    def curvature(self, X: Vector, Y: Vector) -> Vector:
+        places = self.put(X)
+        return np.array([self.get(self._pairs.curvature(places, self.put(each))) for each in Y])
+
+    def row(self, i: int) -> Vector:
+        return self._pairs.row(i)

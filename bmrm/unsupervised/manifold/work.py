@@ -1,0 +1,56 @@
+"""The predicted work of SMACOF; see `bmrm.matrix.gpu.work`."""
+
+from __future__ import annotations
+
+from bmrm.matrix.gpu.work import Work, cpu_seconds, pinning_seconds
+
+PART_PAIRS = 65536
+"""Minimum number of pairs of points of a part of a pass of SMACOF."""
+
+SCALING_CPU_SECONDS = 4e-10
+"""Time of one operation of a pass of SMACOF on one core."""
+
+SCALING_GPU_SECONDS = 5e-13
+"""Time of one operation of a pass of SMACOF on a GPU."""
+
+SCALING_VECTORS = 50
+"""Vectors of the size of a configuration that accelerated SMACOF has at once."""
+
+MAX_TILE_ROWS = 160
+"""Tiles of a column of pairs at most, up to 163,840 points (``src_cuda/manifold/device_pairs.h``)."""
+
+TILE_COLUMNS = 512
+"""Columns of a tile in two or three dimensions."""
+
+EXPECTED_PASSES = 60
+"""Passes of SMACOF, if no smaller number is allowed."""
+
+
+def scaling_work(
+    points: int,
+    dimensions: int,
+    *,
+    passes: int,
+    features: int | None = None,
+    value_bytes: int = 8,
+    square: bool = False,
+    threads: int | None = None,
+) -> Work:
+    """Predict the work of SMACOF.
+
+    - ``features``: the number of features from which each pass computes the distances
+    - ``square``: dissimilarities are a square matrix, of which a GPU stores the upper triangle
+    """
+    pairs = 0.5 * points * (points - 1.0)
+    count = 1 + min(passes, EXPECTED_PASSES)
+    operations = count * pairs * (4.0 + dimensions + (features or 0))
+    stored = pairs * value_bytes if features is None else float(points * features * value_bytes)
+    uploaded = 2.0 * stored if square and features is None else stored
+    tiles = MAX_TILE_ROWS + points / TILE_COLUMNS
+    return Work(
+        cpu_seconds(operations * SCALING_CPU_SECONDS, count, count, threads, pairs / PART_PAIRS),
+        operations * SCALING_GPU_SECONDS + pinning_seconds(uploaded),
+        float(count),
+        uploaded,
+        stored + 8.0 * points * dimensions * (SCALING_VECTORS + 2.0 * tiles),
+    )

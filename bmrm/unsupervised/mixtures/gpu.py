@@ -1,0 +1,136 @@
+"""The passes of a mixture over rows on a GPU, by the compiled kernels of ``src_cuda/mixtures``.
+
+Rows that are on the GPU already are used in place; others are uploaded once per fit, or in each pass if they
+do not fit (`bmrm.distributed.blocks`). Products and sums are in float64, on tensor cores where the GPU
+has them for it, so that results are as accurate as those of the CPU, which adds in another order. They have
+the same bits in each call, for any grid, and on GPUs of the same generation. Sums of blocks and of ranks are
+added in turn on the host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from bmrm.base.vectors import Vector
+from bmrm.distributed.blocks import COLUMN_BYTES, block_rows
+from bmrm.distributed.row_set import RowSet
+from bmrm.errors import DeviceMemoryError
+from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.matrix.gpu.placement import Placement
+from bmrm.unsupervised.clusters.gpu import DeviceClusters
+from bmrm.unsupervised.clusters.passes import ClusterPasses
+from bmrm.unsupervised.decomposition.gpu import DeviceGram
+from bmrm.unsupervised.mixtures.cpu import HostMixture
+from bmrm.unsupervised.mixtures.passes import MixturePasses, MixtureSums
+from bmrm.unsupervised.placing import open_rows
+
+
+class DeviceMixture:
+    """Dense rows on a GPU; see `bmrm.unsupervised.mixtures.passes.MixturePasses`.
+
+    Parameters
+    ----------
+    rows : RowSet
+        Dense, in main memory or on the GPU.
+    gpu : int
+        CUDA number of this rank's GPU.
+    components : int
+    full : bool
+        Whether covariances are matrices, else diagonals.
+    limit : int, optional
+        See `bmrm.unsupervised.decomposition.gpu.DeviceGram`.
+
+    Raises
+    ------
+    DataError
+        If a value on the GPU is not finite, or its square overflows.
+    DeviceMemoryError
+        If the rows do not fit, or 64 of them not into the shared memory of a multiprocessor (more than 448
+        columns on an H100).
+    """
+
+    def __init__(
+        self, rows: RowSet, gpu: int, components: int, *, full: bool, limit: int | None = None
+    ) -> None:
+        cuda, d, dtype = import_cuda(), rows.shape[1], rows.X.dtype
+        with rows.together():
+            most = cuda.count_mixture_columns(gpu)
+            if d > most:
+                raise DeviceMemoryError(
+                    f"X: found {d} columns, expected at most {most} for a mixture on this GPU"
+                )
+        self.shape, self.total_weight, self.agree = rows.shape, rows.total_weight, rows.agree
+        self.rows, self._gpu, self._components = rows, gpu, components
+        each = block_rows(d, dtype.itemsize)
+        spare = cuda.predict_mixture_bytes(min(rows.most_here, each), d, components, full)
+        # k-means, which finds the first means, reads the blocks that stay where they are.
+        of_clusters = (
+            *(cuda.predict_cluster_bytes(each, d, components, dtype, own) for own in (False, True)),
+            COLUMN_BYTES * rows.here,
+        )
+        gram = DeviceGram(rows, gpu, spare=spare, besides=of_clusters, limit=limit)
+        self._blocks, self.scatter = gram.blocks, gram.scatter
+        self._clusters: DeviceClusters | None = None
+
+    @property
+    def note(self) -> str:
+        """Which blocks stay on the GPU; empty if all do."""
+        return self._blocks.note
+
+    def step(self, means: Vector, roots: Vector, constants: Vector) -> MixtureSums:
+        return self._sum(lambda i: self._blocks.on[i].mixture_step(means, roots, constants))
+
+    def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
+        found = [self._blocks.on[i].mixture_shares(means, roots, constants) for i in self._blocks.pass_over()]
+        if len(found) == 1:
+            return found[0]
+        densities, shares = zip(*found, strict=True)
+        return np.concatenate(densities), np.concatenate(shares)
+
+    def cluster_moments(self, centers: Vector, *, full: bool) -> MixtureSums:
+        clusters = self._device_clusters()
+        clusters.assign(centers, want_sums=False)
+        labels, parts = clusters.labels(), self._blocks.parts
+        return self._sum(lambda i: (0.0, *self._blocks.on[i].label_moments(labels[parts[i]], centers, full)))
+
+    def clusters(self) -> ClusterPasses:
+        return self._device_clusters()
+
+    def _sum(self, sums_of: Callable[[int], tuple[float, Vector, Vector, Vector]]) -> MixtureSums:
+        """Return the sums of the blocks of all ranks, added in turn."""
+        if self.rows.group is None and len(self._blocks.on) == 1:
+            return MixtureSums(*sums_of(0))
+        shapes: list[tuple[int, ...]] = []
+
+        def sums_of_blocks() -> Iterator[Vector]:
+            for i in self._blocks.pass_over():
+                arrays = [np.asarray(each) for each in sums_of(i)]
+                shapes[:] = [each.shape for each in arrays]
+                yield np.concatenate([each.ravel() for each in arrays])
+
+        total = self.rows.sum_parts(sums_of_blocks())
+        ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+        likelihood, *sums = np.split(total, ends)
+        shaped = [part.reshape(shape) for part, shape in zip(sums, shapes[1:], strict=True)]
+        return MixtureSums(float(likelihood[0]), *shaped)
+
+    def _device_clusters(self) -> DeviceClusters:
+        if self._clusters is None:
+            there = self._blocks.on[: self._blocks.resident]
+            self._clusters = DeviceClusters(self.rows, self._gpu, self._components, there=there)
+        return self._clusters
+
+
+def open_mixture(
+    rows: RowSet, placement: Placement, device: str, components: int, *, full: bool
+) -> tuple[MixturePasses, Placement]:
+    """Put dense rows where a mixture is fitted; ``full``: covariances are matrices. See `open_clusters`."""
+
+    def on_gpu(number: int) -> tuple[MixturePasses, str]:
+        found = DeviceMixture(rows, number, components, full=full)
+        return found, found.note
+
+    return open_rows(rows, placement, device, lambda: HostMixture(rows), on_gpu)

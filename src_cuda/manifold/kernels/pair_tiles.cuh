@@ -1,0 +1,481 @@
+// Sums over all pairs i < j of n points, each pair once: it adds numbers to both of its points.
+//
+// A block has a tile: some rows, and columns of which each thread holds COLUMNS.  The numbers that pairs add
+// to a column stay in a register while the block goes down its rows.  Those of ROWS rows at a time are added
+// up over a warp by exchanges that halve the numbers (a butterfly: about one exchange per number instead of
+// five), then over the warps.  So each tile has one number per row and one per column, and a second launch
+// adds those of all tiles.  Tiles depend on n alone and every sum has a fixed order: the same bits on each
+// run and on any device.  A pair costs 17 instructions in float64 in two dimensions, of which an H100 does as
+// many in the time in which it reads four bytes.
+//
+// What a pair adds is a Term:
+//     READS, ADDS, SUMS     numbers that it reads of a point, adds to a point, and adds to sums over all
+//     pairs ROWS, COLUMNS         of a thread; ROWS times ADDS, rounded up to powers of two, at most 32
+//     kUnknownCounts        whether an unknown dissimilarity is replaced rather than left out
+//     load(i, x)            the numbers of a point
+//     add<WEIGHTED>(...)    adds a pair; notes in `rare` whether add_rare may have something to add
+//     add_rare(...)         what it adds to i; the opposite goes to j
+#pragma once
+#include <stdint.h>
+
+#include "api/scaling.h"
+#include "manifold/kernels/roots.cuh"
+#include "runtime/block_sum.cuh"
+#include "runtime/mailbox.h"
+
+namespace bmrm {
+
+constexpr int kPairThreads = 128;  // of a block
+constexpr int kPairWarps = kPairThreads / 32;
+
+// One number per pair: a square matrix, of which the upper triangle counts, or that triangle row by row.
+struct PairTable {
+    const void* values;  // null: there are none
+    int32_t is_double, square;
+    int64_t n;
+
+    // Where the number of (i, j) is, less j.
+    __device__ int64_t row(int64_t i) const { return square ? i * n : i * (2 * n - i - 1) / 2 - i - 1; }
+    __device__ double at(int64_t i, int64_t j) const {
+        const int64_t place = row(i) + j;
+        return is_double ? static_cast<const double*>(values)[place]
+                         : double(static_cast<const float*>(values)[place]);
+    }
+    // Reads ROWS rows from i on and every 32nd column from j on, as T and into U; EDGE: those that exist.
+    template <class T, int ROWS, int COLUMNS, bool EDGE, class U>
+    __device__ void read(int64_t i, int64_t j, U (&out)[ROWS][COLUMNS]) const {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const T* const from = static_cast<const T*>(values) + row(i + r) + j;
+#pragma unroll
+            for (int v = 0; v < COLUMNS; v++) {
+                const int64_t column = j + 32 * v;
+                const bool there = !EDGE || (column > i + r && column < n);
+                out[r][v] = there ? U(from[32 * v]) : U(0);
+            }
+        }
+    }
+};
+
+struct PairWeights {
+    PairTable table;  // no values: all are 1
+    int32_t missing;  // whether dissimilarities may be NaN
+    double unknown;   // what replaces NaN
+
+    template <int ROWS, int COLUMNS, bool EDGE>
+    __device__ void read(int64_t i, int64_t j, double (&w)[ROWS][COLUMNS]) const {
+        if (!table.values) {
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                for (int v = 0; v < COLUMNS; v++) w[r][v] = 1.0;
+        } else if (table.is_double) {
+            table.read<double, ROWS, COLUMNS, EDGE>(i, j, w);
+        } else {
+            table.read<float, ROWS, COLUMNS, EDGE>(i, j, w);
+        }
+    }
+};
+
+// Tiles of n points.
+struct PairTiles {
+    int64_t n, rows, columns;  // points; rows and columns of a tile
+
+    __host__ __device__ int64_t strips() const { return (n + rows - 1) / rows; }
+    __host__ __device__ int64_t stacks() const { return (n + columns - 1) / columns; }
+    // The first row that has no pair with the columns of a stack.
+    __host__ __device__ int64_t end(int64_t stack) const {
+        const int64_t last = (stack + 1) * columns;
+        return (last < n ? last : n) - 1;
+    }
+};
+
+// Starts to copy a number to shared memory, on devices that can do so without a register.  Only the thread
+// that copies it may read it, after wait_for_copies.
+template <class T>
+__device__ __forceinline__ void copy_ahead(T* to, const T* from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(unsigned(__cvta_generic_to_shared(to))),
+                 "l"(from), "n"(sizeof(T))
+                 : "memory");
+#else
+    *to = *from;
+#endif
+}
+__device__ __forceinline__ void close_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+// Waits until at most AHEAD groups of copies are on their way.
+template <int AHEAD>
+__device__ __forceinline__ void wait_for_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD) : "memory");
+#endif
+}
+
+// Dissimilarities that are given.
+template <class T>
+struct GivenPairs {
+    using Value = T;
+    static constexpr int kStages = sizeof(T) == 4 ? 3 : 2;  // of a few rows that a thread copies ahead
+    PairTable table;
+
+    // Starts to copy what `read` would read; `to` has room for kPairThreads numbers per place.
+    template <int ROWS, int COLUMNS>
+    __device__ void start(int64_t i, int64_t j, T* to) const {
+        const T* from = static_cast<const T*>(table.values) + table.row(i) + j;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+            for (int v = 0; v < COLUMNS; v++)
+                copy_ahead(to + (r * COLUMNS + v) * kPairThreads, from + 32 * v);
+            from += table.square ? table.n : table.n - i - r - 2;
+        }
+    }
+
+    template <int ROWS, int COLUMNS, bool EDGE>
+    __device__ void read(int64_t i, int64_t j, T (&delta)[ROWS][COLUMNS]) const {
+        table.read<T, ROWS, COLUMNS, EDGE>(i, j, delta);
+    }
+    __device__ double at(int64_t i, int64_t j) const { return table.at(i, j); }
+};
+
+// None: passes that read weights only.
+struct NoPairs {
+    using Value = float;
+    static constexpr int kStages = 0;
+
+    template <int ROWS, int COLUMNS, bool EDGE>
+    __device__ void read(int64_t, int64_t, float (&delta)[ROWS][COLUMNS]) const {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int v = 0; v < COLUMNS; v++) delta[r][v] = 0.0f;
+    }
+};
+
+// Dissimilarities are the distances of rows of features.
+struct FeaturePairs {
+    using Value = double;
+    static constexpr int kStages = 0;
+    const double* features;  // feature f of point i is at f * stride + i; 0 past the last point
+    int64_t m, stride;       // features; points rounded up to whole tiles
+
+    template <int ROWS, int COLUMNS, bool EDGE>
+    __device__ void read(int64_t i, int64_t j, double (&delta)[ROWS][COLUMNS]) const {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int v = 0; v < COLUMNS; v++) delta[r][v] = 0.0;
+        for (int64_t f = 0; f < m; f++) {
+            const double* const own = features + f * stride;
+            double there[COLUMNS];
+#pragma unroll
+            for (int v = 0; v < COLUMNS; v++) there[v] = own[j + 32 * v];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                const double here = own[i + r];
+#pragma unroll
+                for (int v = 0; v < COLUMNS; v++) {
+                    const double apart = here - there[v];
+                    delta[r][v] += apart * apart;
+                }
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int v = 0; v < COLUMNS; v++) delta[r][v] = distance_of(delta[r][v]);
+    }
+    __device__ double at(int64_t i, int64_t j) const {
+        double square = 0.0;
+        for (int64_t f = 0; f < m; f++) {
+            const double apart = features[f * stride + i] - features[f * stride + j];
+            square += apart * apart;
+        }
+        return distance_of(square);
+    }
+};
+
+__host__ __device__ constexpr int round_up_to_power(int count) {
+    int out = 1;
+    while (out < count) out *= 2;
+    return out;
+}
+
+// Adds up N numbers over a warp, N being a power of two up to 32.  Returns that of number lane / (32 / N).
+template <int N>
+__device__ __forceinline__ double sum_many(double (&mine)[N], int lane) {
+    if constexpr (N > 1) {
+        // The lanes split: those of the upper half take over the upper half of the numbers.
+        constexpr int kApart = 16;
+        double kept[N / 2];
+        int apart = kApart;
+        const bool upper = lane & apart;
+#pragma unroll
+        for (int k = 0; k < N / 2; k++) {
+            const double own = upper ? mine[k + N / 2] : mine[k];
+            const double other = upper ? mine[k] : mine[k + N / 2];
+            kept[k] = own + __shfl_xor_sync(0xFFFFFFFFu, other, apart);
+        }
+#pragma unroll
+        for (int count = N / 4; count > 0; count /= 2) {
+            apart /= 2;
+            const bool up = lane & apart;
+#pragma unroll
+            for (int k = 0; k < N / 4; k++) {
+                if (k >= count) break;
+                const double own = up ? kept[k + count] : kept[k];
+                const double other = up ? kept[k] : kept[k + count];
+                kept[k] = own + __shfl_xor_sync(0xFFFFFFFFu, other, apart);
+            }
+        }
+        for (apart /= 2; apart > 0; apart /= 2) kept[0] += __shfl_xor_sync(0xFFFFFFFFu, kept[0], apart);
+        return kept[0];
+    } else {
+        return sum_warp(mine[0]);
+    }
+}
+
+// What a thread holds of its columns, and the sums over its pairs.
+template <class Term>
+struct ThreadColumns {
+    static constexpr int kReads = Term::READS > 0 ? Term::READS : 1;
+    static constexpr int kSums = Term::SUMS > 0 ? Term::SUMS : 1;
+    double x[Term::COLUMNS][kReads];
+    double added[Term::COLUMNS][Term::ADDS];
+    double sums[kSums];
+};
+
+// Adds the pairs of ROWS rows from i on with the columns of a thread, the first of which is j.  `own` has the
+// numbers of the rows.  EDGE: some of the pairs may not exist, because j <= i or j >= n.
+template <bool WEIGHTED, bool EDGE, class Source, class Term>
+__device__ __forceinline__ void add_rows(const Source& source,
+                                         const typename Source::Value (&delta)[Term::ROWS][Term::COLUMNS],
+                                         const PairWeights& weights, const Term& term, int64_t n, int64_t i,
+                                         int64_t j, const double* own, ThreadColumns<Term>& columns,
+                                         double (&added)[Term::ROWS][Term::ADDS]) {
+    constexpr int kReads = ThreadColumns<Term>::kReads;
+    double given[Term::ROWS][Term::COLUMNS];
+    if constexpr (WEIGHTED) weights.read<Term::ROWS, Term::COLUMNS, EDGE>(i, j, given);
+    // A pair that does not exist weighs 0.
+    const auto weight = [&](int r, int v) -> double {
+        if (EDGE && !(j + 32 * v > i + r && j + 32 * v < n)) return 0.0;
+        if constexpr (WEIGHTED)
+            return given[r][v];
+        else
+            return 1.0;
+    };
+    constexpr bool kWeighs = WEIGHTED || EDGE;
+    int rare = Term::kNothingRare;
+#pragma unroll
+    for (int r = 0; r < Term::ROWS; r++) {
+        double x[kReads];
+#pragma unroll
+        for (int k = 0; k < kReads; k++) x[k] = own[r * kReads + k];
+#pragma unroll
+        for (int v = 0; v < Term::COLUMNS; v++) {
+            double value = double(delta[r][v]), w = weight(r, v);
+            if constexpr (WEIGHTED) {
+                if (weights.missing && value != value) {
+                    value = weights.unknown;
+                    if (!Term::kUnknownCounts) w = 0.0;
+                }
+            }
+            term.template add<kWeighs>(x, columns.x[v], value, w, added[r], columns.added[v], columns.sums,
+                                       rare);
+        }
+    }
+    if constexpr (Term::kMayHaveRare) {
+        if (!term.has_rare(rare)) return;
+        // One pair at a time, read again: short code, and nothing that the pass has to keep for it.
+#pragma unroll 1
+        for (int at = 0; at < Term::ROWS * Term::COLUMNS; at++) {
+            const int r = at / Term::COLUMNS, v = at % Term::COLUMNS;
+            const int64_t column = j + 32 * v;
+            if (column <= i + r || column >= n) continue;
+            const double value = source.at(i + r, column);
+            if (value != value) continue;
+            const double w = WEIGHTED && weights.table.values ? weights.table.at(i + r, column) : 1.0;
+            double there[kReads] = {}, more[Term::ADDS] = {};
+            term.load(column, there);
+            term.add_rare(own + r * kReads, there, i + r, column, value, w, more, columns.sums);
+#pragma unroll
+            for (int k = 0; k < Term::ADDS; k++) {
+#pragma unroll
+                for (int other = 0; other < Term::ROWS; other++)
+                    added[other][k] += other == r ? more[k] : 0.0;
+#pragma unroll
+                for (int other = 0; other < Term::COLUMNS; other++)
+                    columns.added[other][k] -= other == v ? more[k] : 0.0;
+            }
+        }
+    }
+}
+
+// The pairs of one tile.  row_sums: (stacks, n, ADDS); column_sums: (strips, n, ADDS); sums: (blocks, SUMS).
+// The block of strip r and stack c is r * stacks + c: blocks that run together read neighbouring memory.
+template <class Source, class Term, bool WEIGHTED>
+__global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 3 : 2)
+    add_pairs(Source source, PairWeights weights, Term term, PairTiles tiles, double* row_sums,
+              double* column_sums, double* sums) {
+    constexpr int kReads = ThreadColumns<Term>::kReads, kAdds = Term::ADDS, kRows = Term::ROWS;
+    constexpr int kStagedRows = kAdds > 8 ? 32 : 64;  // rows whose numbers are in shared memory at once
+    constexpr int kSlots = round_up_to_power(kAdds);
+    constexpr int kNumbers = kSlots * round_up_to_power(kRows);
+    static_assert(kNumbers <= 32 && kStagedRows % kRows == 0 && round_up_to_power(kRows) == kRows, "");
+    __shared__ double staged[kStagedRows * kReads];
+    __shared__ double found[kPairWarps][kStagedRows * kAdds];
+    __shared__ double scratch[kPairWarps * ThreadColumns<Term>::kSums];
+    __shared__ double totals[ThreadColumns<Term>::kSums];
+
+    const int64_t n = tiles.n, stacks = tiles.stacks();
+    const int64_t strip = int64_t(blockIdx.x) / stacks, stack = int64_t(blockIdx.x) % stacks;
+    const int thread = int(threadIdx.x), warp = thread / 32, lane = thread % 32;
+    const int64_t first = strip * tiles.rows, end = tiles.end(stack);
+    if (first >= end) {
+        if (thread < Term::SUMS) sums[int64_t(blockIdx.x) * Term::SUMS + thread] = 0.0;
+        return;
+    }
+    const int64_t last = first + tiles.rows < end ? first + tiles.rows : end;
+
+    ThreadColumns<Term> columns;
+    const int64_t warp_column = stack * tiles.columns + warp * 32 * Term::COLUMNS, j = warp_column + lane;
+    const int64_t warp_end = warp_column + 32 * Term::COLUMNS;
+#pragma unroll
+    for (int v = 0; v < Term::COLUMNS; v++) {
+#pragma unroll
+        for (int k = 0; k < kReads; k++) columns.x[v][k] = 0.0;
+#pragma unroll
+        for (int k = 0; k < kAdds; k++) columns.added[v][k] = 0.0;
+        if (j + 32 * v < n) term.load(j + 32 * v, columns.x[v]);
+    }
+#pragma unroll
+    for (int k = 0; k < ThreadColumns<Term>::kSums; k++) columns.sums[k] = 0.0;
+
+    // Rows whose pairs with all columns of the warp exist are copied some stages ahead.
+    constexpr int kStages = Source::kStages, kPerStage = kRows * Term::COLUMNS * kPairThreads;
+    __shared__ typename Source::Value ahead[kStages > 0 ? kStages * kPerStage : 1];
+    const int64_t whole = warp_end <= n ? (last < warp_column ? last : warp_column) : first;
+    const auto stage_of = [&](int64_t i) { return int((i - first) / kRows) % (kStages > 0 ? kStages : 1); };
+    const auto start = [&](int64_t i) {
+        if constexpr (kStages > 0) {
+            if (i + kRows <= whole)
+                source.template start<kRows, Term::COLUMNS>(i, j, ahead + stage_of(i) * kPerStage + thread);
+            close_copies();
+        }
+    };
+#pragma unroll
+    for (int stage = 0; stage + 1 < kStages; stage++) start(first + stage * kRows);
+
+    for (int64_t base = first; base < last; base += kStagedRows) {
+        const int count = int(last - base < kStagedRows ? last - base : kStagedRows);
+        if (thread < kStagedRows) {
+            double x[kReads];
+#pragma unroll
+            for (int k = 0; k < kReads; k++) x[k] = 0.0;
+            if (base + thread < n) term.load(base + thread, x);
+#pragma unroll
+            for (int k = 0; k < kReads; k++) staged[thread * kReads + k] = x[k];
+        }
+        __syncthreads();
+        for (int g = 0; g < count; g += kRows) {
+            const int64_t i = base + g;
+            double added[kRows][kAdds];
+#pragma unroll
+            for (int r = 0; r < kRows; r++)
+#pragma unroll
+                for (int k = 0; k < kAdds; k++) added[r][k] = 0.0;
+            const double* const own = staged + g * kReads;
+            typename Source::Value delta[kRows][Term::COLUMNS];
+            if (i + kRows <= warp_column && warp_end <= n) {
+                if constexpr (kStages > 0) {
+                    start(i + (kStages - 1) * kRows);
+                    wait_for_copies<kStages - 1>();
+                    const typename Source::Value* const here = ahead + stage_of(i) * kPerStage + thread;
+#pragma unroll
+                    for (int r = 0; r < kRows; r++)
+#pragma unroll
+                        for (int v = 0; v < Term::COLUMNS; v++)
+                            delta[r][v] = here[(r * Term::COLUMNS + v) * kPairThreads];
+                } else {
+                    source.template read<kRows, Term::COLUMNS, false>(i, j, delta);
+                }
+                add_rows<WEIGHTED, false>(source, delta, weights, term, n, i, j, own, columns, added);
+            } else if (i < warp_end) {
+                source.template read<kRows, Term::COLUMNS, true>(i, j, delta);
+                add_rows<WEIGHTED, true>(source, delta, weights, term, n, i, j, own, columns, added);
+            }
+            double numbers[kNumbers];
+#pragma unroll
+            for (int r = 0; r < kRows; r++)
+#pragma unroll
+                for (int k = 0; k < kSlots; k++)
+                    numbers[r * kSlots + k] = k < kAdds ? added[r][k < kAdds ? k : 0] : 0.0;
+            const double total = sum_many(numbers, lane);
+            constexpr int kShare = 32 / kNumbers;  // lanes that have the same number
+            const int number = lane / kShare, k = number % kSlots;
+            if (lane % kShare == 0 && k < kAdds) found[warp][(g + number / kSlots) * kAdds + k] = total;
+        }
+        __syncthreads();
+        for (int s = thread; s < count * kAdds; s += kPairThreads) {
+            double total = found[0][s];
+#pragma unroll
+            for (int other = 1; other < kPairWarps; other++) total += found[other][s];
+            row_sums[(stack * n + base) * kAdds + s] = total;
+        }
+    }
+#pragma unroll
+    for (int v = 0; v < Term::COLUMNS; v++) {
+        const int64_t column = j + 32 * v;
+        if (column >= n) continue;
+#pragma unroll
+        for (int k = 0; k < kAdds; k++) column_sums[(strip * n + column) * kAdds + k] = columns.added[v][k];
+    }
+    if constexpr (Term::SUMS > 0) {
+        __syncthreads();
+        sum_block(columns.sums, scratch, totals);
+        if (thread < Term::SUMS) sums[int64_t(blockIdx.x) * Term::SUMS + thread] = totals[thread];
+    }
+}
+
+// out[i, k] = the sum of what all tiles added to point i, for k < kept.
+template <int ADDS>
+__global__ void add_tiles(PairTiles tiles, const double* row_sums, const double* column_sums, int kept,
+                          double* out) {
+    const int64_t n = tiles.n, all = n * kept;
+    for (int64_t at = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; at < all;
+         at += int64_t(gridDim.x) * blockDim.x) {
+        const int64_t i = at / kept, k = at % kept, own = i / tiles.columns, step = n * ADDS;
+        double total = 0.0;
+        for (int64_t stack = i < tiles.end(own) ? own : own + 1; stack < tiles.stacks(); stack++)
+            total += row_sums[stack * step + i * ADDS + k];
+        for (int64_t strip = 0; strip * tiles.rows < tiles.end(own); strip++)
+            total += column_sums[strip * step + i * ADDS + k];
+        out[at] = total;
+    }
+}
+
+// Sums the sums of all blocks, count of them each, into `totals`, and sends them.
+constexpr int kTotalThreads = 256, kMaxTotals = 3;
+template <int COUNT>
+__global__ void __launch_bounds__(kTotalThreads)
+    add_totals(const double* sums, int64_t blocks, Letter letter) {
+    __shared__ double scratch[kTotalThreads / 32 * COUNT];
+    __shared__ double totals[COUNT];
+    double mine[COUNT];
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) mine[k] = 0.0;
+    for (int64_t b = threadIdx.x; b < blocks; b += kTotalThreads)
+#pragma unroll
+        for (int k = 0; k < COUNT; k++) mine[k] += sums[b * COUNT + k];
+    sum_block(mine, scratch, totals);
+    if (threadIdx.x == 0) {
+        for (int k = 0; k < COUNT; k++) letter.values[k] = totals[k];
+        send(letter);
+    }
+}
+
+}  // namespace bmrm

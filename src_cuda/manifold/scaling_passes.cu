@@ -1,0 +1,60 @@
+// Passes of multidimensional scaling that are not part of a step.
+#include "manifold/device_pairs.h"
+#include "manifold/kernels/pair_checks.cuh"
+#include "manifold/kernels/scaling_terms.cuh"
+
+using namespace bmrm;
+
+void bb_scaling::squared(int p, const double* Y, double unknown, double* to) {
+    using Term = SquaredTerm<BB_SCALING_SQUARED>;
+    if (p < 1 || p > BB_SCALING_SQUARED) throw Failure(BB_INVALID, "p: expected 1 to 8 numbers of a point");
+    Term term;
+    term.points = {Y, p};
+    const PairWeights none{PairTable{}, missing(), unknown};
+    with_source([&](const auto& source) { run<Term, true>(source, none, term, p, to); });
+}
+
+void bb_scaling::pulls(int p, const double* X, double* to) {
+    with_source([&](const auto& source) {
+        with_axes<2, 4, 8, 16>(p, [&](auto axes) {
+            using Term = PullTerm<decltype(axes)::value>;
+            Term term;
+            term.points = {X, p};
+            run<Term, true>(source, weights(), term, 1, to);
+        });
+    });
+}
+
+void bb_scaling::curvature(int p, const double* X, const double* direction, double* to) {
+    with_source([&](const auto& source) {
+        with_axes<2, 4, 8, 16>(p, [&](auto axes) {
+            using Term = CurvatureTerm<decltype(axes)::value>;
+            Term term;
+            term.points = {X, p};
+            term.direction = {direction, p};
+            run<Term, true>(source, weights(), term, p, to);
+        });
+    });
+}
+
+const double* bb_scaling::summary(double* degrees) {
+    const double* found = nullptr;
+    degrees_ = Array<double>(memory, n);
+    with_source([&](const auto& source) {
+        found = run<SummaryTerm, true>(source, weights(), SummaryTerm{}, 1, degrees_.data());
+    });
+    BB_CHECK(cudaMemcpyAsync(degrees, degrees_.data(), size_t(n) * 8, cudaMemcpyDefault, stream()));
+    BB_CHECK(cudaStreamSynchronize(stream()));
+    return found;
+}
+
+void bb_scaling::row(int64_t i, double* values) {
+    double* const found = lend(n);
+    with_source([&](const auto& source) {
+        const NextLaunch launch(blocks_for(n), 256, 0, stream(), false);
+        launch(read_row<std::decay_t<decltype(source)>>, source, n, i, found);
+    });
+    BB_CHECK(cudaMemcpyAsync(values, found, size_t(n) * 8, cudaMemcpyDefault, stream()));
+    BB_CHECK(cudaStreamSynchronize(stream()));
+    give(n, found);
+}

@@ -1,3 +1,0 @@
-#include "reductions/descent.h"
-
-template const double* bb_scaling::descend<true>(int, const double*, double*);

@@ -1,0 +1,341 @@
+"""Passes over pairs of points for multidimensional scaling (C++ in ``manifold/``)."""
+
+from libc.stdint cimport int32_t, int64_t
+from libcpp cimport bool as c_bool
+from libcpp.memory cimport unique_ptr
+
+import numpy as np
+
+from bmrm.errors import ParameterError
+
+include "common/threads.pxi"
+include "common/vectors.pxi"
+
+
+cdef extern from "manifold/scaling.h" namespace "bmrm" nogil:
+    cdef struct PairValues:
+        const void* values
+        int bytes
+        bint square
+
+    cdef struct PairCounts:
+        double stress
+        double squares
+        int64_t together
+
+    cdef struct PairDefect:
+        int kind
+        int64_t row
+        int64_t column
+        double value
+        double other
+
+    cdef cppclass CPairs "bmrm::Pairs":
+        CPairs(int64_t, PairValues, PairValues, bint, int) except +
+        CPairs(int64_t, const void*, int, int64_t, PairValues, int) except +
+        int64_t bytes()
+        PairCounts descent(const double*, int64_t, double*) except +
+        void laplacian(const double*, int64_t, double*) except +
+        void squared(const double*, int64_t, double, double*) except +
+        void curvature(const double*, int64_t, const double*, int64_t, double*) except +
+        void pulls(const double*, int64_t, double*) except +
+        void summary(double*, double*, double*, int64_t*) except +
+        void distances(const double*, int64_t, double*) except +
+        void place(const double*, int64_t, const double*, int64_t, double*, double*, int64_t) except +
+
+    PairDefect c_inspect "bmrm::Pairs::inspect"(
+        int64_t, PairValues, bint, double, double, int, double*, c_bool*) except +
+
+
+cdef extern from "manifold/ordinal.h" namespace "bmrm" nogil:
+    void c_disparities "bmrm::disparities"[I](
+        int64_t, I*, const int64_t*, const int64_t*, int64_t, const double*, const double*, double, double*, int) except +
+
+
+DEFECTS = ("", "negative", "infinite", "asymmetric", "diagonal", "missing")
+"""What `inspect_pairs` may find."""
+
+
+cdef PairValues _pair_values(values) except *:
+    """Take a square matrix or its upper triangle row by row; None for all 1."""
+    cdef PairValues found
+    found.values = NULL
+    found.bytes = 8
+    found.square = True
+    if values is not None:
+        if values.dtype not in (np.float32, np.float64) or not values.flags.c_contiguous:
+            raise ParameterError(f"pairs: expected contiguous float32 or float64, found {values.dtype}")
+        found.values = _address(values)
+        found.bytes = values.itemsize
+        found.square = values.ndim == 2
+    return found
+
+
+def inspect_pairs(values, int64_t n, *, bint nan_allowed, double diagonal, double tolerance, threads=None):
+    """Look for what makes dissimilarities or weights of pairs invalid.
+
+    Parameters
+    ----------
+    values : ndarray of float32 or float64, shape (n, n) or (n (n - 1) / 2,)
+    n : int
+    nan_allowed : bool
+    diagonal : float
+        Maximum absolute value on the diagonal; negative: it is not looked at.
+    tolerance : float
+        Maximum difference of the two entries of a pair.
+    threads : int, optional
+
+    Returns
+    -------
+    defect : str
+        One of `DEFECTS`; the first in the order of the rows.
+    row, column : int
+    value, other : float
+        The two entries of the pair.
+    largest : float
+    missing : bool
+        Whether some are NaN.
+    """
+    cdef int n_threads = _threads(threads)
+    cdef PairValues given = _pair_values(values)
+    cdef double largest
+    cdef c_bool missing
+    cdef PairDefect found
+    with nogil:
+        found = c_inspect(n, given, nan_allowed, diagonal, tolerance, n_threads, &largest, &missing)
+    return DEFECTS[found.kind], found.row, found.column, found.value, found.other, largest, missing
+
+
+cdef class Pairs:
+    """Dissimilarities of all pairs of n points, with weights, as the passes of scaling read them.
+
+    Arrays are shared with the caller. Features are packed in float64.
+    """
+
+    cdef unique_ptr[CPairs] impl
+    cdef object _owners
+    cdef int64_t _n
+
+    @staticmethod
+    def given(delta, int64_t n, *, weights=None, bint missing=False, threads=None):
+        """Take dissimilarities.
+
+        Parameters
+        ----------
+        delta : ndarray of float32 or float64, shape (n, n) or (n (n - 1) / 2,)
+            Of a square matrix the upper triangle counts.
+        n : int
+        weights : ndarray, as `delta`, optional
+        missing : bool, default False
+            Whether some are NaN, which means unknown.
+        threads : int, optional
+            Maximum number of threads; results do not depend on it.
+        """
+        cdef Pairs self = Pairs.__new__(Pairs)
+        cdef int n_threads = _threads(threads)
+        self._n, self._owners = n, (delta, weights)
+        cdef PairValues values = _pair_values(delta), w = _pair_values(weights)
+        self.impl.reset(new CPairs(n, values, w, missing, n_threads))
+        return self
+
+    @staticmethod
+    def of_features(X, *, weights=None, threads=None):
+        """Take rows of features, whose distances are computed in each pass.
+
+        Parameters
+        ----------
+        X : ndarray of float32 or float64, shape (n, m), C-contiguous
+        weights, threads
+            As for `given`.
+        """
+        cdef Pairs self = Pairs.__new__(Pairs)
+        cdef int n_threads = _threads(threads), value_bytes = X.itemsize
+        cdef int64_t m = X.shape[1]
+        self._n, self._owners = X.shape[0], (weights,)
+        cdef PairValues w = _pair_values(weights)
+        cdef const void* features = _address(X)
+        with nogil:
+            self.impl.reset(new CPairs(self._n, features, value_bytes, m, w, n_threads))
+        return self
+
+    def descent(self, X):
+        """Return half the negative gradient of the stress, and what else a pass finds.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, p)
+
+        Returns
+        -------
+        direction : ndarray, shape (n, p)
+        stress, squares : float
+            Sums of w (delta - d)^2 and of w d^2 over the pairs.
+        together : int
+            Pairs at one place although w delta > 0. An axis takes the place of their direction.
+        """
+        X = _input(X, (self._n, X.shape[1]), "X")
+        out = np.empty_like(X)
+        cdef const double* places = <const double*>_address(X)
+        cdef double* target = <double*>_address(out)
+        cdef int64_t p = X.shape[1]
+        cdef PairCounts found
+        with nogil:
+            found = self.impl.get().descent(places, p, target)
+        return out, found.stress, found.squares, found.together
+
+    def laplacian(self, Y):
+        """Return V Y for the Laplacian V of the weights and Y of shape (n, T)."""
+        Y = _input(Y, (self._n, Y.shape[1]), "Y")
+        out = np.empty_like(Y)
+        cdef const double* numbers = <const double*>_address(Y)
+        cdef double* target = <double*>_address(out)
+        cdef int64_t T = Y.shape[1]
+        with nogil:
+            self.impl.get().laplacian(numbers, T, target)
+        return out
+
+    def squared(self, Y, double unknown=0.0):
+        """Return the matrix of squared dissimilarities times Y of shape (n, T).
+
+        NaN is replaced by the dissimilarity ``unknown``.
+        """
+        Y = _input(Y, (self._n, Y.shape[1]), "Y")
+        out = np.empty_like(Y)
+        cdef const double* numbers = <const double*>_address(Y)
+        cdef double* target = <double*>_address(out)
+        cdef int64_t T = Y.shape[1]
+        with nogil:
+            self.impl.get().squared(numbers, T, unknown, target)
+        return out
+
+    def curvature(self, X, Y):
+        """Return half the Hessian of the stress at X, shape (n, p), times directions Y, shape (T, n, p)."""
+        X = _input(X, (self._n, X.shape[1]), "X")
+        Y = _input(Y, (Y.shape[0], *X.shape), "Y")
+        out = np.empty_like(Y)
+        cdef const double* places = <const double*>_address(X)
+        cdef const double* numbers = <const double*>_address(Y)
+        cdef double* target = <double*>_address(out)
+        cdef int64_t p = X.shape[1], T = Y.shape[0]
+        with nogil:
+            self.impl.get().curvature(places, p, numbers, T, target)
+        return out
+
+    def pulls(self, X):
+        """Return for each point the sum of w delta / d over its pairs, X of shape (n, p) being the places."""
+        X = _input(X, (self._n, X.shape[1]), "X")
+        out = np.empty(self._n)
+        cdef const double* places = <const double*>_address(X)
+        cdef double* target = <double*>_address(out)
+        cdef int64_t p = X.shape[1]
+        with nogil:
+            self.impl.get().pulls(places, p, target)
+        return out
+
+    def summary(self):
+        """Return sums over the pairs.
+
+        Returns
+        -------
+        degrees : ndarray, shape (n,)
+            Sum of the weights of the pairs of each point.
+        weighted_squares, squares : float
+            Sums of w delta^2 and of delta^2.
+        known : int
+            Number of pairs that are not NaN.
+        """
+        degrees = np.empty(self._n)
+        cdef double* target = <double*>_address(degrees)
+        cdef double weighted_squares, squares
+        cdef int64_t known
+        with nogil:
+            self.impl.get().summary(target, &weighted_squares, &squares, &known)
+        return degrees, weighted_squares, squares, known
+
+    def distances(self, X, out=None):
+        """Return the distances of all pairs of X, shape (n, p), row by row."""
+        X = _input(X, (self._n, X.shape[1]), "X")
+        out = _output(out, (self._n * (self._n - 1) // 2,))
+        cdef const double* places = <const double*>_address(X)
+        cdef double* target = <double*>_address(out)
+        cdef int64_t p = X.shape[1]
+        with nogil:
+            self.impl.get().distances(places, p, target)
+        return out
+
+    def place(self, X, delta, start, int64_t max_iter):
+        """Place new points among given ones.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, p)
+        delta : ndarray, shape (count, n)
+            Dissimilarities, NaN for unknown.
+        start : ndarray, shape (count, p)
+        max_iter : int
+
+        Returns
+        -------
+        places : ndarray, shape (count, p)
+        stress : ndarray, shape (count,)
+        """
+        X = _input(X, (self._n, X.shape[1]), "X")
+        delta = _input(delta, (len(delta), self._n), "delta")
+        found = np.array(_input(start, (len(delta), X.shape[1]), "start"))
+        stress = np.empty(len(delta))
+        cdef const double* places = <const double*>_address(X)
+        cdef const double* given = <const double*>_address(delta)
+        cdef double* target = <double*>_address(found)
+        cdef double* sums = <double*>_address(stress)
+        cdef int64_t p = X.shape[1], count = len(delta)
+        with nogil:
+            self.impl.get().place(places, p, given, count, target, sums, max_iter)
+        return found, stress
+
+    @property
+    def nbytes(self):
+        """Memory besides the caller's arrays, in bytes."""
+        return self.impl.get().bytes()
+
+
+def fit_disparities(order, tie_begins, tie_ends, distances, weights, double total, out, *, threads=None):
+    """Fit numbers that do not fall along an order to distances, by weighted least squares.
+
+    Parameters
+    ----------
+    order : ndarray of int32 or int64, shape (count,)
+        Places in `distances`. Changed within runs of ties, which are sorted by distance.
+    tie_begins, tie_ends : ndarray of int64
+        Runs of the order that are ties.
+    distances : ndarray
+    weights : ndarray or None
+        As `distances`.
+    total : float
+        What the sum of w dhat^2 is scaled to.
+    out : ndarray
+        As `distances`; only places of the order are written.
+    threads : int, optional
+    """
+    cdef int n_threads = _threads(threads)
+    tie_begins = np.require(tie_begins, np.int64, ("C", "A"))
+    tie_ends = np.require(tie_ends, np.int64, ("C", "A"))
+    distances = _input(distances, (distances.size,), "distances")
+    out = _output(out, distances.shape)
+    cdef const double* w = NULL
+    if weights is not None:
+        weights = _input(weights, distances.shape, "weights")
+        w = <const double*>_address(weights)
+    cdef const double* d = <const double*>_address(distances)
+    cdef double* target = <double*>_address(out)
+    cdef const int64_t* begins = <const int64_t*>_address(tie_begins)
+    cdef const int64_t* ends = <const int64_t*>_address(tie_ends)
+    cdef int64_t count = len(order), ties = len(tie_begins)
+    cdef void* places = _address(order)
+    if order.dtype == np.int32:
+        with nogil:
+            c_disparities[int32_t](count, <int32_t*>places, begins, ends, ties, d, w, total, target, n_threads)
+    elif order.dtype == np.int64:
+        with nogil:
+            c_disparities[int64_t](count, <int64_t*>places, begins, ends, ties, d, w, total, target, n_threads)
+    else:
+        raise ParameterError(f"order: found {order.dtype}, expected int32 or int64")

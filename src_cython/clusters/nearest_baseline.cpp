@@ -1,0 +1,3 @@
+#include "cpu/baseline.h"
+//
+#include "clusters/nearest_kernels.h"

@@ -1,0 +1,3 @@
+#include "cpu/baseline.h"
+//
+#include "manifold/scaling_kernels.h"

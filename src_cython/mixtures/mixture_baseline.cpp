@@ -1,0 +1,3 @@
+#include "cpu/baseline.h"
+//
+#include "mixtures/mixture_kernels.h"

@@ -1,3 +1,0 @@
-#include "cpu/baseline.h"
-//
-#include "reductions/mixture_kernels.h"
