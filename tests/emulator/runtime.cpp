@@ -50,6 +50,7 @@ struct Piece {
 struct Device {
     int count = 1, major = 9, minor = 0, multiprocessors = 3;
     int64_t bytes = int64_t(1) << 27;
+    int shared = 227 << 10;  // bytes of a block at most
 };
 
 struct World {
@@ -249,8 +250,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
     out->multiProcessorCount = world().device.multiprocessors;
     out->l2CacheSize = 1 << 20;
     out->sharedMemPerBlock = 48 << 10;
-    out->sharedMemPerBlockOptin = out->major >= 9 ? 227 << 10 : 64 << 10;
-    out->sharedMemPerMultiprocessor = out->major >= 9 ? 228 << 10 : 64 << 10;
+    out->sharedMemPerBlockOptin = size_t(world().device.shared);
+    out->sharedMemPerMultiprocessor = out->sharedMemPerBlockOptin + 1024;
     return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
@@ -473,9 +474,9 @@ cudaError_t emulated_attribute(int value) {
 #pragma GCC visibility push(default)
 extern "C" {
 
-void emulator_configure(int count, int major, int minor, int multiprocessors, int64_t bytes) {
+void emulator_configure(int count, int major, int minor, int multiprocessors, int64_t bytes, int shared) {
     const Hold hold(world().lock);
-    world().device = {count, major, minor, multiprocessors, bytes};
+    world().device = {count, major, minor, multiprocessors, bytes, shared};
 }
 void* emulator_allocate(int64_t bytes) {
     void* memory = nullptr;

@@ -1,10 +1,9 @@
 """A program for several ranks: graphs over their GPUs against graphs of one process on the CPU.
 
-With the paths of libraries their emulated devices are used, and their NCCL (emulated_cuda.py). Rank 0 prints
-a checksum of all results, and how vectors went.
+The argument is the number of emulated devices, of which two have what stands for NCCL (emulated.py). Rank 0
+prints a checksum of all results, and how vectors went.
 """
 
-import ctypes
 import sys
 import zlib
 
@@ -12,22 +11,17 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
-from bmrm.distributed import Group, links
+from bmrm.distributed import Group
 from bmrm.errors import DeviceMemoryError
 from bmrm.graph import Graph, GraphShard, hits, pagerank, random_walk
 from bmrm.graph.backends import choose, gpu
 from bmrm.graph.backends.gpu import GpuTransitions
-from bmrm.graph.backends.ranks import peers
-from bmrm.matrix.gpu import libraries
 
 if len(sys.argv) > 1:
-    import emulated_cuda
+    import emulated
 
-    emulated = emulated_cuda.install(ctypes.CDLL(sys.argv[1]))
-    for module in (links, peers, libraries):
-        module.import_cuda = lambda: emulated
-    libraries.NCCL_NAMES = tuple(sys.argv[2:])
-    emulated.devices = len(sys.argv) - 1  # with NCCL, a device for each of two ranks
+    emulated.install()
+    emulated.configure(int(sys.argv[1]))
 
 world = MPI.COMM_WORLD
 group = Group(world)
