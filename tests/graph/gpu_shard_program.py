@@ -82,8 +82,14 @@ def compare_hits(alone, shared):
 
 rng = np.random.default_rng(1)
 n, edges = (500, 3000) if len(sys.argv) > 1 else (30_000, 600_000)
-source, target = rng.integers(0, n * 3 // 4, edges), (n * rng.random(edges) ** 3).astype(int)
-weight = rng.uniform(0, 2, edges)
+
+
+def random_edges(count):
+    """Return sources, targets and weights."""
+    return rng.integers(0, n * 3 // 4, count), (n * rng.random(count) ** 3).astype(int), rng.uniform(0, 2, count)
+
+
+source, target, weight = random_edges(edges)
 shares = rng.random((3, n))
 for parts in ((source, target), (source, target, weight)):
     for order in ("degree", "given"):
@@ -134,6 +140,7 @@ for windows in (True, False):  # messages written to other devices, if these can
 assert bits[0] == bits[1]
 
 # Less memory than P' takes twice: once, in float64, part of which streams on a device.
+shared = pair(random_edges(2 * edges), n_nodes=n, duplicates="sum")[1]
 transitions = GpuTransitions(shared, True, device)
 both = gpu.format_bytes(transitions._edges, np.float64) + sum(
     gpu.format_bytes(part, np.float32) for part in gpu.split_by_source(transitions._edges, shared.own)

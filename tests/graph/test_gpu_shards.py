@@ -15,7 +15,7 @@ from bmrm.graph.backends.gpu import MAX_BASIS_VECTORS, MAX_IMAGES, GpuPair, GpuT
 
 pytestmark = gpu
 
-ROOM = sized(20_000, 4_000_000)
+ROOM = sized(100_000, 4_000_000)
 """Bytes of device memory for a matrix that takes more."""
 
 
@@ -62,7 +62,7 @@ def test_the_command_on_ranks_uses_their_gpus(tmp_path):
 
 def large_graph(weights):
     rng = np.random.default_rng(1)
-    n, edges = sized((500, 15_000), (50_000, 3_000_000))
+    n, edges = sized((1000, 60_000), (50_000, 3_000_000))
     source, target = rng.integers(0, n * 4 // 5, edges), (n * rng.random(edges) ** 2).astype(int)
     arrays = (source, target, rng.uniform(0, 2, edges)) if weights else (source, target)
     return Graph(arrays, n_nodes=n, duplicates="sum" if weights else "drop")
