@@ -6,6 +6,7 @@ A test with the mark `gpu` finds the device there; others find a machine without
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import emulated
@@ -17,17 +18,18 @@ from bmrm.matrix.gpu.devices import import_cuda
 T = TypeVar("T")
 
 
-def _find() -> tuple[Any, bool]:
+def _find() -> Any:
+    """Return the module that was built, if any."""
     try:
-        found = import_cuda()
-        if found.device_count() and found.device_info()["name"] != "emulated":
-            return found, False
+        return import_cuda()
     except BmrmError:
-        pass
-    return emulated.install(), True
+        return None
 
 
-cuda, IS_EMULATED = _find()
+_built = _find()
+IS_BUILT = _built is not None
+IS_EMULATED = not (IS_BUILT and _built.device_count())
+cuda = emulated.install() if IS_EMULATED else _built
 gpu = pytest.mark.gpu
 large = pytest.mark.skipif(IS_EMULATED, reason="there is no CUDA device, and the emulator takes too long")
 
@@ -35,6 +37,15 @@ large = pytest.mark.skipif(IS_EMULATED, reason="there is no CUDA device, and the
 def sized(small: T, whole: T) -> T:
     """Return a size for the emulator, or for a GPU."""
     return small if IS_EMULATED else whole
+
+
+def with_device(code: str, devices: int = 1) -> str:
+    """Return the text of a program that another process runs, so that it finds the device there."""
+    if not IS_EMULATED:
+        return code
+    here = str(Path(__file__).parent)
+    found = f"import sys; sys.path.append({here!r}); import emulated"
+    return f"{found}; emulated.install(); emulated.configure({devices})\n{code}"
 
 
 def few(cases: Sequence[T], count: int = 1) -> Sequence[T]:

@@ -7,19 +7,18 @@ import sys
 import threading
 from pathlib import Path
 
+import emulated
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from devices import IS_BUILT, IS_EMULATED, cuda, gpu, large, on_device, sized, with_device
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bmrm
 from bmrm.errors import BmrmError, DataError, DeviceMemoryError, ParameterError
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 Matrix, Plan = cuda.Matrix, cuda.Plan
-DEVICES = cuda.device_count()
-gpu = pytest.mark.skipif(not DEVICES, reason="there is no CUDA device")
 
 TYPES = (np.float32, np.float64)
 KINDS = ("real", "ones", "dictionary")
@@ -491,7 +490,7 @@ def test_bad_options(options, text):
 @gpu
 def test_a_missing_device():
     with pytest.raises(BmrmError, match="device='cpu'"):
-        Matrix([0, 1], [0], [1.0], (1, 3), device=DEVICES)
+        Matrix([0, 1], [0], [1.0], (1, 3), device=cuda.device_count())
 
 
 @gpu
@@ -591,23 +590,21 @@ def test_statistics_of_the_device_are_those_of_the_host():
 
 @gpu
 def test_products_of_vectors_on_the_device():
-    cp = pytest.importorskip("cupy", reason="cupy is not installed")
     rng = np.random.default_rng(17)
     arrays = random_csr(rng, 3000, 2000, 60_000)
     A = reference(*arrays)
-    X = Matrix(*(cp.asarray(array) for array in arrays[:3]), arrays[3])
+    X = Matrix(*(on_device(array) for array in arrays[:3]), arrays[3])
     for op, B in (("normal", A), ("transposed", A.T)):
         for columns in (1, 2, 7, 32):
-            x = cp.asarray(rng.standard_normal((B.shape[1], columns)), cp.float32)
-            y = cp.full((B.shape[0], columns), cp.nan, cp.float32)
-            cp.cuda.Device().synchronize()
+            x = on_device(rng.standard_normal((B.shape[1], columns)).astype(np.float32))
+            y = on_device(np.full((B.shape[0], columns), np.nan, np.float32))
             X.apply(op, x, y, columns)
             X.synchronize()
             np.testing.assert_allclose(y.get(), B @ x.get(), rtol=1e-4, atol=1e-3)
         assert X.time(op) > 0
         assert X.time(op, columns=4, repeats=3) > 0
-    x, y = cp.zeros(2000, cp.float32), cp.zeros(3000, cp.float32)
-    for bad in ((x[::2], y), (x.astype(float), y), (y, x), (np.zeros(2000, np.float32), y)):
+    x, y = on_device(np.zeros(2000, np.float32)), on_device(np.zeros(3000, np.float32))
+    for bad in ((x[::2], y), (on_device(np.zeros(2000)), y), (y, x), (np.zeros(2000, np.float32), y)):
         with pytest.raises(ParameterError, match=r"^[xy]: (found|expected)"):
             X.apply("normal", *bad)
     with pytest.raises(ParameterError, match="op: found 'both'"):
@@ -617,20 +614,18 @@ def test_products_of_vectors_on_the_device():
 @gpu
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_of_doubles_on_the_device(dtype):
-    cp = pytest.importorskip("cupy", reason="cupy is not installed")
     rng = np.random.default_rng(19)
     arrays = random_csr(rng, 3000, 2000, 60_000)
     A, X = reference(*arrays), Matrix(*arrays, dtype=dtype)
     exact = 1e-5 if dtype == np.float32 else 1e-12
     for op, B in (("normal", A), ("transposed", A.T)):
-        x, y = cp.asarray(rng.standard_normal(B.shape[1])), cp.full(B.shape[0], cp.nan)
-        cp.cuda.Device().synchronize()
+        x, y = on_device(rng.standard_normal(B.shape[1])), on_device(np.full(B.shape[0], np.nan))
         X.apply_wide(op, x, y)
         X.synchronize()
         expected = B @ x.get()
         np.testing.assert_allclose(y.get(), expected, rtol=0.0, atol=exact * np.abs(expected).max())
     with pytest.raises(ParameterError, match="x: found 2000 elements of float32, expected 2000 of float64"):
-        X.apply_wide("normal", cp.zeros(2000, cp.float32), cp.zeros(3000))
+        X.apply_wide("normal", on_device(np.zeros(2000, np.float32)), on_device(np.zeros(3000)))
 
 
 @gpu
@@ -657,8 +652,11 @@ def test_a_stream_of_the_caller():
 
 
 @gpu
-@pytest.mark.skipif(DEVICES < 2, reason="there is one device alone")
 def test_two_matrices_on_two_devices():
+    if IS_EMULATED:
+        emulated.configure(2)
+    elif cuda.device_count() < 2:
+        pytest.skip("there is one device alone")
     rng = np.random.default_rng(21)
     pairs = []
     for device in (0, 1):
@@ -797,7 +795,7 @@ if os.fork() == 0:
 os.wait()
 print(X.matvec([2.0])[0])
 """
-    ended = run(code)
+    ended = run(with_device(code))
     lines = ended.stdout.splitlines()
     assert ended.returncode == 0, ended.stderr
     assert len(lines) == 3
@@ -805,6 +803,7 @@ print(X.matvec([2.0])[0])
     assert lines[2] == "2.0"
 
 
+@pytest.mark.skipif(not IS_BUILT, reason="the package was built without CUDA")
 def test_import_touches_no_driver():
     code = "import bmrm.matrix._cuda, bmrm.matrix.dataset; print('libcuda' in open('/proc/self/maps').read())"
     assert run(code).stdout == "False\n"
@@ -828,7 +827,7 @@ for use in (
         print("device='cpu'" in str(error) and "\\n" not in str(error))
 print(bmrm.solve(np.eye(2), [1, -1], device="auto").device)
 """
-    ended = run(code, CUDA_VISIBLE_DEVICES="")
+    ended = run(with_device(code, 0), CUDA_VISIBLE_DEVICES="")
     assert ended.stdout.split() == ["0", *["True"] * 5, "cpu"], ended.stderr
 
 

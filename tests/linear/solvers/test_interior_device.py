@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from devices import IS_EMULATED, cuda, gpu
 
 import bmrm
 from bmrm import losses
@@ -15,11 +16,10 @@ from bmrm.linear.solvers.interior_point import InteriorPoint
 from bmrm.linear.solvers.interior_rule import WINDOW_PASSES, InteriorRule
 from bmrm.matrix.gpu import libraries as device_libraries
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 pytestmark = [
-    pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device"),
+    gpu,
     pytest.mark.skipif(
-        bool(cuda.device_count()) and not device_libraries.has_blas(), reason="there is no cuBLAS"
+        not IS_EMULATED and not device_libraries.has_blas(), reason="there is no cuBLAS"
     ),
 ]
 
