@@ -14,10 +14,12 @@
 #include <limits.h>
 #include <stddef.h>
 
+#include <algorithm>
 #include <functional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "warps.h"
 

@@ -1,14 +1,14 @@
 // The threads of a GPU as fibers of one thread of the host: they run one after another, each up to where it
 // waits for others.  Lanes of a warp wait for those of their mask, threads of a block for a barrier, and the
 // blocks of a cooperative launch for the grid's.  A launch whose threads wait for ever ends with an error.
+// It includes little: it is read with every text that is compiled at run time.
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include <functional>
-#include <vector>
+#include <new>
 
 #include "fibers.h"
 
@@ -46,14 +46,17 @@ struct Thread {
 
 struct Block {
     uint3 index;
-    std::vector<Thread*> threads;
+    Thread* threads;
+    int count;
 };
 
-inline std::vector<Thread> pool;
+inline Thread* pool = nullptr;
+inline size_t pool_size = 0;
 inline Thread* current = nullptr;
 inline int lane = 0;  // of the current thread, in its warp
 inline void* scheduler = nullptr;
-inline const std::function<void()>* body = nullptr;
+inline void (*call)(const void* kernel) = nullptr;
+inline const void* kernel_of_call = nullptr;
 alignas(128) inline unsigned char dynamic_bytes[kDynamicBytes];
 
 inline void leave(State state) {
@@ -63,14 +66,15 @@ inline void leave(State state) {
 }
 
 inline void enter() {
-    (*body)();
+    call(kernel_of_call);
     leave(DONE);
     abort();
 }
 
 // A stack whose end nobody may touch.
 inline char* new_stack() {
-    void* memory = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* memory = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, kind, -1, 0);
     if (memory == MAP_FAILED || mprotect(memory, kPage, PROT_NONE)) abort();
     return static_cast<char*>(memory);
 }
@@ -97,87 +101,98 @@ const void* const* meet(Kind kind, unsigned mask, const A& mine) {
 }
 
 // Lets the lanes of a warp go on that have all that they wait for; returns whether there were some.
-inline bool release(Thread* const* warp, int lanes) {
+inline bool release(Thread* warp, int lanes) {
     bool any = false;
     for (int a = 0; a < lanes; a++) {
-        if (warp[a]->state != AT_WARP) continue;
-        const unsigned mask = warp[a]->mask;
-        bool all = in(mask, a);
+        Thread& first = warp[a];
+        if (first.state != AT_WARP) continue;
+        bool all = in(first.mask, a);
         for (int b = 0; b < kLanes && all; b++)
-            if (in(mask, b))
-                all = b < lanes && warp[b]->state == AT_WARP && warp[b]->mask == mask && warp[b]->kind == warp[a]->kind;
+            if (in(first.mask, b))
+                all = b < lanes && warp[b].state == AT_WARP && warp[b].mask == first.mask &&
+                      warp[b].kind == first.kind;
         if (!all) continue;
+        const unsigned mask = first.mask;
         for (int b = 0; b < lanes; b++) {
-            warp[a]->of_lanes[b] = in(mask, b) ? warp[b]->shows[warp[b]->turn] : nullptr;
+            first.of_lanes[b] = in(mask, b) ? warp[b].shows[warp[b].turn] : nullptr;
             if (!in(mask, b)) continue;
-            warp[b]->seen = warp[a]->of_lanes;
-            warp[b]->state = READY;
+            warp[b].seen = first.of_lanes;
+            warp[b].state = READY;
         }
         any = true;
     }
     return any;
 }
 
+inline uint3 place_in(dim3 size, size_t number) {
+    const unsigned place = unsigned(number);
+    return {place % size.x, place / size.x % size.y, place / size.x / size.y};
+}
+
 // Runs a block until all of its threads have ended or wait for the grid; returns false if some wait for ever.
 inline bool run_block(const Block& block) {
-    const int count = int(block.threads.size());
+    const int count = block.count;
     blockIdx = block.index;
     while (true) {
         bool progress = false;
         for (int t = 0; t < count; t++) {
-            Thread& thread = *block.threads[size_t(t)];
+            Thread& thread = block.threads[t];
             if (thread.state != READY) continue;
             current = &thread;
             lane = t % kLanes;
-            const unsigned place = unsigned(t);
-            threadIdx = {place % blockDim.x, place / blockDim.x % blockDim.y, place / blockDim.x / blockDim.y};
+            threadIdx = place_in(blockDim, size_t(t));
             emulator_switch(&scheduler, thread.stack_pointer);
             progress = true;
         }
         for (int t = 0; t < count; t += kLanes)
-            progress |= release(&block.threads[size_t(t)], count - t < kLanes ? count - t : kLanes);
+            progress |= release(block.threads + t, count - t < kLanes ? count - t : kLanes);
         bool at_block = true, at_grid = true, any = false;
-        for (Thread* thread : block.threads) {
-            at_block &= thread->state == AT_BLOCK || thread->state == DONE;
-            at_grid &= thread->state == AT_GRID || thread->state == DONE;
-            any |= thread->state == AT_BLOCK;
+        for (int t = 0; t < count; t++) {
+            const State state = block.threads[t].state;
+            at_block &= state == AT_BLOCK || state == DONE;
+            at_grid &= state == AT_GRID || state == DONE;
+            any |= state == AT_BLOCK;
         }
         if (at_grid) return true;
         if (at_block && any) {
-            for (Thread* thread : block.threads)
-                if (thread->state == AT_BLOCK) thread->state = READY;
+            for (int t = 0; t < count; t++)
+                if (block.threads[t].state == AT_BLOCK) block.threads[t].state = READY;
             progress = true;
         }
         if (!progress) return false;
     }
 }
 
+// Makes room for threads, each of which keeps its stack.
+inline void reserve(size_t count) {
+    if (count <= pool_size) return;
+    pool = static_cast<Thread*>(realloc(static_cast<void*>(pool), count * sizeof(Thread)));
+    if (!pool) abort();
+    for (; pool_size < count; pool_size++) new (pool + pool_size) Thread();
+}
+
 // Runs a kernel, all blocks at a time if they are together; returns whether it came to its end.  What is in
 // shared memory is lost at the grid's barrier; new one holds NaN.
-inline bool run(dim3 grid, dim3 threads, size_t shared_bytes, bool together, const std::function<void()>& kernel) {
+template <class Kernel>
+bool run(dim3 grid, dim3 threads, size_t shared_bytes, bool together, const Kernel& kernel) {
     const size_t count = size_t(threads.x) * threads.y * threads.z, blocks = size_t(grid.x) * grid.y * grid.z;
     const size_t resident = together ? blocks : 1;
-    if (pool.size() < resident * count) pool.resize(resident * count);
-    std::vector<Block> now(resident);
-    for (size_t b = 0; b < resident; b++)
-        for (size_t t = 0; t < count; t++) now[b].threads.push_back(&pool[b * count + t]);
-    body = &kernel;
+    reserve(resident * count);
+    call = [](const void* kernel) { (*static_cast<const Kernel*>(kernel))(); };
+    kernel_of_call = &kernel;
     gridDim = grid;
     blockDim = threads;
     for (size_t first = 0; first < blocks; first += resident) {
-        for (size_t b = 0; b < resident; b++) {
-            const unsigned place = unsigned(first + b);
-            now[b].index = {place % grid.x, place / grid.x % grid.y, place / grid.x / grid.y};
-            for (Thread* thread : now[b].threads) prepare(*thread);
-        }
+        for (size_t t = 0; t < resident * count; t++) prepare(pool[t]);
         for (bool going = true; going;) {
             going = false;
-            for (const Block& block : now) {
+            for (size_t b = 0; b < resident; b++) {
                 memset(dynamic_bytes, 0xFF, shared_bytes);
+                const Block block = {place_in(grid, first + b), pool + b * count, int(count)};
                 if (!run_block(block)) return false;
-                for (Thread* thread : block.threads) {
-                    if (thread->state != AT_GRID) continue;
-                    thread->state = READY;
+                for (size_t t = 0; t < count; t++) {
+                    if (block.threads[t].state != AT_GRID) continue;
+                    block.threads[t].state = READY;
                     going = true;
                 }
             }

@@ -2,8 +2,6 @@
 #pragma once
 #include <math.h>
 
-#include <algorithm>
-
 #include "threads.h"
 
 #define __global__
@@ -108,11 +106,11 @@ A atomicAdd(A* at, B more) {
 }
 template <class A, class B>
 A atomicMax(A* at, B value) {
-    return emulated_atomic(at, [=](A now) { return std::max(now, A(value)); });
+    return emulated_atomic(at, [=](A now) { return now < A(value) ? A(value) : now; });
 }
 template <class A, class B>
 A atomicMin(A* at, B value) {
-    return emulated_atomic(at, [=](A now) { return std::min(now, A(value)); });
+    return emulated_atomic(at, [=](A now) { return A(value) < now ? A(value) : now; });
 }
 
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }

@@ -11,7 +11,7 @@ import emulated
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from devices import IS_BUILT, IS_EMULATED, cuda, gpu, large, on_device, sized, with_device
+from devices import IS_BUILT, IS_EMULATED, cuda, few, gpu, large, on_device, sized, with_device
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -98,7 +98,7 @@ def check(X, A, rng, columns=3, blocks=3):
 
 
 @gpu
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=sized(8, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     m=st.integers(1, 90),
     d=st.integers(1, 700),
@@ -116,7 +116,7 @@ def test_small_matrices(m, d, fill, kind, dtype, columns, blocks, seed):
 
 
 @gpu
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=sized(8, 25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     plan=st.sampled_from(PLANS),
     m=st.integers(1, 400),
@@ -133,7 +133,7 @@ def test_small_matrices_by_forced_plans(plan, m, d, density, kind, dtype, seed):
 
 
 @gpu
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", few(TYPES))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: "-".join(map(str, plan)))
 def test_every_plan(plan, kind, dtype):
@@ -155,8 +155,8 @@ def test_every_plan(plan, kind, dtype):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("d", [1, 9, 127, 200, 255])
 def test_narrow_plan(d, kind, dtype):
-    rng = np.random.default_rng(d)
-    arrays = tidy(rng, *random_csr(rng, 20_000, d, 20_000 * min(d, 12), kind, dtype), kind)
+    rng, m = np.random.default_rng(d), sized(1000, 20_000)
+    arrays = tidy(rng, *random_csr(rng, m, d, m * min(d, 12), kind, dtype), kind)
     X = Matrix(*arrays, plan=[Plan("narrow", cap=8), Plan("narrow", cap=8)])
     check(X, reference(*arrays), rng, columns=5)
 
@@ -222,12 +222,16 @@ def test_the_narrow_plan_is_refused_if_it_does_not_apply():
 
 
 SHAPES = [
-    pytest.param(1, 50_000, 30_000, id="one-row"),
-    pytest.param(50_000, 1, 30_000, id="one-column"),
-    pytest.param(20_000, 60_000, 3_000, id="mostly-empty"),
-    pytest.param(40_000, 700, 400_000, id="tall"),
-    pytest.param(700, 400_000, 400_000, id="wide"),
-    pytest.param(200, 300, 60_000, id="full-with-repeats"),
+    pytest.param(1, 50_000, 30_000, id="one-row", marks=large),
+    pytest.param(50_000, 1, 30_000, id="one-column", marks=large),
+    pytest.param(20_000, 60_000, 3_000, id="mostly-empty", marks=large),
+    pytest.param(40_000, 700, 400_000, id="tall", marks=large),
+    pytest.param(700, 400_000, 400_000, id="wide", marks=large),
+    pytest.param(200, 300, 60_000, id="full-with-repeats", marks=large),
+    pytest.param(1, 500, 300, id="short-row"),
+    pytest.param(500, 1, 300, id="short-column"),
+    pytest.param(200, 600, 30, id="nearly-empty"),
+    pytest.param(20, 30, 600, id="full"),
     pytest.param(5, 5, 0, id="no-nonzero"),
 ]
 
@@ -253,6 +257,7 @@ def test_shapes(m, d, nnz, tune):
 
 
 @gpu
+@large
 def test_a_huge_row_and_a_huge_column_among_short_ones():
     rng = np.random.default_rng(5)
     lengths = rng.integers(0, 4, 30_000)
@@ -354,6 +359,7 @@ def test_dense_shapes(m, d, dtype):
     check(X, sp.csr_array(array.astype(np.float64)), rng, columns=4)
 
 
+@large
 @gpu
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("m", "d"), [(8300, 1025), (4103, 2050), (130, 70_003)])
@@ -378,7 +384,7 @@ def test_a_nan_stays_in_its_row():
 @gpu
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("threads", [1, 2, 7])
-@pytest.mark.parametrize("n", [5, 40_000, 1_000_003])
+@pytest.mark.parametrize("n", [5, 40_000, pytest.param(1_000_003, marks=large)])
 def test_the_bridge_carries_every_number(n, threads, dtype):
     numbers = np.random.default_rng(n).standard_normal(n).astype(dtype).astype(np.float64)
     indices = np.arange(n, dtype=np.int32)
@@ -409,6 +415,7 @@ def test_dense_layouts_and_types():
         check(Matrix.from_dense(other), sp.csr_array(np.asarray(other, np.float64)), rng)
 
 
+@large
 @gpu
 def test_the_same_bits_from_every_build_and_in_every_thread():
     rng = np.random.default_rng(10)
@@ -493,6 +500,7 @@ def test_a_missing_device():
         Matrix([0, 1], [0], [1.0], (1, 3), device=cuda.device_count())
 
 
+@large
 @gpu
 def test_out_of_memory_is_reported_with_sizes_and_frees_everything():
     rng = np.random.default_rng(11)
@@ -506,6 +514,7 @@ def test_out_of_memory_is_reported_with_sizes_and_frees_everything():
     assert Matrix(*arrays, memory_limit=1 << 30).nbytes <= 1 << 30
 
 
+@large
 @gpu
 def test_the_memory_limit_holds_from_the_upload_on():
     arrays = random_csr(np.random.default_rng(11), 20_000, 5000, 1_000_000)
@@ -520,6 +529,7 @@ def test_the_memory_limit_holds_from_the_upload_on():
     assert Matrix.from_dense(dense, memory_limit=1 << 30).nbytes <= 1 << 30
 
 
+@large
 @gpu
 def test_memory_is_at_most_what_was_predicted_and_is_freed():
     rng = np.random.default_rng(12)
@@ -546,6 +556,7 @@ def test_x_alone():
         X.rmatvec(np.ones(300))
 
 
+@large
 @gpu
 def test_a_mapped_file_is_uploaded_in_parts(tmp_path):
     rng = np.random.default_rng(14)
@@ -628,6 +639,7 @@ def test_products_of_doubles_on_the_device(dtype):
         X.apply_wide("normal", on_device(np.zeros(2000, np.float32)), on_device(np.zeros(3000)))
 
 
+@large
 @gpu
 def test_a_stream_of_the_caller():
     cp = pytest.importorskip("cupy", reason="cupy is not installed")
@@ -696,6 +708,7 @@ def test_solve_is_reproducible():
     np.testing.assert_array_equal(one.w, two.w)
 
 
+@large
 @gpu
 def test_the_kernels_picked_by_one_process_are_those_of_the_next(tmp_path):
     code = """
@@ -742,6 +755,7 @@ def test_mean_squares_need_the_transpose():
         _ = Matrix([0, 1], [0], [2.0], (1, 1), transpose=False).mean_squares
 
 
+@large
 @gpu
 def test_newton_steps_on_a_gpu_need_no_hessian():
     rng = np.random.default_rng(27)

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from devices import cuda, gpu
+from devices import cuda
+from devices import large as gpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

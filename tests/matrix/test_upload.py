@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from devices import cuda, gpu
+from devices import cuda
+from devices import large as gpu
 
 import bmrm
 from bmrm.cli import train

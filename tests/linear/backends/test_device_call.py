@@ -4,7 +4,7 @@ import importlib
 
 import numpy as np
 import pytest
-from devices import gpu
+from devices import large as gpu
 
 import bmrm
 from bmrm.errors import BmrmError, DataError

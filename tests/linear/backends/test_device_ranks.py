@@ -2,7 +2,8 @@
 
 import mpi
 import pytest
-from devices import cuda, gpu
+from devices import cuda
+from devices import large as gpu
 
 pytest.importorskip("mpi4py", reason="mpi4py is not installed")
 pytestmark = gpu

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from devices import IS_EMULATED, cuda, gpu
+from devices import IS_EMULATED, cuda, few, gpu, large
 
 import bmrm
 from bmrm import losses
@@ -35,7 +35,11 @@ def problem(loss, m=1500, d=40, dtype=np.float64):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    ("m", "d"), [(1, 1), (7, 1), (1, 9), (5, 3), (3000, 33), (70, 513), (40_000, 300), (9000, 2100)]
+    ("m", "d"),
+    [
+        *((1, 1), (7, 1), (1, 9), (5, 3), (300, 33)),
+        *(pytest.param(*size, marks=large) for size in ((3000, 33), (70, 513), (40_000, 300), (9000, 2100))),
+    ],
 )
 def test_weighted_gram(m, d, dtype):
     rng = np.random.default_rng(m + d)
@@ -51,6 +55,7 @@ def test_weighted_gram(m, d, dtype):
     np.testing.assert_array_equal(out, found)
 
 
+@large
 def test_weighted_gram_of_rows_that_stream():
     rng = np.random.default_rng(1)
     A, s = rng.standard_normal((60_000, 200)).astype(np.float32), rng.random(60_000)
@@ -99,8 +104,8 @@ def test_derivatives_from_the_host_make_the_same_cut(constant):
         there.set_derivatives(r, np.array([0, 700]))
 
 
-@pytest.mark.parametrize("loss", KINKED)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", few(KINKED, 2))
+@pytest.mark.parametrize("dtype", few([np.float64, np.float32]))
 @pytest.mark.parametrize("intercept", [None, "free", "penalised"])
 def test_the_optimum(loss, dtype, intercept, inside):
     X, y = problem(loss, dtype=dtype)
@@ -134,6 +139,7 @@ def test_problems_without_interior_point_steps(monkeypatch):
     bmrm.solve(X, y, "hinge", **options)
 
 
+@large
 def test_steps_are_taken_if_planes_take_longer(monkeypatch):
     """As many kinks as features: planes alone would take thousands of passes."""
     steps, step = [], InteriorPoint.step
