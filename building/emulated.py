@@ -1,4 +1,4 @@
-"""The CUDA backend for machines without a GPU: `BMRM_CUDA=emulated` compiles ``src_cuda`` with the C++ compiler.
+"""The CUDA backend on the CPU: `BMRM_CUDA=emulated` compiles ``src_cuda`` with the C++ compiler, for tests.
 
 ``tests/emulator`` stands for the CUDA toolkit there. C++ has no launches with three angle brackets and no
 shared memory, so what is compiled are copies in `FOLDER` with both written as calls; lines stay where they
@@ -14,8 +14,8 @@ from building.steps import write
 EMULATOR = "tests/emulator"
 FOLDER = "build/emulated"
 FLAGS = (
-    f"-I{EMULATOR}", "-Isrc_common", f"-I{FOLDER}/src_cuda", "-include", "cuda_runtime.h", "-x", "c++", "-std=c++17",
-    "-O1", "-g0", "-w", "-fPIC", "-pthread", "-fvisibility=hidden", "-fno-strict-aliasing",
+    f"-I{EMULATOR}", "-Isrc_common", f"-I{FOLDER}/src_cuda", "-include", "cuda_runtime.h", "-x", "c++",
+    "-std=c++17", "-O1", "-g0", "-w", "-fPIC", "-pthread", "-fvisibility=hidden", "-fno-strict-aliasing",
 )  # fmt: skip
 DYNAMIC_SHARED = re.compile(r"extern __shared__ (?:__align__\(\d+\) )?([\w ]+?) (\w+)\[\];")
 ADDRESS = "reinterpret_cast<const void*>("

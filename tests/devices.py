@@ -50,7 +50,7 @@ def with_device(code: str, devices: int = 1) -> str:
 
 def few(cases: Sequence[T], count: int = 1) -> Sequence[T]:
     """Return some of the cases for the emulator, all for a GPU."""
-    return cases[: count] if IS_EMULATED else cases
+    return cases[:count] if IS_EMULATED else cases
 
 
 def on_device(array: Any) -> Any:

@@ -29,8 +29,8 @@ BUILT = "BMRM_TEST_EMULATED"
 def build() -> Path:
     """Return the compiled module; it is made first if it is not current."""
     if BUILT not in os.environ:
-        if shutil.which("g++") is None:
-            pytest.skip("there is no g++", allow_module_level=True)
+        if shutil.which("g++") is None or importlib.util.find_spec("Cython") is None:
+            pytest.skip("there is no g++, or no Cython", allow_module_level=True)
         folder = ROOT / "build" / "emulated"
         folder.mkdir(parents=True, exist_ok=True)
         with lock_file(str(folder / "lock")):
@@ -74,7 +74,7 @@ def configure(
 
 
 def install() -> ModuleType:
-    """Make the module that of the package, with what it contains of NCCL and cuBLAS; no device is there yet."""
+    """Make the module that of the package, with its NCCL and cuBLAS; no device is there yet."""
     found = module()
     configure(0)
     sys.modules[NAME] = found

@@ -20,8 +20,8 @@ EXPORTED int cublasSetStream_v2(void* handle, cudaStream_t stream) {
     return 0;
 }
 // c = alpha a a' + beta c in the lower half; a is n x k, by columns.
-EXPORTED int cublasDsyrk_v2(void* handle, int, int, int n, int k, const double* alpha, const double* a, int lda,
-                            const double* beta, double* c, int ldc) {
+EXPORTED int cublasDsyrk_v2(void* handle, int, int, int n, int k, const double* alpha, const double* a,
+                            int lda, const double* beta, double* c, int ldc) {
     return emulator::launch(1, 1, 0, static_cast<Handle*>(handle)->stream, false,
                             [=, alpha = *alpha, beta = *beta] {
                                 for (int j = 0; j < n; j++)

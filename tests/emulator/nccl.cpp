@@ -101,7 +101,8 @@ int ncclRecv(void* to, size_t bytes, int, int rank, void* comm, cudaStream_t str
     return add(static_cast<Comm*>(comm)->from[size_t(rank)], false, to, bytes, stream);
 }
 int ncclGroupEnd() {
-    return emulator::launch(1, 1, 0, group_stream, false, [all = std::exchange(group, {})] { move_all(all); });
+    return emulator::launch(1, 1, 0, group_stream, false,
+                            [all = std::exchange(group, {})] { move_all(all); });
 }
 const char* ncclGetErrorString(int) { return "failed"; }
 }

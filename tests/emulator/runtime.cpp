@@ -1,11 +1,10 @@
 // The devices, their memory, streams, events and graphs.
+#include <cuda_runtime.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cuda_runtime.h>
 
 #include <deque>
 #include <map>
@@ -111,7 +110,8 @@ Piece* piece_of(const void* address) {
     auto after = pieces.upper_bound(static_cast<const unsigned char*>(address));
     if (after == pieces.begin()) return nullptr;
     --after;
-    return static_cast<const unsigned char*>(address) < after->first + std::max<size_t>(after->second.bytes, 1)
+    return static_cast<const unsigned char*>(address) <
+                   after->first + std::max<size_t>(after->second.bytes, 1)
                ? &after->second
                : nullptr;
 }
@@ -266,25 +266,31 @@ cudaError_t cudaDeviceSynchronize() {
     for (auto& [stream, owner] : world().streams) drain(stream);
     return told(world().failure);
 }
-cudaError_t cudaGetLastError() {
-    return std::exchange(last_error, world().failure);
-}
+cudaError_t cudaGetLastError() { return std::exchange(last_error, world().failure); }
 const char* cudaGetErrorString(cudaError_t error) {
     switch (error) {
-        case cudaSuccess: return "no error";
-        case cudaErrorMemoryAllocation: return "out of memory";
-        case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-        case cudaErrorNoDevice: return "no CUDA-capable device is detected";
-        case cudaErrorInvalidDevice: return "invalid device ordinal";
-        case cudaErrorLaunchFailure: return "threads of a kernel wait for others that never come";
-        default: return "an error of the emulated device";
+        case cudaSuccess:
+            return "no error";
+        case cudaErrorMemoryAllocation:
+            return "out of memory";
+        case cudaErrorInvalidConfiguration:
+            return "invalid configuration argument";
+        case cudaErrorNoDevice:
+            return "no CUDA-capable device is detected";
+        case cudaErrorInvalidDevice:
+            return "invalid device ordinal";
+        case cudaErrorLaunchFailure:
+            return "threads of a kernel wait for others that never come";
+        default:
+            return "an error of the emulated device";
     }
 }
 
 cudaError_t cudaMalloc(void** to, size_t bytes) {
     static int count = 0;
     const Hold hold(world().lock);
-    return map_memory(to, "/emulated-" + std::to_string(getpid()) + "-" + std::to_string(count++), bytes, O_CREAT);
+    return map_memory(to, "/emulated-" + std::to_string(getpid()) + "-" + std::to_string(count++), bytes,
+                      O_CREAT);
 }
 cudaError_t cudaFree(void* memory) {
     const Hold hold(world().lock);
@@ -342,8 +348,12 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void* mem
 }
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                               size_t height, cudaMemcpyKind, cudaStream_t stream) {
-    const Copy one = {static_cast<unsigned char*>(to), to_pitch, static_cast<const unsigned char*>(from),
-                      from_pitch, width, height};
+    const Copy one = {static_cast<unsigned char*>(to),
+                      to_pitch,
+                      static_cast<const unsigned char*>(from),
+                      from_pitch,
+                      width,
+                      height};
     return copy(one, stream, false);
 }
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
@@ -351,7 +361,8 @@ cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t fro
     cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, nullptr);
     return cudaStreamSynchronize(nullptr);
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
     return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream);
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
@@ -360,7 +371,9 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
     return queue(stream, [=] { memset(to, value, bytes); });
 }
-cudaError_t cudaMemset(void* to, int value, size_t bytes) { return cudaMemsetAsync(to, value, bytes, nullptr); }
+cudaError_t cudaMemset(void* to, int value, size_t bytes) {
+    return cudaMemsetAsync(to, value, bytes, nullptr);
+}
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
     const Hold hold(world().lock);
@@ -417,9 +430,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     const Hold hold(world().lock);
-    if (event->mark && !event->mark->over && !event->mark->stream->queue.empty()) run_one(event->mark->stream);
-    return told(world().failure ? world().failure
-                : !event->mark || event->mark->over ? cudaSuccess : cudaErrorNotReady);
+    if (event->mark && !event->mark->over && !event->mark->stream->queue.empty())
+        run_one(event->mark->stream);
+    return told(world().failure                     ? world().failure
+                : !event->mark || event->mark->over ? cudaSuccess
+                                                    : cudaErrorNotReady);
 }
 // Between two events a millisecond passes, whatever runs, so that choices by time are always the same.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last) {
@@ -456,8 +471,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* ke
     return launch_bound(kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
                         config->stream, false);
 }
-cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 threads, void** arguments, size_t shared_bytes,
-                             cudaStream_t stream) {
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 threads, void** arguments,
+                             size_t shared_bytes, cudaStream_t stream) {
     return launch_bound(kernel, grid, threads, arguments, shared_bytes, stream, false);
 }
 cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3 grid, dim3 threads, void** arguments,

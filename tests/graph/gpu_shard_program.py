@@ -86,7 +86,11 @@ n, edges = (500, 3000) if len(sys.argv) > 1 else (30_000, 600_000)
 
 def random_edges(count):
     """Return sources, targets and weights."""
-    return rng.integers(0, n * 3 // 4, count), (n * rng.random(count) ** 3).astype(int), rng.uniform(0, 2, count)
+    return (
+        rng.integers(0, n * 3 // 4, count),
+        (n * rng.random(count) ** 3).astype(int),
+        rng.uniform(0, 2, count),
+    )
 
 
 source, target, weight = random_edges(edges)

@@ -37,7 +37,10 @@ PLANS = [
 ]
 
 
-def zipf_graph(seed, n=sized(700, 20_000), edges=sized(4200, 300_000), *, weights=False, hub=0):
+NODES, EDGES = sized((700, 4200), (20_000, 300_000))
+
+
+def zipf_graph(seed, n=NODES, edges=EDGES, *, weights=False, hub=0):
     """A graph with popular nodes, dangling ones, some without edges, and one with ``hub`` in-links."""
     rng = np.random.default_rng(seed)
     source = rng.integers(0, n * 4 // 5, edges)
@@ -328,7 +331,9 @@ def test_several_vectors_whatever_the_rows(columns):
         for data in (np.ones(len(indices)), rng.standard_normal(len(indices))):
             X = sp.csr_array((data, indices, indptr), (len(lengths), 500))
             x = rng.standard_normal((500, columns))
-            there = upload(Csr(indptr, indices.astype(np.int32), data, X.shape), 0, np.float64, 0, plan="split")
+            there = upload(
+                Csr(indptr, indices.astype(np.int32), data, X.shape), 0, np.float64, 0, plan="split"
+            )
             assert there.matmat(x) == pytest.approx(X @ x, abs=1e-9)
 
 

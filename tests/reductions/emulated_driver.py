@@ -1,8 +1,8 @@
 # ruff: noqa: N802 (the names are those of the library)
 """CUDA's driver and NVRTC as far as reductions need them, with main memory as that of the GPUs.
 
-The text of kernels is compiled by g++ with ``tests/emulator/warps.h``. What differs from a GPU is time, and the
-last bits of functions such as ``exp``.
+The text of kernels is compiled by g++ with ``tests/emulator/warps.h``. What differs from a GPU is time, and
+the last bits of functions such as ``exp``.
 """
 
 from __future__ import annotations

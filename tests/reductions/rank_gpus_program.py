@@ -19,7 +19,6 @@ from bmrm.matrix.gpu.placement import Placement
 from bmrm.unsupervised import placing
 from bmrm.unsupervised.clusters import gpu as clusters
 from bmrm.unsupervised.decomposition import gpu as gram
-from bmrm.unsupervised.mixtures import gpu as mixtures
 
 comm = MPI.COMM_WORLD
 last = comm.rank == comm.size - 1

@@ -155,7 +155,9 @@ def test_rows_on_the_gpu_are_used_in_place(d):
 
 
 def test_memory_is_predicted():
-    for n, d, k in sized([(1000, 2, 30), (300, 70, 20)], [(100_000, 2, 300), (20_000, 128, 200), (50_000, 16, 500)]):
+    for n, d, k in sized(
+        [(1000, 2, 30), (300, 70, 20)], [(100_000, 2, 300), (20_000, 128, 200), (50_000, 16, 500)]
+    ):
         case = cases.make(np.random.default_rng(0), n, d, k, np.float32)
         predicted = cuda.predict_cluster_bytes(n, d, k, np.float32, True)
         rows = cuda.Clusters(case.X, memory_limit=predicted)

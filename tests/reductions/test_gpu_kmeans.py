@@ -14,7 +14,10 @@ from bmrm.errors import DataError, ParameterError
 pytestmark = gpu
 
 
-def rows(dtype=np.float32, n=sized(600, 20_000)):
+ROWS = sized(600, 20_000)
+
+
+def rows(dtype=np.float32, n=ROWS):
     rng = np.random.default_rng(0)
     centers = 4 * rng.normal(size=(12, 6))
     return (centers[rng.integers(0, 12, n)] + rng.normal(size=(n, 6))).astype(dtype)

@@ -85,7 +85,9 @@ def spread(n, seed=0, axes=6):
 
 
 @pytest.mark.parametrize("relax", [False, True])
-@pytest.mark.parametrize("kind", ["square", "half", "in place", "float32", "weighted", "missing", "features", "stored"])
+@pytest.mark.parametrize(
+    "kind", ["square", "half", "in place", "float32", "weighted", "missing", "features", "stored"]
+)
 def test_a_fit_is_that_of_the_cpu(kind, relax):
     n = sized(60, 300)
     X = spread(n)

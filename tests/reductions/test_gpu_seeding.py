@@ -9,8 +9,8 @@ from devices import few, gpu, large, on_device, sized
 
 from bmrm.distributed.row_set import RowSet
 from bmrm.matrix.gpu.device_arrays import DeviceArray
-from bmrm.unsupervised.clusters import shared_clusters
 from bmrm.unsupervised.clusters import gpu as on_gpus
+from bmrm.unsupervised.clusters import shared_clusters
 from bmrm.unsupervised.clusters.gpu import DeviceClusters
 from bmrm.unsupervised.clusters.seeding import choose_plus_plus
 

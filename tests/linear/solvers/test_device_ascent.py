@@ -18,7 +18,6 @@ from bmrm.linear.memory import MatrixSize
 from bmrm.linear.plan import Facts, gpu_ascent_pays
 from bmrm.linear.regularizers import L2
 
-
 LAM = 0.05
 SHAPES = {"rows": (60, 200), "columns": (150, 90)}
 """Shapes of X for which points are kept as combinations of rows, or of columns."""

@@ -18,9 +18,7 @@ from bmrm.matrix.gpu import libraries as device_libraries
 
 pytestmark = [
     gpu,
-    pytest.mark.skipif(
-        not IS_EMULATED and not device_libraries.has_blas(), reason="there is no cuBLAS"
-    ),
+    pytest.mark.skipif(not IS_EMULATED and not device_libraries.has_blas(), reason="there is no cuBLAS"),
 ]
 
 KINKED = ("hinge", "absolute", "quantile", "epsilon_insensitive")

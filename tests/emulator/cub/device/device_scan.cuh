@@ -92,7 +92,8 @@ struct DeviceRadixSort {
         }
         return emulated(scratch, bytes, stream, [=] {
             const auto digits = [=](Key key) {
-                return (uint64_t(key) >> begin) & (end - begin >= 64 ? ~uint64_t(0) : (uint64_t(1) << (end - begin)) - 1);
+                return (uint64_t(key) >> begin) &
+                       (end - begin >= 64 ? ~uint64_t(0) : (uint64_t(1) << (end - begin)) - 1);
             };
             std::vector<int64_t> order;
             for (int64_t i = 0; i < n; i++) order.push_back(i);
