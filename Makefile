@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm building src_co
 CXX_SOURCES := $(shell find src_common src_cython src_cuda benchmarks tests -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .NOTPARALLEL:
-.PHONY: help demo test wheels check-wheel versions architectures lint format typecheck stubs ext bench certify kill-runs fuzz fuzz-reductions gpu-check gpu-sanitize clean
+.PHONY: help demo test wheels check-wheel versions architectures lint format typecheck stubs ext bench tables certify kill-runs fuzz fuzz-reductions gpu-check gpu-sanitize clean
 
 help:
 	@echo "make demo       train, predict and check the certificate on two small data sets"
@@ -26,6 +26,7 @@ help:
 	@echo "make stubs      compare the stubs of the compiled modules with the modules"
 	@echo "make ext        compile the extensions into bmrm/, to import from the checkout"
 	@echo "make bench      list the benchmarks and what each measures"
+	@echo "make tables     the pages of docs/performance and the tables of the docs, from results, losses and estimators"
 	@echo "make certify    compare 100,000 random solves with exact arithmetic, with a new seed (about an hour)"
 	@echo "make kill-runs  kill bmrm-train at 200 random moments, and check what is left of its model"
 	@echo "make fuzz       read randomly damaged files of every kind, with sanitizers, for FUZZ_SECONDS=600"
@@ -82,6 +83,10 @@ bench:
 	@grep -l '^if __name__' benchmarks/*/*.py | while read -r f; do \
 	    printf 'python -m %-36s %s\n' "$$(echo "$${f%.py}" | tr / .)" "$$(sed -n '1s/^"""//; 1s/"""$$//; 1p' "$$f")"; done
 
+tables: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks.tables.pages
+	for page in losses estimators migration; do $(BIN)/python scripts/$${page}_tables.py || exit 1; done
+
 # Pass options by CERTIFY_ARGS="--n 10000 --seed 1"; a failing case is printed with the line that replays it.
 certify: $(VENV)/dev.stamp
 	$(BIN)/python scripts/certify.py $(CERTIFY_ARGS)
@@ -104,7 +109,7 @@ gpu-sanitize:
 	scripts/gpu-sanitize.sh
 
 clean:
-	rm -rf build dist demo *.egg-info $(VENV); find bmrm -name "*.so" -delete
+	rm -rf build dist demo *.egg-info $(VENV) bmrm/formulas/gpu/device; find bmrm -name "*.so" -delete
 
 $(BIN)/python:
 	scripts/system-packages.sh build

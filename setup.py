@@ -2,7 +2,8 @@
 
 Cython translates ``src_cython/_NAME.pyx``, and each ``.cpp`` in ``src_cython/NAME`` is one more translation
 unit of the same module; ``src_common`` is shared. Paths of #include start at these folders. All steps run
-side by side, whichever module they belong to, and their results are kept (`building/steps.py`).
+side by side, whichever module they belong to, and their results are kept (`building/steps.py`). The headers
+of ``src_common/device`` are copied into the package too: there NVRTC compiles with them at run time.
 
 The modules use the limited API of CPython 3.11, so one wheel serves all later versions, except the
 free-threaded ones, which have no such interface yet.
@@ -16,6 +17,7 @@ driver, and only if a device is used.
 
 import glob
 import os
+import shutil
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -56,6 +58,8 @@ MODULES = {
     "_text": "bmrm.io",
     "_threads": "bmrm.base",
 }
+# Folders that are copied into the package, and where.
+COPIED = {"src_common/device": "bmrm/formulas/gpu/device"}
 # Started first, in this order, so that none of them runs alone at the end.
 LONGEST = (
     "src_cuda/formats/sliced.cu",
@@ -169,6 +173,13 @@ class Build(build_ext):
         super().finalize_options()
         if IS_EMULATED:  # no package shall contain it
             self.inplace, self.build_lib = False, emulated.FOLDER
+
+    def run(self) -> None:
+        super().run()
+        for source, name in COPIED.items():
+            target = Path("." if self.inplace else self.build_lib, name)
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.copytree(source, target)
 
     def build_extensions(self) -> None:
         require_compiler(self.compiler.compiler_so_cxx, sysconfig.get_path("include"))

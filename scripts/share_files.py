@@ -8,74 +8,61 @@ that of `SHTAB`.
 
 from __future__ import annotations
 
-import argparse
-from importlib import import_module
 from pathlib import Path
 
-from bmrm.cli.options import build_parser
-from bmrm.cli.parsing import CommandParser, completion_script
+from bmrm.cli import commands
+from bmrm.cli.exits import epilog
+from bmrm.cli.parsing import Command, CommandParser, Option, completion_script
 
 SHARE = Path(__file__).parents[1] / "docs" / "share"
-COMMANDS = ("train", "predict", "info", "bench", "graph", "cluster")
 SHTAB = "1.13"
 """Version of shtab that wrote the scripts."""
 
 COMPLETIONS = {"bash": "bash-completion/completions/{}", "zsh": "zsh/site-functions/_{}"}
 
 
-def parser_of(command: str) -> CommandParser:
-    """Return the parser of a command."""
-    if command == "train":
-        return build_parser()
-    parser: CommandParser = import_module(f"bmrm.cli.{command}").build_parser()
-    return parser
-
-
-def man_page(parser: CommandParser) -> str:
+def man_page(command: Command) -> str:
     """Return a man page in the macros of man(7)."""
-    first, *_ = parser.description.split(".")
+    first, *_ = command.description.split(".")
     summary = " ".join(first.split())
-    usage = parser.usage.removeprefix(parser.prog).strip()
     lines = [
-        f'.TH "{parser.prog.upper()}" 1 "" "bmrm" "User Commands"',
+        f'.TH "{command.program.upper()}" 1 "" "bmrm" "User Commands"',
         ".SH NAME",
-        f"{_escaped(parser.prog)} \\- {_escaped(summary[0].lower() + summary[1:])}",
+        f"{_escaped(command.program)} \\- {_escaped(summary[0].lower() + summary[1:])}",
         ".SH SYNOPSIS",
-        f".B {_escaped(parser.prog)}",
-        _escaped(usage),
+        f".B {_escaped(command.program)}",
+        _escaped(command.usage),
         ".SH DESCRIPTION",
-        _escaped(" ".join(parser.description.split())),
+        _escaped(" ".join(command.description.split())),
     ]
-    for group in parser._action_groups:
-        if not group._group_actions:
-            continue
-        title = "FILES" if group.title == "positional arguments" else (group.title or "options").upper()
-        lines.append(f'.SH "{_escaped(title)}"')
-        for action in group._group_actions:
-            lines += [".TP", _flags(action), _escaped(_help(parser, action))]
-    title, *codes = parser.epilog.splitlines()
+    (_, first_rows), *others = command.tables()
+    tables = [("files", command.files), ("options", [*command.common, *first_rows]), *others]
+    for title, rows in tables:
+        lines.append(f'.SH "{_escaped(title.upper())}"')
+        for row in rows:
+            lines += [".TP", _flags(row), _escaped(_help(command, row))]
+    title, *codes = epilog(command.meanings).splitlines()
     lines += [f'.SH "{title.rstrip(":").upper()}"']
     for code, _, meaning in (line.strip().partition(" ") for line in codes):
         lines += [".TP", f".B {code}", _escaped(meaning.strip())]
-    lines += [".SH SEE ALSO", _escaped(", ".join(f"bmrm-{command}(1)" for command in COMMANDS))]
-    return "\n".join(lines) + "\n"
+    every = ", ".join(f"{each.program}(1)" for each in commands.every())
+    return "\n".join([*lines, ".SH SEE ALSO", _escaped(every)]) + "\n"
 
 
-def _flags(action: argparse.Action) -> str:
+def _flags(row: Option) -> str:
     """Return the spellings of an option in bold, and its value in italics."""
     value = ""
-    if action.nargs != 0:
-        name = action.metavar or ("{" + ",".join(map(str, action.choices)) + "}" if action.choices else "X")
-        value = f"\\fI{_escaped(str(name))}\\fR"
-    if not action.option_strings:
-        return value or _escaped(action.dest)
-    names = ", ".join(f"\\fB{_escaped(flag)}\\fR" for flag in action.option_strings)
+    if row.takes_value:
+        choices = ",".join(map(str, row.values))
+        value = f"\\fI{_escaped(row.metavar or (f'{{{choices}}}' if choices else 'X'))}\\fR"
+    if not row.names.startswith("-"):
+        return value
+    names = ", ".join(f"\\fB{_escaped(name)}\\fR" for name in row.spellings)
     return f"{names} {value}".rstrip()
 
 
-def _help(parser: CommandParser, action: argparse.Action) -> str:
-    facts = {**vars(action), "prog": parser.prog, "choices": ", ".join(map(str, action.choices or ()))}
-    return (action.help or "") % facts
+def _help(command: Command, row: Option) -> str:
+    return row.help % {"prog": command.program, "choices": ", ".join(map(str, row.values))}
 
 
 def _escaped(text: str) -> str:
@@ -88,11 +75,10 @@ def _escaped(text: str) -> str:
 def files() -> dict[str, str]:
     """Return the content of each file, by its path under docs/share."""
     found = {}
-    for command in COMMANDS:
-        parser = parser_of(command)
-        found[f"man/man1/{parser.prog}.1"] = man_page(parser)
+    for command in commands.every():
+        found[f"man/man1/{command.program}.1"] = man_page(command)
         for shell, path in COMPLETIONS.items():
-            found[path.format(parser.prog)] = completion_script(parser, shell)
+            found[path.format(command.program)] = completion_script(CommandParser(command), shell)
     return found
 
 

@@ -29,6 +29,16 @@ cdef extern from "cpu/build.h" namespace "bmrm" nogil:
     void keys_of_columns(const int64_t*, int64_t, uint64_t*)
     const char* isa_name()
 
+cdef extern from "device_limits.h" namespace "bmrm" nogil:
+    const int kSplitNonzeros "bmrm::tuning::kSplitNonzeros"
+    const double kFreeShare "bmrm::tuning::kFreeShare"
+    const int64_t kClimbedRows "bmrm::tuning::kClimbedRows"
+    const int kPieceNonzeros, kPartialThreads
+
+# Limits of products on a GPU; see the header.
+SPLIT_NONZEROS, PIECE_NONZEROS, PARTIAL_THREADS = kSplitNonzeros, kPieceNonzeros, kPartialThreads
+FREE_SHARE, MAX_ASCENT_ROWS_PER_COLUMN = kFreeShare, kClimbedRows
+
 
 def instruction_set():
     """Return the instruction set of the kernels.

@@ -47,10 +47,23 @@ cdef extern from "manifold/scaling.h" namespace "bmrm" nogil:
         int64_t, PairValues, bint, double, double, int, double*, c_bool*) except +
 
 
+cdef extern from "manifold/scaling.h" namespace "bmrm" nogil:
+    const int64_t kMinPartPairs
+
+cdef extern from "device_limits.h" namespace "bmrm" nogil:
+    const int kMaxPairAxes, kMaxPairProducts, kSquaredColumns, kMostColumns
+    const int64_t kMostStrips
+
+
 cdef extern from "manifold/ordinal.h" namespace "bmrm" nogil:
     void c_disparities "bmrm::disparities"[I](
         int64_t, I*, const int64_t*, const int64_t*, int64_t, const double*, const double*, double, double*, int) except +
 
+
+# Limits of a pass, and of passes on a GPU; see the headers.
+MIN_PART_PAIRS = kMinPartPairs
+MAX_AXES, MAX_PRODUCTS, SQUARED_COLUMNS = kMaxPairAxes, kMaxPairProducts, kSquaredColumns
+MAX_STRIPS, TILE_COLUMNS = kMostStrips, kMostColumns
 
 DEFECTS = ("", "negative", "infinite", "asymmetric", "diagonal", "missing")
 """What `inspect_pairs` may find."""

@@ -12,8 +12,9 @@ CHOICES = (
 for name in [name for name in os.environ if name.startswith(CHOICES)]:
     del os.environ[name]
 os.environ["LC_ALL"] = "C.UTF-8"
-# In a container all is done by root, which Open MPI refuses unless it is told twice.
+# In a container all is done by root, which Open MPI refuses unless it is told twice, and there is no ssh.
 os.environ["OMPI_ALLOW_RUN_AS_ROOT"] = os.environ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+os.environ["OMPI_MCA_plm_rsh_agent"] = ""  # noqa: SIM112 (Open MPI has this name)
 os.environ["MPLBACKEND"] = "agg"  # opens no windows
 # Tests run in parallel, and spinning threads of one slow down the others: with threads of OpenBLAS, a test of
 # 0.1 s with small matrices takes up to 8 s.

@@ -41,6 +41,7 @@ from bmrm.unsupervised.clusters import estimator as kmeans
 from bmrm.unsupervised.clusters.lower_bounds import bound_by_samples
 
 ROOT = Path(__file__).parents[1]
+RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = {
@@ -125,16 +126,31 @@ def test_doctests(name, tmp_path, monkeypatch):
     assert runner.failures == 0
 
 
-def test_the_performance_page_is_what_the_results_say(monkeypatch):
+@pytest.fixture
+def tables(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
-    tabulate = importlib.import_module("benchmarks.tables.tabulate_all")
-    assert tabulate.PAGE.read_text() == tabulate.page()
+    return importlib.import_module("benchmarks.tables.pages")
 
 
-def test_the_times_of_the_build_are_what_the_results_say(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT)
-    tabulate = importlib.import_module("benchmarks.tables.tabulate_build")
-    assert tabulate.PAGE.read_text() == tabulate.page()
+def test_the_pages_of_results_are_what_the_results_say(tables):
+    made = tables.written()
+    assert [page_id(page) for page, text in made.items() if page.read_text() != text] == []
+    assert {*(ROOT / "docs" / "performance").iterdir()} <= {*made}
+
+
+def test_all_results_are_on_a_page(tables):
+    shown = ["build", "certify", *(name for _, names in tables.PAGES.values() for name in names.split())]
+    assert sorted(shown) == [path.stem for path in RESULTS]
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_results_file_has_the_words_of_its_benchmark(tables, path):
+    results = json.loads(path.read_text())
+    if path.stem != "certify":
+        assert results["sections"] == tables.sections_of(path.stem, results["command"])
+    for aim in results.get("aims", []):
+        reached = aim["value"] < aim["bound"] if aim["below"] else aim["value"] >= aim["bound"]
+        assert aim["passed"] == reached
 
 
 def test_the_figures_of_the_certificate_are_what_the_results_say():

@@ -36,16 +36,18 @@ TABLE = {
     "linear.backends": f"{DATA} distributed losses {METHOD} linear.models linear.intercept linear.problem "
     "linear.memory linear.plan",
     "linear.result": f"{BASE} losses {METHOD} linear.models linear.backends",
+    "linear.precision": f"{DATA} losses linear.regularizers linear.solvers linear.problem linear.result",
     "linear.warm_start": f"{DATA} losses {METHOD} linear.models linear.intercept linear.problem linear.plan "
     "linear.backends linear.result",
     "linear.solve": f"{DATA} losses {METHOD} linear.models linear.intercept linear.inputs linear.problem "
-    "linear.plan linear.backends linear.result linear.warm_start",
+    "linear.plan linear.backends linear.result linear.precision linear.warm_start",
     # What is made of several solves
-    "linear.stored_rounding": f"{BASE} io losses linear.regularizers",
+    "linear.storage": f"{DATA} losses linear.bundle linear.solvers linear.models linear.inputs linear.result "
+    "linear.precision linear.solve",
     "linear.plots": BASE,
     "linear.path": f"{DATA} linear.inputs linear.result linear.plots linear.solve",
     "linear.selection": f"{DATA} losses {METHOD} linear.models linear.intercept linear.inputs linear.plan "
-    "linear.backends linear.result linear.plots linear.solve",
+    "linear.backends linear.result linear.precision linear.plots linear.solve",
     # Other wings
     "graph formulas": f"{DATA} distributed",
     "reductions unsupervised": f"{DATA} distributed formulas",

@@ -27,16 +27,16 @@ def script():
 def test_there_is_one_of_each_for_every_command(script):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     commands = set(project["project"]["scripts"])
-    assert {f"bmrm-{command}" for command in script.COMMANDS} == commands
+    assert {command.program for command in script.commands.every()} == commands
     assert {path.stem for path in (SHARE / "man" / "man1").iterdir()} == commands
     for pattern in project["tool"]["setuptools"]["data-files"].values():
         assert len(list(ROOT.glob(pattern[0]))) == len(commands)
 
 
 def test_man_pages_are_current(script):
-    for command in script.COMMANDS:
-        path = SHARE / "man" / "man1" / f"bmrm-{command}.1"
-        assert path.read_text() == script.man_page(script.parser_of(command)), "run scripts/share_files.py"
+    for command in script.commands.every():
+        path = SHARE / "man" / "man1" / f"{command.program}.1"
+        assert path.read_text() == script.man_page(command), "run scripts/share_files.py"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
@@ -44,9 +44,9 @@ def test_completions_are_current(shell, script):
     shtab = pytest.importorskip("shtab")
     if not shtab.__version__.startswith(f"{script.SHTAB}."):
         pytest.skip(f"shtab {shtab.__version__} is installed, {script.SHTAB} wrote the scripts")
-    for command in script.COMMANDS:
-        path = SHARE / script.COMPLETIONS[shell].format(f"bmrm-{command}")
-        found = script.completion_script(script.parser_of(command), shell)
+    for command in script.commands.every():
+        path = SHARE / script.COMPLETIONS[shell].format(command.program)
+        found = script.completion_script(script.CommandParser(command), shell)
         assert path.read_text() == found, "run scripts/share_files.py"
 
 

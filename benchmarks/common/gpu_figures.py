@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from benchmarks.common import report
+
 GRAPHS = ("flickr-like", "livejournal-like")
 LARGE_DENSE_BYTES = 200_000_000
 
@@ -21,12 +23,6 @@ def least(numbers: Iterable[float]) -> float | None:
     return min(numbers, default=None)
 
 
-def verdict(name: str, value: float, bound: float, unit: str = "", *, below: bool = False) -> dict[str, Any]:
-    """Judge one figure: at least the bound, or below it."""
-    passed = value < bound if below else value >= bound
-    return {"name": name, "value": value, "bound": bound, "unit": unit, "below": below, "passed": passed}
-
-
 def figures(results: dict[str, Any]) -> list[dict[str, Any]]:
     """Judge every measured figure: its name, value and bound, and whether the aim is reached."""
     sparse = [row for row in results["sparse"] if row["values"] == "float32"]
@@ -36,7 +32,7 @@ def figures(results: dict[str, Any]) -> list[dict[str, Any]]:
 
     def judge(name: str, value: float | None, bound: float, unit: str = "", *, below: bool = False) -> None:
         if value is not None:
-            judged.append(verdict(name, value, bound, unit, below=below))
+            judged.append(report.aim(name, value, bound, unit, below=below))
 
     def times_faster(shape: str, product: str) -> float | None:
         found = (row for row in sparse if (row["shape"], row["product"]) == (shape, product))
@@ -80,11 +76,3 @@ def figures(results: dict[str, Any]) -> list[dict[str, Any]]:
         name = f"upload and preparation of {row['shape']} from pinned memory"
         judge(name, row["seconds"], 0.25, " s", below=True)
     return judged
-
-
-def line(figure: dict[str, Any]) -> str:
-    """Return one line for one figure."""
-    sign = "<" if figure["below"] else ">="
-    verdict = "pass" if figure["passed"] else "FAIL"
-    value = f"{figure['value']:.3g}{figure['unit']}"
-    return f"{verdict}  {figure['name']}: {value} ({sign} {figure['bound']:g}{figure['unit']})"

@@ -1,4 +1,4 @@
-"""Writes a results file: the numbers, and the command, the date and the machine that they are from."""
+"""Writes a results file: the numbers, what ran, when and where, the aims, and what pages show of them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import bmrm
+from benchmarks.common.sections import parse
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -36,15 +37,40 @@ def command() -> str:
     return shlex.join(["python", "-m", module, *(Path(a).name for a in sys.argv[1:])])
 
 
-def write(target: str | Path, /, **numbers: Any) -> None:
-    """Write a results file."""
+def aim(name: str, value: float, bound: float, unit: str = "", *, below: bool = False) -> dict[str, Any]:
+    """Say whether a result reaches an aim: at least the bound, or below it."""
+    passed = value < bound if below else value >= bound
+    return {"name": name, "value": value, "bound": bound, "unit": unit, "below": below, "passed": passed}
+
+
+def line(aim: dict[str, Any]) -> str:
+    """Return one line for one aim."""
+    sign = "<" if aim["below"] else ">="
+    verdict = "pass" if aim["passed"] else "FAIL"
+    value = f"{aim['value']:.3g}{aim['unit']}"
+    return f"{verdict}  {aim['name']}: {value} ({sign} {aim['bound']:g}{aim['unit']})"
+
+
+def late(result: bmrm.Result) -> str:
+    """Return what a table adds to the time of a solve that was stopped: its relative gap."""
+    return "" if result.status == "converged" else f" ({result.gap / result.objective:.0e})"
+
+
+def write(target: str | Path, sections: str, /, **numbers: Any) -> None:
+    """Write a results file. The aims, if there are any, are among the numbers, as ``aims``."""
     machine = {
         "cpu": cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "system": platform.platform(),
         "python": platform.python_version(),
     }
-    report = {"command": command(), "date": datetime.date.today().isoformat(), "machine": machine, **numbers}
+    report = {
+        "command": command(),
+        "date": datetime.date.today().isoformat(),
+        "machine": machine,
+        "sections": parse(sections),
+        **numbers,
+    }
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     Path(target).write_text(json.dumps(report, indent=1) + "\n")
     print(f"written to {target}")

@@ -47,6 +47,16 @@ CLONES: list[tuple[list[tuple[str, str]], dict[str, str]]] = [
 ]
 
 
+SECTIONS = """
+## The build
+
+From fresh clones with empty caches, by `{command}`, {date}, {machine[cpu]}, {machine[cores]} cores:
+
+[parts] where status in 0
+part = {part} | minutes = {seconds:.1f min} | processor minutes = {cpu_seconds:.1f min}
+"""
+
+
 def measure(command: str, folder: Path, environ: dict[str, str]) -> dict:
     """Run a command; return its status, its wall time and the processor time of all it started."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
@@ -72,7 +82,7 @@ def main() -> int:
                 found = measure(command, clone, {**os.environ, **wheels, **cache, **environ})
                 rows.append({"part": part, **found})
                 print(f"{part}: {found['seconds']:.0f} s, status {found['status']}", flush=True)
-                report.write(options.out, nvcc=nvcc is not None, parts=rows)
+                report.write(options.out, SECTIONS, nvcc=nvcc is not None, parts=rows)
     return int(any(row["status"] for row in rows))
 
 

@@ -49,6 +49,25 @@ WARM_LOAD = 0.5
 """Seconds that a load runs before anything is timed."""
 
 
+SECTIONS = """
+## On a busy machine
+
+Fits from arrays on one thread, and how many times as long they take with the default threads: by the clock,
+and in processor time. Loads: nothing else (minima); one process per core that counts; one process that
+multiplies matrices with a thread of BLAS per core (medians of {rounds}). The last columns are of
+{old:*/this build alone}.
+
+[rows]
+fit = {case} | load = {load} | one thread ms = {seconds_new_1:.0f ms} |
+times by the clock = {seconds_new_default/seconds_new_1:.2f} |
+of processors = {processor_new_default/processor_new_1:.2f} | old: one thread ms = {seconds_old_1:.0f ms} |
+old: times by the clock = {seconds_old_default/seconds_old_1:.2f} |
+old: of processors = {processor_old_default/processor_old_1:.2f}
+
+[aims]
+"""
+
+
 @contextlib.contextmanager
 def loaded(load: str) -> Iterator[None]:
     """Run a load during a block."""
@@ -106,6 +125,16 @@ def faults(row: dict[str, Any]) -> list[str]:
     return [f"{row['case']}: slower than the old build on an idle machine"] if slower else []
 
 
+def aims(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the largest ratios beside a load, and whether they are small enough."""
+    loaded = [row for row in rows if row["load"] != "idle"]
+    return [
+        report.aim(f"{kind} under load, default / one thread, most", most, MAX_BUSY_RATIO, below=True)
+        for kind in KINDS
+        if (most := max((ratio(row, "new", kind) for row in loaded), default=None)) is not None
+    ]
+
+
 def show(row: dict[str, Any], names: list[str]) -> None:
     """Print a row."""
     parts = [f"{row['case']:26} {row['load']:9}"]
@@ -135,7 +164,8 @@ def main() -> None:
                 rows.append(measure(case, load, folders, options.rounds))
                 show(rows[-1], list(folders))
     old = f"commit {commit_of(options.old)}" if options.old and commit_of(options.old) else "an earlier build"
-    report.write(options.out, old=old if options.old else None, rounds=options.rounds, rows=rows)
+    old = old if options.old else None
+    report.write(options.out, SECTIONS, old=old, rounds=options.rounds, rows=rows, aims=aims(rows))
     if found := [fault for row in rows for fault in faults(row)]:
         raise SystemExit("; ".join(found))
 

@@ -72,6 +72,31 @@ GATHER(uint8_t) GATHER(uint16_t) GATHER(uint32_t)
 """
 
 
+SECTIONS = """
+## Products on the CPU
+
+Memory bandwidth measured in the same run. GB/s count the bytes of the stored format.
+
+[roof_gbs]
+threads = {name} | read, GB/s = {read:.1f} | triad, GB/s = {triad:.1f}
+
+A sparse product also has to gather: it loads w at every index. Gathering alone, the sum of w over the
+indices of the matrix, without values, rows or results, took
+
+[gather]
+shape = {shape} | for = {product} | threads = {threads} | us = {us:.0f} | ns per nonzero = {ns_per_nnz:.3f}
+
+The products themselves, compared with both roofs and a baseline: for a sparse product SciPy on one thread,
+which sums in the type of the values; for a dense one OpenBLAS on the same number of threads. Runs of both
+alternate. "Chosen" marks the default of the library.
+
+[rows] where product in X w, X^T r
+shape, values, product = {shape}, {values}, {product} | how = {how}{chosen:, chosen/} |
+threads = {threads} | us = {us:.0f} | GB/s = {gbs:.1f} | of read roof = {of_roof:.0%} |
+of gather alone = {of_gather:.0%} | times the baseline = {times_peer:.2f}
+"""
+
+
 def best_seconds(
     *runs: Callable[[], object] | None, budget: float = 0.25, at_least: int = 5
 ) -> list[float | None]:
@@ -329,7 +354,9 @@ def main() -> None:
     print("shape      values product            how     threads         us   GB/s  roof ns/nnz gather x peer")
     for row in rows:
         print(table_line(row))
-    report.write(options.out, instruction_set=instruction_set(), roof_gbs=roof, gather=alone, rows=rows)
+    report.write(
+        options.out, SECTIONS, instruction_set=instruction_set(), roof_gbs=roof, gather=alone, rows=rows
+    )
 
 
 def table_line(row: dict) -> str:

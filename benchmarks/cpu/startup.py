@@ -17,6 +17,13 @@ from pathlib import Path
 from benchmarks.common import report
 from benchmarks.peers.against_liblinear import TRAIN, seconds
 
+SECTIONS = """
+## Start-up
+
+[rows]
+command = {what} | seconds = {seconds:.3f}
+"""
+
 
 def median_seconds(command: list[str], repeats: int) -> float:
     """Return the median wall time of a command that must succeed."""
@@ -44,7 +51,7 @@ def main() -> None:
         rows = [{"what": what, "seconds": median_seconds(c, options.repeats)} for what, c in commands.items()]
     for row in rows:
         print(f"{row['what']:44} {row['seconds']:.3f} s")
-    report.write(options.out, rows=rows)
+    report.write(options.out, SECTIONS, rows=rows)
 
 
 if __name__ == "__main__":

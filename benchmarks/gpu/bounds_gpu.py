@@ -38,6 +38,25 @@ LAUNCHES = [(1, 512), (1, 1024), (2, 512), (2, 1024), (4, 256), (4, 512), (8, 25
 SHORT_TILE, SPLITS = 57_000, 3  # most inputs of a tile; how many numbers of tiles are tried
 
 
+SECTIONS = """
+## Limits of the products on a GPU
+
+{device[name]}, compute capability {device[compute_capability]}, driver for CUDA {device[driver]}, cuSPARSE
+{device[cusparse]}; a copy on the device moves {copy_gbs:.0f} GB/s, counting both reads and writes.
+
+Each product, float32, and its two necessary parts, each alone and at the fastest of several launch shapes:
+reading the bytes of its format and writing the outputs; and multiplying every nonzero by its input, from
+shared memory tile by tile or from global memory, without rows. `At most` is the speed-up over cuSPARSE if a
+product took as long as the slower part, or its present time if that is less: {at_most:.2f} in the geometric
+mean; the products reach {times_faster:.2f}. A launch that follows another takes {launch_us:.2f} us.
+
+[rows]
+shape, product = {shape}, {product} | cuSPARSE us = {peer_us:.1f} | bmrm us = {us:.1f} |
+read us = {read_us:.1f} | gathers us = {gathers_us:.1f} | times faster = {times_faster:.2f} |
+at most = {at_most:.2f}
+"""
+
+
 class _Attribute(ctypes.Structure):
     _fields_ = [
         ("id", ctypes.c_int), ("pad", ctypes.c_char * 4),
@@ -229,7 +248,13 @@ def main() -> None:
     print(f"geometric means: {means['times_faster']:.2f}, at most {means['at_most']:.2f}")
     device = gpu_timing.device() | {"cusparse": bench.cusparse.version}
     report.write(
-        options.out, device=device, copy_gbs=bench.copy / 1e9, launch_us=1e6 * launch, rows=rows, **means
+        options.out,
+        SECTIONS,
+        device=device,
+        copy_gbs=bench.copy / 1e9,
+        launch_us=1e6 * launch,
+        rows=rows,
+        **means,
     )
 
 

@@ -26,6 +26,18 @@ from bmrm.matrix.gpu.devices import gpu
 LAM, TOL = 1e-4, 1e-3
 
 
+SECTIONS = """
+## A loss in Python on a GPU
+
+{gpu}. The logistic loss on {shape[0]} x {shape[1]} dense float32 numbers, lam {lam:g}, to a relative gap of
+{tol:g}; milliseconds of a solve on a resident matrix.
+
+[rows]
+the function = {what} | ms = {seconds:.1f ms} | of which products = {products:.1f ms} |
+passes = {iterations} | calls = {calls} | J = {objective:.7f} | gap = {gap:.1e}
+"""
+
+
 def by_numpy() -> Callable[[Any, Any], tuple[Any, Any]]:
     """The logistic loss on the host."""
     return lambda u, y: (np.logaddexp(0.0, -y * u), -y / (1.0 + np.exp(y * u)))
@@ -57,6 +69,13 @@ def by_jax() -> Callable[[Any, Any], tuple[Any, Any]]:
     return jax.jit(lambda u, y: (jax.nn.softplus(-y * u), -y * jax.nn.sigmoid(-y * u)))
 
 
+NAMES = {
+    "compiled": "compiled",
+    "torch": "PyTorch",
+    "cupy": "CuPy, fused",
+    "jax": "JAX, compiled",
+    "numpy": "NumPy, on the host",
+}
 WAYS = {"torch": by_torch, "cupy": by_cupy, "jax": by_jax, "numpy": by_numpy}
 
 
@@ -81,10 +100,11 @@ def measure(data: bmrm.Dataset, name: str) -> dict[str, Any]:
         times.append(time.perf_counter() - began)
     return {
         "arrays": name,
+        "what": NAMES[name],
         "seconds": min(times),
         "products": found.timings["products"],
         "iterations": found.n_iter,
-        "calls": calls,
+        "calls": calls or None,
         "objective": found.objective,
         "gap": found.gap,
         "status": found.status,
@@ -114,7 +134,7 @@ def main() -> None:
             f"{name:9} {1e3 * row['seconds']:8.2f} ms, {row['iterations']} iterations, {row['calls']} calls, "
             f"J {row['objective']:.8f}, gap {row['gap']:.1e}, {row['status']}"
         )
-    report.write(options.out, gpu=device["name"], shape=shape, lam=LAM, tol=TOL, rows=rows)
+    report.write(options.out, SECTIONS, gpu=device["name"], shape=shape, lam=LAM, tol=TOL, rows=rows)
 
 
 if __name__ == "__main__":

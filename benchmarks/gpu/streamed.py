@@ -28,6 +28,24 @@ TOL = 1e-3
 COPY = 1 << 30  # bytes of the copy that is the roof
 
 
+SECTIONS = """
+## X larger than the memory of the GPU
+
+{gpu}; the set {shape} of the thesis, {rows} x {cols}, {nnz} nonzeros, hinge, lam 1e-5, to a relative gap of
+1e-3. With no limit a solve takes {whole[bytes]:.0f MB} MB and {whole[passes]} passes, {whole[seconds]:.0f
+ms} ms, after {whole[resident_seconds]:.0f ms} ms of upload and choice; its products take
+{whole[times][normal]:.2f ms}, {whole[times][transposed]:.2f ms} ms. Below, `gpu_mem` is a share of that
+memory. The roof of a product is the time of its copies at the speed of one large copy from pinned memory,
+{bus:.1f GB} GB/s; {agree:all certificates agree with each other/certificates contradict}.
+
+[limited]
+share = {share:.0%} | MB = {gpu_mem:.0f MB} | blocks that stream = {streamed_blocks} of {blocks} |
+pinned MB = {host_bytes:.0f MB} | X w: ms, of roof = {times[normal]:.2f ms}, {of_roof[normal]:.0%} |
+X^T r: ms, of roof = {times[transposed]:.2f ms}, {of_roof[transposed]:.0%} |
+resident ms = {resident_seconds:.0f ms} | passes, solve = {passes}, {seconds:.0f ms} ms
+"""
+
+
 def bus_bytes() -> float:
     """Return the bytes per second of a copy from pinned memory, the best of some."""
     source, target = cp.cuda.alloc_pinned_memory(COPY), cp.cuda.alloc(COPY)
@@ -104,6 +122,7 @@ def main() -> None:
         print({key: value for key, value in row.items() if not isinstance(value, dict)}, row["of_roof"])
     report.write(
         options.out,
+        SECTIONS,
         gpu=cp.cuda.runtime.getDeviceProperties(0)["name"].decode(),
         shape=options.shape,
         rows=X.shape[0],

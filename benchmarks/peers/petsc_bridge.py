@@ -24,6 +24,22 @@ from bmrm.io import Csr
 from bmrm.petsc.bridge import host_arrays
 
 ROWS = 1024
+WAYS = {
+    "cpu": "CPU, shared array / copy in memory",
+    "host": "GPU, vectors on the host / pinned copy",
+    "device": "GPU, vectors on the GPU / device copy",
+}
+
+
+SECTIONS = """
+## The bridge to PETSc
+
+{gpu:The GPU: *./}
+
+[rows]
+way / against = {what} | doubles = {size} | bridge us = {bridge:.2f us} | copy us = {copy:.1f us} |
+ratio = {ratio:.3f}
+"""
 
 
 def median(body: Callable[[], object], repeats: int = 30) -> float:
@@ -123,11 +139,12 @@ def main() -> None:
     if device is not None:
         rows += [row for size in sizes for row in on_gpu(size)]
     for row in rows:
+        row["what"] = WAYS[row["way"]]
         print(
             f"{row['way']:6} {row['size']:>9} doubles: bridge {1e6 * row['bridge']:9.2f} us, "
             f"copy {1e6 * row['copy']:9.2f} us, ratio {row['ratio']:.3f}"
         )
-    report.write(options.out, gpu=None if device is None else device["name"], rows=rows)
+    report.write(options.out, SECTIONS, gpu=None if device is None else device["name"], rows=rows)
 
 
 if __name__ == "__main__":

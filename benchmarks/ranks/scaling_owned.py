@@ -42,6 +42,29 @@ CASES = (
 FORMS = ("replicated", "owned")
 
 
+SECTIONS = """
+## Weights owned in parts
+
+All weights on each of {ranks} ranks, or some columns of them on each: the first and the second number of a
+pair. Milliseconds per iteration, the mean of {iterations}, hinge at lam {lam:g}, one cut per pass, one core
+per rank, medians of {repeats} runs that alternate. Rows are those of the text, or {made_rows} of {words}
+words, drawn by Zipf's law or evenly, few a tenth of them; `prior` is a penalty with a prior mean. `touched`
+is the share of columns in which the rows of a rank have entries. Vectors are the most that a rank holds
+besides X and the cuts. MB sent are those of a rank per iteration, as counted and by the model of
+docs/scaling.md.
+
+[rows]
+rows of = {case} | columns = {replicated[columns]} |
+touched = {replicated[touched]/replicated[columns]:.2f} |
+ms = {replicated[seconds]/replicated[iterations]:.1f ms}, {owned[seconds]/owned[iterations]:.1f ms} |
+faster = {replicated[seconds]/owned[seconds]:.2f} |
+MB of vectors = {replicated[vectors_bytes]:.1f MB}, {owned[vectors_bytes]:.1f MB} |
+MB of cuts = {replicated[store_bytes]:.1f MB}, {owned[store_bytes]:.1f MB} |
+MB sent = {replicated[bytes_per_iteration]:.2f MB}, {owned[bytes_per_iteration]:.2f MB} |
+MB modelled = {replicated[model_bytes]:.2f MB}, {owned[model_bytes]:.2f MB}
+"""
+
+
 def made(case: str, rank: int, ranks: int) -> Any:
     """Generate this rank's rows: a hash of its number decides how popular a column is."""
     from bmrm.io import Csr
@@ -168,6 +191,7 @@ def main() -> None:
                 program = [sys.executable, "-m", __spec__.name, options.text, "--worker", case, form, found]
                 subprocess.run([mpiexec, "-n", str(options.ranks), *program], env=environ, check=True)
                 runs[form].append(json.loads(Path(found).read_text()))
+        row = {"case": case}
         for form in FORMS:
             median = sorted(runs[form], key=lambda run: run["seconds"])[options.repeats // 2]
             median["all_seconds"] = [run["seconds"] for run in runs[form]]
@@ -179,7 +203,7 @@ def main() -> None:
             ]
             median["bytes_per_iteration"] = sum(sent) / options.ranks
             median["model_bytes"] = model(median["columns"], median["touched"], form, options.ranks)
-            rows.append(median)
+            row[form] = median
             print(
                 f"{case}, {form}: {1e3 * median['seconds'] / median['iterations']:.1f} ms an iteration, "
                 f"touched {median['touched'] / median['columns']:.2f}, vectors "
@@ -188,7 +212,18 @@ def main() -> None:
                 f"model {median['model_bytes'] / 1e6:.3f}",
                 flush=True,
             )
-    report.write(options.out, lam=LAM, words=WORDS, made_rows=ROWS, rows=rows)
+        rows.append(row)
+    report.write(
+        options.out,
+        SECTIONS,
+        lam=LAM,
+        words=WORDS,
+        made_rows=ROWS,
+        ranks=options.ranks,
+        repeats=options.repeats,
+        iterations=ITERATIONS,
+        rows=rows,
+    )
 
 
 if __name__ == "__main__":

@@ -27,6 +27,21 @@ REPEATS = 7
 FEW_ROWS = 10
 
 
+SECTIONS = """
+## Row functions on the CPU
+headline: row functions, one thread | Numba | rows | seconds[numba]/seconds[ours] | {machine[cpu]}
+
+NumPy {versions[numpy]}, Numba {versions[numba]}. Minimum processor time of one thread; Numba compiles the
+loops as they are, and with `fastmath`. Seconds to compile are those of a first call.
+
+[rows]
+program = {program}, {rows} x {columns}{k:, k */}, {dtype} | ms = {seconds[ours]:.3g ms} |
+NumPy ms = {seconds[numpy]:.3g ms} | Numba ms = {seconds[numba]:.3g ms} |
+fastmath ms = {seconds[numba_fastmath]:.3g ms} | compile s = {compile_seconds[ours]:.2f} |
+Numba's = {compile_seconds[numba]:.2f}
+"""
+
+
 def least_seconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
     """Return the least processor time of each call."""
     found = dict.fromkeys(calls, float("inf"))
@@ -106,7 +121,7 @@ def main() -> None:
             print(f"{row['program']} {row['rows']} x {row['columns']} {dtype}: {times}", flush=True)
             print(f"    compiling {row['compile_seconds']}, error {row['largest_relative_error']:.1e}")
     versions = {"numpy": np.__version__, "numba": numba.__version__}
-    report.write(options.out, versions=versions, rows=found)
+    report.write(options.out, SECTIONS, versions=versions, rows=found)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,20 @@ COLUMNS, COMPONENTS = 16, 32
 GRAM_ROWS, GRAM_COLUMNS = 2_000_000, 64
 CHECKED_ROWS = 100_000
 TARGETS = {"EM full": 15.0, "Gram": 3.0}
+TASKS = {"full": "EM, full", "diag": "EM, diagonal", "gram": "Gram matrix"}
+
+
+SECTIONS = """
+## Mixtures and Gram matrices on a GPU
+
+{device}. An E and M step, and a Gram matrix of centred rows; errors are relative, against float64.
+
+[rows]
+task, baseline = {task}, {rows} rows, {peer} | ms = {seconds:.3g ms} | baseline ms = {peer_seconds:.3g ms} |
+times faster = {peer_seconds/seconds:.1f} | error = {error:.0e} | baseline's error = {peer_error:.0e}
+
+[aims]
+"""
 
 
 def seconds(call: Callable[[], Any]) -> float:
@@ -231,6 +245,23 @@ def show(name: str, found: dict[str, Any], peer: str) -> None:
     print(f"  {peer} / bmrm: {ratio:.2f}{aim}")
 
 
+def against(kind: str, found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a row per form of PyTorch."""
+    return [
+        {
+            "task": TASKS[kind],
+            "peer": peer,
+            "rows": found["rows"],
+            "seconds": found["bmrm"],
+            "peer_seconds": found[peer],
+            "error": found["bmrm, error"],
+            "peer_error": found[f"{peer}, error"],
+        }
+        for peer in ("PyTorch", "PyTorch, shifted", "PyTorch, features")
+        if peer in found
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -245,7 +276,15 @@ def main() -> None:
     gram = measure_gram()
     show("Gram", gram, "PyTorch")
     if args.out:
-        report.write(args.out, device=device, torch=torch.__version__, full=full, diag=diag, gram=gram)
+        found = {"full": full, "diag": diag, "gram": gram}
+        rows = [row for kind, each in found.items() for row in against(kind, each)]
+        aims = [
+            report.aim(f"{peer} / bmrm, {name}", each[peer] / each["bmrm"], TARGETS[name])
+            for name, peer, each in (("EM full", "PyTorch, shifted", full), ("Gram", "PyTorch", gram))
+        ]
+        report.write(
+            args.out, SECTIONS, device=device, torch=torch.__version__, rows=rows, aims=aims, **found
+        )
 
 
 if __name__ == "__main__":

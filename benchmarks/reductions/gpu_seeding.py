@@ -34,6 +34,19 @@ MAX_CPU_PRODUCTS = 5e9
 """Rows times columns times clusters up to which the CPU seeds too."""
 
 
+SECTIONS = """
+## First centres of k-means on a GPU
+
+{gpu}. Seconds of k-means|| (parallel) and k-means++, ours and in PyTorch, which draws one row per centre;
+the inertia of its k-means|| over that of ours.
+
+[rows]
+rows, clusters = {rows} x {columns}, k {k} | parallel = {seconds[parallel]:.3f} |
+++ = {seconds[plus_plus]:.3f} | PyTorch, parallel = {seconds[torch_parallel]:.3f} |
+PyTorch, ++ = {seconds[torch_plus_plus]:.3f} | inertia = {inertia[torch_parallel]/inertia[parallel]:.2f}
+"""
+
+
 def closer(X: Any, squares: Any, points: Any, closest: Any, nearest: Any, first: int) -> None:
     """Replace distances and numbers of points by those of further points if these are closer."""
     found, at = torch.addmm((points * points).sum(1), X, points.T, alpha=-2.0).min(1)
@@ -141,7 +154,7 @@ def main() -> None:
         times = "  ".join(f"{who} {s:.4f} s" for who, s in row["seconds"].items() if s is not None)
         inertias = "  ".join(f"{who} {x:.5g}" for who, x in row["inertia"].items())
         print(f"{n} x {d} k={k}: {times}; inertia {inertias}", flush=True)
-    report.write(options.out, gpu=torch.cuda.get_device_name(), torch=torch.__version__, rows=found)
+    report.write(options.out, SECTIONS, gpu=torch.cuda.get_device_name(), torch=torch.__version__, rows=found)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from bmrm.reductions import Reduction, exp, inf, local, log, reduction
+from bmrm.reductions import Reduction, dot, exp, inf, local, log, reduction
 
 
 @reduction
@@ -23,6 +23,23 @@ def kmeans_step(x, w, centers: ("k", "d"), sums: ("k", "d"), counts: "k", inerti
         sums[at, f] += w * x[f]
     counts[at] += w
     inertia += w * best
+    label = at
+
+
+@reduction
+def sparse_kmeans_step(
+    x, halves: "k", centers: ("k", "d"), sums: ("k", "d"), counts: "k", inertia: (), label: int
+):
+    best, at = inf, 0
+    for j in range(len(centers)):
+        value = halves[j] - dot(x, centers[j])
+        if value < best:
+            best, at = value, j
+    inertia += 2.0 * best
+    for f, v in x.stored():
+        sums[at, f] += v
+        inertia += v * v
+    counts[at] += 1
     label = at
 
 

@@ -1,52 +1,191 @@
-"""Headings and tables of docs/performance.md."""
+"""Write docs/performance.md, the pages of docs/performance and a table of CONTRIBUTING.md from results files.
+
+    python -m benchmarks.tables.pages
+
+The benchmark that measured a results file says what its tables are, as SECTIONS: `text.py` says how. The file
+carries a copy. Words change in the benchmark; this command copies them, and leaves the numbers as they are.
+"""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import statistics
+from pathlib import Path
+from typing import Any
 
-from benchmarks.common import report
+from benchmarks.common import report, sections
+from benchmarks.tables import text
+
+ROOT = Path(__file__).parents[2]
+INDEX = ROOT / "docs" / "performance.md"
+BUILD = ROOT / "CONTRIBUTING.md"
+BEGIN, END = "<!-- times: begin -->\n", "<!-- times: end -->\n"
+PAGES = {  # file, title and the results in it
+    "solves": (
+        "Training on a CPU",
+        "against_liblinear wide l1 multiclass petsc_tao convergence dense crossval ranking error_bounds "
+        "two_builds busy",
+    ),
+    "gpu-solves": (
+        "Training on a GPU",
+        "thesis_ch5 against_torch dense_gpu ranking_gpu streamed end_to_end_gpu own_loss_gpu "
+        "error_bounds_gpu",
+    ),
+    "products": (
+        "Products with a matrix",
+        "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu petsc_bridge petsc_mat_gpu",
+    ),
+    "graphs": ("Graphs", "graph graph_gpu"),
+    "estimators": (
+        "k-means, mixtures, principal components and scaling",
+        "estimators mds gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture gpu_mds",
+    ),
+    "reductions": (
+        "Row functions and the choice of a device",
+        "reductions_cpu reductions_gpu reductions_crossover",
+    ),
+    "ranks": (
+        "Several ranks and GPUs",
+        "scaling scaling_owned scaling_graph scaling_gpu scaling_graph_gpu",
+    ),
+    "loading": ("Loading and start-up", "load edges startup"),
+}
+INTRO = """# Performance
+
+How many times faster than others: the time of the baseline over ours in the same run, as the median, the
+least and the most of several problems. Below 1 ours is slower. Links lead to sizes, machines and commands.
+
+"""
+NOTE = """
+## All results
+
+All numbers are from results files in `benchmarks/results`. The command above a table wrote its file, with the
+machine and the baseline measured in the same run; it has the name of today. `make tables` writes these pages.
+An aim is what we set out to reach.
+
+"""
 
 
-def load(name: str) -> dict:
+def load(name: str) -> dict[str, Any]:
     """Read a results file."""
-    return json.loads((report.RESULTS / f"{name}.json").read_text())
+    found: dict[str, Any] = json.loads((report.RESULTS / f"{name}.json").read_text())
+    return found
 
 
-def command(results: dict) -> str:
-    """Return the command of a results file by today's name: older files have `benchmarks/NAME.py`."""
+def sections_of(name: str, command: str) -> list[dict[str, Any]]:
+    """Return what the benchmark of a results file says of its tables, without importing it."""
+    source = ROOT / (command.split()[2].replace(".", "/") + ".py")
+    found = {}
+    for node in ast.parse(source.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found[node.targets[0].id] = node.value
+    on_gpu = "SECTIONS_ON_GPU" if name.endswith("_gpu") else "SECTIONS"
+    return sections.parse(ast.literal_eval(found.get(on_gpu, found["SECTIONS"])))
 
-    def module(found: re.Match[str]) -> str:
-        (path,) = report.RESULTS.parent.glob(f"*/{found[1]}.py")
-        return f"-m benchmarks.{path.parent.name}.{path.stem}"
 
-    return re.sub(r"benchmarks/(\w+)\.py", module, results["command"])
+def anchor(title: str) -> str:
+    """Return the name that a heading has as a target of links."""
+    return re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-")
 
 
-def heading(title: str, results: dict) -> str:
-    """Return the title of a section, and what ran, when and where."""
-    machine = results["machine"]
+def section_text(results: dict[str, Any], section: dict[str, Any]) -> str:
+    """Return a section: what ran, when and where, and its body."""
+    ran = "`{command}`, {date}, {machine[cpu]}, {machine[cores]} cores, {machine[system]}."
+    head = f"\n## {text.fill(section['title'], results)}\n\n{text.fill(ran, results)}\n\n"
+    return head + text.body(results, section)
+
+
+def page(title: str, names: str) -> str:
+    """Return a page: the sections of some results files."""
+    found = map(load, names.split())
+    return f"# {title}\n" + "".join(section_text(each, part) for each in found for part in each["sections"])
+
+
+def linked(file: str, results: dict[str, Any], section: dict[str, Any], shown: str = "") -> str:
+    """Return a link from the index to a section."""
+    title = text.fill(section["title"], results)
+    return f"[{shown or title}](performance/{file}.md#{anchor(title)})"
+
+
+def headline(file: str, results: dict[str, Any], section: dict[str, Any]) -> list[str]:
+    """Return the row of a section in the table at the head of the index."""
+    about = section["headline"]
+    cells = [text.cell(f"{{{about['ratio']}}}", row) for row in text.rows(results, about["rows"])]
+    ratios = [float(cell) for cell in cells if cell != text.NOTHING]
+    middle, least, most = (f"{found:.3g}" for found in (statistics.median(ratios), min(ratios), max(ratios)))
+    span = least if least == most else f"{least} to {most}"
+    shown = linked(file, results, section, about["what"])
+    return [shown, text.fill(about["against"], results), middle, span, text.fill(about["on"], results)]
+
+
+def missed(file: str, results: dict[str, Any]) -> list[list[str]]:
+    """Return the rows of the aims of a results file that are not reached."""
+    columns = list(text.AIMS.values())[:3]
+    return [
+        [*(text.cell(column, aim) for column in columns), linked(file, results, results["sections"][0])]
+        for aim in results.get("aims", [])
+        if not aim["passed"]
+    ]
+
+
+def contents(file: str, title: str, found: list[dict[str, Any]]) -> str:
+    """Return what the index says of a page."""
+    links = [linked(file, results, section) for results in found for section in results["sections"]]
+    aims = [aim["passed"] for results in found for aim in results.get("aims", [])]
+    reached = f" {sum(aims)} of {len(aims)} aims are reached." if aims else ""
+    return f"- [{title}](performance/{file}.md): {', '.join(links)}.{reached}\n"
+
+
+def index() -> str:
+    """Return the page at the head: what is fast, where everything is, and the aims that are missed."""
+    files = {file: [load(name) for name in names.split()] for file, (_, names) in PAGES.items()}
+    each = [(file, results) for file, found in files.items() for results in found]
+    heads = [
+        headline(file, results, section)
+        for file, results in each
+        for section in results["sections"]
+        if "headline" in section
+    ]
     return (
-        f"\n## {title}\n\n`{command(results)}`, {results['date']}, {machine['cpu']}, "
-        f"{machine['cores']} cores, {machine['system']}.\n"
+        INTRO
+        + text.markdown(["what", "against", "times faster", "least to most", "on"], heads)
+        + NOTE
+        + "".join(contents(file, PAGES[file][0], found) for file, found in files.items())
+        + "\n## Aims that are missed\n\n"
+        + text.markdown(
+            ["result", "measured", "aim", "section"],
+            [row for file, results in each for row in missed(file, results)],
+        )
     )
 
 
-def table(columns: list[str], rows: list[list[str]]) -> str:
-    """Return a table; all columns except the first hold numbers."""
-    rule = ["---"] + ["---:"] * (len(columns) - 1)
-    return "\n" + "\n".join("| " + " | ".join(row) + " |" for row in [columns, rule, *rows]) + "\n"
+def build() -> str:
+    """Return CONTRIBUTING.md with the table of the times of the build."""
+    results = load("build")
+    before, _, rest = BUILD.read_text().partition(BEGIN)
+    made = text.body(results, results["sections"][0])
+    return f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}"
 
 
-def verdicts(figures: list[dict]) -> str:
-    """Return a table of what `gpu_figures.verdict` judged."""
-    rows = [
-        [
-            f["name"],
-            f"{f['value']:.3g}{f['unit']}",
-            f"{'<' if f['below'] else '>='} {f['bound']:g}{f['unit']}",
-            "yes" if f["passed"] else "no",
-        ]
-        for f in figures
-    ]
-    return table(["figure", "measured", "aim", "reached"], rows)
+def written() -> dict[Path, str]:
+    """Return the text of all pages that results files make."""
+    pages = {INDEX.with_suffix("") / f"{file}.md": page(*about) for file, about in PAGES.items()}
+    return {INDEX: index(), **pages, BUILD: build()}
+
+
+def main() -> None:
+    for path in sorted(report.RESULTS.glob("*.json")):
+        results = json.loads(path.read_text())
+        if "sections" in results:
+            results["sections"] = sections_of(path.stem, results["command"])
+            path.write_text(json.dumps(results, indent=1) + "\n")
+    for path, made in written().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(made)
+        print(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -6,12 +6,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import BENCH_MEANINGS, Exit, epilog, reading, run_on_first_rank
+from bmrm.cli.exits import Exit, reading, run_on_first_rank
 
 if TYPE_CHECKING:
     import argparse
 
-    from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
     from bmrm.matrix import _cuda
 
@@ -23,37 +22,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_on_first_rank(PROGRAM, bench, argv)
 
 
-def build_parser() -> CommandParser:
-    """Build the parser."""
-    from bmrm.cli.parsing import CommandParser, add_output, integer
-
-    parser = CommandParser(
-        PROGRAM,
-        usage=f"{PROGRAM} spmv [options] DATA",
-        description="Show how a GPU multiplies by the matrix of DATA and by its transpose: statistics, the\n"
-        "predicted and measured time of each candidate kernel, and the choice.",
-        epilog=epilog(BENCH_MEANINGS),
-    )
-    parser.add_argument("what", metavar="spmv", choices=["spmv"], help="sparse matrix times vector")
-    parser.add_argument("data", metavar="DATA", help="as for bmrm-train; labels are not needed")
-    parser.set_defaults(device=0, all=False, dtype="float32", threads=None)
-    parser.add_argument("--device", type=integer(0), metavar="N", help="number of the GPU (default: 0)")
-    parser.add_argument(
-        "--all", action="store_true", help="time every candidate, not only the promising ones"
-    )
-    parser.add_argument(
-        "--dtype", choices=["float32", "float64"], help="type of the values (default: float32)"
-    )
-    parser.add_argument("--threads", type=integer(1), metavar="N", help="threads for reading (default: all)")
-    add_output(parser, json="print everything as one JSON object")
-    return parser
-
-
 def bench(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Run the command and return the exit code."""
     import json
 
-    options = build_parser().parse_words(argv)
+    from bmrm.cli.commands import BENCH
+    from bmrm.cli.parsing import CommandParser
+
+    options = CommandParser(BENCH).parse_words(argv)
     interrupts.importing("bmrm.matrix.gpu.devices", "bmrm.matrix.gpu.explain", "bmrm.io")
     from bmrm.matrix.gpu.explain import explain
 

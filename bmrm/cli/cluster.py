@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import CLUSTER_MEANINGS, Exit, check_apart, epilog, reading, run_on_first_rank
+from bmrm.cli.exits import Exit, check_apart, reading, run_on_first_rank
 from bmrm.cli.results import best_so_far, print_json, showing
 from bmrm.errors import DataError, HostMemoryError, ParameterError, escape_unprintable
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import argparse
 
     from bmrm.base.vectors import Vector
-    from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
     from bmrm.unsupervised.clusters.estimator import KMeans, KMeansProgress
 
@@ -31,65 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_on_first_rank(PROGRAM, cluster, argv)
 
 
-def build_parser() -> CommandParser:
-    """Build the parser."""
-    from bmrm.cli.options import add_columns
-    from bmrm.cli.parsing import CommandParser, add_machine, add_output, integer, real
-
-    parser = CommandParser(
-        PROGRAM,
-        usage=f"{PROGRAM} [options] DATA",
-        description="Cluster the rows of DATA by k-means, with labels that are exact in float64. Labels of\n"
-        "DATA are ignored.",
-        epilog=epilog(CLUSTER_MEANINGS),
-    )
-    parser.add_argument(
-        "data", metavar="DATA", help="SVMlight, npz, npy, Matrix Market, CSV, Parquet; - is standard input"
-    )
-    parser.set_defaults(
-        clusters=8, init="k-means++", n_init=None, max_iter=300, tol=1e-4, seed=0,
-        output=None, centers=None, apply=None, sample_weight=None, certificate=False,
-        format="auto", label=None, drop=(), zero_based="auto",
-    )  # fmt: skip
-    parser.add_argument("-k", "--clusters", type=integer(1), metavar="K", help="clusters (default: 8)")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write labels: .npy, else one line per row")
-    parser.add_argument("--centers", metavar="FILE", help="write centres: .npz or .safetensors")
-    parser.add_argument(
-        "--apply", metavar="FILE", help="label rows by the centres in a file written by --centers"
-    )
-    parser.add_argument(
-        "--init", choices=["k-means++", "k-means||", "random"], help="first centres (default: k-means++)"
-    )
-    parser.add_argument(
-        "--n-init", type=integer(1), metavar="N", help="starts (default: 1, or 10 from random rows)"
-    )
-    parser.add_argument("--max-iter", type=integer(1), metavar="N", help="limit on moves (default: 300)")
-    tol = real("a number of at least 0", lambda value: value >= 0)
-    parser.add_argument(
-        "--tol",
-        type=tol,
-        metavar="E",
-        help="sum of squared moves at which to stop, relative to the variance (default: 1e-4)",
-    )
-    parser.add_argument(
-        "--seed", type=integer(0), metavar="N", help="seed of the random numbers (default: 0)"
-    )
-    parser.add_argument("--sample-weight", metavar="FILE", help="weights of the rows, one number per line")
-    parser.add_argument(
-        "--certificate", action="store_true", help="bound the inertia of any K centres from below"
-    )
-    add_columns(parser)
-    parser.add_argument(
-        "--zero-based", choices=["auto", "yes", "no"], help="whether feature numbers start at 0"
-    )
-    add_machine(parser)
-    add_output(parser, json="print one JSON object", quiet="print no progress")
-    return parser
-
-
 def cluster(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Run the command and return the exit code."""
-    options = build_parser().parse_words(argv)
+    from bmrm.cli.commands import CLUSTER
+    from bmrm.cli.parsing import CommandParser
+
+    options = CommandParser(CLUSTER).parse_words(argv)
     _check(options)
     interrupts.importing("bmrm.io", "bmrm.cli.loading", "bmrm.unsupervised.clusters.estimator")
     began = time.perf_counter()

@@ -11,8 +11,8 @@ import numpy as np
 
 from bmrm import losses
 from bmrm.cli.loading import model_of, numbers, read_costs
-from bmrm.errors import DataError, Interrupted, ParameterError
-from bmrm.io.csr import check_numbering, find_numbering
+from bmrm.errors import DataError, ParameterError
+from bmrm.io.csr import check_numbering
 from bmrm.linear import regularizers
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.liblinear import check_exportable
@@ -21,8 +21,9 @@ from bmrm.losses.labels import encode
 from bmrm.matrix.row_weights import lam_from_c
 
 if TYPE_CHECKING:
-    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.io import Data
+    from bmrm.linear.models.calibration import Calibration
     from bmrm.linear.result import Result
     from bmrm.linear.solvers.progress import Progress
     from bmrm.matrix.dataset import Dataset
@@ -71,17 +72,6 @@ def penalty_arguments(options: TrainOptions, n_features: int, zero_based: bool |
     }
 
 
-def penalty_of(options: TrainOptions, dataset: Any, columns: int) -> regularizers.Regularizer:
-    """Make the penalty of the weights, ``columns`` per feature, without intercepts.
-
-    Unless C is given, only the shape of ``dataset`` is used.
-    """
-    lam = options.lam if options.cost is None else lam_from_c(options.cost, dataset.total_weight)
-    arguments = penalty_arguments(options, dataset.shape[1], find_numbering(dataset))
-    arguments["prior"] = arguments["prior"] and arguments["prior"].w
-    return regularizers.get(options.reg, lam, dataset.shape[1], columns=columns, **arguments)
-
-
 def check(options: TrainOptions) -> None:
     """Raise for errors in the options themselves, before any data are read."""
     from bmrm.linear.solvers.settings import Settings
@@ -116,27 +106,6 @@ def check_export(options: TrainOptions, data: Data, classes: np.ndarray[Any, Any
         check_exportable(options.loss, None if classes is None else classes.tolist(), data.zero_based)
 
 
-def fit(
-    options: TrainOptions,
-    dataset: Dataset,
-    *,
-    warm: Model | Checkpoint | Result | None,
-    callback: Callable[[Progress], object],
-) -> Result:
-    """Train with the command line's options; after a signal, return the best model so far."""
-    from bmrm.linear.result import Result
-    from bmrm.linear.solve import solve
-
-    start = start_of(options, warm, dataset.shape[1]) if isinstance(warm, Model) else warm
-    arguments = solver_arguments(options, dataset.shape[1], dataset.zero_based)
-    try:
-        return solve(dataset, warm_start=start, callback=callback, **arguments)
-    except Interrupted as stop:
-        if not isinstance(stop.result, Result):
-            raise
-        return stop.result
-
-
 def start_of(options: TrainOptions, warm: Model, n_features: int) -> np.ndarray[Any, Any]:
     """Return the model's weights as a starting point of the solver."""
     # A penalised intercept is an extra feature after the others; an unpenalised one follows from the weights.
@@ -156,10 +125,17 @@ def _widened(option: str, model: Model, n_features: int) -> np.ndarray[Any, Any]
     return np.concatenate([model.w, np.zeros((missing, *model.w.shape[1:]))])
 
 
-def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[Progress], Model]:
+def start_from(options: TrainOptions, warm: Model | Checkpoint | None, n_features: int) -> Any:
+    """Return what a solve is to start from."""
+    return start_of(options, warm, n_features) if isinstance(warm, Model) else warm
+
+
+def snapshots(options: TrainOptions, dataset: Dataset) -> Callable[[Progress], Model]:
     """Return a function that makes a model of the best iterate of a running solver."""
     from bmrm.linear.backends.choose import backend_of
 
+    data = dataset.source
+    assert data is not None
     loss = make_loss(options)
     backend = backend_of(dataset)
     coded, classes = backend.labels(loss)
@@ -172,6 +148,7 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
         thresholds = None
         if loss.task == "ordinal":
             thresholds = backend.thresholds(loss, dataset.margins(w), coded)
+        objective, lower_bound, rounding = state.bounds()
         return Model(
             w=w,
             intercept=intercept,
@@ -183,12 +160,14 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
             reg_params=penalty.params,
             loss_params=loss.params,
             certificate=Certificate(
-                objective=state.objective,
-                lower_bound=state.lower_bound,
+                objective=objective,
+                lower_bound=lower_bound,
                 status="running",
                 n_iter=state.iteration,
                 tol=options.tol,
                 tol_kind=options.tol_kind,
+                dtype=data.dtype,
+                rounding=rounding,
             ),
             zero_based=data.zero_based,
             feature_names=data.feature_names,
@@ -198,3 +177,19 @@ def snapshots(options: TrainOptions, data: Data, dataset: Dataset) -> Callable[[
         )
 
     return snapshot
+
+
+def penalty_of(options: TrainOptions, dataset: Dataset, columns: int) -> regularizers.Regularizer:
+    """Make the penalty of the weights, ``columns`` per feature, without intercepts."""
+    lam = options.lam if options.cost is None else lam_from_c(options.cost, dataset.total_weight)
+    arguments = penalty_arguments(options, dataset.shape[1], dataset.zero_based)
+    arguments["prior"] = arguments["prior"] and arguments["prior"].w
+    return regularizers.get(options.reg, lam, dataset.shape[1], columns=columns, **arguments)
+
+
+def write_model(
+    result: Result, options: TrainOptions, path: str, calibration: Calibration | None = None
+) -> None:
+    """Write the model in the format that the options ask for."""
+    model = Model.from_result(result, calibration=calibration)
+    (model.export_liblinear if options.export == "liblinear" else model.save)(path)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import GRAPH_MEANINGS, Exit, check_apart, epilog, reading
+from bmrm.cli.exits import Exit, check_apart, reading
 from bmrm.cli.ranks import fail_together, is_first, run_command_on_ranks
 from bmrm.cli.results import best_so_far, print_json, showing
 from bmrm.errors import DataError, ParameterError, escape_unprintable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import argparse
 
     from bmrm.base.progress import Step
-    from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
     from bmrm.distributed import Group
     from bmrm.graph.fixed_point import Progress
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from bmrm.graph.memory import GraphSize
 
 PROGRAM = "bmrm-graph"
-TASKS = ("pagerank", "rwr", "hits", "info")
 _EXITS = {"converged": Exit.OK, "interrupted": Exit.INTERRUPTED}
 _WEIGHTED = re.compile(r"(.*?)[\t,; ]+([^\t,; ]+)")  # a line of seeds with a weight
 _MAX_LABELS_BYTES = 1 << 30  # of a file of queries or seeds, which is untrusted
@@ -37,101 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command_on_ranks(PROGRAM, graph, argv)
 
 
-def build_parser() -> CommandParser:
-    """Build the parser."""
-    import argparse
-
-    from bmrm.cli.parsing import CommandParser, add_machine, add_output, integer, positive, real
-
-    parser = CommandParser(
-        PROGRAM,
-        usage=f"{PROGRAM} pagerank|rwr|hits|info [options] EDGES",
-        description="Rank the nodes of the graph in EDGES: pagerank and rwr (random walk with restart) to a\n"
-        "proven error, hits (hubs and authorities); info prints figures of the graph.",
-        epilog=epilog(GRAPH_MEANINGS),
-    )
-    parser.add_argument("task", metavar="TASK", choices=TASKS, help=", ".join(TASKS))
-    parser.add_argument(
-        "edges",
-        metavar="EDGES",
-        help="edge text, Matrix Market, npz, npy, METIS, Parquet; - is standard input",
-    )
-    parser.set_defaults(
-        damping=None,
-        tol=1e-8,
-        top=20,
-        seeds=None,
-        queries=None,
-        weighted=None,
-        directed=None,
-        labels="auto",
-        columns=None,
-        format="auto",
-        max_iter=None,
-        method="auto",
-        output=None,
-        plot=None,
-        cache=False,
-        dry_run=False,
-    )
-    damping = real("a number of at least 0 and below 1", lambda value: 0 <= value < 1)
-    parser.add_argument(
-        "-d", "--damping", type=damping, metavar="D", help="probability to go on (default: .85, rwr: .9)"
-    )
-    parser.add_argument("--tol", type=positive, metavar="E", help="error to be proven (default: 1e-8)")
-    parser.add_argument("--top", type=integer(1), metavar="K", help="nodes to print (default: 20)")
-    parser.add_argument(
-        "--seeds", metavar="FILE|A,B", help="pagerank: nodes at which the walk restarts; in FILE with weights"
-    )
-    parser.add_argument("--queries", metavar="FILE|A,B", help="rwr: nodes from which the walks start")
-    parser.add_argument(
-        "--weighted",
-        action=argparse.BooleanOptionalAction,
-        help="read weights, of text without names from the third column (default: if EDGES names them)",
-    )
-    direction = parser.add_mutually_exclusive_group()
-    direction.add_argument(
-        "--undirected",
-        dest="directed",
-        action="store_const",
-        const=False,
-        help="edges count in both directions",
-    )
-    direction.add_argument(
-        "--directed",
-        action="store_const",
-        const=True,
-        help="edges count in one direction (default: what EDGES says, else directed)",
-    )
-    parser.add_argument(
-        "--columns", metavar="S,T[,W]", help="names or numbers of the columns source, target and weight"
-    )
-    parser.add_argument(
-        "--labels", choices=["auto", "integer", "string"], help="what ids are (default: auto)"
-    )
-    parser.add_argument(
-        "--format",
-        choices=["auto", "edges", "mtx", "npz", "npy", "metis", "parquet", "arrow"],
-        help="format of EDGES (default: auto)",
-    )
-    parser.add_argument(
-        "--cache", action=argparse.BooleanOptionalAction, help="keep a binary copy next to edge text"
-    )
-    parser.add_argument("--max-iter", type=integer(1), metavar="N", help="limit on iterations")
-    parser.add_argument("--method", choices=["auto", "power", "anderson"], help="iteration (default: auto)")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write all scores: .tsv, .npz or .parquet")
-    parser.add_argument("--plot", metavar="FILE", help="pagerank, hits: draw scores by rank and by in-degree")
-    add_machine(parser)
-    parser.add_argument(
-        "--dry-run", action="store_true", help="predict the memory that the task takes, and end"
-    )
-    add_output(parser, json="print one JSON object", quiet="print no progress")
-    return parser
-
-
 def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = None) -> int:
     """Run the command, on the ranks of a group if there is one, and return the exit code."""
-    options = build_parser().parse_words(argv)
+    from bmrm.cli.commands import GRAPH
+    from bmrm.cli.parsing import CommandParser
+
+    options = CommandParser(GRAPH).parse_words(argv)
     if group is not None:
         _check_alike(options, group)
     with fail_together(group):
@@ -305,6 +214,7 @@ def _rank(options: argparse.Namespace, found: Graph, group: Group | None) -> int
                 **_facts(
                     ranking, "error_bound", "residual", "proven", "n_iter", "n_products", "status", "seconds"
                 ),
+                "device": ranking.placement.device,
                 "nodes": found.n_nodes,
                 "edges": found.n_edges,
                 "notes": found.notes,
@@ -315,7 +225,8 @@ def _rank(options: argparse.Namespace, found: Graph, group: Group | None) -> int
         _print_table(ranking.top(options.top), ranking.error_bound, ranking.proven)
         print(
             f"{ranking.status}: the scores are within {ranking.error_bound:.2e} in all, the order of the "
-            f"first {ranking.proven} is proven; {ranking.n_iter} iterations, {ranking.seconds:.3f} s"
+            f"first {ranking.proven} is proven; {ranking.n_iter} iterations, on {ranking.placement.device}, "
+            f"{ranking.seconds:.3f} s"
         )
     return _EXITS.get(ranking.status, Exit.LIMIT)
 
@@ -349,7 +260,13 @@ def _walk(options: argparse.Namespace, found: Graph, group: Group | None) -> int
             for query, status, bound, proven, top in columns
         ]
         print_json(
-            {"queries": each, "notes": found.notes, "n_products": walks.n_products, "seconds": walks.seconds}
+            {
+                "queries": each,
+                "device": walks.placement.device,
+                "notes": found.notes,
+                "n_products": walks.n_products,
+                "seconds": walks.seconds,
+            }
         )
     else:
         for number, query in enumerate(walks.queries):
@@ -373,7 +290,7 @@ def _hits(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     sides = [scores.top(options.top, what) for what in ("authorities", "hubs")]
     if options.json:
         names = "singular_value", "gap", "residual", "error_estimate", "unique", "n_iter", "status", "seconds"
-        facts = {**_facts(scores, *names), "notes": found.notes}
+        facts = {**_facts(scores, *names), "device": scores.placement.device, "notes": found.notes}
         print_json({**facts, "authorities": sides[0], "hubs": sides[1]})
     else:
         rows = [
@@ -386,7 +303,7 @@ def _hits(options: argparse.Namespace, found: Graph, group: Group | None) -> int
         )
         print(
             f"{scores.status}: residual {scores.residual:.2e}, estimated gap {scores.gap:.2g}, {alone}; "
-            f"{scores.n_iter} steps, {scores.seconds:.3f} s"
+            f"{scores.n_iter} steps, on {scores.placement.device}, {scores.seconds:.3f} s"
         )
     return _EXITS.get(scores.status, Exit.LIMIT)
 

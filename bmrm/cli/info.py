@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bmrm.cli.exits import COMMON_MEANINGS, Exit, epilog, reading, run_on_first_rank
-from bmrm.cli.parsing import CommandParser, add_output, integer
+from bmrm.cli.exits import Exit, reading, run_on_first_rank
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from bmrm.linear.models.model import Model
 
 PROGRAM = "bmrm-info"
-DEFAULT_TOP = 10
-MEANINGS = {Exit.OK: "success", **COMMON_MEANINGS, Exit.INTERRUPTED: "interrupted (Ctrl-C)"}
 _MAX_CLASSES_SHOWN = 10
 
 
@@ -26,29 +23,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_on_first_rank(PROGRAM, info, argv)
 
 
-def build_parser() -> CommandParser:
-    """Build the parser."""
-    parser = CommandParser(
-        PROGRAM,
-        usage=f"{PROGRAM} [options] MODEL",
-        description="Show what a model file says: what was trained, on what, with which certificate,\n"
-        "and the largest weights.",
-        epilog=epilog(MEANINGS),
-    )
-    parser.add_argument("model", metavar="MODEL", help="model or checkpoint, or LIBLINEAR's model text")
-    parser.set_defaults(top=DEFAULT_TOP)
-    parser.add_argument(
-        "--top", type=integer(0), metavar="N", help=f"number of weights shown (default: {DEFAULT_TOP})"
-    )
-    add_output(parser, json="print everything as one JSON object")
-    return parser
-
-
 def info(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Run the command and return the exit code."""
     import json
 
-    options = build_parser().parse_words(argv)
+    from bmrm.cli.commands import INFO
+    from bmrm.cli.parsing import CommandParser
+
+    options = CommandParser(INFO).parse_words(argv)
     interrupts.importing("bmrm.linear.models.model", "bmrm.linear.models.liblinear")
     with interrupts.opened():
         found = _facts(options.model, options.top)

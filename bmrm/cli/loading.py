@@ -19,7 +19,7 @@ from bmrm.cli.reading_progress import reading_step
 from bmrm.errors import DataError, ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
-    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.distributed import Group
     from bmrm.io import Data, Labels
     from bmrm.io._svmlight import Land
@@ -130,7 +130,7 @@ def _texts(path: str, rows: int) -> npt.NDArray[np.str_]:
     return spread_texts(names.tolist(), codes, escape_unprintable(path))
 
 
-def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Dataset]:
+def load(options: TrainOptions, group: Group | None = None) -> Dataset:
     """Read the data and make the resident data set; each of several ranks reads its rows."""
     if group is not None:
         return _load_rows(options, group)
@@ -151,18 +151,17 @@ def load(options: TrainOptions, group: Group | None = None) -> tuple[Data, Datas
             data = read(options, landing)
         began = time.perf_counter()
         with print_log(options.verbose), line.show_during(lambda: Step(("preparing the matrix",))):
-            dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data))
+            dataset = Dataset(data, tol=options.tol, **placement(options, data))
             if landing.used and (options.checkpoint or options.resume):
                 dataset.take_checksum(data.X)
-    dataset.zero_based, dataset.feature_names = data.zero_based, data.feature_names
     data.seconds["resident"] = time.perf_counter() - began
-    return data, dataset
+    return dataset
 
 
 def placement(options: TrainOptions, data: Data) -> dict[str, Any]:
-    """Return the arguments of a `Dataset` besides X and y."""
+    """Return the arguments of a `Dataset` besides the data that were read."""
     weights = numbers(options.sample_weight, data.X.shape[0], "weight", "rows")
-    return {"sample_weight": weights, "offset": data.offset, **_besides_weights(options, data)}
+    return {"sample_weight": weights, **_besides_weights(options, data)}
 
 
 def offsets(options: TrainOptions, rows: int) -> npt.NDArray[np.float64] | None:
@@ -190,14 +189,13 @@ def class_weights(options: TrainOptions, y: Labels | None) -> dict[Any, float] |
 def _besides_weights(options: TrainOptions, data: Data) -> dict[str, Any]:
     return {
         "class_weight": class_weights(options, data.y),
-        "groups": data.qid,
         "device": options.device,
         "threads": options.threads,
         "gpu_mem": options.gpu_mem,
     }
 
 
-def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
+def _load_rows(options: TrainOptions, group: Group) -> Dataset:
     from bmrm import losses
     from bmrm.distributed import Shard, read_rows
     from bmrm.distributed.weight_layout import resolve_weight_layout, why_not_owned
@@ -228,21 +226,19 @@ def _load_rows(options: TrainOptions, group: Group) -> tuple[Data, Dataset]:
             device=options.device,
         )
     here = slice(first, first + data.X.shape[0])
+    data.offset = None if offset is None else offset[here]
     with print_log(options.verbose):
         dataset = Shard(
-            data.X,
-            data.y,
+            data,
             comm=group,
             tol=options.tol,
             sample_weight=None if weights is None else weights[here],
-            offset=None if offset is None else offset[here],
             weights=form,
             **_besides_weights(options, data),
         )
-    dataset.zero_based = data.zero_based
     dataset.wanted_by = "first"
     data.seconds["resident"] = time.perf_counter() - began
-    return data, dataset
+    return dataset
 
 
 def numbers(

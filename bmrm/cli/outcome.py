@@ -11,9 +11,9 @@ from bmrm.cli.exits import Exit, check_apart
 from bmrm.errors import ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
-    from bmrm.cli.options import TrainOptions
-    from bmrm.cli.storing import Trained
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.distributed import Group
+    from bmrm.linear.result import Result
 
 
 def model_path(options: TrainOptions, group: Group | None = None) -> str:
@@ -48,16 +48,16 @@ def model_path(options: TrainOptions, group: Group | None = None) -> str:
     return path
 
 
-def report(found: Trained, options: TrainOptions, path: str, seconds: dict[str, float], **more: Any) -> None:
+def report(found: Result, options: TrainOptions, path: str, seconds: dict[str, float], **more: Any) -> None:
     """Print the certificate; ``more`` are additional keys of the JSON object."""
     from bmrm.base.progress import print_notice
     from bmrm.base.units import time_text
     from bmrm.cli.report import certificate_text, result_json
 
-    text = certificate_text(found.result, seconds["train"], found.rounding)
+    text = certificate_text(found, seconds["train"])
     text += f"\nmodel        {escape_unprintable(path)}"
     if options.json:
-        print(result_json(found.result, seconds, options, path, **found.note, **more))
+        print(result_json(found, seconds, options, path, **more))
         print_notice(text, quiet=options.quiet)
     elif not options.quiet:
         print(text)

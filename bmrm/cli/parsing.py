@@ -1,4 +1,7 @@
-"""The common part of the commands' argument parsers: errors in one line, checked numbers, full names only."""
+"""Argument parsers, made from the tables of `bmrm.cli.commands`.
+
+Errors are one line, numbers are checked, and only full names are options.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from bmrm.base.suggestions import did_you_mean, nearest
+from bmrm.cli.exits import Exit, epilog
 from bmrm.errors import ParameterError
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -23,49 +28,157 @@ FEW_CHOICES = 8
 """Maximum number of choices that a message lists if none of them is similar to what was found."""
 
 
-class CommandParser(argparse.ArgumentParser):
-    """An argument parser that raises `ParameterError` and leaves out options that were not given.
+Kind = Literal["value", "optional", "append", "flag", "on-off", "const"]
+"""A value; one that may be left out; one of several values; true; true or false; a constant."""
+
+
+class Option(NamedTuple):
+    """An option of a command, or a file: a row of its table."""
+
+    names: str  # as in "-c --cost"; a name without dashes is that of a file
+    help: str
+    metavar: str | None = None
+    type: Callable[[str], Any] | None = None
+    choices: Sequence[Any] | Callable[[], Sequence[Any]] | None = None
+    """The values; a function if they are in a module that the table does not load."""
+    kind: Kind = "value"
+    const: Any = None  # the value without one, or the constant
+    default: Any = None
+    dest: str | None = None  # its name in Python, if not the last of its names
+    exclusive: str = ""  # of options with the same word here only one may be given
+    says_default: bool = True  # the help ends with the default, if it is that of `Command.defaults`
+
+    @property
+    def spellings(self) -> list[str]:
+        """All names on the command line."""
+        names = self.names.split()
+        return [*names, f"--no-{names[-1][2:]}"] if self.kind == "on-off" else names
+
+    @property
+    def key(self) -> str:
+        """The name in Python."""
+        return self.dest or self.names.split()[-1].lstrip("-").replace("-", "_")
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether a value may follow."""
+        return self.kind in ("value", "optional", "append")
+
+    @property
+    def values(self) -> Sequence[Any]:
+        """The choices, if there are any."""
+        return self.choices() if callable(self.choices) else self.choices or ()
+
+
+Rows = Sequence[Option | Callable[[], Iterable[Option]]]
+
+
+class Command(NamedTuple):
+    """A command: what its help says, and the table of its options.
 
     - ``usage``: ends with ``[options]`` and the files
+    - ``meanings``: of its exit codes
+    - ``options``: by the headings of the help, the first "" for those without
     - ``brief``: what ``--help`` prints after usage and description, if all options are too many for a screen;
       ``--help-all`` prints those
     - ``synonyms``: options of other programs, by what they are called here
+    - ``defaults``: for the help, if the parser is to leave out options that were not given
     """
 
-    def __init__(
-        self,
-        program: str,
-        *,
-        description: str,
-        usage: str,
-        epilog: str,
-        brief: str = "",
-        synonyms: Mapping[str, str] | None = None,
-    ) -> None:
-        self.files, self.synonyms = usage.partition("[options] ")[2], synonyms or {}
+    program: str
+    usage: str
+    description: str
+    meanings: Mapping[Exit, str]
+    files: tuple[Option, ...]
+    options: Mapping[str, Rows]
+    brief: str = ""
+    synonyms: Mapping[str, str] = MappingProxyType({})
+    defaults: Mapping[str, Any] | None = None
+
+    @property
+    def common(self) -> list[Option]:
+        """The options that every command has."""
+        of_help = {"-h --help": "show all options"}
+        if self.brief:
+            of_help = {"-h --help": "show the main options", "--help-all": "show all options"}
+        return [
+            *(Option(names, text, kind="flag") for names, text in of_help.items()),
+            Option("--version", "print the version and exit", kind="flag"),
+            Option("--print-completion", "print a script for this shell", choices=SHELLS),
+        ]
+
+    def tables(self) -> Iterator[tuple[str, list[Option]]]:
+        """Yield each heading with its options."""
+        for heading, rows in self.options.items():
+            found = [row for each in rows for row in ([each] if isinstance(each, Option) else each())]
+            yield heading, list(map(self._with_default, found))
+
+    def _with_default(self, row: Option) -> Option:
+        """Return an option whose help ends with its default, unless that is None or False."""
+        default = (self.defaults or {}).get(row.key)
+        if default is None or default is False or not row.says_default:
+            return row
+        text = f"{default:g}" if isinstance(default, float) else default
+        return row._replace(help=f"{row.help} (default: {text})")
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An argument parser of a command that raises `ParameterError`."""
+
+    def __init__(self, command: Command) -> None:
+        self.files, self.synonyms = command.usage.partition("[options] ")[2], command.synonyms
+        usage = f"{command.program} {command.usage}"
         super().__init__(
-            prog=program,
-            description=description,
+            prog=command.program,
+            description=command.description,
             usage=usage,
-            epilog=epilog,
+            epilog=epilog(command.meanings),
             allow_abbrev=False,
             argument_default=argparse.SUPPRESS,
             formatter_class=_help_formatter(),
             add_help=False,
         )
-        if brief:
-            start = f"usage: {usage}\n\n{description}\n\n{brief}\n"
-            self.add_argument("-h", "--help", action=_Print, text=lambda: start, help="show the main options")
-            self.add_argument("--help-all", action=_Print, text=self.format_help, help="show all options")
-        else:
-            self.add_argument("-h", "--help", action="help", help="show all options")
-        self.add_argument("--version", action="store_true", help="print the version and exit")
-        self.add_argument(
-            "--print-completion",
-            action=_PrintCompletion,
-            choices=SHELLS,
-            help="print a script for this shell",
-        )
+        self._exclusive: dict[str, Any] = {}
+        self._brief = f"usage: {usage}\n\n{command.description}\n\n{command.brief}\n" if command.brief else ""
+        self.named_files: list[argparse.Action] = []  # options and arguments that are names of files
+        for row in command.common:
+            self._add(self, row, **self._printing(row.key))
+        for row in command.files:
+            self._add(self, row)
+        for heading, rows in command.tables():
+            group = self.add_argument_group(heading) if heading else self
+            for row in rows:
+                self._add(group, row)
+                if command.defaults is None:
+                    self.set_defaults(**{row.key: False if row.kind == "flag" else row.default})
+
+    def _add(self, group: Any, row: Option, **more: Any) -> None:
+        """Add an option to the parser or to a group of it; ``more`` is what argparse is told besides."""
+        if row.exclusive:
+            if row.exclusive not in self._exclusive:
+                self._exclusive[row.exclusive] = group.add_mutually_exclusive_group()
+            group = self._exclusive[row.exclusive]
+        given: dict[str, Any] = {"help": row.help, "metavar": row.metavar, "type": row.type}
+        given |= {"choices": list(row.values) or None, "const": row.const}
+        given |= {"dest": row.key} if row.names.startswith("-") else {}
+        if row.kind == "optional":
+            given["nargs"] = "?"
+        elif row.kind != "value":
+            given["action"] = _ACTIONS[row.kind]
+        given = {name: value for name, value in {**given, **more}.items() if value is not None}
+        action = group.add_argument(*row.names.split(), **given)
+        if row.metavar in FILE_METAVARS:
+            self.named_files.append(action)
+
+    def _printing(self, key: str) -> dict[str, Any]:
+        """Return how an option that every command has prints a text and ends."""
+        if key == "version":
+            return {}
+        if key == "print_completion":
+            return {"action": _PrintCompletion}
+        if not self._brief:
+            return {"action": "help"}
+        return {"action": _Print, "text": (lambda: self._brief) if key == "help" else self.format_help}
 
     def parse_words(self, words: Iterable[str]) -> argparse.Namespace:
         """Parse options and files in any order; all words after ``--`` are files.
@@ -127,6 +240,15 @@ def _help_formatter() -> type[argparse.HelpFormatter]:
     return argparse.RawDescriptionHelpFormatter
 
 
+_ACTIONS: dict[Kind, Any] = {
+    "append": "append",
+    "flag": "store_true",
+    "on-off": argparse.BooleanOptionalAction,
+    "const": "store_const",
+}
+"""What argparse calls the kinds of options."""
+
+
 class _Print(argparse.Action):
     """Print a text and end with exit code 0."""
 
@@ -144,9 +266,7 @@ class _Print(argparse.Action):
 class _PrintCompletion(argparse.Action):
     """Print the completion script of a shell, made by the package shtab."""
 
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, shell: Any, *_: object
-    ) -> None:
+    def __call__(self, parser: Any, namespace: argparse.Namespace, shell: Any, *_: object) -> None:
         try:
             print(completion_script(parser, shell), end="")
         except ImportError:
@@ -160,36 +280,16 @@ _ZSH_OPTION = re.compile(r'^(  (?:"\*?|{-\w,)--[\w-]+)(}?"?\[(?:[^]\\]|\\.)*\]:)
 """An option with a value in shtab's script; to zsh, ``=`` after its name allows ``--name=VALUE`` too."""
 
 
-def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
+def completion_script(parser: CommandParser, shell: str) -> str:
     """Return the script with which a shell completes options, choices and names of files."""
     import shtab
 
-    for action in parser._actions:
-        if action.metavar in FILE_METAVARS:
-            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    for action in parser.named_files:
+        action.complete = shtab.FILE  # type: ignore[attr-defined]
     script: str = shtab.complete(parser, shell)
     if shell == "zsh":
         script = _ZSH_OPTION.sub(r"\1=\2", script)
     return script.rstrip("\n") + "\n"
-
-
-def add_output(parser: CommandParser, *, json: str, quiet: str | None = None) -> None:
-    """Add the options that say what is printed, with the help of two of them."""
-    parser.set_defaults(json=False, quiet=False, verbose=False)
-    parser.add_argument("--json", action="store_true", help=json)
-    if quiet is not None:
-        parser.add_argument("-q", "--quiet", action="store_true", help=quiet)
-    parser.add_argument("--verbose", action="store_true", help="print the traceback of an unexpected failure")
-
-
-def add_machine(parser: CommandParser) -> None:
-    """Add the options that say where to compute, and for how long."""
-    parser.set_defaults(max_time=math.inf, threads=None, device="auto")
-    parser.add_argument("--max-time", type=positive, metavar="S", help="limit on seconds")
-    parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
-    parser.add_argument(
-        "--device", type=device, metavar="auto|cpu|cuda|cuda:N", help="where to compute (default: auto)"
-    )
 
 
 def is_number(word: str) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from bmrm.base.interrupts import HELD
 from bmrm.base.units import number_text
-from bmrm.cli.exits import PREDICT_MEANINGS, Exit, check_apart, epilog, reading, run_on_first_rank
+from bmrm.cli.exits import Exit, check_apart, reading, run_on_first_rank
 from bmrm.errors import DataError, ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from bmrm.base.vectors import Vector
     from bmrm.cli.loading import OffsetLines
-    from bmrm.cli.parsing import CommandParser
     from bmrm.cli.signals import Interrupts
     from bmrm.io import Csr, Data, Labels
     from bmrm.linear.models.model import Model
@@ -48,58 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_on_first_rank(PROGRAM, predict, argv)
 
 
-def build_parser() -> CommandParser:
-    """Build the parser."""
-    from bmrm.cli.options import add_format
-    from bmrm.cli.parsing import CommandParser, add_output, integer
-
-    parser = CommandParser(
-        PROGRAM,
-        usage=f"{PROGRAM} [options] DATA MODEL OUT",
-        description="Predict the rows of DATA, one line per row in OUT, and score the predictions by DATA's\n"
-        "labels.",
-        epilog=epilog(PREDICT_MEANINGS),
-    )
-    parser.add_argument("data", metavar="DATA", help="as for bmrm-train; lines of SVMlight text need a label")
-    parser.add_argument("model", metavar="MODEL", help="file written by bmrm-train")
-    parser.add_argument("out", metavar="OUT", help="file to write; - is stdout")
-    parser.set_defaults(decision_values=False, probability=False, estimates=0)
-    parser.set_defaults(zero_based=None, threads=None)
-    parser.set_defaults(format="auto", label=None, drop=(), labels=None, offset=None)
-    add_format(parser)
-    parser.add_argument(
-        "--offset",
-        metavar="FILE|COLUMN|0",
-        help="numbers added to x.w + b, as for bmrm-train; 0 adds nothing, for a model trained with offsets",
-    )
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--decision-values", action="store_true", help="write x.w + b, for any task")
-    output.add_argument(
-        "--probability",
-        action="store_true",
-        help="write probabilities: of the larger label (calibrated, logistic) or of each class (softmax)",
-    )
-    output.add_argument(
-        "-b",
-        dest="estimates",
-        type=int,
-        choices=[0, 1],
-        metavar="0|1",
-        help="1: write labels and probabilities in the format of LIBLINEAR's predict -b 1",
-    )
-    parser.add_argument(
-        "--zero-based",
-        choices=["auto", "yes", "no"],
-        help="whether feature numbers start at 0 (default: as in training)",
-    )
-    parser.add_argument("--threads", type=integer(1), metavar="N", help="threads (default: all cores)")
-    add_output(parser, json="print the metrics as one JSON object on stdout", quiet="print errors only")
-    return parser
-
-
 def predict(argv: Sequence[str], interrupts: Interrupts) -> int:
     """Run the command and return the exit code."""
-    options = build_parser().parse_words(argv)
+    from bmrm.cli.commands import PREDICT
+    from bmrm.cli.parsing import CommandParser
+
+    options = CommandParser(PREDICT).parse_words(argv)
     interrupts.importing(
         "bmrm.matrix._cpu",
         "bmrm.io.formats",

@@ -20,7 +20,7 @@ from bmrm.cli.signals import Interrupts
 from bmrm.errors import BmrmError, ParameterError
 
 if TYPE_CHECKING:
-    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.distributed import Group
 
 Body = Callable[[Sequence[str], Interrupts, "Group | None"], int]

@@ -11,7 +11,7 @@ from bmrm.base.units import finite_or_none
 from bmrm.linear.result import certificate_lines
 
 if TYPE_CHECKING:
-    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.linear.result import Result
     from bmrm.linear.selection.select import Selection
 
@@ -25,12 +25,12 @@ LARGE_FEATURE_RATIO = 1e4
 """Ratio to the median feature size from which a feature is far larger than the others."""
 
 
-def certificate_text(result: Result, seconds: float, rounding: float = 0.0) -> str:
-    """Return the certificate as text; the gap includes the ``rounding`` of values.
+def certificate_text(result: Result, seconds: float) -> str:
+    """Return the certificate as text; the gap includes the rounding of values.
 
     The optimum is at least the lower bound, so gap / lower bound is an upper bound of the relative excess.
     """
-    advice = ""
+    advice, rounding = "", result.rounding
     if rounding > NOTABLE_ROUNDING_SHARE * result.gap:
         advice = f"\nrounding     {rounding:.3g} of the gap: values are stored as float32"
         if result.status == "precision":
@@ -69,6 +69,8 @@ def result_json(
             "lambda": result.lam,
             "model": model,
             "timings": dict(seconds),
+            "dtype": result.stored,
+            "rounding": finite_or_none(result.rounding),
             **more,
             "options": options.as_dict(),
         },
@@ -148,16 +150,16 @@ def cross_validation_text(task: str, metrics: Mapping[str, float | int | None]) 
 
 
 def cross_validation_json(
-    results: Sequence[Result], metrics: Mapping[str, float | int | None], options: TrainOptions, dtype: str
+    results: Sequence[Result], metrics: Mapping[str, float | int | None], options: TrainOptions
 ) -> str:
-    """Return the JSON object of ``-v --json``, with values stored as ``dtype``."""
+    """Return the JSON object of ``-v --json``."""
     return json.dumps(
         {
             "folds": options.folds,
             **finite_metrics(metrics),
             "statuses": [result.status for result in results],
             "iterations": [result.n_iter for result in results],
-            "dtype": dtype,
+            "dtype": results[0].stored,
             "options": options.as_dict(),
         },
         allow_nan=False,

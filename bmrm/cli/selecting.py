@@ -10,33 +10,25 @@ from typing import TYPE_CHECKING, Any
 from bmrm.base.progress import ProgressLine, Step, print_log, print_notice
 from bmrm.base.weighting import scale_weights
 from bmrm.cli import one_against_rest
-from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments
+from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments, write_model
 from bmrm.cli.loading import placement, read_shown
-from bmrm.cli.options import DEFAULT_FOLDS
 from bmrm.cli.outcome import exit_code, model_path, report
 from bmrm.cli.report import cross_validation_text, finite_metrics, selection_document, selection_text
 from bmrm.cli.signals import Interrupts
 from bmrm.cli.solver_types import costs_from
-from bmrm.cli.storing import (
-    DOUBLE,
-    SELECTION_TOL_SHARE,
-    Stored,
-    Trained,
-    certified_selection,
-    first_type,
-    loaded,
-)
+from bmrm.cli.storing import first_type, loaded
+from bmrm.cli.train_options import DEFAULT_FOLDS
 from bmrm.errors import ParameterError
 from bmrm.linear.models.metrics import ProbabilityMetrics
 from bmrm.linear.selection.cross_validation import FoldDone
 from bmrm.linear.selection.select import LAMS, Selection, select
-from bmrm.linear.solvers.settings import SMALLEST_TOL
+from bmrm.linear.storage import AUTO, DOUBLE
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.row_weights import lam_from_c, row_weights
 
 if TYPE_CHECKING:
     from bmrm.base.vectors import Vector
-    from bmrm.cli.options import TrainOptions
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.io import Data
     from bmrm.linear.models.calibration import Calibration
 
@@ -53,39 +45,36 @@ def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
             from bmrm.base.figures import check_suffix
 
             check_suffix(options.plot)
-        data, dtype = loaded(read_shown, options, first_type(options))
+        data = loaded(read_shown, options, first_type(options))
         if one_against_rest.applies(options, data):
-            dataset = Dataset(data.X, data.y, tol=options.tol, **placement(options, data))
-            stored = Stored(options, data, dataset, dtype)
-            del data, dataset
-            return one_against_rest.select(stored, path, interrupts, started)
+            dataset = Dataset(data, tol=options.tol, **placement(options, data))
+            del data
+            return one_against_rest.select(options, dataset, path, interrupts, started)
         check_labels(options, data, _placed(options, data)[1])
         arguments = _arguments(options, data)
     known = time.perf_counter()
-    selection, found = certified_selection(options, data, dtype, _select(options, data, arguments))
-    if options.dtype == "auto" and data.rounded and "precision" in selection.statuses:
+    selection = _select(options, data, arguments)
+    if options.dtype == AUTO and data.rounded and "precision" in selection.statuses:
         remaining = _with_remaining_time(options, time.perf_counter() - known)
         if remaining is not None:
-            del data, arguments, selection, found
+            del data, arguments, selection
             with interrupts.opened():
-                data, dtype = loaded(read_shown, remaining, DOUBLE)
+                data = loaded(read_shown, remaining, DOUBLE)
                 arguments = _arguments(remaining, data)
             known = time.perf_counter()
-            selection, found = certified_selection(
-                remaining, data, dtype, _select(remaining, data, arguments)
-            )
+            selection = _select(remaining, data, arguments)
     calibration, fit = _calibrate(options, selection)
     trained = time.perf_counter()
     seconds = {"load": known - started, "train": trained - known}
-    if found is not None:
-        found.write(path, calibration)
+    if selection.result is not None:
+        write_model(selection.result, options, path, calibration)
     if options.plot is not None:
         from bmrm.linear.plots import save
 
         save(selection.plot(), options.plot)
     written = time.perf_counter()
     seconds |= {"write": written - trained, "total": written - started}
-    _report(options, selection, found, dtype, path, seconds, fit)
+    _report(options, selection, path, seconds, fit)
     return exit_code(selection.statuses, options)
 
 
@@ -104,10 +93,8 @@ def _placed(options: TrainOptions, data: Data) -> tuple[dict[str, Any], Vector |
 
 
 def _arguments(options: TrainOptions, data: Data) -> dict[str, Any]:
-    """Return the arguments of `select` besides X and y; read the files named in the options."""
+    """Return the arguments of `select` besides the data; read the files named in the options."""
     given, weights = _placed(options, data)
-    if data.rounded:
-        options = dataclasses.replace(options, tol=max(SELECTION_TOL_SHARE * options.tol, SMALLEST_TOL))
     arguments = solver_arguments(options, data.X.shape[1], data.zero_based)
     lams = LAMS if options.lambdas is None else options.lambdas
     lam, cost = arguments.pop("lam", None), arguments.pop("C", None)
@@ -127,8 +114,7 @@ def _select(options: TrainOptions, data: Data, arguments: dict[str, Any]) -> Sel
     try:
         with print_log(options.verbose):
             return select(
-                data.X,
-                data.y,
+                data,
                 rule=options.rule,
                 refit=options.trains,
                 progress=lambda done: line.update(lambda: _step(done, arguments["folds"])),
@@ -163,8 +149,6 @@ def _calibrate(options: TrainOptions, selection: Selection[Any]) -> tuple[Calibr
 def _report(
     options: TrainOptions,
     selection: Selection[Any],
-    found: Trained | None,
-    dtype: str,
     path: str,
     seconds: dict[str, float],
     fit: dict[str, Any],
@@ -181,9 +165,10 @@ def _report(
         document["calibration"] = {"method": options.calibrate, **finite_metrics(fit)}
     if not options.json and not options.quiet:
         print(text)
-    if found is not None:
-        report(found, options, path, seconds, **document)
+    if selection.result is not None:
+        report(selection.result, options, path, seconds, **document)
     elif options.json:
+        dtype = selection.validations[0].results[0].stored
         print(
             json.dumps(
                 {**document, "dtype": dtype, "timings": seconds, "options": options.as_dict()},

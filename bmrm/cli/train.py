@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from bmrm.cli.gpu_process import asks_for_gpu, is_large, start_driver
@@ -16,14 +16,16 @@ from bmrm.errors import ParameterError
 
 if TYPE_CHECKING:
     from bmrm.cli.observer import Observer
-    from bmrm.cli.options import TrainOptions
     from bmrm.cli.signals import Interrupts
-    from bmrm.cli.storing import Stored, Trained
+    from bmrm.cli.train_options import TrainOptions
     from bmrm.distributed import Group
     from bmrm.linear.bundle.store import StoredCuts
     from bmrm.linear.models.checkpoint import Problem
     from bmrm.linear.models.model import Model
+    from bmrm.linear.result import Result
     from bmrm.linear.solvers.progress import Progress
+    from bmrm.linear.storage import Files, Training
+    from bmrm.matrix.dataset import Dataset
 
 PROGRAM = "bmrm-train"
 
@@ -71,10 +73,11 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
     if options.device == "auto" and is_large(options.data):
         start_driver()  # before imports that take a while
     from bmrm.base.progress import print_log
-    from bmrm.cli.fitting import check
+    from bmrm.cli.fitting import check, start_from, write_model
     from bmrm.cli.loading import warm_start
     from bmrm.cli.ranks import fail_together
-    from bmrm.cli.storing import Stored, Training, first_type
+    from bmrm.cli.storing import first_type, load_first
+    from bmrm.linear.storage import AUTO, Files
 
     started = time.perf_counter()
     with interrupts.opened():
@@ -83,79 +86,129 @@ def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -
             check(options)
             warm = warm_start(options)
             dtype = first_type(options, group, warm)
+            files = Files(options.data)
         with interrupts.importing_in_background("bmrm.linear.solve"):
-            stored = Stored.load(options, dtype, group)
+            dataset = load_first(options, dtype, group)
+    data = dataset.source
+    assert data is not None
     if options.solver_type is not None and group is None:
         interrupts.importing("bmrm.cli.one_against_rest")
         from bmrm.cli import one_against_rest
 
-        if one_against_rest.applies(options, stored.data):
-            return one_against_rest.train(stored, path, interrupts, started)
+        if one_against_rest.applies(options, data):
+            return one_against_rest.train(options, dataset, path, interrupts, started)
     with interrupts.opened():
-        checkpoint = _Checkpoint(options.checkpoint, group)
-        checkpoint.follow(stored)
-        parsed, loaded = stored.data.seconds, time.perf_counter()
+        checkpoint = _Checkpoint(options, group)
+        checkpoint.follow(dataset)
+        parsed, loaded = data.seconds, time.perf_counter()
         making = contextlib.closing(_observer(options, checkpoint, group))
     with print_log(options.verbose), making as observer:
-
-        def keep(state: Trained, status: str | None = None) -> None:
-            with observer.keeping_failure():
-                checkpoint.end(state, status)
-
-        training = Training(stored, observer, interrupts, keep=keep, follow=checkpoint.follow)
-        del stored  # or its matrix would outlive its use
-        found = training.run(warm)
-    result, trained = found.result, time.perf_counter()
-    keep(found)  # first, in case the disk of MODEL is full
+        again = _reader(options, interrupts, group) if options.dtype == AUTO else None
+        training = _training(options, dataset, files, again, checkpoint, observer)
+        warm = start_from(options, warm, dataset.shape[1])
+        del data, dataset  # or its matrix would outlive its use
+        result = training.run(warm)
+    trained = time.perf_counter()
+    with observer.keeping_failure():
+        checkpoint.end(result)  # first, in case the disk of MODEL is full
     with fail_together(group):
         if is_first(group):
-            found.write(path)
+            write_model(result, options, path)
     written = time.perf_counter()
     seconds = {f"load.{part}": value for part, value in parsed.items()}
     seconds |= {"load": loaded - started}
     seconds |= {f"train.{part}": value for part, value in result.timings.items() if part != "total"}
     seconds |= {"train": trained - loaded, "write": written - trained, "total": written - started}
-    report(found, options, path, seconds)
+    report(result, options, path, seconds)
     with fail_together(group):
         if observer.failure is not None:
             raise observer.failure
     return exit_code([result.status], options)
 
 
+def _training(
+    options: TrainOptions,
+    dataset: Dataset,
+    files: Files,
+    again: Callable[[], Dataset] | None,
+    checkpoint: _Checkpoint,
+    observer: Observer,
+) -> Training:
+    """Return the training on a data set, whose states go to the checkpoint and to the observer."""
+    from bmrm.base.progress import print_notice
+    from bmrm.cli.fitting import solver_arguments
+    from bmrm.linear.storage import Training
+
+    def keep(result: Result) -> None:
+        with observer.keeping_failure():
+            checkpoint.end(result, "running")
+
+    arguments = solver_arguments(options, dataset.shape[1], dataset.zero_based)
+    return Training(
+        dataset,
+        files,
+        again,
+        {**arguments, "callback": observer},
+        keep=keep,
+        follow=checkpoint.follow,
+        give_up=lambda why: print_notice(why, quiet=options.quiet),
+    )
+
+
+def _reader(options: TrainOptions, interrupts: Interrupts, group: Group | None) -> Callable[[], Dataset]:
+    """Return a function that reads the data again, as float64."""
+    from bmrm.cli.storing import load_first
+    from bmrm.linear.storage import DOUBLE
+
+    def read() -> Dataset:
+        # An interrupted rank would leave the others waiting; with several ranks, the solve handles signals.
+        with interrupts.opened() if group is None else contextlib.nullcontext():
+            return load_first(options, DOUBLE, group)
+
+    return read
+
+
 class _Checkpoint:
     """Writes the checkpoint, if one is wanted; collective over the ranks, since each has some of the cuts."""
 
-    def __init__(self, path: str | None, group: Group | None) -> None:
-        self.path, self._group = path, group
+    def __init__(self, options: TrainOptions, group: Group | None) -> None:
+        self._options, self.path, self._group = options, options.checkpoint, group
 
-    def follow(self, stored: Stored | None) -> None:
+    def follow(self, dataset: Dataset | None) -> None:
         """Set the data of the next states; None releases the previous data."""
         from bmrm.cli.fitting import snapshots
 
         # Even without a checkpoint, so that bad labels are reported early.
-        self._snapshot = None if stored is None else snapshots(stored.options, stored.data, stored.dataset)
-        self._stored = stored
+        self._snapshot = None if dataset is None else snapshots(self._options, dataset)
 
     def __call__(self, state: Progress) -> None:
         """Write an intermediate state."""
         from bmrm.linear.warm_start import problem_of
 
-        assert self._stored is not None
         assert self._snapshot is not None
         cuts, problem = state.bundle.working(), problem_of(state)
-        self._write(self._stored.snapshot(self._snapshot(state)), problem, cuts)
+        self._write(self._snapshot(state), problem, cuts)
 
-    def end(self, found: Trained, status: str | None = None) -> None:
+    def end(self, result: Result, status: str | None = None) -> None:
         """Write the state at the end of training, with its own status or another.
 
         If the cuts were released to make room for other values, the checkpoint is already written.
         """
+        from dataclasses import replace
+
+        from bmrm.linear.models.model import Model
         from bmrm.linear.warm_start import problem_of
 
-        result = found.result
-        if self.path is not None and result.bundle is not None:
-            cuts, problem = result.bundle.working(), problem_of(result)
-            self._write(found.model(status=status) if is_first(self._group) else None, problem, cuts)
+        if self.path is None or result.bundle is None:
+            return
+        cuts, problem = result.bundle.working(), problem_of(result)
+        model = None
+        if is_first(self._group):
+            model = Model.from_result(result)
+            assert model.certificate is not None
+            certificate = replace(model.certificate, status=status or result.status)
+            model = replace(model, certificate=certificate)
+        self._write(model, problem, cuts)
 
     def _write(self, model: Model | None, problem: Problem, cuts: StoredCuts) -> None:
         from bmrm.linear.models.checkpoint import save
@@ -169,25 +222,25 @@ class _Checkpoint:
 def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
     from bmrm.base.progress import print_log, print_notice
     from bmrm.cli.fitting import check, solver_arguments
-    from bmrm.cli.loading import load
     from bmrm.cli.report import cross_validation_json, cross_validation_text
-    from bmrm.cli.storing import loaded_exactly
+    from bmrm.cli.storing import load_exactly
     from bmrm.linear.selection.cross_validation import cross_validate
 
     assert options.folds is not None
     with interrupts.opened():
         check(options)
-        (data, dataset), dtype = loaded_exactly(load, lambda found: found[0], options)
+        dataset = load_exactly(options)
         arguments = solver_arguments(options, dataset.shape[1], dataset.zero_based)
     if options.solver_type is not None:
         from bmrm.cli import one_against_rest
 
-        if one_against_rest.applies(options, data):
-            return one_against_rest.cross_validate(options, dataset, dtype)
+        assert dataset.source is not None
+        if one_against_rest.applies(options, dataset.source):
+            return one_against_rest.cross_validate(options, dataset)
     with print_log(options.verbose if options.verbose > 1 else 0):
         found = cross_validate(dataset, options.folds, **arguments)
     if options.json:
-        print(cross_validation_json(found.results, found.metrics, options, dtype))
+        print(cross_validation_json(found.results, found.metrics, options))
     elif not options.quiet:
         print(cross_validation_text(found.results[0].loss.task, found.metrics))
     statuses = [result.status for result in found.results]

@@ -11,6 +11,8 @@ thread of the host reads the next block, fills pinned memory with it, and copies
 
 from __future__ import annotations
 
+import functools
+import math
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,8 +24,6 @@ from bmrm.base.units import size_text
 from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DeviceMemoryError
-from bmrm.io.csr import Csr
-from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 
 BLOCK_BYTES = 1 << 30
@@ -53,10 +53,6 @@ class OnDevice(Protocol):
 
     def load(self, X: Any, weights: Vector | None = None) -> None:
         """Replace the rows, of which there are no more than at first."""
-        ...
-
-    def take(self, numbers: Indices) -> Vector:
-        """Return some rows."""
         ...
 
 
@@ -92,6 +88,20 @@ def sparse_block_rows(rows: int, stored: int, value_bytes: int) -> int:
 
 def _power_of_two(rows: int) -> int:
     return max(MIN_BLOCK_ROWS, 1 << rows.bit_length() - 1 if rows else 0)
+
+
+def block_rows_of(rows: RowSet) -> int:
+    """Return the number of rows of a block of an estimator's rows, on all ranks."""
+    X, (n, d) = rows.X, rows.shape
+    if not rows.sparse:
+        return block_rows(d, X.value_bytes)
+    stored, value_bytes = zip(*rows.everyones((X.size, X.value_bytes)), strict=True)
+    return sparse_block_rows(n, sum(stored), max(value_bytes))
+
+
+def block_parts(rows: int, each: int) -> list[slice]:
+    """Return the rows of each block; of no rows, one without any."""
+    return [slice(at, min(at + each, rows)) for at in range(0, max(1, rows), each)]
 
 
 def free_share(rows: RowSet, gpu: int) -> int:
@@ -147,7 +157,10 @@ class Slots:
     def __init__(self, count: int) -> None:
         self._count = count
         self._there = list(range(SLOTS))
-        self._worker = ThreadPoolExecutor(1, "bmrm-rows")
+
+    @functools.cached_property
+    def _worker(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, "bmrm-rows")
 
     def begin(self, load: Callable[[int], None]) -> list[Future[None]]:
         """Begin to copy the first blocks of a pass: a thread calls ``load(i)`` for the slot of block i.
@@ -187,6 +200,8 @@ class RowBlocks(Generic[Held]):
         Puts some rows, in main memory or on the GPU, and their weights there; what it returns has ``load``.
     there : sequence, optional
         Blocks that are on the GPU already, the first ones.
+    read : callable, optional
+        Returns some rows as ``put`` and ``load`` get them; default: `StoredRows.block`.
 
     Attributes
     ----------
@@ -204,16 +219,18 @@ class RowBlocks(Generic[Held]):
         resident: int,
         put: Callable[[Any, Vector | None], Held],
         there: Sequence[Any] = (),
+        read: Callable[[slice], Any] | None = None,
     ) -> None:
         self._rows, self._each, self.resident = rows, each, resident
-        self.parts = [slice(at, min(at + each, rows.here)) for at in range(0, rows.here, each)]
+        self._read: Callable[[slice], Any] = read or rows.X.block
+        self.parts = block_parts(rows.here, each)
         held = []
         for i, some in enumerate(self.parts[: resident + SLOTS]):
-            X = there[i] if i < len(there) else self._values(some)
+            X = there[i] if i < len(there) else self._read(some)
             held.append(put(X, self._weights(some)))
             rows.give_back(some)
         streamed = len(self.parts) - resident
-        self.on = held + [held[resident + i % SLOTS] for i in range(SLOTS, streamed)]
+        self.on: list[Held] = held + [held[resident + i % SLOTS] for i in range(SLOTS, streamed)]
         self._slots = Slots(streamed)
 
     def pass_over(self) -> Iterator[int]:
@@ -222,6 +239,25 @@ class RowBlocks(Generic[Held]):
         yield from range(self.resident)
         for i in self._slots.numbers(copies, self._load):
             yield self.resident + i
+
+    def sums(self, of: Callable[[int], Sequence[Any]]) -> Sequence[Any]:
+        """Return sums over the rows of all ranks, arrays and numbers; ``of`` returns those of a block.
+
+        Those of blocks, and of ranks, are added in their order.
+        """
+        if self._rows.group is None and len(self.on) == 1:
+            return of(0)
+        shapes: list[tuple[int, ...]] = []
+
+        def parts() -> Iterator[Vector]:
+            for i in self.pass_over():
+                arrays = [np.asarray(each) for each in of(i)]
+                shapes[:] = [each.shape for each in arrays]
+                yield np.concatenate([each.ravel() for each in arrays])
+
+        total = self._rows.sum_parts(parts())
+        ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+        return [part.reshape(shape) for part, shape in zip(np.split(total, ends), shapes, strict=True)]
 
     @property
     def note(self) -> str:
@@ -238,49 +274,14 @@ class RowBlocks(Generic[Held]):
         found, of = np.empty((len(rows), self._rows.shape[1])), rows // self._each
         for number in np.unique(of):
             mine = of == number
-            found[mine] = self.on[number].take(rows[mine] - self.parts[number].start)
+            on: Any = self.on[number]
+            found[mine] = on.take(rows[mine] - self.parts[number].start)
         return found
 
     def _load(self, i: int) -> None:
         some = self.parts[self.resident + i]
-        self.on[self.resident + i].load(self._values(some), self._weights(some))
+        self.on[self.resident + i].load(self._read(some), self._weights(some))
         self._rows.give_back(some)
-
-    def _values(self, some: slice) -> Any:
-        X = self._rows.X
-        if isinstance(X, DeviceArray):
-            return RowsInPlace(X, some)
-        return rows_of(X, some) if isinstance(X, Csr) else X[some]
 
     def _weights(self, some: slice) -> Vector | None:
         return None if self._rows.weights is None else self._rows.weights[some]
-
-
-def rows_of(X: Csr, some: slice) -> Csr:
-    """Return some rows, which share memory with all.
-
-    Examples
-    --------
-    >>> X = Csr(np.array([0, 2, 3]), np.array([0, 2, 1], np.int32), None, (2, 3))
-    >>> rows_of(X, slice(1, 2)).indices
-    array([1], dtype=int32)
-    """
-    begin, end = X.indptr[some.start], X.indptr[some.stop]
-    data = None if X.data is None else X.data[begin:end]
-    starts = X.indptr[some.start : some.stop + 1] - begin
-    return Csr(starts, X.indices[begin:end], data, (some.stop - some.start, X.shape[1]))
-
-
-class RowsInPlace:
-    """Some rows of an array on a GPU."""
-
-    def __init__(self, X: DeviceArray, rows: slice) -> None:
-        size = np.dtype(X.dtype).itemsize * X.shape[1]
-        self._owner = X
-        self.__cuda_array_interface__ = {
-            "shape": (rows.stop - rows.start, X.shape[1]),
-            "typestr": np.dtype(X.dtype).str,
-            "data": (X.address + rows.start * size, True),
-            "strides": None,
-            "version": 3,
-        }

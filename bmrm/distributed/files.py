@@ -13,6 +13,7 @@ from __future__ import annotations
 import glob
 import os
 import time
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,7 +179,8 @@ def _parse_range(paths: list[str], group: Group, grammar: Grammar, threads: int)
             combine(parsed(numbered=True)[0]).check()
             raise
         X, y, qid = join_parts(parts, parser)
-    return Data(X, y, qid=qid, zero_based=parser.zero_based, rounded=parser.rounded)
+    dtype = grammar.dtype.name
+    return Data(X, y, qid=qid, zero_based=parser.zero_based, dtype=dtype, rounded=parser.rounded)
 
 
 def _file_ranges(sizes: list[int], begin: int, end: int) -> list[tuple[int, int]]:
@@ -245,4 +247,4 @@ def _slice(data: Data, first: int, last: int) -> Data:
         X = data.X[first:last].copy()
     y = None if data.y is None else data.y[first:last]
     qid = None if data.qid is None else data.qid[first:last]
-    return Data(X, y, qid=qid, zero_based=data.zero_based, rounded=data.rounded)
+    return replace(data, X=X, y=y, qid=qid, feature_names=None)

@@ -1,9 +1,10 @@
-"""The rows of an estimator: in main memory or in a mapped file, of one process or shared by several ranks.
+"""The rows that a method works on: with weights, of one process or shared by several ranks.
 
-Sums over the rows are made of those of parts, whose rows depend on the number of all rows and of the sums
-alone, and which are added in the order of the rows; ranks add theirs in turn. So sums have the same bits for
-any number of threads, in memory and from a file, and for any number of ranks if the rows of each begin at a
-multiple of a part's rows. Else a rank's last part is a shorter one, and the bits are those of these ranks.
+Estimators and compiled functions have one rule of parts. The rows of a part depend on the number of all rows
+and of the results of a part alone, and parts are combined in the order of the rows; ranks add theirs in turn.
+So results have the same bits for any number of threads, in memory and from a file, and for any number of
+ranks if the rows of each begin at a multiple of a part's rows. Else a rank's last part is a shorter one, and
+the bits are those of these ranks.
 
 A mapped file that would fill much of the memory is read in blocks of whole parts, whose pages are given back
 to the system after use.
@@ -20,22 +21,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bmrm.base import arguments
-from bmrm.base.arguments import describe_position, is_on_device, is_sparse, random_generator
-from bmrm.base.estimator import words_for_scikit_learn
+from bmrm.base.arguments import random_generator
 from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import check_signals, requested
 from bmrm.base.vectors import Indices, Vector
 from bmrm.base.weighting import multiply_weights
-from bmrm.distributed._parts import dense_values, part_rows
-from bmrm.distributed.rows import ConvertedRows, DenseRows, find_converted, reads_too_much
+from bmrm.distributed._parts import part_rows
+from bmrm.distributed.rows import stored_rows
 from bmrm.errors import DataError
-from bmrm.io.csr import Csr, check_layout
-from bmrm.matrix.dataset import Dataset
-from bmrm.matrix.gpu.device_arrays import DeviceArray, read_back
-from bmrm.matrix.resident import resident_rows, validate_matrix
 
 if TYPE_CHECKING:
     from bmrm.distributed.group import Group
@@ -60,12 +54,6 @@ megabyte around each."""
 MAX_COPY_SHARE = 0.5
 """Maximum share of the free memory for a copy of all rows in another form; else blocks are copied in turn."""
 
-MAX_ABSOLUTE_VALUE = 1e150
-"""Values of float64 whose squares are far from overflow."""
-
-READ_BYTES = 1 << 25
-"""Size of rows of a mapped file that are validated before their pages are given back."""
-
 
 @dataclass(frozen=True)
 class RowSet:
@@ -73,8 +61,9 @@ class RowSet:
 
     Attributes
     ----------
-    X : Csr, ndarray, ConvertedRows or DeviceArray
-        The rows here; validated, unless they are on a GPU.
+    X : StoredRows
+        The rows here; an array or a `Csr` becomes one. Those of estimators are validated, unless they are on
+        a GPU.
     weights : ndarray or None
         Of the rows here. None, on all ranks, if all are 1.
     threads : int or None
@@ -85,10 +74,26 @@ class RowSet:
     """
 
     X: Any
-    weights: Vector | None
+    weights: Vector | None = None
     threads: int | None = None
     group: Group | None = None
     bounds: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "X", stored_rows(self.X))
+
+    @property
+    def sparse(self) -> bool:
+        return bool(self.X.sparse)
+
+    @property
+    def on_gpu(self) -> bool:
+        return bool(self.X.on_gpu)
+
+    @functools.cached_property
+    def gpu(self) -> int | None:
+        """Number of the GPU that has the rows here; None if they are in main memory."""
+        return self.X.gpu  # type: ignore[no-any-return]
 
     @property
     def here(self) -> int:
@@ -118,13 +123,10 @@ class RowSet:
     @functools.cached_property
     def largest(self) -> float:
         """Largest absolute value of the rows of all ranks, which are in main memory."""
-        X = self.X
-        if isinstance(X, Csr):
-            here = 1.0 if X.data is None else float(np.abs(X.data).max(initial=0.0))
-            return float(max(self.everyones(here)))
+        blocks = (self.X[block] for block in self.blocks(self.part_rows()))
         here = 0.0
-        for block in self.blocks(part_rows(self.shape[0])):
-            here = max(here, -float(X[block].min()), float(X[block].max()))
+        for values in [self.X.values] if self.sparse else blocks:
+            here = max(here, -float(values.min(initial=0.0)), float(values.max(initial=0.0)))
         return float(max(self.everyones(here)))
 
     @functools.cached_property
@@ -210,15 +212,12 @@ class RowSet:
         return taken
 
     def _take_here(self, rows: Indices) -> Vector:
-        if isinstance(self.X, Csr):
-            return np.asarray(self.X.take(rows).to_scipy(np.float64).toarray())
-        mapped = self._large_mapped()
+        if not self.X.reads_too_much:
+            return np.asarray(self.X.take(rows))
         found = np.empty((len(rows), self.X.shape[1]))
-        size = max(1, len(rows)) if mapped is None else MAX_TAKEN_ROWS
-        for first in range(0, len(rows), size):
-            found[first : first + size] = self.X[rows[first : first + size]]
-            if mapped is not None:
-                mapped.give_back(0, self.here)
+        for first in range(0, len(rows), MAX_TAKEN_ROWS):
+            found[first : first + MAX_TAKEN_ROWS] = self.X.take(rows[first : first + MAX_TAKEN_ROWS])
+            self.X.give_back(0, self.here)
         return found
 
     def sampled_mean(self, take_here: Callable[[Indices], Vector] | None = None) -> Vector:
@@ -237,20 +236,17 @@ class RowSet:
 
         Rows on a GPU are copied to the host.
         """
-        X: Any = self.X if isinstance(self.X, (Csr, np.ndarray)) else self.X[:]
-        values = X if not isinstance(X, Csr) else np.ones(X.nnz) if X.data is None else X.data
+        values = self.X.values
         here = max(-float(values.min(initial=0.0)), float(values.max(initial=0.0)))
         largest = max(self.everyones(here))
         exponent = MAX_SCALED_EXPONENT - math.frexp(largest or np.nextafter(0.0, 1.0))[1]
         require_memory(8 * values.size, "the rows in another unit", "rows of a scale near 1 need none")
-        return replace(self, X=X).multiplied(exponent), exponent
+        return self.multiplied(exponent), exponent
 
     def multiplied(self, exponent: int) -> RowSet:
         """Return the rows times a power of two; rows on a GPU, or to be converted, are copied to the host."""
-        X: Any = self.X if isinstance(self.X, (Csr, np.ndarray)) else self.X[:]
-        values = X if not isinstance(X, Csr) else np.ones(X.nnz) if X.data is None else X.data
-        values = np.ldexp(values.astype(np.float64, copy=False), exponent)
-        return replace(self, X=X._replace(data=values) if isinstance(X, Csr) else values)
+        values = np.ldexp(self.X.values.astype(np.float64, copy=False), exponent)
+        return replace(self, X=self.X.with_values(values))
 
     def with_scaled_weights(self) -> tuple[RowSet, int]:
         """Return the rows with weights times a power of four, near 1 if they were not, and half its exponent.
@@ -291,30 +287,36 @@ class RowSet:
         - ``limit``: of the bytes of a block; None: none, unless the rows are in a mapped file that is too
           large. Pages of such a file are given back after each block.
         """
-        mapped = self._large_mapped()
+        too_much, size = self.X.reads_too_much, self.here
         if limit is None:
-            whole = mapped is None and not isinstance(self.X, ConvertedRows)
-            limit = np.inf if whole else BLOCK_BYTES
-        size = self.here
-        if isinstance(self.X, (np.ndarray, ConvertedRows)) and self.X.nbytes > limit:
-            size = each * max(1, int(limit) * self.here // (each * self.X.nbytes))
+            limit = BLOCK_BYTES if too_much or not self.X.in_place else np.inf
+        read = self.X.size * self.X.value_bytes
+        if not (self.sparse or self.on_gpu) and read > limit:
+            size = each * max(1, int(limit) * self.here // (each * read))
         for first in range(0, self.here, size):
             block = slice(first, min(self.here, first + size))
             yield block
-            if mapped is not None:
-                mapped.give_back(block.start, block.stop)
+            if too_much:
+                self.X.give_back(block.start, block.stop)
 
     def give_back(self, block: slice) -> None:
         """Give the pages of some rows here back to the system, if the file with all is too large."""
-        mapped = self._large_mapped()
-        if mapped is not None:
-            mapped.give_back(block.start, block.stop)
+        if self.X.reads_too_much:
+            self.X.give_back(block.start, block.stop)
 
-    def _large_mapped(self) -> DenseRows | None:
-        """Return the rows if they are in a mapped file that would fill much of the memory."""
-        X = self.X.source.array if isinstance(self.X, ConvertedRows) else self.X
-        rows = DenseRows(X) if isinstance(X, np.ndarray) else None
-        return rows if rows is not None and reads_too_much(rows) else None
+    def part_rows(self, numbers: int = 1) -> int:
+        """Return the number of rows of a part whose results are so many numbers."""
+        return part_rows(self.shape[0], numbers)
+
+    def part_bounds(self, numbers: int = 1) -> list[int]:
+        """Return the first row of each part of the rows here, and the end of the last."""
+        each = self.part_rows(numbers)
+        return [0, *range(each, self.here, each), self.here]
+
+    def parts_are_whole(self, numbers: int = 1) -> bool:
+        """Return whether the parts are those that one process with all rows would have."""
+        each = self.part_rows(numbers)
+        return all(bound % each == 0 or bound == self.bounds[-1] for bound in self.bounds)
 
     def fold(self, numbers: int, run: Callable[[slice, Vector], None], limit: float | None = None) -> Vector:
         """Return sums over the rows of all ranks.
@@ -333,7 +335,7 @@ class RowSet:
         -------
         ndarray, shape (numbers,)
         """
-        each = part_rows(self.shape[0], numbers)
+        each = self.part_rows(numbers)
         if self.group is None:
             sums = np.zeros(numbers)
             for block in self.blocks(each, limit):
@@ -346,15 +348,18 @@ class RowSet:
 
     def fold_parts(self, numbers: int, each: int, sums_of: Callable[[slice], Vector]) -> Vector:
         """Return sums over the rows of all ranks, made of those of parts of ``each`` rows."""
-        parts, total = [], np.zeros(numbers)
-        for block in self.blocks(each):
-            for first in range(block.start, block.stop, each):
-                found = sums_of(slice(first, min(first + each, block.stop)))
-                if self.group is None:
-                    total += found
-                else:
-                    parts.append(found)
-        return total if self.group is None else self.add_in_turn(np.array(parts))
+
+        def parts() -> Iterator[Vector]:
+            yield np.zeros(numbers)
+            for block in self.blocks(each):
+                for first in range(block.start, block.stop, each):
+                    yield sums_of(slice(first, min(first + each, block.stop)))
+
+        return self.sum_parts(parts())
+
+    def in_turn(self, length: int, step: Callable[[Vector | None], Vector]) -> Vector:
+        """Let each rank in turn make a vector of that of the rank before; see `Group.in_turn`."""
+        return self.group.in_turn(length, step) if self.group else step(None)
 
     def add_in_turn(self, parts: Vector) -> Vector:
         """Return the sum of the parts of all ranks, added in their order; shape of those here: (parts, m)."""
@@ -365,7 +370,7 @@ class RowSet:
                 total += part
             return total
 
-        return self.group.in_turn(parts.shape[1], step) if self.group else step(None)
+        return self.in_turn(parts.shape[1], step)
 
     def sum_parts(self, parts: Iterator[Vector]) -> Vector:
         """Return the sum of the vectors of the parts of all ranks, added in their order.
@@ -397,7 +402,7 @@ class RowSet:
                 begin = before.reshape(begin.shape)
             return self._continued(begin, values)[..., -1].reshape(-1)
 
-        end = self.group.in_turn(max(1, begin.size), step)
+        end = self.in_turn(max(1, begin.size), step)
         return self._continued(begin, values), end.reshape(begin.shape)
 
     def _continued(self, begin: Vector, values: Vector) -> Vector:
@@ -406,191 +411,3 @@ class RowSet:
             joined = values
             return np.asarray(np.add.accumulate(joined, axis=-1))
         return np.asarray(np.add.accumulate(joined, axis=-1)[..., 1:])
-
-
-def read_row_set(
-    X: Any,
-    sample_weight: Any = None,
-    *,
-    threads: int | None = None,
-    comm: Any = None,
-) -> RowSet:
-    """Validate rows and weights; with a communicator, those of each rank.
-
-    A dense array on a GPU stays there; with a communicator, those of all ranks are.
-
-    Raises
-    ------
-    DataError
-        See `bmrm.distributed.row_set.read_rows`; if ranks have other numbers of columns, or no rows.
-    ParameterError
-        If ``comm`` is not a communicator.
-    """
-    if comm is None:
-        if isinstance(X, Dataset) and X.device != "cpu":
-            sample_weight = X.weights if sample_weight is None else sample_weight
-            X = resident_rows("X", X)
-        if is_on_device(X) and not is_sparse(X):
-            found = _read_device_rows(X)
-            return RowSet(found, read_weights(read_back(sample_weight), len(found)), threads)
-        return RowSet(*_read_here(X, read_back(sample_weight)), threads)
-    from bmrm.distributed.group import Group
-
-    group = comm if isinstance(comm, Group) else Group(comm)
-    with group.together():
-        if isinstance(X, Dataset):
-            raise DataError("X: found a Dataset with comm, expected the rows of this rank as a matrix")
-        there = is_on_device(X) and not is_sparse(X)
-        rows: Any = _read_device_rows(X) if there else _read_here(X, None)[0]
-        weights = read_weights(read_back(sample_weight), rows.shape[0], zeros=True)
-    kinds = group.everyones(_kind_of(rows))
-    if len(set(kinds)) > 1:
-        first, other = sorted(set(kinds))[:2]
-        raise DataError(f"X: found {first} on rank {kinds.index(first)}, {other} on {kinds.index(other)}")
-    shapes = group.everyones(rows.shape)
-    columns = {d for _, d in shapes}
-    if len(columns) > 1:
-        raise DataError(f"X: found {min(columns)} columns on one rank and {max(columns)} on another")
-    weighted = group.everyones(weights is not None)
-    if any(weighted):
-        weights = np.ones(rows.shape[0]) if weights is None else weights
-        if not any(group.everyones(bool(weights.any()))):
-            raise DataError("sample_weight: found only zeros, expected some positive weight")
-    threads = group.cores if threads is None else threads
-    return RowSet(rows, weights, threads, group, (0, *itertools.accumulate(n for n, _ in shapes)))
-
-
-def _read_here(X: Any, sample_weight: Any) -> tuple[Any, Vector | None]:
-    """Return rows in main memory or in a mapped file, and their weights."""
-    converted = read_converted(X)
-    if converted is None:
-        return read_rows(X, sample_weight)
-    return converted, read_weights(sample_weight, len(converted))
-
-
-def read_converted(X: Any) -> ConvertedRows | None:
-    """Return the rows of a mapped file that are converted when they are read, validated; else None.
-
-    Raises
-    ------
-    DataError
-        If a value is not finite, or its square overflows.
-    """
-    found = find_converted(X)
-    if found is None:
-        return None
-    large = reads_too_much(found.source)
-    for first, block in found.blocks():
-        largest = max(-float(block.min()), float(block.max()))
-        if not largest <= MAX_ABSOLUTE_VALUE:  # NaN compares false
-            bad = np.argwhere(~np.isfinite(block))
-            if len(bad):
-                where = describe_position((first + bad[0, 0], bad[0, 1]), "row")
-                raise DataError(f"X: {where}has {block[tuple(bad[0])]}, expected a finite number")
-            raise DataError(
-                f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}"
-            )
-        if large:
-            found.source.give_back(first, first + len(block))
-    return found
-
-
-def _read_device_rows(X: Any) -> DeviceArray:
-    found = DeviceArray("X", X, 2, (np.float32, np.float64))
-    if not all(found.shape):
-        raise DataError(f"X: found shape {found.shape} on a GPU, expected some rows and columns")
-    return found
-
-
-def _kind_of(rows: Any) -> str:
-    if isinstance(rows, DeviceArray):
-        return "rows on a GPU"
-    return "sparse rows" if isinstance(rows, Csr) else "dense rows in main memory"
-
-
-def read_matrix(X: Any) -> Csr | NDArray[Any]:
-    """Return rows on the host, compressed or dense, of finite float32 or float64 values.
-
-    Raise `DataError` for anything else, also for values whose squares overflow.
-    """
-    with words_for_scikit_learn(X):
-        return _read_matrix(X)
-
-
-def _read_matrix(X: Any) -> Csr | NDArray[Any]:
-    found = validate_matrix(X)
-    if isinstance(found, Csr):
-        found = found.on_host()
-        indices = np.ascontiguousarray(
-            found.indices, np.int32 if found.indices.dtype == np.int32 else np.int64
-        )
-        data = None if found.data is None else np.ascontiguousarray(found.data)
-        try:  # compiled loops trust the indices
-            check_layout(found.indptr, indices, indices if data is None else data, found.shape)
-        except DataError as error:
-            raise DataError(f"X: {error}") from None
-        found = Csr(np.ascontiguousarray(found.indptr, np.int64), indices, data, found.shape)
-        values = data
-    else:
-        found = values = np.ascontiguousarray(found)
-    if values is None:
-        return found
-    largest = _largest_value(values)
-    if not largest < np.inf:  # NaN compares false
-        if isinstance(found, Csr):
-            at = int(np.argmin(np.isfinite(values)))
-            row = int(np.searchsorted(found.indptr, at, "right"))
-            raise DataError(f"X: row {row} has {values[at]}, expected finite numbers")
-        arguments.check_finite("X", found)
-    if largest > MAX_ABSOLUTE_VALUE:
-        raise DataError(f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}")
-    return found
-
-
-def _largest_value(values: NDArray[Any]) -> float:
-    """Return the largest absolute value, NaN if there is one; pages of a large mapped file are given back."""
-    rows = DenseRows(values) if values.ndim == 2 else None
-    mapped = rows if rows is not None and reads_too_much(rows) else None
-    size = len(values) if mapped is None else max(1, READ_BYTES * len(values) // mapped.nbytes)
-    largest = 0.0
-    for first in range(0, len(values), max(1, size)):
-        block = values[first : first + size]
-        found = max(-float(block.min(initial=0.0)), float(block.max(initial=0.0)))
-        largest = found if not found < largest else largest  # NaN compares false
-        if mapped is not None:
-            mapped.give_back(first, first + len(block))
-        if np.isnan(largest):
-            break
-    return largest
-
-
-def read_rows(X: Any, sample_weight: Any) -> tuple[Csr | NDArray[Any], Vector | None]:
-    """Return rows as `read_matrix` does, also those of a `bmrm.Dataset`, and their weights."""
-    if not isinstance(X, Dataset):
-        found = read_matrix(X)
-        return found, read_weights(sample_weight, found.shape[0])
-    values = dense_values(X.matrix)
-    if values is None or X.group is not None:
-        raise DataError(
-            f"X: found a Dataset of {X.nnz} stored values, expected dense rows on the CPU, or a matrix"
-        )
-    given = X.weights if sample_weight is None else sample_weight
-    return read_matrix(values), read_weights(given, X.shape[0])
-
-
-def read_weights(given: Any, rows: int, *, zeros: bool = False) -> Vector | None:
-    """Return the weights of rows, None if all are equal to 1.
-
-    Raise `DataError` for weights of the wrong number, negative or not finite, or, unless ``zeros``, all 0.
-    """
-    if given is None:
-        return None
-    if isinstance(given, (int, float, np.generic)) or (isinstance(given, np.ndarray) and given.ndim == 0):
-        given = np.full(rows, arguments.number("sample_weight", given, DataError))
-    weights = np.ascontiguousarray(arguments.vector("sample_weight", given, rows))
-    arguments.check_finite("sample_weight", weights)
-    if weights.min() < 0.0:
-        raise DataError(f"sample_weight: found {weights.min():g}, expected numbers of at least 0")
-    if not (zeros or weights.any()):
-        raise DataError("sample_weight: found only zeros, expected some positive weight")
-    return None if (weights == 1.0).all() else weights

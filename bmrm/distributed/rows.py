@@ -1,29 +1,28 @@
-"""The rows of a reduction: dense or sparse, in main memory, in a mapped file or dense on a GPU."""
+"""Rows as they are stored: dense or sparse, in main memory, in a mapped file or on a GPU.
+
+Whatever works on rows asks these classes, and does not look which one it has. Compiled functions read dense
+rows as they are, of any type and order that their code is made for, by the addresses of `entries`. Estimators
+read blocks of float32 or float64, stored by rows (``rows[some]``); what a mapped file has of anything else is
+converted some rows at a time.
+"""
 
 from __future__ import annotations
 
 import functools
-import itertools
 import mmap
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeGuard
-from weakref import WeakKeyDictionary
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base import arguments
-from bmrm.base.foreign_arrays import LEGACY_STREAM
 from bmrm.base.host_memory import MIN_CHECKED_BYTES, available_bytes
-from bmrm.base.sparse_tensors import as_scipy
-from bmrm.errors import DataError
-from bmrm.io.csr import Csr, build_canonical, check_layout
-from bmrm.io.data import Data
-from bmrm.matrix._cpu import Matrix
-from bmrm.matrix.dataset import Dataset
+from bmrm.base.vectors import Indices, Vector
+from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.device_arrays import DeviceArray
-from bmrm.matrix.resident import resident_rows
+from bmrm.matrix.gpu.placement import gpu_that_has
 
 _ITEMS = {"f4": "float", "f8": "double", **{f"{k}{n}": f"i{8 * n}" for k in "iu" for n in (1, 2, 4, 8)}}
 """LLVM's types of the values that compiled code reads as they are."""
@@ -62,86 +61,237 @@ class Rows(NamedTuple):
     contiguous: bool = False
 
 
-@dataclass(frozen=True)
-class Ranks:
-    """The ranks that share rows.
+Entries = dict[str, int]
+"""Addresses and steps of rows by the names that compiled code has for them."""
+
+
+class StoredRows(ABC):
+    """Rows of any kind.
 
     Attributes
     ----------
-    group : bmrm.distributed.group.Group
-    bounds : tuple of int
-        Rank r has the rows ``bounds[r]`` to before ``bounds[r + 1]``.
+    shape : (int, int)
+    dtype : dtype
+        Of the values that estimators read: float32 or float64. Compiled functions compute with it too.
+    sparse : bool
+    there : DeviceArray or None
+        The array, or one of the arrays, of rows that are on a GPU.
+    held : dict of Device to entries and their arrays, or None
+        What stays on GPUs between calls, of rows that do not change: those of a `bmrm.Dataset`.
     """
 
-    group: Any
-    bounds: tuple[int, ...]
-
-
-class _OfRanks:
-    """What all kinds of rows share: where they stand among the rows of all ranks."""
-
-    ranks: Ranks | None
+    held: dict[Any, Any] | None = None
+    sparse = False
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def there(self) -> DeviceArray | None:
+        return None
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.there is not None
+
+    @property
+    def gpu(self) -> int | None:
+        """Number of the GPU that has the rows; None if they are in main memory."""
+        return gpu_that_has(self.there)
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]: ...
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
         raise NotImplementedError
 
     @property
-    def first_row(self) -> int:
-        """Number of row 0 among the rows of all ranks."""
-        return self.ranks.bounds[self.ranks.group.rank] if self.ranks else 0
+    def nbytes(self) -> int:
+        """Bytes as they are stored, without row pointers."""
+        raise NotImplementedError
 
     @property
-    def total(self) -> int:
-        """Number of rows of all ranks."""
-        return self.ranks.bounds[-1] if self.ranks else self.shape[0]
+    def size(self) -> int:
+        """Number of stored values."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def stored(self) -> float:
+        """Average number of stored values of a row."""
+        return self.size / max(1, self.shape[0])
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a value that estimators read; 0 if all stored values are 1."""
+        return self.dtype.itemsize
+
+    def most_stored(self, each: int) -> int:
+        """Return the maximum number of stored values of a block of ``each`` rows."""
+        return min(each, len(self)) * self.shape[1]
+
+    @property
+    def in_place(self) -> bool:
+        """Whether estimators can read all rows at once without a copy."""
+        return True
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of a value that compiled functions read; 0 if all stored values are 1."""
+        return self.value_bytes
+
+    @property
+    def copied(self) -> bool:
+        """Whether `arrays` makes copies."""
+        return False
+
+    def kind(self) -> Rows:
+        """Return how the rows are stored, on which compiled code depends."""
+        raise NotImplementedError
+
+    def entries(self) -> Entries:
+        """Return where compiled code finds the rows."""
+        raise NotImplementedError
+
+    def pieces(self, first: int, last: int) -> Iterator[tuple[int, int, Entries]]:
+        """Yield some rows in pieces that compiled code can read, each with what differs from `entries`."""
+        yield first, last, {}
+
+    def arrays(self, some: slice) -> dict[str, NDArray[Any]]:
+        """Return what a GPU must get of some rows, by the names of `entries`: all that is in main memory."""
+        raise NotImplementedError
+
+    def row(self, number: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Return the values of a row, and the columns if it is sparse."""
+        raise NotImplementedError
+
+    def __getitem__(self, some: Any) -> Any:
+        """Return some rows in main memory for estimators: stored by rows, or a `Csr`."""
+        raise NotImplementedError
+
+    @property
+    def given(self) -> Any:
+        """The rows as functions of users know them."""
+        raise NotImplementedError
+
+    def block(self, some: slice) -> Any:
+        """Return some rows for a GPU: of those that are on it, a view."""
+        return self[some]
+
+    def dense(self, some: slice) -> NDArray[Any]:
+        """Return some rows as a dense array in main memory."""
+        return np.asarray(self[some])
+
+    def take(self, rows: Indices) -> Vector:
+        """Return some rows, dense in float64."""
+        return np.asarray(self[rows], np.float64)
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """All stored values in main memory."""
+        raise NotImplementedError
+
+    def with_values(self, values: NDArray[Any]) -> StoredRows:
+        """Return the same rows with other values, in main memory."""
+        raise NotImplementedError
+
+    @property
+    def reads_too_much(self) -> bool:
+        """Whether they are in a mapped file that would fill much of the free memory."""
+        return False
+
+    def give_back(self, first: int, last: int) -> None:
+        """Give the pages of some rows of a mapped file back to the system; they can be read again."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class DenseRows(_OfRanks):
+class DenseRows(StoredRows):
     """Rows of a dense array, which may be a mapped file.
 
     Attributes
     ----------
     array : ndarray, shape (rows, columns)
-        Of any layout and real type. If compiled code cannot read the type, some rows at a time are converted.
-    ranks : Ranks or None
-    held : dict of Device to list of GpuArray, or None
-        What stays on GPUs between calls, of rows that do not change: those of a `bmrm.Dataset`.
+        Of any layout and real type.
     """
 
     array: NDArray[Any]
-    ranks: Ranks | None = None
-    held: dict[Any, list[Any]] | None = None
+    held: dict[Any, Any] | None = None
 
-    @property
+    @functools.cached_property
     def shape(self) -> tuple[int, int]:
         return (self.array.shape[0], self.array.shape[1])
 
-    @property
-    def sparse(self) -> bool:
-        return False
-
-    @property
-    def real(self) -> type[np.floating[Any]]:
-        """Type of real numbers: float32 if the values are, else float64."""
-        return np.float32 if self.array.dtype.newbyteorder("=") == np.float32 else np.float64
+    @functools.cached_property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float32 if self.array.dtype.newbyteorder("=") == np.float32 else np.float64)
 
     @property
     def nbytes(self) -> int:
         return self.array.nbytes
 
     @property
+    def in_place(self) -> bool:
+        return self.array.dtype == self.dtype and self.array.flags.c_contiguous
+
+    @property
     def converted_rows(self) -> int:
         """Number of rows, a power of two, to convert at a time; 0 if compiled code reads them as they are."""
-        if _is_read(self.array.dtype):
+        if is_read(self.array.dtype):
             return 0
-        row_bytes = self.shape[1] * np.dtype(self.real).itemsize
+        row_bytes = self.shape[1] * self.dtype.itemsize
         return 1 << max(6, (MAX_CONVERTED_BYTES // max(1, row_bytes)).bit_length() - 1)
 
-    def converted(self, first: int, last: int) -> NDArray[Any]:
+    def kind(self) -> Rows:
+        dtype = self.array.dtype
+        width = self.shape[1] if self.shape[1] <= MAX_CONSTANT_WIDTH else 0
+        if self.converted_rows:
+            return Rows(_ITEMS[self.dtype.str[1:]], False, "", width, True)
+        contiguous = self.array.strides[1] == dtype.itemsize or self.shape[1] == 1
+        return Rows(_ITEMS[f"{dtype.kind}{dtype.itemsize}"], dtype.kind == "u", "", width, contiguous)
+
+    @property
+    def item_bytes(self) -> int:
+        return self.dtype.itemsize if self.converted_rows else self.array.dtype.itemsize
+
+    @property
+    def copied(self) -> bool:
+        return bool(self.converted_rows) or not self.array.flags.c_contiguous
+
+    def entries(self) -> Entries:
+        return {} if self.converted_rows else _dense_entries(self.array.ctypes.data, self.array.strides)
+
+    def pieces(self, first: int, last: int) -> Iterator[tuple[int, int, Entries]]:
+        each = self.converted_rows
+        if not each:
+            yield first, last, {}
+        for start in range(first, last, each) if each else ():
+            stop = min(last, start + each)
+            block = self[start:stop]
+            step = block.strides[0]
+            yield start, stop, _dense_entries(block.ctypes.data - start * step, block.strides)
+
+    def arrays(self, some: slice) -> dict[str, NDArray[Any]]:
+        return {"rows": self[some] if self.converted_rows else np.asarray(self.array[some], order="C")}
+
+    def row(self, number: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        return self.array[number], None
+
+    def __getitem__(self, some: Any) -> NDArray[Any]:
         with np.errstate(over="ignore"):
-            return np.ascontiguousarray(self.array[first:last], self.real)
+            return np.ascontiguousarray(self.array[some], self.dtype)
+
+    @property
+    def given(self) -> NDArray[Any]:
+        return self.array
+
+    @property
+    def values(self) -> NDArray[Any]:
+        return self[:]
+
+    def with_values(self, values: NDArray[Any]) -> StoredRows:
+        return DenseRows(values)
 
     @functools.cached_property
     def mapped(self) -> mmap.mmap | None:
@@ -159,8 +309,15 @@ class DenseRows(_OfRanks):
             array = array.base
         return array if isinstance(array, mmap.mmap) else None
 
+    @property
+    def reads_too_much(self) -> bool:
+        # The system drops pages of files when memory is short, but others' pages too.
+        if self.nbytes < MIN_CHECKED_BYTES or self.mapped is None:
+            return False
+        free = available_bytes()
+        return free is not None and self.nbytes > MAX_MAPPED_SHARE * free
+
     def give_back(self, first: int, last: int) -> None:
-        """Give the pages of some rows of a mapped file back to the system; they can be read again."""
         assert self.mapped is not None
         start = self.array.ctypes.data - np.frombuffer(self.mapped, np.uint8).ctypes.data
         page, step = mmap.PAGESIZE, self.array.strides[0]
@@ -169,121 +326,114 @@ class DenseRows(_OfRanks):
         if end > begin:
             self.mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
-    @property
-    def stored(self) -> float:
-        """Average number of stored values of a row."""
-        return float(self.shape[1])
-
-    def kind(self) -> Rows:
-        dtype = self.array.dtype
-        width = self.shape[1] if self.shape[1] <= MAX_CONSTANT_WIDTH else 0
-        if self.converted_rows:
-            return Rows("float" if self.real is np.float32 else "double", False, "", width, True)
-        contiguous = self.array.strides[1] == dtype.itemsize or self.shape[1] == 1
-        return Rows(_ITEMS[f"{dtype.kind}{dtype.itemsize}"], dtype.kind == "u", "", width, contiguous)
-
-
-class ConvertedRows:
-    """Rows of a mapped file of another type or order than compiled code reads; what is taken is converted.
-
-    Attributes
-    ----------
-    source : DenseRows
-        The rows as they are.
-    shape : (int, int)
-    dtype : dtype
-        What they are converted to: float32 if they are, else float64.
-    """
-
-    def __init__(self, source: DenseRows) -> None:
-        self.source, self.shape, self.dtype = source, source.shape, np.dtype(source.real)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, some: Any) -> NDArray[Any]:
-        with np.errstate(over="ignore"):
-            return np.ascontiguousarray(self.source.array[some], self.dtype)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        found = self[:]
-        return found if dtype is None else found.astype(dtype, copy=False)
-
-    @property
-    def size(self) -> int:
-        """Number of values."""
-        return self.shape[0] * self.shape[1]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all rows when they are converted."""
-        return self.size * self.dtype.itemsize
-
-    def blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield some rows at a time, each with the number of the first."""
-        size = max(1, MAX_CONVERTED_BYTES // (self.shape[1] * self.dtype.itemsize))
-        for first in range(0, len(self), size):
-            yield first, self[first : first + size]
-
-
-def find_converted(X: Any) -> ConvertedRows | None:
-    """Return the rows of a mapped file that compiled code cannot read as they are, else None."""
-    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "fiub" or not X.size:
-        return None
-    is_float = X.dtype.isnative and X.dtype in (np.float32, np.float64)
-    rows = DenseRows(np.asarray(X))
-    return None if (is_float and X.flags.c_contiguous) or rows.file is None else ConvertedRows(rows)
-
 
 @dataclass(frozen=True)
-class SparseRows(_OfRanks):
+class SparseRows(StoredRows):
     """Compressed sparse rows with ascending columns.
 
     Attributes
     ----------
     csr : Csr
-    ranks : Ranks or None
-    held : dict of Device to list of GpuArray, or None
-        As of `DenseRows`: row pointers, columns and values.
     """
 
     csr: Csr
-    ranks: Ranks | None = None
-    held: dict[Any, list[Any]] | None = None
+    held: dict[Any, Any] | None = None
+    sparse = True
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.csr.shape
 
-    @property
-    def sparse(self) -> bool:
-        return True
-
-    @property
-    def real(self) -> type[np.floating[Any]]:
-        """Type of real numbers: float32 if the values are, else float64."""
+    @functools.cached_property
+    def dtype(self) -> np.dtype[Any]:
         data = self.csr.data
-        return np.float32 if data is not None and data.dtype == np.float32 else np.float64
+        return np.dtype(np.float32 if data is not None and data.dtype == np.float32 else np.float64)
 
     @property
-    def stored(self) -> float:
-        """Average number of stored values of a row."""
-        return self.csr.nnz / max(1, self.shape[0])
+    def size(self) -> int:
+        return self.csr.nnz
+
+    @property
+    def value_bytes(self) -> int:
+        return 0 if self.csr.data is None else self.csr.data.dtype.itemsize
+
+    def most_stored(self, each: int) -> int:
+        ends = self.csr.indptr[np.append(np.arange(0, len(self), each), len(self))]
+        return int(np.diff(ends).max(initial=0))
 
     @property
     def nbytes(self) -> int:
-        data = self.csr.data
-        return self.csr.indices.nbytes + (0 if data is None else data.nbytes)
+        return self.size * (self.csr.indices.dtype.itemsize + self.value_bytes)
 
     def kind(self) -> Rows:
         data = self.csr.data
         item = "" if data is None else _ITEMS[f"f{data.dtype.itemsize}"]
         return Rows(item, False, f"i{8 * self.csr.indices.dtype.itemsize}")
 
+    def entries(self) -> Entries:
+        return {name: array.ctypes.data for name, array in self._named(self.csr).items()}
+
+    def arrays(self, some: slice) -> dict[str, NDArray[Any]]:
+        return self._named(self[some])
+
+    def _named(self, csr: Csr) -> dict[str, NDArray[Any]]:
+        found = {"starts": csr.indptr, "columns": csr.indices}
+        return found if csr.data is None else {**found, "values": csr.data}
+
+    def row(self, number: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        csr, part = self.csr, slice(self.csr.indptr[number], self.csr.indptr[number + 1])
+        return (np.ones(part.stop - part.start) if csr.data is None else csr.data[part]), csr.indices[part]
+
+    def __getitem__(self, some: slice) -> Csr:
+        """Return some rows, which share memory with all."""
+        X, (first, last, _) = self.csr, some.indices(len(self))
+        if last - first == len(self):
+            return X
+        begin, end = X.indptr[first], X.indptr[last]
+        data = None if X.data is None else X.data[begin:end]
+        starts = X.indptr[first : last + 1] - begin
+        return Csr(starts, X.indices[begin:end], data, (last - first, X.shape[1]))
+
+    @property
+    def given(self) -> Any:
+        return self.csr.to_scipy()
+
+    def dense(self, some: slice) -> NDArray[Any]:
+        return self.take(np.arange(some.start, some.stop))
+
+    def take(self, rows: Indices) -> Vector:
+        return np.asarray(self.csr.take(rows).to_scipy(np.float64).toarray())
+
+    @property
+    def values(self) -> NDArray[Any]:
+        return np.ones(self.csr.nnz) if self.csr.data is None else self.csr.data
+
+    def with_values(self, values: NDArray[Any]) -> StoredRows:
+        return SparseRows(self.csr._replace(data=values))
+
 
 @dataclass(frozen=True)
-class DeviceRows(_OfRanks):
-    """Rows of a dense array that another library has put on a GPU; no other rank has some of them.
+class DeviceSparseRows(SparseRows):
+    """Compressed sparse rows on a GPU: columns and values are each a `DeviceArray`, row pointers are here."""
+
+    held: dict[Any, Any] | None = field(default_factory=dict)  # row pointers are copied once
+
+    @property
+    def there(self) -> DeviceArray | None:
+        found: Any = self.csr.indices
+        return found  # type: ignore[no-any-return]
+
+    def entries(self) -> Entries:
+        found = {"columns": self.csr.indices, "values": self.csr.data}
+        return {name: cast(Any, array).address for name, array in found.items() if array is not None}
+
+    def arrays(self, some: slice) -> dict[str, NDArray[Any]]:
+        return {"starts": self.csr.indptr}
+
+
+@dataclass(frozen=True)
+class DeviceRows(StoredRows):
+    """Rows of a dense array on a GPU.
 
     Attributes
     ----------
@@ -292,15 +442,14 @@ class DeviceRows(_OfRanks):
     """
 
     array: DeviceArray
-    ranks: None = None
+
+    @property
+    def there(self) -> DeviceArray | None:
+        return self.array
 
     @functools.cached_property
     def shape(self) -> tuple[int, int]:
         return (self.array.shape[0], self.array.shape[1])
-
-    @property
-    def sparse(self) -> bool:
-        return False
 
     @functools.cached_property
     def item(self) -> np.dtype[Any]:
@@ -308,145 +457,95 @@ class DeviceRows(_OfRanks):
         return np.dtype(np.uint8) if self.array.dtype == bool else self.array.dtype
 
     @functools.cached_property
-    def real(self) -> type[np.floating[Any]]:
-        """Type of real numbers: float32 if the values are, else float64."""
-        return np.float32 if self.item == np.float32 else np.float64
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float32 if self.item == np.float32 else np.float64)
+
+    @property
+    def item_bytes(self) -> int:
+        return self.item.itemsize
 
     @property
     def nbytes(self) -> int:
         return self.array.size * self.item.itemsize
 
-    @property
-    def stored(self) -> float:
-        """Number of values of a row."""
-        return float(self.shape[1])
-
     def kind(self) -> Rows:
         return _kind_of(self.item)
+
+    def entries(self) -> Entries:
+        return _dense_entries(self.array.address, self.array.strides)
+
+    def arrays(self, some: slice) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def row(self, number: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        return self[number : number + 1][0], None
+
+    def __getitem__(self, some: Any) -> NDArray[Any]:
+        return self.array[some]
+
+    @property
+    def given(self) -> Any:
+        return self.array.owner
+
+    def block(self, some: slice) -> Any:
+        return RowsInPlace(self.array, some)
+
+    @property
+    def values(self) -> NDArray[Any]:
+        return self[:]
+
+    def with_values(self, values: NDArray[Any]) -> StoredRows:
+        return DenseRows(values)
+
+
+class RowsInPlace:
+    """Some rows of an array on a GPU."""
+
+    def __init__(self, X: DeviceArray, rows: slice) -> None:
+        size = np.dtype(X.dtype).itemsize * X.shape[1]
+        self._owner = X
+        self.__cuda_array_interface__ = {
+            "shape": (rows.stop - rows.start, X.shape[1]),
+            "typestr": np.dtype(X.dtype).str,
+            "data": (X.address + rows.start * size, True),
+            "strides": None,
+            "version": 3,
+        }
+
+
+@dataclass(frozen=True)
+class MatrixRows(StoredRows):
+    """Rows of a matrix of which only products are formed."""
+
+    matrix: Any
+
+    @property
+    def gpu(self) -> int | None:
+        return self.matrix.device  # type: ignore[no-any-return]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape  # type: ignore[no-any-return]
+
+
+def stored_rows(X: Any) -> StoredRows:
+    """Return rows as an object of their kind."""
+    if isinstance(X, StoredRows):
+        return X
+    if isinstance(X, Csr):
+        return SparseRows(X)
+    return DeviceRows(X) if isinstance(X, DeviceArray) else DenseRows(np.asarray(X))
+
+
+def is_read(dtype: np.dtype[Any]) -> bool:
+    """Return whether compiled code reads values of a type as they are."""
+    return dtype.isnative and f"{dtype.kind}{dtype.itemsize}" in _ITEMS
+
+
+def _dense_entries(address: int, strides: tuple[int, ...]) -> Entries:
+    return {"rows": address, "row_step": strides[0], "column_step": strides[1]}
 
 
 @functools.cache
 def _kind_of(item: np.dtype[Any]) -> Rows:
     return Rows(_ITEMS[f"{item.kind}{item.itemsize}"], item.kind == "u")
-
-
-HostRows = DenseRows | SparseRows
-AnyRows = HostRows | DeviceRows
-
-
-def read_rows(data: Any) -> AnyRows:
-    """Find the rows of whatever a user passes; nothing is copied if its types allow.
-
-    Parameters
-    ----------
-    data : ndarray, memmap, DLPack, DataFrame, SciPy sparse matrix, Csr, Data, Dataset, or array on a GPU
-        A table of numbers; NaN and infinities are allowed. Mapped files are never copied as a whole.
-
-    Raises
-    ------
-    DataError
-        If it is not a matrix of real numbers.
-
-    Examples
-    --------
-    >>> read_rows([[1, 2], [3, 4]]).shape
-    (2, 2)
-    """
-    if isinstance(data, (DenseRows, SparseRows, DeviceRows)):
-        return data
-    if isinstance(data, Data):
-        data = data.X
-    if isinstance(data, Dataset):
-        return _from_dataset(data)
-    if isinstance(data, Csr):
-        return SparseRows(data.on_host())
-    if arguments.is_sparse(data):
-        return SparseRows(_from_scipy(data))
-    if (type(data) is np.ndarray or isinstance(data, np.memmap)) and data.ndim == 2:
-        if data.dtype == bool:
-            data = data.view(np.uint8)
-        if data.dtype.kind in "fiu":
-            return DenseRows(np.asarray(data))
-    if arguments.is_on_device(data):
-        return _on_device(data)
-    found = arguments.matrix("rows", data)
-    return DenseRows(np.asarray(found))
-
-
-_datasets: WeakKeyDictionary[Dataset, HostRows] = WeakKeyDictionary()
-"""Rows of data sets in main memory; a sparse one keeps its columns in another form, which are copied once."""
-
-
-def _from_dataset(data: Dataset) -> AnyRows:
-    if not isinstance(data.matrix, Matrix):
-        return _on_device(resident_rows("rows", data))
-    if data not in _datasets:
-        found = data.matrix.rows()
-        ranks = _ranks_of(data)
-        if isinstance(found, np.ndarray):
-            _datasets[data] = DenseRows(found, ranks, {})
-        else:
-            starts, columns, values = found
-            if data.columns is not None:  # those that the rows of this rank touch
-                columns = data.columns[columns].astype(np.int64)
-            values = np.ones(len(columns)) if values is None else values
-            shape = (len(starts) - 1, data.shape[1])
-            csr = build_canonical(starts, columns, values, shape, sum_duplicates=False)
-            if csr.data is None and data.stored == "float32":  # as on another rank, where not all are 1
-                csr = csr._replace(data=np.ones(csr.nnz, np.float32))
-            _datasets[data] = SparseRows(csr, ranks, {})
-    return _datasets[data]
-
-
-def _ranks_of(data: Dataset) -> Ranks | None:
-    if data.group is None:
-        return None
-    from bmrm.distributed.shard import Shard
-
-    assert isinstance(data, Shard)
-    return Ranks(data.group, (0, *itertools.accumulate(data.rows)))
-
-
-def _on_device(data: Any) -> DeviceRows:
-    array = DeviceArray("rows", data, 2, None, any_order=True, stream=LEGACY_STREAM)
-    if array.dtype != bool and not _is_read(array.dtype):
-        raise DataError(
-            f"rows: found {array.dtype} on a GPU, expected float32, float64, whole numbers or truth values"
-        )
-    return DeviceRows(array)
-
-
-def _is_read(dtype: np.dtype[Any]) -> bool:
-    return dtype.isnative and f"{dtype.kind}{dtype.itemsize}" in _ITEMS
-
-
-def _from_scipy(X: Any) -> Csr:
-    """Convert without looking at the values, of which some may not be finite."""
-    X = as_scipy("rows", X).tocsr()
-    if X.ndim != 2:
-        raise DataError(f"rows: found a sparse array of {X.ndim} dimensions, expected 2")
-    check_layout(X.indptr, X.indices, X.data, X.shape)  # SciPy would read outside of arrays
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    if X.data.dtype.kind not in "fiub":
-        raise DataError(f"rows: found values of type {X.data.dtype}, expected real numbers")
-    values = X.data if X.data.dtype in (np.float32, np.float64) else X.data.astype(np.float64)
-    index = np.int32 if X.indices.dtype == np.int32 else np.int64
-    return Csr(
-        np.ascontiguousarray(X.indptr, np.int64),
-        np.ascontiguousarray(X.indices, index),
-        np.ascontiguousarray(values),
-        (int(X.shape[0]), int(X.shape[1])),
-    )
-
-
-def reads_too_much(rows: AnyRows) -> TypeGuard[DenseRows]:
-    """Return whether rows are in a mapped file that would fill much of the free memory.
-
-    The system drops pages of files when memory is short, but others' pages too.
-    """
-    if not isinstance(rows, DenseRows) or rows.nbytes < MIN_CHECKED_BYTES or rows.mapped is None:
-        return False
-    free = available_bytes()
-    return free is not None and rows.nbytes > MAX_MAPPED_SHARE * free

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base.arguments import vector
-from bmrm.base.columns import Names, check_names, find_names
+from bmrm.base.columns import Names, check_names
 from bmrm.base.groups import index_names, validate_groups
 from bmrm.base.labels import Labels, append, label_array, label_vector
 from bmrm.base.offsets import row_offsets
@@ -22,9 +22,9 @@ from bmrm.distributed.narrow import drop_untouched_columns
 from bmrm.distributed.options import check_alike
 from bmrm.distributed.weight_layout import MIN_OWNED_COLUMNS, resolve_weight_layout
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.csr import find_numbering
+from bmrm.io.data import Data
 from bmrm.matrix import _cpu
-from bmrm.matrix.dataset import Dataset, copy_labels
+from bmrm.matrix.dataset import Dataset, copy_labels, numbering_and_names, unpacked
 from bmrm.matrix.resident import DEFAULT_TOL, default_threads, validate_matrix, wants_gpu
 from bmrm.matrix.row_weights import ClassWeight, row_weights
 
@@ -109,7 +109,9 @@ class Shard(Dataset):
     ) -> None:
         group = self.group = comm if isinstance(comm, Group) else Group(comm)
         check_alike(group, {"class_weight": class_weight, "dtype": dtype, "tol": tol, "weights": weights})
+        source = X if isinstance(X, Data) else None
         with group.together():
+            X, y, offset, groups = unpacked(X, y, offset, groups, dtype)
             found = validate_matrix(X)
             size = found.size if isinstance(found, np.ndarray) else found.nnz
         shapes, sizes = group.everyones(found.shape), group.everyones(size)
@@ -144,9 +146,11 @@ class Shard(Dataset):
         if any(on_gpu) and not all(on_gpu):  # the X of some rank did not fit: all ranks use a GPU, or none
             with group.together():
                 super().__init__(found, device="cpu", **given)
-        found_bases = set(group.everyones(find_numbering(X)))
+        self.source = source
+        base, names = numbering_and_names(source or X)
+        found_bases = set(group.everyones(base))
         self.zero_based = found_bases.pop() if len(found_bases) == 1 else None
-        self.feature_names = self._agreed_names(find_names(X))
+        self.feature_names = self._agreed_names(names)
         self.y = copy_labels(y)
         self._links: Links | None = None
         self.resolution, self.longest = (

@@ -100,10 +100,9 @@ def edges_of(given: Any, how: Reading) -> EdgeList:
         return from_igraph(given, how)
     if isinstance(given, EdgeList):
         found = given
-    elif arguments.is_sparse(given) or isinstance(given, Csr):
+    elif (matrix := Csr.of(given)) is not None:
         how.check_only("a matrix, whose columns have no names", "labels", "n_nodes")
-        X = given if isinstance(given, Csr) else Csr.from_scipy(given)
-        found = from_matrix(X, how.labels, how.n_nodes)
+        found = from_matrix(matrix, how.labels, how.n_nodes)
     else:
         how.check_only("arrays, which have no names", "labels", "n_nodes")
         found = from_arrays(given, how.n_nodes, how.labels)

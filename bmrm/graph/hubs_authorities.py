@@ -33,8 +33,9 @@ from bmrm.graph.graph import Graph
 from bmrm.graph.keywords import suggesting
 from bmrm.graph.page_rank import check_limits, require_room, uses_weights
 from bmrm.graph.peers import total_of
-from bmrm.graph.results import Hits
+from bmrm.graph.results import NO_WORK, Hits
 from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.placement import Placement
 
 MAX_BASIS = 40
 """Vectors of the basis before a restart: they take 320 bytes per node."""
@@ -107,12 +108,10 @@ def hits(
         peers.check_alike({"weighted": weighs, "tol": tol, "max_iter": max_iter})
         if not has_edges(graph, weighs):
             even = np.full(graph.n_nodes, 1.0 / max(graph.n_nodes, 1))
-            alone = graph.n_nodes <= 1
-            return Hits(
-                even, even, graph.labels, 0.0, 0.0, 0.0, 0.0, "converged", 0, 0, 0.0, partial(bool, alone)
-            )
+            alone, nowhere = partial(bool, graph.n_nodes <= 1), Placement(None, NO_WORK)
+            return Hits(even, even, graph.labels, 0.0, 0.0, 0.0, 0.0, "converged", 0, 0, 0.0, nowhere, alone)
         require_room(graph, "HITS")
-        pair = pair_of(graph, weighs, device)
+        pair, placement = pair_of(graph, weighs, device)
         found = golub_kahan(pair, tol, max_iter, began + max_time)
         hubs = _distribution(pair.hub_scores(found.hubs))
         authorities = _distribution(pair.authority_scores(found.authorities))
@@ -131,6 +130,7 @@ def hits(
         found.n_iter,
         2 * found.n_iter + 3 + pair.fewer_hubs,
         time.perf_counter() - began,
+        placement,
         partial(has_unique_leader, graph, weighs, authorities, value),
     )
 

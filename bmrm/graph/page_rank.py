@@ -18,9 +18,10 @@ from bmrm.graph.fixed_point import Callback, FixedPoint, Goal
 from bmrm.graph.graph import Graph
 from bmrm.graph.keywords import suggesting
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
-from bmrm.graph.results import Ranking
+from bmrm.graph.results import NO_WORK, Ranking
 from bmrm.io.edges import ADVICE
 from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.placement import Placement
 
 METHODS = ("auto", "power", "anderson")
 
@@ -133,11 +134,11 @@ def pagerank(
             }
         )
         if graph.n_nodes == 0:
-            return Ranking(np.zeros(0), graph.labels, 0.0, 0.0, "converged", 0, 0, 0.0, 0.0)
+            nowhere = Placement(None, NO_WORK)
+            return Ranking(np.zeros(0), graph.labels, 0.0, 0.0, "converged", 0, 0, 0.0, 0.0, nowhere)
         require_room(graph, "pagerank")
-        walk = transitions_of(graph, weighs, device).walk(
-            damping, Restarts(vector=v, dangling=u, relative_error=SHARE_ERROR)
-        )
+        transitions, placement = transitions_of(graph, weighs, device)
+        walk = transitions.walk(damping, Restarts(vector=v, dangling=u, relative_error=SHARE_ERROR))
         run = FixedPoint(walk, damping, goal, lambda at, slot, columns, _: at.scores(slot, columns), first)
         found = run.run()[0]
     seconds = time.perf_counter() - began
@@ -151,6 +152,7 @@ def pagerank(
         run.n_products,
         seconds,
         run.n_products * graph.n_edges / seconds,
+        placement,
     )
 
 

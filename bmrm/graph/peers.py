@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import interrupts
 from bmrm.base.vectors import Vector
+
+if TYPE_CHECKING:
+    from bmrm.distributed.group import Group
 
 Numbers = TypeVar("Numbers", bound=NDArray[Any])
 
@@ -26,14 +29,15 @@ class Peers(Protocol):
     size: int
     """Number of processes."""
 
-    number: int
-    """Number of this process among those on its machine."""
-
     everywhere: bool
     """Whether every process has a node."""
 
     signal_mode: str
     """What a signal does during a run; see `bmrm.base.interrupts`."""
+
+    @property
+    def group(self) -> Group | None:
+        """The ranks; None for one process."""
 
     def total(self, part: Vector) -> Vector:
         """Return the sum of arrays of one shape, in the order of the processes."""
@@ -75,8 +79,8 @@ class Alone:
     (array([1., 1.]), 'max_time')
     """
 
+    group = None
     size = 1
-    number = 0
     everywhere = True
     signal_mode = interrupts.AWAITED
 

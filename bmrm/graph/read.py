@@ -274,8 +274,8 @@ def _read_matrix(path: str | os.PathLike[str], kind: str, threads: int | None) -
     from bmrm.io import read_data
     from bmrm.io.matrix_market import is_symmetric
 
-    X = read_data(path, format=kind, dtype="float64", threads=threads, duplicates="sum").X
-    if not isinstance(X, Csr):
+    X = Csr.of(read_data(path, format=kind, dtype="float64", threads=threads, duplicates="sum").X)
+    if X is None:
         raise DataError(f"{os.fspath(path)}: found a dense array, expected a sparse matrix")
     edges = from_matrix(X)
     if kind == "mtx" and os.path.isfile(path):

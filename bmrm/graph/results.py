@@ -16,6 +16,10 @@ from bmrm.base.atomic import atomic_write
 from bmrm.base.vectors import Indices, Vector, make_arrays_read_only
 from bmrm.errors import ParameterError
 from bmrm.graph.labels import NodeLabels
+from bmrm.matrix.gpu.placement import Placement
+
+NO_WORK = "there is nothing to compute"
+"""Why a graph without nodes or edges goes to no GPU."""
 
 FIRST_SORTED = 1024
 """Scores that are sorted first to find out how far the order is proven; eight times as many follow."""
@@ -75,6 +79,8 @@ class Ranking:
         Iterations, and products of the matrix and a vector.
     seconds : float
     edges_per_second : float
+    placement : Placement
+        Where it ran, and why.
     """
 
     scores: Vector
@@ -86,6 +92,7 @@ class Ranking:
     n_products: int
     seconds: float
     edges_per_second: float
+    placement: Placement
 
     def __post_init__(self) -> None:
         make_arrays_read_only(self, "scores")
@@ -158,6 +165,8 @@ class Walks:
     n_products : int
         Products of the matrix and a vector, over all queries.
     seconds, edges_per_second : float
+    placement : Placement
+        As in `Ranking`.
     proven_in_lists : ndarray of int64, shape (q,), or None
         `proven` of lists, which takes the score after the last.
     """
@@ -173,6 +182,7 @@ class Walks:
     n_products: int
     seconds: float
     edges_per_second: float
+    placement: Placement
     proven_in_lists: Indices | None = None
 
     @cached_property
@@ -232,6 +242,8 @@ class Hits:
     status : {"converged", "max_iter", "max_time", "interrupted", "precision"}
     n_iter, n_products : int
     seconds : float
+    placement : Placement
+        As in `Ranking`.
     find_unique : callable
         What `unique` calls.
     """
@@ -247,6 +259,7 @@ class Hits:
     n_iter: int
     n_products: int
     seconds: float
+    placement: Placement
     find_unique: Callable[[], bool] = field(repr=False)
 
     def __post_init__(self) -> None:

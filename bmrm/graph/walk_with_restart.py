@@ -23,6 +23,7 @@ from bmrm.graph.page_rank import make_goal, require_room, uses_weights
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import Walks, proven_ranks
 from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.placement import Placement
 
 MAX_BATCH = 32
 """Columns of one read of the matrix."""
@@ -129,11 +130,13 @@ def random_walk(
         )
         graph = graph.undirected() if both_ways else graph
         require_room(graph, "random walks", min(size, len(starts)))
-        transitions = transitions_of(graph, weighs and graph.weighted, device, min(size, len(starts)))
+        weighs = weighs and graph.weighted
+        transitions, placement = transitions_of(graph, weighs, device, min(size, len(starts)))
         outcomes, everything, n_products = _run_in_batches(
             transitions, starts, u, size, damping, goal, began + max_time
         )
-    return _gather(outcomes, everything, wanted, graph, top, n_products, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return _gather(outcomes, everything, wanted, graph, top, n_products, seconds, placement)
 
 
 def _run_in_batches(
@@ -210,6 +213,7 @@ def _gather(
     top: int | None,
     n_products: int,
     seconds: float,
+    placement: Placement,
 ) -> Walks:
     count = len(outcomes)
     bounds = np.array([found.error_bound for found in outcomes])
@@ -237,5 +241,6 @@ def _gather(
         n_products,
         seconds,
         n_products * graph.n_edges / seconds,
+        placement,
         proven,
     )

@@ -141,6 +141,7 @@ def _assemble(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header: 
         qid=query,
         zero_based=bool(header["zero_based"]),
         from_cache=True,
+        dtype=np.dtype(header["options"]["dtype"]).name,
         rounded=header["rounded"],
     )
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bmrm.base.arguments import array, describe_position
+from bmrm.base.arguments import array, describe_position, is_sparse
 from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.threads import usable_cores
 from bmrm.base.vectors import Indices
@@ -104,6 +104,13 @@ class Csr(NamedTuple):
         matrix = csr_matrix(arrays, shape=self.shape, copy=False)
         matrix.has_canonical_format = True
         return matrix
+
+    @classmethod
+    def of(cls, X: Any) -> Csr | None:
+        """Return a matrix of ours as it is, one of SciPy or a sparse tensor converted; else None."""
+        if isinstance(X, Csr):
+            return X
+        return cls.from_scipy(X) if is_sparse(X) else None
 
     @classmethod
     def from_scipy(cls, X: Any, rows: NDArray[np.intp] | None = None) -> Csr:

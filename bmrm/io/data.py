@@ -31,6 +31,8 @@ class Data:
         Seconds spent on ``"parse"`` and ``"cache"``.
     from_cache : bool
         Whether the arrays come from the binary cache.
+    dtype : {"float32", "float64"}, or None
+        Type in which values were read; values that are all 1 are not stored. None if that is not known.
     rounded : bool
         Whether rounding to float32 changed some value of X from the float64 that the file means.
     negative : bool
@@ -49,8 +51,15 @@ class Data:
     zero_based: bool | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     from_cache: bool = False
+    dtype: str | None = None
     rounded: bool = False
     negative: bool = True
     checksum: str | None = None
     feature_names: tuple[str, ...] | None = None
     offset: NDArray[np.float64] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        rows, columns = self.X.shape
+        return rows, columns

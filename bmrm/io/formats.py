@@ -101,7 +101,8 @@ def read_matrix_file(
             if grammar.text_labels:
                 raise DataError(f"found a {kind} file whose labels are numbers, expected text as labels")
             check_finite(y, each="label of row")
-        data = Data(X, y, rounded=rounded, feature_names=names, offset=offsets)
+        dtype = X.dtype if isinstance(X, np.ndarray) else grammar.dtype
+        data = Data(X, y, dtype=dtype.name, rounded=rounded, feature_names=names, offset=offsets)
     data.seconds["parse"] = time.perf_counter() - began
     return data
 

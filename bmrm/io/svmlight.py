@@ -254,6 +254,7 @@ def read_text(source: Source, grammar: Grammar, threads: int, land: _svmlight.La
         qid=query,
         zero_based=parser.zero_based,
         seconds=seconds,
+        dtype=grammar.dtype.name,
         rounded=parser.rounded,
         negative=parser.negative,
     )

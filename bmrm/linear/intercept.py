@@ -10,8 +10,7 @@ from bmrm.base.arguments import flag, number
 from bmrm.base.units import number_text
 from bmrm.errors import ParameterError
 from bmrm.losses import Loss, Structured
-from bmrm.matrix.adapted import MatrixAdapter, MultiOutput, WithConstant
-from bmrm.matrix.resident import Matrix
+from bmrm.matrix.adapted import MatrixAdapter, Measurable, MultiOutput, WithConstant
 
 
 class Intercept(NamedTuple):
@@ -48,8 +47,11 @@ def intercept_of(loss: Loss, *, fit: bool, penalize: bool, scaling: float) -> In
     return Intercept(free, scaling if penalize else None)
 
 
-def operator_of(matrix: Matrix, loss: Loss, n_outputs: int, intercept: Intercept) -> MatrixAdapter:
-    """Return X for one output or several, with the constant feature if there is one."""
+def operator_of(matrix: Measurable, loss: Loss, n_outputs: int, intercept: Intercept) -> MatrixAdapter:
+    """Return X for one output or several, with the constant feature if there is one.
+
+    Of a matrix that was only measured it has the sizes, and no products.
+    """
     if loss.several:
         return MultiOutput(matrix, n_outputs, intercept.scaling)
     return MatrixAdapter(matrix) if intercept.scaling is None else WithConstant(matrix, intercept.scaling)

@@ -6,9 +6,14 @@ follow from sizes alone, so they can be computed before the data are read into m
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bmrm.distributed.weight_layout import weight_bytes
+from bmrm.io.csr import Csr
 from bmrm.linear.bundle.bundle import MAX_CUTS
 from bmrm.linear.bundle.store import CUT_BYTES
 from bmrm.linear.solvers.dual_ascent import MARGIN_BYTES as ASCENT_MARGIN_BYTES
@@ -21,6 +26,7 @@ MARGIN_BYTES = 64
 JOINT_MARGIN_BYTES = 320
 """The same for joint losses, which sort the margins."""
 
+FLOAT32_BYTES = 4
 FLOAT64_BYTES = 8
 
 ON_GPU = "X on the GPU"
@@ -38,6 +44,93 @@ class MatrixSize(NamedTuple):
     nnz: int
     value_bytes: int
     is_dense: bool
+
+
+NO_CHEAP_HESSIAN = 1e300
+"""Multiply-adds of a Hessian that nobody has counted."""
+
+
+class MeasuredRows(NamedTuple):
+    """What was measured of rows that are not kept: all that a plan asks of X."""
+
+    n_samples: int
+    n_features: int
+    nnz: int
+    value_bytes: int  # 0 if every value is 1
+    is_dense: bool
+    columns: int = 1  # those of the weights: the labels found, for a loss with a margin for each of them
+    change: int = 0
+    """What float32 makes of the values: 0 nothing, 1 it rounds some, 2 it cannot hold them."""
+    rounded: bool = False  # float32 values are rounded, so that training may come to store float64
+    weighted_gram_work: float = NO_CHEAP_HESSIAN  # of ``X' diag(s) X``, as a matrix on the CPU counts it
+    squares: float | None = None  # sum of the squares of all values; None if nobody has looked
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return self.n_samples, self.n_features
+
+    @property
+    def size(self) -> MatrixSize:
+        """The size of X in one process that has all rows."""
+        return MatrixSize(*self.shape, self.nnz, self.value_bytes, self.is_dense)
+
+    def in_full(self) -> MeasuredRows:
+        """Return the rows with the values that training may come to store."""
+        return self._replace(value_bytes=FLOAT64_BYTES) if self.rounded else self
+
+    def in_single(self, *, exact: bool) -> MeasuredRows:
+        """Return the rows as they are stored if float32 is tried first; ``exact`` allows no rounding."""
+        if self.value_bytes != FLOAT32_BYTES:
+            return self
+        found = self._replace(rounded=self.change > 0)
+        return found.in_full() if self.change > 1 or (self.change and exact) else found
+
+
+def measure_rows(X: Csr | NDArray[Any], item: int) -> MeasuredRows:
+    """Measure rows whose values will take ``item`` bytes each, unless all are 1."""
+    if not isinstance(X, Csr):
+        m, d = X.shape
+        found = MeasuredRows(m, d, X.size, item, True, change=_change(X), weighted_gram_work=m * d * d / 16)
+        return found._replace(squares=_sum_squares(X))
+    lengths = np.diff(X.indptr).astype(np.float64)
+    return MeasuredRows(
+        *X.shape,
+        X.nnz,
+        0 if X.data is None else item,
+        False,
+        change=0 if X.data is None else _change(X.data),
+        weighted_gram_work=float((lengths * (lengths + 1.0)).sum() / 2.0),  # each row times itself
+        squares=float(X.nnz) if X.data is None else _sum_squares(X.data),
+    )
+
+
+def join_rows(parts: Sequence[MeasuredRows]) -> MeasuredRows:
+    """Return what was measured of all parts, which follow each other."""
+    features = max(part.n_features for part in parts)
+    squares = [part.squares for part in parts if part.squares is not None]
+    return parts[0]._replace(
+        n_samples=sum(part.n_samples for part in parts),
+        n_features=features,
+        nnz=sum(features * part.n_samples if part.is_dense else part.nnz for part in parts),
+        value_bytes=max(part.value_bytes for part in parts),
+        columns=max(part.columns for part in parts),
+        change=max(part.change for part in parts),
+        rounded=any(part.rounded for part in parts),
+        weighted_gram_work=sum(part.weighted_gram_work for part in parts),
+        squares=sum(squares) if len(squares) == len(parts) else None,
+    )
+
+
+def _sum_squares(values: NDArray[Any]) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.square(values, dtype=np.float64).sum())
+
+
+def _change(values: NDArray[Any]) -> int:
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+    return 0 if np.array_equal(single, values) else 1 + (not np.isfinite(single).all())
 
 
 class GpuMemory(NamedTuple):

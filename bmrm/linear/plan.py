@@ -35,8 +35,8 @@ from bmrm.linear.solvers.interior_rule import may_step
 from bmrm.linear.solvers.newton import FINE_TOL, hessian_pays, newton_pays
 from bmrm.linear.solvers.steps import FirstStep
 from bmrm.losses import CallableLoss, JointLoss, Loss, ScalarLoss
+from bmrm.matrix._cpu import MAX_ASCENT_ROWS_PER_COLUMN
 from bmrm.matrix.adapted import MatrixAdapter
-from bmrm.matrix.gpu.memory import MAX_ASCENT_ROWS_PER_COLUMN
 
 log = logging.getLogger("bmrm")
 

@@ -30,6 +30,7 @@ class TrainingProblem:
     cuts_per_pass: int | str  # the user's choice; for a structured loss the decision
     operator: MatrixAdapter
     """X of all processes, with a constant feature and several outputs if there are any."""
+    whole_penalty: Regularizer
     penalty: Regularizer  # the whole penalty, or the part of this process if weights are owned
     penalty_key: tuple[object, ...]  # what distinguishes the whole penalty from others
     checksums: Mapping[str, str]  # of the vectors of the whole penalty

@@ -81,6 +81,13 @@ class Result:
         The names of the columns of X, if it was a frame; see `Dataset`.
     has_offset : bool
         Whether the margins had offsets in training; see `Model`.
+    stored : {"float32", "float64"}, or None
+        The type in which the values of a file were read; None if X was not read from a file.
+    rounding : float
+        How far ``objective`` and ``lower_bound`` have been moved apart, so that they hold for the numbers of
+        the file, of which ``stored`` has rounded some; see `bmrm.solve`.
+    text_checksum : str or None
+        That of `bmrm.io.Data`, if X was read from a file.
     origin : object
         The problem of the bound, for a warm start from it.
 
@@ -117,6 +124,9 @@ class Result:
     zero_based: bool | None = None
     feature_names: tuple[str, ...] | None = None
     has_offset: bool = False
+    stored: str | None = None
+    rounding: float = 0.0
+    text_checksum: str | None = None
     origin: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

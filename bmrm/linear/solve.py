@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from typing import Any, Literal, TypeAlias
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -36,8 +39,8 @@ from bmrm.linear.plan import Plan, PlanOptions, make_plan
 from bmrm.linear.problem import TrainingProblem
 from bmrm.linear.result import Result
 from bmrm.linear.solvers.bundle_method import BundleMethod
-from bmrm.linear.solvers.progress import Progress
-from bmrm.linear.solvers.settings import Callback, Settings
+from bmrm.linear.solvers.progress import Progress, Status
+from bmrm.linear.solvers.settings import SMALLEST_TOL, Callback, Settings, absolute_tol
 from bmrm.linear.warm_start import (
     Origin,
     checksums_of,
@@ -57,6 +60,9 @@ from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
 from bmrm.matrix.overflow import blame_overflow
 from bmrm.matrix.row_weights import ClassWeight, lam_from_c
+
+if TYPE_CHECKING:
+    from bmrm.linear.precision import RoundedProblem
 
 Reg: TypeAlias = Literal["l2", "l1", "elastic_net"]
 TolKind: TypeAlias = Literal["rel", "abs"]
@@ -108,7 +114,11 @@ def solve(
 
     Parameters
     ----------
-    X : Dataset, Csr, scipy sparse matrix, ndarray or PETSc.Mat, of shape (n_samples, n_features)
+    X : Dataset, bmrm.io.Data, Csr, scipy sparse matrix, ndarray, PETSc.Mat of shape (n_samples, n_features)
+        A `bmrm.io.Data` brings labels, groups and offsets with it, unless others are given. If reading has
+        rounded its values to float32, the certificate holds for the numbers of the file all the same:
+        ``rounding`` of the result is the part of the gap that this takes. The status is "precision" if it
+        takes more than ``tol``; see also `bmrm.solve_file`.
         A PETSc matrix (AIJ, dense), with a PETSc vector of labels, is trained on all its ranks.
         A `Dataset` brings labels, weights, offsets, device, type and threads with it; none of them may be
         given again.
@@ -194,7 +204,8 @@ def solve(
     Raises
     ------
     ParameterError
-        If an argument is unknown or out of its range, or lam and C are both given.
+        If an argument is unknown or out of its range, or lam and C are both given; or if reading has rounded
+        values, and the loss has no certificate for that.
     DataError
         If data, labels or weights cannot be used, see `Dataset`; or if a checkpoint is damaged or of other
         data.
@@ -226,27 +237,53 @@ def solve(
         set_signal_mode(HELD)  # a signal before the first iteration would leave the other ranks waiting
     comm = make_group(X, comm, arguments)
     loss = losses.get(loss, **loss_params)
+    data, began = _make_data(X, y, loss, comm, options), time.perf_counter()
+    run = functools.partial(_run, data, loss, backend_of(data))
+    found = run(options)
+    if found.rows is not None:
+        found = _with_room_for_rounding(found, run, options, began)
+    if found.interrupted:
+        raise Interrupted(found.result)
+    return found.result
 
+
+class _Run(NamedTuple):
+    """A run of the outer loop."""
+
+    result: Result  # its certificate is for the numbers of the file that X was read from
+    interrupted: bool = False
+    rows: RoundedProblem | None = None  # if reading has rounded values
+    had_room: bool = False  # rounding alone has made the gap too wide
+
+
+def _run(
+    data: Dataset | Examples, loss: Loss, backend: Backend, options: Options, tol: float | None = None
+) -> _Run:
+    """Solve a problem; ``tol`` is that of the certificate if it is not that of the solve."""
     # 1. The problem: data, loss, penalty, intercept
-    data = _make_data(X, y, loss, comm, options)
-    backend = backend_of(data)
-    settings = _make_settings(options, data, speaks=backend.speaks)
     problem = make_problem(data, loss, backend, options)
+    rows = None
+    if isinstance(data, Dataset) and data.rounded:
+        from bmrm.linear.precision import RoundedProblem  # few solves need it
+
+        rows = RoundedProblem(problem, options.tol if tol is None else tol)
+    settings = _make_settings(options, data, rows, speaks=backend.speaks)
 
     # 2. The plan: all decisions
-    resumed = warm_start.problem.blocks if isinstance(warm_start, Checkpoint) else None
-    relative_tol = tol if tol_kind == "rel" else None
-    asked = PlanOptions(solver, problem.cuts_per_pass, max_cuts, resumed, relative_tol)
+    start = options.warm_start
+    resumed = start.problem.blocks if isinstance(start, Checkpoint) else None
+    relative_tol = options.tol if options.tol_kind == "rel" else None
+    asked = PlanOptions(options.solver, problem.cuts_per_pass, options.max_cuts, resumed, relative_tol)
     plan = make_plan(backend.facts(problem), asked)
     if backend.speaks:
         plan.log()
-        if verbose > 1:
+        if options.verbose > 1:
             print(plan)
 
     # 3. The objective and the bundle, with the cuts that an earlier solve has left
     origin = origin_of(problem, plan)
     objective, bundle = _build(problem, plan, backend, origin, options)
-    earlier = earlier_end(warm_start, origin, bundle, backend, problem.penalty)
+    earlier = earlier_end(start, origin, bundle, backend, problem.penalty)
     if earlier is not None and problem.intercept.free:
         objective.expect(earlier.intercept)
 
@@ -263,9 +300,38 @@ def solve(
     result = result_of(run, data, problem.labels, problem.classes)
     ended = origin.ended(result.objective, result.lower_bound, run.state.model.radius)
     result = dataclasses.replace(result, origin=ended)
-    if run.interrupted:
-        raise Interrupted(result)
-    return result
+    if rows is None:
+        return _Run(result, run.interrupted)
+    found = rows.certified(result)
+    return _Run(found, run.interrupted, rows, (result.status, found.status) == ("converged", "precision"))
+
+
+def _with_room_for_rounding(first: _Run, run: Callable[..., _Run], options: Options, began: float) -> _Run:
+    """Continue, if rounding alone makes the gap too wide, to a gap that leaves room for it.
+
+    The values stay the same, so rounding must be a small enough part of the tolerance.
+    """
+    from bmrm.linear.precision import MAX_ROUNDING_SHARE, counted_from, with_work_of
+
+    result = first.result
+    room = absolute_tol(options.tol, options.tol_kind, result.objective)
+    if not first.had_room or result.rounding > MAX_ROUNDING_SHARE * room:
+        return first
+    tol = 0.999 * (room - result.rounding)
+    tol /= abs(result.origin.objective) if options.tol_kind == "rel" else 1.0
+    passes, seconds = options.max_iter - result.n_iter, options.max_time - (time.perf_counter() - began)
+    if passes <= 0 or seconds <= 0.0:
+        status: Status = "max_iter" if passes <= 0 else "max_time"
+        return first._replace(result=dataclasses.replace(result, status=status))
+    left = dataclasses.replace(
+        options, tol=max(tol, SMALLEST_TOL), max_iter=passes, max_time=seconds, warm_start=result,
+        callback=counted_from(result.n_iter, options.callback),
+    )  # fmt: skip
+    try:
+        second = run(left, options.tol)
+    except KeyboardInterrupt:  # before there is another result
+        return _Run(dataclasses.replace(result, status="interrupted"), interrupted=True)
+    return second._replace(result=with_work_of(result, second.result))
 
 
 def _make_data(X: Any, y: Any, loss: Loss, comm: Any, options: Options) -> Dataset | Examples:
@@ -282,10 +348,14 @@ def _make_data(X: Any, y: Any, loss: Loss, comm: Any, options: Options) -> Datas
     return make_dataset(loss, X, y, options, comm, layout)
 
 
-def _make_settings(options: Options, data: Dataset | Examples, *, speaks: bool) -> Settings:
+def _make_settings(
+    options: Options, data: Dataset | Examples, rows: RoundedProblem | None, *, speaks: bool
+) -> Settings:
     callback = options.callback
     if options.verbose and speaks:
         callback = _printing(callback)
+    if callback is not None and rows is not None:
+        callback = _showing_bounds(callback, rows)
     limits = options.max_iter, options.max_time
     return Settings(options.solver, options.tol, options.tol_kind, *limits, callback, data.resolution)
 
@@ -333,6 +403,7 @@ def make_problem(data: Dataset | Examples, loss: Loss, backend: Backend, options
         margins_per_row=margins_per_row,
         cuts_per_pass=cuts_per_pass,
         operator=backend.spread(operator),
+        whole_penalty=whole,
         penalty=penalty,
         penalty_key=penalty_key(whole, checksums),
         checksums=checksums,
@@ -408,6 +479,11 @@ def _printing(callback: Callback | None) -> Callback:
     return report
 
 
+def _showing_bounds(callback: Callback, rows: RoundedProblem) -> Callback:
+    """Return a callback whose state knows its certificate for the numbers of the file."""
+    return lambda state: callback(dataclasses.replace(state, of_file=rows.bounds))
+
+
 def result_of(
     run: BundleMethod,
     data: Dataset | Examples,
@@ -418,6 +494,7 @@ def result_of(
     best = run.certified()
     w, intercept = run.objective.model(best)
     bound = run.state.lower_bound
+    source = data.source if isinstance(data, Dataset) else None
     return Result(
         w=w,
         intercept=intercept,
@@ -444,4 +521,6 @@ def result_of(
         zero_based=data.zero_based,
         feature_names=data.feature_names,
         has_offset=data.offset is not None,
+        stored=None if source is None else source.dtype,
+        text_checksum=None if source is None else source.checksum,
     )

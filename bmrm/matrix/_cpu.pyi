@@ -6,6 +6,17 @@ import numpy.typing as npt
 
 _F64 = npt.NDArray[np.float64]
 
+SPLIT_NONZEROS: int
+"""Nonzeros of a share of the plan ``split`` on a GPU."""
+PIECE_NONZEROS: int
+"""Nonzeros of a warp of that plan with several vectors."""
+PARTIAL_THREADS: int
+"""Threads that add up the partial sums of a long row."""
+FREE_SHARE: float
+"""Share of the free memory of a GPU that is used if no limit is given."""
+MAX_ASCENT_ROWS_PER_COLUMN: int
+"""Maximum number of rows per column for which dual ascent may be used on a GPU."""
+
 def instruction_set() -> str: ...
 
 class _ResidentMatrix:

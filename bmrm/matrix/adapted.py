@@ -9,12 +9,28 @@ columns, which read X once.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from bmrm.base.vectors import Indices, Vector
 from bmrm.matrix import _cpu
+
+
+class Measurable(Protocol):
+    """What the sizes of an operator follow from."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored values."""
+
+    @property
+    def weighted_gram_work(self) -> float:
+        """Multiply-adds of ``X' diag(s) X``; infinite if there is no such product."""
 
 
 class MatrixView:

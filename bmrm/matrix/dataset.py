@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base.arguments import read_foreign
-from bmrm.base.columns import find_names
+from bmrm.base.columns import Names, find_names
 from bmrm.base.groups import number_groups
 from bmrm.base.labels import Labels
 from bmrm.base.offsets import row_offsets
@@ -20,6 +20,8 @@ from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.vectors import Vector, freeze
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.io.csr import Csr, find_numbering
+from bmrm.io.data import Data
+from bmrm.io.text import value_type
 from bmrm.matrix import _cpu
 from bmrm.matrix.checksums import matrix_checksum
 from bmrm.matrix.gpu.device_arrays import DeviceArray, read_back
@@ -39,7 +41,9 @@ class Dataset:
 
     Parameters
     ----------
-    X : Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
+    X : Csr, scipy sparse matrix, ndarray or bmrm.io.Data, of shape (n_samples, n_features)
+        A `bmrm.io.Data` also brings its labels, groups and offsets, unless others are given. If reading has
+        rounded its values, certificates of solves hold for the numbers of the file; see `bmrm.solve`.
     y : array_like of shape (n_samples,), optional
         Labels: two distinct numbers, truth values or texts for a binary loss (the larger is the positive
         class), two or more for several classes, reals for regression, counts for Poisson, relevances for
@@ -59,7 +63,7 @@ class Dataset:
         group in one fold, for every loss.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
         "cuda" is the first CUDA device, "cuda:N" the one of that number. "auto" uses the first if the package
-        was built with CUDA and X has at least `bmrm.matrix.gpu.devices.WORTH_A_GPU` stored values, or
+        was built with CUDA and X has at least `bmrm.matrix.gpu.work.WORTH_A_GPU` stored values, or
         `NARROW_WORTH_A_GPU` if it has few columns. If X does not fit there, "auto" warns and uses the CPU.
     dtype : {float32, float64}, optional
         Type in which values are stored; default: as given, float64 for integers. On the CPU all sums are in
@@ -84,6 +88,8 @@ class Dataset:
     feature_names : tuple of str or None
         The names of the columns of X, if it is a frame or an Arrow table whose names are text. Models are
         saved with them, and refuse a frame with other columns.
+    source : bmrm.io.Data or None
+        What X was read from, if it was given so.
 
     Raises
     ------
@@ -130,7 +136,9 @@ class Dataset:
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
     ) -> None:
-        self.zero_based, self.feature_names = find_numbering(X), find_names(X)
+        self.source = X if isinstance(X, Data) else None
+        X, y, offset, groups = unpacked(X, y, offset, groups, dtype)
+        self.zero_based, self.feature_names = numbering_and_names(self.source or X)
         X = read_matrix(X)
         y, sample_weight, offset, groups = map(read_back, (y, sample_weight, offset, groups))
         placed = place_matrix(X, device=device, dtype=dtype, threads=threads, tol=tol, gpu_mem=gpu_mem)
@@ -179,6 +187,11 @@ class Dataset:
     def stored(self) -> str:
         """Type of the stored values: "float32" or "float64"; "float64" if all values are 1."""
         return "float32" if self.matrix.dtype == np.float32 else "float64"
+
+    @property
+    def rounded(self) -> bool:
+        """Whether values are not all the numbers of the file that X was read from."""
+        return self.source is not None and self.source.rounded
 
     @property
     def first_row(self) -> int:
@@ -238,6 +251,32 @@ def _sum_counted_squares(X: Csr | NDArray[Any] | DeviceArray, weights: Vector | 
     entries = np.repeat(counts, np.diff(X.indptr))
     squares = None if X.data is None else np.square(X.data[entries], dtype=np.float64)
     return np.bincount(X.indices[entries], squares, X.shape[1]).astype(np.float64)
+
+
+def unpacked(
+    X: Any, y: Any, offset: Any, groups: Any, dtype: DTypeLike | None = None
+) -> tuple[Any, Any, Any, Any]:
+    """Return X, labels, offsets and groups: of what a file was read into, those that are not given.
+
+    Raise `ParameterError` for a ``dtype`` that would round what was read.
+    """
+    if not isinstance(X, Data):
+        return X, y, offset, groups
+    if dtype is not None and value_type(dtype) == np.float32 and X.dtype != "float32":
+        raise ParameterError(
+            f"dtype: found float32 for data that were read as {X.dtype}, expected it where they are read"
+        )
+    return (
+        X.X,
+        X.y if y is None else y,
+        X.offset if offset is None else offset,
+        X.qid if groups is None else groups,
+    )
+
+
+def numbering_and_names(X: Any) -> tuple[bool | None, Names | None]:
+    """Return what X says of the numbers of its features in text, and of their names."""
+    return find_numbering(X), X.feature_names if isinstance(X, Data) else find_names(X)
 
 
 def copy_labels(y: Any) -> Any:

@@ -12,7 +12,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from bmrm.base import arguments
 from bmrm.base.host_memory import require_memory
-from bmrm.base.notices import warn
 from bmrm.base.threads import preferred_threads
 from bmrm.base.vectors import Indices
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
@@ -21,15 +20,7 @@ from bmrm.io.text import value_type
 from bmrm.matrix import _cpu
 from bmrm.matrix.gpu import cache as device_cache
 from bmrm.matrix.gpu.device_arrays import DeviceArray, gpu_of, read_device_matrix
-from bmrm.matrix.gpu.devices import (
-    FLOAT32_RESOLUTION,
-    MAX_NARROW_COLUMNS,
-    NARROW_WORTH_A_GPU,
-    WORTH_A_GPU,
-    gpu,
-    import_cuda,
-    parse_device,
-)
+from bmrm.matrix.gpu.devices import FLOAT32_RESOLUTION, import_cuda, parse_device
 from bmrm.matrix.gpu.memory import (
     MIN_RESIDENT_SHARE,
     check_host_memory,
@@ -37,6 +28,8 @@ from bmrm.matrix.gpu.memory import (
     plan_memory,
     plan_text,
 )
+from bmrm.matrix.gpu.placement import Placement, place, with_fall_back
+from bmrm.matrix.gpu.work import MatrixWork
 
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
@@ -98,53 +91,37 @@ def place_matrix(
         raise ParameterError(f"threads: found {threads}, expected at least 1")
     stored, limit = None if dtype is None else value_type(dtype), parse_memory_size(gpu_mem)
     found = read_matrix(X)
-    if is_uploaded(found):
-        device = _choose_where_it_is(found, device)
     size = found.nnz if isinstance(found, Csr) else found.size
     threads = default_threads(size) if threads is None else threads
-    if wants_gpu(device, size, found.shape[1]):
-        try:
-            return _on_gpu(found, stored, threads, tol, device, limit)
-        except DeviceMemoryError as error:
-            if device != "auto":
-                raise
-            warn(f"device='auto': {error}; training on the CPU")
-    assert not isinstance(found, DeviceArray)  # a GPU was chosen for it
-    return _on_cpu(found, stored, threads)
+    # What `bmrm.matrix.upload` has put on a GPU names none, and can be copied back.
+    placed = place(device, gpu_of(found), MatrixWork(size, found.shape[1]))
+
+    def on_cpu() -> PlacedMatrix:
+        assert not isinstance(found, DeviceArray)  # it stays where it is
+        return _on_cpu(found, stored, threads)
+
+    return with_fall_back(
+        placed, on_cpu, lambda number: (_on_gpu(found, stored, threads, tol, placed, number, limit), "")
+    )[0]
 
 
 def wants_gpu(device: str, stored: int, columns: int | None = None) -> bool:
-    """Return whether X with ``stored`` values, and ``columns`` if known, should go to the GPU if it fits.
+    """Return whether X with ``stored`` values, and ``columns`` if known, should go to a GPU if it fits.
 
     Examples
     --------
     >>> wants_gpu("cuda", 1), wants_gpu("cpu", 10**9), wants_gpu("auto", 1)
     (True, False, False)
     """
-    if device == "auto":
-        narrow = columns is not None and columns <= MAX_NARROW_COLUMNS
-        return stored >= (NARROW_WORTH_A_GPU if narrow else WORTH_A_GPU) and gpu() is not None
-    return device != "cpu"
-
-
-def device_number(device: str) -> int:
-    """Return the CUDA number of a device; 0 if the name has none.
-
-    Examples
-    --------
-    >>> device_number("cuda:3"), device_number("auto")
-    (3, 0)
-    """
-    return parse_device(device) or 0
+    return place(device, None, MatrixWork(stored, columns)).gpu is not None
 
 
 def validate_matrix(X: Any) -> HostMatrix:
     """Convert X to compressed sparse rows or a dense array of real numbers."""
-    if not isinstance(X, Csr) and arguments.is_sparse(X):
-        X = Csr.from_scipy(X)
-    if isinstance(X, Csr):
-        check_shape(X.shape)
-        return X
+    sparse = Csr.of(X)
+    if sparse is not None:
+        check_shape(sparse.shape)
+        return sparse
     dense = arguments.matrix("X", X)
     check_shape(dense.shape)
     return dense
@@ -172,16 +149,6 @@ def resident_rows(what: str, data: Any) -> Any:
             f"{what}: found {kind} in a data set on {data.device}, expected a dense block, or the CPU"
         )
     return found
-
-
-def _choose_where_it_is(X: HostMatrix | DeviceArray, device: str) -> str:
-    """Return the name of the GPU that has X; raise if another device was asked for."""
-    number = gpu_of(X)
-    if number is None:  # uploaded by `bmrm.matrix.upload`, which knows the device
-        return device
-    if device not in ("auto", "cuda", f"cuda:{number}"):
-        raise ParameterError(f"device: found {device!r}, expected 'cuda:{number}', where X is")
-    return f"cuda:{number}"
 
 
 def is_uploaded(X: HostMatrix | DeviceArray) -> bool:
@@ -242,10 +209,11 @@ def _on_gpu(
     dtype: np.dtype[Any] | None,
     threads: int,
     tol: float,
-    device: str,
+    placed: Placement,
+    number: int,
     limit: int | None,
 ) -> PlacedMatrix:
-    cuda, number = import_cuda(), device_number(device)
+    cuda = import_cuda()
     name = cuda.device_info(number)["name"]
     values = X.data if isinstance(X, Csr) else X
     if dtype is None:
@@ -256,7 +224,7 @@ def _on_gpu(
     nnz = X.nnz if isinstance(X, Csr) else None
     plan = plan_memory(X.shape, nnz, 0 if values is None else dtype.itemsize, dtype.itemsize, limit, number)
     log.info("%s: %s", name, plan_text(plan))
-    if device == "auto" and plan.resident < MIN_RESIDENT_SHARE * plan.X:
+    if placed.chosen and plan.resident < MIN_RESIDENT_SHARE * plan.X:
         raise DeviceMemoryError(f"{plan_text(plan)}, which would be slower than the CPU")
     check_host_memory(plan)
     options = {"dtype": dtype, "threads": threads, "device": number}

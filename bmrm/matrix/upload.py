@@ -13,8 +13,8 @@ from numpy.typing import DTypeLike
 
 from bmrm.errors import DeviceMemoryError
 from bmrm.io.svmlight import resolve_thread_count
-from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.matrix.resident import DEFAULT_TOL, choose_gpu_dtype, device_number, wants_gpu
+from bmrm.matrix.gpu.devices import import_cuda, parse_device
+from bmrm.matrix.resident import DEFAULT_TOL, choose_gpu_dtype, wants_gpu
 from bmrm.matrix.row_blocks import MAX_BLOCK_NONZEROS
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Landing:
             return None
         if not 0 < nonzeros <= MAX_BLOCK_NONZEROS or pairs > MAX_SLOT_PAIRS:
             return None
-        cuda, number = import_cuda(), device_number(self._device)
+        cuda, number = import_cuda(), parse_device(self._device) or 0
         needed = cuda.Landing.predict_bytes(rows, nonzeros, self._dtype)
         if needed > MAX_MEMORY_SHARE * cuda.device_info(number)["free_bytes"]:
             return None

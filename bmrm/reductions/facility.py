@@ -1,17 +1,20 @@
-"""The decorator of row functions, and what it makes of one."""
+"""The decorators of row functions and of operators, and what they make of one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
+
 from bmrm.base import arguments
-from bmrm.distributed.rows import read_rows
-from bmrm.errors import ParameterError
+from bmrm.distributed.reading import read_rows
+from bmrm.errors import ParameterError, ReductionError
+from bmrm.formulas.language.combination import read_operator
+from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, FunctionOperator, operator_of
 from bmrm.formulas.run.function import CompiledFunction, refuses_deep_text
-from bmrm.formulas.run.placing import held_array
 from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.driver import count_devices
 from bmrm.matrix.gpu.placement import place
 
 ORDERS = ("fixed", "any")
@@ -59,10 +62,12 @@ class Reduction(CompiledFunction):
         data : ndarray, memmap, SciPy sparse matrix, Csr, Data, Dataset or array on a GPU, shape (n, d)
             The rows. float32 rows are computed with in float32, all others in float64; sums are in float64.
             For a GPU, rows in main memory are uploaded in each call, those of a `bmrm.Dataset` once: they
-            stay as long as it exists. A dense data set on a GPU is read in place.
+            stay as long as it exists. A dense data set on a GPU is read in place. Rows may be larger than the
+            GPU's memory.
         device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
             "auto" is the GPU that holds the rows. For rows in main memory it is a GPU if that is predicted to
             be faster, upload included, and else the CPU, as on several ranks; `explain` says which and why.
+            With "cuda" the ranks of a machine take its GPUs in turn.
         threads : int, optional
             Default: the cores that this process may use, or one if the pass is short.
         order : {"fixed", "any"}, default "fixed"
@@ -92,17 +97,17 @@ class Reduction(CompiledFunction):
         HostMemoryError
             If the results do not fit into main memory.
         DeviceMemoryError
-            If rows and results do not fit into the memory of a GPU.
+            If results and two blocks of rows do not fit into the memory of a GPU.
         BmrmError
             If llvmlite is not installed, and the plain Python loop would take longer than 10 s; for a GPU, if
             there is none, or no NVRTC.
         """
         _check_options(device, threads, order, keep)
         rows = read_rows(data)
-        known = place(device, held_array(rows))
-        with rows.ranks.group.together() if rows.ranks else nullcontext():
+        known = place(device, rows.gpu, group=rows.group, count=count_devices)
+        with rows.together():
             call = self._binder.bind(rows, words, gpu=known.gpu is not None)
-        return self._run(call, known, device, threads, order, keep)
+        return self._run(call, known, threads, order, keep)
 
 
 def reduction(function: Callable[..., Any]) -> Reduction:
@@ -140,6 +145,57 @@ def reduction(function: Callable[..., Any]) -> Reduction:
     (array([4., 7.]), array([10., 29.]), 5.0)
     """
     return Reduction(function)
+
+
+def operator(*, init: float) -> Callable[[Callable[[Any, Any], Any]], FunctionOperator]:
+    """Make an operator of a function of two numbers, by which row functions combine results.
+
+    A row function that writes ``out = f(out, e)`` combines ``out`` by the operator f, which is compiled as a
+    row function is, and works in float64 or with whole numbers of 64 bits. You guarantee that f is
+    associative and commutative: values are combined in an order that is fixed, but not that of the rows.
+
+    Parameters
+    ----------
+    init : int or float
+        The result of no rows, which must change nothing: ``f(init, e) == e``. With a float, results are real
+        numbers; with an int, they are whole ones.
+
+    Returns
+    -------
+    callable
+        Takes a function and returns the operator, which can be called as the function.
+
+    Raises
+    ------
+    ReductionError
+        If the function does not combine two numbers, or has something that a row function cannot have, or
+        whole numbers divided or shifted by something that is not a constant.
+
+    Examples
+    --------
+    >>> from bmrm.reductions import operator, reduction
+    >>> @operator(init=0.0)
+    ... def either(a, b):
+    ...     return a + b - a * b  # the probability that at least one of two independent events occurs
+    >>> @reduction
+    ... def any_event(x, p: "d"):
+    ...     for f in range(len(x)):
+    ...         p[f] = either(p[f], x[f])
+    >>> any_event([[0.5, 0.0], [0.5, 0.25], [0.0, 0.5]]).p
+    array([0.75 , 0.625])
+    """
+    whole = isinstance(init, (int, np.integer)) and not isinstance(init, bool)
+    if not whole and not isinstance(init, (float, np.floating)):
+        raise ReductionError(f"operator: found init={init!r}, expected a number")
+    if whole and not LEAST_INT <= init <= GREATEST_INT:
+        raise ReductionError(f"operator: found init={init}, expected a whole number of at most 64 bits")
+
+    def make(function: Callable[[Any, Any], Any]) -> FunctionOperator:
+        made = operator_of(function, int(init) if whole else float(init))
+        read_operator(made)  # raises if it is not one
+        return made
+
+    return make
 
 
 def _check_options(device: str, threads: int | None, order: str, keep: bool) -> None:

@@ -20,8 +20,6 @@ from bmrm.base.vectors import Vector
 from bmrm.base.weighting import multiply_weights
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError
-from bmrm.io.csr import Csr
-from bmrm.matrix.gpu.device_arrays import DeviceArray
 
 ORDINARY_EXPONENT = 300
 """Largest absolute exponent of values that are used as they are."""
@@ -108,19 +106,19 @@ def in_safe_units(rows: RowSet, centers: Vector | None = None) -> tuple[RowSet, 
         If weights are further apart than float64 can hold.
     """
     X, exponent = rows.X, 0
-    if not isinstance(X, DeviceArray):
+    if not rows.on_gpu:
         largest = max(rows.largest, 0.0 if centers is None else float(np.abs(centers).max()))
-        ordinary = ORDINARY_SPARSE_EXPONENT if isinstance(X, Csr) else ORDINARY_EXPONENT
+        ordinary = ORDINARY_SPARSE_EXPONENT if rows.sparse else ORDINARY_EXPONENT
         exponent = exponent_to_one(largest, ordinary)
     rows, weights = _with_safe_weights(rows)
-    if exponent and not isinstance(X, Csr):
-        require_memory(8 * X.shape[0] * X.shape[1], "the rows in other units", "values near 1 need no copy")
+    if exponent and not rows.sparse:
+        require_memory(8 * X.size, "the rows in other units", "values near 1 need no copy")
     return (rows.multiplied(exponent) if exponent else rows), Scales(exponent, weights)
 
 
 def with_safe_weights(rows: RowSet) -> tuple[RowSet, Scales]:
     """Return rows of which sums of w x^2 can be formed without multiplying the rows; see `in_safe_units`."""
-    large = isinstance(rows.X, DeviceArray) or rows.largest > 2.0**ORDINARY_EXPONENT
+    large = rows.on_gpu or rows.largest > 2.0**ORDINARY_EXPONENT
     rows, exponent = _with_safe_weights(rows, 0 if large else ORDINARY_WEIGHT_EXPONENT)
     return rows, Scales(0, exponent)
 

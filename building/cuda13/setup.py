@@ -15,6 +15,7 @@ import bmrm_setup
 from bmrm.base.version import __version__
 
 bmrm_setup.MODULES = {"_cuda": "bmrm_cuda13"}
+bmrm_setup.COPIED = {}
 setup(
     install_requires=[f"bmrm=={__version__}"],
     ext_modules=bmrm_setup.extensions(),

@@ -1,4 +1,4 @@
-// The C interface of dense rows on a device, which passes of reductions read.  Failures, addresses and
+// The C interface of dense rows on a device, which passes of estimators read.  Failures, addresses and
 // "either" as in blackbox.h.
 #pragma once
 #include "api/blackbox.h"

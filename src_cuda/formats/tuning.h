@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 
+#include "device_limits.h"
 #include "runtime/occupancy.h"
 
 // The formats in the order of their kernels' numbers, in which plans are also offered.  choice/ has the
@@ -41,9 +42,8 @@ constexpr int sliced_threads(bool ones) { return ones ? 1024 : 512; }
 constexpr int kBinnedThreads = 1024;  // the same for the first half of BB_BINNED, whose threads hold less
 constexpr int kBinnedSteps = 2;       // splits of memory that it leaves to L1, for products in flight
 // BB_SUBWARP and BB_SPLIT, which have no shared tile.
-constexpr int kPlainThreads = 256;    // threads per block
-constexpr int kPlainWarps = 64;       // warps per multiprocessor
-constexpr int kSplitNonzeros = 2048;  // nonzeros per share of BB_SPLIT
+constexpr int kPlainThreads = 256;  // threads per block
+constexpr int kPlainWarps = 64;     // warps per multiprocessor
 // Whether `blocks` of their blocks all run at once, so that none waits for another to end.
 constexpr bool all_at_once(double blocks, int multiprocessors) {
     return blocks <= double(multiprocessors) * (kPlainWarps * 32 / kPlainThreads);
@@ -96,8 +96,6 @@ constexpr double kMaxBuilding = 0.10;                   // seconds that building
 constexpr double kBuildPasses = 50;  // cost of a build, in reads and writes of all indices and values
 
 // --- row blocks
-constexpr double kFreeShare = 0.95;   // share of the free memory that is used if no limit is given
-constexpr int64_t kClimbedRows = 8;   // rows per column up to which squares of rows are kept, for dual ascent
 constexpr int64_t kPreparation = 30;  // bytes per nonzero that preparation takes besides the result
 constexpr double kBusBytes = 25e9;    // bytes/s of a copy from pinned memory; only its order matters
 

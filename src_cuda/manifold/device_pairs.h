@@ -79,9 +79,9 @@ struct bb_scaling : bmrm::Handle {
 
     // Tiles for terms of which a thread has some columns; they depend on the number of points alone.
     static bmrm::PairTiles tiles_for(int64_t n, int columns) {
-        constexpr int64_t kLeastRows = 32, kMostRows = 1024, kStrips = 160;
+        constexpr int64_t kLeastRows = 32, kMostRows = 1024;
         int64_t rows = kLeastRows;
-        while (rows < kMostRows && rows * kStrips < n) rows *= 2;
+        while (rows < kMostRows && rows * bmrm::kMostStrips < n) rows *= 2;
         return {n, rows, int64_t(bmrm::kPairThreads) * columns};
     }
 

@@ -12,7 +12,8 @@ using namespace bmrm;
 namespace {
 
 constexpr int64_t kStagedBytes = 64 << 20;  // of rows of a square matrix that are uploaded at once
-constexpr int64_t kMostColumns = 4 * kPairThreads;
+static_assert(kMaxPairAxes == BB_SCALING_AXES && kMaxPairProducts == BB_SCALING_PRODUCTS &&
+              kSquaredColumns == BB_SCALING_SQUARED);
 
 int64_t half_of(int64_t n) { return n * (n - 1) / 2; }
 

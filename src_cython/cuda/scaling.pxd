@@ -6,10 +6,8 @@ from libc.stdint cimport int32_t, int64_t
 
 cdef extern from "api/scaling.h" nogil:
     enum:
-        BB_SCALING_AXES
         BB_SCALING_VECTORS
         BB_SCALING_PRODUCTS
-        BB_SCALING_SQUARED
 
     ctypedef struct bb_scaling:
         pass

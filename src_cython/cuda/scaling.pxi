@@ -1,8 +1,5 @@
 """Passes of multidimensional scaling on the device: binding of ``src_cuda/api/scaling.h``."""
 
-MAX_SCALING_AXES = BB_SCALING_AXES
-"""Maximum number of coordinates of a point."""
-
 
 def predict_scaling_bytes(int64_t n, int32_t adds):
     """Return the bytes of the sums that a pass adds up, for ``n`` points and ``adds`` numbers of each."""

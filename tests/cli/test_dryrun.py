@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from bmrm.cli import train
-from bmrm.cli.dry_run import Size, plan_of
-from bmrm.cli.options import TrainOptions
+from bmrm.cli.dry_run import plan_of
+from bmrm.cli.train_options import TrainOptions
+from bmrm.linear.memory import MeasuredRows
 
 ROWS = 400_000
 PEAK = """
@@ -68,7 +69,7 @@ def taken(loss, columns, classes):
     ],
 )
 def test_vectors_are_what_a_solve_takes(loss, columns, classes, ascends):
-    size = Size(ROWS, columns, 2 * ROWS, 8, False, classes if loss == "multiclass" else 1)
+    size = MeasuredRows(ROWS, columns, 2 * ROWS, 8, False, classes if loss == "multiclass" else 1)
     vectors = plan_of(size, TrainOptions("-", loss=loss, device="cpu", threads=1)).memory["vectors"]
     peak, cuts, ascended = taken(loss, columns, classes)
     assert ascended == ascends
@@ -77,7 +78,7 @@ def test_vectors_are_what_a_solve_takes(loss, columns, classes, ascends):
 
 
 def test_ascent_in_the_dual_takes_more():
-    wide = Size(30_000, 40_000, 900_000, 4, False)
+    wide = MeasuredRows(30_000, 40_000, 900_000, 4, False)
     given = {"device": "cpu", "threads": 2}
 
     def vectors(size=wide, **options):

@@ -2,7 +2,9 @@
 
 import pytest
 
-from bmrm.cli.options import TrainOptions, parse
+from bmrm.cli import commands
+from bmrm.cli.options import parse
+from bmrm.cli.train_options import TrainOptions
 from bmrm.errors import ParameterError
 from bmrm.losses import NAMES, PARAMETERS
 
@@ -13,6 +15,25 @@ def given(words):
 
 def test_defaults():
     assert parse(["a9a"]) == TrainOptions(data="a9a")
+
+
+def test_the_table_has_every_option_once():
+    for command in commands.every():
+        rows = [row for _, table in command.tables() for row in table]
+        spelt = [name for row in (*command.common, *rows) for name in row.spellings]
+        assert len(set(spelt)) == len(spelt)
+        if command.defaults is not None:
+            known = {row.key for row in (*command.files, *rows)}
+            parameters = {f"{commands.LOSS_PREFIX}{name}" for name in PARAMETERS}
+            assert known - parameters - {"unpenalised_bias"} == command.defaults.keys() - {"loss_params"}
+
+
+@pytest.mark.parametrize(
+    "key", ["help", "help-all", "version", "print-completion", "config", "data", "no-cache"]
+)
+def test_a_file_has_options_alone(config, key):
+    with pytest.raises(ParameterError, match=f"found the key '{key}', expected a long option name"):
+        parse(["--config", config(f"{key} = true\n"), "d"])
 
 
 def test_liblinear_flags():

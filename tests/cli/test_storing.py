@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import weakref
 
 import mpi
@@ -14,20 +15,23 @@ from commands import start_python, two_classes, write_svmlight
 from scipy.sparse import csr_array, save_npz
 
 import bmrm
+import bmrm.linear.solve
 from bmrm.cli import storing
 from bmrm.io.cache import SUFFIX, read_cached_dtype
+from bmrm.linear import storage
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
 
 LAM = 1e-4
-EVERY_SIZE = "from bmrm.cli import storing; storing.MAX_FLOAT64_FILE_BYTES = -1; "
+solving = sys.modules["bmrm.linear.solve"]
+EVERY_SIZE = "from bmrm.linear import storage; storage.MAX_FLOAT64_FILE_BYTES = -1; "
 COMMAND = f"import sys; {EVERY_SIZE}from bmrm.cli.train import main; sys.exit(main())"
 
 
 @pytest.fixture(autouse=True)
 def every_size(monkeypatch):
     """Store small data like large data."""
-    monkeypatch.setattr(storing, "MAX_FLOAT64_FILE_BYTES", -1)
+    monkeypatch.setattr(storage, "MAX_FLOAT64_FILE_BYTES", -1)
 
 
 def identity_numbers():
@@ -247,20 +251,20 @@ def test_what_was_trained_is_not_lost_if_the_data_cannot_be_read_again(ids, bmrm
     holds(report, X, y)
 
 
-@pytest.mark.parametrize("place", ["load", "fit"])
-def test_a_signal_after_float32_keeps_what_was_trained(ids, bmrm_train, monkeypatch, place):
+@pytest.mark.parametrize(("module", "place"), [(storing, "load"), (solving, "solve")])
+def test_a_signal_after_float32_keeps_what_was_trained(ids, bmrm_train, monkeypatch, module, place):
     X, y = identity_numbers()
-    known, calls = getattr(storing, place), []
+    known, calls = getattr(module, place), []
 
     def struck(*words, **keywords):
         calls.append(words)
         if len(calls) == 2:
             signal.raise_signal(signal.SIGINT)
-            if place == "fit":  # before its first iteration
+            if place == "solve":  # before its first iteration
                 raise bmrm.errors.Interrupted
         return known(*words, **keywords)
 
-    monkeypatch.setattr(storing, place, struck)
+    monkeypatch.setattr(module, place, struck)
     outcome = bmrm_train("--loss", "logistic", "--lambda", LAM, "--json", "--intercept", ids, "model")
     report = trained(outcome, 130)
     assert (report["status"], report["dtype"], len(calls)) == ("interrupted", "float32", 2)
@@ -390,6 +394,20 @@ def test_ranks_add_up_their_rounding(data, bmrm_train, weights):
     holds(report, *two_classes())
 
 
+@pytest.mark.parametrize("loss", ["exponential", "roc_area"])
+def test_float32_on_request_is_refused_where_no_bound_is_known(data, bmrm_train, loss):
+    """For a loss of margins taken together that is several ranks."""
+    words = ["--loss", loss, "--dtype", "float32", str(data), "model"]
+    if loss == "roc_area":
+        pytest.importorskip("mpi4py")
+        assert bmrm_train(*words).code == 0
+        done = mpi.run(2, "-c", COMMAND, *words)
+        code, err = done.returncode, done.stderr
+    else:
+        code, _, err = bmrm_train(*words)
+    assert (code, "float32 has rounded; read them as float64" in err) == (2, True)
+
+
 def test_values_are_released_before_they_are_read_again(ids, bmrm_train, monkeypatch):
     """There may be too little memory for both types of values and the cuts."""
     load, seen = storing.load, []
@@ -397,9 +415,9 @@ def test_values_are_released_before_they_are_read_again(ids, bmrm_train, monkeyp
     def watching(options, group):
         gc.collect()
         assert not any(each() for each in seen)
-        data, dataset = load(options, group)
-        seen.extend(map(weakref.ref, (data, dataset)))
-        return data, dataset
+        dataset = load(options, group)
+        seen.extend(map(weakref.ref, (dataset.source, dataset)))
+        return dataset
 
     monkeypatch.setattr(storing, "load", watching)
     words = (*WORDS, "--intercept", "--checkpoint", "state", ids, "model")

@@ -67,13 +67,22 @@ def test_roles_and_operators_are_found():
 
 @pytest.mark.parametrize(
     "role",
-    ["out += x[0]", "out = out + x[0]", "if x[0] < out: out = x[0]", "if out > x[0]: out = x[0]",
+    ["out += x[0]", "out = out + x[0]", "out = x[0] + out", "out -= x[0]", "out = out - x[0]",
+     "out = min(x[0], out)", "out = max(x[0], out)", "if x[0] < out: out = x[0]", "if out > x[0]: out = x[0]",
      "out = min(out, x[0])", "if x[0] > out: out = x[0]", "out = max(out, x[0])", "out = x[0]"],
 )  # fmt: skip
 def test_each_way_to_write_an_operator(role):
     function = made(f"def row(x, out):\n    {role}\n")
     least = ("<" in role and "x[0] <" in role) or "out >" in role or "min" in role
-    expected = "sum" if "+" in role else "min" if least else "output" if role == "out = x[0]" else "max"
+    expected = (
+        "sum"
+        if "+" in role or "-" in role
+        else "min"
+        if least
+        else "output"
+        if role == "out = x[0]"
+        else "max"
+    )
     assert read(function).arguments["out"].role == expected
 
 
@@ -187,8 +196,14 @@ def test_sizes_are_names_or_numbers():
 
 WRONG = {
     "out += x[0] * out": "line 2: 'out' is a result: its value exists only after the pass",
-    "out += sorted(x)[0]": "'sorted' is not a function that a row function can call; there are abs, bool",
-    "out -= x[0]": "line 2: 'out': found -=, expected +=, |= or &=",
+    "out += sorted(x)[0]": "'sorted' is not a function that a row function can call; there are abs, atan2",
+    "out /= x[0]": "line 2: 'out': found /=, expected +=, -=, *=, |=, &= or ^=",
+    "out = x[0] - out": "line 2: 'out' is a result and has no value here yet",
+    "out = out - out": "line 2: 'out' is a result: its value exists only after the pass",
+    "out = np.logaddexp(out, out)": "line 2: 'out' is a result: its value exists only after the pass",
+    "out += np.logaddexp(x[0], x[1])": "'np.logaddexp' combines a result here: out = np.logaddexp(out, ...)",
+    "out *= x[0]\n    out += x[1]": "line 3: 'out' is combined by product above and combined by sum here",
+    "out ^= x[0]": "line 2: 'out': ^= combines whole numbers",
     "out += x[0] * gamma": "'gamma' is not known here; parameters are arguments of the row function",
     "out += x[0]\n    out = max(out, x[1])": "line 3: 'out' is combined by sum above and combined by max",
     "while x[0] > 0:\n        out += 1.0": "while is not available in a row function",
@@ -224,7 +239,7 @@ WRONG = {
     "out += x[0] @ x[1]": "@ is not available in a row function",
     "out += x[0] in x": "in is not available in a row function",
     "out |= x[0]": "'out': |= combines whole numbers",
-    "out *= x[0]": "'out': found *=, expected",
+    "out //= x[0]": "'out': found //=, expected",
     "return x[0]": "return is not available in a row function",
     "print(x[0])\n    out += 1": "found a value that nothing uses",
     "a, b = x[0]\n    out += a": "found 2 targets, expected the same number of values",

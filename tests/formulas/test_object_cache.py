@@ -121,15 +121,43 @@ def test_an_error_of_the_compiler_is_passed_on_and_keeps_nothing(folder):
     assert made() == (CODE, True)
 
 
-def test_the_first_files_go_if_there_are_too_many(folder, monkeypatch):
-    monkeypatch.setattr(object_cache, "MAX_OBJECTS", 3)
-    for number in range(5):
+def age(folder):
+    """Set the times of files to their ranks, so that the next use is later."""
+    for at, path in enumerate(sorted(folder.glob("*.o"), key=lambda path: path.stat().st_mtime_ns)):
+        os.utime(path, (at, at))
+
+
+@pytest.mark.parametrize("limit", ["MAX_OBJECTS", "MAX_BYTES"])
+def test_what_was_used_longest_ago_goes_if_there_is_too_much(folder, monkeypatch, limit):
+    made("0")
+    each = stored(folder).stat().st_size
+    monkeypatch.setattr(object_cache, limit, 3 if limit == "MAX_OBJECTS" else 3 * each + 1)
+    for number in (1, 2, 0, 3, 4):  # 0 is used again before 3 needs room
+        age(folder)
         made(str(number))
-        for at, path in enumerate(sorted(folder.glob("*.o"), key=lambda path: path.stat().st_mtime_ns)):
-            os.utime(path, (at, at))
     assert len(list(folder.glob("*.o"))) == 3
-    assert [made(str(number))[1] for number in (4, 3, 2)] == [False] * 3
-    assert made("0") == (CODE, True)
+    assert [made(str(number))[1] for number in (0, 3, 4)] == [False] * 3
+    assert made("1") == (CODE, True)
+
+
+def _make_many(start, first):
+    object_cache.MAX_OBJECTS = 4
+    start.wait()
+    for number in range(60):
+        key = str((first + number) % 12)
+        assert object_cache.load_or_make(key, lambda key=key: key.encode() * 1000) == key.encode() * 1000
+
+
+def test_processes_that_remove_files_of_each_other_get_their_own_code(folder):
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(3)
+    processes = [context.Process(target=_make_many, args=(start, 5 * at)) for at in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert len(list(folder.glob("*.o"))) == 4
 
 
 def _make_slowly(start, calls):

@@ -16,6 +16,7 @@ from bmrm.errors import DeviceMemoryError
 from bmrm.graph import Graph, GraphShard, hits, pagerank, random_walk
 from bmrm.graph.backends import choose, gpu
 from bmrm.graph.backends.gpu import GpuTransitions
+from bmrm.matrix.gpu.placement import place
 
 if len(sys.argv) > 1:
     import emulated
@@ -25,7 +26,7 @@ if len(sys.argv) > 1:
 
 world = MPI.COMM_WORLD
 group = Group(world)
-device = choose._gpu_for(GraphShard(([0], [1]), comm=group), "cuda")
+device = place("cuda", group=group).gpu
 rank, size = world.Get_rank(), world.Get_size()
 everything = []
 
@@ -136,8 +137,8 @@ for windows in (True, False):  # messages written to other devices, if these can
     again = pair(parts, n_nodes=n, duplicates="sum")[1]
     again.peers.windows = windows
     bits.append(pagerank(again, tol=1e-11, device="cuda").scores.tobytes())
-    bits[-1] += np.array(take_turns(choose.transitions_of(again, True, "cuda", 4))).tobytes()
-    walk = choose.transitions_of(again, True, "cuda").walk(0.85, gpu.Restarts())
+    bits[-1] += np.array(take_turns(choose.transitions_of(again, True, "cuda", 4)[0])).tobytes()
+    walk = choose.transitions_of(again, True, "cuda")[0].walk(0.85, gpu.Restarts())
     has_window = linked_by == "NCCL" and windows
     assert walk.has_window == has_window or len(sys.argv) == 1  # not every machine lets devices do that
     walk.close()

@@ -21,6 +21,7 @@ from bmrm.graph.backends.base import Restarts
 from bmrm.graph.backends.gpu import GpuPair, GpuTransitions, additions_of, row_additions, upload
 from bmrm.graph.backends.host import UNIT, HostTransitions, transition_values
 from bmrm.io.csr import Csr
+from bmrm.matrix.gpu import work
 
 pytestmark = mark_gpu
 
@@ -271,13 +272,13 @@ def test_scores_are_those_of_networkx():
 def test_walks_give_their_memory_back():
     graph = zipf_graph(15)
     pagerank(graph, device="cuda")
-    light = choose.transitions_of(graph, False, "cuda").resident(1).nodes.main
+    light = choose.transitions_of(graph, False, "cuda")[0].resident(1).nodes.main
     before = light.report()["bytes"]
     for _ in range(3):
         pagerank(graph, device="cuda")
     assert light.report()["bytes"] == before
     predicted = cuda.predict_walk_bytes(graph.n_nodes, 1, gpu.MAX_IMAGES)
-    walk = choose.transitions_of(graph, False, "cuda").walk(0.85, Restarts())
+    walk = choose.transitions_of(graph, False, "cuda")[0].walk(0.85, Restarts())
     walk.place(0)
     for step in range(gpu.MAX_IMAGES - 1):
         walk.light_step([step], None, 99, step + 1, plain_next=True)
@@ -304,12 +305,14 @@ def test_a_graph_with_room_for_one_matrix_takes_light_steps_in_it(monkeypatch, w
         assert there.status == "converged"
         assert np.abs(there.scores - here.scores).sum() <= there.error_bound + here.error_bound
         assert ("stream from main memory" in caplog.text) == streams
-        assert choose.transitions_of(other, weights, "cuda").resident(1).nodes.light is None
-    monkeypatch.setattr(choose, "wants_gpu", lambda device, edges: device != "cpu")
+        assert choose.transitions_of(other, weights, "cuda")[0].resident(1).nodes.light is None
+    monkeypatch.setattr(work.MatrixWork, "compare", lambda self, find_gpu: (True, "for this test"))
     for room in (exact // 4, -1):  # most would stream; not even the vectors fit
         monkeypatch.setattr(gpu, "usable_bytes", lambda device, limit, room=room: vectors + room)
         with pytest.warns(UserWarning, match="using the CPU"):
-            assert pagerank(graph(), tol=1e-11).status == "converged"
+            found = pagerank(graph(), tol=1e-11)
+        assert (found.status, found.placement.device) == ("converged", "cpu")
+        assert "of device memory" in found.placement.reason or "slower" in found.placement.reason
     with pytest.raises(DeviceMemoryError, match="too little"):
         pagerank(graph(), device="cuda")
 

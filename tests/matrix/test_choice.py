@@ -563,11 +563,12 @@ def test_the_benchmark_counts_as_the_tuner_does(choice_gpu):
 
 
 def test_the_results_become_a_section_of_the_page(choice_gpu, tmp_path, monkeypatch, capsys):
-    tabulate = importlib.import_module("benchmarks.tables.tabulate_all")
+    pages = importlib.import_module("benchmarks.tables.pages")
     rows = [recorded(choice_gpu, 0), recorded(choice_gpu, None)]
     summary = choice_gpu.summarise(rows, verbose=False)
     monkeypatch.setattr(choice_gpu.report, "RESULTS", tmp_path)
-    choice_gpu.report.write(tmp_path / "choice_gpu.json", gpu=H200, constants=CONSTANTS, **summary)
-    section = tabulate.gpu_choice()
+    stored = {**summary, "one_hot": choice_gpu.one_hot(rows)}
+    choice_gpu.report.write(tmp_path / "choice_gpu.json", choice_gpu.SECTIONS, gpu=H200, **stored)
+    section = pages.page("", "choice_gpu")
     assert "| products run to choose, at most |" in section
     assert "| published | 2 |" in section

@@ -50,7 +50,7 @@ def test_another_version_is_named_and_the_cpu_is_used(install):
         devices.import_cuda()
     assert "bmrm_cuda13._cuda" not in sys.modules
     # A warning says so once.
-    with pytest.warns(UserWarning, match=f"device='auto': {line}; running on the CPU"):
+    with pytest.warns(UserWarning, match=f"device='auto': {line}; using the CPU"):
         assert devices.gpu() is None
 
 

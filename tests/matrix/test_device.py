@@ -16,13 +16,15 @@ from host_landing import HostLanding
 import bmrm
 import bmrm.matrix
 from bmrm.base import host_memory
-from bmrm.cli import storing, train
+from bmrm.cli import train
 from bmrm.errors import BmrmError, DeviceCodeError, DeviceMemoryError, ParameterError
+from bmrm.linear import storage
 from bmrm.matrix import _cpu, resident
 from bmrm.matrix import upload as landing
 from bmrm.matrix.gpu import cache as device_cache
 from bmrm.matrix.gpu import devices as device
 from bmrm.matrix.gpu import memory as gpu_memory
+from bmrm.matrix.gpu import work
 from bmrm.matrix.gpu.explain import explain
 from bmrm.matrix.upload import Landing
 
@@ -120,8 +122,8 @@ def gpu(monkeypatch, tmp_path) -> SimpleNamespace:
     backend.measure = measure
     for module in (device, resident, gpu_memory, landing):
         monkeypatch.setattr(module, "import_cuda", lambda: backend)
-    monkeypatch.setattr(resident, "WORTH_A_GPU", 1)
-    monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", 1)
+    monkeypatch.setattr(work, "WORTH_A_GPU", 1)
+    monkeypatch.setattr(work, "NARROW_WORTH_A_GPU", 1)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     as_in_another_process(monkeypatch)
     return backend
@@ -149,18 +151,18 @@ def test_auto_uses_a_gpu_that_pays(gpu, monkeypatch):
     assert bmrm.Dataset(X, y).device == "cuda (Abacus 9)"
     assert bmrm.Dataset(X.toarray(), y).device == "cuda (Abacus 9)"
     assert bmrm.Dataset(X, y, device="cpu").device == "cpu"
-    monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", X.nnz + 1)
+    monkeypatch.setattr(work, "NARROW_WORTH_A_GPU", X.nnz + 1)
     assert bmrm.Dataset(X, y).device == "cpu"
-    monkeypatch.setattr(resident, "MAX_NARROW_COLUMNS", 29)
+    monkeypatch.setattr(work, "MAX_NARROW_COLUMNS", 29)
     assert bmrm.Dataset(X, y).device == "cuda (Abacus 9)"
-    monkeypatch.setattr(resident, "WORTH_A_GPU", X.nnz + 1)
+    monkeypatch.setattr(work, "WORTH_A_GPU", X.nnz + 1)
     assert bmrm.Dataset(X, y).device == "cpu"
     assert bmrm.Dataset(X, y, device="cuda").device == "cuda (Abacus 9)"
 
 
 def test_auto_does_not_load_the_driver_for_a_small_problem(gpu, monkeypatch):
-    monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", 10**6)
-    monkeypatch.setattr(resident, "gpu", lambda: pytest.fail("the driver was asked"))
+    monkeypatch.setattr(work, "NARROW_WORTH_A_GPU", 10**6)
+    monkeypatch.setattr(gpu, "device_count", lambda: pytest.fail("the driver was asked"))
     assert bmrm.Dataset(*problem()).device == "cpu"
 
 
@@ -195,7 +197,7 @@ def test_auto_says_once_that_the_build_has_no_code_for_the_gpu():
         assert {bmrm.Dataset(rows, y).device for rows in (X, X, X.toarray())} == {"cpu"}
     assert [(str(warning.message), warning.filename) for warning in seen] == [
         (
-            f"device='auto': {NO_CODE} (no kernel image); build with BMRM_CUDA_ARCH=90; running on the CPU",
+            f"device='auto': {NO_CODE} (no kernel image); build with BMRM_CUDA_ARCH=90; using the CPU",
             __file__,
         )
     ]
@@ -219,7 +221,7 @@ def test_without_cuda_in_the_package(monkeypatch):
     X, y = problem()
     with pytest.raises(BmrmError, match="this build has no CUDA support; use device='cpu'"):
         bmrm.solve(X, y, device="cuda")
-    monkeypatch.setattr(resident, "NARROW_WORTH_A_GPU", 1)
+    monkeypatch.setattr(work, "NARROW_WORTH_A_GPU", 1)
     assert bmrm.solve(X, y, device="auto").device == "cpu"
 
 
@@ -228,9 +230,7 @@ def test_x_that_does_not_fit_goes_to_the_cpu_with_a_warning(gpu, monkeypatch, de
     monkeypatch.setattr(Rounded, "room", 10)
     X, y = problem()
     X = X.toarray() if dense else X
-    with pytest.warns(
-        UserWarning, match=r"'auto': X takes \d+ numbers, there is room for 10; training on the"
-    ):
+    with pytest.warns(UserWarning, match=r"'auto': X takes \d+ numbers, there is room for 10; using the CPU"):
         data = bmrm.Dataset(X, y)
     assert data.device == "cpu"
     with pytest.raises(DeviceMemoryError, match="there is room for 10"):
@@ -256,7 +256,7 @@ def test_auto_uses_a_gpu_on_which_half_of_x_fits(gpu, caplog):
         assert bmrm.Dataset(X, y, gpu_mem=most).device == "cuda (Abacus 9)"
     assert "stream from pinned host memory" in caplog.text
     with pytest.warns(
-        UserWarning, match="'auto': X takes about .* which would be slower than the CPU; training on the CPU"
+        UserWarning, match="'auto': X takes about .* which would be slower than the CPU; using the CPU"
     ):
         assert bmrm.Dataset(X, y, gpu_mem=least).device == "cpu"
     assert bmrm.Dataset(X, y, gpu_mem=least, device="cuda").device == "cuda (Abacus 9)"
@@ -395,7 +395,7 @@ def test_a_text_whose_gpu_proves_too_small_is_copied_back(gpu, landings, file, m
     monkeypatch.setattr(Rounded, "room", 10)
     with Landing() as there:
         data = bmrm.io.read_data(file, land=there)
-        with pytest.warns(UserWarning, match="training on the CPU"):
+        with pytest.warns(UserWarning, match="using the CPU"):
             dataset = bmrm.Dataset(data.X, data.y)
     assert dataset.device == "cpu"
     assert landings[0].released
@@ -490,7 +490,7 @@ def test_the_command_warns_in_one_line(gpu, file, capsys, monkeypatch):
 
 @pytest.mark.parametrize(("tol", "value_bytes"), [("1e-3", 4), ("1e-7", 8)])
 def test_dry_run_reports_gpu_memory(gpu, file, capsys, monkeypatch, tol, value_bytes):
-    monkeypatch.setattr(storing, "MAX_FLOAT64_FILE_BYTES", 0)  # or all would be float64
+    monkeypatch.setattr(storage, "MAX_FLOAT64_FILE_BYTES", 0)  # or all would be float64
     nnz = problem()[0].nnz
     assert train.main(["--dry-run", "--json", "--tol", tol, str(file)]) == 0
     parts = json.loads(capsys.readouterr().out)["bytes"]

@@ -231,7 +231,7 @@ def test_what_a_gpu_does_not_take(gpu, given, text):
 
 def test_another_device_is_refused(gpu):
     for device in ("cpu", "cuda:0"):
-        with pytest.raises(ParameterError, match=f"device: found '{device}', expected 'cuda:1', where X is"):
+        with pytest.raises(ParameterError, match=f"found '{device}' for rows on GPU 1, expected cuda:1"):
             bmrm.Dataset(FakeArray(X), Y, device=device)
 
 
@@ -285,7 +285,7 @@ def test_arrays_of_real_libraries(library, dtype):
             got = bmrm.solve(device, dense(y), lam=1e-3, tol=1e-4)
             assert got.device == wanted.device
             assert got.objective == pytest.approx(wanted.objective, rel=2e-4)
-        with pytest.raises(ParameterError, match="where X is"):
+        with pytest.raises(ParameterError, match="for rows on GPU"):
             bmrm.Dataset(device, y, device="cpu")
     # Work that is under way when the array is given: the address must not be read before it is done.
     late = dense(A) * 0

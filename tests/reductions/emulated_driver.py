@@ -8,15 +8,22 @@ the last bits of functions such as ``exp``.
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 from pathlib import Path
 
 import compiled
 
+from bmrm.formulas.run import gpu
+from bmrm.matrix.gpu import driver
+
 WARPS = Path(__file__).parents[1] / "emulator" / "warps.h"
 OUT_OF_MEMORY = 2
 ATTRIBUTES = {16: 2, 75: 7, 76: 5, 97: 64 * 1024}
 """Two multiprocessors, compute capability 7.5, 64 KiB of shared memory for a block."""
+DEVICES = 2
+UPLOADS = 5
+"""The stream that is not the default one."""
 
 SHARED = "extern __shared__ double shared[];"
 LAUNCH = """
@@ -48,6 +55,21 @@ class Driver:
         """Asynchronous copies: they happen when an event after them is waited for, as late as they may."""
         self.copied, self.events = 0, {}
         self.lock = threading.Lock()
+
+    def cuDeviceGetCount(self, found):
+        found._obj.value = DEVICES
+        return 0
+
+    def cuMemGetInfo_v2(self, free, total):
+        assert self.depth
+        free._obj.value, total._obj.value = self.limit - self.used, self.limit
+        return 0
+
+    def cuStreamCreate(self, stream, flags):
+        assert self.depth
+        assert flags == 1
+        stream._obj.value = UPLOADS
+        return 0
 
     def cuDeviceGet(self, handle, number):
         handle._obj.value = number
@@ -108,12 +130,13 @@ class Driver:
 
     def cuMemcpyHtoDAsync_v2(self, to, source, size, stream):
         assert self.depth
-        assert stream is None
+        assert stream.value == UPLOADS
         with self.lock:
             self.copies.append((to.value, source.value, size.value))
         return 0
 
     def cuEventRecord(self, event, stream):
+        assert stream.value == UPLOADS
         with self.lock:
             self.events[event.value] = len(self.copies)
         return 0
@@ -140,6 +163,10 @@ class Driver:
     def cuModuleLoadData(self, module, code):
         self.modules.append(ctypes.CDLL(code.decode()))
         module._obj.value = len(self.modules)
+        return 0
+
+    def cuModuleUnload(self, module):
+        self.modules[module.value - 1] = None
         return 0
 
     def cuModuleGetFunction(self, found, module, name):
@@ -169,10 +196,21 @@ class Driver:
         return 0
 
 
+def install(monkeypatch) -> Driver:
+    """Let reductions find emulated GPUs, and many chunks in few rows."""
+    found = Driver()
+    monkeypatch.setattr(driver, "load_driver", lambda: found)
+    monkeypatch.setattr(driver, "_devices", {})
+    monkeypatch.setattr(gpu, "compile_cuda", compiler())
+    monkeypatch.setattr(gpu, "MIN_CHUNK_ROWS", 32)
+    return found
+
+
 TRAPS = "bounds,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow"
 """What has no meaning in C++; the sanitizer that finds it needs no library if it only stops the process."""
 
 
+@functools.cache
 def compiler(*, traps: bool = False):
     """Return what stands for `bmrm.formulas.gpu.nvrtc.compile_cuda`: its code is the name of a library."""
     found = [f"-fsanitize={TRAPS}", "-fsanitize-undefined-trap-on-error"] if traps else []
@@ -185,8 +223,8 @@ def compiler(*, traps: bool = False):
             shared = "static double* const shared = reinterpret_cast<double*>(emulator::dynamic_bytes);"
             whole = f'#include "{WARPS}"\n{text.replace(SHARED, shared)}{LAUNCH}'
             contraction = f"-ffp-contract={'fast' if contract else 'off'}"
-            options = ["-O1", "-w", "-fvisibility=hidden", "-fno-strict-aliasing", contraction, *found]
-            made[key] = bytes(compiled.library_of_text(whole, options))
+            options = ["-O1", "-w", "-fvisibility=hidden", "-fno-strict-aliasing", "-Isrc_common", contraction]
+            made[key] = bytes(compiled.library_of_text(whole, [*options, *found]))
         return made[key]
 
     return compile_cuda

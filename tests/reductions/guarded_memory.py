@@ -19,7 +19,7 @@ import emulated_driver
 import numpy as np
 from random_programs import compare_wild, random_arguments, random_reduction
 
-from bmrm.distributed.rows import read_rows
+from bmrm.distributed.reading import read_rows
 from bmrm.formulas.run import cpu as host
 from bmrm.formulas.run import gpu
 from bmrm.matrix.gpu import driver
@@ -65,12 +65,12 @@ def sizes_in_bytes(call, code, outputs):
     for (name, _), each in zip(call.program.arrays.items(), host._array_bytes(call), strict=True):
         found[f"array {name}"] = -(-code.lanes * each // 64) * 64
     if call.rows.sparse:
-        csr = call.rows.csr
+        csr = call.rows.X.csr
         for name, array in (("starts", csr.indptr), ("columns", csr.indices), ("values", csr.data)):
             found[name] = 0 if array is None else array.nbytes
     else:
-        assert call.rows.array.flags.c_contiguous
-        found["rows"] = call.rows.array.nbytes
+        assert call.rows.X.array.flags.c_contiguous
+        found["rows"] = call.rows.X.array.nbytes
     return found
 
 

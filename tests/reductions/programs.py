@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from bmrm.reductions import Reduction, dot, exp, inf, local, log, reduction, squared_distance
+from bmrm.reductions import (
+    Reduction,
+    dot,
+    exp,
+    inf,
+    local,
+    log,
+    logaddexp,
+    operator,
+    reduction,
+    squared_distance,
+)
 
 
 @reduction
@@ -296,6 +307,37 @@ def moments_by_numpy(X, w, shift):
     return X.T.astype(np.float64) @ w, E.T @ E, later, rest
 
 
+@operator(init=0.0)
+def either(a, b):
+    return a + b - a * b
+
+
+@reduction
+def operators(x, w, product: (), flips: "k", less: "d", evidence: (), each: "k", chance: "d", first, last):
+    j = int(8 * w)
+    product *= 1 + x[0] / 64
+    flips[j] ^= int(32 * x[0])
+    for f in range(len(x)):
+        less[f] -= w * x[f]
+    evidence = logaddexp(evidence, x[0])
+    each[j] = np.logaddexp(w, each[j])
+    for f in range(len(x)):
+        chance[f] = either(chance[f], w / 256)
+    first = min(x[0], first)
+    last = max(w, last)
+
+
+def operators_by_numpy(X, w, k):
+    j = (8 * w).astype(int)
+    flips, each = np.zeros(k, int), np.full(k, -np.inf)
+    np.bitwise_xor.at(flips, j, np.trunc(32 * X[:, 0]).astype(int))
+    np.logaddexp.at(each, j, w)
+    chance = np.full(X.shape[1], 1 - np.prod(1 - w / 256))
+    first, last = X[:, 0].min(initial=np.inf), w.max(initial=-np.inf)
+    evidence = np.logaddexp.reduce(X[:, 0], initial=-np.inf)
+    return np.prod(1 + X[:, 0] / 64), flips, -(w @ X), evidence, each, chance, first, last
+
+
 def _centers(rng, X):
     return rng.integers(-8, 9, (rng.integers(1, 9), X.shape[1])) / 4 + 1 / 16
 
@@ -353,6 +395,11 @@ CASES = {
         item_sets,
         item_sets_by_numpy,
         lambda r, X: {"sets": r.integers(0, X.shape[1], (int(r.integers(1, 9)), int(r.integers(1, 4))))},
+    ),
+    "operators": Case(
+        operators,
+        operators_by_numpy,
+        lambda r, X: {"w": r.integers(0, 24, len(X)) / 8, "k": 24},
     ),
     "nearest rows": Case(nearest_rows, nearest_by_numpy, lambda r, X: {"centers": _centers(r, X)}),
 }

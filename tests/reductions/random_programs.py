@@ -176,6 +176,13 @@ class Writer:
                     f"out = {self.real()}",
                     f"whole = {self.whole()}",
                     f"sums[{k}] += squared_distance(x, c[{k}])",
+                    f"total -= {self.real()}",
+                    f"total = total - {self.real(1)}",
+                    f"sums[{k}] = {self.real()} + sums[{k}]",
+                    f"count[{k}, {d}] -= {self.whole(1)}",
+                    f"low = min({self.real()}, low)",
+                    f"high = max({self.whole()}, high)",
+                    f"bits = {self.whole(1)} & 1023 | bits",
                 ]
             ),
         )

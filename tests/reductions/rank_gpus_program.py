@@ -14,9 +14,9 @@ from mpi4py import MPI
 from bmrm import PCA, GaussianMixture, KMeans
 from bmrm.distributed import blocks
 from bmrm.errors import BmrmError, DeviceMemoryError
+from bmrm.matrix.gpu import placement
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.placement import Placement
-from bmrm.unsupervised import placing
 from bmrm.unsupervised.clusters import gpu as clusters
 from bmrm.unsupervised.decomposition import gpu as gram
 
@@ -104,12 +104,12 @@ for make, data, names in (
         assert one.tobytes() == whole.tobytes(), name
 
 # With "auto" all ranks use GPUs, or none, and say why.
-place = placing.place
-placing.place = lambda device, X, work, available: Placement(None if last else 0, f"reason {comm.rank}")
+place = placement._place_alone
+placement._place_alone = lambda *a: Placement(None if last else 0, f"reason {comm.rank}", chosen=True)
 chosen = KMeans(5, random_state=0, max_iter=2).fit(X[mine], comm=comm)
 expected = f"as on rank {comm.size - 1}: reason {comm.size - 1}"
 assert (chosen.placement_.device, chosen.placement_.reason) == ("cpu", expected)
-placing.place = lambda device, X, work, available: Placement(0, "for this test")
+placement._place_alone = lambda *a: Placement(0, "for this test", chosen=True)
 assert KMeans(5, max_iter=2).fit(X[mine], comm=comm).placement_.device == f"cuda:{comm.rank % gpus}"
 
 
@@ -129,7 +129,7 @@ with warnings.catch_warnings(record=True) as caught:
     chosen = KMeans(5, max_iter=2).fit(X[mine], comm=comm)
 assert (chosen.placement_.device, chosen.placement_.reason) == ("cpu", "the GPU is full")
 assert "using the CPU" in str(caught[0].message)
-placing.place = place
+placement._place_alone = place
 
 
 def failing_assign(self, centers, *, want_sums=True):

@@ -6,11 +6,12 @@ from mpi4py import MPI
 from programs import CASES
 
 from bmrm.distributed import Shard
+from bmrm.distributed._parts import part_rows
 from bmrm.errors import ReductionError
-from bmrm.formulas.run.parts import PART_ROWS
 
 comm = MPI.COMM_WORLD
 rng = np.random.default_rng(0)
+PART_ROWS = part_rows(1)
 ROWS = 3 * PART_ROWS + 100
 X = rng.integers(-32, 33, (ROWS, 4)) / 16 + 1 / 64
 whole_parts = PART_ROWS * np.linspace(0, 3, comm.size + 1).astype(int)

@@ -27,11 +27,14 @@ from programs import (
 from random_programs import compare_wild, random_arguments, random_reduction
 
 import bmrm
+from bmrm.base.recent import Recent
+from bmrm.distributed import blocks
 from bmrm.distributed import rows as row_kinds
-from bmrm.distributed.rows import read_rows
+from bmrm.distributed.reading import read_rows
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError, ReductionError
-from bmrm.formulas.gpu import cuda_products
-from bmrm.formulas.run import gpu
+from bmrm.formulas.analysis import products
+from bmrm.formulas.run import device_blocks, gpu
+from bmrm.io import Csr
 from bmrm.matrix.gpu import driver, pinned
 from bmrm.matrix.gpu.driver import GpuArray
 from bmrm.reductions import exp, inf, reduction
@@ -70,19 +73,9 @@ class ArrayThere:
         return self._array.copy()
 
 
-@pytest.fixture(scope="session")
-def compile_cuda():
-    return emulated_driver.compiler()
-
-
 @pytest.fixture(autouse=True)
-def library(compile_cuda, monkeypatch):
-    """Let reductions find emulated GPUs, and many chunks in few rows."""
-    found = emulated_driver.Driver()
-    monkeypatch.setattr(driver, "load_driver", lambda: found)
-    monkeypatch.setattr(driver, "_devices", {})
-    monkeypatch.setattr(gpu, "compile_cuda", compile_cuda)
-    monkeypatch.setattr(gpu, "MIN_CHUNK_ROWS", 32)
+def library(monkeypatch):
+    found = emulated_driver.install(monkeypatch)
     yield found
     assert found.depth == 0
 
@@ -138,8 +131,8 @@ def test_a_program_gives_what_numpy_gives_on_any_grid(name):
     words = case.arguments(rng, X)
     found = case.reduction(X, device="cuda", **words)
     check(found, case.expected(X, words), 1e-9, 1e-9)
-    for blocks in (1, 3):
-        assert same_bits(found, on_gpu(case.reduction, X, words, blocks=blocks))
+    for grid in (1, 3):
+        assert same_bits(found, on_gpu(case.reduction, X, words, blocks=grid))
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name].sparse])
@@ -163,8 +156,8 @@ def scatter(x, w, shift: "d", total: "d", cross: ("d", "d")):
 
 @pytest.mark.parametrize(("columns", "limit"), [(1, 88), (8, 88), (9, 88), (20, 88), (20, 4)])
 def test_matrices_of_sums_skip_rows_by_their_condition(columns, limit, monkeypatch):
-    monkeypatch.setattr(cuda_products, "MAX_APART_NUMBERS", limit)
-    monkeypatch.setattr(cuda_products, "GROUP_BLOCKS", 2)
+    monkeypatch.setattr(products, "MAX_APART_NUMBERS", limit)
+    monkeypatch.setattr(products, "GROUP_BLOCKS", 2)
     rng = np.random.default_rng(columns)
     X, w, shift = rng.normal(size=(150, columns)), rng.random(150), rng.normal(size=columns)
     w[::3], X[::3] = 0, np.nan
@@ -399,7 +392,7 @@ def test_parameters_elsewhere_are_copied(library):
 
 
 def test_small_parameters_stay_until_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(gpu, "MAX_HELD", 2)
+    monkeypatch.setattr(kmeans_step._gpu, "_held", Recent(2))
     X, centers = np.ones((40, 2)), np.zeros((1, 2))
     for weight in (1.0, 2.0, 0.5, 1.0):
         found = kmeans_step(X, w=weight, centers=centers, device="cuda")
@@ -433,17 +426,16 @@ def test_a_mapped_file_is_uploaded_piece_by_piece(kind, tmp_path, monkeypatch):
     expected = covariance(X, shift=shift, device="cuda")
     monkeypatch.setattr(row_kinds, "available_bytes", lambda: X.nbytes)
     monkeypatch.setattr(row_kinds, "MIN_CHECKED_BYTES", 1)
-    monkeypatch.setattr(gpu, "UPLOADED_BYTES", 5000)
+    monkeypatch.setattr(device_blocks, "UPLOADED_BYTES", 5000)
     returned = []
     rows = read_rows(mapped)
-    assert row_kinds.reads_too_much(rows)
-    give_back = type(rows).give_back
-    monkeypatch.setattr(
-        type(rows), "give_back", lambda rows, *of: (returned.append(of), give_back(rows, *of))[1]
-    )
+    kind = type(rows.X)
+    assert rows.X.reads_too_much
+    give_back = kind.give_back
+    monkeypatch.setattr(kind, "give_back", lambda rows, *of: (returned.append(of), give_back(rows, *of))[1])
     assert same_bits(covariance(rows, shift=shift, device="cuda"), expected)
     assert (returned[0][0], returned[-1][1]) == (0, 700)
-    assert (len(returned) > 1) == (kind == "<f8")  # converted rows come in larger pieces
+    assert len(returned) > 1
     np.testing.assert_array_equal(expected.cross, np.tril(X.astype(float).T @ X.astype(float)))
 
 
@@ -479,6 +471,110 @@ def test_a_dense_data_set_on_a_gpu_is_read_in_place(library):
         data.matrix = SimpleNamespace(is_dense=is_dense, device_rows=lambda: None)
         with pytest.raises(DataError, match=f"found {text} in a data set on cuda:0, expected a dense block"):
             covariance(data, shift=np.zeros(8))
+
+
+def small_blocks(monkeypatch, bytes_=4096):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", bytes_)
+    monkeypatch.setattr(blocks, "MIN_BLOCK_ROWS", 64)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_in_blocks_have_the_same_bits_wherever_they_are(name, library, monkeypatch):
+    case, rng = CASES[name], np.random.default_rng(4)
+    X = rng.integers(-32, 33, (1000, 5)) / 16 + 1 / 64
+    words = case.arguments(rng, X)
+    small_blocks(monkeypatch)
+    uploaded = case.reduction(X, device="cuda", **words)
+    check(uploaded, case.expected(X, words), 1e-9, 1e-9)
+    data = bmrm.Dataset(X, device="cpu")
+    for given in (ArrayThere(X), ArrayThere(np.asfortranarray(X)), data, data):
+        assert same_bits(case.reduction(given, device="cuda", **words), uploaded)
+    (held,) = read_rows(data).X.held.values()
+    assert held.resident == len(held.parts) == 16
+    kept = case.reduction(ArrayThere(X), keep=True, **words)
+    check([each.numpy() for each in kept], uploaded, 0, 0)
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.float16, scipy.sparse.csr_matrix, scipy.sparse.csr_array])
+def test_rows_larger_than_the_gpu_stream_through_two_slots(form, library, monkeypatch):
+    X = RNG.integers(-9, 9, (3000, 8)) * (RNG.random((3000, 8)) < 0.5)
+    X[1500:] *= RNG.random((1500, 1)) < 0.5  # blocks of sparse rows differ in size
+    given = form((X != 0).astype(float) if form is scipy.sparse.csr_array else X.astype(float))
+    given = Csr.from_scipy(given) if form is scipy.sparse.csr_array else given  # without values
+    case = CASES["logistic gradient"]
+    words = case.arguments(RNG, X)
+    small_blocks(monkeypatch)
+    expected = case.reduction(given, **words, device="cuda")
+    check(expected, case.reduction(given, **words, device="cpu"), 1e-12, 1e-12)
+    gc.collect()
+    library.limit = library.used + 60_000
+    assert same_bits(case.reduction(given, **words, device="cuda"), expected)
+    if form is np.float16:  # a data set has converted them
+        return
+    data = bmrm.Dataset(given, device="cpu")
+    for _ in range(3):
+        assert same_bits(case.reduction(data, **words, device="cuda"), expected)
+    (held,) = read_rows(data).X.held.values()
+    assert 0 < held.resident < len(held.parts)
+    monkeypatch.setattr(driver, "MAX_SPARE_BYTES", 0)
+    used = library.used
+    del data, held
+    assert library.used < used  # no cycle holds it
+    library.limit = library.used + 4000
+    with pytest.raises(DeviceMemoryError):
+        case.reduction(given, **words, device="cuda")
+
+
+def test_the_earliest_failing_row_of_all_blocks_is_named(library, monkeypatch):
+    @reduction
+    def bins(x, out: "m"):
+        out[int(x[0])] += 1
+
+    X = np.ones((1000, 8))
+    X[[700, 400, 450], 0] = 5
+    small_blocks(monkeypatch)
+    for given, text in ((X, "row 400: .*index 5"), (ArrayThere(X), "row 400: out: found an index outside")):
+        for _ in range(2):
+            with pytest.raises(ReductionError, match=text):
+                bins(given, m=3, device="cuda")
+        assert bins(given, m=6, device="cuda").out.tolist() == [0, 997, 0, 0, 0, 3]
+
+
+def test_explain_says_how_blocks_come_to_a_gpu(monkeypatch):
+    X, words = np.zeros((1000, 5)), {"shift": np.zeros(5)}
+    assert "blocks of 64 rows" not in covariance.explain(X, **words)
+    small_blocks(monkeypatch)
+    for given, how in (
+        (X, "uploaded one after the other; two take 5.12 kB"),
+        (scipy.sparse.csr_array(X + 1), "uploaded one after the other; two take"),
+        (bmrm.Dataset(X, device="cpu"), "of which as many stay as fit; a call uploads the others"),
+        (ArrayThere(X), "which are there"),
+    ):
+        row_function, given_words = covariance, words
+        if scipy.sparse.issparse(given):
+            row_function = CASES["logistic gradient"].reduction
+            given_words = {"y": 1.0, "weights": np.zeros(5)}
+        text = row_function.explain(given, **given_words)
+        assert f"GPU: 16 blocks of 64 rows, {how}" in text, text
+
+
+@pytest.mark.parametrize("ones", [False, True])
+def test_compressed_rows_on_a_gpu_are_used_in_place(ones, library, monkeypatch):
+    X = scipy.sparse.random_array((1000, 20), density=0.2, format="csr", rng=RNG)
+    X.data[:] = 1.0 if ones else RNG.integers(-5, 6, X.nnz)
+    case = CASES["logistic gradient"]
+    words = case.arguments(RNG, X.toarray())
+    csr = Csr.from_scipy(X)
+    there = csr._replace(
+        indices=ArrayThere(csr.indices), data=None if csr.data is None else ArrayThere(csr.data)
+    )
+    small_blocks(monkeypatch)
+    rows, copy, sizes = read_rows(there), library.cuMemcpyHtoD_v2, []
+    monkeypatch.setattr(library, "cuMemcpyHtoD_v2", lambda *of: (sizes.append(of[2].value), copy(*of))[1])
+    for expected in (1, 0):  # row pointers are copied once
+        sizes.clear()
+        assert same_bits(case.reduction(rows, **words), case.reduction(csr, **words, device="cuda"))
+        assert sizes[: len(sizes) // 2].count(8 * 1001) == expected
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -553,3 +649,45 @@ def test_memory_is_used_again_and_large_pieces_are_given_back(library, monkeypat
     library.limit = 10_000
     with pytest.raises(DeviceMemoryError, match="GPU 0: out of memory"):
         item_sets(X, sets=[[0]], device="cuda")
+
+
+@reduction
+def nearest_center(x, centers: ("k", "d"), sums: ("k", "d"), counts: "k", least: "k", who: "k", label: int):
+    best, at = inf, 0
+    for j in range(len(centers)):
+        dist = 0.0
+        for f in range(len(x)):
+            dist += (x[f] - centers[j, f]) ** 2
+        if dist < best:
+            best, at = dist, j
+    for f in range(len(x)):
+        sums[at, f] += x[f]
+    counts[at] += 1
+    if best < least[at]:
+        least[at], who[at] = best, x.index
+    label = at
+
+
+def test_a_search_over_sizes_shares_modules_and_those_used_longest_ago_go(library, monkeypatch):
+    texts = []
+    compile_cuda = gpu.compile_cuda
+    monkeypatch.setattr(
+        gpu, "compile_cuda", lambda text, *of, **how: texts.append(text) or compile_cuda(text, *of, **how)
+    )
+    monkeypatch.setattr(nearest_center._gpu, "_kernels", Recent(3))
+    monkeypatch.setattr(nearest_center._gpu, "_modules", Recent(1))
+    X = RNG.integers(-32, 33, (300, 16)) / 16 + 1 / 64
+
+    def compare(clusters):
+        found = nearest_center(X, centers=X[:clusters], device="cuda")
+        check(found, nearest_center.python(X, centers=X[:clusters]), 1e-12, 1e-12)
+
+    for clusters in (8, 15, 20, 9, 8, 12):
+        compare(clusters)
+    assert len(texts) == 1  # the number of centres is read at run time
+    compare(2)
+    compare(300)  # so many that results are in global memory
+    compare(20)
+    gc.collect()
+    assert len(texts) == 4
+    assert sum(module is not None for module in library.modules) <= 3

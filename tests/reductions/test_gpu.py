@@ -21,9 +21,12 @@ from programs import (
 )
 from random_programs import compare_wild, random_arguments, random_reduction
 
-from bmrm.distributed.rows import read_rows
+from bmrm import Dataset
+from bmrm.distributed import blocks
+from bmrm.distributed.reading import read_rows
 from bmrm.errors import BmrmError, DataError, ParameterError, ReductionError
 from bmrm.formulas.gpu import nvrtc
+from bmrm.matrix.gpu import pinned
 from bmrm.matrix.gpu.driver import GpuArray, device
 from bmrm.reductions import reduction
 
@@ -65,14 +68,41 @@ def test_a_program_gives_what_numpy_gives(name, dtype):
             np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=tolerance)
 
 
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("logistic gradient", np.asarray),
+        ("logistic gradient", scipy.sparse.csr_array),
+        ("k-means", np.asarray),
+        ("nearest rows", np.asarray),
+    ],
+)
+def test_blocks_that_stream_have_the_bits_of_blocks_that_are_there(name, form, monkeypatch):
+    """Copies go through pinned memory while kernels work on the other slot; no pass finds other rows."""
+    case, rng = CASES[name], np.random.default_rng(2)
+    X = rng.normal(size=(60_000, 16))
+    X = np.where(X > 1.0, X, 0.0) if case.sparse else X
+    words, given = case.arguments(rng, X), form(X)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 19)
+    monkeypatch.setattr(pinned, "MIN_BYTES", 1 << 12)
+    expected = case.reduction(Dataset(given, device="cpu"), device="cuda", **words)
+    for mine, theirs in zip(expected, case.expected(X, words), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
+    monkeypatch.setattr("bmrm.formulas.run.device_blocks.count_resident", lambda blocks, *_: blocks // 2)
+    half = Dataset(given, device="cpu")
+    for _ in range(5):
+        assert same_bits(case.reduction(given, device="cuda", **words), expected)
+        assert same_bits(case.reduction(half, device="cuda", **words), expected)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_bits_do_not_depend_on_the_grid_or_the_run(name):
     case, rng = CASES[name], np.random.default_rng(5)
     X = rng.normal(size=(50_000, 4))
     words = case.arguments(rng, X)
     first = on_gpu(case.reduction, X, words)
-    for blocks in (None, 1, 3, 1000):
-        assert same_bits(first, on_gpu(case.reduction, X, words, blocks=blocks))
+    for grid in (None, 1, 3, 1000):
+        assert same_bits(first, on_gpu(case.reduction, X, words, blocks=grid))
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))

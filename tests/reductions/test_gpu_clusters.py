@@ -12,6 +12,7 @@ from devices import IS_EMULATED, cuda, few, gpu, large, on_device, sized
 from bmrm import KMeans
 from bmrm.distributed import blocks
 from bmrm.distributed.row_set import RowSet
+from bmrm.distributed.rows import SparseRows
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.unsupervised.clusters.cpu import HostClusters
@@ -337,13 +338,13 @@ def test_blocks_of_sparse_rows_give_the_bits_of_blocks_that_stay(monkeypatch, dt
 def test_sparse_rows_that_do_not_fit_in_their_place_are_refused():
     X = cases.compressed(np.eye(6, 4))
     held = cuda.Clusters.sparse(X.indptr, X.indices, None, X.shape)
-    held.load(blocks.rows_of(X, slice(2, 5)))
+    held.load(SparseRows(X)[2:5])
     np.testing.assert_array_equal(held.take(np.arange(3)), np.eye(6, 4)[2:5])
     more = cases.compressed(np.ones((2, 4)))
     with pytest.raises(ParameterError, match="no more stored values than announced"):
         held.load(more)
     with pytest.raises(ParameterError, match="values and weights if there were some at first"):
-        held.load(blocks.rows_of(X, slice(2, 5)), np.ones(3))
+        held.load(SparseRows(X)[2:5], np.ones(3))
     with pytest.raises(ParameterError, match="values and weights"):
         held.load(X._replace(data=np.ones(4)))
 

@@ -220,7 +220,7 @@ def test_more_columns_than_fit_are_one_error_on_a_gpu_and_the_cpu_if_nobody_aske
     words = {"covariance_type": "diag", "init_params": "random_from_data", "max_iter": 1}
     with pytest.raises(DeviceMemoryError, match=f"expected at most {d - 1} for a mixture"):
         GaussianMixture(1, device="cuda", **words).fit(X)
-    monkeypatch.setattr(mixture_module, "place_rows", lambda *a, **b: Placement(0, "for this test"))
+    monkeypatch.setattr(mixture_module, "place", lambda *a, **b: Placement(0, "for this test", chosen=True))
     with pytest.warns(UserWarning, match="using the CPU"):
         found = GaussianMixture(1, **words).fit(X)
     assert found.placement_.device == "cpu"

@@ -10,7 +10,6 @@ from devices import few, gpu, large, on_device, sized
 from bmrm.distributed.row_set import RowSet
 from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.unsupervised.clusters import gpu as on_gpus
-from bmrm.unsupervised.clusters import shared_clusters
 from bmrm.unsupervised.clusters.gpu import DeviceClusters
 from bmrm.unsupervised.clusters.seeding import choose_plus_plus
 
@@ -37,7 +36,8 @@ def test_a_walk_chooses_the_rows_of_single_passes(case):
 
 
 def test_parts_may_have_many_panels(monkeypatch):
-    monkeypatch.setattr(shared_clusters, "part_rows", lambda n: 5 * 1024)
+    panels = RowSet.part_rows
+    monkeypatch.setattr(RowSet, "part_rows", lambda rows, n=1: 5 * 1024 if n == 1 else panels(rows, n))
     for case in (cases.Seeding(12_000, 2, 6, weighted=True), cases.Seeding(17_500, 17, 4, np.float32)):
         cases.check(case, seeds=1)
 

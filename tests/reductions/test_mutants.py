@@ -9,7 +9,7 @@ import random
 import pytest
 from random_programs import SCOPE, Writer, random_arguments
 
-from bmrm.distributed.rows import read_rows
+from bmrm.distributed.reading import read_rows
 from bmrm.errors import DataError, ReductionError
 from bmrm.formulas.cpu import native
 from bmrm.reductions import Reduction

@@ -12,10 +12,10 @@ from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
 from bmrm.formulas.cpu import native
 from bmrm.formulas.run import cost, function, placing
 from bmrm.io.csr import Csr
-from bmrm.matrix.gpu import placement as choose
-from bmrm.matrix.gpu.devices import parse_device
-from bmrm.matrix.gpu.placement import START_SECONDS, gpu_that_has, is_started, place
-from bmrm.matrix.gpu.work import Work
+from bmrm.matrix.gpu import work as work_module
+from bmrm.matrix.gpu.devices import is_started, parse_device
+from bmrm.matrix.gpu.placement import Placement, gpu_that_has, place, with_fall_back
+from bmrm.matrix.gpu.work import START_SECONDS, WORTH_A_GPU, MatrixWork, Work
 from bmrm.unsupervised.clusters import estimator as kmeans
 from bmrm.unsupervised.clusters.work import kmeans_work, sparse_kmeans_work
 from bmrm.unsupervised.decomposition.work import gram_work
@@ -42,7 +42,7 @@ def never():
 
 @pytest.fixture
 def started(monkeypatch):
-    monkeypatch.setattr(choose, "is_started", lambda: True)
+    monkeypatch.setattr(work_module, "is_started", lambda: True)
 
 
 def test_a_device_is_one_of_four_forms():
@@ -55,14 +55,42 @@ def test_a_device_is_one_of_four_forms():
             parse_device(wrong)
 
 
+def test_a_gpu_that_was_chosen_gives_way_to_the_cpu_if_it_is_full():
+    def full(number):
+        raise DeviceMemoryError(f"GPU {number}: out of memory")
+
+    with pytest.warns(UserWarning, match="^device='auto': GPU 1: out of memory; using the CPU$"):
+        found = with_fall_back(Placement(1, "faster", chosen=True), lambda: "here", full)
+    assert found == ("here", Placement(None, "GPU 1: out of memory"))
+    with pytest.raises(DeviceMemoryError):
+        with_fall_back(Placement(1, "as given"), never, full)
+    assert with_fall_back(Placement(None, "as given"), lambda: "here", full)[0] == "here"
+    there, placed = with_fall_back(Placement(1, "as given"), never, lambda number: (number, "a note"))
+    assert (there, str(placed)) == (1, "device  cuda:1: as given; a note")
+
+
+def test_a_matrix_goes_to_a_gpu_by_its_size():
+    for stored, columns, gpu in (
+        (WORTH_A_GPU, None, 0),
+        (WORTH_A_GPU, 2000, 0),
+        (WORTH_A_GPU, 100, None),
+        (WORTH_A_GPU - 1, None, None),
+    ):
+        found = place("auto", None, MatrixWork(stored, columns), find_gpu=lambda: A_GPU)
+        assert (found.gpu, found.chosen) == (gpu, True)
+        assert "stored values, and a GPU pays off from" in found.reason
+    assert place("auto", None, MatrixWork(WORTH_A_GPU), find_gpu=lambda: None).reason.startswith("no GPU")
+    assert place("auto", None, MatrixWork(1), find_gpu=never).gpu is None
+
+
 def test_rows_on_a_gpu_stay_there():
     rows = OnGpu(3)
     assert gpu_that_has(rows) == 3
     for device in ("auto", "cuda", "cuda:3"):
-        assert place(device, rows, available=never).device == "cuda:3"
+        assert place(device, gpu_that_has(rows), find_gpu=never).device == "cuda:3"
     for device in ("cpu", "cuda:0"):
         with pytest.raises(ParameterError, match=f"found '{device}' for rows on GPU 3, expected cuda:3"):
-            place(device, rows)
+            place(device, gpu_that_has(rows))
     assert gpu_that_has(Csr(np.zeros(1, np.int64), np.zeros(0, np.int32), None, (0, 2))) is None
     assert gpu_that_has([[1.0]]) is None
     assert gpu_that_has(np.eye(2)) is None
@@ -70,59 +98,59 @@ def test_rows_on_a_gpu_stay_there():
 
 def test_what_is_asked_for_is_not_questioned():
     small = kmeans_work(10, 2, 2, 4, moves=3)
-    assert place("cuda", None, small, available=never).gpu == 0
-    assert place("cuda:2", None, small, available=never).gpu == 2
+    assert place("cuda", None, small, find_gpu=never).gpu == 0
+    assert place("cuda:2", None, small, find_gpu=never).gpu == 2
     large = Work(1e9, 0.0, 0.0, 0.0, 0.0)
-    assert place("cpu", None, large, available=never).gpu is None
-    assert place("cuda", None, large, available=never).gpu == 0
+    assert place("cpu", None, large, find_gpu=never).gpu is None
+    assert place("cuda", None, large, find_gpu=never).gpu == 0
 
 
 def test_auto_takes_what_is_predicted_to_be_faster(started, monkeypatch):
     quick, slow = kmeans_work(2_000_000, 16, 64, 4, moves=300), kmeans_work(100, 16, 8, 4, moves=300)
-    found = place("auto", None, quick, available=lambda: A_GPU)
+    found = place("auto", None, quick, find_gpu=lambda: A_GPU)
     assert found.gpu == 0
     assert "the CPU takes" in found.reason
     assert "to upload" in found.reason
-    assert place("auto", None, slow, available=never).gpu is None
+    assert place("auto", None, slow, find_gpu=never).gpu is None
     # one thread would take longer than a GPU that has to be started, a thousand not
-    monkeypatch.setattr(choose, "is_started", lambda: False)
+    monkeypatch.setattr(work_module, "is_started", lambda: False)
     work_of = [kmeans_work(300_000, 16, 64, 4, moves=300, threads=threads) for threads in (1, 1000)]
-    assert [place("auto", None, each, available=lambda: A_GPU).gpu for each in work_of] == [0, None]
+    assert [place("auto", None, each, find_gpu=lambda: A_GPU).gpu for each in work_of] == [0, None]
 
 
 def test_auto_is_the_cpu_if_the_upload_alone_takes_longer(started):
-    assert place("auto", None, Work(0.5, 1e-3, 1, 1e11, 0.0), available=never).gpu is None
+    assert place("auto", None, Work(0.5, 1e-3, 1, 1e11, 0.0), find_gpu=never).gpu is None
 
 
 def test_auto_is_the_cpu_without_a_gpu_or_room_on_it(started, recwarn):
     large = kmeans_work(10_000_000, 16, 64, 4, moves=300, threads=2)
-    assert place("auto", None, large, available=lambda: None).gpu is None
+    assert place("auto", None, large, find_gpu=lambda: None).gpu is None
     little = {**A_GPU, "free_bytes": 1 << 20}
     pairs = scaling_work(40_000, 2, passes=300)
-    assert "too little memory" in place("auto", None, pairs, available=lambda: little).reason
+    assert "too little memory" in place("auto", None, pairs, find_gpu=lambda: little).reason
     wide = Work(1.0, 0.1, 0, 1e9, 1e10, copied_passes=20.0)
-    assert place("auto", None, wide, available=lambda: little).gpu is None  # copies take longer
+    assert place("auto", None, wide, find_gpu=lambda: little).gpu is None  # copies take longer
     many = kmeans_work(10_000_000, 16, 4000, 4, moves=300, init="", threads=2)
-    found = [place("auto", None, many, available=lambda of=of: of) for of in (A_GPU, little)]
+    found = [place("auto", None, many, find_gpu=lambda of=of: of) for of in (A_GPU, little)]
     assert [each.gpu for each in found] == [0, 0]
     assert "71.1 ms to upload" in found[0].reason
     assert "752 ms to upload" in found[1].reason  # in 21 passes
-    assert place("auto", available=never).gpu is None
+    assert place("auto", find_gpu=never).gpu is None
     assert not recwarn.list
 
 
 def test_a_smaller_gpu_is_slower(started):
     between = Work(1.0, 0.6, 0, 0.0, 0.0)
-    assert place("auto", None, between, available=lambda: A_GPU).gpu == 0
-    assert place("auto", None, between, available=lambda: {**A_GPU, "multiprocessors": 66}).gpu is None
+    assert place("auto", None, between, find_gpu=lambda: A_GPU).gpu == 0
+    assert place("auto", None, between, find_gpu=lambda: {**A_GPU, "multiprocessors": 66}).gpu is None
 
 
 def test_the_start_of_a_gpu_counts_until_it_has_one(monkeypatch):
     short = Work(0.5 * START_SECONDS, 0.0, 0, 0.0, 0.0)
-    monkeypatch.setattr(choose, "is_started", lambda: False)
-    assert place("auto", None, short, available=never).gpu is None
-    monkeypatch.setattr(choose, "is_started", lambda: True)
-    assert place("auto", None, short, available=lambda: A_GPU).gpu == 0
+    monkeypatch.setattr(work_module, "is_started", lambda: False)
+    assert place("auto", None, short, find_gpu=never).gpu is None
+    monkeypatch.setattr(work_module, "is_started", lambda: True)
+    assert place("auto", None, short, find_gpu=lambda: A_GPU).gpu == 0
     monkeypatch.undo()
     assert not is_started(999)  # does not fail without a driver, or with too few GPUs
 
@@ -168,18 +196,18 @@ def test_wide_sparse_rows_cost_more_with_the_same_values(init):
 def test_where_sparse_rows_are_clustered_is_decided_by_their_work(started, monkeypatch):
     asked = []
 
-    def placed(rows, device, work):
-        asked.append((rows.X.shape, device, work))
-        return choose.Placement(None, "")
+    def placed(device, there, work, group):
+        asked.append((device, there, work, group))
+        return Placement(None, "")
 
-    monkeypatch.setattr(kmeans, "place_rows", placed)
+    monkeypatch.setattr(kmeans, "place", placed)
     X = sp.random_array((300, 40), density=0.1, format="csr", rng=np.random.default_rng(0))
     model = KMeans(3, random_state=0, max_iter=7, threads=1).fit(X)
     model.predict(X)
     model.predict(Csr(*map(np.asarray, (X.indptr, X.indices)), None, X.shape))
     fitted = sparse_kmeans_work(300, 40, X.nnz, 3, 8, moves=7, threads=1)
     pass_of = [sparse_kmeans_work(300, 40, X.nnz, 3, size, moves=0, init="", threads=1) for size in (8, 0)]
-    assert asked == [(X.shape, "auto", each) for each in (fitted, *pass_of)]
+    assert asked == [("auto", None, each, None) for each in (fitted, *pass_of)]
 
 
 def test_a_scatter_matrix_takes_the_square_of_its_columns(monkeypatch):
@@ -219,7 +247,7 @@ def test_a_gpu_without_room_is_the_cpu_unless_asked_for(monkeypatch):
 
     X = np.random.default_rng(0).normal(size=(100, 8))
     monkeypatch.setattr(kmeans_step._gpu, "run", full)
-    monkeypatch.setattr(function, "predict_place", lambda call, threads=None: choose.Placement(0, ""))
+    monkeypatch.setattr(function, "predict_place", lambda call, threads=None: Placement(0, "", chosen=True))
     with pytest.warns(UserWarning, match="device='auto': GPU 0: out of memory; using the CPU"):
         found = kmeans_step(X, w=1.0, centers=X[:3])
     np.testing.assert_array_equal(found.label, kmeans_step(X, w=1.0, centers=X[:3], device="cpu").label)
@@ -237,7 +265,7 @@ def test_a_reduction_says_where_it_runs_and_why(started, monkeypatch, caplog):
         kmeans_step(X, device="cpu", **words)
     assert [m.startswith("plan: device  cpu: ") for m in caplog.messages] == [True, True]
     monkeypatch.setattr(cost, "REDUCTION_GPU_CALL_SECONDS", 0.0)
-    monkeypatch.setattr(choose, "UPLOAD_BYTES_PER_SECOND", 1e15)
+    monkeypatch.setattr(work_module, "UPLOAD_BYTES_PER_SECOND", 1e15)
     monkeypatch.setattr(placing, "_usable_gpu", lambda: A_GPU)
     assert kmeans_step.explain(X, **words).splitlines()[-1].startswith("device  cuda:0: the CPU takes ")
 

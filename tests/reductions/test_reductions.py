@@ -15,7 +15,7 @@ from programs import CASES, covariance, em_step, histogram, item_sets, kmeans_st
 
 import bmrm
 from bmrm import io
-from bmrm.distributed import rows as reduction_rows
+from bmrm.distributed.reading import read_rows
 from bmrm.errors import BmrmError, DataError, HostMemoryError, ParameterError, ReductionError
 from bmrm.formulas.cpu import native
 from bmrm.reductions import inf, local, reduction
@@ -153,7 +153,7 @@ def test_rows_of_any_layout_and_type(kind, tmp_path):
 
 @needs_compiler
 def test_rows_that_are_converted_in_blocks_keep_their_numbers(monkeypatch):
-    monkeypatch.setattr(reduction_rows, "MAX_CONVERTED_BYTES", 1)
+    monkeypatch.setattr("bmrm.distributed.rows.MAX_CONVERTED_BYTES", 1)
     X = rows(np.random.default_rng(0), (9000, 3), float)
     words = {"w": np.arange(9000.0), "centers": X[:5]}
     found = kmeans_step(X.astype(">f8"), **words)
@@ -168,7 +168,7 @@ def test_sparse_rows_in_mapped_files(tmp_path):
         np.save(tmp_path / name, getattr(X, name))
     parts = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("data", "indices", "indptr")]
     mapped = scipy.sparse.csr_array(tuple(parts), shape=X.shape)
-    assert np.shares_memory(reduction_rows.read_rows(mapped).csr.data, parts[0])
+    assert np.shares_memory(read_rows(mapped).X.csr.data, parts[0])
     words = {"y": np.ones(200), "weights": np.linspace(-1, 1, 20)}
     expected = CASES["logistic gradient"].expected(X.toarray(), words)
     check(CASES["logistic gradient"].reduction(mapped, **words), expected, 1e-12)

@@ -142,7 +142,7 @@ def test_what_float64_does_not_hold_is_refused():
 def test_ordinary_rows_are_not_copied():
     X, w = np.random.default_rng(0).normal(size=(9, 2)), np.arange(9.0)
     rows, scales = in_safe_units(RowSet(X, w))
-    assert rows.X is X
+    assert rows.X.array is X
     assert rows.weights is w
     assert scales == type(scales)()
 

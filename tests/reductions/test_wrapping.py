@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse
 from guarded_cases import CASES, ERROR, P, X
 
-from bmrm.distributed.rows import read_rows
+from bmrm.distributed.reading import read_rows
 from bmrm.errors import DataError, ReductionError
 from bmrm.formulas.cpu import native
 from bmrm.reductions import reduction

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT
 from bmrm.formulas.language.tree import (
     Apply,
     Const,
@@ -32,9 +33,6 @@ MAX_ROUNDS = 4
 
 NARROW = 2**31
 """Numbers from -NARROW to NARROW - 1 fit 32 bits; sizes are smaller than NARROW."""
-
-LEAST, GREATEST = -(2**63), 2**63 - 1
-"""What 64 bits hold."""
 
 FAR = 2**61
 """If a loop counts between -FAR and FAR, by less than FAR, no number that it computes wraps."""
@@ -216,8 +214,8 @@ class Bounds:
 
 def _numbers(found: Interval) -> tuple[int, int]:
     """Return the least and the greatest number in an interval, for any sizes."""
-    low = LEAST if found.low is None else found.low.offset + (1 if found.low.size else 0)
-    high = GREATEST if found.high is None else found.high.offset + (NARROW - 1 if found.high.size else 0)
+    low = LEAST_INT if found.low is None else found.low.offset + (1 if found.low.size else 0)
+    high = GREATEST_INT if found.high is None else found.high.offset + (NARROW - 1 if found.high.size else 0)
     return low, high
 
 
@@ -238,7 +236,7 @@ def _range(op: str, a: Interval, b: Interval) -> tuple[int, int]:
 
 
 def _fits(low: int, high: int) -> bool:
-    return low >= LEAST and high <= GREATEST
+    return low >= LEAST_INT and high <= GREATEST_INT
 
 
 def _computed(op: str, a: Interval, b: Interval) -> Interval:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from bmrm.formulas.language.operators import GREATEST_INT
 from bmrm.formulas.language.tree import Program, Size
 
 FIXED = ("first", "last", "number", "rows", "row_step", "column_step", "staged", "error", "leave")
@@ -20,6 +21,10 @@ STORED = ("starts", "columns", "values")
 
 OUTSIDE, ZERO = "outside", "zero"
 """Kinds of failure: an index outside of an array, a division of whole numbers by 0."""
+
+
+NO_ROW = GREATEST_INT
+"""Number of the row of an extremum of no rows."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Layout:
         names = [*FIXED, *(STORED if self.sparse else ())]
         names += [f"size {size}" for size in sizes_of(program)]
         names += [f"argument {name}" for name in program.arguments]
-        names += [f"rows {a.name}" for a in program.results() if a.role in ("argmin", "argmax")]
+        names += [f"rows {a.name}" for a in program.results() if a.keeps_row]
         names += [f"squares {name}" for name in program.squares]
         names += [f"array {name}" for name in program.arrays]
         names += self.extra

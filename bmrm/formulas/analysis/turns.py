@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 from bmrm.formulas.analysis.bounds import Bounds
-from bmrm.formulas.cpu.lanes import LIBRARY
+from bmrm.formulas.language.function_table import calls_of
 from bmrm.formulas.language.tree import (
     Apply,
     For,
@@ -47,7 +47,7 @@ def long_loops(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
             total += 1
             for expr in direct_expressions(statement):
                 applied = [part.op for part in parts(expr) if isinstance(part, Apply)]
-                total += sum(CALL_OPERATIONS if op in LIBRARY else 1 for op in applied)
+                total += sum(CALL_OPERATIONS * calls_of(op) or 1 for op in applied)
             match statement:
                 case For(name=name, body=inner) | ForStored(index=name, body=inner):
                     turn, turns = 1 + operations(inner), bounds.turns(statement, sizes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -12,15 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bmrm.distributed.rows import Rows
-from bmrm.formulas.analysis.bounds import Bounds
 from bmrm.formulas.analysis.layout import OUTSIDE, Layout, Site
-from bmrm.formulas.analysis.varying import depends_on_row, varying_names
-from bmrm.formulas.language.tree import (
-    Argument,
-    Expr,
-    Program,
-    Size,
-)
+from bmrm.formulas.analysis.schedule import CpuSchedule
+from bmrm.formulas.language.operators import FunctionOperator, Operator
+from bmrm.formulas.language.tree import Argument, Size
 
 REAL_BITS = {"float": 32, "double": 64}
 
@@ -33,7 +27,7 @@ class Val(NamedTuple):
     wide: bool
 
 
-class Writer(ABC):
+class Writer:
     """Text of a function that is being printed.
 
     Attributes
@@ -50,7 +44,7 @@ class Writer(ABC):
 
     def __init__(
         self,
-        program: Program,
+        schedule: CpuSchedule,
         rows: Rows,
         real: str,
         lanes: int,
@@ -58,24 +52,25 @@ class Writer(ABC):
         contract: bool,
         looking: AbstractSet[str],
     ) -> None:
-        self.program, self.rows, self.real, self.W = program, rows, real, lanes
-        self.turned_lanes = vector
+        self.schedule, self.rows, self.real, self.W, self.vector = schedule, rows, real, lanes, vector
+        self.program, self.bounds, self.varying = (
+            schedule.facts.program,
+            schedule.facts.bounds,
+            schedule.facts.varying,
+        )
         self.flags = "contract " if contract else ""
         self.looking = looking
-        self.layout = Layout(program, bool(rows.column))
-        self.bounds = Bounds(program)
-        self.varying = varying_names(program, bool(rows.column)) if lanes > 1 else set()
+        self.layout = Layout(self.program, bool(rows.column))
         self.entry: list[str] = []
         self.lines: list[str] = []
         self.declared: dict[str, None] = {}
+        self.defined: list[str] = []
+        self.functions: dict[FunctionOperator, str] = {}
         self.count = 0
         self.mask: str | None = None  # lanes whose branch is taken; None for all
         self.slot_values: dict[str, str] = {}
         self.base = self.rows_here = ""
-
-    def varies(self, expr: Expr) -> bool:
-        """Return whether an expression may differ from row to row."""
-        return depends_on_row(self.program, expr, self.varying)
+        self.here = self.row_first = self.row_last = ""
 
     def put(self, text: str) -> None:
         self.lines.append("  " + text)
@@ -116,15 +111,14 @@ class Writer(ABC):
             return str(int(value))
         return real_text(float(value), self.real)
 
-    def splat(self, text: str, kind: str) -> str:
+    def splat(self, text: str, kind: str, lanes: int = 0) -> str:
         """Copy a number of an LLVM type into all lanes."""
-        if text in ("true", "false") or not text.startswith("%"):
+        if not text.startswith("%"):
             return f"splat ({kind} {text})"
-        one = self.new(f"insertelement <{self.W} x {kind}> poison, {kind} {text}, i64 0")
-        return self.new(
-            f"shufflevector <{self.W} x {kind}> {one}, <{self.W} x {kind}> poison, "
-            f"<{self.W} x i32> zeroinitializer"
-        )
+        count = lanes or self.W
+        wide = f"<{count} x {kind}>"
+        one = self.new(f"insertelement {wide} poison, {kind} {text}, i64 0")
+        return self.new(f"shufflevector {wide} {one}, {wide} poison, <{count} x i32> zeroinitializer")
 
     def widen(self, value: Val) -> Val:
         if value.wide or self.W == 1:
@@ -147,6 +141,15 @@ class Writer(ABC):
     def any_lane(self, mask: str) -> str:
         bits = self.new(f"bitcast <{self.W} x i1> {mask} to i{self.W}")
         return self.new(f"icmp ne i{self.W} {bits}, 0")
+
+    def first_lane(self, mask: str) -> str:
+        """Return the number of the first lane of a mask that has one."""
+        bits = self.new(f"bitcast <{self.W} x i1> {mask} to i{self.W}")
+        self.need(f"declare i{self.W} @llvm.cttz.i{self.W}(i{self.W}, i1 immarg)")
+        found = self.new(f"call i{self.W} @llvm.cttz.i{self.W}(i{self.W} {bits}, i1 false)")
+        if self.W == 64:
+            return found
+        return self.new(f"{'zext' if self.W < 64 else 'trunc'} i{self.W} {found} to i64")
 
     @contextmanager
     def masked(self, test: str | None) -> Iterator[None]:
@@ -213,6 +216,16 @@ class Writer(ABC):
     def accumulated(self, result: Argument) -> str:
         return "double" if result.type == "real" else "i64"
 
+    def bytes_of(self, value: Val) -> str:
+        return f"<{self.W} x i8>" if value.wide else "i8"
+
+    def merged(self, op: Operator, a: str, b: str, kind: str, bits: str, real: bool) -> str:
+        """Combine two values of a type; comparisons of it have the type ``bits``."""
+        found: list[str] = []
+        for text in op.llvm_real if real else op.llvm_whole:
+            found.append(self.new(text.format(*found, a=a, b=b, type=kind, bits=bits)))
+        return found[-1]
+
     def item_bytes(self, kind: str) -> int:
         return 8 if kind == "int" else 1 if kind == "bool" else REAL_BITS[self.real] // 8
 
@@ -263,18 +276,6 @@ class Writer(ABC):
 
     def lane_numbers(self) -> str:
         return "<" + ", ".join(f"i64 {lane}" for lane in range(self.W)) + ">"
-
-    @abstractmethod
-    def expr(self, node: Expr) -> Val:
-        """Print an expression."""
-
-    @abstractmethod
-    def check(self, index: Val, expr: Expr, size: Size, site: Site) -> Val:
-        """Leave the function if an index of a lane that takes part is outside.
-
-        Returns the index. One that is the same for all lanes is replaced by 0 where it is outside and no lane
-        takes part; those of vectors are replaced where they are used (`safe_index`).
-        """
 
 
 def real_text(value: float, kind: str) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 
 from bmrm.base.interrupts import wait_for
 from bmrm.errors import BmrmError
-from bmrm.formulas.cpu.lanes import LIBRARY, NAME
+from bmrm.formulas.cpu.lanes import NAME
+from bmrm.formulas.language.function_table import FUNCTIONS
 from bmrm.formulas.run import object_cache
 
 SPEED_LEVEL = 2
@@ -38,7 +39,7 @@ def _target() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     library = ctypes.CDLL("libm.so.6")
-    for name in LIBRARY:
+    for name in filter(None, (each.library for each in FUNCTIONS.values())):
         for symbol in (name, name + "f"):
             address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
             llvm.add_symbol(symbol, address)

@@ -22,213 +22,22 @@ The sums of the warps of a block are added in order in shared memory, and are on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, replace
 
-from bmrm.formulas.analysis.bounds import Bounds
-from bmrm.formulas.analysis.products import COUNTER, ProductSum, Side, find_products, visited_cells
-from bmrm.formulas.language.tree import Expr, Program, RowItem, Value, parts
-
-BLOCK = 8
-"""Rows and columns of a block of sums, and rows that are multiplied at a time."""
-
-WARP_BYTES = 256
-"""Size of a number of each lane of a warp."""
-
-MAX_APART_NUMBERS = 88
-"""Maximum number of sums of a lane that has a loop of its own: with two rows of factors, 255 registers."""
-
-MAX_ALONG_NUMBERS = 32
-"""Maximum number of sums of a lane that are added on the way, besides all else that the row needs."""
-
-GROUP_BLOCKS = 4
-"""Blocks of rows, and of columns, of a matrix that does not fit."""
-
-GROUP_VECTOR_BLOCKS = 16
-"""Blocks of a vector that does not fit."""
-
-MAX_COUNTED_CELLS = 1 << 14
-"""Maximum number of cells of a matrix whose blocks are looked at one by one."""
-
-HELPERS = r"""
-__device__ __forceinline__ void add_products(double (&sums)[2], const double (&left)[2],
-                                             const double (&right)[2]) {
-#pragma unroll
-  for (int half = 0; half < 2; half++) {
-#if __CUDA_ARCH__ >= 800
-    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-        : "+d"(sums[0]), "+d"(sums[1])
-        : "d"(left[half]), "d"(right[half]));
-#else
-    const int lane = threadIdx.x % WARP;
-#pragma unroll 1
-    for (int k = 0; k < 4; k++) {
-      const double mine = __shfl_sync(FULL, left[half], lane / 4 * 4 + k);
-      sums[0] += mine * __shfl_sync(FULL, right[half], lane % 4 * 8 + k);
-      sums[1] += mine * __shfl_sync(FULL, right[half], lane % 4 * 8 + 4 + k);
-    }
-#endif
-  }
-}
-// Two blocks with the same right side.
-__device__ __forceinline__ void add_products(double (&sums)[2], double (&others)[2], const double (&left)[2],
-                                             const double (&lower)[2], const double (&right)[2]) {
-#if __CUDA_ARCH__ >= 900
-  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+d"(sums[0]), "+d"(sums[1]), "+d"(others[0]), "+d"(others[1])
-      : "d"(left[0]), "d"(lower[0]), "d"(left[1]), "d"(lower[1]), "d"(right[0]), "d"(right[1]));
-#else
-  add_products(sums, left, right);
-  add_products(others, lower, right);
-#endif
-}
-__device__ __forceinline__ double over_rows(double sum) {
-  sum += __shfl_xor_sync(FULL, sum, 1);
-  return sum + __shfl_xor_sync(FULL, sum, 2);
-}
-"""
-
-
-class Blocks(NamedTuple):
-    """Sums of products of a program, by the place of their statement, and where they are computed."""
-
-    apart: dict[int, tuple[ProductSum, ...]]
-    along: dict[int, tuple[ProductSum, ...]]
-
-    def sums(self) -> list[ProductSum]:
-        return [each for some in (self.apart, self.along) for sums in some.values() for each in sums]
-
-    def results(self) -> dict[str, None]:
-        return dict.fromkeys(each.result for each in self.sums())
-
-
-def choose_blocks(program: Program, sizes: Mapping[str, int], sparse: bool) -> Blocks:
-    """Find the sums of products, and choose where each is computed."""
-    blocks = Blocks({}, {})
-    if sparse:
-        return blocks
-    found = find_products(program, sizes, Bounds(program))
-    alone = len(found) == len(program.body) and not any(
-        a.role == "output" or not a.dims for a in program.results()
-    )
-    left = MAX_ALONG_NUMBERS
-    for place, sums in found.items():
-        numbers = group_numbers(sums, sizes)
-        own = any(each.locals() for each in sums)
-        if numbers <= left and not (alone and not own):
-            blocks.along[place] = sums
-            left -= numbers
-        elif not own:
-            blocks.apart[place] = sums
-    return blocks
-
-
-def side_blocks(side: Side) -> int:
-    """Return how many blocks of columns a side has."""
-    return -(-side.count // BLOCK)
-
-
-def tiles_of(sum_: ProductSum, sizes: Mapping[str, int]) -> list[tuple[int, int]]:
-    """Return the blocks of a matrix of sums to which its loops come."""
-    left, right = sum_.left, sum_.right
-    assert right is not None
-    if left.count * right.count > MAX_COUNTED_CELLS:
-        return [(a, b) for a in range(side_blocks(left)) for b in range(side_blocks(right))]
-    found: set[tuple[int, int]] = set()
-    for i, some in visited_cells(sum_, sizes):
-        found.update(((i - left.low) // BLOCK, (j - right.low) // BLOCK) for j in some)
-    return sorted(found)
-
-
-def half_tiles(blocks: int) -> list[tuple[int, int]]:
-    """Return one of (a, b) and (b, a) for any two blocks, such that b appears an even number of times.
-
-    Two products with the same b are computed at once. One b may be left over.
-
-    Examples
-    --------
-    >>> half_tiles(3)
-    [(0, 0), (0, 2), (1, 0), (1, 1), (2, 1), (2, 2)]
-    """
-    odd = [b for b in range(blocks) if (blocks - b) % 2]
-    turned = {(high, low): (low, high) for low, high in zip(odd[::2], odd[1::2], strict=False)}
-    return sorted(turned.get((a, b), (a, b)) for b in range(blocks) for a in range(b, blocks))
-
-
-def is_symmetric(sum_: ProductSum, sizes: Mapping[str, int]) -> bool:
-    """Return whether both sides of a product are the same, and half of all blocks are no more than needed."""
-    left, right = sum_.left, sum_.right
-    if right is None or (left.low, left.high, left.factors) != (right.low, right.high, right.factors):
-        return False
-    blocks = side_blocks(left)
-    return blocks * (blocks + 1) // 2 <= len(tiles_of(sum_, sizes))
-
-
-def is_dealt(sums: tuple[ProductSum, ...], sizes: Mapping[str, int]) -> bool:
-    """Return whether columns are dealt to blocks in turn."""
-    matrices = [each for each in sums if each.right]
-    return bool(matrices) and all(is_symmetric(each, sizes) for each in matrices)
-
-
-def group_numbers(sums: tuple[ProductSum, ...], sizes: Mapping[str, int]) -> int:
-    """Return how many sums a lane has of those that are computed together."""
-    dealt = is_dealt(sums, sizes)
-    total = 0
-    for each in sums:
-        blocks = side_blocks(each.left)
-        if each.right is None:
-            total += blocks
-        else:
-            total += blocks * (blocks + 1) if dealt else 2 * len(tiles_of(each, sizes))
-    return total
-
-
-def split_sums(
-    sums: tuple[ProductSum, ...], sizes: Mapping[str, int]
-) -> Iterator[tuple[tuple[ProductSum, ...], bool]]:
-    """Yield what is computed together of sums with a loop of their own, and whether by groups of blocks."""
-    if group_numbers(sums, sizes) <= MAX_APART_NUMBERS:
-        yield sums, False
-        return
-    for each in sums:
-        yield (each,), group_numbers((each,), sizes) > MAX_APART_NUMBERS
-
-
-def held_bytes(blocks: Blocks, sizes: Mapping[str, int]) -> int:
-    """Return the size of the shared memory in which the warps of a block add their sums."""
-    numbers = [group_numbers(sums, sizes) for sums in blocks.along.values()]
-    for sums in blocks.apart.values():
-        for some, one_of_many in split_sums(sums, sizes):
-            many = 2 * GROUP_BLOCKS**2 if some[0].right else GROUP_VECTOR_BLOCKS
-            numbers.append(many if one_of_many else group_numbers(some, sizes))
-    return WARP_BYTES * max(numbers, default=0)
-
-
-class Printer(Protocol):
-    """What prints the rest of the program."""
-
-    program: Program
-    sizes: Mapping[str, int]
-    direct: bool
-    item: str
-    column_text: str
-    value_texts: dict[str, str]
-    held_at: int
-
-    def put(self, text: str) -> None: ...
-    def open(self, text: str) -> None: ...
-    def close(self, end: str = "}") -> None: ...
-    def name(self, name: str) -> str: ...
-    def rename(self, names: dict[str, str]) -> None: ...
-    def bring(self, names: list[str], other: str) -> dict[str, str]: ...
-    def fresh(self, hint: str) -> str: ...
-    def size(self, size: str | int) -> str: ...
-    def memory(self, kind: str) -> str: ...
-    def slot(self, name: str) -> str: ...
-    def row_address(self) -> None: ...
-    def expr(self, node: Expr, mask: str) -> str: ...
+from bmrm.formulas.analysis.products import (
+    BLOCK,
+    COUNTER,
+    ProductSum,
+    Side,
+    half_tiles,
+    is_dealt,
+    max_group_blocks,
+    side_blocks,
+    split_sums,
+    tiles_of,
+)
+from bmrm.formulas.gpu.expressions import Expressions, View, bring
+from bmrm.formulas.language.tree import Expr, RowItem, Value, parts
 
 
 @dataclass(frozen=True)
@@ -264,14 +73,16 @@ class Group:
 
     Parameters
     ----------
-    printer : Printer
+    row : Expressions
+        Prints expressions of this lane's row.
     sums : tuple of ProductSum
     one_of_many : bool, default False
         Whether they are a group of blocks of one sum, from ``first_left`` and ``first_right`` on.
     """
 
-    def __init__(self, printer: Printer, sums: tuple[ProductSum, ...], one_of_many: bool = False) -> None:
-        self.printer, self.sums, self.one_of_many = printer, sums, one_of_many
+    def __init__(self, row: Expressions, sums: tuple[ProductSum, ...], one_of_many: bool = False) -> None:
+        self.row, self.sums, self.one_of_many = row, sums, one_of_many
+        printer = self.printer = row.writer
         self.dealt = not one_of_many and is_dealt(sums, printer.sizes)
         self.factors: dict[tuple[object, ...], _Factors] = {}
         self.values: dict[tuple[str, int, int], _Values] = {}
@@ -296,7 +107,7 @@ class Group:
     def add(self, side: Side, sum_: ProductSum, first: str) -> _Factors:
         blocks = side_blocks(side)
         if self.one_of_many:
-            blocks = min(blocks, GROUP_BLOCKS if sum_.right else GROUP_VECTOR_BLOCKS)
+            blocks = min(blocks, max_group_blocks(sum_))
         origin = first if self.one_of_many else f"{side.low}LL"
         values = None
         if any(isinstance(p, RowItem) and p.index == COUNTER for f in side.factors for p in parts(f)):
@@ -328,9 +139,9 @@ class Group:
         """Declare what is read of eight rows."""
         printer = self.printer
         for each in self.values.values():
-            printer.put(f"{printer.item} {each.name}[{each.blocks}][2];")
+            printer.put(f"{printer.item} {each.name}[2][{each.blocks}];")
         for name, held in self.row_values.items():
-            printer.put(f"{printer.memory(printer.program.arguments[name].type)} {held}[2];")
+            printer.put(f"{printer.stored(printer.program.arguments[name].type)} {held}[2];")
 
     def reader(self) -> None:
         """Print the function that reads values of eight rows; rows past the end are the last one."""
@@ -346,27 +157,12 @@ class Group:
         printer.put("const whole mine = least<whole>(first_row + 4 * half + lane % 4, end - 1);")
         printer.row_address()
         for each in self.values.values():
-            item = f"const {printer.item}"
-            if (vector := self.vector(each)) > 1:
-                printer.open("if (dense)")
-                column, type_ = self.column(each.origin, each.blocks, "0"), f"{item}{vector}"
-                printer.put(
-                    f"const auto* const from = (const {printer.item}{vector}*)(({item}*)at + {column});"
-                )
-                printer.put("#pragma unroll")
-                printer.open(f"for (int block = 0; block < {each.blocks}; block += {vector})")
-                printer.put(f"{type_} some = __ldg(from + block / {vector});")
-                for place, part in zip(range(vector), "xyzw", strict=False):
-                    printer.put(f"{each.name}[block + {place}][half] = some.{part};")
-                printer.close()
-                printer.close("} else")
-            printer.put("#pragma unroll")
-            printer.open(f"for (int block = 0; block < {each.blocks}; block++)")
-            column = self.column(each.origin, each.blocks, "block")
-            if not each.whole:
-                column = f"least<whole>({column}, {each.high}LL)"
-            printer.put(f"{each.name}[block][half] = __ldg(({item}*)(at + ({column}) * across));")
-            printer.close()
+            vector, apart = self.vector(each), 1 if self.dealt else BLOCK
+            dense, whole = "dense" if vector > 1 else "false", "true" if each.whole else "false"
+            printer.put(
+                f"read_columns<{apart}, {whole}, {vector}>(at, across, {dense}, "
+                f"{self.column(each.origin, each.blocks, '0')}, {each.high}LL, {each.name}[half]);"
+            )
         for name, held in self.row_values.items():
             printer.put(f"{held}[half] = {printer.name(name)}[mine];")
         printer.close()
@@ -388,38 +184,40 @@ class Group:
         printer.put("const whole row = first + 4 * half + lane % 4;")
         printer.put("const bool here = row < end;")
         printer.put("const whole mine = here ? row : first;")
-        held = printer.bring(
-            sorted({name for each in self.sums for name in each.locals()}), "int(row - base)"
-        )
+        names = bring(self.row, sorted({name for s in self.sums for name in s.locals()}), "int(row - base)")
         printer.row_address()
-        printer.direct = True
-        printer.value_texts = {name: f"{text}[half]" for name, text in self.row_values.items()}
+        values = {name: f"{text}[half]" for name, text in self.row_values.items()}
+        view = View(names, other_row=True, values=values)
         tests = {}
         for each in self.factors.values():
             if each.tests not in tests:
                 tests[each.tests] = printer.fresh("used")
-                text = " && ".join(["here", *(printer.expr(test, "here") for test in each.tests)])
+                far = Expressions(printer, view)
+                text = " && ".join(["here", *(far.expr(test, "here") for test in each.tests)])
                 printer.put(f"const bool {tests[each.tests]} = {text};")
         for each in self.factors.values():
-            printer.put("#pragma unroll")
-            printer.open(f"for (int block = 0; block < {each.blocks}; block++)")
-            counter = self.column(each.origin, each.blocks, "block")
-            if self.one_of_many or each.side.count % BLOCK:
-                counter = f"least<whole>({counter}, {each.side.high}LL)"
-            if any(COUNTER in parts(factor) for factor in each.side.factors):
-                printer.put(f"const whole {printer.name(COUNTER.name)} = {counter};")
-            used = tests[each.tests]
-            printer.column_text = f"{each.values.name}[block][half]" if each.values else ""
-            texts = [printer.expr(factor, used) for factor in each.side.factors]
-            printer.column_text = ""
-            if len(texts) == 1 and each.side.factors[0].type == "real":
-                value = f"double({used} ? {texts[0]} : T(0))"
-            else:
-                value = f"{used} ? {' * '.join(f'double({text})' for text in texts) or '1.0'} : 0.0"
-            printer.put(f"{each.name}[block][half] = {value};")
-            printer.close()
-        printer.direct, printer.value_texts = False, {}
-        printer.rename(held)
+            self.convert_side(each, view, tests[each.tests])
+        printer.close()
+
+    def convert_side(self, each: _Factors, view: View, used: str) -> None:
+        """Print the factors of a side."""
+        printer = self.printer
+        printer.put("#pragma unroll")
+        printer.open(f"for (int block = 0; block < {each.blocks}; block++)")
+        counter = self.column(each.origin, each.blocks, "block")
+        if self.one_of_many or each.side.count % BLOCK:
+            counter = f"least<whole>({counter}, {each.side.high}LL)"
+        if any(COUNTER in parts(factor) for factor in each.side.factors):
+            printer.put(f"const whole {printer.name(COUNTER.name)} = {counter};")
+        far = Expressions(
+            printer, replace(view, column=f"{each.values.name}[half][block]" if each.values else "")
+        )
+        texts = [far.expr(factor, used) for factor in each.side.factors]
+        if len(texts) == 1 and each.side.factors[0].type == "real":
+            value = f"double({used} ? {texts[0]} : T(0))"
+        else:
+            value = f"{used} ? {' * '.join(f'double({text})' for text in texts) or '1.0'} : 0.0"
+        printer.put(f"{each.name}[block][half] = {value};")
         printer.close()
 
     def products(self) -> None:
@@ -437,11 +235,11 @@ class Group:
                 some = [(place, a) for place, (a, other) in enumerate(tiles) if other == b]
                 for (place, a), (lower, below) in zip(some[::2], some[1::2], strict=False):
                     printer.put(
-                        f"add_products({name}[{place}], {name}[{lower}], {left.name}[{a}], "
+                        f"multiply_16x8x8({name}[{place}], {name}[{lower}], {left.name}[{a}], "
                         f"{left.name}[{below}], {right.name}[{b}]);"
                     )
                 for place, a in some[len(some) // 2 * 2 :]:
-                    printer.put(f"add_products({name}[{place}], {left.name}[{a}], {right.name}[{b}]);")
+                    printer.put(f"multiply_8x8x8({name}[{place}], {left.name}[{a}], {right.name}[{b}]);")
 
     def loop(self) -> None:
         """Print the loop of sums that have one of their own: the next rows are read during the products."""
@@ -460,7 +258,7 @@ class Group:
     def step(self) -> None:
         """Print what is added for the rows of a warp."""
         printer = self.printer
-        printer.open("")
+        printer.open()
         self.declare_values()
         self.reader()
         printer.put("#pragma unroll 1")
@@ -471,29 +269,21 @@ class Group:
         printer.close()
         printer.close()
 
-    def write(self) -> None:
-        """Print how the sums of the warps of a block are added, and go to results, which are 0 before."""
+    def write(self, held_at: str) -> None:
+        """Print how the sums of the warps of a block are added, and go to results, which are 0 before.
+
+        ``held_at`` says where in shared memory they are added.
+        """
         printer = self.printer
-        printer.open("")
-        printer.put(f"double* const held = (double*)((char*)shared + {printer.held_at});")
-        printer.put("#pragma unroll 1")
-        printer.open("for (int turn = 0; turn < WARPS; turn++)")
-        printer.open("if (warp == turn)")
+        printer.open()
+        printer.put(f"double* const held = (double*)((char*)shared + {held_at});")
+        printer.open("add_warps<WARPS>([&](const bool is_first)")
         begins, count = [], 0
         for _, name, left, _, tiles in self.parts:
             begins.append(count)
-            numbers = 2 * len(tiles) or left.blocks
-            sum_ = f"{name}[n / 2][n % 2]" if tiles else f"over_rows({name}[n])"
-            printer.put("#pragma unroll")
-            printer.open(f"for (int n = 0; n < {numbers}; n++)")
-            printer.put(f"double& place = held[({count} + n) * WARP + lane];")
-            printer.put(f"const double mine = {sum_};")
-            printer.put("place = turn ? place + mine : mine;")
-            printer.close()
-            count += numbers
-        printer.close()
-        printer.put("__syncthreads();")
-        printer.close()
+            printer.put(f"add_numbers(held + {count} * WARP + lane, {name}, is_first);")
+            count += 2 * len(tiles) or left.blocks
+        printer.close("});")
         for begin, part in zip(begins, self.parts, strict=True):
             self.write_part(begin, *part)
         printer.put("__syncthreads();")
@@ -513,7 +303,7 @@ class Group:
         i, to = printer.name(sum_.left.counter), printer.name(sum_.result)
         visited = [f"{i} <= {sum_.left.high}LL"]
         sum_text = f"held[({begin} + n) * WARP + lane]"
-        printer.open("")
+        printer.open()
         if right is None:
             visited += self.visited(sum_)
             printer.put("#pragma unroll 1")
@@ -549,31 +339,31 @@ class Group:
         printer, found = self.printer, []
         for loop in sum_.loops:
             name = printer.name(loop.name)
-            start, stop = printer.expr(loop.start, "true"), printer.expr(loop.stop, "true")
+            start, stop = self.row.expr(loop.start, "true"), self.row.expr(loop.stop, "true")
             found += [f"{start} <= {name}", f"{name} < {stop}"]
         return found
 
-    def print_apart(self) -> None:
+    def print_apart(self, held_at: str) -> None:
         """Print all of sums that have a loop of their own."""
-        self.printer.open("")
+        self.printer.open()
         self.declare()
         self.loop()
-        self.write()
+        self.write(held_at)
         self.printer.close()
 
 
-def print_apart(printer: Printer, sums: tuple[ProductSum, ...]) -> None:
+def print_apart(row: Expressions, sums: tuple[ProductSum, ...], held_at: str) -> None:
     """Print the loops of the sums of a statement that need nothing else of the row."""
-    for some, one_of_many in split_sums(sums, printer.sizes):
+    for some, one_of_many in split_sums(sums, row.writer.sizes):
         if one_of_many:
-            _print_groups(printer, some[0])
+            _print_groups(row, some[0], held_at)
         else:
-            Group(printer, some).print_apart()
+            Group(row, some).print_apart(held_at)
 
 
-def _print_groups(printer: Printer, sum_: ProductSum) -> None:
+def _print_groups(row: Expressions, sum_: ProductSum, held_at: str) -> None:
     """Print a loop over groups of blocks, each with its own loop over the rows."""
-    group = Group(printer, (sum_,), one_of_many=True)
+    printer, group = row.writer, Group(row, (sum_,), one_of_many=True)
     _, _, left, right, _ = group.parts[0]
     side, wide = sum_.left, BLOCK * left.blocks
     printer.open(f"for (whole first_left = {side.low}; first_left <= {side.high}; first_left += {wide})")
@@ -591,7 +381,7 @@ def _print_groups(printer: Printer, sum_: ProductSum) -> None:
         printer.put(f"any |= {' && '.join(inside)};")
         printer.close()
         printer.put("if (!__any_sync(FULL, any)) continue;")
-    group.print_apart()
+    group.print_apart(held_at)
     if right is not None:
         printer.close()
     printer.close()

@@ -1,7 +1,8 @@
 """CUDA C++ text to machine code, by NVRTC: loaded when it is needed, from the system, a wheel or the toolkit.
 
-NVRTC is a library of C functions, so ctypes suffices. Machine code is kept on disk (``object_cache.py``): a
-process that compiles the same text again reads a file of some kilobytes.
+NVRTC is a library of C functions, so ctypes suffices. What a text includes are the headers of
+``src_common/device``, of which the build puts a copy beside this file. Machine code is kept on disk
+(``object_cache.py``): a process that compiles the same text again reads a file of some kilobytes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+from collections.abc import Collection
+from pathlib import Path
 
 from bmrm.base.interrupts import wait_for
 from bmrm.errors import BmrmError
@@ -18,6 +21,9 @@ from bmrm.matrix.gpu.libraries import candidate_paths
 NAMES = ("libnvrtc.so.13", "libnvrtc.so.12")
 
 OPTIONS = ("-std=c++17", "-default-device")
+
+HEADERS = Path(__file__).with_name("device")
+"""Folder of the device headers."""
 
 
 @functools.cache
@@ -33,6 +39,21 @@ def load_nvrtc() -> ctypes.CDLL:
         with contextlib.suppress(OSError):
             return ctypes.CDLL(path)
     raise BmrmError(f"NVRTC: found none of {', '.join(NAMES)}, expected one; pip install nvidia-cuda-nvrtc")
+
+
+@functools.cache
+def device_headers() -> dict[str, str]:
+    """Return the device headers, by the names under which a text includes them.
+
+    Raises
+    ------
+    BmrmError
+        If this installation has none.
+    """
+    found = {f"device/{path.name}": path.read_text("utf-8") for path in sorted(HEADERS.glob("*.cuh"))}
+    if not found:
+        raise BmrmError(f"{HEADERS}: found no CUDA headers, expected those that a build puts there")
+    return found
 
 
 def compile_cuda(text: str, capability: tuple[int, int], *, contract: bool = True) -> bytes:
@@ -51,7 +72,8 @@ def compile_cuda(text: str, capability: tuple[int, int], *, contract: bool = Tru
     target = _choose_target(library, capability)
     options = (*OPTIONS, f"-arch={target}", f"-fmad={'true' if contract else 'false'}")
     kind = "PTX" if target.startswith("compute") else "CUBIN"
-    key = f"NVRTC {major.value}.{minor.value}, {' '.join(options)}\n{text}"
+    headers = "".join(f"{name}\n{content}" for name, content in device_headers().items())
+    key = f"NVRTC {major.value}.{minor.value}, {' '.join(options)}\n{headers}{text}"
     return wait_for(lambda: object_cache.load_or_make(key, lambda: _compile(library, text, options, kind)))
 
 
@@ -72,13 +94,12 @@ def _choose_target(library: ctypes.CDLL, capability: tuple[int, int]) -> str:
 
 
 def _compile(library: ctypes.CDLL, text: str, options: tuple[str, ...], kind: str) -> bytes:
-    program = ctypes.c_void_p()
-    _check(
-        library, library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"rows.cu", 0, None, None)
-    )
+    program, headers = ctypes.c_void_p(), device_headers()
+    source, name = text.encode(), b"rows.cu"
+    included = len(headers), _c_strings(headers.values()), _c_strings(headers)
+    _check(library, library.nvrtcCreateProgram(ctypes.byref(program), source, name, *included))
     try:
-        words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-        status = library.nvrtcCompileProgram(program, len(options), words)
+        status = library.nvrtcCompileProgram(program, len(options), _c_strings(options))
         size = ctypes.c_size_t()
         if status:
             library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
@@ -91,6 +112,11 @@ def _compile(library: ctypes.CDLL, text: str, options: tuple[str, ...], kind: st
         return code.raw
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _c_strings(texts: Collection[str]) -> ctypes.Array[ctypes.c_char_p]:
+    """Return texts as an array of C strings."""
+    return (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))
 
 
 def _check(library: ctypes.CDLL, status: int) -> None:

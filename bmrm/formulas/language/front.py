@@ -10,18 +10,21 @@ import ast
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from bmrm.errors import ReductionError
-from bmrm.formulas.language.functions import KNOWN, MATH
+from bmrm.formulas.language import functions  # noqa: F401 (its rows are in the table)
+from bmrm.formulas.language.function_table import FUNCTIONS, KNOWN, callable_names
+from bmrm.formulas.language.operators import Operator, find_function, find_sign, sign_text
 from bmrm.formulas.language.source import (
     Extremum,
     Source,
+    as_loaded,
     match_extremum,
     match_update,
+    negated,
     pairs_of,
     target_name,
 )
@@ -72,12 +75,6 @@ MAX_POWER = 8
 
 MAX_PASSES = 8
 """Maximum number of passes that find types; a type can grow three times, and usually all do in one pass."""
-
-CALLABLE = ", ".join(
-    sorted(
-        {"abs", "bool", "dot", "float", "int", "len", "local", "max", "min", "pow", "squared_distance", *MATH}
-    )
-)
 
 
 class Given(NamedTuple):
@@ -138,7 +135,7 @@ class Reader:
 
     def __post_init__(self) -> None:
         self.names = {node.id for node in ast.walk(self.source.tree) if isinstance(node, ast.Name)}
-        self.own = _assigned_names(self.source)
+        self.own = self.source.own
         self.dims = {name: dims for name, dims in self.source.dims.items() if dims is not None}
 
     def state(self) -> tuple[Any, ...]:
@@ -164,9 +161,8 @@ class Reader:
             kind = self.types.get(name, source.types.get(name, "any"))
             if role == "parameter" and name in self.given:
                 role, kind = self.given[name]
-            if role == "sum" and kind == "bool":
-                kind = "int"
-            arguments[name] = Argument(name, role, dims, kind, source.leaders.get(name, ""))
+            leader, operator = source.leaders.get(name, ""), source.operators.get(name)
+            arguments[name] = Argument(name, role, dims, kind, leader, operator)
         if not any(a.role not in ("parameter", "row value") for a in arguments.values()):
             self.fail(source.tree, "found no result, expected an argument that the function writes")
         locals_ = {n: t for n, t in self.types.items() if n not in arguments}
@@ -256,7 +252,7 @@ class Reader:
             self.make_array(node, target, value)
             return
         if name in self.source.roles and self.source.roles[name] != "output":
-            found = match_update(target, value)
+            found = match_update(self.source, target, value)
             if found is None:
                 self.fail(
                     node, f"{name!r} is a result combined by {self.source.roles[name]}, found an assignment"
@@ -295,32 +291,28 @@ class Reader:
         name = target_name(node.target)
         role = self.source.roles.get(name or "", "parameter")
         if name in self.source.roles and role != "output":
-            yield self.combine(node, role, node.target, node.value)
+            found = find_sign(node.op)
+            given = negated(node.value) if found and found[1] else node.value
+            yield self.combine(node, self.source.operators[name], node.target, given)
             return
-        read = ast.copy_location(_as_loaded(node.target), node.target)
+        read = ast.copy_location(as_loaded(node.target), node.target)
         value = self.binary(node, node.op, self.expr(read), self.expr(node.value))
         yield self.store(node, node.target, value)
 
     def combine(
         self,
         node: ast.stmt,
-        op: str,
+        op: Operator,
         target: ast.expr,
         value: ast.expr,
         others: tuple[tuple[ast.expr, ast.expr], ...] = (),
     ) -> Statement:
         name, index = self.result(node, target)
         found = self.expr(value)
-        if op in ("or", "and"):
-            if found.type not in ("int", "bool", "any"):
-                self.fail(node, f"{name!r}: {'|=' if op == 'or' else '&='} combines whole numbers")
-            self.types[name] = join_types(self.types.get(name, "int"), found.type)
-        elif op == "sum":
-            self.types[name] = join_types(self.types.get(name, "int"), found.type)
-        else:
-            self.types[name] = join_types(self.types.get(name, "bool"), found.type)
-            if self.types[name] == "bool":
-                self.types[name] = "int"
+        if found.type == "real" and not op.takes_real:
+            how = f"{sign_text(op.signs[0]())}=" if op.signs else op.about.removeprefix("combined by ")
+            self.fail(node, f"{name!r}: {how} combines whole numbers")
+        self.types[name] = join_types(self.types.get(name, op.type), found.type)
         said = self.source.types.get(name)
         if said and RANKS[self.types[name]] > RANKS[said] and self.types[name] != "any":
             self.fail(node, f"{name!r} has type {said}, found a value of type {self.types[name]}")
@@ -371,7 +363,7 @@ class Reader:
 
     def is_result(self, found: Extremum) -> bool:
         name = target_name(found.target)
-        return name is not None and self.source.roles.get(name) == found.op
+        return name is not None and self.source.operators.get(name) is found.op
 
     def loop(self, node: ast.For) -> Iterator[Statement]:
         if node.orelse:
@@ -764,19 +756,7 @@ class Reader:
 
     def function_of(self, node: ast.Call) -> str | None:
         """Return the name of the known function that a call means; None for any other."""
-        function = node.func
-        if isinstance(function, ast.Name):
-            if function.id in self.own or function.id in self.source.roles or function.id in self.counters:
-                return None
-            found = self.source.resolve(function.id)
-        elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-            if function.value.id in self.own or function.value.id in self.source.roles:
-                return None
-            module = self.source.resolve(function.value.id)
-            found = getattr(module, function.attr, None) if isinstance(module, ModuleType) else None
-        else:
-            return None
-        return KNOWN.get(id(found))
+        return KNOWN.get(id(self.source.called(node)))
 
     def call(self, node: ast.Call) -> Expr:
         name = self.function_of(node)
@@ -791,7 +771,11 @@ class Reader:
                     f"found {text}(), expected no method of a row but stored(); a loop visits its columns: "
                     f"for f in range(len({row})): ... {row}[f]",
                 )
-            self.fail(node, f"{text!r} is not a function that a row function can call; there are {CALLABLE}")
+            if find_function(self.source.called(node)):
+                self.fail(node, f"{text!r} combines a result here: out = {text}(out, ...)")
+            self.fail(
+                node, f"{text!r} is not a function that a row function can call; there are {callable_names()}"
+            )
         if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
             self.fail(node, f"{name} takes arguments by position")
         if name == "range":
@@ -807,7 +791,7 @@ class Reader:
         args = [self.expr(each) for each in node.args]
         if name in ("min", "max"):
             return self.least(node, name, args)
-        self.count(node, name, 2 if name == "pow" else 1)
+        self.count(node, name, FUNCTIONS[name].arguments if name in FUNCTIONS else 1)
         if name == "pow":
             return self.power(node, args[0], args[1])
         if name == "abs":
@@ -819,9 +803,9 @@ class Reader:
             real = self.cast(node, "real", args[0])
             rounded = self.apply(node, name.split()[1], (real,), real.type)
             return self.apply(node, "int", (rounded,), "int")
-        value = self.cast(node, "real", args[0])
-        kind = "bool" if name == "isnan" else value.type
-        return self.apply(node, name, (value,), kind)
+        values = tuple(self.cast(node, "real", each) for each in args)
+        kind = "any" if any(each.type == "any" for each in values) else "real"
+        return self.apply(node, name, values, "bool" if FUNCTIONS[name].result == "bool" else kind)
 
     def count(self, node: ast.Call, name: str, expected: int) -> None:
         if len(node.args) != expected:
@@ -936,27 +920,9 @@ class _Scope:
         self._reader.ready = self._ready
 
 
-def _assigned_names(source: Source) -> set[str]:
-    """Return the names that a function assigns, except its arguments: they hide all others."""
-    found = {
-        node.id
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
-    }
-    return found - set(source.roles) - {source.row}
-
-
 def _index_text(target: ast.expr) -> str:
     """Return the text of an element without the name of its array."""
     return ast.unparse(target).removeprefix(target_name(target) or "")
-
-
-def _as_loaded(target: ast.expr) -> ast.expr:
-    if isinstance(target, ast.Name):
-        return ast.Name(target.id, ast.Load())
-    if isinstance(target, ast.Subscript):
-        return ast.Subscript(target.value, target.slice, ast.Load())
-    return target
 
 
 def _word(node: ast.AST) -> str:

@@ -1,88 +1,102 @@
 """Functions that a row function may call, as plain Python: they work on numbers and rows of NumPy arrays.
 
-`bmrm.formulas.language.front` knows them by identity, so that a row function may use them under any name;
-those of `math` and NumPy with the same meaning are known too.
+What stands over a function is its row of the table (`function_table.py`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bmrm.errors import ReductionError
+from bmrm.formulas.language.function_table import function, word
+from bmrm.formulas.language.operators import Operator, row
 
 inf = math.inf
 """Infinity."""
 
 
+@function(math.exp, np.exp, vector="exp")
 def exp(a: Any) -> Any:
     """Return e to the power of a."""
     return np.exp(a)
 
 
+@function(math.log, np.log, vector="log")
 def log(a: Any) -> Any:
     """Return the natural logarithm of a: -inf for 0, NaN for negative numbers."""
     return np.log(a)
 
 
+@function(math.log2, np.log2)
 def log2(a: Any) -> Any:
     """Return the logarithm of a to the base of 2."""
     return np.log2(a)
 
 
+@function(math.log1p, np.log1p)
 def log1p(a: Any) -> Any:
     """Return the logarithm of 1 + a."""
     return np.log1p(a)
 
 
+@function(math.expm1, np.expm1)
 def expm1(a: Any) -> Any:
     """Return exp(a) - 1."""
     return np.expm1(a)
 
 
+@function(math.sqrt, np.sqrt, intrinsic="sqrt")
 def sqrt(a: Any) -> Any:
     """Return the square root of a; NaN for negative numbers."""
     return np.sqrt(a)
 
 
+@function(math.sin, np.sin)
 def sin(a: Any) -> Any:
     """Return the sine of a, in radians."""
     return np.sin(a)
 
 
+@function(math.cos, np.cos)
 def cos(a: Any) -> Any:
     """Return the cosine of a, in radians."""
     return np.cos(a)
 
 
+@function(math.tanh, np.tanh)
 def tanh(a: Any) -> Any:
     """Return the hyperbolic tangent of a."""
     return np.tanh(a)
 
 
+@function(np.floor, intrinsic="floor")
 def floor(a: Any) -> Any:
     """Return the largest whole number up to a, as a real number."""
     return np.floor(a)
 
 
+@function(np.ceil, intrinsic="ceil")
 def ceil(a: Any) -> Any:
     """Return the smallest whole number from a, as a real number."""
     return np.ceil(a)
 
 
+@function(math.isnan, np.isnan, result="bool", instruction="fcmp uno {type} {0}, {0}", cuda="is_nan({0})")
 def isnan(a: Any) -> Any:
     """Return whether a is NaN."""
     return bool(a != a)
 
 
+@function(math.erf)
 def erf(a: Any) -> Any:
     """Return the error function of a."""
     return type(a)(math.erf(a)) if isinstance(a, np.floating) else math.erf(a)
 
 
+@function(math.lgamma)
 def lgamma(a: Any) -> Any:
     """Return the logarithm of the absolute value of the gamma function; infinity at its poles."""
     try:
@@ -92,6 +106,32 @@ def lgamma(a: Any) -> Any:
     return type(a)(found) if isinstance(a, np.floating) else found
 
 
+@function(math.atan2, np.arctan2)
+def atan2(a: Any, b: Any) -> Any:
+    """Return the angle of the point (b, a) from the first axis, from -pi to pi, as `math.atan2` does."""
+    return np.arctan2(a, b)
+
+
+@function(math.fmod, np.fmod)
+def fmod(a: Any, b: Any) -> Any:
+    """Return the remainder of a divided by b, with the sign of a; NaN if b is 0."""
+    return np.fmod(a, b)
+
+
+@function(math.pow, name="pow")
+def _pow(a: Any, b: Any) -> Any:
+    return np.power(a, b)
+
+
+@row(np.logaddexp, init=-inf, name="logsumexp", about="logarithm of a sum of exponentials")
+def logaddexp(a: Any, b: Any) -> Any:
+    """Return log(exp(a) + exp(b)) without overflow, for results: ``out = logaddexp(out, e)``."""
+    equal = a == b  # infinities have no difference
+    top, apart = max(a, b), 0.0 if equal else abs(a - b)
+    return top + log1p(exp(-apart))
+
+
+@word
 def dot(row: Any, other: Any) -> Any:
     """Return the inner product of the row and a row of a parameter."""
     total = row.zero
@@ -100,6 +140,7 @@ def dot(row: Any, other: Any) -> Any:
     return total
 
 
+@word
 def squared_distance(row: Any, other: Any) -> Any:
     """Return the squared Euclidean distance of the row and a row of a parameter."""
     total = row.zero
@@ -108,6 +149,7 @@ def squared_distance(row: Any, other: Any) -> Any:
     return total
 
 
+@word
 def local(*sizes: Any) -> Any:
     """Return an array of numbers of this row's own, all 0.
 
@@ -116,46 +158,9 @@ def local(*sizes: Any) -> Any:
     raise ReductionError("local: found a call outside of a row function, expected it in a reduction")
 
 
-MATH: dict[str, Callable[..., Any]] = {
-    "exp": exp,
-    "log": log,
-    "log2": log2,
-    "log1p": log1p,
-    "expm1": expm1,
-    "sqrt": sqrt,
-    "sin": sin,
-    "cos": cos,
-    "tanh": tanh,
-    "floor": floor,
-    "ceil": ceil,
-    "isnan": isnan,
-    "erf": erf,
-    "lgamma": lgamma,
-}
-"""Functions of one real number."""
-
-
-def _known_functions() -> dict[int, str]:
-    """Map the identity of each function that a row function may call to its name here."""
-    own: dict[str, Callable[..., Any]] = {
-        **MATH,
-        "dot": dot,
-        "squared_distance": squared_distance,
-        "local": local,
-    }
-    found = {id(function): name for name, function in own.items()}
-    foreign = (
-        "exp", "log", "log2", "log1p", "expm1", "sqrt", "sin", "cos", "tanh", "isnan", "erf", "lgamma",
-    )  # fmt: skip
-    for name in foreign:
-        found[id(getattr(math, name))] = name
-        if hasattr(np, name):
-            found[id(getattr(np, name))] = name
-    # `math.floor` gives a whole number, NumPy's a real one.
-    found |= {id(np.floor): "floor", id(np.ceil): "ceil", id(math.fabs): "abs", id(np.abs): "abs"}
-    found |= {id(math.floor): "whole floor", id(math.ceil): "whole ceil", id(math.pow): "pow"}
-    found |= {id(function): function.__name__ for function in (abs, min, max, int, float, bool, len, range)}
-    return found
-
-
-KNOWN = _known_functions()
+PUBLIC = {
+    "inf",
+    *(name for name, found in globals().items() if isinstance(found, Operator)),
+    *(name for name, found in globals().items() if getattr(found, "__module__", "") == __name__),
+} - {"_pow"}
+"""Names that `bmrm.reductions` has of these."""

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from bmrm.errors import ReductionError
 from bmrm.formulas.language import functions
+from bmrm.formulas.language.combination import read_operator
 from bmrm.formulas.language.front import MAX_POWER, Reader
-from bmrm.formulas.language.source import Source
+from bmrm.formulas.language.function_table import FUNCTIONS
+from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, FunctionOperator
+from bmrm.formulas.language.source import Source, as_loaded, match_update, pairs_of, target_name
 from bmrm.formulas.language.tree import Program, Size
-
-LEAST_INT, GREATEST_INT = -(2**63), 2**63 - 1
 
 GROWING = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.LShift)
 """Operators whose whole numbers may not fit 64 bits though those that they work on do."""
@@ -152,11 +153,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         if isinstance(node.op, (ast.Div, ast.Pow)):
-            read = copy.deepcopy(node.target)
-            for each in ast.walk(read):
-                if hasattr(each, "ctx"):
-                    each.ctx = ast.Load()
-            value = ast.copy_location(ast.BinOp(read, node.op, node.value), node)
+            value = ast.copy_location(ast.BinOp(as_loaded(node.target), node.op, node.value), node)
             return self.visit_Assign(ast.copy_location(ast.Assign([node.target], value), node))
         self.generic_visit(node)
         return node
@@ -173,7 +170,7 @@ class _Rewriter(ast.NodeTransformer):
             return _call(node, "__whole", inner)
         if name == "pow":
             return _call(node, "__power", *node.args)
-        if name in functions.MATH:
+        if name in FUNCTIONS:
             return _call(node, f"__{name}", *(_call(node, "__real", each) for each in node.args))
         if name in ("dot", "squared_distance"):
             row, other = node.args
@@ -187,6 +184,12 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         targets = [t for t in node.targets if isinstance(t, ast.Name)]
         self.target = targets[0].id if targets else ""
+        if len(node.targets) == 1:
+            pairs = [(target, self.in_order(target, value)) for target, value in pairs_of(node)]
+            if len(pairs) == 1 and pairs[0][0] is node.targets[0]:
+                node.value = pairs[0][1]
+            elif isinstance(node.value, ast.Tuple):
+                node.value.elts = [value for _, value in pairs]
         if isinstance(node.value, ast.Tuple) and isinstance(node.targets[0], ast.Tuple):
             for target, value in zip(node.targets[0].elts, node.value.elts, strict=False):
                 if isinstance(target, ast.Name) and self.reader.is_local_call(value):
@@ -195,6 +198,16 @@ class _Rewriter(ast.NodeTransformer):
                     )
         self.generic_visit(node)
         return node
+
+    def in_order(self, target: ast.expr, value: ast.expr) -> ast.expr:
+        """Return a result that is combined by a function with itself first, as in ``out = min(out, e)``."""
+        source = self.reader.source
+        found = match_update(source, target, value) if target_name(target) in source.operators else None
+        if found is None or not isinstance(value, ast.Call):
+            return value
+        name = f"__combine_{target_name(target)}"
+        function = value.func if not isinstance(found[0], FunctionOperator) else ast.Name(name, ast.Load())
+        return ast.copy_location(ast.Call(function, [as_loaded(target), found[1]], []), value)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
@@ -312,7 +325,12 @@ def make_plain(
         shape = tuple(size_of(size, sizes) for size in arrays[name].dims)
         return np.zeros(shape, kinds[arrays[name].type])
 
-    scope |= {f"__{name}": function for name, function in functions.MATH.items()}
+    scope |= {
+        f"__combine_{name}": plain_operator(each)
+        for name, each in source.operators.items()
+        if isinstance(each, FunctionOperator)
+    }
+    scope |= {f"__{name}": each.plain for name, each in FUNCTIONS.items()}
     scope |= {
         "__real": real,
         "__divide": lambda a, b: real(a) / real(b),
@@ -330,6 +348,14 @@ def make_plain(
     exec(code, scope)
     found: Callable[..., tuple[Any, ...]] = scope["row_function"]
     return found
+
+
+def plain_operator(operator: FunctionOperator) -> Callable[[Any, Any], Any]:
+    """Make the plain function of an operator, for two numbers of the type in which they are combined."""
+    source, program = read_operator(operator)
+    run = make_plain(source, program, {}, np.float64)
+    convert = np.float64 if operator.type == "real" else int
+    return lambda a, b: convert(run(None, convert(a), convert(b), 0)[0])
 
 
 def size_of(size: Size, sizes: Mapping[str, int]) -> int:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
+import functools
 import inspect
 import textwrap
 import types
@@ -22,15 +24,20 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from bmrm.errors import ReductionError
+from bmrm.formulas.language.operators import (
+    Operator,
+    all_signs,
+    find_extremum,
+    find_function,
+    find_sign,
+    sign_text,
+)
 from bmrm.formulas.language.tree import Size
 
 OPTIONS = ("device", "keep", "order", "threads")
 """Names of the options of a call, which no argument may have."""
 
 TYPES: dict[Any, str] = {int: "int", float: "real", bool: "bool"}
-
-AUGMENTED = {ast.Add: "sum", ast.BitOr: "or", ast.BitAnd: "and"}
-"""Operators of reductions that are written as ``result op= value``."""
 
 
 @dataclass
@@ -55,8 +62,10 @@ class Source:
         Types of arguments whose annotation says one.
     roles : dict of str to str
         See `bmrm.formulas.language.tree.Argument`; "parameter" for what is only read.
+    operators : dict of str to Operator
+        Of the results that are combined over rows.
     leaders : dict of str to str
-        For results that are set together with an argmin or argmax: its name.
+        For results that are set together with another one: its name.
     """
 
     function: types.FunctionType
@@ -68,6 +77,7 @@ class Source:
     dims: dict[str, tuple[Size, ...] | None] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
+    operators: dict[str, Operator] = field(default_factory=dict)
     leaders: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -84,6 +94,23 @@ class Source:
         inner = node if isinstance(node, int) else getattr(node, "lineno", 1)
         return int(self.first_line + inner - 1)
 
+    @functools.cached_property
+    def own(self) -> set[str]:
+        """Names that the function assigns, except its arguments: they hide all others."""
+        names = (node for node in ast.walk(self.tree) if isinstance(node, ast.Name))
+        found = {node.id for node in names if isinstance(node.ctx, (ast.Store, ast.Del))}
+        return found - set(self.roles) - {self.row}
+
+    def called(self, node: ast.Call) -> Any:
+        """Return the function that a call means, as ``f`` or ``module.f``; None if there is none."""
+        match node.func:
+            case ast.Name(id=name) if name not in self.own and name not in self.roles:
+                return self.resolve(name)
+            case ast.Attribute(value=ast.Name(id=name), attr=attr):
+                module = None if name in self.own or name in self.roles else self.resolve(name)
+                return getattr(module, attr, None) if isinstance(module, types.ModuleType) else None
+        return None
+
     def resolve(self, name: str) -> Any:
         """Return what a name outside of the function means; None if nothing."""
         code = self.function.__code__
@@ -97,21 +124,8 @@ class Source:
         return getattr(builtins, name, None) if found is None else found
 
 
-def read_source(function: Callable[..., Any]) -> Source:
-    """Read the text of a row function, and find the role of each argument.
-
-    Raises
-    ------
-    ReductionError
-        If the function is not one that can be a row function.
-
-    Examples
-    --------
-    >>> def total(x, out):
-    ...     out += x[0]
-    >>> read_source(total).roles
-    {'out': 'sum'}
-    """
+def read_definition(function: Callable[..., Any]) -> Source:
+    """Read the text of a function that is to be compiled."""
     if not isinstance(function, types.FunctionType):
         kind = type(function).__name__
         raise ReductionError(f"reduction: found an object of type {kind}, expected a function defined by def")
@@ -130,10 +144,29 @@ def read_source(function: Callable[..., Any]) -> Source:
     if not isinstance(definition, ast.FunctionDef) or definition.name != name:
         kind = "an async function" if isinstance(definition, ast.AsyncFunctionDef) else "a lambda"
         raise ReductionError(f"{name}: found {kind}, expected a function defined by def")
-    found = Source(function, definition, max(first, 1))
+    return Source(function, definition, max(first, 1))
+
+
+def read_source(function: Callable[..., Any]) -> Source:
+    """Read the text of a row function, and find the role of each argument.
+
+    Raises
+    ------
+    ReductionError
+        If the function is not one that can be a row function.
+
+    Examples
+    --------
+    >>> def total(x, out):
+    ...     out += x[0]
+    >>> read_source(total).roles
+    {'out': 'sum'}
+    """
+    found = read_definition(function)
+    name = found.name
     _read_arguments(found)
     try:
-        for statement in definition.body:
+        for statement in found.tree.body:
             _find_roles(found, statement)
     except RecursionError:
         raise ReductionError(f"{name}: found too deeply nested text, expected less") from None
@@ -225,6 +258,15 @@ def target_name(node: ast.AST) -> str | None:
     return inner.id if isinstance(inner, ast.Name) else None
 
 
+def as_loaded(target: ast.expr) -> ast.expr:
+    """Return the target of an assignment as a value."""
+    found = copy.deepcopy(target)
+    for each in ast.walk(found):
+        if isinstance(each, (ast.Name, ast.Subscript)):
+            each.ctx = ast.Load()
+    return found
+
+
 def same(a: ast.AST, b: ast.AST) -> bool:
     """Return whether two expressions have the same text."""
     return ast.unparse(a) == ast.unparse(b)
@@ -248,7 +290,7 @@ def pairs_of(statement: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
 class Extremum:
     """An ``if`` that keeps the least or greatest value, with results that are set together with it."""
 
-    op: str
+    op: Operator
     target: ast.expr
     value: ast.expr
     others: tuple[tuple[ast.expr, ast.expr], ...]
@@ -259,10 +301,10 @@ def match_extremum(source: Source, statement: ast.If) -> Extremum | None:
     test = statement.test
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1) or statement.orelse:
         return None
-    left, right, op = test.left, test.comparators[0], test.ops[0]
-    if not isinstance(op, (ast.Lt, ast.Gt)):
+    left, right, sign = test.left, test.comparators[0], test.ops[0]
+    if not isinstance(sign, (ast.Lt, ast.Gt)):
         return None
-    least = isinstance(op, ast.Lt)
+    least = isinstance(sign, ast.Lt)
     if target_name(right) in source.roles and _is_written(statement, right):
         target, value = right, left
     elif target_name(left) in source.roles and _is_written(statement, left):
@@ -282,9 +324,8 @@ def match_extremum(source: Source, statement: ast.If) -> Extremum | None:
                 others.append((one, what))
             else:
                 return None
-    if not others:
-        return Extremum("min" if least else "max", target, value, ())
-    return Extremum("argmin" if least else "argmax", target, value, tuple(others))
+    order = "lt" if least else "gt"
+    return Extremum(find_extremum(order, bool(others)), target, value, tuple(others))
 
 
 def _is_written(statement: ast.If, target: ast.expr) -> bool:
@@ -296,20 +337,26 @@ def _is_written(statement: ast.If, target: ast.expr) -> bool:
     )
 
 
-def match_update(target: ast.expr, value: ast.expr) -> tuple[str, ast.expr] | None:
-    """Recognise ``t = min(t, e)``, ``t = max(t, e)`` and ``t = t + e``: return the operator and e."""
-    if (
-        isinstance(value, ast.Call)
-        and isinstance(value.func, ast.Name)
-        and value.func.id in ("min", "max")
-        and len(value.args) == 2
-        and not value.keywords
-        and same(value.args[0], target)
-    ):
-        return value.func.id, value.args[1]
-    if isinstance(value, ast.BinOp) and type(value.op) in AUGMENTED and same(value.left, target):
-        return AUGMENTED[type(value.op)], value.right
-    return None
+def match_update(source: Source, target: ast.expr, value: ast.expr) -> tuple[Operator, ast.expr] | None:
+    """Recognise ``t = t + e``, ``t = min(t, e)`` and the like: return the operator and e.
+
+    The target may also come second, but for ``t = e - t``.
+    """
+    match value:
+        case ast.Call(args=[a, b], keywords=[]):
+            operator, negative = find_function(source.called(value)), False
+        case ast.BinOp(left=a, right=b, op=sign):
+            operator, negative = find_sign(sign) or (None, False)
+        case _:
+            return None
+    if operator is not None and same(a, target):
+        return operator, negated(b) if negative else b
+    return (operator, a) if operator is not None and same(b, target) and not negative else None
+
+
+def negated(value: ast.expr) -> ast.expr:
+    """Return the negative of a value."""
+    return ast.copy_location(ast.UnaryOp(ast.USub(), value), value)
 
 
 def _find_roles(source: Source, statement: ast.stmt) -> None:
@@ -317,10 +364,10 @@ def _find_roles(source: Source, statement: ast.stmt) -> None:
         case ast.AugAssign(target=target, op=op):
             name = target_name(target)
             if name in source.roles:
-                if type(op) not in AUGMENTED:
-                    sign = ast.unparse(statement).partition("=")[0].split()[-1]
-                    source.fail(statement, f"{name!r}: found {sign}=, expected +=, |= or &=")
-                _set_role(source, statement, name, AUGMENTED[type(op)])
+                found = find_sign(op)
+                if found is None:
+                    source.fail(statement, f"{name!r}: found {sign_text(op)}=, expected {all_signs()}")
+                _set_operator(source, statement, name, found[0])
             _check_row(source, target)
         case ast.Assign():
             for one, value in pairs_of(statement):
@@ -328,15 +375,15 @@ def _find_roles(source: Source, statement: ast.stmt) -> None:
         case ast.AnnAssign(target=target, value=ast.expr() as value):
             _find_assigned(source, statement, target, value)
         case ast.If():
-            found = match_extremum(source, statement)
-            if found is None:
+            extremum = match_extremum(source, statement)
+            if extremum is None:
                 for inner in [*statement.body, *statement.orelse]:
                     _find_roles(source, inner)
                 return
-            leader = target_name(found.target)
+            leader = target_name(extremum.target)
             assert leader is not None
-            _set_role(source, statement, leader, found.op)
-            for other, _ in found.others:
+            _set_operator(source, statement, leader, extremum.op)
+            for other, _ in extremum.others:
                 name = target_name(other)
                 assert name is not None
                 _set_role(source, statement, name, "other")
@@ -356,21 +403,31 @@ def _find_assigned(source: Source, statement: ast.stmt, target: ast.expr, value:
     name = target_name(target)
     if name not in source.roles:
         return
-    found = match_update(target, value)
+    found = match_update(source, target, value)
     if found is not None:
-        _set_role(source, statement, name, found[0])
+        _set_operator(source, statement, name, found[0])
     elif isinstance(target, ast.Name):
         _set_role(source, statement, name, "output")
     else:
         source.fail(
             statement,
-            f"{name!r} is assigned, expected +=, or = min(itself, ...), = max(itself, ...)",
+            f"{name!r} is assigned, expected {all_signs()}, or = min(itself, ...), = max(itself, ...)",
         )
 
 
 def _check_row(source: Source, target: ast.expr) -> None:
     if target_name(target) == source.row:
         source.fail(target, f"{source.row!r} is the row: it can only be read")
+
+
+def _set_operator(source: Source, statement: ast.stmt, name: str, operator: Operator) -> None:
+    before = source.operators.setdefault(name, operator)
+    if before is not operator and before.name == operator.name:
+        source.fail(
+            statement, f"{name!r} is {operator.about} above, and by another function of this name here"
+        )
+    _set_role(source, statement, name, operator.name)
+    source.operators[name] = operator
 
 
 def _set_role(source: Source, statement: ast.stmt, name: str, role: str) -> None:

@@ -7,9 +7,12 @@ arguments of a call are known, an argument without an annotation has the type "a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from bmrm.formulas.language.operators import Operator
 
 Size: TypeAlias = "str | int"
 """A number of elements: a name that the arguments of a call give a value, or the number itself."""
@@ -126,11 +129,11 @@ class SetItem:
 class Combine:
     """Combine a value into an element of a result.
 
-    For "argmin" and "argmax", ``others`` are the results that are set together with it.
+    If the operator keeps a row, ``others`` are the results that are set together with it.
     """
 
     array: str
-    op: str
+    op: Operator
     index: tuple[Expr, ...]
     value: Expr
     others: tuple[tuple[str, Expr], ...]
@@ -178,13 +181,14 @@ class Argument:
     name : str
     role : str
         "parameter", "row value" (a parameter with one number per row), "output" (a result with one number per
-        row), or the operator of a result: "sum", "min", "max", "or", "and", "argmin", "argmax" or "other"
-        (set together with an argmin or argmax).
+        row), the name of the operator of a result, or "other" (set with a result whose operator keeps a row).
     dims : tuple of str or int
         Sizes; empty for a number.
     type : str
     leader : str
-        For "other": the argmin or argmax that decides.
+        For "other": the result that decides.
+    operator : Operator, optional
+        Of a result that is combined over rows.
     """
 
     name: str
@@ -192,6 +196,31 @@ class Argument:
     dims: tuple[Size, ...]
     type: str
     leader: str = ""
+    operator: Operator | None = None
+
+    @property
+    def combined_by(self) -> Operator:
+        """The operator of a result that has one."""
+        assert self.operator is not None
+        return self.operator
+
+    @property
+    def keeps_row(self) -> bool:
+        """Whether a result is kept with the number of its row, which decides between equal values."""
+        return self.operator is not None and self.operator.keeps_row
+
+    @property
+    def rounds(self) -> bool:
+        """Whether its last bits depend on the order in which rows are combined."""
+        return self.operator is not None and self.type == "real" and not self.operator.order
+
+    @property
+    def identity(self) -> float:
+        """The result of no rows."""
+        real = self.type == "real"
+        if self.operator is None:
+            return math.nan if real else -1
+        return self.operator.identity[0 if real else 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +231,9 @@ class Local:
     type: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """What the front end found in a row function.
+    """What the front end found in a row function; a key of what is remembered for it.
 
     Attributes
     ----------
@@ -271,6 +300,27 @@ def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
             case If(body=inner, orelse=other):
                 yield from statements(inner)
                 yield from statements(other)
+
+
+def repeated(
+    body: tuple[Statement, ...], iterations: Callable[[For | ForStored], float], times: float = 1
+) -> Iterator[tuple[Statement, float]]:
+    """Yield all statements, with those inside others, and how often each runs; both branches of a condition.
+
+    ``iterations`` returns how often the body of a loop runs; it is asked for outer loops first.
+    """
+    for statement in body:
+        yield statement, times
+        match statement:
+            case For(body=inner) | ForStored(body=inner):
+                yield from repeated(inner, iterations, times * iterations(statement))
+            case If(body=inner, orelse=other):
+                yield from repeated((*inner, *other), iterations, times)
+
+
+def names_in(*exprs: Expr) -> set[str]:
+    """Return the locals and counters that expressions read."""
+    return {p.name for expr in exprs for p in parts(expr) if isinstance(p, Var)}
 
 
 def parts(expr: Expr) -> Iterator[Expr]:

@@ -1,17 +1,49 @@
-"""The results of the parts of a pass, combined in their order, on one rank or on several."""
+"""The results of the parts of a pass, combined in their order, on one rank or on several.
+
+The results of a part are one vector of 8-byte numbers, which ranks hand on as it is; those of all parts are a
+matrix, of which each result has some columns.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
-from bmrm.formulas.cpu.lanes import NO_ROW
+from bmrm.formulas.analysis.layout import NO_ROW
 from bmrm.formulas.language.tree import Argument
 from bmrm.formulas.run.binding import Call
+from bmrm.formulas.run.merge import combine_arrays
+
+
+class Place(NamedTuple):
+    """Where a result is in the vector of a part."""
+
+    argument: Argument
+    is_row: bool
+    """Whether it is the numbers of the rows of extrema, not their values."""
+    first: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+def places_of(call: Call) -> list[Place]:
+    """Return where the results of a part are: first all values, then the rows of extrema."""
+    results = [a for a in call.program.results() if a.role != "output"]
+    found, first = [], 0
+    for argument, is_row in (*((a, False) for a in results), *((a, True) for a in results if a.keeps_row)):
+        kind = np.dtype(np.int64 if is_row else accumulated_type(argument))
+        found.append(Place(argument, is_row, first, call.shape(argument), kind))
+        first += found[-1].size
+    return found
 
 
 class Results:
@@ -19,48 +51,34 @@ class Results:
 
     def __init__(self, call: Call, count: int) -> None:
         self.call = call
-        self.arrays = {
-            a.name: np.full((count, *call.shape(a)), neutral_value(a), accumulated_type(a))
-            for a in call.program.results()
-            if a.role != "output"
-        }
-        self.best_rows = {
-            a.name: np.full((count, *call.shape(a)), NO_ROW, np.int64)
-            for a in call.program.results()
-            if a.role in ("argmin", "argmax")
-        }
+        places = places_of(call)
+        self.matrix = np.empty((count, sum(place.size for place in places)))
+        self.arrays: dict[str, NDArray[Any]] = {}
+        self.best_rows: dict[str, NDArray[np.int64]] = {}
         """Number of the row of each extremum: of equal values the earliest row counts."""
+        for place in places:
+            columns = self.matrix[:, place.first : place.first + place.size].view(place.dtype)
+            found = columns.reshape(count, *place.shape)
+            found[...] = NO_ROW if place.is_row else place.argument.identity
+            (self.best_rows if place.is_row else self.arrays)[place.argument.name] = found
 
-    def combined(self, before: Results | None = None) -> Results:
-        """Combine the parts in their order, after the combined parts before them."""
-        found = Results(self.call, 1) if before is None else before
-        if before is None:
-            for mine, theirs in zip(found.all(), self.all(), strict=True):
-                mine[0] = theirs[0]
-        for name, argument in self.call.program.arguments.items():
-            if name in self.arrays and argument.role != "other":
-                for part in range(1 if before is None else 0, len(self.arrays[name])):
+    def combined(self) -> Results:
+        """Return the parts of all ranks, combined in their order."""
+        if len(self.matrix) == 1 and self.call.rows.group is None:
+            return self
+        found = Results(self.call, 1)
+        taken = [a for a in self.call.program.arguments.values() if a.name in self.arrays and not a.leader]
+
+        def step(before: Vector | None) -> Vector:
+            if before is not None:
+                found.matrix[0] = before
+            for argument in taken:
+                for part in range(len(self.matrix)):
                     found.take(argument, self, part)
+            return np.asarray(found.matrix[0])
+
+        found.matrix[0] = self.call.rows.in_turn(found.matrix.shape[1], step)
         return found
-
-    def all(self) -> list[NDArray[Any]]:
-        """Return all arrays."""
-        return [*self.arrays.values(), *self.best_rows.values()]
-
-    def packed(self) -> Vector:
-        """Return the bits of the first part as one vector."""
-        return np.concatenate(
-            [array[0].reshape(-1).view(np.float64) for array in self.all()] or [np.empty(0)]
-        )
-
-    def unpack(self, bits: Vector) -> Results:
-        """Set the first part from a vector; return these results."""
-        start = 0
-        for array in self.all():
-            size = array[0].size
-            array[0] = bits[start : start + size].view(array.dtype).reshape(array.shape[1:])
-            start += size
-        return self
 
     def one(self, part: int = 0) -> dict[str, NDArray[Any]]:
         """Return the results of one part."""
@@ -70,46 +88,23 @@ class Results:
         """Combine a result of another part into the first part here."""
         name = argument.name
         old, new = self.arrays[name][0, ...], others.arrays[name][part, ...]
-        match argument.role:
-            case "sum":
-                with np.errstate(all="ignore"):
-                    old += new
-            case "or":
-                old |= new
-            case "and":
-                old &= new
-            case _:
-                least = argument.role in ("min", "argmin")
-                better = new < old if least else new > old
-                if name in self.best_rows:
-                    rows, theirs = self.best_rows[name][0, ...], others.best_rows[name][part, ...]
-                    better |= (new == old) & (theirs < rows)
-                    np.copyto(rows, theirs, where=better)
-                    for other in self.call.program.arguments.values():
-                        if other.leader == name:
-                            mine = self.arrays[other.name][0, ...]
-                            np.copyto(mine, others.arrays[other.name][part, ...], where=better)
-                np.copyto(old, new, where=better)
+        operator = argument.combined_by
+        if not operator.keeps_row:
+            combine_arrays(operator, old, new)
+            return
+        rows, theirs = self.best_rows[name][0, ...], others.best_rows[name][part, ...]
+        better = operator.is_better(new, old) | ((new == old) & (theirs < rows))
+        np.copyto(old, new, where=better)
+        np.copyto(rows, theirs, where=better)
+        for other in self.call.program.arguments.values():
+            if other.leader == name:
+                mine = self.arrays[other.name][0, ...]
+                np.copyto(mine, others.arrays[other.name][part, ...], where=better)
 
 
 def accumulated_type(argument: Argument) -> type[np.generic]:
     """Return the type in which a result is combined."""
     return np.float64 if argument.type == "real" else np.int64
-
-
-def neutral_value(argument: Argument) -> float | int:
-    """Return the value of a result of no rows."""
-    real = argument.type == "real"
-    match argument.role:
-        case "sum" | "or":
-            return 0
-        case "and":
-            return -1
-        case "min" | "argmin":
-            return np.inf if real else 2**63 - 1
-        case "max" | "argmax":
-            return -np.inf if real else -(2**63)
-    return np.nan if real else -1
 
 
 def output_type(argument: Argument, real: type[np.floating[Any]]) -> type[np.generic]:
@@ -120,7 +115,7 @@ def output_type(argument: Argument, real: type[np.floating[Any]]) -> type[np.gen
 def make_outputs(call: Call) -> dict[str, NDArray[Any]]:
     """Make room for the results that are one value per row."""
     return {
-        a.name: np.zeros(call.rows.shape[0], output_type(a, call.real))
+        a.name: np.zeros(call.rows.here, output_type(a, call.real))
         for a in call.program.results()
         if a.role == "output"
     }
@@ -132,18 +127,9 @@ Pass: TypeAlias = tuple[Results, dict[str, NDArray[Any]]]
 
 def over_ranks(call: Call, run: Callable[[], Pass]) -> dict[str, Any]:
     """Run a pass over the rows here, and combine the parts of all ranks; an error of one ends all."""
-    ranks = call.rows.ranks
-    if ranks is None or ranks.group.size == 1:
+    with call.rows.together():
         results, outputs = run()
-        return finished(call, results.combined(), outputs)
-    with ranks.group.together():
-        results, outputs = run()
-
-    def fold(before: Vector | None) -> Vector:
-        return results.combined(None if before is None else Results(call, 1).unpack(before)).packed()
-
-    length = sum(array[0].size for array in results.all())
-    return finished(call, Results(call, 1).unpack(ranks.group.in_turn(length, fold)), outputs)
+    return finished(call, results.combined(), outputs)
 
 
 def finished(call: Call, results: Results, outputs: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -156,7 +142,7 @@ def finished(call: Call, results: Results, outputs: dict[str, NDArray[Any]]) -> 
             made[name] = outputs[name].view(np.bool_) if argument.type == "bool" else outputs[name]
             continue
         value = found[name]
-        if argument.role != "sum" and argument.type == "real":
+        if argument.type == "real" and not argument.rounds:
             with np.errstate(over="ignore"):
                 value = value.astype(call.real)
         made[name] = value if argument.dims else value[()]

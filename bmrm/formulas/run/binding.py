@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.base.foreign_arrays import LEGACY_STREAM
 from bmrm.base.host_memory import require_memory
-from bmrm.distributed.rows import AnyRows, DeviceRows, HostRows
+from bmrm.base.recent import Recent
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ReductionError
 from bmrm.formulas.analysis.layout import sizes_of
 from bmrm.formulas.language.front import Given, read_program
@@ -28,7 +30,7 @@ AnyArray: TypeAlias = NDArray[Any] | GpuArray | DeviceArray
 """A parameter in main memory, or on a GPU: a result that was kept there, or another library's."""
 
 MAX_PLANS = 64
-"""Number of combinations of types and shapes that are remembered, before all are forgotten."""
+"""Number of combinations of types and shapes whose trees, sizes and code a function remembers."""
 
 NUMPY = {"int": np.int64, "bool": np.uint8}
 """Types in which parameters are passed; real numbers have the type of the rows."""
@@ -42,7 +44,7 @@ class Call:
     ----------
     program : Program
         With the types of this call.
-    rows : AnyRows
+    rows : RowSet
     sizes : dict of str to int
     values : dict of str to ndarray, GpuArray or DeviceArray
         Parameters, stored by rows and of the types that compiled code reads; those on a GPU may be float64
@@ -54,18 +56,29 @@ class Call:
     """
 
     program: Program
-    rows: AnyRows
+    rows: RowSet
     sizes: dict[str, int]
     values: dict[str, Any]
     real: type[np.floating[Any]]
     key: tuple[Any, ...]
     squares: dict[str, NDArray[Any]] = field(default_factory=dict)
 
-    def host_rows(self) -> HostRows:
-        """Return the rows, which must be in main memory."""
-        if isinstance(self.rows, DeviceRows):
+    def require_host_rows(self) -> None:
+        """Raise `DataError` if the rows are on a GPU."""
+        if self.rows.on_gpu:
             raise DataError(f"{self.program.name}: found rows on a GPU, expected them in main memory")
-        return self.rows
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers of 8 bytes the results of a part of the rows are."""
+        return sum(math.prod(self.shape(a)) for a in self.program.results() if a.role != "output")
+
+    def part_bounds(self, order: str = "fixed") -> list[int]:
+        """Return the first row of each part of the rows here, and the end of the last part.
+
+        In any order threads have results, not parts, which then need not be few if results are large.
+        """
+        return self.rows.part_bounds(self.numbers if order == "fixed" else 1)
 
     def shape(self, argument: Argument) -> tuple[int, ...]:
         """Return the shape of an argument."""
@@ -86,21 +99,22 @@ class Binder:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.general = read_program(source)
-        self._programs: dict[Any, tuple[Program, list[str]]] = {}
-        self._plans: dict[Any, _Plan] = {}
+        self._programs: Recent[tuple[Program, list[str]]] = Recent(MAX_PLANS)
+        self._plans: Recent[_Plan] = Recent(MAX_PLANS)
         self._parameters = [a for a in self.general.arguments.values() if a.role == "parameter"]
         self._names = {a.name for a in self._parameters}
         self._sizes = {size for size in sizes_of(self.general) if size.isidentifier()}
 
     def program(self, given: Mapping[str, Given], sparse: bool) -> tuple[Program, list[str]]:
         """Return the tree for the types of a call, and its sizes."""
-        key = (*given.items(), sparse)
-        if key not in self._programs:
-            found = read_program(self.source, given, sparse=sparse)
-            self._programs[key] = found, sizes_of(found)
-        return self._programs[key]
 
-    def bind(self, rows: AnyRows, words: Mapping[str, Any], *, gpu: bool = False) -> Call:
+        def read() -> tuple[Program, list[str]]:
+            found = read_program(self.source, given, sparse=sparse)
+            return found, sizes_of(found)
+
+        return self._programs.get((*given.items(), sparse), read)
+
+    def bind(self, rows: RowSet, words: Mapping[str, Any], *, gpu: bool = False) -> Call:
         """Bind the arguments of a call; if it is for a GPU, parameters may be on one.
 
         Raises
@@ -110,19 +124,14 @@ class Binder:
         DataError
             If values are not real numbers.
         """
-        name, parameters, real = self.source.name, self._parameters, rows.real
+        name, parameters, real = self.source.name, self._parameters, rows.X.dtype.type
         if words.keys() != self._names:
             self._check_names(words)
         arrays = {a.name: _as_numbers(f"{name}: {a.name}", words[a.name], gpu) for a in parameters}
         said = {word: _as_size(name, word, words[word]) for word in words if word not in self._names}
         types = [(array.dtype, array.shape) for array in arrays.values()]
-        key = (rows.shape, rows.sparse, *types, *said.items())
-        plan = self._plans.get(key)
-        if plan is None:
-            if len(self._plans) >= MAX_PLANS:  # another thread may do the same
-                self._plans.clear()
-            plan = self._plans[key] = self._plan(rows, arrays, said)
-        program, sizes, same = plan
+        key = (rows.X.shape, rows.sparse, *types, *said.items())
+        program, sizes, same = self._plans.get(key, lambda: self._plan(rows, arrays, said))
         values = {a.name: self._convert(program, a.name, arrays[a.name], real) for a in parameters}
         call = Call(program, rows, sizes, values, real, same)
         for each in program.squares:
@@ -147,10 +156,10 @@ class Binder:
         if missing:
             raise ReductionError(f"{name}: found no {missing[0]!r}, expected it: the row function reads it")
 
-    def _plan(self, rows: AnyRows, arrays: Mapping[str, AnyArray], words: Mapping[str, int]) -> _Plan:
+    def _plan(self, rows: RowSet, arrays: Mapping[str, AnyArray], words: Mapping[str, int]) -> _Plan:
         """Find the program and the sizes of a call."""
         name = self.source.name
-        given = {a.name: self._given(a, arrays[a.name], rows.shape[0]) for a in self._parameters}
+        given = {a.name: self._given(a, arrays[a.name], rows.here) for a in self._parameters}
         program, known = self.program(given, rows.sparse)
         sizes: dict[str, int] = {}
         said: dict[str, str] = {}
@@ -163,7 +172,7 @@ class Binder:
         for size in known:
             if size not in sizes:
                 raise ReductionError(f"{name}: found no size {size!r}, expected {size}=... in the call")
-        return _Plan(program, sizes, (id(program), *sorted(sizes.items())))
+        return _Plan(program, sizes, (program, *sorted(sizes.items())))
 
     def _given(self, argument: Argument, array: AnyArray, rows: int) -> Given:
         name = f"{self.source.name}: {argument.name}"

@@ -1,15 +1,19 @@
-"""Predicted time and work of a pass: operations of a row by walking the tree, bytes of a row by its type."""
+"""Predicted time and work of a pass: counted by walking the tree, as the schedule of the CPU prints it."""
 
 from __future__ import annotations
 
 import functools
 import operator
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
+from bmrm.base.recent import Recent
+from bmrm.formulas.analysis.facts import Facts
+from bmrm.formulas.analysis.schedule import VectorColumns, schedule_cpu
 from bmrm.formulas.cpu import native
-from bmrm.formulas.cpu.lanes import LIBRARY
+from bmrm.formulas.language.function_table import FUNCTIONS, calls_of
 from bmrm.formulas.language.tree import (
     Apply,
     Combine,
@@ -17,35 +21,58 @@ from bmrm.formulas.language.tree import (
     Expr,
     For,
     ForStored,
-    If,
-    Program,
+    Load,
+    RowItem,
     SizeOf,
-    Statement,
     direct_expressions,
     parts,
+    repeated,
 )
 from bmrm.formulas.run.binding import MAX_PLANS, Call
 from bmrm.matrix.gpu.work import Work, threads_of
 
-LANE_SECONDS = 0.45e-9
-"""Time of one vector operation: measured by ``benchmarks/reductions/cpu.py`` over its programs."""
 
-CALL_SECONDS = 6e-9
-"""Time of one call of a function of the C library."""
+class Kind(NamedTuple):
+    """A kind of work.
 
-UPDATE_SECONDS = 1.2e-9
-"""Time of one update of a result by one row."""
+    Attributes
+    ----------
+    seconds : float
+    in_lanes : bool
+        Whether a vector register of rows does it at once.
+    """
 
-BYTE_SECONDS = 1 / 8e9
-"""Time to read one byte of the rows from main memory, on one core."""
+    seconds: float
+    in_lanes: bool
 
-MIN_THREADED_SECONDS = 2e-3
-"""Predicted time below which a reduction has one thread; see `bmrm.formulas.run.cpu`."""
 
-REDUCTION_CPU_SHARE = 0.38
-"""Time of a reduction on one core of the Xeon, as a share of what `predict_seconds` returns."""
+KINDS = {
+    "operations": Kind(7.2e-11, True),
+    "vector functions": Kind(2e-8, True),
+    "calls of functions": Kind(4e-9, False),
+    "scattered loads": Kind(1e-9, False),
+    "updates": Kind(9.5e-10, True),
+    "scattered updates": Kind(1.6e-9, False),
+    "rows of columns": Kind(7e-9, False),
+}
+"""What a row's work is made of. Loads count as operations; what is scattered has a place that depends on the
+row; a loop whose vectors have columns begins for each row. Times are those with which predictions are closest
+to the measured times of 94 calls, as those of ``benchmarks/reductions/predictions.py``, on one core with
+vectors of 64 bytes (2026-11-27): all are within a factor of 2.5."""
 
-REDUCTION_GPU_SPEED = 250.0
+WIDE = 2
+"""Some number of lanes above 1: what loops become does not depend on it further."""
+
+STAGE_SECONDS = 9.3e-10
+"""Time to read one number of a dense row from main memory, and to transpose it."""
+
+RESULT_SECONDS = 1.9e-9
+"""Time to set a number of the results of a part, and to combine it with those of the others."""
+
+MIN_THREADED_SECONDS = 7.5e-4
+"""Predicted time below which a reduction has one thread."""
+
+REDUCTION_GPU_SPEED = 102.0
 """Speed of a pass of a reduction on a GPU, as a multiple of one core's."""
 
 REDUCTION_CALL_SECONDS = 2.25e-4
@@ -60,62 +87,76 @@ REDUCTION_TEAM_SECONDS = 1.2e-3
 REDUCTION_PART_SECONDS = 4.5e-5
 """Time of a part of a reduction that only one thread at a time can spend: a call, and combining results."""
 
-_counted: dict[tuple[object, ...], tuple[Program, tuple[float, float, float]]] = {}
-"""Work of calls; with their programs, since keys have only the addresses of these."""
+
+_counted: Recent[dict[str, float]] = Recent(MAX_PLANS)
 
 
 def predict_seconds(call: Call, threads: int) -> float:
     """Predict the time of a pass with compiled code."""
-    rows = call.rows.shape[0]
-    key = (*call.key, call.rows.stored)
-    found = _counted.get(key)
-    if found is None:
-        if len(_counted) >= MAX_PLANS:  # another thread may do the same
-            _counted.clear()
-        found = _counted[key] = call.program, count_work(call.program, call.sizes, call.rows.stored)
-    operations, calls, updates = found[1]
-    lanes = 1 if call.rows.sparse else native.vector_bytes() / np.dtype(call.real).itemsize
-    each = operations * LANE_SECONDS / lanes + calls * CALL_SECONDS + updates * UPDATE_SECONDS
-    return (rows * each + call.rows.nbytes * BYTE_SECONDS) / threads
+    rows, X, lanes = call.rows.here, call.rows.X, lanes_of(call)
+    each = 0.0 if X.sparse else X.shape[1] * STAGE_SECONDS
+    for name, count in work_of(call).items():
+        each += count * KINDS[name].seconds / (lanes if KINDS[name].in_lanes else 1)
+    return float(rows * each / threads + result_seconds(call))
 
 
-def count_work(program: Program, sizes: Mapping[str, int], stored: float) -> tuple[float, float, float]:
-    """Count arithmetic operations, calls of library functions and updates of results of one row.
+def result_seconds(call: Call) -> float:
+    """Predict the time for the results of all parts, which one thread spends."""
+    return (len(call.part_bounds()) - 1) * call.numbers * RESULT_SECONDS
 
-    Parameters
-    ----------
-    program : Program
-    sizes : dict of str to int
-    stored : float
-        Average number of stored values of a row.
 
-    Returns
-    -------
-    (float, float, float)
-    """
-    totals = [0.0, 0.0, 0.0]
+def lanes_of(call: Call) -> float:
+    """Return how many real numbers fill a vector register, one of each row."""
+    return 1 if call.rows.sparse else native.vector_bytes() / np.dtype(call.real).itemsize
 
-    def visit(body: tuple[Statement, ...], times: float, middle: dict[str, float]) -> None:
-        for statement in body:
-            for expr in direct_expressions(statement):
-                for part in parts(expr):
-                    if isinstance(part, Apply):
-                        totals[1 if part.op in LIBRARY else 0] += times
-            match statement:
-                case Combine():
-                    totals[2] += times
-                case For(name, start, stop, step, inner):
-                    first, last = estimate(start, sizes, middle), estimate(stop, sizes, middle)
-                    count = max(0.0, (last - first) / step)
-                    visit(inner, times * count, {**middle, name: (first + last) / 2})
-                case ForStored(name, _, inner):
-                    visit(inner, times * stored, {**middle, name: sizes[program.width] / 2})
-                case If(_, inner, other):
-                    visit(inner, times, middle)
-                    visit(other, times, middle)
 
-    visit(program.body, 1.0, {})
-    return totals[0], totals[1], totals[2]
+def work_of(call: Call) -> dict[str, float]:
+    """Return how much of each of the `KINDS` a row of a call is."""
+    key = (*call.key, call.rows.X.kind(), call.real, call.rows.X.stored)
+    return _counted.get(key, lambda: _count_work(call))
+
+
+def _count_work(call: Call) -> dict[str, float]:
+    """Count the work of a row, with the average number of stored values of one that is sparse."""
+    program, sizes, X = call.program, call.sizes, call.rows.X
+    schedule = schedule_cpu(program, 1 if X.sparse else WIDE, sparse=X.sparse, contiguous=X.kind().contiguous)
+    found, middle = dict.fromkeys(KINDS, 0.0), dict[str, float]()
+    columns: set[int] = set()
+
+    def iterations(node: For | ForStored) -> float:
+        if isinstance(node, ForStored):
+            middle[node.index] = sizes[program.width] / 2
+            return float(X.stored)
+        first, last = estimate(node.start, sizes, middle), estimate(node.stop, sizes, middle)
+        middle[node.name] = (first + last) / 2
+        return max(0.0, (last - first) / node.step)
+
+    for statement, times in repeated(program.body, iterations):
+        if isinstance(statement, For) and isinstance(schedule.of(statement), VectorColumns):
+            columns.update(map(id, statement.body))
+            found["rows of columns"] += times
+        for expr in direct_expressions(statement):
+            for part in parts(expr):
+                if kind := _kind_of(part, schedule.facts, X.sparse):
+                    found[kind] += times
+        if isinstance(statement, Combine):
+            scattered = X.sparse or schedule.facts.varies(*statement.index)
+            found["scattered updates" if scattered and id(statement) not in columns else "updates"] += times
+    return found
+
+
+def _kind_of(part: Expr, facts: Facts, sparse: bool) -> str:
+    """Return what kind of work an operation or a load is; of other expressions none."""
+    match part:
+        case Apply(op=op) if calls_of(op):
+            return "vector functions" if FUNCTIONS[op].vector and not sparse else "calls of functions"
+        case Load(index=index) if facts.varies(*index):
+            return "scattered loads"
+        case RowItem(index=index) if facts.varies(index):
+            return "scattered loads"
+        case Apply() | Load() | RowItem():
+            return "operations"
+    return ""
 
 
 def estimate(expr: Expr, sizes: Mapping[str, int], middle: Mapping[str, float]) -> float:
@@ -139,21 +180,28 @@ def estimate(expr: Expr, sizes: Mapping[str, int], middle: Mapping[str, float]) 
 
 
 def reduction_work(
-    core_seconds: float, parts: int, uploaded: float, there: float, threads: int | None = None
+    core_seconds: float,
+    parts: int,
+    copied: float,
+    there: float,
+    threads: int | None = None,
+    results: float = 0.0,
 ) -> Work:
     """Predict the work of a reduction from its predicted time on one core, and its parts on the CPU.
 
-    ``uploaded`` and ``there`` are the bytes that are copied to a GPU and that the call needs on it.
+    ``copied`` and ``there`` are the bytes that are copied to a GPU or back and that the call needs on it;
+    ``results`` is the part of the time for results, which one thread spends, and which a GPU has not.
     """
-    seconds = REDUCTION_CPU_SHARE * core_seconds
+    seconds = core_seconds
     if core_seconds >= MIN_THREADED_SECONDS:
         threads = min(parts, threads_of(threads))
-        seconds = seconds / threads + REDUCTION_TEAM_SECONDS + parts * REDUCTION_PART_SECONDS
+        seconds = (core_seconds - results) / threads + results
+        seconds += REDUCTION_TEAM_SECONDS + parts * REDUCTION_PART_SECONDS
     return Work(
         seconds + REDUCTION_CALL_SECONDS,
-        core_seconds / REDUCTION_GPU_SPEED,
+        (core_seconds - results) / REDUCTION_GPU_SPEED,
         0.0,
-        uploaded,
+        copied,
         there,
         call_seconds=REDUCTION_GPU_CALL_SECONDS,
     )

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import _threads, interrupts
+from bmrm.base.recent import Recent
 from bmrm.base.threads import preferred_threads
-from bmrm.distributed.rows import DenseRows, reads_too_much
 from bmrm.errors import ReductionError
 from bmrm.formulas.analysis.layout import ZERO, Layout
 from bmrm.formulas.analysis.turns import long_loops
@@ -23,13 +23,10 @@ from bmrm.formulas.language.plain import size_of
 from bmrm.formulas.language.source import Source
 from bmrm.formulas.run.accumulators import Pass, Results, make_outputs, over_ranks
 from bmrm.formulas.run.binding import MAX_PLANS, Call
+from bmrm.formulas.run.cost import MIN_THREADED_SECONDS, predict_seconds
 from bmrm.formulas.run.memory import _array_bytes, choose_lanes, require_room
-from bmrm.formulas.run.parts import part_bounds
 
-MIN_THREADED_SECONDS = 2e-3
-"""Predicted time below which one thread is used."""
-
-MIN_WATCHED_SECONDS = 0.25
+MIN_WATCHED_SECONDS = 0.1
 """Predicted time of a pass from which the main thread only waits, so that it can handle signals."""
 
 
@@ -38,31 +35,28 @@ class HostPasses:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._codes: dict[Any, tuple[Code, Callable[[int], None]]] = {}
-        self._long_loops: dict[tuple[Any, ...], frozenset[str]] = {}
+        self._codes: Recent[tuple[Code, Callable[[int], None]]] = Recent(MAX_PLANS)
+        self._long_loops: Recent[frozenset[str]] = Recent(MAX_PLANS)
 
     def long_loops(self, call: Call) -> frozenset[str]:
         """Return the loops of a call that look whether the pass is to end early."""
-        found = self._long_loops.get(call.key)
-        if found is None:
-            if len(self._long_loops) >= MAX_PLANS:  # another thread may do the same
-                self._long_loops.clear()
-            found = self._long_loops[call.key] = long_loops(call.program, call.sizes)
-        return found
+        return self._long_loops.get(call.key, lambda: long_loops(call.program, call.sizes))
 
     def code_of(self, call: Call, *, contract: bool = True) -> Code:
         """Print the code of a call."""
-        kind, real, lanes = call.rows.kind(), _llvm_real(call.real), choose_lanes(call)
+        kind, real, lanes = call.rows.X.kind(), _llvm_real(call.real), choose_lanes(call)
         vector, looking = native.vector_bytes() // np.dtype(call.real).itemsize, self.long_loops(call)
         return print_lanes(call.program, kind, real, lanes, vector, contract=contract, looking=looking)
 
     def compiled(self, call: Call, contract: bool) -> tuple[Code, Callable[[int], None]]:
         looking = self.long_loops(call)
-        key = (id(call.program), call.rows.kind(), call.real, choose_lanes(call), contract, looking)
-        if key not in self._codes:
+
+        def make() -> tuple[Code, Callable[[int], None]]:
             code = self.code_of(call, contract=contract)
-            self._codes[key] = code, native.compile_text(code.text)
-        return self._codes[key]
+            return code, native.compile_text(code.text)
+
+        key = (call.program, call.rows.X.kind(), call.real, choose_lanes(call), contract, looking)
+        return self._codes.get(key, make)
 
     def run(
         self, call: Call, threads: int | None = None, order: str = "fixed", *, contract: bool = True
@@ -72,8 +66,9 @@ class HostPasses:
 
     def _run_here(self, call: Call, threads: int | None, order: str, contract: bool) -> Pass:
         """Run a pass over the rows of this rank."""
+        call.require_host_rows()
         code, function = self.compiled(call, contract)
-        bounds = part_bounds(call)
+        bounds = call.part_bounds(order)
         parts = len(bounds) - 1
         if threads is None:
             threads = default_threads(call)
@@ -82,8 +77,8 @@ class HostPasses:
         results = Results(call, threads if order == "any" else parts)
         outputs = make_outputs(call)
         errors = np.zeros((parts, 3), np.int64)
-        rows = call.host_rows()
-        mapped = rows if reads_too_much(rows) else None
+        rows = call.rows.X
+        too_much = rows.reads_too_much
         tables: dict[int, _Table] = {}
         failed: list[int] = []
         leave = np.zeros(1, np.uint8)
@@ -97,8 +92,8 @@ class HostPasses:
             table.point(results, member if order == "any" else part, errors[part])
             for entries in table.passes(bounds[part], bounds[part + 1]):
                 function(entries)
-            if mapped is not None:
-                mapped.give_back(bounds[part], bounds[part + 1])
+            if too_much:
+                rows.give_back(bounds[part], bounds[part + 1])
             if errors[part, 0]:
                 failed.append(part)
 
@@ -112,15 +107,11 @@ class HostPasses:
 
     def _may_last(self, call: Call, threads: int) -> bool:
         """Return whether a pass may take so long that it must end on a signal."""
-        from bmrm.formulas.run.cost import predict_seconds
-
         return bool(self.long_loops(call)) or predict_seconds(call, threads) > MIN_WATCHED_SECONDS
 
 
 def default_threads(call: Call) -> int:
     """Return the number of threads of a pass: one if it is short."""
-    from bmrm.formulas.run.cost import predict_seconds
-
     if predict_seconds(call, 1) < MIN_THREADED_SECONDS:
         return 1
     return preferred_threads()
@@ -152,18 +143,10 @@ class _Table:
         self.set("staged", self.room(lanes * size * (1 if call.rows.sparse else call.rows.shape[1])))
         for (name, _), bytes_ in zip(call.program.arrays.items(), _array_bytes(call), strict=True):
             self.set(f"array {name}", self.room(lanes * bytes_))
-        rows = call.host_rows()
-        self.set("number", rows.first_row)
+        self.set("number", call.rows.first)
         self.set("leave", leave.ctypes.data)
-        if isinstance(rows, DenseRows) and not rows.converted_rows:
-            self.set("rows", rows.array.ctypes.data)
-            self.set("row_step", rows.array.strides[0])
-            self.set("column_step", rows.array.strides[1])
-        elif not isinstance(rows, DenseRows):
-            self.set("starts", rows.csr.indptr.ctypes.data)
-            self.set("columns", rows.csr.indices.ctypes.data)
-            if rows.csr.data is not None:
-                self.set("values", rows.csr.data.ctypes.data)
+        for name, value in call.rows.X.entries().items():
+            self.set(name, value)
 
     def set(self, name: str, value: int) -> None:
         self.table[self.slots[name]] = value
@@ -183,15 +166,9 @@ class _Table:
 
     def passes(self, first: int, last: int) -> Iterator[int]:
         """Yield the address of the table for each call that the rows of a part need: mostly one."""
-        rows = self.call.rows
-        each = rows.converted_rows if isinstance(rows, DenseRows) else 0
-        for start in range(first, last, each) if each else (first,):
-            stop = min(last, start + each) if each else last
-            if each and isinstance(rows, DenseRows):
-                block = rows.converted(start, stop)
-                self.set("rows", block.ctypes.data - start * block.strides[0])
-                self.set("row_step", block.strides[0])
-                self.set("column_step", block.strides[1])
+        for start, stop, entries in self.call.rows.X.pieces(first, last):
+            for name, value in entries.items():
+                self.set(name, value)
             self.set("first", start)
             self.set("last", stop)
             yield int(self.table.ctypes.data)

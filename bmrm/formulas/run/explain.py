@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from bmrm.base.units import size_text
-from bmrm.distributed.rows import reads_too_much
-from bmrm.formulas.analysis.varying import varying_names
+from bmrm.distributed.blocks import block_parts
+from bmrm.distributed.rows import StoredRows
+from bmrm.formulas.analysis.facts import find_facts
+from bmrm.formulas.analysis.schedule import BLOCKED_ROWS, explain_loops, schedule_cpu, schedule_gpu
 from bmrm.formulas.cpu import native
-from bmrm.formulas.gpu.cuda_text import place
 from bmrm.formulas.language.source import Source
 from bmrm.formulas.language.tree import (
     Argument,
@@ -16,29 +17,18 @@ from bmrm.formulas.language.tree import (
     For,
     ForStored,
     Program,
-    RowItem,
-    Value,
-    Var,
-    parts,
     statements,
 )
 from bmrm.formulas.run.binding import Call
-from bmrm.formulas.run.cost import count_work, predict_seconds
+from bmrm.formulas.run.cost import predict_seconds, work_of
 from bmrm.formulas.run.cpu import default_threads
+from bmrm.formulas.run.device_blocks import resident_bytes, rows_of_blocks
 from bmrm.formulas.run.memory import choose_lanes
-from bmrm.formulas.run.parts import falls_whole, is_exact, part_bounds, part_rows, result_bytes
 
 _ROLES = {
     "parameter": "parameter, the same for all rows",
     "row value": "parameter, one number per row",
     "output": "result, one value per row",
-    "sum": "result, sum",
-    "min": "result, minimum",
-    "max": "result, maximum",
-    "or": "result, bitwise or",
-    "and": "result, bitwise and",
-    "argmin": "result, minimum; ties go to the least row",
-    "argmax": "result, maximum; ties go to the least row",
 }
 
 
@@ -80,73 +70,96 @@ def explain_program(source: Source, program: Program) -> str:
 def explain_call(source: Source, call: Call) -> str:
     """Return the table of a row function, and how a call of it would run on the CPU."""
     program, rows = call.program, call.rows
-    count, width = rows.shape
+    count, width = rows.X.shape
     sizes = ", ".join(f"{name} = {value}" for name, value in call.sizes.items())
     kind = "sparse" if rows.sparse else "dense"
     real = np.dtype(call.real).name
     lines = [
         explain_program(source, program),
         "",
-        f"{count} {kind} rows of {width}, {size_text(rows.nbytes)}, computed with in {real}; {sizes}",
+        f"{count} {kind} rows of {width}, {size_text(rows.X.nbytes)}, computed with in {real}; {sizes}",
     ]
     if not native.can_compile():
         return "\n".join(
             [*lines, "plain Python loop: llvmlite is not installed (pip install bmrm[reductions])"]
         )
-    operations, calls, updates = count_work(program, call.sizes, rows.stored)
-    each = part_rows(rows.total, result_bytes(call))
-    parts_ = len(part_bounds(call)) - 1
+    numbers = call.numbers
+    each = rows.part_rows(numbers)
+    parts_ = len(call.part_bounds()) - 1
     threads = min(default_threads(call), parts_)
     lanes = choose_lanes(call)
+    on_cpu = schedule_cpu(program, lanes, sparse=rows.sparse, contiguous=rows.X.kind().contiguous)
     side = f"{lanes} rows side by side, one in each lane" if lanes > 1 else "one row after the other"
     lines += [
         f"CPU: {side}; vectors of {native.vector_bytes()} bytes",
-        f"per row: {operations:.0f} operations, {calls:.0f} calls of functions, {updates:.0f} updates",
-        f"{parts_} parts of {each} rows, each with results of its own, {size_text(result_bytes(call))}; "
+        f"CPU loops: {explain_loops(program, on_cpu)}",
+        "per row: " + ", ".join(f"{count:.0f} {name}" for name, count in work_of(call).items()),
+        f"{parts_} parts of {each} rows, each with results of its own, {size_text(8 * numbers)}; "
         "they are combined in the order of the rows"
         if parts_ > 1
-        else f"one part of up to {each} rows, with results of {size_text(result_bytes(call))}",
+        else f"one part of up to {each} rows, with results of {size_text(8 * numbers)}",
         _bits_text(call, each),
         *(
             ["rows in a mapped file: its pages are given back after each part"]
-            if reads_too_much(rows)
+            if rows.X.reads_too_much
             else []
         ),
         _gpu_text(call),
+        *_blocks_text(call.rows.X),
         f"predicted on the CPU: {1e3 * predict_seconds(call, 1):.3g} ms on one thread, "
         f"{1e3 * predict_seconds(call, threads):.3g} ms on {threads}",
     ]
     return "\n".join(lines)
 
 
+def _is_exact(call: Call) -> bool:
+    """Return whether results do not depend on where parts end: none is a sum of real numbers."""
+    return not any(a.rounds for a in call.program.results())
+
+
 def _bits_text(call: Call, each: int) -> str:
     """Return the sentence on what results do not depend on."""
-    ranks = call.rows.ranks
-    if is_exact(call):
+    rows = call.rows
+    if _is_exact(call):
         return "the same bits for any number of threads and ranks: no result is a sum of real numbers"
-    if ranks is None:
+    if rows.group is None:
         return f"the same bits for any number of threads, and of ranks that begin at multiples of {each} rows"
-    if falls_whole(call):
+    if rows.parts_are_whole(call.numbers):
         return "the same bits for any number of threads, and as without ranks: every part is on one rank"
     return (
-        f"the same bits for any number of threads on {ranks.group.size} ranks with these rows; "
+        f"the same bits for any number of threads on {rows.ranks} ranks with these rows; "
         f"as without ranks if each began at a multiple of {each} rows"
     )
 
 
 def _gpu_text(call: Call) -> str:
-    """Return where a GPU would have results and parameters."""
-    found = place(call.program, call.sizes, np.dtype(call.real).itemsize, call.rows.sparse)
-    where = "shared" if found.shared_results else "global"
-    parameters = ", ".join(found.shared_parameters) or "none"
-    row = "in registers" if found.register_row else "read where it is"
-    in_blocks = found.blocks.results()
-    blocks = f"; sums of products by blocks in registers: {', '.join(in_blocks)}" if in_blocks else ""
+    """Return where a GPU would have results and parameters, and what loops become."""
+    schedule = schedule_gpu(call.program, call.sizes, np.dtype(call.real).itemsize, call.rows.sparse)
+    memory, blocks = schedule.memory, schedule.blocks.results()
+    where = "shared" if memory.shared_results else "global"
+    parameters = ", ".join(memory.shared_parameters) or "none"
+    row = "in registers" if memory.register_row else "read where it is"
+    products = f"; sums of products by blocks in registers: {', '.join(blocks)}" if blocks else ""
+    first = f", {BLOCKED_ROWS} rows per lane for the first statements" if schedule.blocked else ""
     return (
-        f"GPU: blocks of {found.warps} warps, one row per lane, the row {row}; results of a warp in {where} "
-        f"memory; parameters in shared memory: {parameters}; {size_text(found.shared_bytes)} of it per block"
-        f"{blocks}"
+        f"GPU: blocks of {memory.warps} warps, one row per lane, the row {row}; results of a warp in {where} "
+        f"memory; parameters in shared memory: {parameters}; {size_text(memory.shared_bytes)} of it per block"
+        f"{products}\nGPU loops{first}: {explain_loops(call.program, schedule)}"
     )
+
+
+def _blocks_text(X: StoredRows) -> list[str]:
+    """Return how rows of several blocks come to a GPU."""
+    each = rows_of_blocks(X)
+    if each >= len(X):
+        return []
+    if X.on_gpu:
+        how = "which are there"
+    elif X.held is not None:
+        how = "of which as many stay as fit; a call uploads the others"
+    else:
+        how = f"uploaded one after the other; two take {size_text(resident_bytes(X, each))}"
+    return [f"GPU: {len(block_parts(len(X), each))} blocks of {each} rows, {how}"]
 
 
 def _role_text(program: Program, argument: Argument) -> str:
@@ -154,24 +167,20 @@ def _role_text(program: Program, argument: Argument) -> str:
         return "parameter, one number or one per row"
     if argument.role == "other":
         return f"result, set with {argument.leader}"
-    found = _ROLES[argument.role]
-    if argument.role in ("parameter", "row value", "output") or not argument.dims:
-        return found
-    return found + (", in bins that depend on the row" if _has_bins(program, argument) else "")
+    if argument.operator is None:
+        return _ROLES[argument.role]
+    found = f"result, {argument.operator.about}"
+    bins = bool(argument.dims) and _has_bins(program, argument)
+    return found + (", in bins that depend on the row" if bins else "")
 
 
 def _has_bins(program: Program, argument: Argument) -> bool:
     """Return whether some index of a result depends on the row."""
-    varying = varying_names(program, program.sparse)
-    for statement in statements(program.body):
-        if isinstance(statement, Combine) and statement.array == argument.name:
-            for index in statement.index:
-                for part in parts(index):
-                    if isinstance(part, RowItem) or (isinstance(part, Var) and part.name in varying):
-                        return True
-                    if isinstance(part, Value) and program.arguments[part.name].role == "row value":
-                        return True
-    return False
+    facts = find_facts(program, {}, program.sparse)
+    return any(
+        isinstance(each, Combine) and each.array == argument.name and facts.varies(*each.index)
+        for each in statements(program.body)
+    )
 
 
 def _shape_text(argument: Argument) -> str:

@@ -10,18 +10,17 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from bmrm.base.notices import warn
-from bmrm.distributed.rows import DeviceRows, read_rows
-from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError, ReductionError
+from bmrm.distributed.reading import read_rows
+from bmrm.errors import BmrmError, ParameterError, ReductionError
 from bmrm.formulas.cpu import native
 from bmrm.formulas.language.source import read_source
 from bmrm.formulas.run.binding import Binder, Call
 from bmrm.formulas.run.cpu import HostPasses
 from bmrm.formulas.run.explain import explain_call, explain_program
 from bmrm.formulas.run.gpu import GpuPasses
-from bmrm.formulas.run.placing import held_array, predict_place
+from bmrm.formulas.run.placing import predict_place
 from bmrm.formulas.run.plain import MAX_PLAIN_SECONDS, run_plain
-from bmrm.matrix.gpu.placement import Placement, place
+from bmrm.matrix.gpu.placement import Placement, place, with_fall_back
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,8 +97,7 @@ class CompiledFunction:
         if data is None:
             return explain_program(self._source, self._binder.general)
         call = self._call(data, words)
-        there = held_array(call.rows)
-        placed = predict_place(call) if there is None else place("auto", there)
+        placed = place("auto", call.rows.gpu) if call.rows.on_gpu else predict_place(call)
         return f"{explain_call(self._source, call)}\n{placed}"
 
     @refuses_deep_text
@@ -131,28 +129,22 @@ class CompiledFunction:
         call = self._call(data, words)
         return (self._host.code_of(call) if target == "cpu" else self._gpu.code_of(call)).text
 
-    def _run(
-        self, call: Call, known: Placement, device: str, threads: int | None, order: str, keep: bool
-    ) -> Any:
+    def _run(self, call: Call, known: Placement, threads: int | None, order: str, keep: bool) -> Any:
         """Run a pass where its rows are, or where it is predicted to be fast."""
-        placed = predict_place(call, threads) if device == "auto" and known.gpu is None else known
+        placed = predict_place(call, threads) if known.chosen and known.gpu is None else known
         placed.log()
-        if placed.gpu is not None:
-            try:
-                return self._tuple(**self._gpu.run(call, placed.gpu, keep))
-            except DeviceMemoryError as error:
-                if placed is known:
-                    raise
-                warn(f"device='auto': {error}; using the CPU")
-        if native.can_compile():
-            found = self._host.run(call, threads, order)
-        else:
-            found = run_plain(self._source, call, limit=MAX_PLAIN_SECONDS)
+
+        def on_host() -> dict[str, Any]:
+            if native.can_compile():
+                return self._host.run(call, threads, order)
+            return run_plain(self._source, call, limit=MAX_PLAIN_SECONDS)
+
+        found, _ = with_fall_back(placed, on_host, lambda number: (self._gpu.run(call, number, keep), ""))
         return self._tuple(**found)
 
     def _call(self, data: Any, words: dict[str, Any]) -> Call:
         rows = read_rows(data)
-        return self._binder.bind(rows, words, gpu=isinstance(rows, DeviceRows))
+        return self._binder.bind(rows, words, gpu=rows.on_gpu)
 
 
 @functools.cache

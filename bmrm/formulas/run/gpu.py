@@ -1,32 +1,38 @@
 """A pass over the rows on a GPU: chunks of fixed rows, combined in a fixed order on the device.
 
-Rows that are on the GPU already are used in place; others are uploaded for the call, of a mapped file some
-at a time. Those of a `bmrm.Dataset`, which does not change, stay there for the next calls. On several ranks
-each GPU combines the rows of its rank, and these results are combined in the order of the ranks: the bits
-depend on the rows that each rank has, while those of the CPU need not.
+Rows are taken in blocks, as those of estimators are (`bmrm.distributed.blocks`), mostly all in one. Each has
+chunks of its own, and the results of blocks, and of ranks, are combined in their order in main memory. So no
+bit depends on the GPU's memory. On several ranks the bits depend on the rows that each rank has, while those
+of the CPU need not.
+
+Rows that are on the GPU already are used in place. Others are uploaded for the call: one block that is all
+of them, or one after the other, each while the one before is worked on. Those of a `bmrm.Dataset`, which does
+not change, stay there for the next calls, as many as fit.
 """
 
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.distributed.rows import DenseRows, DeviceRows, HostRows, SparseRows, reads_too_much
+from bmrm.base.recent import Recent
+from bmrm.distributed.blocks import block_parts
 from bmrm.errors import ParameterError, ReductionError
 from bmrm.formulas.analysis.layout import ZERO, Layout
-from bmrm.formulas.gpu.cuda_text import MAX_SITES, NO_FAILURE, SHARED_BYTES, WARP, CudaCode, print_cuda
+from bmrm.formulas.analysis.schedule import SHARED_BYTES, WARP
+from bmrm.formulas.gpu.cuda_text import MAX_SITES, NO_FAILURE, CudaCode, print_cuda
 from bmrm.formulas.gpu.nvrtc import compile_cuda
 from bmrm.formulas.language.plain import size_of
 from bmrm.formulas.language.source import Source
-from bmrm.formulas.run.accumulators import Pass, Results, accumulated_type, output_type, over_ranks
-from bmrm.formulas.run.binding import Call, to_host
+from bmrm.formulas.run.accumulators import Pass, Place, Results, output_type, over_ranks, places_of
+from bmrm.formulas.run.binding import MAX_PLANS, Call, to_host
+from bmrm.formulas.run.device_blocks import blocks_on, rows_of_blocks
 from bmrm.formulas.run.plain import run_plain_row
-from bmrm.matrix.gpu.device_arrays import DeviceArray, c_strides
+from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.driver import Device, GpuArray, Module, device, pointer_device
 
 MIN_CHUNK_ROWS = 128
@@ -55,10 +61,10 @@ MAX_HELD_BYTES = 256
 """Maximum size of a parameter that stays on the GPU, found by its value: numbers, mostly."""
 
 MAX_HELD = 256
-"""Number of parameters that stay, before all are forgotten."""
+"""Number of parameters that stay: those used last."""
 
-UPLOADED_BYTES = 1 << 26
-"""Size of rows of a mapped file that are uploaded before their pages are given back."""
+MAX_MODULES = 32
+"""Number of modules that a function keeps on GPUs, those used last: some 100 kB each."""
 
 ITEMS = {
     "": "",
@@ -87,17 +93,33 @@ def chunk_rows(rows: int, bytes_: int) -> int:
 
 
 class _Result(NamedTuple):
-    """A result of a call: all but the number of rows is known before."""
+    """A result of the parts of a pass."""
 
-    name: str
     slot: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    per_row: bool
-    rows_slot: int | None
-    """Place in the table of the rows of its extrema."""
+    """Entry of the table."""
+    place: Place
     together: bool
-    """Whether it has a part per block, not per chunk."""
+    """Whether it has a part per block of the grid, not per chunk."""
+
+
+class _PerRow(NamedTuple):
+    """An array with one number per row, a parameter or a result."""
+
+    slot: int
+    array: GpuArray | DeviceArray
+
+
+class _Loaded:
+    """A module on a device, which calls with different sizes may share."""
+
+    def __init__(self, module: Module) -> None:
+        self.module, self.combine = module, module.function("bmrm_combine")
+        self._shared_bytes = 0
+
+    def rows(self, shared_bytes: int) -> ctypes.c_void_p:
+        """Return the kernel of the rows, allowed as much shared memory as any call needs."""
+        self._shared_bytes = max(self._shared_bytes, shared_bytes)
+        return self.module.function("bmrm_rows", self._shared_bytes)
 
 
 class _Kernels(NamedTuple):
@@ -110,8 +132,6 @@ class _Kernels(NamedTuple):
     results: tuple[_Result, ...]
     result_bytes: int
     """Size of the results of a chunk, with the rows of extrema."""
-    together: bool
-    """Whether all warps of a block must have a chunk."""
     combine_blocks: int
 
 
@@ -127,13 +147,14 @@ class GpuPasses:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._kernels: dict[Any, _Kernels] = {}
-        self._held: dict[Any, GpuArray] = {}
+        self._kernels: Recent[_Kernels] = Recent(MAX_PLANS)
+        self._modules: Recent[_Loaded] = Recent(MAX_MODULES)
+        self._held: Recent[GpuArray] = Recent(MAX_HELD)
         self._error_words: dict[Device, list[_ErrorWord]] = {}
 
     def code_of(self, call: Call, shared_bytes: int = SHARED_BYTES) -> CudaCode:
         """Print the code of a call."""
-        kind = call.rows.kind()
+        kind = call.rows.X.kind()
         item = ITEMS[kind.item]
         item = f"unsigned {item.removeprefix('signed ')}" if kind.unsigned else item
         real = "float" if call.real is np.float32 else "double"
@@ -141,26 +162,26 @@ class GpuPasses:
         return print_cuda(call.program, call.sizes, real, item, column, shared_bytes, _wide(call))
 
     def compiled(self, call: Call, on: Device, contract: bool) -> _Kernels:
-        kind = call.rows.kind()
+        kind = call.rows.X.kind()
         stored = kind.item, kind.unsigned, kind.column
         key = (call.key, stored, call.real, _wide(call), on, contract)
-        if key not in self._kernels:
-            code = self.code_of(call, min(SHARED_BYTES, on.shared_bytes))
-            module = on.load(compile_cuda(code.text, on.capability, contract=contract))
-            shared = code.placement.shared_bytes
-            rows, combine = module.function("bmrm_rows", shared), module.function("bmrm_combine")
-            each = module.blocks_per_multiprocessor(rows, code.placement.warps * WARP, shared)
-            results = tuple(_results_of(call, code))
-            in_chunks = [(math.prod(r.shape), r.rows_slot is not None) for r in results if not r.per_row]
-            bytes_ = sum(8 * count * (1 + has_rows) for count, has_rows in in_chunks)
-            needed = sum(-(-count // WARP) for count, _ in in_chunks)
-            combining = max(1, min(needed, MAX_COMBINE_BLOCKS))
-            blocks = each * on.multiprocessors
-            together = any(result.together for result in results)
-            self._kernels[key] = _Kernels(
-                code, module, rows, combine, blocks, results, bytes_, together, combining
-            )
-        return self._kernels[key]
+        return self._kernels.get(key, lambda: self._make_kernels(call, on, contract))
+
+    def _make_kernels(self, call: Call, on: Device, contract: bool) -> _Kernels:
+        code = self.code_of(call, min(SHARED_BYTES, on.shared_bytes))
+        memory = code.schedule.memory
+        loaded = self._modules.get(
+            (code.text, on, contract),
+            lambda: _Loaded(on.load(compile_cuda(code.text, on.capability, contract=contract))),
+        )
+        rows = loaded.rows(memory.shared_bytes)
+        each = loaded.module.blocks_per_multiprocessor(rows, memory.warps * WARP, memory.shared_bytes)
+        results = tuple(_results_of(call, code))
+        bytes_ = 8 * sum(result.place.size for result in results)
+        needed = sum(-(-r.place.size // WARP) for r in results if not r.place.is_row)
+        combining = max(1, min(needed, MAX_COMBINE_BLOCKS))
+        blocks = each * on.multiprocessors
+        return _Kernels(code, loaded.module, rows, loaded.combine, blocks, results, bytes_, combining)
 
     def run(
         self,
@@ -173,64 +194,89 @@ class GpuPasses:
     ) -> dict[str, Any]:
         """Run a pass on a GPU; ``blocks`` sets the grid, on which no result depends."""
         if keep:
-            if call.rows.ranks is not None and call.rows.ranks.group.size > 1:
+            if call.rows.ranks > 1:
                 raise ParameterError("keep: found True on several ranks, expected False")
-            return dict(self._run_here(call, number, contract, blocks)[0])
+            return self._kept(call, *self._run_here(call, number, contract, blocks))
         return over_ranks(call, lambda: _to_host(call, *self._run_here(call, number, contract, blocks)))
 
+    def _kept(self, call: Call, parts: GpuArray, outputs: dict[str, GpuArray]) -> dict[str, Any]:
+        """Return results as arrays on the GPU."""
+        whole = parts
+        if parts.shape[0] > 1:
+            whole = parts.device.upload(_to_host(call, parts, {})[0].combined().matrix)
+        found = {
+            place.argument.name: whole.part(8 * place.first, place.shape, place.dtype)
+            for place in places_of(call)
+            if not place.is_row
+        }
+        return {a.name: outputs.get(a.name) or found[a.name] for a in call.program.results()}
+
     def _run_here(
-        self, call: Call, number: int, contract: bool, blocks: int | None
-    ) -> tuple[dict[str, GpuArray], dict[str, GpuArray]]:
-        """Run a pass over the rows of this rank; return results, and the rows of extrema."""
+        self, call: Call, number: int, contract: bool, grid: int | None
+    ) -> tuple[GpuArray, dict[str, GpuArray]]:
+        """Run a pass over the rows of this rank; return the results of each block, and those of rows."""
         on = device(number)
         kernels = self.compiled(call, on, contract)
-        placement, slots = kernels.code.placement, kernels.code.layout.slots
-        kind = ctypes.c_int64 * len(slots)
-        table, total = kind(), kind()
-        owners = [*_fill_rows(on, call, table, slots), *self._fill_arguments(on, call, table, slots)]
-        rows = call.rows.shape[0]
-        each = chunk_rows(rows, kernels.result_bytes)
-        chunks = max(1, -(-rows // each))
-        if kernels.together:
-            chunks = -(-chunks // placement.warps) * placement.warps
-        partial = on.allocate((chunks * kernels.result_bytes,), np.uint8)
-        whole = on.allocate((kernels.result_bytes,), np.uint8)
-        place, kept = partial.address, 0
-        found: dict[str, GpuArray] = {}
-        best_rows: dict[str, GpuArray] = {}
-        for name, slot, shape, dtype, per_row, rows_slot, together in kernels.results:
-            if per_row:
-                found[name] = on.allocate((rows,), dtype)
-                table[slot] = found[name].address
-                continue
-            size = 8 * math.prod(shape)
-            found[name] = whole.part(kept, shape, dtype)
-            table[slot], total[slot] = place, whole.address + kept
-            place += (chunks // placement.warps if together else chunks) * size
-            kept += size
-            if rows_slot is not None:
-                best_rows[name] = whole.part(kept, shape, np.dtype(np.int64))
-                table[rows_slot], total[rows_slot] = place, whole.address + kept
-                place += chunks * size
-                kept += size
-        table[slots["last"]], table[slots["number"]] = rows, call.rows.first_row
-        table[slots["chunks"]], table[slots["chunk_rows"]] = chunks, each
-        threads = placement.warps * WARP
-        grid = min(kernels.blocks, -(-chunks // placement.warps)) if blocks is None else blocks
-        with on.current():
-            error = self._take_error_word(on)
-            table[slots["error"]], total[slots["error"]] = error.there.address, ctypes.addressof(error.here)
-            kernels.module.launch(kernels.rows, grid, threads, placement.shared_bytes, table)
-            kernels.module.launch(kernels.combine, kernels.combine_blocks, COMBINE_THREADS, 0, table, total)
-            on.wait()
-            failed = error.here.value
-        if failed != NO_FAILURE:
-            on.write(error.there, 0, np.array(NO_FAILURE))
-        self._error_words[on].append(error)
-        if failed != NO_FAILURE:
-            self._raise_failure(call, kernels.code.layout, failed)
-        del owners, partial
-        return found, best_rows
+        slots = kernels.code.layout.slots
+        table = (ctypes.c_int64 * len(slots))()
+        for name, value in kernels.code.numbers.items():
+            table[slots[name]] = value
+        owners = self._fill_arguments(on, call, table, slots)
+        outputs = {
+            a.name: on.allocate((call.rows.here,), output_type(a, call.real))
+            for a in call.program.results()
+            if a.role == "output"
+        }
+        per_row = [
+            *(_PerRow(slots[f"argument {name}"], array) for name, array in outputs.items()),
+            *(
+                _PerRow(slots[f"argument {a.name}"], owners[f"argument {a.name}"])
+                for a in call.program.arguments.values()
+                if a.role == "row value"
+            ),
+        ]
+        each = rows_of_blocks(call.rows.X)
+        row_slices = block_parts(call.rows.here, each)
+        chunking = _Chunking(kernels, min(each, max(1, call.rows.here)))
+        partial = on.allocate((chunking.chunks * kernels.result_bytes,), np.uint8)
+        parts = on.allocate((len(row_slices), kernels.result_bytes // 8), np.float64)
+        on_gpu = blocks_on(on, call.rows, each)
+        errors: list[tuple[int, _ErrorWord]] = []
+        try:
+            with on_gpu.lock, on.current():
+                for i in on_gpu.pass_over():
+                    some, error = row_slices[i], self._take_error_word(on)
+                    errors.append((some.start, error))
+                    for name, value in on_gpu.on[i].entries.items():
+                        table[slots[name]] = value
+                    for slot, array in per_row:
+                        table[slot] = array.address + some.start * array.dtype.itemsize
+                    table[slots["number"]] = call.rows.first + some.start
+                    to = parts.address + i * kernels.result_bytes
+                    chunking.launch(table, some.stop - some.start, partial.address, to, error, grid)
+                    if i >= on_gpu.resident:  # another block comes to its place
+                        on.wait()
+                        if error.here.value != NO_FAILURE:
+                            break
+        finally:
+            with on.current():
+                on.wait()
+            failed = self._return_error_words(on, errors)
+        if failed is not None:
+            self._raise_failure(call, kernels.code.layout, *failed)
+        return parts, outputs
+
+    def _return_error_words(self, on: Device, errors: list[tuple[int, _ErrorWord]]) -> tuple[int, int] | None:
+        """Let other passes use the error words of blocks; return row and place of the first failure."""
+        first = None
+        for before, word in errors:
+            failed = word.here.value
+            if failed != NO_FAILURE:
+                row, number = divmod(failed, MAX_SITES)
+                first = first or (before + row, number)
+                on.write(word.there, 0, np.array(NO_FAILURE))
+            self._error_words[on].append(word)
+        return first
 
     def _take_error_word(self, on: Device) -> _ErrorWord:
         """Return a word that no other pass uses, with no failure in it; the context must be current."""
@@ -239,15 +285,15 @@ class GpuPasses:
         except IndexError:
             return _ErrorWord(on.upload(np.array(NO_FAILURE)), on.map_word())
 
-    def _fill_arguments(self, on: Device, call: Call, table: Any, slots: dict[str, int]) -> list[Any]:
+    def _fill_arguments(self, on: Device, call: Call, table: Any, slots: dict[str, int]) -> dict[str, Any]:
         """Put parameters on the device, and their addresses in the table; return what must live so long."""
-        owners = []
+        owners = {}
         for what, arrays in (("argument", call.values), ("squares", call.squares)):
             for name, array in arrays.items():
                 if isinstance(array, np.ndarray) or not _is_on(on, array):
                     array = self._upload(on, np.asarray(to_host(array), order="C"))
                 table[slots[f"{what} {name}"]] = array.address
-                owners.append(array)
+                owners[f"{what} {name}"] = array
         return owners
 
     def _upload(self, on: Device, array: NDArray[Any]) -> GpuArray:
@@ -255,20 +301,14 @@ class GpuPasses:
         if array.nbytes > MAX_HELD_BYTES:
             return on.upload(array)
         key = on.number, array.dtype, array.shape, array.tobytes()
-        found = self._held.get(key)
-        if found is None:
-            if len(self._held) >= MAX_HELD:
-                self._held.clear()
-            found = self._held[key] = on.upload(array)
-        return found
+        return self._held.get(key, lambda: on.upload(array))
 
-    def _raise_failure(self, call: Call, layout: Layout, failed: int) -> None:
+    def _raise_failure(self, call: Call, layout: Layout, row: int, number: int) -> None:
         """Raise the error of a row: of the plain function, with the number found, if it raises one too.
 
         It does not if the rows are on the GPU, or if a rounding on the GPU leads to another index.
         """
-        row, number = divmod(failed, MAX_SITES)
-        if not isinstance(call.rows, DeviceRows):
+        if not call.rows.on_gpu:
             run_plain_row(self.source, call, row)
         site = layout.sites[number]
         where = f"{self.source.name}, line {site.line}: row {row}"
@@ -287,76 +327,49 @@ def _wide(call: Call) -> frozenset[str]:
 
 def _results_of(call: Call, code: CudaCode) -> Iterator[_Result]:
     """Yield what is known of the results of a call."""
-    layout = code.layout
-    for argument in call.program.results():
-        name, per_row = argument.name, argument.role == "output"
-        kind = np.dtype(output_type(argument, call.real) if per_row else accumulated_type(argument))
-        rows_slot = layout.slots.get(f"rows {name}")
-        slot, together = layout.slots[f"argument {name}"], code.placement.is_together(argument)
-        yield _Result(name, slot, call.shape(argument), kind, per_row, rows_slot, together)
+    for place in places_of(call):
+        what = "rows" if place.is_row else "argument"
+        together = not place.is_row and code.schedule.is_together(place.argument)
+        yield _Result(code.layout.slots[f"{what} {place.argument.name}"], place, together)
 
 
-def _to_host(call: Call, found: dict[str, GpuArray], best_rows: dict[str, GpuArray]) -> Pass:
-    results, outputs = Results(call, 1), {}
-    for name, array in found.items():
-        if name in results.arrays:
-            results.arrays[name][0] = array.numpy()
-        else:
-            outputs[name] = array.numpy()
-    for name, array in best_rows.items():
-        results.best_rows[name][0] = array.numpy()
-    return results, outputs
+def _to_host(call: Call, parts: GpuArray, outputs: dict[str, GpuArray]) -> Pass:
+    results = Results(call, parts.shape[0])
+    results.matrix[...] = parts.numpy()
+    return results, {name: array.numpy() for name, array in outputs.items()}
 
 
-def _fill_rows(on: Device, call: Call, table: Any, slots: dict[str, int]) -> list[Any]:
-    """Put the rows on the device, and their addresses in the table; return what must live until the end."""
-    rows = call.rows
-    if isinstance(rows, DeviceRows):
-        array: Any = rows.array
-        strides, owners = array.strides, [array]
-    else:
-        owners = _rows_there(on, rows)
-        if isinstance(rows, SparseRows):
-            for name, array in zip(("starts", "columns", "values"), owners, strict=False):
-                table[slots[name]] = array.address
-            return owners
-        array = owners[0]
-        strides = c_strides(array.shape, array.dtype.itemsize)
-    table[slots["rows"]] = array.address
-    table[slots["row_step"]], table[slots["column_step"]] = strides
-    return owners
+class _Chunking:
+    """The chunks of blocks of up to some rows: how many there are, and where they have their results."""
 
+    def __init__(self, kernels: _Kernels, rows: int) -> None:
+        self.kernels, self.warps = kernels, kernels.code.schedule.memory.warps
+        self.each = chunk_rows(rows, kernels.result_bytes)
+        self.together = any(result.together for result in kernels.results)
+        self.chunks = self._count(rows)
 
-def _rows_there(on: Device, rows: HostRows) -> list[Any]:
-    """Upload the arrays of rows in main memory; those of a data set stay for the next calls."""
-    found = rows.held.get(on) if rows.held else None
-    if found is None:
-        if isinstance(rows, DenseRows):
-            found = [_upload_rows(on, rows)]
-        else:
-            csr = rows.csr
-            found = [on.upload(part) for part in (csr.indptr, csr.indices, csr.data) if part is not None]
-        if rows.held is not None:
-            rows.held[on] = found
-    return found
+    def _count(self, rows: int) -> int:
+        found = max(1, -(-rows // self.each))
+        return -(-found // self.warps) * self.warps if self.together else found
 
+    def launch(
+        self, table: Any, rows: int, partial: int, to: int, error: _ErrorWord, grid: int | None
+    ) -> None:
+        """Launch the kernels over a block; the context must be current.
 
-def _upload_rows(on: Device, rows: DenseRows) -> GpuArray:
-    """Copy rows to the device in the type that compiled code reads, those of a mapped file by pieces."""
-    each = rows.converted_rows
-    held = on.allocate(rows.shape, rows.real if each else rows.array.dtype)
-    mapped = rows if reads_too_much(rows) else None
-    row_bytes = max(1, rows.nbytes // max(1, rows.shape[0]))
-    if not each:
-        whole = mapped is None and rows.array.flags.c_contiguous
-        each = max(1, rows.shape[0] if whole else UPLOADED_BYTES // row_bytes)
-    for first in range(0, rows.shape[0], each):
-        last = min(rows.shape[0], first + each)
-        piece = rows.converted(first, last) if rows.converted_rows else rows.array[first:last]
-        on.write(held, first * rows.shape[1], piece)
-        if mapped is not None:
-            mapped.give_back(first, last)
-    return held
+        ``partial`` and ``to`` are addresses for the results of chunks and of the block.
+        """
+        kernels, chunks, slots = self.kernels, self._count(rows), self.kernels.code.layout.slots
+        total = type(table)()
+        for slot, place, together in kernels.results:
+            table[slot], total[slot] = partial, to + 8 * place.first
+            partial += 8 * place.size * (chunks // self.warps if together else chunks)
+        table[slots["last"]], table[slots["chunks"]], table[slots["chunk_rows"]] = rows, chunks, self.each
+        table[slots["error"]], total[slots["error"]] = error.there.address, ctypes.addressof(error.here)
+        threads, shared = self.warps * WARP, kernels.code.schedule.memory.shared_bytes
+        grid = min(kernels.blocks, -(-chunks // self.warps)) if grid is None else grid
+        kernels.module.launch(kernels.rows, grid, threads, shared, table)
+        kernels.module.launch(kernels.combine, kernels.combine_blocks, COMBINE_THREADS, 0, table, total)
 
 
 def _is_on(on: Device, array: GpuArray | DeviceArray) -> bool:

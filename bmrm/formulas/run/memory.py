@@ -11,7 +11,6 @@ from bmrm.formulas.cpu import native
 from bmrm.formulas.language.plain import size_of
 from bmrm.formulas.language.source import Source
 from bmrm.formulas.run.binding import Call
-from bmrm.formulas.run.parts import result_bytes
 
 STAGED_BYTES = 1 << 17
 """Maximum size of the staged rows and local arrays of a block: a part of the second cache."""
@@ -22,12 +21,14 @@ VECTORS_PER_LANES = 4
 
 def require_room(source: Source, call: Call, parts: int, workers: int) -> None:
     """Raise `HostMemoryError` if the results and local arrays of a pass do not fit into main memory."""
-    outputs = 8 * call.rows.shape[0] * sum(a.role == "output" for a in call.program.results())
+    outputs = 8 * call.rows.here * sum(a.role == "output" for a in call.program.results())
     lanes = choose_lanes(call) if native.can_compile() else 1
     arrays = workers * lanes * sum(_array_bytes(call))
     advice = "smaller sizes or order='any' need less" if parts > workers else "smaller sizes need less"
     require_memory(
-        parts * result_bytes(call) + outputs + arrays, f"the results of {source.name} and its arrays", advice
+        8 * parts * call.numbers + outputs + arrays,
+        f"the results of {source.name} and its arrays",
+        advice,
     )
 
 

@@ -6,7 +6,8 @@ further checks, so a file is used only if this user alone could have written it 
 belong to the user, and nobody else has access to the folder) and its own checksum is right. A file that is
 missing, damaged or not to be trusted is compiled again; a folder that cannot be used only costs time.
 Processes that compile at the same time, such as the ranks of a job, take turns, and all but the first find
-the code of the first.
+the code of the first. If there are too many files or bytes, those used longest ago go; a process that has
+opened one of them reads it to its end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from bmrm.base.version import __version__
 from bmrm.io.regular import open_own_file
 
 MAX_OBJECTS = 1024
-"""Maximum number of files; one has some ten kilobytes. Those written first are removed first."""
+"""Maximum number of files; one has 10 to 100 kB."""
+
+MAX_BYTES = 1 << 28
+"""Maximum size of all files."""
 
 MAX_OBJECT_BYTES = 1 << 24
 """Maximum size of a file that is read."""
@@ -83,7 +87,11 @@ def _load(folder: str, path: str) -> bytes | None:
         and len(content) <= MAX_OBJECT_BYTES
         and content.startswith(_MAGIC + _checksum(path, code))
     )
-    return code if is_good else None
+    if not is_good:
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # the time of its last use
+    return code
 
 
 def _checksum(path: str, code: bytes) -> bytes:
@@ -92,10 +100,25 @@ def _checksum(path: str, code: bytes) -> bytes:
 
 
 def _store(folder: str, path: str, code: bytes) -> None:
+    content = _MAGIC + _checksum(path, code) + code
     with contextlib.suppress(OSError):
-        others = [entry for entry in os.scandir(folder) if entry.name.endswith(".o")]
-        others.sort(key=lambda entry: entry.stat().st_mtime_ns)
-        for entry in others[: max(0, len(others) + 1 - MAX_OBJECTS)]:
-            os.unlink(entry.path)
+        _make_room(folder, len(content))
         with atomic_write(path, follow=False) as file:
-            file.write(_MAGIC + _checksum(path, code) + code)
+            file.write(content)
+
+
+def _make_room(folder: str, size: int) -> None:
+    """Remove the files used longest ago until one of a size fits."""
+    found = []
+    for entry in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):  # by a process without the lock
+            if entry.name.endswith(".o"):
+                status = entry.stat(follow_symlinks=False)
+                found.append((status.st_mtime_ns, status.st_size, entry.path))
+    count, total = len(found), sum(each for _, each, _ in found)
+    for _, each, path in sorted(found):
+        if count < MAX_OBJECTS and total + size <= MAX_BYTES:
+            break
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        count, total = count - 1, total - each

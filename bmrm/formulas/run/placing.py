@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from bmrm.distributed.rows import AnyRows, DeviceRows
 from bmrm.errors import BmrmError
 from bmrm.formulas.cpu import native
 from bmrm.formulas.gpu.nvrtc import load_nvrtc
 from bmrm.formulas.run.binding import Call
-from bmrm.formulas.run.cost import predict_seconds, reduction_work
-from bmrm.formulas.run.parts import part_bounds, result_bytes
-from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.formulas.run.cost import predict_seconds, reduction_work, result_seconds
+from bmrm.formulas.run.device_blocks import resident_bytes, rows_of_blocks
 from bmrm.matrix.gpu.driver import device as driver_device
 from bmrm.matrix.gpu.placement import Placement, place
 
@@ -19,24 +17,23 @@ DATASET_CALLS = 10
 """Number of calls with the same data set that are expected: they share its upload."""
 
 
-def held_array(rows: AnyRows) -> DeviceArray | None:
-    """Return the array of rows that are on a GPU."""
-    return rows.array if isinstance(rows, DeviceRows) else None
-
-
 def predict_place(call: Call, threads: int | None = None) -> Placement:
     """Decide where a call with rows in main memory runs, by its predicted times."""
     if not native.can_compile():
         return Placement(None, "times are predicted for compiled code, and llvmlite is not installed")
-    rows = call.rows
+    rows = call.rows.X
     uploaded: float = rows.nbytes
-    if not isinstance(rows, DeviceRows) and rows.held is not None:
+    if rows.held is not None:
         uploaded = 0.0 if rows.held else uploaded / DATASET_CALLS
-    parts, there = len(part_bounds(call)) - 1, rows.nbytes + result_bytes(call)
-    work = reduction_work(predict_seconds(call, 1), parts, uploaded, there, threads)
-    if rows.ranks and rows.ranks.group.size > 1:
+    parts, each, result_bytes = len(call.part_bounds()) - 1, rows_of_blocks(rows), 8 * call.numbers
+    copied, there = uploaded + result_bytes, resident_bytes(rows, each) + result_bytes
+    seconds, alone = predict_seconds(call, 1), result_seconds(call)
+    work = reduction_work(seconds, parts, copied, there, threads, alone)
+    if rows.held is not None and each < len(rows):
+        work = work._replace(copied_passes=1.0)
+    if call.rows.ranks > 1:
         return Placement(None, "rows on several ranks have the same bits for any number of them on CPUs")
-    return place("auto", None, work, available=_usable_gpu)
+    return place("auto", None, work, find_gpu=_usable_gpu)
 
 
 def _usable_gpu() -> dict[str, Any] | None:

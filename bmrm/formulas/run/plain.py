@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.distributed.rows import DenseRows, HostRows
 from bmrm.errors import BmrmError, ReductionError
 from bmrm.formulas.language.plain import Row, make_plain
 from bmrm.formulas.language.source import Source
@@ -18,7 +17,6 @@ from bmrm.formulas.language.tree import Argument
 from bmrm.formulas.run.accumulators import Pass, Results, make_outputs, over_ranks
 from bmrm.formulas.run.binding import Call, to_host
 from bmrm.formulas.run.memory import require_room
-from bmrm.formulas.run.parts import part_bounds
 
 MAX_PLAIN_SECONDS = 10.0
 """Maximum predicted time of the plain Python loop, if there is no compiler."""
@@ -48,15 +46,15 @@ def run_plain(source: Source, call: Call, *, limit: float | None = None) -> dict
 
 
 def _run_plain_here(source: Source, call: Call, limit: float | None) -> Pass:
-    call.host_rows()  # raises if they are on a GPU
+    call.require_host_rows()
     program = call.program
     function = make_plain(source, program, call.sizes, call.real)
-    bounds = part_bounds(call)
+    bounds = call.part_bounds()
     require_room(source, call, len(bounds) - 1, 1)
     outputs = make_outputs(call)
     results, part, arrays = Results(call, len(bounds) - 1), -1, {}
     numbers = [a for a in program.results() if not a.dims]
-    rows, started = call.rows.shape[0], time.perf_counter()
+    rows, started = call.rows.here, time.perf_counter()
     with np.errstate(all="ignore"):
         for number in range(rows):
             if limit is not None and number:
@@ -87,7 +85,7 @@ def _call_plain(
     """Run the plain function on one row; it changes arrays in place and returns its other results."""
     words = [_plain_argument(call, a, arrays, number) for a in call.program.arguments.values()]
     with _named_failures(source, number):
-        return function(_plain_row(call.host_rows(), call.real, number), *words)
+        return function(_plain_row(call, number), *words)
 
 
 @contextlib.contextmanager
@@ -129,11 +127,6 @@ def _plain_argument(call: Call, argument: Argument, arrays: dict[str, NDArray[An
     return arrays[name] if argument.dims else arrays[name][()]
 
 
-def _plain_row(rows: HostRows, real: type[np.floating[Any]], at: int) -> Row:
-    number = rows.first_row + at
-    if isinstance(rows, DenseRows):
-        return Row(rows.array[at].astype(real), number)
-    csr = rows.csr
-    part = slice(csr.indptr[at], csr.indptr[at + 1])
-    values = np.ones(part.stop - part.start, real) if csr.data is None else csr.data[part].astype(real)
-    return Row(values, number, csr.indices[part], csr.shape[1])
+def _plain_row(call: Call, at: int) -> Row:
+    (values, columns), number = call.rows.X.row(at), call.rows.first + at
+    return Row(values.astype(call.real), number, *(() if columns is None else (columns, call.rows.shape[1])))

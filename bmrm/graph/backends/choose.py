@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from bmrm.base.notices import warn
-from bmrm.errors import DeviceMemoryError
 from bmrm.graph.backends.base import Pair, Transitions
 from bmrm.graph.backends.gpu import GpuPair, GpuTransitions
 from bmrm.graph.backends.host import HostPair, HostTransitions
 from bmrm.graph.backends.peeled import PeeledTransitions
 from bmrm.graph.graph import Graph
-from bmrm.graph.peers import total_of
-from bmrm.matrix.gpu.devices import import_cuda, parse_device
+from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.memory import MIN_RESIDENT_SHARE
-from bmrm.matrix.resident import device_number, wants_gpu
+from bmrm.matrix.gpu.placement import Placement, place, with_fall_back
+from bmrm.matrix.gpu.work import MatrixWork
 
 Host = TypeVar("Host")
 Gpu = TypeVar("Gpu")
 
 
-def transitions_of(graph: Graph, weighted: bool, device: str, columns: int = 1) -> Transitions:
-    """Return the transition matrix of a graph on a device, which is built once.
+def transitions_of(
+    graph: Graph, weighted: bool, device: str, columns: int = 1
+) -> tuple[Transitions, Placement]:
+    """Return the transition matrix of a graph on a device, which is built once, and where that is.
 
     ``columns`` is the number of walks that will be computed together.
     """
@@ -42,8 +42,8 @@ def transitions_of(graph: Graph, weighted: bool, device: str, columns: int = 1) 
     return _hold(graph, device, on_host, on_gpu)
 
 
-def pair_of(graph: Graph, weighted: bool, device: str) -> Pair:
-    """Return the adjacency matrix of a graph and its transpose on a device, which are built once."""
+def pair_of(graph: Graph, weighted: bool, device: str) -> tuple[Pair, Placement]:
+    """Return the adjacency matrix of a graph and its transpose, which are built once, and where they are."""
 
     def on_gpu(number: int) -> GpuPair:
         key, least = ("pair", weighted, number), MIN_RESIDENT_SHARE if device == "auto" else 0.0
@@ -57,37 +57,24 @@ def pair_of(graph: Graph, weighted: bool, device: str) -> Pair:
     return _hold(graph, device, on_host, on_gpu)
 
 
-def _hold(graph: Graph, device: str, on_host: Callable[[], Host], on_gpu: Callable[[int], Gpu]) -> Host | Gpu:
-    """Return what is kept with a graph on the CPU or on a GPU; "auto" decides as `bmrm.solve` does.
+def _hold(
+    graph: Graph, device: str, on_host: Callable[[], Host], on_gpu: Callable[[int], Gpu]
+) -> tuple[Host | Gpu, Placement]:
+    """Return what is kept with a graph on the CPU or on a GPU, and where that is; see `place`.
 
     Of several processes each uses a GPU, its own if the machine has enough, or none does.
     """
     peers = graph.peers
-    if not (graph.n_nodes and peers.everywhere):
-        return on_host()
-    with peers.together():
-        number = _gpu_for(graph, device)
-    if total_of(peers, float(number is not None)) == peers.size:
-        assert number is not None
-        try:
-            return on_gpu(number)
-        except DeviceMemoryError as error:
-            if device != "auto":
-                raise
-            warn(f"device='auto': {error}; using the CPU")
-    return on_host()
 
+    def checked(number: int) -> tuple[Gpu, str]:
+        with peers.together():
+            import_cuda().device_info(number)  # raises here, on all processes, if there is none
+        return on_gpu(number), ""
 
-def _gpu_for(graph: Graph, device: str) -> int | None:
-    """Return the number of the GPU that this process should use, None for the CPU."""
-    peers = graph.peers
-    if not wants_gpu(device, graph.n_edges // peers.size):
-        return None
-    if peers.size == 1:
-        return device_number(device)
-    cuda = import_cuda()
-    number = parse_device(device)
-    if number is None:
-        number = peers.number % max(1, cuda.device_count())
-    cuda.device_info(number)  # raises here, on all processes, if there is none
-    return number
+    if graph.n_nodes and peers.everywhere:
+        found = place(device, None, MatrixWork(graph.n_edges // peers.size), group=peers.group)
+    else:
+        found = Placement(None, "some process has no node")
+    held, found = with_fall_back(found, on_host, checked)
+    found.log()
+    return held, found

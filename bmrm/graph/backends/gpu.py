@@ -51,23 +51,15 @@ from bmrm.graph.backends.host import (
 )
 from bmrm.graph.graph import Graph
 from bmrm.io.csr import Csr
+from bmrm.matrix._cpu import FREE_SHARE, PARTIAL_THREADS, PIECE_NONZEROS, SPLIT_NONZEROS
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.matrix.gpu.memory import FREE_SHARE, STAGING_SHARE, MemoryPlan, check_host_memory
+from bmrm.matrix.gpu.memory import STAGING_SHARE, MemoryPlan, check_host_memory
 from bmrm.matrix.resident import build_with_known_plans
 
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
 
 log = logging.getLogger("bmrm")
-
-SHARE_NONZEROS = 2048
-"""Nonzeros of a share of the plan ``split`` (kSplitNonzeros in ``src_cuda/formats/tuning.h``)."""
-
-PIECE_NONZEROS = 256
-"""Nonzeros of a warp of that plan with several vectors (``src_cuda/formats/kernels/columns.cuh``)."""
-
-BLOCK_THREADS = 256
-"""Threads that add up the partial sums of a long row (``src_cuda/formats/kernels/partial.cuh``)."""
 
 MAX_IMAGES = 16
 """Slots that a loop uses at a time: images and points of the history of Anderson's method, the best image,
@@ -96,9 +88,9 @@ def row_additions(plan: dict[str, Any], columns: int) -> RowAdditions:
     if kernel == "subwarp":
         return RowAdditions(3.0 + math.log2(plan["lanes"]), 0.5 / plan["lanes"])
     if kernel == "split":
-        return RowAdditions(SHARE_NONZEROS + 28.0, 1.0 / SHARE_NONZEROS)
+        return RowAdditions(SPLIT_NONZEROS + 28.0, 1.0 / SPLIT_NONZEROS)
     if kernel in ("sliced", "tiled", "hot", "binned", "mixed"):
-        return RowAdditions(plan["cap"] / 4 + 45.0, 1.0 / BLOCK_THREADS)
+        return RowAdditions(plan["cap"] / 4 + 45.0, 1.0 / PARTIAL_THREADS)
     return RowAdditions(0.0, 1.0)
 
 

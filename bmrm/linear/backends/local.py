@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 
 import numpy as np
 
@@ -77,13 +76,11 @@ class LocalBackend:
         return np.array([0, data.shape[0]])
 
     def facts(self, problem: TrainingProblem) -> Facts:
-        data, operator, borders = self.data, problem.operator, problem.block_borders
+        data, operator, loss, penalty = self.data, problem.operator, problem.loss, problem.penalty
         if isinstance(data, Examples):
             size = MatrixSize(*operator.shape, 0, 0, is_dense=True)
-            found = Facts(operator, size, data.shape[0], problem.loss, problem.penalty, has_ascent=False)
-        else:
-            found = facts_of(data, operator, problem.loss, problem.penalty, problem.intercept)
-        return replace(found, max_blocks=None if borders is None else len(borders) - 1)
+            return Facts(operator, size, data.shape[0], loss, penalty, has_ascent=False)
+        return facts_of(data, operator, loss, penalty, problem.intercept, problem.block_borders)
 
     def build(
         self, problem: TrainingProblem, plan: Plan, warm_bundle: Bundle | None

@@ -101,6 +101,11 @@ class Certificate:
         return self.objective - self.lower_bound
 
 
+def _certificate_of(result: Any) -> Certificate:
+    names = ("objective", "lower_bound", "status", "n_iter", "tol", "tol_kind", "rounding")
+    return Certificate(**{name: getattr(result, name) for name in names}, dtype=result.stored)
+
+
 @dataclass(frozen=True)
 class TrainingData:
     """What a model was trained on.
@@ -344,18 +349,11 @@ class Model:
             reg=result.reg,
             reg_params=dict(result.reg_params),
             loss_params=dict(result.loss.params),
-            certificate=Certificate(
-                result.objective,
-                result.lower_bound,
-                result.status,
-                result.n_iter,
-                result.tol,
-                result.tol_kind,
-            ),
+            certificate=_certificate_of(result),
             calibration=calibration,
             zero_based=result.zero_based if zero_based is None else zero_based,
             feature_names=result.feature_names,
-            training=TrainingData(result.n_samples, result.n_features, result.nnz),
+            training=TrainingData(result.n_samples, result.n_features, result.nnz, result.text_checksum),
             has_offset=result.has_offset,
             thresholds=None if result.thresholds is None else tuple(map(float, result.thresholds)),
         )

@@ -35,6 +35,8 @@ from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Indices, Vector
 from bmrm.base.weighting import fill_idle_labels, scale_weights
 from bmrm.errors import BmrmError, DataError, Interrupted, ParameterError
+from bmrm.io.data import Data
+from bmrm.linear import regularizers
 from bmrm.linear.backends.choose import backend_of
 from bmrm.linear.backends.facts import facts_of
 from bmrm.linear.inputs import OF_DATA
@@ -43,6 +45,7 @@ from bmrm.linear.models import metrics
 from bmrm.linear.models.model import Model
 from bmrm.linear.objective.error_bounds import extent_of, watch
 from bmrm.linear.plan import PlanOptions, make_plan, shared_cuts_pay
+from bmrm.linear.precision import RoundedRows, check_bounded
 from bmrm.linear.regularizers import DEFAULT_LAM, L2
 from bmrm.linear.result import Result
 from bmrm.linear.selection.folds import (
@@ -59,7 +62,7 @@ from bmrm.linear.selection.folds import (
 from bmrm.linear.selection.lockstep import Lockstep
 from bmrm.linear.solve import result_of, solve
 from bmrm.linear.solvers.bundle_method import BundleMethod
-from bmrm.linear.solvers.settings import Settings
+from bmrm.linear.solvers.settings import SMALLEST_TOL, Settings
 from bmrm.linear.solvers.state import UNKNOWN_GRADIENTS
 from bmrm.linear.solvers.steps import FirstStep
 from bmrm.losses import Loss
@@ -76,6 +79,9 @@ if TYPE_CHECKING:
 
 MAX_COPIED_BYTES = 1 << 30
 """Maximum size of a resident X that is copied with its rows in the order of the folds."""
+
+TOL_SHARE_OF_FOLDS = 0.95
+"""Share of the tolerance that solves on rounded values use; the rest is left for rounding."""
 
 MAX_LOCKSTEP_FOLDS = 8
 """Maximum number of folds in lockstep: a product reads this number of columns from one cache line."""
@@ -200,11 +206,70 @@ def cross_validate(
     """
     if not isinstance(data, Dataset):
         refuse("data", data, "a Dataset")
+    asked = options.get("tol", _DEFAULTS["tol"])
+    if data.rounded:
+        options["tol"] = tol_of_folds(asked)
     problem = FoldProblem(data, folds, loss, seed, options)
     try:
-        return problem.validate(problem.options["lam"])
+        found = problem.validate(problem.options["lam"])
     except Interrupted:
         raise Interrupted from None
+    if not data.rounded:
+        return found
+    assert data.source is not None
+    return FoldCertificates(
+        problem, data.source, problem.labels, problem.weights, problem.folds, asked
+    ).validated(found)
+
+
+def tol_of_folds(tol: float) -> float:
+    """Return the tolerance of solves whose values reading has rounded, which leaves room for that."""
+    return max(TOL_SHARE_OF_FOLDS * tol, SMALLEST_TOL)
+
+
+class FoldCertificates:
+    """Certificates of a cross validation for the numbers of the file, of which values were rounded.
+
+    - ``source``, ``labels``, ``weights``, ``folds``: rows and what is known of them, in one order, whatever
+      that of the problem
+    - ``tol``: that of the certificates
+    """
+
+    def __init__(
+        self, problem: FoldProblem, source: Data, labels: Vector, weights: Vector, folds: Folds, tol: float
+    ) -> None:
+        check_bounded(problem.loss, alone=True)
+        self._problem, self._source, self._tol = problem, source, tol
+        self._labels, self._weights, self._folds = labels, weights, folds
+        self._rows: dict[int, RoundedRows] = {}
+
+    def validated(self, found: CrossValidation) -> CrossValidation:
+        """Return a cross validation with certificates for the numbers of the file."""
+        results = [self.certified(result, fold) for fold, result in enumerate(found.results)]
+        return replace(found, results=results)
+
+    def certified(self, result: Result, fold: int) -> Result:
+        """Return the result of all rows but those of a fold with its certificate."""
+        given, columns = self._problem.options, result.w.shape[1] if result.w.ndim == 2 else 1
+        penalty = regularizers.get(
+            given["reg"],
+            result.lam,
+            result.n_features,
+            l1_ratio=given["l1_ratio"],
+            positive=given["positive"],
+            feature_lambda=given["feature_lambda"],
+            prior=getattr(given["prior"], "w", given["prior"]),
+            columns=columns,
+        )
+        if fold not in self._rows:
+            self._rows[fold] = self._rows_without(fold)
+        return self._rows[fold].certified(result, penalty, self._tol)
+
+    def _rows_without(self, fold: int) -> RoundedRows:
+        weights = np.where(self._folds.fold_of == fold, 0.0, self._weights)
+        data, loss = self._problem.data, self._problem.loss.grouped(self._problem.data.groups)
+        floor, total = loss.floor(self._labels, weights), float(weights.sum())
+        return RoundedRows(self._source, data.matrix, loss, self._labels, weights, total=total, floor=floor)
 
 
 class FoldProblem:
@@ -316,6 +381,8 @@ class FoldProblem:
         """Return the data with a fold's weights set to 0, and with another matrix."""
         rest = copy.copy(self.data)
         rest.coded = self.labels, self.classes
+        if rest.source is not None:  # `FoldCertificates` knows what was rounded
+            rest.source = replace(rest.source, rounded=False)
         if rest.device == "cpu":
             rest.matrix = cast("Matrix", CachedProducts(matrix))
         if fold < self.folds.number:

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bmrm import losses
 from bmrm.base.arguments import flag, is_sparse, matrix, numbers
-from bmrm.base.columns import find_names
 from bmrm.base.groups import number_groups
 from bmrm.base.interrupts import HELD, check_signals, interruptible, set_signal_mode
 from bmrm.base.offsets import row_offsets
@@ -24,21 +23,25 @@ from bmrm.base.units import number_text
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import fill_idle_labels
 from bmrm.errors import DataError, Interrupted, ParameterError
-from bmrm.io.csr import Csr, find_numbering
+from bmrm.io.csr import Csr
+from bmrm.io.data import Data
 from bmrm.linear.inputs import OF_DATA
 from bmrm.linear.models.calibration import Calibration, calibrate
 from bmrm.linear.plan import shared_cuts_pay
 from bmrm.linear.result import Result
 from bmrm.linear.selection.cross_validation import (
     CrossValidation,
+    FoldCertificates,
     FoldProblem,
     Progressed,
     deal_for,
+    tol_of_folds,
 )
 from bmrm.linear.selection.folds import Folds
 from bmrm.losses import Loss
 from bmrm.losses.labels import encode, row_labels
-from bmrm.matrix.dataset import Dataset
+from bmrm.matrix.dataset import Dataset, numbering_and_names, unpacked
+from bmrm.matrix.resident import DEFAULT_TOL
 from bmrm.matrix.row_weights import row_weights
 
 if TYPE_CHECKING:
@@ -276,7 +279,7 @@ def select(
 
     Parameters
     ----------
-    X : Dataset, Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
+    X : Dataset, bmrm.io.Data, Csr, scipy sparse matrix or ndarray of shape (n_samples, n_features)
         If folds share their cuts, a pass is cheaper with rows in the order of the folds. X is put in that
         order before it becomes resident; a `Dataset` of up to 1 GiB is copied in that order.
     y : array_like of shape (n_samples,), optional
@@ -336,16 +339,28 @@ def select(
     refit = flag("refit", refit)
     chosen = losses.get(loss, **{k: options[k] for k in (*losses.PARAMETERS, "costs") if k in options})
     metric = _metric(chosen, metric)
+    source = X.source if isinstance(X, Dataset) else X if isinstance(X, Data) else None
+    tol = options.get("tol", DEFAULT_TOL)
+    if source is not None and source.rounded:
+        options["tol"] = tol_of_folds(tol)
     data, resident, dealt = _resident(X, y, folds, chosen, seed, options)
+    if isinstance(X, Data):  # its rows may have another order there
+        data.source = replace(X, rounded=False)
     solves = len(grid) * dealt.number + refit
     problem = FoldProblem(data, resident, loss, seed, options, progress=progress, solves=solves)
     labels, weights = (_unsorted(x, resident, dealt) for x in (problem.labels, problem.weights))
+    certificates = None
+    if source is not None and source.rounded:
+        certificates = FoldCertificates(problem, source, labels, weights, dealt, tol)
     found: dict[int, CrossValidation] = {}
     scores = np.empty((len(grid), dealt.number))
 
     def selection(result: Result | None = None) -> Selection[Result | None]:
         known = sorted(found)
         validations = [found[k] for k in known]
+        if certificates is not None:
+            validations = [certificates.validated(validation) for validation in validations]
+            result = None if result is None else certificates.certified(result, dealt.number)
         return Selection(
             grid[known], validations, scores[known], metric, rule, dealt, labels, weights, result
         )
@@ -418,7 +433,9 @@ def _resident(
         dealt = deal_for(loss, labels, X.groups, X.weights, X.shape[0], folds, seed)
         return X, dealt, dealt
     given = {name: options.pop(name) for name in OF_DATA if name in options}
-    zero_based, names = find_numbering(X), find_names(X)
+    zero_based, names = numbering_and_names(X)
+    X, y, *given_rows = unpacked(X, y, given.get("offset"), given.get("groups"), given.get("dtype"))
+    given["offset"], given["groups"] = given_rows
     tol = {"tol": options["tol"]} if "tol" in options else {}
     sparse = is_sparse(X) and not isinstance(X, Csr)
     if not isinstance(X, Csr):

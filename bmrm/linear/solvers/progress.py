@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from bmrm.base.vectors import Vector
 from bmrm.linear.bundle.bundle import Bundle
@@ -49,6 +49,14 @@ class Clock:
         self._last, self._products = now, products
 
 
+class Bounds(NamedTuple):
+    """A certificate for the numbers of a file: ``lower_bound <= optimum <= J(w) <= objective``."""
+
+    objective: float
+    lower_bound: float
+    rounding: float = 0.0  # how far the two have been moved apart for the rounding of X
+
+
 @dataclass(frozen=True, eq=False)
 class Progress:
     """The state after an iteration, for a callback.
@@ -81,6 +89,14 @@ class Progress:
     elapsed: float
     model: Callable[[], tuple[Vector, float | Vector]] = field(repr=False)
     bundle: Bundle = field(repr=False)
+    of_file: Callable[[Progress], Bounds] | None = field(repr=False, default=None)
+
+    def bounds(self) -> Bounds:
+        """Return the certificate for the numbers of the file that X was read from; see `bmrm.solve`.
+
+        In a cross validation it is that for the stored values. All ranks must call this at the same time.
+        """
+        return Bounds(self.objective, self.lower_bound) if self.of_file is None else self.of_file(self)
 
     def best(self) -> tuple[Vector, float | Vector]:
         """Return copies of the weights and the intercept of the best iterate so far."""

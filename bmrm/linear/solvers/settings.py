@@ -54,7 +54,7 @@ class Settings:
 
     def absolute_tol(self, objective: float) -> float:
         """Return the gap at which to stop."""
-        return self.tol * abs(objective) if self.tol_kind == "rel" else self.tol
+        return absolute_tol(self.tol, self.tol_kind, objective)
 
     def resolved_tol(self, objective: float, rounding: float = 0.0) -> float:
         """Return the gap at which there is nothing more to find.
@@ -64,3 +64,8 @@ class Settings:
         """
         wanted, hidden = self.absolute_tol(objective), self.resolution * abs(objective)
         return max(wanted - rounding, rounding, hidden if wanted < hidden else 0.0)
+
+
+def absolute_tol(tol: float, tol_kind: str, objective: float) -> float:
+    """Return the gap that a tolerance asks for."""
+    return tol * abs(objective) if tol_kind == "rel" else tol

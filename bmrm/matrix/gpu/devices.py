@@ -5,7 +5,9 @@ Nothing here touches a driver until a function needs it.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import os
 import re
 from types import ModuleType
 from typing import Any
@@ -17,19 +19,6 @@ from bmrm.matrix.gpu import cache as device_cache
 
 DEVICES = ("auto", "cpu", "cuda")
 """Names of devices besides ``"cuda:N"``."""
-
-WORTH_A_GPU = 5_000_000
-"""Minimum number of stored values for which ``device="auto"`` uses a GPU.
-
-In a new process the start of the driver and the upload must pay off too. With an H200 and 16 CPU cores they
-do from this size on (``benchmarks/gpu/thesis_ch5.py`` counts how often).
-"""
-
-MAX_NARROW_COLUMNS = 1024
-"""Maximum number of columns of a narrow X, for which a solve needs only a few passes on any device."""
-
-NARROW_WORTH_A_GPU = 80_000_000
-"""Minimum number of stored values for which ``device="auto"`` uses a GPU for a narrow X."""
 
 FLOAT32_RESOLUTION = 1e-5
 """Relative gap below which the rounding of float32 sums hides it."""
@@ -102,11 +91,27 @@ def gpu(process: int = 0) -> dict[str, Any] | None:
     except (DeviceCodeError, OtherVersionError) as error:
         if str(error) not in _said:
             _said.add(str(error))
-            warn(f"device='auto': {error}; running on the CPU")
+            warn_of_the_cpu(error)
         return None
     except BmrmError:
         return None
     return found if found is not None and (found["major"], found["minor"]) >= MIN_COMPUTE_CAPABILITY else None
+
+
+def is_started(number: int = 0) -> bool:
+    """Return whether this process has a context on a GPU; looks only, and loads no driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except OSError:
+        return False
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    failed = driver.cuDevicePrimaryCtxGetState(number, ctypes.byref(flags), ctypes.byref(active))
+    return not failed and bool(active.value)
+
+
+def warn_of_the_cpu(error: BmrmError) -> None:
+    """Warn that ``device="auto"`` is the CPU, and why the GPU cannot be used."""
+    warn(f"device='auto': {error}; using the CPU")
 
 
 def constants(device: int = 0) -> dict[str, float]:

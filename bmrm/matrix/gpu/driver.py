@@ -12,6 +12,7 @@ import functools
 import math
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,14 @@ def load_driver() -> ctypes.CDLL:
     if library.cuInit(0):
         raise BmrmError("CUDA: found no GPU, expected one")
     return library
+
+
+def count_devices() -> int:
+    """Return the number of GPUs."""
+    library, found = load_driver(), ctypes.c_int()
+    if library.cuDeviceGetCount(ctypes.byref(found)):
+        raise BmrmError("CUDA: found no GPU, expected one")
+    return found.value
 
 
 class _Current:
@@ -231,8 +240,9 @@ class GpuArray:
         self.device, self.address, self.shape, self.dtype = device, address, shape, dtype
         self._size, self._whole = size, whole
 
-    def __del__(self) -> None:
-        if self._whole is None and not sys.is_finalizing():  # then the driver may be gone
+    # `ending` is bound now: names of modules are gone when an interpreter ends.
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self._whole is None and not ending():  # then the driver may be gone
             self.device.give_back(self.address, self._size)
 
     def part(self, first_byte: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> GpuArray:
@@ -289,10 +299,16 @@ def pointer_device(address: int) -> int:
 
 
 class Module:
-    """Machine code on a device."""
+    """Machine code on a device, which goes with it."""
 
     def __init__(self, device: Device, handle: ctypes.c_void_p) -> None:
         self._device, self._handle = device, handle
+
+    # `ending` is bound now: names of modules are gone when an interpreter ends.
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not ending():  # then the driver may be gone
+            with self._device.current():
+                self._device.library.cuModuleUnload(self._handle)
 
     def function(self, name: str, shared_bytes: int = 0) -> ctypes.c_void_p:
         """Return a kernel, allowed to use some shared memory."""

@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 from bmrm.base import host_memory
 from bmrm.errors import DeviceMemoryError, ParameterError
+from bmrm.matrix._cpu import FREE_SHARE, MAX_ASCENT_ROWS_PER_COLUMN
 from bmrm.matrix.gpu.devices import import_cuda
-
-FREE_SHARE = 0.95
-"""Share of the free memory that is used if no limit is given (``src_cuda/formats/tuning.h``)."""
 
 PLANNED_CUTS = 256
 """Number of cuts that memory is reserved for, as far as `CUT_MEMORY_DIVISOR` allows."""
@@ -23,9 +21,6 @@ CUT_MEMORY_DIVISOR = 3
 
 CUT_GROWTH_FACTOR = 1.5
 """Memory for cuts grows by copying, so for a moment the old cuts exist besides the new ones."""
-
-MAX_ASCENT_ROWS_PER_COLUMN = 8
-"""Maximum number of rows per column for which dual ascent may be used (``src_cuda/formats/tuning.h``)."""
 
 STAGING_SHARE = 0.1
 """Share of the memory for X that staging areas take if X streams."""

@@ -3,7 +3,8 @@
 The driver copies pageable memory through a buffer of its own on one thread: 9 GB/s onto an H100, to which the
 bus brings 55. Here each of a few threads copies one piece after another into one of its two pinned pieces,
 while the other is on the bus. ``src_cuda/runtime/upload.cu`` does the same for the compiled passes; the
-facility works without them.
+facility works without them. Copies have a stream of their own, so that kernels go on meanwhile: no kernel may
+be at work on the memory that is written.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ PORTABLE = 1
 DISABLE_TIMING = 2
 """CU_EVENT_DISABLE_TIMING."""
 
+NON_BLOCKING = 1
+"""CU_STREAM_NON_BLOCKING: a stream that the default one does not wait for."""
+
 POINTER_MEMORY_TYPE = 2
 """CU_POINTER_ATTRIBUTE_MEMORY_TYPE; the driver knows none for pageable memory."""
 
@@ -63,6 +67,7 @@ class PinnedPieces:
         self._device = device
         self.workers = workers or min(MAX_WORKERS, usable_cores())
         self._use = threading.Lock()
+        self._stream = ctypes.c_void_p()
         self._pieces: list[tuple[NDArray[np.uint8], ctypes.c_void_p]] = []
 
     def can_help(self, array: NDArray[Any]) -> bool:
@@ -88,6 +93,7 @@ class PinnedPieces:
         size = 2 * self.workers * PIECE_BYTES
         if library.cuMemHostAlloc(ctypes.byref(block), ctypes.c_size_t(size), PORTABLE):
             return False
+        self._device.check(library.cuStreamCreate(ctypes.byref(self._stream), NON_BLOCKING))
         for _ in range(2 * self.workers):
             events.append(ctypes.c_void_p())
             self._device.check(library.cuEventCreate(ctypes.byref(events[-1]), DISABLE_TIMING))
@@ -117,10 +123,10 @@ class PinnedPieces:
                         ctypes.c_uint64(address + first),
                         ctypes.c_void_p(piece.ctypes.data),
                         ctypes.c_size_t(len(part)),
-                        None,
+                        self._stream,
                     )
                 )
-                device.check(device.library.cuEventRecord(sent, None))
+                device.check(device.library.cuEventRecord(sent, self._stream))
 
     @contextmanager
     def _waiting(self, worker: int) -> Iterator[list[tuple[NDArray[np.uint8], ctypes.c_void_p]]]:

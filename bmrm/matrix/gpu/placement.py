@@ -1,53 +1,29 @@
-"""Where an estimator or a reduction runs: on the CPU, or on one GPU.
+"""Where something runs: on the CPU, or on one GPU. `place` decides, `with_fall_back` opens it there.
 
-Rows that are on a GPU stay there. For rows in main memory, ``device="auto"`` compares two predictions:
-
-    on the CPU   time of all passes, with the threads that they may use
-    on a GPU     start of the GPU + upload + steps + time of all passes
-
-The overheads are those that T. Gunarathne, B. Salpitikorala, A. Chauhan and G. Fox (Iterative statistical
-kernels on contemporary GPUs, Int. J. Computational Science and Engineering 8, 2013) find to decide the
-choice; they measure their sum by doubling the work of a kernel, here each is a term.
-
-`bmrm.unsupervised.work` predicts the work of each method, with constants that
-``benchmarks/reductions/crossover.py`` measures. The start of a GPU counts unless this process has a context
-on it already, so a short fit in a new process touches no driver. Without a usable GPU the answer is the CPU.
+Rows that are on a GPU stay there. For what is in main memory ``device="auto"`` asks its work, which is
+predicted beside each method (`bmrm.matrix.gpu.work`). Without a usable GPU the answer is the CPU.
 """
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from bmrm.base.arguments import is_on_device, is_sparse_tensor
 from bmrm.base.foreign_arrays import LEGACY_STREAM
-from bmrm.errors import ParameterError
+from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.device_arrays import DeviceArray
-from bmrm.matrix.gpu.devices import gpu, parse_device
-from bmrm.matrix.gpu.driver import pointer_device
-from bmrm.matrix.gpu.work import Work
+from bmrm.matrix.gpu.devices import gpu, import_cuda, parse_device, warn_of_the_cpu
+from bmrm.matrix.gpu.work import AnyWork, FindGpu
 
-START_SECONDS = 0.12
-"""Time until a new process has a context on a GPU; NVIDIA H100."""
-
-STEP_SECONDS = 1.3e-4
-"""Time of one call of compiled code that the host waits for: launches and copies of results; NVIDIA H100."""
-
-UPLOAD_BYTES_PER_SECOND = 9e9
-"""Rate of an upload from pageable memory; NVIDIA H100 by PCIe 5."""
-
-COPY_BYTES_PER_SECOND = 4.5e10
-"""Rate of copies of rows in each pass; NVIDIA H100 by PCIe 5, ``benchmarks/reductions/gpu_blocks.py``."""
-
-MULTIPROCESSORS = 132
-"""Of the GPU for which times of passes are predicted, an H100; those of others are scaled by their own."""
+Host = TypeVar("Host")
+Gpu = TypeVar("Gpu")
 
 log = logging.getLogger("bmrm")
 
@@ -61,6 +37,9 @@ class Placement:
     gpu : int or None
         CUDA number of the GPU; None for the CPU.
     reason : str
+    chosen : bool
+        Whether it was neither asked for nor given by the rows. A GPU with too little memory then gives way
+        to the CPU.
 
     Examples
     --------
@@ -70,6 +49,7 @@ class Placement:
 
     gpu: int | None
     reason: str
+    chosen: bool = False
 
     @property
     def device(self) -> str:
@@ -84,41 +64,93 @@ class Placement:
         log.debug("plan: %s", self)
 
 
+class RankGroup(Protocol):
+    """Ranks that decide together, a `bmrm.distributed.Group`."""
+
+    number: int
+    """Number of this rank among those of its machine."""
+
+    neighbours: int
+    """Number of ranks of its machine."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Raise on all ranks what a block raises on any."""
+
+    def everyones(self, value: Any) -> list[Any]:
+        """Return the values of all ranks."""
+
+
+def count_gpus() -> int:
+    """Return the number of GPUs that the compiled backend finds."""
+    return int(import_cuda().device_count())
+
+
 def place(
     device: Any,
-    rows: Any = None,
-    work: Work | None = None,
+    there: int | None = None,
+    work: AnyWork | None = None,
     *,
-    available: Callable[[], dict[str, Any] | None] = gpu,
+    group: RankGroup | None = None,
+    find_gpu: FindGpu = gpu,
+    count: Callable[[], int] = count_gpus,
 ) -> Placement:
     """Decide where something runs.
+
+    The ranks of a machine take its GPUs in turn. With "auto" all ranks use GPUs if each of them would.
 
     Parameters
     ----------
     device : {"auto", "cpu", "cuda", "cuda:N"}
-    rows : object
-        What the user passes, or a validated matrix or array on a GPU.
-    work : Work, optional
-        Predicted work; None if there is nothing to decide for rows in main memory: "auto" is the CPU.
-    available : callable, default `bmrm.matrix.gpu.devices.gpu`
-        Returns the properties of a usable GPU, or None.
+    there : int, optional
+        Number of the GPU that has the rows; see `gpu_that_has`.
+    work : Work or MatrixWork, optional
+        Predicted work, of the rank with the most rows; None if there is nothing to decide for rows in main
+        memory: "auto" is the CPU.
+    group : bmrm.distributed.Group, optional
+        The ranks that decide together.
+    find_gpu : callable, default `bmrm.matrix.gpu.devices.gpu`
+        Returns the properties of a usable GPU, or None. Ranks share the GPUs of their machine instead.
+    count : callable, optional
+        Returns the number of GPUs; by default those of the compiled passes.
 
     Returns
     -------
     Placement
+        Of this rank.
 
     Raises
     ------
     ParameterError
-        If ``device`` is none of these, or rows are on another device than it names.
+        If ``device`` is none of these, or rows are on another device than it names; if some ranks ask for
+        GPUs and others for CPUs.
 
     Examples
     --------
     >>> place("auto").device, place("cuda:1").device
     ('cpu', 'cuda:1')
     """
+    if group is None:
+        return _place_alone(device, there, work, find_gpu)
+    with group.together():
+        found = _place_alone(device, there, work, lambda: _share_of_gpu(group))
+        if found.gpu is not None and there is None and device in ("auto", "cuda"):
+            found = replace(found, gpu=group.number % max(1, count()))
+    asked, all_found = zip(*group.everyones((device, found)), strict=True)
+    on_cpu = [each.gpu is None for each in all_found]
+    if not any(on_cpu) or all(on_cpu):
+        return found
+    rank = on_cpu.index(True)
+    if set(asked) != {"auto"}:
+        other = on_cpu.index(False)
+        raise ParameterError(
+            f"device: found {asked[rank]!r} on rank {rank} and {asked[other]!r} on rank {other}, "
+            "expected GPUs for all ranks or for none"
+        )
+    return Placement(None, f"as on rank {rank}: {all_found[rank].reason}")
+
+
+def _place_alone(device: Any, there: int | None, work: AnyWork | None, find_gpu: FindGpu) -> Placement:
     asked = parse_device(device)
-    there = gpu_that_has(rows)
     if there is not None:
         if device == "cpu" or asked not in (None, there):
             raise ParameterError(f"device: found {device!r} for rows on GPU {there}, expected cuda:{there}")
@@ -126,8 +158,55 @@ def place(
     if device != "auto":
         return Placement(None if device == "cpu" else asked or 0, "as given")
     if work is None:
-        return Placement(None, "the rows are in main memory")
-    return _compare(work, available)
+        return Placement(None, "the rows are in main memory", chosen=True)
+    pays, reason = work.compare(find_gpu)
+    return Placement(0 if pays else None, reason, chosen=True)
+
+
+def _share_of_gpu(group: RankGroup) -> dict[str, Any] | None:
+    """Return the properties of a rank's GPU, and of its memory and multiprocessors what each rank has."""
+    info = gpu(group.number)
+    if info is None:
+        return None
+    sharers = -(-group.neighbours // count_gpus())
+    return {
+        **info,
+        "free_bytes": info["free_bytes"] // sharers,
+        "multiprocessors": info["multiprocessors"] / sharers,
+    }
+
+
+def with_fall_back(
+    placement: Placement, on_host: Callable[[], Host], on_gpu: Callable[[int], tuple[Gpu, str]]
+) -> tuple[Host | Gpu, Placement]:
+    """Open or run something where it is placed; on the CPU if a GPU that `place` chose has too little memory.
+
+    An error of one rank must be one of all, so that all are in the same place.
+
+    Parameters
+    ----------
+    placement : Placement
+    on_host : callable
+    on_gpu : callable
+        Of the number of the GPU; returns a note for the placement too, or "".
+
+    Returns
+    -------
+    (object, Placement)
+        What the callable returned, and where it is.
+    """
+    if placement.gpu is None:
+        return on_host(), placement
+    try:
+        found, note = on_gpu(placement.gpu)
+    except DeviceMemoryError as error:
+        if not placement.chosen:
+            raise
+        warn_of_the_cpu(error)
+        placement = Placement(None, str(error))
+    else:
+        return found, replace(placement, reason=f"{placement.reason}; {note}") if note else placement
+    return on_host(), placement
 
 
 def gpu_that_has(rows: Any) -> int | None:
@@ -145,47 +224,8 @@ def gpu_that_has(rows: Any) -> int | None:
         if not is_on_device(array):
             return None
         array = DeviceArray("X", array, None, None, any_order=True, stream=LEGACY_STREAM)
-    return pointer_device(array.address) if array.address else array.device  # nothing has no address
+    if not array.address:  # nothing has no address
+        return array.device
+    from bmrm.matrix.gpu.driver import pointer_device
 
-
-def is_started(number: int = 0) -> bool:
-    """Return whether this process has a context on a GPU; looks only, and loads no driver."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
-    except OSError:
-        return False
-    flags, active = ctypes.c_uint(), ctypes.c_int()
-    failed = driver.cuDevicePrimaryCtxGetState(number, ctypes.byref(flags), ctypes.byref(active))
-    return not failed and bool(active.value)
-
-
-def _compare(work: Work, available: Callable[[], dict[str, Any] | None]) -> Placement:
-    """Decide by the predicted times; ask for a GPU only if one could pay."""
-    overhead = work.call_seconds + work.steps * STEP_SECONDS
-    upload = work.upload_bytes / UPLOAD_BYTES_PER_SECOND
-    if work.cpu_seconds > overhead + upload and not is_started():
-        overhead += START_SECONDS
-    on_cpu = f"the CPU takes {_time_text(work.cpu_seconds)}"
-    if work.cpu_seconds <= overhead + upload:
-        return Placement(
-            None, f"{on_cpu}, and a GPU {_time_text(overhead)} to start and {_time_text(upload)} to upload"
-        )
-    info = available()
-    if info is None:
-        return Placement(None, "no GPU that this build can use")
-    passes = work.gpu_seconds * MULTIPROCESSORS / info["multiprocessors"]
-    missing = work.gpu_bytes - info["free_bytes"]
-    if missing > 0.0:
-        if not work.copied_passes:
-            return Placement(None, "the GPU has too little memory")
-        upload += work.copied_passes * missing / COPY_BYTES_PER_SECOND
-    seconds = overhead + upload + passes
-    reason = (
-        f"{on_cpu}, and a GPU {_time_text(seconds)}: {_time_text(overhead)} to start, {_time_text(upload)} "
-        f"to upload, {_time_text(passes)} to compute"
-    )
-    return Placement(0 if seconds < work.cpu_seconds else None, reason)
-
-
-def _time_text(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
+    return pointer_device(array.address)

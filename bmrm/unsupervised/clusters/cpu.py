@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
-from bmrm.distributed._parts import add_in_order, part_rows
+from bmrm.distributed._parts import add_in_order
 from bmrm.distributed.row_set import BLOCK_BYTES, SAMPLED_ROWS, RowSet
-from bmrm.io.csr import Csr
 from bmrm.unsupervised.clusters._clusters import (
     PANEL_ROWS,
     SEEDING_PANEL_ROWS,
@@ -59,7 +58,7 @@ class HostClusters(SharedClusters):
         self._kept: dict[int, KeptSums] = {}  # of the block that begins at a row
         X, n = rows.X, rows.shape[0]
         with rows.guarded():
-            if not isinstance(X, Csr):
+            if not X.sparse:
                 self.error_factor = KEPT_SUMS_FACTOR
                 sampled = np.arange(0, n, max(1, n // SAMPLED_ROWS))
                 self._shift = rows.take(sampled).mean(axis=0)
@@ -67,10 +66,8 @@ class HostClusters(SharedClusters):
             else:
                 self._scale = scale_of(self.largest)
             self._limit: float = np.inf
-            fits = isinstance(X, np.ndarray) and rows.bytes_fit(
-                PACKED_BYTES * X.size + KEPT_ROW_BYTES * rows.here
-            )
-            if isinstance(X, Csr) or fits:
+            fits = X.in_place and rows.bytes_fit(PACKED_BYTES * X.size + KEPT_ROW_BYTES * rows.here)
+            if X.sparse or fits:
                 self._whole = self._packed(slice(0, rows.here))
             else:
                 self._limit = BLOCK_BYTES
@@ -96,7 +93,7 @@ class HostClusters(SharedClusters):
         changed, rechecked = self.rows.total_array(counts)
         sums = found[: k * d].reshape(k, d) if want_sums else np.empty((0, d))
         weights = found[-k - 1 : -1]
-        if want_sums and isinstance(self.rows.X, Csr):  # of w x so far
+        if want_sums and self.rows.sparse:  # of w x so far
             sums = sums - weights[:, None] * centers
         return Assignment(sums, weights, float(found[-1]), int(changed), int(rechecked))
 
@@ -121,8 +118,8 @@ class HostClusters(SharedClusters):
     def distances(self, centers: Vector) -> Vector:
         from scipy.spatial.distance import cdist
 
-        X = self.rows.X
-        if not isinstance(X, Csr):
+        X = self.rows.X[:]
+        if not self.rows.sparse:
             return np.asarray(cdist(X, centers))
         return np.sqrt(_sparse_squares(X.to_scipy(np.float64), centers))
 
@@ -209,12 +206,8 @@ class HostClusters(SharedClusters):
     def _packed(self, block: slice) -> Clusters:
         rows = self.rows
         weights = None if rows.weights is None else rows.weights[block]
-        if isinstance(rows.X, Csr):
-            X = rows.X
-            return Clusters.sparse(
-                X.indptr, X.indices, X.data, X.shape,
-                weights=weights, total=rows.shape[0], threads=rows.threads,
-            )  # fmt: skip
+        if rows.sparse:
+            return Clusters.sparse(*rows.X[:], weights=weights, total=rows.shape[0], threads=rows.threads)
         return Clusters.dense(
             rows.X[block],
             self._shift,
@@ -226,7 +219,7 @@ class HostClusters(SharedClusters):
 
     def _blocks(self) -> Iterator[slice]:
         """Yield the rows here in blocks, for passes without sums over blocks."""
-        return self.rows.blocks(part_rows(self.rows.shape[0]), self._limit)
+        return self.rows.blocks(self.rows.part_rows(), self._limit)
 
 
 def _sparse_squares(X: Any, centers: Vector) -> Vector:

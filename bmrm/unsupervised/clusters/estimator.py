@@ -19,12 +19,12 @@ from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.notices import warn
 from bmrm.base.progress import ProgressLine, Step, progress_line
 from bmrm.base.vectors import Vector
-from bmrm.distributed.row_set import MAX_ABSOLUTE_VALUE, RowSet, read_row_set
+from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE, read_row_set
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.csr import Csr
-from bmrm.matrix.gpu.device_arrays import DeviceArray, read_back
+from bmrm.matrix.gpu.device_arrays import read_back
 from bmrm.matrix.gpu.devices import parse_device
-from bmrm.matrix.gpu.placement import Placement
+from bmrm.matrix.gpu.placement import Placement, place
 from bmrm.unsupervised.clusters.gpu import open_clusters
 from bmrm.unsupervised.clusters.lloyd import Clustering, run_lloyd
 from bmrm.unsupervised.clusters.lower_bounds import bound_by_samples, bound_by_spectrum
@@ -33,7 +33,6 @@ from bmrm.unsupervised.clusters.seeding import choose_parallel, choose_plus_plus
 from bmrm.unsupervised.clusters.work import kmeans_work, sparse_kmeans_work
 from bmrm.unsupervised.decomposition.gpu import scatter_about_mean
 from bmrm.unsupervised.decomposition.scatter import MAX_GRAM_COLUMNS
-from bmrm.unsupervised.placing import place_rows
 from bmrm.unsupervised.scales import UNSCALED, Scales, in_safe_units, vanished
 
 INITS = ("k-means++", "k-means||", "random")
@@ -321,12 +320,12 @@ class KMeans(Estimator, Transformer):
     def _passes(self, rows: RowSet, *, fitting: bool = False) -> tuple[ClusterPasses, Placement]:
         """Put rows where they are worked on; in a fit for many passes, else for one."""
         k = self.n_clusters if fitting else len(self.cluster_centers_)
-        return open_clusters(rows, self._place(rows, k, fitting=fitting), self.device, k)
+        return open_clusters(rows, self._place(rows, k, fitting=fitting), k)
 
     def _place(self, rows: RowSet, k: int, *, fitting: bool = False) -> Placement:
         X, options = rows.X, self._work_options(rows.shape[1], fitting=fitting)
-        if isinstance(X, Csr):
-            stored = max(rows.everyones(X.nnz))
+        if X.sparse:
+            stored = max(rows.everyones(X.size))
             work = sparse_kmeans_work(
                 rows.most_here, rows.shape[1], stored, k, X.value_bytes, threads=rows.threads, **options
             )
@@ -334,7 +333,7 @@ class KMeans(Estimator, Transformer):
             work = kmeans_work(
                 rows.most_here, rows.shape[1], k, X.dtype.itemsize, threads=rows.threads, **options
             )
-        return place_rows(rows, self.device, work)
+        return place(self.device, rows.gpu, work, group=rows.group)
 
     def _work_options(self, columns: int, *, fitting: bool) -> dict[str, Any]:
         """Return what the work of a fit, or of one pass, depends on besides the rows."""
@@ -515,10 +514,10 @@ class KMeans(Estimator, Transformer):
             placement = self._place(rows, k)
             bound, sure = 0.0, 1.0
             if rows.shape[1] <= MAX_GRAM_COLUMNS:  # before the passes: the memory for both may not suffice
-                reach = MAX_ABSOLUTE_VALUE if isinstance(rows.X, DeviceArray) else 2.0 * rows.largest
+                reach = MAX_ABSOLUTE_VALUE if rows.on_gpu else 2.0 * rows.largest
                 lost = vanished(rows.shape[0], rows.total_weight, reach)
-                bound = bound_by_spectrum(scatter_about_mean(rows, placement, self.device), k, lost)
-            passes, _ = open_clusters(rows, placement, self.device, k)
+                bound = bound_by_spectrum(scatter_about_mean(rows, placement), k, lost)
+            passes, _ = open_clusters(rows, placement, k)
             found = passes.assign(centers)
             if samples and positive_integer("size", size) > k:
                 rng = rows.first_of(self.random_state)
@@ -604,10 +603,7 @@ class KMeans(Estimator, Transformer):
             raise ParameterError(
                 "init: found a callable for rows on several ranks, expected a name or centres"
             )
-        X = rows.X.to_scipy() if isinstance(rows.X, Csr) else rows.X
-        if isinstance(X, DeviceArray):
-            X = X.owner
-        made = _check_centers(read_back(self.init(X, k, rng)), k, passes.shape[1])
+        made = _check_centers(read_back(self.init(rows.X.given, k, rng)), k, passes.shape[1])
         with np.errstate(over="ignore"):
             centers = scales.scaled(made)
         if not np.isfinite(centers).all():

@@ -19,17 +19,15 @@ from numpy.typing import NDArray
 from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed import blocks
 from bmrm.distributed.blocks import RowBlocks
-from bmrm.distributed.row_set import MAX_ABSOLUTE_VALUE, SAMPLED_ROWS, RowSet
+from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
+from bmrm.distributed.row_set import SAMPLED_ROWS, RowSet
 from bmrm.errors import DataError, DeviceMemoryError
-from bmrm.io.csr import Csr
-from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.matrix.gpu.placement import Placement
+from bmrm.matrix.gpu.placement import Placement, with_fall_back
 from bmrm.unsupervised.clusters._clusters import SEEDING_PANEL_ROWS
 from bmrm.unsupervised.clusters.cpu import HostClusters
 from bmrm.unsupervised.clusters.passes import Assignment, ClusterPasses
 from bmrm.unsupervised.clusters.shared_clusters import SharedClusters, scale_of
-from bmrm.unsupervised.placing import open_rows
 from bmrm.unsupervised.scales import ORDINARY_EXPONENT
 
 if TYPE_CHECKING:
@@ -79,18 +77,18 @@ class DeviceClusters(SharedClusters):
         assert cuda.PANEL_ROWS == SEEDING_PANEL_ROWS
         self._gpu, self._max_trials = gpu, cuda.MAX_TRIALS
         self._count_additions = cuda.count_cluster_additions
-        self._each = _block_rows(rows)
-        on_host = not isinstance(X, DeviceArray)
+        self._each = blocks.block_rows_of(rows)
+        on_host = not rows.on_gpu
         if there is None and limit is None and on_host and rows.most_here > self._each:
             limit = blocks.free_share(rows, gpu)
         with rows.together():
             number = resident = -(-rows.here // self._each)
-            most = _most_stored(X, self._each) if isinstance(X, Csr) else 0
+            most = X.most_stored(self._each)
             if there is not None:
                 resident = len(there)
             elif limit is not None and number > 1:
-                if isinstance(X, Csr):
-                    kind = None if X.data is None else X.data.dtype
+                if X.sparse:
+                    kind = X.dtype if X.value_bytes else None
                     needed = cuda.predict_sparse_cluster_bytes(self._each, d, most, clusters, kind)
                 else:
                     needed = cuda.predict_cluster_bytes(self._each, d, clusters, X.dtype, True)
@@ -100,7 +98,7 @@ class DeviceClusters(SharedClusters):
 
             def put(X: Any, weights: Vector | None) -> Any:
                 options = {"device": gpu, "threads": rows.threads}
-                if isinstance(X, Csr):
+                if rows.sparse:
                     if resident < number:  # others may come to its place
                         options["most"] = most
                     return cuda.Clusters.sparse(X.indptr, X.indices, X.data, X.shape, weights, **options)
@@ -111,7 +109,7 @@ class DeviceClusters(SharedClusters):
             self._closest: list[Column] = []
             largest = self._largest()
         self.largest = largest = max(rows.everyones(largest))
-        if isinstance(X, Csr):
+        if rows.sparse:
             self._scale = scale_of(largest)
             return
         if not on_host and 0.0 < largest < 2.0**-ORDINARY_EXPONENT:
@@ -161,22 +159,12 @@ class DeviceClusters(SharedClusters):
         return self.rows.group is None and len(self._blocks.on) == 1
 
     def assign(self, centers: Vector, *, want_sums: bool = True) -> Assignment:
-        k, d = centers.shape
-        if self._whole:
-            found = self._blocks.on[0].assign(centers, self._labels[0], want_sums=want_sums)
-            return Assignment(np.empty((0, d)) if found[0] is None else found[0], *found[1:])
-        counts = np.zeros(2)
+        def sums_of(i: int) -> tuple[Any, ...]:
+            sums, *more = self._blocks.on[i].assign(centers, self._labels[i], want_sums=want_sums)
+            return (np.empty((0, centers.shape[1])) if sums is None else sums, *more)
 
-        def sums_of_blocks() -> Iterator[Vector]:
-            for on, labels in self._pass_over():
-                sums, weights, inertia, *more = on.assign(centers, labels, want_sums=want_sums)
-                counts[:] += more
-                yield np.concatenate([[] if sums is None else sums.ravel(), weights, [inertia]])
-
-        total = self.rows.sum_parts(sums_of_blocks())
-        changed, rechecked = self.rows.total_array(counts)
-        sums, weights = total[: -k - 1].reshape(-1, d), total[-k - 1 : -1]
-        return Assignment(sums, weights, float(total[-1]), int(changed), int(rechecked))
+        sums, weights, inertia, changed, rechecked = self._blocks.sums(sums_of)
+        return Assignment(sums, weights, float(inertia), int(changed), int(rechecked))
 
     def labels(self) -> NDArray[np.int32]:
         return _joined(
@@ -209,7 +197,7 @@ class DeviceClusters(SharedClusters):
 
     def walk(self, first: int, uniform: Vector) -> Indices | None:
         k, trials = 1 + uniform.shape[0], uniform.shape[1]
-        if not self._whole or isinstance(self.rows.X, Csr) or trials > self._max_trials:
+        if not self._whole or self.rows.sparse or trials > self._max_trials:
             return None
         on, (closest,) = self._blocks.on[0], self._closest
         on.begin_walk(first, uniform, self._part_panels * SEEDING_PANEL_ROWS, closest)
@@ -222,7 +210,7 @@ class DeviceClusters(SharedClusters):
         return chosen
 
     def passes_over(self, rows: RowSet, clusters: int) -> ClusterPasses:
-        if not isinstance(rows.X, Csr):
+        if not rows.sparse:
             try:
                 return DeviceClusters(rows, self._gpu, clusters)
             except DeviceMemoryError:
@@ -263,27 +251,14 @@ class DeviceClusters(SharedClusters):
         return self._blocks.on[0].count(self._labels[0], self.points).astype(np.float64)
 
     def take(self, rows: Indices) -> Vector:
-        return self.rows.take(rows, self._blocks.take if isinstance(self.rows.X, DeviceArray) else None)
+        return self.rows.take(rows, self._blocks.take if self.rows.on_gpu else None)
 
     def count_additions(self, clusters: int) -> int:
-        if isinstance(self.rows.X, Csr):
+        if self.rows.sparse:
             return sum(self.shape) + self.rows.most_here // self._each
         most = self.rows.most_here
         in_block: int = self._count_additions(min(most, self._each), self.shape[1], clusters)
         return in_block + most // self._each
-
-
-def _block_rows(rows: RowSet) -> int:
-    X, (n, d) = rows.X, rows.shape
-    if not isinstance(X, Csr):
-        return blocks.block_rows(d, X.dtype.itemsize)
-    stored, value_bytes = zip(*rows.everyones((X.nnz, X.value_bytes)), strict=True)
-    return blocks.sparse_block_rows(n, sum(stored), max(value_bytes))
-
-
-def _most_stored(X: Csr, each: int) -> int:
-    """Return the maximum number of stored values of a block of ``each`` rows."""
-    return int(np.diff(X.indptr[np.append(np.arange(0, X.shape[0], each), X.shape[0])]).max())
 
 
 def _joined(parts: list[NDArray[Any]], axis: int = 0) -> NDArray[Any]:
@@ -291,9 +266,7 @@ def _joined(parts: list[NDArray[Any]], axis: int = 0) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
 
 
-def open_clusters(
-    rows: RowSet, placement: Placement, device: str, clusters: int
-) -> tuple[ClusterPasses, Placement]:
+def open_clusters(rows: RowSet, placement: Placement, clusters: int) -> tuple[ClusterPasses, Placement]:
     """Put rows where k-means runs; the CPU if there is no room on a GPU that the user has not asked for.
 
     The placement says which rows are copied to the GPU in each pass, if some are.
@@ -308,4 +281,4 @@ def open_clusters(
         found = DeviceClusters(rows, number, clusters)
         return found, found.note
 
-    return open_rows(rows, placement, device, lambda: HostClusters(rows), on_gpu, sparse=True)
+    return with_fall_back(placement, lambda: HostClusters(rows), on_gpu)

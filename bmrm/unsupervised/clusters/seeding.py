@@ -82,7 +82,7 @@ class PointList:
     """Points that are collected, sparse if rows are."""
 
     def __init__(self, rows: RowSet) -> None:
-        self._sparse = isinstance(rows.X, Csr)
+        self._sparse = rows.sparse
         self._points: list[Any] = []
 
     def add(self, points: Vector) -> Vector:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Indices, Vector
-from bmrm.distributed._parts import add_in_order, part_rows
+from bmrm.distributed._parts import add_in_order
 from bmrm.distributed.row_set import RowSet
 from bmrm.io.csr import Csr
 from bmrm.unsupervised.clusters._clusters import SEEDING_PANEL_ROWS, descend, draw_row
@@ -44,7 +44,7 @@ class SharedClusters(ABC):
 
     def __init__(self, rows: RowSet) -> None:
         self.rows, self.shape = rows, rows.shape
-        self._part_panels = part_rows(self.shape[0]) // SEEDING_PANEL_ROWS
+        self._part_panels = rows.part_rows() // SEEDING_PANEL_ROWS
         # one of which `take_center` mostly gets next
         self._candidates, self._candidate_points = np.empty(0, np.int64), np.empty((0, self.shape[1]))
         self.all_weights, self.agree, self.check_signals = rows.all_weights, rows.agree, rows.check_signals
@@ -150,19 +150,19 @@ class SharedClusters(ABC):
             w = None if weights is None else weights[part]
             return np.bincount(labels[part], w, points).astype(np.float64)
 
-        return self.rows.fold_parts(points, part_rows(self.shape[0], points), sums_of)
+        return self.rows.fold_parts(points, self.rows.part_rows(points), sums_of)
 
     def inertia_error(self, centers: Vector, inertia: float) -> float:
         rows = self.rows
         additions = self.count_additions(len(centers)) + len(rows.bounds)
         relative, (n, d) = rounding_bound(additions), self.shape
-        steps = n + len(centers) * additions * -(-n // part_rows(n))  # rows that join a sum or leave it
+        steps = n + len(centers) * additions * -(-n // rows.part_rows())  # rows that join a sum or leave it
         reach = self.largest + float(np.abs(centers).max())
         lost = vanished(steps * d, rows.total_weight, reach)
-        if not isinstance(rows.X, Csr):
+        if not rows.sparse:
             return self.error_factor * relative * inertia + lost
         # |x|^2 - 2 x.c + |c|^2 cancels: its error is relative to the terms.
-        squares = _row_squares(rows.X)
+        squares = _row_squares(rows.X[:])
         size = rows.total(float(squares.sum() if rows.weights is None else squares @ rows.weights))
         terms = inertia + 4.0 * (size + rows.total_weight * np.einsum("jf,jf->j", centers, centers).max())
         return relative * float(terms) + lost

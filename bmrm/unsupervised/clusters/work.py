@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import math
 
+from bmrm.distributed._parts import part_rows
 from bmrm.matrix.gpu.work import FIT_SECONDS, Work, cpu_seconds, pinning_seconds
-
-PART_ROWS = 2048
-"""Minimum number of rows of a part of a pass, which one thread has."""
 
 KMEANS_CPU_SECONDS = 2.8e-11
 """Time of one multiply-add of a pass of k-means on one core."""
@@ -60,9 +58,6 @@ SPARSE_GPU_CENTER_SECONDS = 1e-9
 SPARSE_GPU_COLUMN_SECONDS = 4.6e-9
 """Time per column of each step: the square of a centre is a sum over the columns in their order."""
 
-MAX_PART_SUMS = 1 << 23
-"""Limit on the sums of all parts of a pass of k-means on the CPU (``src_cython/parts/parts.h``)."""
-
 SPARSE_ROW_BYTES = 64
 """Memory on a GPU per sparse row: offset, square, labels, distances, and the rows sorted by label."""
 
@@ -108,7 +103,7 @@ def kmeans_work(
         host_steps += starts * 2.0 * clusters
     walked = starts * clusters if init.startswith("k-means") else 0  # centres that a GPU chooses by itself
     return Work(
-        cpu_seconds(operations * KMEANS_CPU_SECONDS, passes, host_steps, threads, rows / PART_ROWS),
+        cpu_seconds(operations * KMEANS_CPU_SECONDS, passes, host_steps, threads, rows / part_rows(rows)),
         operations * KMEANS_GPU_SECONDS + pinning_seconds(values * value_bytes),
         steps,
         values * value_bytes,
@@ -149,7 +144,7 @@ def sparse_kmeans_work(
         points * (stored * SPARSE_CPU_PRODUCT_SECONDS + rows * SPARSE_CPU_ROW_SECONDS)
         + (passes + seeding) * stored * SPARSE_CPU_VALUE_SECONDS
     )
-    parts = min(rows / PART_ROWS, MAX_PART_SUMS / (clusters * columns))
+    parts = rows / part_rows(rows, clusters * columns)
     uploaded = stored * (value_bytes + 4.0) + 8.0 * rows
     return Work(
         cpu_seconds(on_cores, passes + seeding, steps, threads, parts) + numbers * SPARSE_CPU_CENTER_SECONDS,

@@ -8,24 +8,20 @@ multiplied back at the end.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector, dot
-from bmrm.distributed.row_set import RowSet, read_row_set, read_weights
-from bmrm.distributed.rows import ConvertedRows, DenseRows, DeviceRows, read_rows
+from bmrm.distributed.reading import read_product_rows
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.csr import Csr
-from bmrm.matrix.dataset import Dataset
-from bmrm.matrix.gpu.device_arrays import DeviceArray
-from bmrm.matrix.gpu.placement import Placement
+from bmrm.matrix.gpu.placement import Placement, place
 from bmrm.unsupervised.decomposition.gpu import DeviceGram, open_gram
 from bmrm.unsupervised.decomposition.scatter import (
     Scatter,
     block_rows,
-    dense_block,
     resident_matrix,
     rounding_bound,
     scatter_matrix,
@@ -34,7 +30,6 @@ from bmrm.unsupervised.decomposition.scatter import (
 )
 from bmrm.unsupervised.decomposition.short_rows import ShortRows, gathered
 from bmrm.unsupervised.decomposition.work import gram_work
-from bmrm.unsupervised.placing import place_rows
 
 SHORT_ROW = 64
 """Average number of stored values up to which products visit rows by length: if each row has another one
@@ -59,8 +54,8 @@ class DecomposedRows:
         See `PCA.fit`.
     center : bool
         Whether m is the mean, else 0.
-    gram_on_gpu : bool, default False
-        Whether the covariance matrix of a `bmrm.Dataset` on a GPU is computed there.
+    by_gram : callable
+        Whether rows of some columns are decomposed by their covariance matrix.
 
     Attributes
     ----------
@@ -88,30 +83,12 @@ class DecomposedRows:
         threads: int | None,
         comm: Any = None,
         *,
-        gram_on_gpu: bool = False,
+        by_gram: Callable[[int], bool],
     ) -> None:
-        self._there: int | None = None  # the GPU of a Dataset
-        self._stays = False
-        self._resident: Any = None
-        if comm is None and isinstance(X, Dataset) and not gram_on_gpu:
-            if X.group is not None:
-                raise DataError("X: found rows on several ranks, expected a Dataset of all rows, or comm")
-            self._stays = True
-            given = X.weights if sample_weight is None else sample_weight
-            weights = read_weights(given, X.shape[0])
-            if X.device == "cpu":
-                self._resident = X.matrix if weights is None else None
-                self.set = RowSet(host_rows(X), weights, threads)
-            else:
-                self.set = RowSet(_resident_rows(X), weights, threads)
-                self._resident = self.set.X
-                self._there = self._resident.device
-                if weights is not None:
-                    raise DataError(
-                        "X: found a Dataset with row weights, expected the matrix itself and sample_weight"
-                    )
-        else:
-            self.set = read_row_set(X, sample_weight, threads=threads, comm=comm)
+        self.set, matrix = read_product_rows(X, sample_weight, threads=threads, comm=comm, needs_rows=by_gram)
+        self._stays = matrix is not None
+        self._resident = matrix if self.set.weights is None else None
+        self._there = self.set.gpu if self._stays else None  # the GPU of a Dataset
         self.set, self.half_weight_exponent = self.set.with_scaled_weights()
         self.exponent = 0
         self.shape = self.set.shape
@@ -127,12 +104,8 @@ class DecomposedRows:
 
     def side(self, device: str) -> int:
         """Return the number of rows and columns of the matrix that is decomposed."""
-        short = self._there is None and (device == "cpu" or (device == "auto" and not self._on_gpu))
+        short = self._there is None and (device == "cpu" or (device == "auto" and not self.set.on_gpu))
         return min(self.shape) if short else self.shape[1]
-
-    @property
-    def _on_gpu(self) -> bool:
-        return isinstance(self.set.X, DeviceArray)
 
     def put(self, device: str, solver: str) -> Placement:
         """Put rows where they are decomposed."""
@@ -145,17 +118,19 @@ class DecomposedRows:
             return found
         if device == "auto" and self.side(device) < self.shape[1]:
             return Placement(None, "there are fewer rows than columns")
-        by_gram = solver == "covariance_eigh" and not isinstance(self.set.X, Csr)
+        by_gram = solver == "covariance_eigh" and not self.set.sparse
         work = None
         if by_gram:
             work = gram_work(self.set.most_here, self.shape[1], self.set.X.dtype.itemsize)
-        found = place_rows(self.set, device, work)
-        if found.gpu is not None and solver != "covariance_eigh" and not isinstance(self.set.X, Csr):
+        found = place(device, self.set.gpu, work, group=self.set.group)
+        if found.gpu is not None and self.set.sparse:
+            raise ParameterError(f"device: found {device!r} for sparse rows, expected auto or cpu")
+        if found.gpu is not None and solver != "covariance_eigh":
             raise ParameterError(
                 f"svd_solver: found {solver!r} on {found.device}, expected 'covariance_eigh', rows and "
                 "device on the CPU, or a bmrm.Dataset of float64 on the GPU"
             )
-        self._gram, found = open_gram(self.set, found, device)
+        self._gram, found = open_gram(self.set, found)
         return found
 
     def prepare(self, solver: str) -> bool:
@@ -195,13 +170,13 @@ class DecomposedRows:
         whole = gathered(self.set)
         if whole is None:
             return None
-        needed = 0 if isinstance(whole.X, Csr) or solver == "covariance_eigh" else 16 * n * d
+        needed = 0 if whole.sparse or solver == "covariance_eigh" else 16 * n * d
         return ShortRows(whole, center=self._center) if whole.bytes_fit(needed) else None
 
     def _prepare_scatter(self) -> float:
         d = self.shape[1]
         require_memory(8 * GRAM_COPIES * d * d, "the covariance matrix", "another svd_solver needs less")
-        if self._gram is not None or (self._there is None and not isinstance(self.set.X, Csr)):
+        if self._gram is not None or (self._there is None and not self.set.sparse):
             about_mean = self._gram.scatter() if self._gram else scatter_matrix(self.set, center=True)
             self._centred = about_mean
             self.scatter = about_mean if self._center else about_mean.about_zero()
@@ -240,18 +215,18 @@ class DecomposedRows:
         if self._resident is not None:
             return self._resident
         X = self.set.X
-        if isinstance(X, ConvertedRows):
-            require_memory(X.nbytes, "rows of another type or order", "'covariance_eigh' converts blocks")
-            X = X[:]
+        if not X.in_place:
+            needed = X.size * X.value_bytes
+            require_memory(needed, "rows of another type or order", "'covariance_eigh' converts blocks")
         return resident_matrix(X, self.set.threads)
 
     @functools.cached_property
     def _by_length(self) -> tuple[Any, Vector | None]:
         """The matrix and the weights, rows by length if they are short: A'A has no order."""
         X, weights = self.set.X, self.set.weights
-        if self._resident is not None or not isinstance(X, Csr) or X.nnz > SHORT_ROW * X.shape[0]:
+        if self._resident is not None or not X.sparse or X.stored > SHORT_ROW:
             return self._matrix, weights
-        order = np.argsort(np.diff(X.indptr), kind="stable")
+        order = np.argsort(np.diff(X[:].indptr), kind="stable")
         return self._matrix.reordered(order), None if weights is None else weights[order]
 
     def center_of_mass(self) -> Vector:
@@ -303,41 +278,19 @@ class DecomposedRows:
     def _squares_about(self, center: Vector) -> float:
         """Return the sum of w |x - center|^2 of the rows here."""
         X, weights = self.set.X, self.set.weights
-        if isinstance(X, Csr):
-            values = 1.0 if X.data is None else X.data.astype(np.float64)
-            squares = (values - center[X.indices]) ** 2
-            w = 1.0 if weights is None else np.repeat(weights, np.diff(X.indptr))
+        if X.sparse:
+            starts, columns, data, _ = X[:]
+            values = 1.0 if data is None else data.astype(np.float64)
+            squares = (values - center[columns]) ** 2
+            w = 1.0 if weights is None else np.repeat(weights, np.diff(starts))
             weight = float(self.set.here) if weights is None else float(weights.sum())
-            stored = np.bincount(X.indices, np.broadcast_to(w, X.nnz), minlength=len(center))
+            stored = np.bincount(columns, np.broadcast_to(w, X.size), minlength=len(center))
             return float((w * squares).sum() + np.maximum(weight - stored, 0.0) @ center**2)
         each, found = block_rows(X.shape[1]), 0.0
         for first in range(0, len(X), each):
             rows = slice(first, min(first + each, len(X)))
-            moved = dense_block(X, rows) - center
+            moved = X.dense(rows) - center
             squares = np.einsum("if,if->i", moved, moved)
             found += float(squares.sum() if weights is None else weights[rows] @ squares)
             self.set.give_back(rows)
         return found
-
-
-def host_rows(X: Dataset) -> Any:
-    """Return the rows of a data set in main memory, dense or as a `Csr`; those on a GPU are copied.
-
-    Raises
-    ------
-    DataError
-        If it is on several ranks, or sparse on a GPU.
-    """
-    if X.group is not None:
-        raise DataError("X: found rows on several ranks, expected a Dataset of all rows")
-    found = read_rows(X)
-    if isinstance(found, DeviceRows):
-        return found.array[:]
-    return found.array if isinstance(found, DenseRows) else found.csr
-
-
-def _resident_rows(X: Dataset) -> Any:
-    """Return the matrix of a data set on a GPU, whose products are in float64."""
-    if X.stored == "float32":
-        raise DataError("X: found float32 rows on a GPU, which sums them in float32; expected float64")
-    return X.matrix

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base import arguments
 from bmrm.base.arguments import nonnegative_number, positive_integer, time_limit
@@ -19,13 +18,10 @@ from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.suggestions import suggest
 from bmrm.base.vectors import Vector
-from bmrm.distributed.row_set import read_converted
-from bmrm.distributed.rows import ConvertedRows
+from bmrm.distributed.rows import StoredRows, stored_rows
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.csr import Csr
-from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.gpu.devices import parse_device
-from bmrm.unsupervised.decomposition.decomposed_rows import DecomposedRows, host_rows
+from bmrm.unsupervised.decomposition.decomposed_rows import DecomposedRows
 from bmrm.unsupervised.decomposition.scatter import MAX_GRAM_COLUMNS, resident_matrix
 from bmrm.unsupervised.decomposition.spectrum import (
     BLOCK,
@@ -105,8 +101,7 @@ class _Decomposition(RowEstimator, Transformer):
                 raise ParameterError(f"{name}: found {given}, expected at least 0")
 
     def _decompose(self, X: Any, sample_weight: Any, comm: Any, *, center: bool) -> None:
-        on_gpu = isinstance(X, Dataset) and _has_gram_on_gpu(X, self.svd_solver)
-        rows = DecomposedRows(X, sample_weight, center, self.threads, comm, gram_on_gpu=on_gpu)
+        rows = DecomposedRows(X, sample_weight, center, self.threads, comm, by_gram=self._by_gram)
         rows.set.check_alike(self.get_params())
         with rows.set.guarded():
             if center:
@@ -117,6 +112,11 @@ class _Decomposition(RowEstimator, Transformer):
             rows = self._prepared(rows, solver, wanted)
             self._keep(rows, self._spectrum(rows, solver, wanted))
         self._remember_columns(X)
+
+    def _by_gram(self, columns: int) -> bool:
+        """Return whether rows of so many columns are decomposed by their covariance matrix."""
+        narrow = self.svd_solver == "auto" and columns <= MAX_GRAM_COLUMNS
+        return narrow or self.svd_solver == "covariance_eigh"
 
     def _solver(self, rows: DecomposedRows, wanted: int | float) -> str:
         solver = self.svd_solver
@@ -167,7 +167,7 @@ class _Decomposition(RowEstimator, Transformer):
             return randomized_eigenvalues(
                 multiply, side, wanted, power=power, oversamples=self.n_oversamples, **common
             )
-        block = SPARSE_BLOCK if isinstance(rows.set.X, Csr) else BLOCK
+        block = SPARSE_BLOCK if rows.set.sparse else BLOCK
         common |= {"max_iter": self.max_iter, "block": block, "threads": self.threads}
         return some_eigenvalues(multiply, side, wanted, **common)
 
@@ -189,14 +189,6 @@ class _Decomposition(RowEstimator, Transformer):
         if self.iterated_power != "auto":
             return int(self.iterated_power)
         return MORE_POWERS if wanted < FEW_COMPONENTS * side else LESS_POWERS
-
-    def _read_new(self, X: Any) -> Any:
-        self._check_fitted()
-        converted = read_converted(X)
-        if converted is None:
-            return super()._read_new(host_rows(X) if isinstance(X, Dataset) else X)
-        self._check_columns(X, converted.shape[1])
-        return converted
 
     def _columns_out(self) -> int:
         return len(self.components_)
@@ -577,7 +569,7 @@ class TruncatedSVD(_Decomposition):
     def transform(self, X: Any) -> Vector:
         """Return the products of rows with the components, shape (n, n_components)."""
         rows = self._read_new(X)
-        if isinstance(rows, ConvertedRows):
+        if not rows.in_place:
             return _multiply_centered(rows, np.zeros(rows.shape[1]), self.components_, self.threads)
         return resident_matrix(rows, self.threads).matmat(self.components_.T)
 
@@ -601,21 +593,10 @@ class TruncatedSVD(_Decomposition):
         self.explained_variance_ratio_ = np.minimum(shares, 1.0)
 
 
-def _has_gram_on_gpu(X: Dataset, solver: str) -> bool:
-    """Return whether the covariance matrix of a data set on a GPU is computed there, from its rows."""
-    if X.device == "cpu" or X.group is not None:
-        return False
-    by_gram = solver == "covariance_eigh" or (solver == "auto" and X.shape[1] <= MAX_GRAM_COLUMNS)
-    matrix: Any = X.matrix
-    return by_gram and bool(matrix.is_dense)
-
-
-def _distances_to_plane(
-    X: Csr | NDArray[Any] | ConvertedRows, mean: Vector, components: Vector, places: Vector
-) -> Vector:
+def _distances_to_plane(X: StoredRows, mean: Vector, components: Vector, places: Vector) -> Vector:
     """Return the squared distances of rows to the plane of the components; dense ones by differences."""
-    if isinstance(X, Csr):
-        rows = X.to_scipy(np.float64)
+    if X.sparse:
+        rows = X[:].to_scipy(np.float64)
         sizes = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
         squares = sizes - 2.0 * (rows @ mean) + mean @ mean - (places**2).sum(axis=1)
         return np.asarray(np.maximum(squares, 0.0))
@@ -656,19 +637,17 @@ def _check_count(given: Any, most: int) -> int:
     return found
 
 
-def _multiply_centered(
-    X: Csr | NDArray[Any] | ConvertedRows, mean: Vector, components: Vector, threads: int | None
-) -> Vector:
+def _multiply_centered(X: StoredRows, mean: Vector, components: Vector, threads: int | None) -> Vector:
     """Return (X - mean) components'; dense rows are centred first, which keeps their digits."""
-    if isinstance(X, Csr):
+    if X.sparse:
         return resident_matrix(X, threads).matmat(components.T) - components @ mean
     out = np.empty((X.shape[0], len(components)))
     for rows, centered in _centered_blocks(X, mean):
-        out[rows] = resident_matrix(centered, threads).matmat(components.T)
+        out[rows] = resident_matrix(stored_rows(centered), threads).matmat(components.T)
     return out
 
 
-def _centered_blocks(X: NDArray[Any] | ConvertedRows, mean: Vector) -> Iterator[tuple[slice, Vector]]:
+def _centered_blocks(X: StoredRows, mean: Vector) -> Iterator[tuple[slice, Vector]]:
     """Yield dense rows minus their mean, some at a time, and which they are."""
     size = max(64, (1 << 21) // X.shape[1])
     for first in range(0, len(X), size):

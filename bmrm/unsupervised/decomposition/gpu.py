@@ -10,19 +10,16 @@ added in turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from bmrm.base.vectors import Vector
 from bmrm.distributed.blocks import RowBlocks, block_rows, count_resident, free_share
-from bmrm.distributed.row_set import MAX_ABSOLUTE_VALUE, RowSet
+from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError
-from bmrm.io.csr import Csr
-from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.matrix.gpu.placement import Placement
+from bmrm.matrix.gpu.placement import Placement, with_fall_back
 from bmrm.unsupervised.decomposition.scatter import (
     MAX_PASSES,
     Scatter,
@@ -30,7 +27,6 @@ from bmrm.unsupervised.decomposition.scatter import (
     is_near_mean,
     scatter_matrix,
 )
-from bmrm.unsupervised.placing import open_rows
 
 if TYPE_CHECKING:
     from bmrm.matrix._cuda import DenseRows
@@ -86,7 +82,7 @@ class DeviceGram:
         most = min(each, rows.most_here)
         spare = max(spare, cuda.predict_gram_bytes(most, d))
         self._rows = rows
-        if limit is None and rows.most_here > each and not isinstance(rows.X, DeviceArray):
+        if limit is None and rows.most_here > each and not rows.on_gpu:
             limit = free_share(rows, gpu)
         with rows.together():
             resident = -(-rows.here // each)
@@ -98,7 +94,7 @@ class DeviceGram:
                 return cuda.DenseRows(X, weights, device=gpu, spare=spare, threads=rows.threads)
 
             self.blocks: RowBlocks[DenseRows] = RowBlocks(rows, each, resident, put)
-            if isinstance(rows.X, DeviceArray):  # those in main memory have been validated
+            if rows.on_gpu:  # those in main memory have been validated
                 self._validate()
         self._terms = cuda.count_gram_additions(most, d) + rows.most_here // each + rows.ranks
         self._terms += OTHER_ROUNDINGS
@@ -118,45 +114,35 @@ class DeviceGram:
     def scatter(self) -> Scatter:
         """Compute the scatter matrix about the mean."""
         rows, total = self._rows, self._rows.total_weight
-        on_gpu = isinstance(rows.X, DeviceArray)
-        shift = rows.sampled_mean(self.blocks.take if on_gpu else None)
+        shift = rows.sampled_mean(self.blocks.take if rows.on_gpu else None)
         for _ in range(MAX_PASSES):
-            matrix, rest = self._sums(shift)
+            matrix, rest = self.blocks.sums(functools.partial(self._gram, shift))
             if is_near_mean(rest, matrix, total):
                 break
             shift = shift + rest / total
         return about_mean(rows, matrix, rest, shift, self._terms)
 
-    def _sums(self, shift: Vector) -> tuple[Vector, Vector]:
-        """Return the sums of w (x - shift) (x - shift)' and of w (x - shift) of all ranks."""
-        if self._rows.group is None and len(self.blocks.on) == 1:
-            return self.blocks.on[0].gram(shift)
-
-        def sums_of_blocks() -> Iterator[Vector]:
-            for i in self.blocks.pass_over():
-                matrix, rest = self.blocks.on[i].gram(shift)
-                yield np.concatenate([matrix.ravel(), rest])
-
-        d, found = len(shift), self._rows.sum_parts(sums_of_blocks())
-        return found[: d * d].reshape(d, d), found[d * d :]
+    def _gram(self, shift: Vector, i: int) -> tuple[Vector, Vector]:
+        """Return the sums of w (x - shift) (x - shift)' and of w (x - shift) of a block."""
+        return self.blocks.on[i].gram(shift)
 
 
-def open_gram(rows: RowSet, placement: Placement, device: str) -> tuple[DeviceGram | None, Placement]:
+def open_gram(rows: RowSet, placement: Placement) -> tuple[DeviceGram | None, Placement]:
     """Put rows on the GPU where their scatter matrix is computed, None for the CPU; see `open_clusters`."""
 
     def on_gpu(number: int) -> tuple[DeviceGram, str]:
         found = DeviceGram(rows, number)
         return found, found.blocks.note
 
-    return open_rows(rows, placement, device, lambda: None, on_gpu)
+    return with_fall_back(placement, lambda: None, on_gpu)
 
 
-def scatter_about_mean(rows: RowSet, placement: Placement, device: str) -> Scatter:
+def scatter_about_mean(rows: RowSet, placement: Placement) -> Scatter:
     """Compute the scatter matrix of rows about their mean where they are placed, of sparse ones on the CPU.
 
     The products of a sparse row with itself are fewer than those of a pass of k-means.
     """
     gram = None
-    if not isinstance(rows.X, Csr):
-        gram, _ = open_gram(rows, placement, device)
+    if not rows.sparse:
+        gram, _ = open_gram(rows, placement)
     return scatter_matrix(rows, center=True) if gram is None else gram.scatter()

@@ -21,12 +21,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
 from bmrm.distributed._parts import part_rows
 from bmrm.distributed.row_set import RowSet
-from bmrm.io.csr import Csr
+from bmrm.distributed.rows import StoredRows
 from bmrm.matrix import _cpu
 from bmrm.matrix.resident import default_threads
 
@@ -39,7 +38,7 @@ MAX_GRAM_COLUMNS = 1024
 BLOCK_VALUES = 1 << 21
 """Values of a block of dense rows: 16 MiB of float64."""
 
-PART_ROWS = 4
+COLUMN_ROWS = 4
 """Rows of a part per column at least."""
 
 MAX_SHIFT_SHARE = 0.1
@@ -104,13 +103,12 @@ def rounding_bound(terms: float) -> float:
     return product / (1.0 - product) if product < 0.5 else np.inf
 
 
-def resident_matrix(X: Csr | NDArray[Any], threads: int | None) -> _cpu.Matrix:
+def resident_matrix(X: StoredRows, threads: int | None) -> _cpu.Matrix:
     """Return the host matrix of rows, for products."""
-    size = X.nnz if isinstance(X, Csr) else X.size
-    threads = default_threads(size) if threads is None else threads
-    if isinstance(X, Csr):
-        return _cpu.Matrix(X.indptr, X.indices, X.data, X.shape, threads=threads)
-    return _cpu.Matrix.from_dense(X, threads=threads)
+    threads = default_threads(X.size) if threads is None else threads
+    if X.sparse:
+        return _cpu.Matrix(*X[:], threads=threads)
+    return _cpu.Matrix.from_dense(X[:], threads=threads)
 
 
 def block_rows(columns: int) -> int:
@@ -129,7 +127,7 @@ def scatter_part_rows(rows: int, columns: int) -> int:
 
     The sums of a part take less time than its products.
     """
-    many = 1 << (PART_ROWS * columns - 1).bit_length()
+    many = 1 << (COLUMN_ROWS * columns - 1).bit_length()
     return max(block_rows(columns), many, part_rows(rows, columns * (columns + 1)))
 
 
@@ -146,7 +144,7 @@ def underflow_bound(rows: RowSet, size: float) -> float:
 
 def scatter_matrix(rows: RowSet, *, center: bool) -> Scatter:
     """Compute the scatter matrix of rows about their mean, or about 0."""
-    if not isinstance(rows.X, Csr):
+    if not rows.sparse:
         found = dense_scatter(rows)
         return found if center else found.about_zero()
     found = scatter_of_matrix(resident_matrix(rows.X, rows.threads), rows, center=center)
@@ -162,7 +160,7 @@ def dense_scatter(rows: RowSet) -> Scatter:
     threads = default_threads(rows.here * d) if rows.threads is None else rows.threads
 
     def sums_of(part: slice) -> Vector:
-        block = _cpu.Matrix.from_dense(dense_block(rows.X, part), threads=threads)
+        block = _cpu.Matrix.from_dense(rows.X.dense(part), threads=threads)
         matrix, rest = block.centred_gram(w[part], shift)
         return np.concatenate([rest, matrix.ravel()])
 
@@ -196,13 +194,6 @@ def about_mean(rows: RowSet, matrix: Vector, rest: Vector, shift: Vector, terms:
     error = rounding_bound(terms) * (np.sqrt(size) + off) ** 2 + underflow_bound(rows, size)
     found = matrix - np.outer(moved, moved)
     return Scatter(found, shift + rest / total, total, float(error))
-
-
-def dense_block(X: Any, part: slice) -> NDArray[Any]:
-    """Return some rows as a dense array."""
-    if isinstance(X, Csr):
-        return np.asarray(X.take(np.arange(part.start, part.stop)).to_scipy(np.float64).toarray())
-    return np.asarray(X[part])
 
 
 def scatter_of_matrix(matrix: Any, rows: RowSet, *, center: bool) -> Scatter:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector
 from bmrm.distributed.row_set import RowSet
+from bmrm.distributed.rows import stored_rows
 from bmrm.io.csr import Csr
 from bmrm.matrix import _cpu
 from bmrm.matrix.resident import default_threads
@@ -27,7 +28,6 @@ from bmrm.unsupervised.decomposition.scatter import (
     BLOCK_VALUES,
     LOST_SHARE,
     Scatter,
-    dense_block,
     resident_matrix,
     rounding_bound,
     underflow_bound,
@@ -63,7 +63,7 @@ class ShortRows:
         n = rows.shape[0]
         w = np.ones(n) if rows.weights is None else rows.weights
         self._root, self._total = np.sqrt(w), rows.total_weight
-        self._sparse = isinstance(rows.X, Csr) and self._keep_sparse(rows.X, w)
+        self._sparse = rows.sparse and self._keep_sparse(rows.X[:], w)
         if not self._sparse:
             self._keep_dense(w)
 
@@ -77,7 +77,9 @@ class ShortRows:
         starts = np.append(turned.indptr[self._touched], turned.nnz).astype(np.int64)
         shape = (len(self._touched), n)
         values = np.ones(turned.nnz) if X.data is None else turned.data
-        self._matrix = resident_matrix(Csr(starts, turned.indices, values, shape), self._rows.threads)
+        self._matrix = resident_matrix(
+            stored_rows(Csr(starts, turned.indices, values, shape)), self._rows.threads
+        )
         self.mean = np.zeros(d)
         if self._center:
             self.mean[self._touched] = self._matrix.matvec(w) / self._total
@@ -120,19 +122,18 @@ class ShortRows:
 
     def _columns(self, part: slice) -> Vector:
         """Return some columns as the rows of a matrix of float64."""
-        X = self._rows.X
-        if isinstance(X, Csr):
+        if self._rows.sparse:
             return np.ascontiguousarray(self._transposed[part].toarray(), np.float64)
-        return np.ascontiguousarray(np.asarray(X[:, part]).T, np.float64)
+        return np.ascontiguousarray(self._rows.X[:, part].T, np.float64)
 
     @functools.cached_property
     def _transposed(self) -> Any:
-        return self._rows.X.to_scipy(np.float64).T.tocsr()
+        return self._rows.X[:].to_scipy(np.float64).T.tocsr()
 
     @property
     def _threads(self) -> int:
         given = self._rows.threads
-        return default_threads(self._rows.X.shape[0] * self._rows.X.shape[1]) if given is None else given
+        return default_threads(self._rows.here * self._rows.shape[1]) if given is None else given
 
     def scatter(self) -> Scatter:
         """Compute the matrix A A'."""
@@ -178,14 +179,13 @@ def gathered(rows: RowSet) -> RowSet | None:
     if rows.group is None:
         return rows
     X = rows.X
-    size = X.nnz if isinstance(X, Csr) else X.size
-    needed = 8 * DENSE_COPIES * int(rows.total(float(size)))
+    needed = 8 * DENSE_COPIES * int(rows.total(float(X.size)))
     if not all(rows.everyones(rows.bytes_fit(needed))):
         return None
-    parts = rows.everyones(X if isinstance(X, Csr) else dense_block(X, slice(0, rows.here)))
+    parts = rows.everyones(X[:])
     weights = rows.all_weights()
     whole: Csr | NDArray[Any]
-    if isinstance(X, Csr):
+    if rows.sparse:
         whole = Csr(
             np.concatenate([[0], *(np.diff(each.indptr) for each in parts)]).cumsum().astype(np.int64),
             np.concatenate([each.indices for each in parts]),

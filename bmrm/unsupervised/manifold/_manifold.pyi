@@ -8,6 +8,19 @@ _I64 = npt.NDArray[np.int64]
 
 DEFECTS: tuple[str, ...]
 
+MIN_PART_PAIRS: int
+"""Minimum number of pairs of points of a part of a pass on the CPU."""
+MAX_AXES: int
+"""Maximum number of coordinates of a point on a GPU."""
+MAX_PRODUCTS: int
+"""Maximum number of inner products at once on a GPU."""
+SQUARED_COLUMNS: int
+"""Columns that are multiplied by squared dissimilarities at once on a GPU."""
+MAX_STRIPS: int
+"""Tiles of a column of pairs at most on a GPU, up to 163,840 points."""
+TILE_COLUMNS: int
+"""Columns of a tile in two or three dimensions."""
+
 def inspect_pairs(
     values: npt.NDArray[Any],
     n: int,

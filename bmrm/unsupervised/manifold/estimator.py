@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -22,20 +23,18 @@ from bmrm.base.estimator import words_for_scikit_learn
 from bmrm.base.frames import Transformer, framed
 from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
-from bmrm.base.notices import warn
 from bmrm.base.progress import ProgressLine, Step, logarithmic_share, progress_line
 from bmrm.base.vectors import Vector
-from bmrm.distributed.row_set import read_matrix
-from bmrm.errors import DataError, DeviceMemoryError, HostMemoryError, ParameterError
-from bmrm.io.csr import Csr
+from bmrm.distributed.reading import read_here
+from bmrm.errors import DataError, HostMemoryError, ParameterError
 from bmrm.matrix.gpu.device_arrays import read_back
 from bmrm.matrix.gpu.devices import import_cuda, parse_device
-from bmrm.matrix.gpu.placement import Placement, place
+from bmrm.matrix.gpu.placement import Placement, gpu_that_has, place, with_fall_back
 from bmrm.unsupervised.estimator import RowEstimator
-from bmrm.unsupervised.manifold._manifold import Pairs
+from bmrm.unsupervised.manifold._manifold import MAX_AXES, Pairs
 from bmrm.unsupervised.manifold.cpu import HostPasses
 from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities, features_within_range
-from bmrm.unsupervised.manifold.gpu import MAX_AXES, passes_on, read_resident_pairs
+from bmrm.unsupervised.manifold.gpu import passes_on, read_resident_pairs
 from bmrm.unsupervised.manifold.majorization import (
     DEPTH,
     INNER_TOL,
@@ -351,9 +350,9 @@ class MDS(RowEstimator, Transformer):
                 raise DataError("X: found negative or infinite numbers, expected dissimilarities or NaN")
         else:
             rows = self._read_new(read_back(X))
-            if isinstance(rows, Csr):
+            if rows.sparse:
                 raise DataError("X: found sparse rows, expected a dense matrix")
-            found = rows
+            found = rows[:]
         places = np.empty((len(found), self.embedding_.shape[1]))
         size = max(1, BLOCK_VALUES // len(self.embedding_))
         for first in range(0, len(found), size):
@@ -514,23 +513,23 @@ class MDS(RowEstimator, Transformer):
                 given = read_resident_pairs("X", X, nan_allowed=True, diagonal=True, threads=self.threads)
             n, m, value_bytes = given.n, None, given.values.dtype.itemsize
         else:
-            found = read_matrix(read_back(X))
-            if isinstance(found, Csr):
+            found = read_here(read_back(X))
+            if found.sparse:
                 raise DataError(
                     "X: found sparse rows, expected a dense matrix, or dissimilarities of the rows"
                 )
-            rows, (n, m), value_bytes = found, found.shape, found.itemsize
+            rows, (n, m), value_bytes = found[:], found.shape, found.value_bytes
         self._require_memory(n, m)
         square = given is not None and given.values.ndim == 2
         placement = self._choose_device(X, n, m, value_bytes, square)
-        try:
-            return rows, self._dissimilarities(placement, given, rows, weights), placement
-        except DeviceMemoryError as error:
-            if self.device != "auto" or is_on_device(X) or is_on_device(weights):
-                raise
-            warn(f"device='auto': {error}; using the CPU")
-        placement = Placement(None, "the GPU has too little memory")
-        return rows, self._dissimilarities(placement, given, rows, weights), placement
+        if is_on_device(weights):
+            placement = replace(placement, chosen=False)  # the CPU does not read them
+        data, placement = with_fall_back(
+            placement,
+            lambda: self._dissimilarities(None, given, rows, weights),
+            lambda gpu: (self._dissimilarities(gpu, given, rows, weights), ""),
+        )
+        return rows, data, placement
 
     def _choose_device(self, X: Any, n: int, m: int | None, value_bytes: int, square: bool) -> Placement:
         """Decide where the passes run."""
@@ -547,8 +546,9 @@ class MDS(RowEstimator, Transformer):
                 square=square,
                 threads=self.threads,
             )
-        given = X if self.metric == "precomputed" else None  # a copy of features is small
-        found = place(self.device, given, work)
+        # A copy of features is small.
+        there = gpu_that_has(X) if self.metric == "precomputed" else None
+        found = place(self.device, there, work)
         if found.gpu is not None and not self.metric_mds:
             raise ParameterError(
                 "metric_mds: found False on a GPU, expected True: ordinal scaling needs device='cpu' and "
@@ -562,14 +562,10 @@ class MDS(RowEstimator, Transformer):
         return found
 
     def _dissimilarities(
-        self,
-        placement: Placement,
-        given: PairArray | None,
-        rows: NDArray[Any] | None,
-        weights: Any,
+        self, gpu: int | None, given: PairArray | None, rows: NDArray[Any] | None, weights: Any
     ) -> Dissimilarities:
         """Put pairs where the passes run; without ``given`` they are distances of rows."""
-        threads, gpu = self.threads, placement.gpu
+        threads = self.threads
         w = None
         if weights is not None:
             read = read_pairs if gpu is None else read_resident_pairs

@@ -14,9 +14,9 @@ import numpy as np
 from bmrm.base.arguments import is_on_device
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
-from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.matrix.gpu.device_arrays import DeviceArray, gpu_of
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.unsupervised.manifold._manifold import DEFECTS
+from bmrm.unsupervised.manifold._manifold import DEFECTS, MAX_PRODUCTS, SQUARED_COLUMNS
 from bmrm.unsupervised.manifold.pair_arrays import (
     MAX_ASYMMETRY,
     MAX_DIAGONAL,
@@ -29,15 +29,6 @@ from bmrm.unsupervised.manifold.passes import Descent, PairData, PointVector, Su
 
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
-
-MAX_AXES = 16
-"""Maximum number of coordinates of a point (BB_SCALING_AXES in ``src_cuda/api/scaling.h``)."""
-
-SQUARED_COLUMNS = 8
-"""Columns that are multiplied by squared dissimilarities at once (BB_SCALING_SQUARED there)."""
-
-MAX_PRODUCTS = 64
-"""Maximum number of inner products at once (BB_SCALING_PRODUCTS there)."""
 
 
 def read_resident_pairs(
@@ -74,10 +65,9 @@ class DevicePasses:
 
     def __init__(self, data: PairData, device: int, *, stored: bool = False) -> None:
         for what, values in (("X", data.delta), ("weights", data.weights)):
-            if isinstance(values, DeviceArray) and values.device != device:
-                raise DataError(
-                    f"{what}: found an array on GPU {values.device}, expected one on GPU {device}"
-                )
+            there = gpu_of(values)
+            if there not in (None, device):
+                raise DataError(f"{what}: found an array on GPU {there}, expected one on GPU {device}")
         self._pairs: _cuda.ResidentPairs = import_cuda().ResidentPairs(
             data.n,
             delta=data.delta,

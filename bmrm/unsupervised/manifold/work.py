@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from bmrm.matrix.gpu.work import Work, cpu_seconds, pinning_seconds
-
-PART_PAIRS = 65536
-"""Minimum number of pairs of points of a part of a pass of SMACOF."""
+from bmrm.unsupervised.manifold._manifold import MAX_STRIPS, MIN_PART_PAIRS, TILE_COLUMNS
 
 SCALING_CPU_SECONDS = 4e-10
 """Time of one operation of a pass of SMACOF on one core."""
@@ -15,12 +13,6 @@ SCALING_GPU_SECONDS = 5e-13
 
 SCALING_VECTORS = 50
 """Vectors of the size of a configuration that accelerated SMACOF has at once."""
-
-MAX_TILE_ROWS = 160
-"""Tiles of a column of pairs at most, up to 163,840 points (``src_cuda/manifold/device_pairs.h``)."""
-
-TILE_COLUMNS = 512
-"""Columns of a tile in two or three dimensions."""
 
 EXPECTED_PASSES = 60
 """Passes of SMACOF, if no smaller number is allowed."""
@@ -46,9 +38,9 @@ def scaling_work(
     operations = count * pairs * (4.0 + dimensions + (features or 0))
     stored = pairs * value_bytes if features is None else float(points * features * value_bytes)
     uploaded = 2.0 * stored if square and features is None else stored
-    tiles = MAX_TILE_ROWS + points / TILE_COLUMNS
+    tiles = MAX_STRIPS + points / TILE_COLUMNS
     return Work(
-        cpu_seconds(operations * SCALING_CPU_SECONDS, count, count, threads, pairs / PART_PAIRS),
+        cpu_seconds(operations * SCALING_CPU_SECONDS, count, count, threads, pairs / MIN_PART_PAIRS),
         operations * SCALING_GPU_SECONDS + pinning_seconds(uploaded),
         float(count),
         uploaded,

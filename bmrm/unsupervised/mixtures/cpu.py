@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from bmrm.base.vectors import Vector
-from bmrm.distributed._parts import part_rows
 from bmrm.distributed.row_set import RowSet
 from bmrm.matrix import _cpu
 from bmrm.matrix.resident import default_threads
@@ -40,7 +39,7 @@ class HostMixture:
     def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
         found = [
             mixture_shares(self._X[block], means, roots, constants, threads=self.rows.threads)
-            for block in self.rows.blocks(part_rows(self.shape[0]))
+            for block in self.rows.blocks(self.rows.part_rows())
         ]
         if len(found) == 1:
             return found[0]
@@ -72,7 +71,7 @@ class HostMixture:
                 sums[j, 1 + d :] = second.ravel() if full else np.diag(second)
             return found
 
-        each = max(block_rows(d), part_rows(self.shape[0], numbers))
+        each = max(block_rows(d), self.rows.part_rows(numbers))
         return _mixture_sums(self.rows.fold_parts(numbers, each, sums_of), k, d, full)
 
     def clusters(self) -> ClusterPasses:

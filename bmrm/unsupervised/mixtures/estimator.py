@@ -20,17 +20,17 @@ from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.limits import limit_reached
 from bmrm.base.progress import Step, progress_line
 from bmrm.base.vectors import Vector
-from bmrm.distributed.row_set import RowSet, read_row_set
+from bmrm.distributed.reading import read_row_set
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
-from bmrm.io.csr import Csr
 from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.placement import place
 from bmrm.unsupervised.clusters.estimator import KMeans
 from bmrm.unsupervised.clusters.seeding import choose_plus_plus, choose_random
 from bmrm.unsupervised.decomposition.scatter import FLOAT64_UNIT
 from bmrm.unsupervised.mixtures.gpu import open_mixture
 from bmrm.unsupervised.mixtures.passes import MixturePasses
 from bmrm.unsupervised.mixtures.work import mixture_work
-from bmrm.unsupervised.placing import place_rows
 from bmrm.unsupervised.scales import Scales, with_safe_weights
 
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
@@ -281,8 +281,8 @@ class GaussianMixture(Estimator):
             )
             with rows.guarded(), small_matrices(rows.shape[1]):
                 rows, scales = with_safe_weights(rows)
-                found = place_rows(rows, self.device, work)
-                passes, self.placement_ = open_mixture(rows, found, self.device, self.n_components, full=full)
+                found = place(self.device, rows.gpu, work, group=rows.group)
+                passes, self.placement_ = open_mixture(rows, found, self.n_components, full=full)
                 self.placement_.log()
                 self._fit(passes, rows.first_of(self.random_state), started, scales)
             self._remember_columns(X)
@@ -557,8 +557,8 @@ class GaussianMixture(Estimator):
         parameters = self._parameters()
         k = len(parameters.means)
         require_memory(8 * rows.here * k, "the shares of the components", "fewer rows at a time need less")
-        found = place_rows(rows, self.device)
-        passes, _ = open_mixture(rows, found, self.device, k, full=parameters.full)
+        found = place(self.device, rows.gpu, group=rows.group)
+        passes, _ = open_mixture(rows, found, k, full=parameters.full)
         with small_matrices(rows.shape[1]):
             roots = parameters.roots()
         return passes.shares(parameters.means, *roots)
@@ -616,6 +616,7 @@ def _reciprocals(precisions: Vector) -> Vector:
 
 
 def _dense_rows(X: Any, sample_weight: Any = None, threads: int | None = None, comm: Any = None) -> RowSet:
-    if arguments.is_sparse(X) or isinstance(X, Csr):
+    rows = read_row_set(X, sample_weight, threads=threads, comm=comm)
+    if rows.sparse:
         raise DataError("X: found sparse rows, expected a dense matrix: covariances of sparse rows are dense")
-    return read_row_set(X, sample_weight, threads=threads, comm=comm)
+    return rows

@@ -9,9 +9,6 @@ added in turn on the host.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-
 import numpy as np
 
 from bmrm.base.vectors import Vector
@@ -19,13 +16,12 @@ from bmrm.distributed.blocks import COLUMN_BYTES, block_rows
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DeviceMemoryError
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.matrix.gpu.placement import Placement
+from bmrm.matrix.gpu.placement import Placement, with_fall_back
 from bmrm.unsupervised.clusters.gpu import DeviceClusters
 from bmrm.unsupervised.clusters.passes import ClusterPasses
 from bmrm.unsupervised.decomposition.gpu import DeviceGram
 from bmrm.unsupervised.mixtures.cpu import HostMixture
 from bmrm.unsupervised.mixtures.passes import MixturePasses, MixtureSums
-from bmrm.unsupervised.placing import open_rows
 
 
 class DeviceMixture:
@@ -81,7 +77,10 @@ class DeviceMixture:
         return self._blocks.note
 
     def step(self, means: Vector, roots: Vector, constants: Vector) -> MixtureSums:
-        return self._sum(lambda i: self._blocks.on[i].mixture_step(means, roots, constants))
+        likelihood, *sums = self._blocks.sums(
+            lambda i: self._blocks.on[i].mixture_step(means, roots, constants)
+        )
+        return MixtureSums(float(likelihood), *sums)
 
     def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
         found = [self._blocks.on[i].mixture_shares(means, roots, constants) for i in self._blocks.pass_over()]
@@ -94,28 +93,13 @@ class DeviceMixture:
         clusters = self._device_clusters()
         clusters.assign(centers, want_sums=False)
         labels, parts = clusters.labels(), self._blocks.parts
-        return self._sum(lambda i: (0.0, *self._blocks.on[i].label_moments(labels[parts[i]], centers, full)))
+        return MixtureSums(
+            0.0,
+            *self._blocks.sums(lambda i: self._blocks.on[i].label_moments(labels[parts[i]], centers, full)),
+        )
 
     def clusters(self) -> ClusterPasses:
         return self._device_clusters()
-
-    def _sum(self, sums_of: Callable[[int], tuple[float, Vector, Vector, Vector]]) -> MixtureSums:
-        """Return the sums of the blocks of all ranks, added in turn."""
-        if self.rows.group is None and len(self._blocks.on) == 1:
-            return MixtureSums(*sums_of(0))
-        shapes: list[tuple[int, ...]] = []
-
-        def sums_of_blocks() -> Iterator[Vector]:
-            for i in self._blocks.pass_over():
-                arrays = [np.asarray(each) for each in sums_of(i)]
-                shapes[:] = [each.shape for each in arrays]
-                yield np.concatenate([each.ravel() for each in arrays])
-
-        total = self.rows.sum_parts(sums_of_blocks())
-        ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
-        likelihood, *sums = np.split(total, ends)
-        shaped = [part.reshape(shape) for part, shape in zip(sums, shapes[1:], strict=True)]
-        return MixtureSums(float(likelihood[0]), *shaped)
 
     def _device_clusters(self) -> DeviceClusters:
         if self._clusters is None:
@@ -125,7 +109,7 @@ class DeviceMixture:
 
 
 def open_mixture(
-    rows: RowSet, placement: Placement, device: str, components: int, *, full: bool
+    rows: RowSet, placement: Placement, components: int, *, full: bool
 ) -> tuple[MixturePasses, Placement]:
     """Put dense rows where a mixture is fitted; ``full``: covariances are matrices. See `open_clusters`."""
 
@@ -133,4 +117,4 @@ def open_mixture(
         found = DeviceMixture(rows, number, components, full=full)
         return found, found.note
 
-    return open_rows(rows, placement, device, lambda: HostMixture(rows), on_gpu)
+    return with_fall_back(placement, lambda: HostMixture(rows), on_gpu)

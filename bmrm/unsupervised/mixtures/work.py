@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bmrm.distributed._parts import part_rows
 from bmrm.matrix.gpu.work import Work, cpu_seconds, pinning_seconds
-from bmrm.unsupervised.clusters.work import PART_ROWS
 
 MIXTURE_CPU_SECONDS = 6.5e-11
 """Time of one operation of a step of EM on one core."""
@@ -39,7 +39,7 @@ def mixture_work(
     operations = passes * each
     calls = float(passes + starts * MIXTURE_START_STEPS)
     return Work(
-        cpu_seconds(operations * MIXTURE_CPU_SECONDS, passes, calls, threads, rows / PART_ROWS)
+        cpu_seconds(operations * MIXTURE_CPU_SECONDS, passes, calls, threads, rows / part_rows(rows))
         + MIXTURE_CPU_CALL_SECONDS,
         operations * MIXTURE_GPU_SECONDS + pinning_seconds(values * value_bytes),
         calls,

@@ -2,6 +2,7 @@
 #pragma once
 #include <cuda_fp16.h>
 
+#include "device/rows.cuh"
 #include "runtime/block_sum.cuh"
 #include "runtime/chain.cuh"
 #include "runtime/device_memory.h"
@@ -10,12 +11,6 @@ namespace bmrm {
 
 constexpr int kChunkColumns = 64;  // columns of a chunk for the tensor cores: 128 bytes of float16
 constexpr int kGroupCenters = 4;   // centres that lie together for a thread's rows (nearest_lanes.cuh)
-
-// W values side by side, in one load.
-template <class V, int W>
-struct alignas(sizeof(V) * W) Several {
-    V values[W];
-};
 
 // What is subtracted from rows and centres, and the power of two that they are then multiplied by.  Rows of
 // float32 need no float64: the shift is one of float32 too, and the power is the product of two.

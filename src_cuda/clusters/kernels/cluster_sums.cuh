@@ -32,7 +32,7 @@ __device__ __forceinline__ int take_label(int32_t* labels, int64_t row, int32_t 
 }
 
 __device__ __forceinline__ void count_changes(int changed, PassCounters* counters) {
-    changed = sum_warp(changed);
+    changed = over_warp<Sum>(changed);
     if (threadIdx.x % 32 == 0 && changed) atomicAdd(&counters->changed, (unsigned long long)changed);
 }
 

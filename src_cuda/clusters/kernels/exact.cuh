@@ -27,29 +27,20 @@ __device__ __forceinline__ void exact_squares(const V* const (&x)[kExactRows], i
     }
 }
 
-// Reduces pairs (value, number) of each row over the block to the least, ties to the least number; valid in
-// thread 0 of the row's warp.
-__device__ __forceinline__ bool is_before(double value, int64_t at, double other, int64_t other_at) {
-    return value < other || (value == other && at < other_at);
-}
-
 struct LeastOfWarps {
     double value[kExactRows][kExactThreads / 32];
     int64_t at[kExactRows][kExactThreads / 32];
 };
 
-// Calls done(r, value, number) in one thread for each of the rows.
+// Finds the least value of each row over the block, of equal ones that with the least number, and calls
+// done(r, value, number) in one thread for each of the rows.
 template <class Done>
 __device__ __forceinline__ void least_of_block(double (&value)[kExactRows], int64_t (&at)[kExactRows],
                                                LeastOfWarps& shared, const Done& done) {
     const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, warps = int(blockDim.x) / 32;
 #pragma unroll
     for (int r = 0; r < kExactRows; r++) {
-        for (int apart = 16; apart; apart /= 2) {
-            const double other = __shfl_xor_sync(0xFFFFFFFFu, value[r], apart);
-            const int64_t other_at = __shfl_xor_sync(0xFFFFFFFFu, (long long)at[r], apart);
-            if (is_before(other, other_at, value[r], at[r])) value[r] = other, at[r] = other_at;
-        }
+        best_of_warp<Least>(value[r], at[r]);
         if (lane == 0) shared.value[r][warp] = value[r], shared.at[r][warp] = at[r];
     }
     __syncthreads();
@@ -58,7 +49,7 @@ __device__ __forceinline__ void least_of_block(double (&value)[kExactRows], int6
         double least = shared.value[r][0];
         int64_t least_at = shared.at[r][0];
         for (int w = 1; w < warps; w++)
-            if (is_before(shared.value[r][w], shared.at[r][w], least, least_at))
+            if (comes_first<Least>(shared.value[r][w], shared.at[r][w], least, least_at))
                 least = shared.value[r][w], least_at = shared.at[r][w];
         done(r, least, least_at);
     }
@@ -96,7 +87,7 @@ __global__ void __launch_bounds__(kExactThreads)
             exact_squares(x, d, columns + j, k, square);
 #pragma unroll
             for (int r = 0; r < kExactRows; r++)
-                if (is_before(square[r], j, least[r], at[r])) least[r] = square[r], at[r] = j;
+                if (comes_first<Least>(square[r], j, least[r], at[r])) least[r] = square[r], at[r] = j;
         }
         least_of_block(least, at, shared, [&](int r, double, int64_t nearest) {
             if (first + r >= count) return;
@@ -140,7 +131,7 @@ __global__ void __launch_bounds__(kExactThreads)
                     continue;
                 }
                 const double cost = cluster_weights[j] / (cluster_weights[j] + w[r]) * w[r] * square[r];
-                if (is_before(cost, j, least[r], at[r])) least[r] = cost, at[r] = j;
+                if (comes_first<Least>(cost, j, least[r], at[r])) least[r] = cost, at[r] = j;
             }
         }
         least_of_block(least, at, shared, [&](int r, double cost, int64_t to) {
@@ -194,7 +185,7 @@ __global__ void __launch_bounds__(256)
                 square += e * e;
             }
         }
-        for (int apart = L / 2; apart; apart /= 2) square += __shfl_xor_sync(0xFFFFFFFFu, square, apart);
+        square = over_warp<Sum, L / 2>(square);
         if (lane == 0 && i < n) out[i] = square;
     }
 }

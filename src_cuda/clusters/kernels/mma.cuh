@@ -1,30 +1,8 @@
-// Instructions of the tensor cores (PTX ISA, "mma.sync", "ldmatrix", "cp.async"), for compute capability 8.0
-// and later.
+// Instructions of the tensor cores (PTX ISA, "mma.sync", "ldmatrix"), for compute capability 8.0 and later.
 #pragma once
 #include <stdint.h>
 
 namespace bmrm {
-
-// Copies 16 bytes to shared memory; `wait_for_copies` waits for all but the last `left` groups.
-__device__ __forceinline__ void copy_16(void* shared, const void* global) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(uint32_t(__cvta_generic_to_shared(shared))),
-        "l"(global)
-        : "memory");
-#endif
-}
-__device__ __forceinline__ void close_copies() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-template <int left>
-__device__ __forceinline__ void wait_for_copies() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
-#endif
-}
 
 // Loads four 8x8 matrices of 2-byte numbers: lane l gives the address of row l % 8 of matrix l / 8, and gets
 // two numbers of row l / 4 of each.

@@ -21,6 +21,7 @@
 #pragma once
 #include "clusters/kernels/exact.cuh"
 #include "clusters/kernels/mma.cuh"
+#include "device/copies.cuh"
 #include "runtime/dynamic_shared.cuh"
 
 namespace bmrm {
@@ -76,8 +77,8 @@ __global__ void __launch_bounds__(256)
             square += y * y;
             rest_square += rest * rest;
         }
-        square = sum_warp(square);
-        rest_square = sum_warp(rest_square);
+        square = over_warp<Sum>(square);
+        rest_square = over_warp<Sum>(rest_square);
         if (lane == 0) norms[i] = {norm_above(square), norm_above(rest_square)};
     }
 }
@@ -133,14 +134,14 @@ struct Chunks {
 #pragma unroll
             for (int r = first; r < kTileRows; r += kStep) {
                 const int64_t row = listed ? int64_t(listed[r]) : first_row + r;
-                copy_16(to + piece_of(r, piece), rows + (row * count + chunk) * kPieces + piece);
+                copy_ahead(to + piece_of(r, piece), rows + (row * count + chunk) * kPieces + piece);
             }
         }
         if (tile < tiles) {
             const uint4* from = centers + (int64_t(tile) * kTileCenters * count + chunk) * kPieces + piece;
 #pragma unroll
             for (int r = first; r < kTileCenters; r += kStep)
-                copy_16(stage + piece_of(r, piece), from + r * count * kPieces);
+                copy_ahead(stage + piece_of(r, piece), from + r * count * kPieces);
         }
         close_copies();
     }
@@ -323,11 +324,7 @@ __global__ void __launch_bounds__(256, 4)
                 square = __dadd_rn(square, __dmul_rn(e, e));
             }
         }
-        for (int apart = kMaxCandidates / 2; apart; apart /= 2) {
-            const double other = __shfl_xor_sync(0xFFFFFFFFu, square, apart);
-            const int64_t other_j = __shfl_xor_sync(0xFFFFFFFFu, (long long)j, apart);
-            if (is_before(other, other_j, square, j)) square = other, j = other_j;
-        }
+        best_of_warp<Least, kMaxCandidates>(square, j);
         if (lane || at >= listed) continue;
         if (count <= kMaxCandidates)
             labels[row] = int32_t(j);

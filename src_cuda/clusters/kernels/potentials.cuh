@@ -31,10 +31,7 @@ __global__ void __launch_bounds__(256)
         const unsigned long long bits = (unsigned long long)__double_as_longlong(fabs(double(X[i])));
         mine = bits > mine ? bits : mine;
     }
-    for (int apart = 16; apart; apart /= 2) {
-        const unsigned long long other = __shfl_xor_sync(0xFFFFFFFFu, mine, apart);
-        mine = other > mine ? other : mine;
-    }
+    mine = over_warp<Greatest>(mine);
     if (threadIdx.x % 32 == 0) atomicMax(largest, mine);
 }
 

@@ -503,11 +503,7 @@ __device__ __forceinline__ DrawnStrip draw_strip(const SeedingPass& pass, double
         accumulate(parts + lane * stride, count, 0.0, part_ends + lane * stride);
         potential = part_ends[lane * stride + count - 1];
     }
-    for (int apart = 16; apart; apart /= 2) {  // of equal ones the first
-        const double other = __shfl_xor_sync(0xFFFFFFFFu, potential, apart);
-        const int which = __shfl_xor_sync(0xFFFFFFFFu, best, apart);
-        if (other < potential || (other == potential && which < best)) potential = other, best = which;
-    }
+    best_of_warp<Least>(potential, best);
     __syncwarp();
     if (!(potential > 0.0)) return {best, potential, 0.0, 0};
     Draw draw = {number, potential, 0};

@@ -103,7 +103,7 @@ struct BestSparse {
 };
 
 __device__ __forceinline__ void combine(BestSparse& best, const BestSparse& other) {
-    const bool later = is_before(other.least, other.at, best.least, best.at);
+    const bool later = comes_first<Least>(other.least, other.at, best.least, best.at);
     best.second = fmin(fmin(best.second, other.second), fmax(best.least, other.least));
     if (later) best.least = other.least, best.at = other.at;
 }

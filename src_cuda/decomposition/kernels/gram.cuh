@@ -1,6 +1,6 @@
 // The sum of w (x - m) (x - m)' over rows x, and of w (x - m), in float64.
 //
-// A warp multiplies eight rows at a time, blocks of columns by blocks of columns (double_mma.cuh), and keeps
+// A warp multiplies eight rows at a time, blocks of columns by blocks of columns (mma64.cuh), and keeps
 // all sums in registers; rows are read once, from where they are, and converted in registers.  Columns are
 // dealt to blocks in turn, so that a thread's columns are neighbours: thread g of a block has columns BLOCKS
 // g + I, I being the number of the block.  Of two blocks only one product is computed.
@@ -10,7 +10,8 @@
 #pragma once
 #include <stdint.h>
 
-#include "runtime/double_mma.cuh"
+#include "device/products.cuh"
+#include "device/rows.cuh"
 #include "runtime/dynamic_shared.cuh"
 
 namespace bmrm {
@@ -54,22 +55,11 @@ __host__ __device__ constexpr int gram_numbers(int blocks) { return block_pairs(
 // The same for two strips.
 __host__ __device__ constexpr int cross_numbers(int blocks) { return blocks * blocks * 64; }
 
-template <class T, int COUNT>
-struct alignas(sizeof(T) * COUNT <= 16 ? sizeof(T) * COUNT : 16) Neighbours {
-    T value[COUNT];
-};
-
 // Reads COUNT columns from `first` on; those from `width` on are 0.
 template <bool WHOLE, class T, int COUNT>
-__device__ __forceinline__ void read_columns(const T* row, int first, int width, T (&out)[COUNT]) {
+__device__ __forceinline__ void read_strip(const T* row, int first, int width, T (&out)[COUNT]) {
     if (WHOLE) {
-        constexpr int kEach = sizeof(T) * COUNT <= 16 ? COUNT : int(16 / sizeof(T));
-#pragma unroll
-        for (int c = 0; c < COUNT; c += kEach) {
-            const auto some = *reinterpret_cast<const Neighbours<T, kEach>*>(row + first + c);
-#pragma unroll
-            for (int k = 0; k < kEach; k++) out[c + k] = some.value[k];
-        }
+        read_neighbours(row + first, out);
     } else {
 #pragma unroll
         for (int c = 0; c < COUNT; c++) out[c] = first + c < width ? row[first + c] : T(0);
@@ -92,7 +82,7 @@ struct Strip {
     __device__ __forceinline__ void read(const int64_t (&row)[2]) {
 #pragma unroll
         for (int half = 0; half < 2; half++)
-            read_columns<WHOLE>(values_ + row[half] * d_, BLOCKS * fragment_row(), width_, next_[half]);
+            read_strip<WHOLE>(values_ + row[half] * d_, BLOCKS * fragment_row(), width_, next_[half]);
     }
     // Centres what was read last.
     __device__ __forceinline__ void center(double (&e)[BLOCKS][2]) const {
@@ -136,16 +126,9 @@ struct GramSteps {
 // Adds the sums of the warps of a block of threads in order, and writes them out.
 template <int NUMBERS, class Add>
 __device__ __forceinline__ void join_warps(double* shared, double* out, const Add& add) {
-    for (int warp = 0; warp < kGramWarps; warp++) {
-        if (int(threadIdx.x) / 32 == warp) add(shared, warp == 0);
-        __syncthreads();
-    }
+    add_warps<kGramWarps>([&](bool first) { add(shared, first); });
     for (int i = int(threadIdx.x); i < NUMBERS; i += kGramWarps * 32) out[i] = shared[i];
     __syncthreads();
-}
-
-__device__ __forceinline__ void add_to(double* place, double value, bool first) {
-    *place = first ? value : *place + value;
 }
 
 // Adds the products of eight rows.

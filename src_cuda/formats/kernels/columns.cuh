@@ -4,6 +4,7 @@
 // gain. On slices, a thread keeps one sum per column; on compressed rows, a thread computes one column of one
 // row, or, for the plan `split`, of an equal share of nonzeros whatever the rows.
 #pragma once
+#include "device_limits.h"
 #include "formats/kernels/sliced.cuh"
 
 namespace bmrm {
@@ -78,8 +79,6 @@ __global__ void __launch_bounds__(256)
         sum += double(partial[int64_t(k) * columns + i % columns]);
     y[int64_t(row[nth]) * columns + i % columns] = T(sum);
 }
-
-constexpr int kPieceNonzeros = 256;  // of a warp
 
 // Returns the last of the rows from `low` to `high` that begins at or before a nonzero.
 __device__ __forceinline__ int64_t row_of(const int64_t* __restrict__ ptr, int64_t low, int64_t high,

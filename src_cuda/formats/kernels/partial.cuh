@@ -7,11 +7,10 @@
 #pragma once
 #include <stdint.h>
 
+#include "device_limits.h"
 #include "runtime/chain.cuh"
 
 namespace bmrm {
-
-constexpr int kPartialThreads = 256;
 
 // For `rows` rows: y[row[i]] = sum of partial[slot[i] .. slot[i + 1]).
 template <class T>

@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(tuning::kPlainThreads)
     const int64_t from = ptr[last] > begin ? ptr[last] : begin;
     for (int64_t i = from + threadIdx.x; i < end; i += tuning::kPlainThreads) sum += products[i - begin];
     __shared__ T of_warp[tuning::kPlainThreads / 32];
-    sum = sum_warp(sum);
+    sum = over_warp<Sum>(sum);
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
     __syncthreads();
     if (threadIdx.x == 0) {

@@ -52,8 +52,7 @@ __device__ __forceinline__ void sum_columns(double (&mine)[SUMS], int columns, d
         for (int j = 0; j < kSumsAtOnce; j++) {
             if (first + j >= SUMS) break;
             double sum = mine[first + j];
-#pragma unroll
-            for (int apart = 16; apart >= WIDTH; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
+            sum = over_warp<Sum, 16, WIDTH>(sum);
             if (lane < WIDTH) of_warp[warp][j][lane] = sum;
         }
         __syncthreads();
@@ -105,7 +104,7 @@ static __global__ void __launch_bounds__(kFinishThreads)
     for (int s = warp; s < count; s += kFinishThreads / 32) {
         double sum = 0;
         for (int b = lane; b < blocks; b += 32) sum += partial[int64_t(s) * blocks + b];
-        sum = sum_warp(sum);
+        sum = over_warp<Sum>(sum);
         if (lane < others.count) others.sums[lane][s] = sum;
         if (lane == 0 && letter.values) letter.values[s] = sum;
         if (lane == 0 && s >= count - keeps) keep[s - (count - keeps)] = sum;

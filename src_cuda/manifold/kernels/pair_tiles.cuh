@@ -19,13 +19,14 @@
 #include <stdint.h>
 
 #include "api/scaling.h"
+#include "device/copies.cuh"
+#include "device_limits.h"
 #include "manifold/kernels/roots.cuh"
 #include "runtime/block_sum.cuh"
 #include "runtime/mailbox.h"
 
 namespace bmrm {
 
-constexpr int kPairThreads = 128;  // of a block
 constexpr int kPairWarps = kPairThreads / 32;
 
 // One number per pair: a square matrix, of which the upper triangle counts, or that triangle row by row.
@@ -89,31 +90,6 @@ struct PairTiles {
         return (last < n ? last : n) - 1;
     }
 };
-
-// Starts to copy a number to shared memory, on devices that can do so without a register.  Only the thread
-// that copies it may read it, after wait_for_copies.
-template <class T>
-__device__ __forceinline__ void copy_ahead(T* to, const T* from) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(unsigned(__cvta_generic_to_shared(to))),
-                 "l"(from), "n"(sizeof(T))
-                 : "memory");
-#else
-    *to = *from;
-#endif
-}
-__device__ __forceinline__ void close_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-// Waits until at most AHEAD groups of copies are on their way.
-template <int AHEAD>
-__device__ __forceinline__ void wait_for_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD) : "memory");
-#endif
-}
 
 // Dissimilarities that are given.
 template <class T>
@@ -203,40 +179,6 @@ __host__ __device__ constexpr int round_up_to_power(int count) {
     int out = 1;
     while (out < count) out *= 2;
     return out;
-}
-
-// Adds up N numbers over a warp, N being a power of two up to 32.  Returns that of number lane / (32 / N).
-template <int N>
-__device__ __forceinline__ double sum_many(double (&mine)[N], int lane) {
-    if constexpr (N > 1) {
-        // The lanes split: those of the upper half take over the upper half of the numbers.
-        constexpr int kApart = 16;
-        double kept[N / 2];
-        int apart = kApart;
-        const bool upper = lane & apart;
-#pragma unroll
-        for (int k = 0; k < N / 2; k++) {
-            const double own = upper ? mine[k + N / 2] : mine[k];
-            const double other = upper ? mine[k] : mine[k + N / 2];
-            kept[k] = own + __shfl_xor_sync(0xFFFFFFFFu, other, apart);
-        }
-#pragma unroll
-        for (int count = N / 4; count > 0; count /= 2) {
-            apart /= 2;
-            const bool up = lane & apart;
-#pragma unroll
-            for (int k = 0; k < N / 4; k++) {
-                if (k >= count) break;
-                const double own = up ? kept[k + count] : kept[k];
-                const double other = up ? kept[k] : kept[k + count];
-                kept[k] = own + __shfl_xor_sync(0xFFFFFFFFu, other, apart);
-            }
-        }
-        for (apart /= 2; apart > 0; apart /= 2) kept[0] += __shfl_xor_sync(0xFFFFFFFFu, kept[0], apart);
-        return kept[0];
-    } else {
-        return sum_warp(mine[0]);
-    }
 }
 
 // What a thread holds of its columns, and the sums over its pairs.
@@ -414,10 +356,10 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
 #pragma unroll
                 for (int k = 0; k < kSlots; k++)
                     numbers[r * kSlots + k] = k < kAdds ? added[r][k < kAdds ? k : 0] : 0.0;
-            const double total = sum_many(numbers, lane);
+            over_warp_each<Sum>(numbers, lane);
             constexpr int kShare = 32 / kNumbers;  // lanes that have the same number
             const int number = lane / kShare, k = number % kSlots;
-            if (lane % kShare == 0 && k < kAdds) found[warp][(g + number / kSlots) * kAdds + k] = total;
+            if (lane % kShare == 0 && k < kAdds) found[warp][(g + number / kSlots) * kAdds + k] = numbers[0];
         }
         __syncthreads();
         for (int s = thread; s < count * kAdds; s += kPairThreads) {

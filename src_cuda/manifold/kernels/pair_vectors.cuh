@@ -51,7 +51,7 @@ static __global__ void __launch_bounds__(kVectorThreads)
     for (int product = warp; product < count; product += kVectorThreads / 32) {
         double mine = 0.0;
         for (int64_t c = lane; c < chunks; c += 32) mine += partial[product * chunks + c];
-        const double total = sum_warp(mine);
+        const double total = over_warp<Sum>(mine);
         if (lane == 0) {
             letter.values[product] = total;
             __threadfence_system();

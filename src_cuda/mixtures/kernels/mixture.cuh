@@ -1,7 +1,7 @@
 // An EM step of a mixture of normal distributions in one pass over the rows, all in float64.
 //
 // A block of threads takes 64 rows at a time into shared memory. Its warps compute the log densities of the
-// components, (1) with L (x - m) as products of small blocks (double_mma.cuh), L being the lower triangular
+// components, (1) with L (x - m) as products of small blocks (mma64.cuh), L being the lower triangular
 // root of the precision; threads turn them into shares, by exponentials less the largest (2); and the warps
 // add w r, w r (x - m) and w r (x - m)(x - m)' of their components (3), r being the share.  Moments about the
 // mean m that the step started from keep their digits if the data are far from 0.  Only the shares of 64 rows
@@ -16,8 +16,8 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "device/mma64.cuh"
 #include "runtime/block_sum.cuh"
-#include "runtime/double_mma.cuh"
 #include "runtime/dynamic_shared.cuh"
 
 namespace bmrm {

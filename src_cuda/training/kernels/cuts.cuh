@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kDotThreads)
             for (int64_t c = begin + lane; c < stop; c += 32)
                 sum += double(gradient[c]) * (w[c] + t * (end[c] - w[c]));
         }
-        sum = sum_warp(sum);
+        sum = over_warp<Sum>(sum);
         if (lane == 0) partial[int64_t(row) * shares + blockIdx.x] = sum;
     }
     if (!comes_last(ticket)) return;
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kDotThreads)
         if (k <= count)
             for (int j = int(threadIdx.x) % kLanes; j < shares; j += kLanes)
                 sum += __ldcg(partial + int64_t(k) * shares + j);
-        for (int apart = kLanes / 2; apart; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
+        sum = over_warp<Sum, kLanes / 2>(sum);
         if (k <= count && threadIdx.x % kLanes == 0) letter.values[at + k] = sum;
     }
     if (letter.arrived) {

@@ -41,7 +41,7 @@ class Ranks:
     signal_mode = interrupts.HELD  # an exception would leave the other ranks waiting
 
     def __init__(self, group: Group, bounds: Indices) -> None:
-        self.group, self.bounds, self.size, self.number = group, bounds, group.size, group.number
+        self.group, self.bounds, self.size = group, bounds, group.size
         self.everywhere = bool((np.diff(bounds) > 0).all())
         self._wholes: dict[tuple[int, str], NDArray[Any]] = {}  # the last one that was used
         self._on_gpus: dict[tuple[int, bool], Any] = {}  # by device and windows

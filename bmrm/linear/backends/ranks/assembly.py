@@ -15,7 +15,6 @@ of numbers. Every rank then has all columns.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,7 @@ from bmrm.linear.problem import TrainingProblem
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.solvers.bundle_method import BundleMethod
 from bmrm.linear.solvers.settings import Settings
-from bmrm.losses import Loss, ScalarLoss
+from bmrm.losses import Loss
 from bmrm.losses.base import RowRisk
 from bmrm.losses.joint import JointLoss
 from bmrm.losses.labels import append_labels, convert_label_sets, distinct_labels, encode
@@ -151,17 +150,8 @@ class RanksBackend:
 
     def facts(self, problem: TrainingProblem) -> Facts:
         """Return what the plan of a problem rests on; all ranks must call this at the same time."""
-        data, loss, penalty = self.data, problem.loss, problem.penalty
-        found = facts_of(data, problem.operator, loss, penalty, problem.intercept)
-        # Sums on GPUs need links of one kind between all of them.
-        on_gpu = found.can_solve_on_gpu and penalty.plain and isinstance(loss, ScalarLoss)
-        return replace(
-            found,
-            ranks=self.group.size,
-            owned=data.owned,
-            can_solve_on_gpu=on_gpu and data.links().alike,
-            max_blocks=None if problem.block_borders is None else len(problem.block_borders) - 1,
-        )
+        of_problem = problem.operator, problem.loss, problem.penalty, problem.intercept
+        return facts_of(self.data, *of_problem, problem.block_borders)
 
     def build(
         self, problem: TrainingProblem, plan: Plan, warm_bundle: Bundle | None

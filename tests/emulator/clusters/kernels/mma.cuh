@@ -4,11 +4,6 @@
 
 namespace bmrm {
 
-inline void copy_16(void* shared, const void* global) { memcpy(shared, global, 16); }
-inline void close_copies() {}
-template <int left>
-void wait_for_copies() {}
-
 inline void load_matrices(const void* shared, uint32_t (&out)[4]) {
     const void* const* rows = emulator::meet(emulator::MATRICES, ~0u, shared);
     for (int m = 0; m < 4; m++) {

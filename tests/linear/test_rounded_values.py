@@ -10,7 +10,7 @@ import bmrm
 from bmrm import losses
 from bmrm.io.csr import Csr
 from bmrm.linear import regularizers
-from bmrm.linear.stored_rounding import Rounding, bounded, column_sums, matrix_sums, slopes_of
+from bmrm.linear.precision import Rounding, bounded, column_sums, matrix_sums, slopes_of
 
 KNOWN = [name for name in losses.NAMES if bounded(losses.LOSSES[name])]
 PARAMETERS = {"quantile": {"tau": 0.8}, "huber": {"delta": 0.4}, "novelty": {"nu": 0.3}}

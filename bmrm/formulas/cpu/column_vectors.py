@@ -1,4 +1,4 @@
-"""Loops that are turned by a quarter: the lanes of a vector are columns of one row, not rows.
+"""The printer of loops whose vectors have columns of one row, not rows: `loops.ColumnVectors` says which.
 
 A sum into the row of a result that the data choose, ``for f in ...: sums[at, f] += w * x[f]``, has another
 target in each lane. Lane by lane it would cost an update per number. But for one row the targets, the row
@@ -9,7 +9,10 @@ rows.
 
 from __future__ import annotations
 
-from bmrm.formulas.cpu.llvm_text import Val, Writer, short
+from bmrm.formulas.analysis.loops import ColumnVectors
+from bmrm.formulas.cpu.expressions import Expressions
+from bmrm.formulas.cpu.llvm_text import Val, short
+from bmrm.formulas.language.operators import OPERATORS
 from bmrm.formulas.language.tree import (
     Apply,
     Combine,
@@ -21,115 +24,24 @@ from bmrm.formulas.language.tree import (
     Set,
     Size,
     SizeOf,
-    Statement,
     Var,
-    direct_expressions,
-    parts,
-    statements,
 )
 
-SIMPLE = {"add", "sub", "mul", "div", "neg", "abs", "min", "max", "real"}
-"""Operators that a turned loop may have on what depends on its counter."""
 
-
-class TurnedLoop:
-    """A loop that may be turned, and how it is printed.
+class ColumnVectorLoop:
+    """Prints one loop.
 
     Parameters
     ----------
-    printer : Writer
+    printer : Expressions
+        Prints the statements around it.
     node : For
     """
 
-    def __init__(self, printer: Writer, node: For) -> None:
-        self.printer, self.node, self.counter = printer, node, node.name
-        self.temporaries = {s.name for s in node.body if isinstance(s, Set)}
+    def __init__(self, printer: Expressions, node: For) -> None:
+        self.printer, self.node = printer, node
+        self.vectors = ColumnVectors(node, printer.schedule.facts)
         self.held: dict[Expr, tuple[Val, str]] = {}
-
-    # --- whether it may be turned
-
-    def pays(self) -> bool:
-        """Return whether the loop can be turned, and has a sum whose target depends on the row."""
-        printer, node = self.printer, self.node
-        if node.step != 1 or node.name in printer.varying or not printer.rows.contiguous:
-            return False
-        if not all(isinstance(s, (Set, Combine)) for s in node.body) or not self._are_own():
-            return False
-        combined = [s for s in node.body if isinstance(s, Combine)]
-        return (
-            any(self._depends_on_row(s) for s in combined)
-            and all(self._is_sum(s) for s in combined)
-            and all(self._supported(s.value) for s in node.body if isinstance(s, (Set, Combine)))
-        )
-
-    def _are_own(self) -> bool:
-        """Return whether locals that the loop assigns exist only inside it, assigned before they are read."""
-        program = self.printer.program
-        inside = sum(self._count(s) for s in self.node.body)
-        outside = sum(self._count(s) for s in statements(program.body))
-        outputs = {a.name for a in program.results()}
-        if inside != outside or self.temporaries & outputs:
-            return False
-        known: set[str] = set()
-        for statement in self.node.body:
-            for expr in direct_expressions(statement):
-                names = {p.name for p in parts(expr) if isinstance(p, Var)}
-                if names & self.temporaries - known:
-                    return False
-            if isinstance(statement, Set):
-                known.add(statement.name)
-        return True
-
-    def _count(self, statement: Statement) -> int:
-        """Count where a statement reads or assigns one of the loop's locals."""
-        found = isinstance(statement, Set) and statement.name in self.temporaries
-        exprs = direct_expressions(statement)
-        names = [p.name for expr in exprs for p in parts(expr) if isinstance(p, Var)]
-        return int(found) + sum(name in self.temporaries for name in names)
-
-    def _depends_on_row(self, statement: Combine) -> bool:
-        return any(self.printer.varies(each) for each in statement.index[:-1])
-
-    def _is_sum(self, statement: Combine) -> bool:
-        dims = self.printer.program.arguments[statement.array].dims
-        return (
-            statement.op == "sum"
-            and bool(statement.index)
-            and self._is_counter(statement.index[-1])
-            and all(map(self._invariant, statement.index[:-1]))
-            and self.printer.bounds.inside(statement.index[-1], dims[-1])
-        )
-
-    def _is_counter(self, expr: Expr) -> bool:
-        return isinstance(expr, Var) and expr.name == self.counter
-
-    def _invariant(self, expr: Expr) -> bool:
-        names = {p.name for p in parts(expr) if isinstance(p, Var)}
-        return self.counter not in names and not names & self.temporaries
-
-    def _supported(self, expr: Expr) -> bool:
-        if self._invariant(expr):
-            return expr.type in ("real", "int")
-        match expr:
-            case Var(name, kind):
-                return name in self.temporaries and kind == "real"
-            case RowItem(index, _):
-                return self._is_counter(index) and self.printer.bounds.inside(
-                    index, self.printer.program.width
-                )
-            case Load(array, index, "real", _) if array in self.printer.program.arguments:
-                dims = self.printer.program.arguments[array].dims
-                last = index[-1]
-                return (
-                    self._is_counter(last)
-                    and self.printer.bounds.inside(last, dims[-1])
-                    and all(map(self._invariant, index[:-1]))
-                )
-            case Apply(op, args, "real", _):
-                return op in SIMPLE and all(map(self._supported, args))
-        return False
-
-    # --- text
 
     def print(self) -> None:
         """Print the loop; what does not depend on its counter is computed before it, if it has a turn."""
@@ -169,7 +81,7 @@ class TurnedLoop:
 
     def _hold_parts(self, expr: Expr) -> None:
         """Compute what does not depend on the counter, for all rows."""
-        if self._invariant(expr):
+        if self.vectors.invariant(expr):
             self._hold(expr)
             return
         match expr:
@@ -205,7 +117,7 @@ class TurnedLoop:
         row = printer.new(f"add nsw i64 {printer.base}, {lane}")
         off = printer.new(f"mul nsw i64 {row}, {printer.slot('row_step')}")
         self.row_at = printer.new(f"getelementptr i8, ptr {printer.slot('rows')}, i64 {off}")
-        width = self.V = printer.turned_lanes
+        width = self.V = printer.vector
         last = printer.new(f"sub nsw i64 {stop}, {width - 1}")
         with printer.counted(start, last, width) as column:
             self._body(column, None)
@@ -217,8 +129,7 @@ class TurnedLoop:
         with printer.branch(printer.new(f"icmp ne i64 {rest}, 0")):
             column = printer.new(f"sub nsw i64 {stop}, {rest}")
             wide = f"<{width} x i64>"
-            one = printer.new(f"insertelement {wide} poison, i64 {rest}, i64 0")
-            many = printer.new(f"shufflevector {wide} {one}, {wide} poison, <{width} x i32> zeroinitializer")
+            many = printer.splat(rest, "i64", width)
             numbers = "<" + ", ".join(f"i64 {each}" for each in range(width)) + ">"
             self._body(column, printer.new(f"icmp slt {wide} {numbers}, {many}"))
 
@@ -244,7 +155,7 @@ class TurnedLoop:
         flat = self._flat(statement.index, result.dims, column)
         at = printer.new(f"getelementptr {kind}, ptr {printer.slot(f'argument {result.name}')}, i64 {flat}")
         old = self._load(at, kind, mask)
-        new = printer.new(f"{'fadd' if kind == 'double' else 'add'} {wide} {old}, {value}")
+        new = printer.merged(statement.op, old, value, wide, f"<{self.V} x i1>", kind == "double")
         if mask is None:
             printer.put(f"store {wide} {new}, ptr {at}, align 8")
             return
@@ -255,7 +166,7 @@ class TurnedLoop:
     def _flat(self, index: tuple[Expr, ...], dims: tuple[Size, ...], column: str) -> str:
         printer, found = self.printer, ""
         for each, size in zip(index, dims, strict=True):
-            text = column if self._is_counter(each) else self.values.get(each, "")
+            text = column if self.vectors.is_counter(each) else self.values.get(each, "")
             text = text or printer.expr(each).text
             if found:
                 scaled = printer.new(f"mul nsw i64 {found}, {printer.size(size)}")
@@ -273,19 +184,12 @@ class TurnedLoop:
             f"call {wide} @{name}(ptr {at}, i32 1, <{self.V} x i1> {mask}, {wide} zeroinitializer)"
         )
 
-    def _splat(self, text: str, kind: str) -> str:
-        if not text.startswith("%"):
-            return f"splat ({kind} {text})"
-        printer, wide = self.printer, f"<{self.V} x {kind}>"
-        one = printer.new(f"insertelement {wide} poison, {kind} {text}, i64 0")
-        return printer.new(f"shufflevector {wide} {one}, {wide} poison, <{self.V} x i32> zeroinitializer")
-
     def _expr(self, expr: Expr, column: str, mask: str | None) -> str:
         printer = self.printer
         kind = printer.scalar(expr.type)
-        if self._invariant(expr):
+        if self.vectors.invariant(expr):
             text = self.values[expr] if expr in self.values else printer.expr(expr).text
-            return self._splat(text, kind)
+            return printer.splat(text, kind, self.V)
         match expr:
             case Var(name, _):
                 return self.temporary[name]
@@ -318,6 +222,4 @@ class TurnedLoop:
                 name = f"llvm.fabs.v{self.V}{short(printer.real)}"
                 printer.need(f"declare {of} @{name}({of})")
                 return printer.new(f"call {of} @{name}({of} {args[0]})")
-        sign = "olt" if expr.op == "min" else "ogt"
-        test = printer.new(f"fcmp {sign} {of} {args[1]}, {args[0]}")
-        return printer.new(f"select <{self.V} x i1> {test}, {of} {args[1]}, {of} {args[0]}")
+        return printer.merged(OPERATORS[expr.op], args[0], args[1], of, f"<{self.V} x i1>", True)

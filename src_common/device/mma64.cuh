@@ -8,6 +8,7 @@
 // A thread has the element (g, t) of a factor, g = lane / 4 and t = lane % 4, and of the sums the elements
 // (g, 2 t) and (g, 2 t + 1).
 #pragma once
+#include "device/warp.cuh"
 
 namespace bmrm {
 
@@ -16,8 +17,8 @@ __device__ __forceinline__ int fragment_step() { return int(threadIdx.x) % 4; }
 
 // Returns the sum over the threads of equal g.
 __device__ __forceinline__ double sum_steps(double mine) {
-    mine += __shfl_xor_sync(0xFFFFFFFFu, mine, 1);
-    return mine + __shfl_xor_sync(0xFFFFFFFFu, mine, 2);
+    mine += __shfl_xor_sync(kAllLanes, mine, 1);
+    return mine + __shfl_xor_sync(kAllLanes, mine, 2);
 }
 
 // sums (8 x 8) += A B: `a` is A (8 x 4) at (g, t), `b` is B (4 x 8) at (t, g).
@@ -31,9 +32,9 @@ __device__ __forceinline__ void multiply_8x8x4(double (&sums)[2], double a, doub
     // These devices take longer for the products than for the loop; unrolled, they took minutes to compile.
 #pragma unroll 1
     for (int k = 0; k < 4; k++) {
-        const double left = __shfl_sync(0xFFFFFFFFu, a, row + k);
-        sums[0] += left * __shfl_sync(0xFFFFFFFFu, b, column + k);
-        sums[1] += left * __shfl_sync(0xFFFFFFFFu, b, column + 4 + k);
+        const double left = __shfl_sync(kAllLanes, a, row + k);
+        sums[0] += left * __shfl_sync(kAllLanes, b, column + k);
+        sums[1] += left * __shfl_sync(kAllLanes, b, column + 4 + k);
     }
 #endif
 }

@@ -35,19 +35,31 @@ differences of margins, and the sum of |w_jc| if it is a sum over the classes.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector, dot
+from bmrm.errors import ParameterError
 from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
+from bmrm.io.data import Data
 from bmrm.linear.regularizers import Regularizer
+from bmrm.linear.solvers.progress import Bounds, Progress
+from bmrm.linear.solvers.settings import Callback, absolute_tol
 from bmrm.losses import JointLoss, Loss, NamedLoss
 from bmrm.losses.joint import collect_members
 from bmrm.losses.ranking import MAX_DISCOUNT_STEP, RankingLoss, gain
+from bmrm.matrix.dataset import Dataset
+
+if TYPE_CHECKING:
+    from bmrm.linear.problem import TrainingProblem
+    from bmrm.linear.result import Result
 
 UNIT_ROUNDOFF = 2.0**-24
 """Rounding to a normal float32 number moves a number by at most this share of the result."""
@@ -62,6 +74,9 @@ FLOAT32_SAFETY = 2.0
 """Factor for products of nonnegative numbers that a GPU sums in float32: its sums are never sequences so long
 that rounding could halve them."""
 
+MAX_ROUNDING_SHARE = 0.5
+"""Maximum share of the tolerance used up by rounding with which training continues on the same values."""
+
 DENSE_CHUNK_VALUES = 1 << 22
 """Number of values of a dense X that are processed at a time."""
 
@@ -73,14 +88,6 @@ class Slopes(NamedTuple):
     """Shape (m,): the largest absolute value of the derivative; for a squared loss, the row's share of the
     mean."""
     square: float = 0.0  # k if the risk is k times a mean square, otherwise 0
-
-
-class Bounds(NamedTuple):
-    """A certificate for the numbers of a file: ``lower_bound <= optimum <= J(w) <= objective``."""
-
-    objective: float
-    lower_bound: float
-    rounding: float = 0.0  # how far the two have been moved apart for the rounding of X
 
 
 _MAX_SLOPES: dict[str, Callable[[float], float]] = {
@@ -109,8 +116,10 @@ _CONTINGENCY = ("f_beta", "precision_at_k", "recall_at_k", "prbep")
 """Losses of the contingency table, in which every row has the derivative 1/m at most."""
 
 
-def bounded(loss: Loss | type[Loss]) -> bool:
+def bounded(loss: Loss | type[Loss], *, alone: bool = True) -> bool:
     """Return whether a bound is known for how far rounding of X moves the risk; for exp(margin) none is.
+
+    For a joint loss all rows must be in one process (``alone``): its derivatives depend on all margins.
 
     Examples
     --------
@@ -119,7 +128,17 @@ def bounded(loss: Loss | type[Loss]) -> bool:
     [True, True, True, False]
     """
     joint = isinstance(loss, JointLoss) or (isinstance(loss, type) and issubclass(loss, JointLoss))
-    return joint or loss.name in _MAX_SLOPES or loss.name in _SQUARE_FACTORS
+    return alone if joint else loss.name in _MAX_SLOPES or loss.name in _SQUARE_FACTORS
+
+
+def check_bounded(loss: Loss, *, alone: bool) -> None:
+    """Raise `ParameterError` if no bound is known for values that reading has rounded."""
+    if not bounded(loss, alone=alone):
+        where = "" if alone else " on several ranks"
+        raise ParameterError(
+            f"loss {loss.name}: has no certificate{where} for values that float32 has rounded; "
+            "read them as float64"
+        )
 
 
 def slopes_of(loss: Loss, y: Vector, weights: Vector | None, total: float) -> Slopes:
@@ -349,4 +368,110 @@ def _strengths(penalty: Regularizer, w: Vector) -> tuple[Vector, Vector, Vector]
         l1.reshape(len(w), -1).min(axis=1),
         l2.reshape(len(w), -1).min(axis=1),
         (zeros if prior is None else prior[: w.size]).reshape(w.shape),
+    )
+
+
+class RoundedRows:
+    """Rows whose values were rounded when they were read, and certificates for the numbers of the file.
+
+    Its methods are collective over the ranks of ``group``.
+
+    - ``source``: the rows as they were read
+    - ``matrix``: the same on their device
+    - ``loss``, ``labels``, ``weights``, ``total``: as for `slopes_of`
+    - ``floor``: a lower bound of the risk of the rows of all ranks
+    """
+
+    def __init__(
+        self, source: Data, matrix: Any, loss: Loss, labels: Vector, weights: Vector | None, *,
+        total: float, floor: float, group: Any = None,
+    ) -> None:  # fmt: skip
+        check_bounded(loss, alone=group is None)
+        self._source, self._matrix, self._loss, self._labels = source, matrix, loss, labels
+        self._weights, self._total, self._floor, self._group = weights, total, floor, group
+
+    @cached_property
+    def _rounding(self) -> Rounding:
+        X, group = self._source.X, self._group
+        slopes = slopes_of(self._loss, self._labels, self._weights, self._total)
+        squares = slopes.square > 0.0
+        if isinstance(getattr(X, "data", None), np.ndarray) or isinstance(X, np.ndarray):
+            sums = column_sums(X, slopes.rows, squares=squares, threads=self._matrix.threads)
+        else:
+            negative = self._source.negative
+            sums = matrix_sums(self._matrix, slopes.rows, squares=squares, negative=negative)
+        weight = float(slopes.rows.sum())
+        if group is not None:
+            sums, weight = group.total(sums), float(group.total(np.array([weight]))[0])
+        return Rounding(sums, weight, slopes.square, self._loss.name)
+
+    def bounds(self, objective: float, lower_bound: float, w: Vector, penalty: Regularizer) -> Bounds:
+        """Return the certificate for the numbers of the file, from that for the stored ones."""
+        found = self._rounding.bounds(objective, lower_bound, w, penalty, self._floor)
+        return found if self._group is None else Bounds(*self._group.everyones(tuple(found))[0])
+
+    def certified(self, result: Result, penalty: Regularizer, tol: float) -> Result:
+        """Return a result with the certificate for the numbers of the file.
+
+        It is not converged if that is too wide for ``tol``, which may be more than the solve was given.
+        """
+        objective, lower_bound, rounding = self.bounds(
+            result.objective, result.lower_bound, result.w, penalty
+        )
+        gap, status = objective - lower_bound, result.status
+        if status == "converged" and rounding and gap > absolute_tol(tol, result.tol_kind, objective):
+            status = "precision"
+        return replace(
+            result,
+            objective=objective,
+            lower_bound=lower_bound,
+            gap=gap,
+            status=status,
+            tol=tol,
+            rounding=rounding,
+        )
+
+
+class RoundedProblem:
+    """A problem whose values reading has rounded: its certificates hold for the numbers of the file."""
+
+    def __init__(self, problem: TrainingProblem, tol: float) -> None:
+        data, self._penalty, self._tol = problem.data, problem.whole_penalty, tol
+        assert isinstance(data, Dataset)
+        assert data.source is not None
+        if data.owned and getattr(data, "wanted_by", "all") != "all":
+            raise ParameterError(
+                "wanted_by: values that float32 has rounded need all weights on all ranks, expected 'all'"
+            )
+        self._rows = RoundedRows(
+            data.source, data.matrix, problem.loss, problem.labels, data.weights,
+            total=data.total_weight, floor=problem.floor, group=data.group,
+        )  # fmt: skip
+
+    def bounds(self, state: Progress) -> Bounds:
+        """Return the certificate of a running solve."""
+        return self._rows.bounds(state.objective, state.lower_bound, state.best()[0], self._penalty)
+
+    def certified(self, result: Result) -> Result:
+        """Return a result with its certificate."""
+        return self._rows.certified(result, self._penalty, self._tol)
+
+
+def counted_from(before: int, callback: Callback | None) -> Callback | None:
+    """Return a callback that counts iterations from ``before`` on."""
+    if callback is None:
+        return None
+    return lambda state: callback(replace(state, iteration=before + state.iteration))
+
+
+def with_work_of(first: Result, second: Result) -> Result:
+    """Return the second of two results, with the iterations, history and timings of both."""
+    timings = Counter(first.timings)
+    timings.update(second.timings)
+    later = [{**row, "iteration": first.n_iter + row["iteration"]} for row in second.history]
+    return replace(
+        second,
+        n_iter=first.n_iter + second.n_iter,
+        history=[*first.history, *later],
+        timings=dict(timings),
     )

@@ -1,0 +1,380 @@
+"""The schedule of a program: what each loop becomes, and on a GPU where results, parameters and rows are.
+
+All of this is decided here, once; printers only print it, and `explain` shows it.
+
+On a GPU results have the first place in shared memory, then parameters in ascending order of size: the
+"write-first" order of Ma and Agrawal (2009, section 4.3.1).
+
+References
+----------
+W. Ma and G. Agrawal, A translation system for enabling data mining applications on GPUs, ICS 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from bmrm.formulas.analysis import loops
+from bmrm.formulas.analysis.facts import Facts, find_facts
+from bmrm.formulas.analysis.loops import Best
+from bmrm.formulas.analysis.products import Blocks, choose_blocks, held_bytes, without_lines
+from bmrm.formulas.language.tree import (
+    Apply,
+    Argument,
+    Combine,
+    Expr,
+    For,
+    ForStored,
+    If,
+    Program,
+    Size,
+    SizeOf,
+    Statement,
+    direct_expressions,
+    parts,
+    statements,
+)
+
+WARP = 32
+"""Lanes of a warp."""
+
+MAX_WARPS = 8
+"""Maximum number of warps of a block."""
+
+SHARED_BYTES = 96 * 1024
+"""Maximum shared memory of a block: two blocks of this size fit a multiprocessor of an H100."""
+
+MAX_REGISTER_COLUMNS = 64
+"""Maximum number of columns of a row that is kept in registers."""
+
+BLOCKED_ROWS = 2
+"""Number of rows that a lane computes at once: each parameter is read from shared memory once for all."""
+
+MAX_BLOCKED_BYTES = 128
+"""Maximum size of one of these rows: all of them are in registers."""
+
+MAX_BUTTERFLY = 16
+"""Maximum number of targets that are reduced together: their numbers are in registers."""
+
+FOLLOWING = {"add", "sub", "min", "max", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "select"}
+"""Operators that are no slower if a size is no constant."""
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """All lanes count together; ``unroll`` iterations are written out, or as many as the compiler decides."""
+
+    unroll: int = 0
+
+    def __str__(self) -> str:
+        return "uniform" + (f", {self.unroll} iterations written out" if self.unroll > 1 else "")
+
+
+@dataclass(frozen=True)
+class Diverging:
+    """Each lane counts on its own; if something is combined, all lanes wait for the last one."""
+
+    waits: bool
+
+    def __str__(self) -> str:
+        return "each row counts on its own" + (", lanes wait for the last one" if self.waits else "")
+
+
+@dataclass(frozen=True)
+class Butterfly:
+    """Sums with a target per iteration: ``count`` of them are reduced together by a warp butterfly."""
+
+    sums: tuple[Combine, ...]
+    count: int
+    unrolled: bool
+
+    def __str__(self) -> str:
+        return f"{self.count} targets at a time by a warp butterfly"
+
+
+@dataclass(frozen=True)
+class ColumnLanes:
+    """Lanes are iterations, for one row after the other; if half of them suffice, for two rows."""
+
+    sums: tuple[Combine, ...]
+    lanes: int
+
+    def __str__(self) -> str:
+        return f"columns in {self.lanes} lanes, row by row"
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Lanes with the same target take turns, ranked once for all iterations."""
+
+    sums: tuple[Combine, ...]
+
+    def __str__(self) -> str:
+        return "lanes with the same target one by one, ranked once"
+
+
+@dataclass(frozen=True)
+class BestOfGroups:
+    """The best of a group of iterations is compared with the best so far."""
+
+    best: Best
+
+    def __str__(self) -> str:
+        return f"the best of groups of {self.best.group} iterations"
+
+
+@dataclass(frozen=True)
+class VectorColumns:
+    """On a CPU, a vector has columns of one row, and rows follow one by one."""
+
+    def __str__(self) -> str:
+        return "vectors of columns, row by row"
+
+
+GpuLoop: TypeAlias = Uniform | Diverging | Butterfly | ColumnLanes | Ranked | BestOfGroups
+CpuLoop: TypeAlias = Uniform | Diverging | VectorColumns
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Where results, parameters and the row are on a GPU.
+
+    Attributes
+    ----------
+    warps : int
+        Warps of a block.
+    slice_items : int
+        Numbers of 8 bytes of the results of a warp.
+    shared_results : bool
+        Whether results are in shared memory.
+    shared_parameters : tuple of str
+        Parameters that are copied to shared memory.
+    shared_bytes : int
+        Shared memory of a block.
+    held_bytes : int
+        The part of it in which warps add sums of products, after the results of the warps.
+    register_row : bool
+        Whether a row is kept in registers.
+    """
+
+    warps: int
+    slice_items: int
+    shared_results: bool
+    shared_parameters: tuple[str, ...]
+    shared_bytes: int
+    held_bytes: int
+    register_row: bool
+
+
+@dataclass(frozen=True)
+class GpuSchedule:
+    """What a GPU does.
+
+    Attributes
+    ----------
+    facts : Facts
+    memory : Memory
+    blocks : Blocks
+        Sums of products that are computed by blocks, and go from registers to global memory.
+    blocked : int
+        Number of the first statements, which a lane computes for `BLOCKED_ROWS` rows at once.
+    loops : dict of int to GpuLoop
+        By the identity of the loop.
+    ranked_by : dict of int to int
+        Statements that combine into the row of a result for which a loop just before has ranked the lanes:
+        identity of the statement to that of the loop.
+    run_time : set of str
+        Sizes that are read at run time: nothing is unrolled by them, and no register depends on them.
+    """
+
+    facts: Facts
+    memory: Memory
+    blocks: Blocks
+    blocked: int
+    loops: Mapping[int, GpuLoop]
+    ranked_by: Mapping[int, int]
+    run_time: frozenset[str]
+
+    def of(self, node: For) -> GpuLoop:
+        """Return what a loop becomes."""
+        return self.loops[id(node)]
+
+    def is_together(self, result: Argument) -> bool:
+        """Return whether the warps of a block combine a result, so that there is one part per block."""
+        if result.name in self.blocks.results():
+            return True
+        alone = result.operator is not None and not result.keeps_row
+        return self.memory.shared_results and bool(result.dims) and alone
+
+
+def schedule_gpu(
+    program: Program,
+    sizes: Mapping[str, int],
+    real_bytes: int,
+    sparse: bool,
+    shared_bytes: int = SHARED_BYTES,
+) -> GpuSchedule:
+    """Decide what a GPU does.
+
+    ``shared_bytes`` limits the shared memory of a block; a GPU may have less than `SHARED_BYTES`.
+    """
+    facts = find_facts(program, sizes, sparse)
+    blocks = choose_blocks(facts, sparse)
+    memory = _choose_memory(facts, blocks, real_bytes, sparse, shared_bytes)
+    few = memory.register_row and real_bytes * sizes[program.width] <= MAX_BLOCKED_BYTES
+    blocked = loops.count_blocked(facts) if few and not blocks.sums() else 0
+    found: dict[int, GpuLoop] = {}
+    rest = tuple(s for place, s in enumerate(program.body) if place not in (*blocks.apart, *blocks.along))
+    for each in statements(rest):
+        if isinstance(each, For):
+            first = any(each is statement for statement in program.body[:blocked])
+            best = loops.find_best(each, facts) if first else None
+            found[id(each)] = BestOfGroups(best) if best else _choose_loop(each, facts)
+    ranked_by = dict(_find_ranked(rest, facts, found))
+    run_time = frozenset(set(sizes) - _constant_sizes(facts, memory, blocks, found))
+    return GpuSchedule(facts, memory, blocks, blocked, found, ranked_by, run_time)
+
+
+def _choose_memory(facts: Facts, blocks: Blocks, real_bytes: int, sparse: bool, shared_bytes: int) -> Memory:
+    """Decide where results and parameters are; see the top of this file."""
+    program, count, in_blocks = facts.program, facts.count, blocks.results()
+    results = [a for a in program.results() if a.role != "output" and a.name not in in_blocks]
+    items = sum(count(a.dims) * (2 if a.keeps_row else 1) for a in results if a.dims)
+    warps, held = MAX_WARPS, held_bytes(blocks, facts.sizes)
+    while warps > 1 and 8 * items * warps + held > shared_bytes:
+        warps //= 2
+    shared_results = 8 * items * warps + held <= shared_bytes
+    if not shared_results:
+        warps = MAX_WARPS
+    used = held + (8 * items * warps if shared_results else 0)
+    parameters = [a for a in program.arguments.values() if a.role == "parameter" and a.dims]
+    chosen = []
+    for argument in sorted(parameters, key=lambda a: count(a.dims)):
+        bytes_ = count(argument.dims) * {"real": real_bytes, "int": 8, "bool": 1}[argument.type]
+        bytes_ = -(-bytes_ // 8) * 8
+        if used + bytes_ <= shared_bytes:
+            chosen.append(argument.name)
+            used += bytes_
+    register_row = not sparse and facts.sizes[program.width] <= MAX_REGISTER_COLUMNS
+    return Memory(warps, items, shared_results, tuple(chosen), used, held, register_row)
+
+
+def _choose_loop(node: For, facts: Facts) -> GpuLoop:
+    if facts.diverges(node):
+        return Diverging(has_combination(node.body))
+    iterations = facts.iterations(node)
+    if sums := loops.butterfly_sums(node, facts):
+        count = min(MAX_BUTTERFLY, 1 << (iterations - 1).bit_length())
+        return Butterfly(sums, count, iterations <= MAX_REGISTER_COLUMNS)
+    if sums := loops.column_sums(node, facts):
+        is_half = iterations <= WARP // 2 and len({each.array for each in sums}) == len(sums)
+        return ColumnLanes(sums, WARP // 2 if is_half else WARP)
+    if sums := loops.ranked_sums(node, facts):
+        return Ranked(sums)
+    return Uniform(loops.unrolled_iterations(node, facts))
+
+
+def has_combination(body: tuple[Statement, ...]) -> bool:
+    """Return whether some statement, or one inside it, combines a result."""
+    return any(isinstance(statement, Combine) for statement in statements(body))
+
+
+def _find_ranked(
+    body: tuple[Statement, ...], facts: Facts, found: Mapping[int, GpuLoop]
+) -> Iterator[tuple[int, int]]:
+    """Yield the statements whose lanes a loop just before has ranked, and the loop."""
+    known: dict[tuple[Expr, ...], int] = {}
+    for statement in body:
+        match statement:
+            case Combine(index=index):
+                loop = known.get(tuple(map(without_lines, index)))
+                if loop is not None:
+                    yield id(statement), loop
+                continue
+            case For(body=inner) | ForStored(body=inner):
+                yield from _find_ranked(inner, facts, found)
+            case If(body=inner, orelse=other):
+                yield from _find_ranked(inner, facts, found)
+                yield from _find_ranked(other, facts, found)
+        how = found[id(statement)] if isinstance(statement, For) else None
+        known = {}
+        if isinstance(statement, For) and isinstance(how, Ranked) and facts.bounds.has_turn(statement):
+            known[loops.chosen_row(how.sums[0])] = id(statement)
+
+
+def _constant_sizes(facts: Facts, memory: Memory, blocks: Blocks, found: Mapping[int, GpuLoop]) -> set[str]:
+    """Return the sizes that must be constants of the text: its speed depends on them.
+
+    All others are the first dimensions of arrays, and ends of loops whose iterations are not all written out.
+    """
+    program = facts.program
+    dims: list[Size] = [size for array in program.arrays.values() for size in array.dims]
+    dims += [size for argument in program.arguments.values() for size in argument.dims[1:]]
+    dims += [size for name in blocks.results() for size in program.arguments[name].dims]
+    dims += [program.width] if memory.register_row else []
+    fixed = {size for size in dims if isinstance(size, str)}
+    for statement in statements(program.body):
+        for expr in direct_expressions(statement):
+            for part in parts(expr):
+                if isinstance(part, Apply) and part.op not in FOLLOWING:
+                    fixed |= _sizes_in(part)
+        how = found.get(id(statement))
+        is_free = isinstance(how, BestOfGroups) or (isinstance(how, Uniform) and how.unroll > 0)
+        if isinstance(statement, For) and not (is_free or (isinstance(how, Butterfly) and not how.unrolled)):
+            known = facts.bounds.known.get(statement.name, ())
+            fixed |= {bound.size for bound in known if bound}
+            fixed |= _sizes_in(statement.start) | _sizes_in(statement.stop)
+    return fixed
+
+
+def _sizes_in(expr: Expr) -> set[str]:
+    return {part.size for part in parts(expr) if isinstance(part, SizeOf)}
+
+
+@dataclass(frozen=True)
+class CpuSchedule:
+    """What a CPU does; the same for all sizes.
+
+    Attributes
+    ----------
+    facts : Facts
+    loops : dict of int to CpuLoop
+        By the identity of the loop.
+    """
+
+    facts: Facts
+    loops: Mapping[int, CpuLoop]
+
+    def of(self, node: For) -> CpuLoop:
+        """Return what a loop becomes."""
+        return self.loops[id(node)]
+
+
+def schedule_cpu(program: Program, lanes: int, *, sparse: bool, contiguous: bool) -> CpuSchedule:
+    """Decide what a CPU does with a number of rows in the lanes of vectors.
+
+    ``contiguous`` says whether the values of a row are next to each other.
+    """
+    facts = find_facts(program, {}, sparse)
+    if lanes == 1:
+        facts = Facts(program, {}, facts.bounds, set())
+
+    def choose(node: For) -> CpuLoop:
+        if lanes > 1 and contiguous and loops.ColumnVectors(node, facts).fit():
+            return VectorColumns()
+        return Diverging(waits=True) if node.name in facts.varying else Uniform()
+
+    found = {id(each): choose(each) for each in statements(program.body) if isinstance(each, For)}
+    return CpuSchedule(facts, found)
+
+
+def explain_loops(program: Program, schedule: GpuSchedule | CpuSchedule) -> str:
+    """Return what loops become, in the order of the function, as text."""
+    found = [
+        f"{each.name.partition('.')[0]}: {schedule.of(each)}"
+        for each in statements(program.body)
+        if isinstance(each, For) and id(each) in schedule.loops
+    ]
+    return "; ".join(found) or "none"

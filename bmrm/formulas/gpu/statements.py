@@ -1,0 +1,314 @@
+"""The printer of statements for the GPU, each loop as the schedule says.
+
+Branches and loops that depend on the row and hold a combination are masks, so that all lanes of a warp arrive
+there together; others are branches.
+"""
+
+from __future__ import annotations
+
+from bmrm.formulas.analysis.schedule import (
+    WARP,
+    Butterfly,
+    ColumnLanes,
+    Diverging,
+    Ranked,
+    Uniform,
+    has_combination,
+)
+from bmrm.formulas.gpu.column_lanes import ColumnLoop
+from bmrm.formulas.gpu.expressions import SIGNS, Expressions, View, constant
+from bmrm.formulas.gpu.operator_text import identity_text
+from bmrm.formulas.gpu.writer import EVERY, CudaWriter
+from bmrm.formulas.language.tree import (
+    Argument,
+    Combine,
+    For,
+    ForStored,
+    If,
+    Set,
+    SetItem,
+    Size,
+    Statement,
+)
+
+
+class Statements(Expressions):
+    """Prints statements of a row."""
+
+    def __init__(self, writer: CudaWriter, view: View) -> None:
+        super().__init__(writer, view)
+        self.ranks: dict[int, str] = {}
+        """Variables with the ranks of lanes, by the identity of the loop that ranked them."""
+
+    def block(self, body: tuple[Statement, ...], mask: str) -> None:
+        for statement in body:
+            self.statement(statement, mask)
+
+    def statement(self, statement: Statement, mask: str) -> None:
+        guard = "" if mask in EVERY else f"if ({mask}) "
+        match statement:
+            case Set(name, value):
+                self.put(f"{guard}{self.name(name)} = {self.expr(value, mask)};")
+            case SetItem(array, index, value, line):
+                flat = self.flat(index, self.program.arrays[array].dims, array, line, mask)
+                self.put(f"{guard}{self.name(array)}[{flat}] = {self.expr(value, mask)};")
+            case Combine():
+                self.combine(statement, mask)
+            case For():
+                self.loop(statement, mask)
+            case ForStored():
+                self.stored_loop(statement, mask)
+            case If():
+                self.condition(statement, mask)
+
+    # --- loops
+
+    def loop(self, node: For, mask: str) -> None:
+        start, stop = self.expr(node.start, mask), self.expr(node.stop, mask)
+        end = self.fresh("end")
+        match self.writer.schedule.of(node):
+            case Butterfly() as how:
+                self.butterfly_loop(node, how, start, stop, mask)
+            case ColumnLanes() as how:
+                ColumnLoop(self, node, how).print(start, stop, mask)
+            case Ranked() as how:
+                self.ranked_loop(node, how, start, stop, mask)
+            case Diverging(waits):
+                self.diverging_loop(node, waits, start, stop, end, mask)
+            case Uniform(unroll):
+                name = self.name(node.name)
+                if unroll:
+                    self.put(f"#pragma unroll {unroll}")
+                sign = "<" if node.step > 0 else ">"
+                head = f"whole {name} = {start}, {end} = {stop}; {name} {sign} {end}"
+                self.open(f"for ({head}; {self.next_count(node)})")
+                self.block(node.body, mask)
+                self.close()
+
+    def diverging_loop(self, node: For, waits: bool, start: str, stop: str, end: str, mask: str) -> None:
+        name = self.name(node.name)
+        test = f"{name} {'<' if node.step > 0 else '>'} {end}"
+        if not waits:
+            head = f"whole {name} = {start}, {end} = {stop}; {test}; {self.next_count(node)}"
+            self.open(f"if ({mask}) for ({head})")
+            self.block(node.body, "true")
+            self.close()
+            return
+        active, on = self.fresh("active"), f"{mask} && {test}"
+        head = f"whole {name} = {self.guarded(node.start, mask)}, {end} = {self.guarded(node.stop, mask)}"
+        self.open(f"for ({head}; __any_sync(FULL, {on}); {self.next_count(node, lanes_wait=True)})")
+        self.put(f"const bool {active} = {on};")
+        self.block(node.body, active)
+        self.close()
+
+    def next_count(self, node: For, lanes_wait: bool = False) -> str:
+        """Return how the counter of a loop goes on; that of a lane that waits for others goes on too."""
+        name = self.name(node.name)
+        if self.bounds.counts_near(node) or (abs(node.step) == 1 and not lanes_wait):
+            return f"{name} += {node.step}"
+        return f"{name} = next_count({name}, {constant(node.step, 'int')})"
+
+    def butterfly_loop(self, node: For, how: Butterfly, start: str, stop: str, mask: str) -> None:
+        """Print a loop by batches of iterations, after each of which the results of all are reduced."""
+        count, name = how.count, self.name(node.name)
+        if how.unrolled:
+            self.put("#pragma unroll")
+        first, end, item = self.fresh("first"), self.fresh("end"), self.fresh("item")
+        self.open(f"for (whole {first} = {start}, {end} = {stop}; {first} < {end}; {first} += {count})")
+        held = {}
+        for each in how.sums:
+            held[id(each)] = self.fresh("held")
+            kind = self.writer.accumulated(self.program.arguments[each.array])
+            self.put(f"{kind} {held[id(each)]}[{count}];")
+        self.put("#pragma unroll")
+        self.open(f"for (int {item} = 0; {item} < {count}; {item}++)")
+        for each in how.sums:
+            identity = identity_text(self.program.arguments[each.array])
+            self.put(f"{held[id(each)]}[{item}] = {identity};")
+        self.put(f"const whole {name} = {first} + {item};")
+        self.open(f"if ({name} < {end})")
+        for statement in node.body:
+            if isinstance(statement, Combine):
+                value, _ = self.value_of(statement, mask)
+                self.put(f"{held[id(statement)]}[{item}] = {value};")
+            else:
+                self.statement(statement, mask)
+        self.close()
+        self.close()
+        for each in how.sums:
+            result, op = self.program.arguments[each.array], self.writer.struct(each.op)
+            self.open()
+            self.put(f"over_warp_each<{op}>({held[id(each)]}, lane);")
+            self.put(f"const whole {name} = {first} + lane / {WARP // count};")
+            flat = self.flat(each.index, result.dims, each.array, each.line, mask)
+            self.put(f"{self.writer.accumulated(result)}& place = {self.name(each.array)}[{flat}];")
+            here = f"{name} < {end} && lane % {WARP // count} == 0"
+            self.put(f"if ({here}) place = {op}::of(place, {held[id(each)]}[0]);")
+            self.close()
+        self.put("__syncwarp();")
+        self.close()
+
+    def ranked_loop(self, node: For, how: Ranked, start: str, stop: str, mask: str) -> None:
+        """Print a loop whose lanes are ranked once for all iterations."""
+        rank, round_, end, name = *map(self.fresh, ("rank", "round", "end")), self.name(node.name)
+        first, dims = how.sums[0], self.program.arguments[how.sums[0].array].dims
+        mine = self.with_iteration(node, start, stop, mask)
+        flat = self.flat(first.index[:-1], dims[:-1], first.array, first.line, mine)
+        flat = f"({mine} ? {flat} : 0)" if self.strays(*first.index[:-1], mask=mask) else flat
+        self.put(f"const int {rank} = rank_of({self.index(flat, dims)}, {mine}, lane);")
+        self.open(f"for (int {round_} = 0; __any_sync(FULL, {rank} >= {round_}); {round_}++)")
+        head = f"whole {name} = {start}, {end} = {stop}; {name} < {end}; {name}++"
+        self.open(f"if ({rank} == {round_}) for ({head})")
+        for statement in node.body:
+            if isinstance(statement, Combine):
+                self.combine_alone(statement)
+            else:
+                self.statement(statement, "true")
+        self.close()
+        self.put("__syncwarp();")
+        self.close()
+        self.ranks[id(node)] = rank
+
+    def stored_loop(self, node: ForStored, mask: str) -> None:
+        place, index, value = self.fresh("place"), self.name(node.index), self.name(node.value)
+        inner, writer = mask, self.writer
+        combined = has_combination(node.body)
+        on = f"{mask} && {place} < row_last"
+        if combined:
+            inner = self.fresh("active")
+            self.open(f"for (whole {place} = row_first; __any_sync(FULL, {on}); {place}++)")
+            self.put(f"const bool {inner} = {on};")
+            where = f"({inner} ? {place} : 0)"
+        else:
+            self.open(f"if ({mask}) for (whole {place} = row_first; {place} < row_last; {place}++)")
+            inner, where = "true", place
+        columns = f"((const {writer.column}*){writer.slot('columns')})"
+        stored = f"T(((const {writer.item}*){writer.slot('values')})[{where}])" if writer.item else "T(1)"
+        empty = f"{inner} ? " if combined else ""
+        other = " : 0" if combined else ""
+        self.put(f"const whole {index} = {empty}whole({columns}[{where}]){other};")
+        self.put(f"{value} = {empty}{stored}{' : T(0)' if combined else ''};")
+        self.block(node.body, inner)
+        self.close()
+
+    def condition(self, node: If, mask: str) -> None:
+        test = self.expr(node.test, mask)
+        if not self.facts.varies(node.test):
+            self.open(f"if ({test})")
+            self.block(node.body, mask)
+            if node.orelse:
+                self.writer.reopen("else")
+                self.block(node.orelse, mask)
+            self.close()
+            return
+        yes, no = self.fresh("yes"), self.fresh("no")
+        self.put(f"const bool {yes} = {mask} && {test};")
+        if node.orelse:
+            self.put(f"const bool {no} = {mask} && !{yes};")
+        for flag, body in ((yes, node.body), (no, node.orelse)):
+            if not body:
+                continue
+            combined = has_combination(body)
+            self.open(f"if (__any_sync(FULL, {flag}))" if combined else f"if ({flag})")
+            self.block(body, flag if combined else "true")
+            self.close()
+
+    # --- combining
+
+    def value_of(self, node: Combine, mask: str) -> tuple[str, str]:
+        """Print a value to combine, the identity in lanes that take no part; return it and the others."""
+        result = self.program.arguments[node.array]
+        kind = self.writer.accumulated(result)
+        value, flag = self.fresh("value"), self.fresh("part")
+        self.put(f"{kind} {value} = {kind}({self.guarded(node.value, mask)});")
+        number = f" && {value} == {value}" if node.op.order and kind == "double" else ""
+        self.put(f"const bool {flag} = {mask}{number};")
+        if not node.others:
+            self.put(f"if (!{flag}) {value} = {identity_text(result)};")
+        return value, flag
+
+    def combine(self, node: Combine, mask: str) -> None:
+        result, name = self.program.arguments[node.array], self.name(node.array)
+        op = self.writer.struct(node.op)
+        value, flag = self.value_of(node, mask)
+        if node.others:
+            self.combine_extremum(node, result, value, flag, mask)
+            return
+        if not result.dims:
+            self.put(f"{name} = {op}::of({name}, {value});")
+            return
+        flat = self.target_of(node, result.dims, mask)
+        if not self.facts.varies(*node.index):
+            self.put(f"combine_same<{op}>({name} + {flat}, {value}, lane);")
+            return
+        ranked_by = self.writer.schedule.ranked_by.get(id(node))
+        if ranked_by is None:
+            rank = self.fresh("rank")
+            self.put(f"const int {rank} = rank_of({self.index(flat, result.dims)}, {flag}, lane);")
+        else:
+            rank = self.ranks[ranked_by]
+        self.put(f"combine_bins<{op}>({name}, {flat}, {value}, {rank});")
+
+    def combine_alone(self, node: Combine) -> None:
+        """Print the combination of a lane that no other lane disturbs."""
+        result, op = self.program.arguments[node.array], self.writer.struct(node.op)
+        value, _ = self.value_of(node, "true")
+        flat, place = self.target_of(node, result.dims, "true"), self.fresh("place")
+        self.put(f"{self.writer.accumulated(result)}& {place} = {self.name(node.array)}[{flat}];")
+        self.put(f"{place} = {op}::of({place}, {value});")
+
+    def target_of(self, node: Combine, dims: tuple[Size, ...], mask: str) -> str:
+        """Return the place of what is combined."""
+        flat = self.flat(node.index, dims, node.array, node.line, mask)
+        return f"({mask} ? {flat} : 0)" if self.strays(*node.index, mask=mask) else flat
+
+    def combine_extremum(self, node: Combine, result: Argument, value: str, flag: str, mask: str) -> None:
+        """Keep the best value, and what goes with it; of equal values the one of the earliest row."""
+        name, sign = self.name(node.array), SIGNS[node.op.order]
+        number = self.fresh("row")
+        self.put(f"whole {number} = {flag} ? number + row : GREATEST_WHOLE;")
+        others = []
+        for other, expr in node.others:
+            held = self.fresh("other")
+            type_ = self.writer.accumulated(self.program.arguments[other])
+            self.put(f"{type_} {held} = {type_}({self.guarded(expr, mask)});")
+            others.append((other, held))
+        at = self.fresh("at")
+        flat = self.target_of(node, result.dims, mask)
+        self.put(f"const whole {at} = {flat};")
+        place_ = f"[{at}]" if result.dims else ""
+
+        def better(new: str, row: str, old: str, before: str) -> str:
+            return f"{new} {sign} {old} || ({new} == {old} && {row} < {before} && {before} != GREATEST_WHOLE)"
+
+        def keep() -> None:
+            self.put(f"{name}{place_} = {value};")
+            self.put(f"{name}_row{place_} = {number};")
+            for other, held in others:
+                self.put(f"{self.name(other)}{place_} = {held};")
+
+        if self.facts.varies(*node.index):
+            rank, round_ = self.fresh("rank"), self.fresh("round")
+            self.put(f"const int {rank} = rank_of({self.index(at, result.dims)}, {flag}, lane);")
+            self.open(f"for (int {round_} = 0; __any_sync(FULL, {rank} >= {round_}); {round_}++)")
+            test = better(value, number, f"{name}{place_}", f"{name}_row{place_}")
+            self.open(f"if ({rank} == {round_} && ({test}))")
+            keep()
+            self.close()
+            self.put("__syncwarp();")
+            self.close()
+            return
+        winner = self.fresh("winner")
+        self.put(f"if (!{flag}) {value} = {identity_text(result)};")
+        self.put(f"int {winner} = lane;")
+        self.put(f"best_of_warp<{result.combined_by.struct}>({value}, {number}, {winner});")
+        for _, held in others:
+            self.put(f"{held} = __shfl_sync(FULL, {held}, {winner});")
+        taken = f"{number} != GREATEST_WHOLE && "
+        test = better(value, number, f"{name}{place_}", f"{name}_row{place_}")
+        # A number is kept by every lane, an element of an array by one.
+        who = "lane == 0 && " if result.dims else ""
+        self.open(f"if ({who}{taken}({test}))")
+        keep()
+        self.close()
+        self.put("__syncwarp();")

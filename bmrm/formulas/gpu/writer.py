@@ -1,0 +1,145 @@
+"""CUDA C++ text that is being printed: lines, names and types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from bmrm.formulas.analysis.layout import Layout
+from bmrm.formulas.analysis.schedule import GpuSchedule
+from bmrm.formulas.gpu.operator_text import struct_of
+from bmrm.formulas.language.operators import Operator
+from bmrm.formulas.language.tree import Argument, Size
+
+EXTRA = ("chunks", "chunk_rows")
+"""Entries of the table besides those of the CPU's code: how many chunks there are, and their rows."""
+
+EVERY = ("here", "true")
+"""Masks of statements that run in every lane: lanes without a row have the numbers of another one."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A whole number of the text; at run time it comes from the table, since sizes of the call decide it."""
+
+    value: int
+    at_run_time: bool = False
+
+    def __add__(self, other: Number) -> Number:
+        return Number(self.value + other.value, self.at_run_time or other.at_run_time)
+
+
+class CudaWriter:
+    """Text of the kernels of a program.
+
+    Parameters
+    ----------
+    schedule : GpuSchedule
+    real, item, column : str
+        See `bmrm.formulas.gpu.cuda_text.print_cuda`.
+    wide : set of str
+    """
+
+    def __init__(
+        self, schedule: GpuSchedule, real: str, item: str, column: str, wide: AbstractSet[str]
+    ) -> None:
+        self.schedule, self.facts, self.memory = schedule, schedule.facts, schedule.memory
+        self.program, self.sizes = self.facts.program, self.facts.sizes
+        self.real, self.item, self.column, self.wide = real, item, column, wide
+        self.layout = Layout(self.program, bool(column), extra=EXTRA)
+        whole = {name for name, kind in self.program.locals.items() if kind == "int"}
+        self.narrow = {name for name in whole if self.facts.bounds.narrow(name)}
+        self.lines: list[str] = []
+        self.numbers: dict[str, int] = {}
+        """Numbers that the table holds, by their entries."""
+        self._depth = self._count = 0
+        self._names: dict[str, str] = {}
+
+    # --- text
+
+    def put(self, text: str) -> None:
+        self.lines.append("  " * self._depth + text)
+
+    def open(self, text: str = "") -> None:
+        self.put(f"{text} {{" if text else "{")
+        self._depth += 1
+
+    def close(self, end: str = "}") -> None:
+        self._depth -= 1
+        self.put(end)
+
+    def reopen(self, text: str) -> None:
+        """Print the end of a block and the beginning of the next in one line."""
+        self._depth -= 1
+        self.open(f"}} {text}")
+
+    # --- names
+
+    def name(self, name: str) -> str:
+        """Return a C++ name for a local: no user's name can clash with one of C++ or of this folder."""
+        if name not in self._names:
+            self._names[name] = f"v{len(self._names)}_" + re.sub(r"\W", "_", name, flags=re.ASCII)
+        return self._names[name]
+
+    def fresh(self, hint: str) -> str:
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def slot(self, name: str) -> str:
+        return f"table.at[{self.layout.slots[name]}]"
+
+    # --- types and numbers
+
+    def kind(self, kind: str) -> str:
+        return {"real": "T", "int": "whole", "bool": "bool"}[kind]
+
+    def stored(self, kind: str) -> str:
+        """Return the type of an element of an array."""
+        return {"real": "T", "int": "whole", "bool": "unsigned char"}[kind]
+
+    def size(self, size: Size) -> str:
+        return self.number(self.count((size,)), f"size {size}", "LL")
+
+    def count(self, dims: tuple[Size, ...]) -> Number:
+        """Return the number of elements of an array."""
+        return Number(self.facts.count(dims), any(size in self.schedule.run_time for size in dims))
+
+    def number(self, number: Number, name: str, suffix: str = "") -> str:
+        """Return a number with the suffix of its type, or its entry in the table, of this name."""
+        if not number.at_run_time:
+            return f"{number.value}{suffix}"
+        self.numbers[name] = number.value
+        self.layout.slots.setdefault(name, len(self.layout.slots))
+        return self.slot(name)
+
+    def accumulated(self, result: Argument) -> str:
+        return "double" if result.type == "real" else "whole"
+
+    def struct(self, operator: Operator) -> str:
+        """Return the name of the class of an operator."""
+        return struct_of(self.program, operator)
+
+    # --- the row
+
+    def own_numbers(self) -> dict[str, str]:
+        """Return the types of a row's own numbers."""
+        outputs = {a.name: a.type for a in self.program.results() if a.role == "output"}
+        return {**self.program.locals, **outputs}
+
+    def declare_numbers(self, suffix: str = "") -> None:
+        """Print the declarations of a row's own numbers."""
+        for name, kind in self.own_numbers().items():
+            type_ = "int" if name in self.narrow else self.kind(kind)
+            self.put(f"{type_} {self.name(name)}{suffix} = {'false' if kind == 'bool' else '0'};")
+
+    def row_address(self) -> None:
+        """Print where the row ``mine`` is."""
+        self.put(f"const char* const at = (const char*){self.slot('rows')} + mine * {self.slot('row_step')};")
+        self.put(f"const whole across = {self.slot('column_step')};")
+
+    def own_row(self, first: str, other: str) -> None:
+        """Print the number of this lane's row; lanes without one read row ``other``."""
+        self.put(f"const whole row = {first} + lane;")
+        self.put("const bool here = row < end;")
+        self.put(f"const whole mine = here ? row : {other};")

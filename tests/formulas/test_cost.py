@@ -1,0 +1,138 @@
+# ruff: noqa: F821, F841 (annotations name sizes; results are assigned and not read)
+"""Predicted times, compared with times that were measured once: nothing is timed here."""
+
+import numpy as np
+import pytest
+
+from bmrm.distributed.reading import read_rows
+from bmrm.formulas.cpu import native
+from bmrm.formulas.run.cost import predict_seconds, result_seconds, work_of
+from bmrm.reductions import exp, inf, reduction
+
+MAX_FACTOR = 2.2
+"""Maximum of the ratio of predicted to measured times, and of its inverse."""
+
+
+@reduction
+def membership(x, centers: ("k", "d"), r: ("n", "k")):
+    for j in range(len(centers)):
+        dist = 0.0
+        for f in range(len(x)):
+            dist += (x[f] - centers[j, f]) ** 2
+        r[x.index, j] += exp(-dist)
+
+
+@reduction
+def scores(x, weights: ("k", "d"), r: ("n", "k")):
+    for j in range(len(weights)):
+        margin = 0.0
+        for f in range(len(x)):
+            margin += x[f] * weights[j, f]
+        r[x.index, j] += margin
+
+
+@reduction
+def moments(x, total: "d", squares: "d", largest: "d"):
+    for f in range(len(x)):
+        total[f] += x[f]
+        squares[f] += x[f] ** 2
+        largest[f] = max(largest[f], x[f])
+
+
+@reduction
+def grouped(x, group: int, sums: ("g", "d")):
+    for f in range(len(x)):
+        sums[group, f] += x[f]
+
+
+@reduction
+def lookup(x, table: "m", total: ()):
+    for f in range(len(x)):
+        total += table[min(max(int(x[f] * 8) + 32, 0), len(table) - 1)]
+
+
+@reduction
+def kmeans(x, w, centers: ("k", "d"), sums: ("k", "d"), counts: "k", inertia: (), label: int):
+    best, at = inf, 0
+    for j in range(len(centers)):
+        dist = 0.0
+        for f in range(len(x)):
+            dist += (x[f] - centers[j, f]) ** 2
+        if dist < best:
+            best, at = dist, j
+    for f in range(len(x)):
+        sums[at, f] += w * x[f]
+    counts[at] += w
+    inertia += w * best
+    label = at
+
+
+WORDS = {
+    membership: lambda n, d, k: {"centers": np.zeros((k, d)), "n": n},
+    scores: lambda n, d, k: {"weights": np.zeros((k, d)), "n": n},
+    moments: lambda n, d, k: {},
+    grouped: lambda n, d, k: {"group": np.zeros(n, int), "g": k},
+    lookup: lambda n, d, k: {"table": np.zeros(k)},
+    kmeans: lambda n, d, k: {"w": 1.0, "centers": np.zeros((k, d))},
+}
+
+
+def bound(function, rows, columns, k, dtype):
+    X = read_rows(np.zeros((rows, columns), dtype))
+    return function._binder.bind(X, WORDS[function](rows, columns, k))
+
+
+MEASURED = [
+    (kmeans, 1_000_000, 16, 64, "f4", 41.6),
+    (kmeans, 5_000, 1_000, 8, "f4", 7.4),
+    (kmeans, 5_000, 1_000, 8, "f8", 10.8),
+    (kmeans, 1_000_000, 2, 4, "f4", 13.3),
+    (membership, 200_000, 4, 4, "f4", 12.4),
+    (membership, 20_000, 64, 32, "f8", 17.6),
+    (scores, 50_000, 4, 4, "f4", 10.1),
+    (scores, 200_000, 4, 4, "f8", 12.6),
+    (scores, 1_000_000, 4, 4, "f4", 34.8),
+    (moments, 400_000, 16, 0, "f8", 5.7),
+    (moments, 2_000, 10_000, 0, "f4", 30.0),
+    (moments, 2_000, 10_000, 0, "f8", 37.3),
+    (grouped, 400_000, 16, 1_000, "f4", 9.5),
+    (grouped, 400_000, 16, 400_000, "f8", 25.5),
+    (grouped, 20_000, 1_000, 1_000, "f4", 42.4),
+    (lookup, 400_000, 16, 1_000, "f4", 12.4),
+    (lookup, 20_000, 1_000, 1_000, "f8", 57.3),
+]
+"""Function, rows, columns, size and type, and the processor time of a pass on one core (milliseconds)."""
+
+
+@pytest.fixture(autouse=True)
+def vectors(monkeypatch):
+    """Predict for the vectors with which times were measured."""
+    monkeypatch.setattr(native, "vector_bytes", lambda: 64)
+
+
+@pytest.mark.parametrize(("function", "rows", "columns", "k", "dtype", "measured"), MEASURED)
+def test_predicted_times_are_near_measured_ones(function, rows, columns, k, dtype, measured):
+    predicted = 1e3 * predict_seconds(bound(function, rows, columns, k, dtype), 1)
+    assert measured / MAX_FACTOR < predicted < measured * MAX_FACTOR
+
+
+def test_work_is_counted_by_kinds():
+    assert work_of(bound(kmeans, 100, 5, 3, "f8")) == {
+        "operations": 3 * (5 * 5 + 1) + 5 * 2 + 1,  # a column is three operations and two loads
+        "vector functions": 0,
+        "calls of functions": 0,
+        "scattered loads": 0,
+        "updates": 5 + 1,  # of the sums by columns, and of the inertia
+        "scattered updates": 1,
+        "rows of columns": 1,
+    }
+    assert work_of(bound(membership, 100, 5, 3, "f8"))["vector functions"] == 3
+    assert work_of(bound(membership, 100, 5, 3, "f8"))["scattered updates"] == 3
+    assert work_of(bound(lookup, 100, 5, 3, "f8"))["scattered loads"] == 5
+
+
+def test_results_are_set_and_combined_by_one_thread():
+    call = bound(scores, 200_000, 4, 4, "f8")
+    alone = result_seconds(call)
+    assert alone > 0.5 * predict_seconds(call, 1)
+    assert predict_seconds(call, 4) - alone == pytest.approx((predict_seconds(call, 1) - alone) / 4)
