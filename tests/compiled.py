@@ -20,6 +20,8 @@ FOLDER = "BMRM_TEST_COMPILED"
 MONTH = 30 * 24 * 3600.0
 """Seconds after which a library goes; what uses it then takes it from the store."""
 ROOT = Path(__file__).parents[1]
+FOR_EMULATOR = ("-O1", "-w", "-fvisibility=hidden", "-fno-strict-aliasing", "-Isrc_common")
+"""Options for text of CUDA with ``tests/emulator/warps.h``, whose state is that of one library."""
 
 sys.path.append(str(ROOT))
 steps = importlib.import_module("building.steps")

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from devices import cuda, gpu
+from devices import cuda, few, gpu
 
 import bmrm
 from bmrm import losses
@@ -150,7 +150,7 @@ def test_margins_that_are_no_numbers_do_no_harm(name, bad):
     assert after == pytest.approx(loss.evaluate(np.zeros(3000), y, weights)[0], rel=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", few(NAMES, 2))
 @pytest.mark.parametrize(
     "options",
     [{}, {"fit_intercept": True}, {"fit_intercept": True, "penalize_intercept": True}, {"max_cuts": 12}],

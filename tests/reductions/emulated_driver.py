@@ -223,8 +223,8 @@ def compiler(*, traps: bool = False):
             shared = "static double* const shared = reinterpret_cast<double*>(emulator::dynamic_bytes);"
             whole = f'#include "{WARPS}"\n{text.replace(SHARED, shared)}{LAUNCH}'
             contraction = f"-ffp-contract={'fast' if contract else 'off'}"
-            options = ["-O1", "-w", "-fvisibility=hidden", "-fno-strict-aliasing", "-Isrc_common", contraction]
-            made[key] = bytes(compiled.library_of_text(whole, [*options, *found]))
+            options = [*compiled.FOR_EMULATOR, contraction, *found]
+            made[key] = bytes(compiled.library_of_text(whole, options))
         return made[key]
 
     return compile_cuda

@@ -29,8 +29,8 @@ IDENTITIES = {"Sum": 0.0, "Least": np.inf, "Greatest": -np.inf, "Or": 0, "And": 
 
 @pytest.fixture(scope="session")
 def library():
-    options = ["-O1", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-fvisibility=hidden", "-Isrc_common"]
-    return ctypes.CDLL(str(compiled.library([SOURCE], [*options, "-include", SHIM])))
+    options = [*compiled.FOR_EMULATOR, "-ffp-contract=off", "-include", SHIM]
+    return ctypes.CDLL(str(compiled.library([SOURCE], options)))
 
 
 @pytest.fixture
