@@ -70,8 +70,8 @@ def test_cuda_on_fails_without_sources(with_nvcc):
     [
         ("a<<<1, 32>>>(x);", "emulator::Launch(1, 32).of([=](auto... given) { a(given...); })(x);"),
         (
-            "b<T, f(1)>\n  <<<dim3(2, 3), n, 0, s>>>(x, y);",
-            "emulator::Launch(dim3(2, 3), n, 0, s).of([=](auto... given) { b<T, f(1)>\n  (given...); })(x, y);",
+            "b<T, f(1)>\n  <<<dim3(2), n, 0, s>>>(x, y);",
+            "emulator::Launch(dim3(2), n, 0, s).of([=](auto... given) { b<T, f(1)>\n  (given...); })(x, y);",
         ),
         (
             "extern __shared__ __align__(16) unsigned char raw[];",
