@@ -1,4 +1,5 @@
 // What src_cuda/distributed calls of NCCL, between processes of one machine through named pipes.
+#include <cuda_runtime.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
@@ -23,7 +24,8 @@ struct Transfer {
     char* at;
     size_t left;
 };
-std::vector<Transfer> waiting;
+std::vector<Transfer> group;  // between its start and its end
+cudaStream_t group_stream = nullptr;
 
 int pipe_of(const std::string& folder, int from, int to) {
     const std::string path = folder + "/" + std::to_string(from) + "-" + std::to_string(to);
@@ -40,8 +42,33 @@ bool move(Transfer& t) {
     return true;
 }
 
+// Moves all, as the pipes have room or bytes.
+void move_all(std::vector<Transfer> transfers) {
+    for (bool any = true; any;) {
+        any = false;
+        bool moved = false;
+        std::vector<int> busy;
+        for (Transfer& t : transfers) {
+            bool first = true;
+            for (const int pipe : busy) first &= pipe != t.pipe;
+            if (!t.left) continue;
+            any = true;
+            busy.push_back(t.pipe);
+            if (first) moved |= move(t);
+        }
+        if (any && !moved) usleep(20);
+    }
+}
+
+int add(int pipe, bool sends, const void* at, size_t bytes, cudaStream_t stream) {
+    group.push_back({pipe, sends, static_cast<char*>(const_cast<void*>(at)), bytes});
+    group_stream = stream;
+    return 0;
+}
+
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 struct Id {
@@ -66,33 +93,16 @@ int ncclCommDestroy(void* comm) {
     delete static_cast<Comm*>(comm);
     return 0;
 }
-int ncclGroupStart() { return !waiting.empty(); }
-int ncclSend(const void* from, size_t bytes, int, int rank, void* comm, void*) {
-    waiting.push_back({static_cast<Comm*>(comm)->to[size_t(rank)], true,
-                       static_cast<char*>(const_cast<void*>(from)), bytes});
-    return 0;
+int ncclGroupStart() { return !group.empty(); }
+int ncclSend(const void* from, size_t bytes, int, int rank, void* comm, cudaStream_t stream) {
+    return add(static_cast<Comm*>(comm)->to[size_t(rank)], true, from, bytes, stream);
 }
-int ncclRecv(void* to, size_t bytes, int, int rank, void* comm, void*) {
-    waiting.push_back({static_cast<Comm*>(comm)->from[size_t(rank)], false, static_cast<char*>(to), bytes});
-    return 0;
+int ncclRecv(void* to, size_t bytes, int, int rank, void* comm, cudaStream_t stream) {
+    return add(static_cast<Comm*>(comm)->from[size_t(rank)], false, to, bytes, stream);
 }
 int ncclGroupEnd() {
-    for (bool any = true; any;) {
-        any = false;
-        bool moved = false;
-        std::vector<int> busy;
-        for (Transfer& t : waiting) {
-            bool first = true;
-            for (const int pipe : busy) first &= pipe != t.pipe;
-            if (!t.left) continue;
-            any = true;
-            busy.push_back(t.pipe);
-            if (first) moved |= move(t);
-        }
-        if (any && !moved) usleep(20);
-    }
-    waiting.clear();
-    return 0;
+    return emulator::launch(1, 1, 0, group_stream, false,
+                            [all = std::exchange(group, {})] { move_all(all); });
 }
 const char* ncclGetErrorString(int) { return "failed"; }
 }
