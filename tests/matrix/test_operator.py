@@ -193,7 +193,7 @@ def test_vectors_that_are_not_finite_are_as_in_scipy(form, bad, filled):
 
 def test_threads_give_the_same_bits():
     rng = np.random.default_rng(1)
-    X = sp.random_array((20_000, 300), density=0.1, format="csr", rng=rng)
+    X = sp.random(20_000, 300, density=0.1, format="csr", random_state=1)
     w, r, V = rng.standard_normal(300), rng.standard_normal(20_000), rng.standard_normal((300, 17))
     one, two, five = (Operator(X, threads=threads) for threads in (1, 2, 5))
     for A in (two, five):
