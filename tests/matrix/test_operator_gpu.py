@@ -140,13 +140,13 @@ def test_tuning(tune):
 
 
 def test_a_part_of_the_memory():
-    X, w, r, _ = problem(60_000, 300, 0.05)
-    A = Operator(X, device="cuda", gpu_mem="40M")
+    X, w, r, _ = problem(6000, 300)
+    A = Operator(X, device="cuda", gpu_mem="4M")
     assert len(A._resident.matrix.report()["blocks"]) > 1
     check(A @ w, X, w)
     check(A.T @ r, X, r, transposed=True)
     assert "blocks of" in A.explain()
-    np.testing.assert_array_equal(Operator(X, device="cuda", gpu_mem="40M", choice=A.choice) @ w, A @ w)
+    np.testing.assert_array_equal(Operator(X, device="cuda", gpu_mem="4M", choice=A.choice) @ w, A @ w)
 
 
 def test_a_data_set_lends_its_matrix():
