@@ -26,6 +26,7 @@ namespace emulator {
 
 constexpr int kLanes = 32, kMaxThreads = 1024, kShown = 24;
 constexpr size_t kStack = 1 << 17, kPage = 4096, kDynamicBytes = 1 << 18;
+constexpr uint64_t kMark = 0x5AFE57ACC0FFEE00;
 
 enum State { READY, AT_WARP, AT_BLOCK, AT_GRID, DONE };
 enum Kind { EXCHANGE, ANY, BALLOT, MATCH, MEET, MATRICES, MULTIPLY };
@@ -67,20 +68,22 @@ inline void leave(State state) {
 
 inline void enter() {
     call(kernel_of_call);
+    if (memcmp(current->stack, &kMark, sizeof kMark)) abort();  // the stack was too small
     leave(DONE);
     abort();
 }
 
-// A stack whose end nobody may touch.
-inline char* new_stack() {
+// Stacks one after another, the first of which ends at a page that nobody may touch; the others end at a
+// mark. A page per stack would be a mapping per stack, and the kernel of the system limits these.
+inline char* new_stacks(size_t count) {
     const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void* memory = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, kind, -1, 0);
+    void* memory = mmap(nullptr, count * kStack + kPage, PROT_READ | PROT_WRITE, kind, -1, 0);
     if (memory == MAP_FAILED || mprotect(memory, kPage, PROT_NONE)) abort();
-    return static_cast<char*>(memory);
+    return static_cast<char*>(memory) + kPage;
 }
 
 inline void prepare(Thread& thread) {
-    if (!thread.stack) thread.stack = new_stack();
+    memcpy(thread.stack, &kMark, sizeof kMark);
     thread.stack_pointer = first_stack_pointer(thread.stack, kStack, &enter);
     thread.state = READY;
 }
@@ -168,7 +171,11 @@ inline void reserve(size_t count) {
     if (count <= pool_size) return;
     pool = static_cast<Thread*>(realloc(static_cast<void*>(pool), count * sizeof(Thread)));
     if (!pool) abort();
-    for (; pool_size < count; pool_size++) new (pool + pool_size) Thread();
+    char* stacks = new_stacks(count - pool_size);
+    for (; pool_size < count; pool_size++, stacks += kStack) {
+        new (pool + pool_size) Thread();
+        pool[pool_size].stack = stacks;
+    }
 }
 
 // Runs a kernel, all blocks at a time if they are together; returns whether it came to its end.  What is in
