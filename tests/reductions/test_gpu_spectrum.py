@@ -14,8 +14,8 @@ from bmrm import PCA, KMeans, TruncatedSVD
 from bmrm.distributed import blocks
 from bmrm.distributed.row_set import SAMPLED_ROWS
 from bmrm.errors import DataError, ParameterError
-from bmrm.unsupervised.clusters import estimator as kmeans
 from bmrm.unsupervised.clusters import gpu as clusters_on_gpu
+from bmrm.unsupervised.clusters import lower_bounds
 from bmrm.unsupervised.clusters.cpu import HostClusters
 from bmrm.unsupervised.clusters.lower_bounds import bound_by_spectrum
 from bmrm.unsupervised.decomposition import gpu as gram
@@ -126,7 +126,7 @@ def test_the_spectral_bound_of_clusters_is_that_of_the_cpu(clusters, monkeypatch
         scatters.append(scatter)
         return bound_by_spectrum(scatter, k, lost)
 
-    monkeypatch.setattr(kmeans, "bound_by_spectrum", bound)
+    monkeypatch.setattr(lower_bounds, "bound_by_spectrum", bound)
     here, there = (
         KMeans.of_centers(X[:3], device=device).certificate(X, weights, samples=0)
         for device in ("cpu", "cuda")
