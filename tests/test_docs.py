@@ -37,7 +37,7 @@ from bmrm.linear.solvers import (
 )
 from bmrm.linear.solvers import settings as run_settings
 from bmrm.losses import _losses
-from bmrm.unsupervised.clusters import estimator as kmeans
+from bmrm.unsupervised.clusters import lower_bounds
 from bmrm.unsupervised.clusters.lower_bounds import bound_by_samples
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +76,7 @@ def test_blocks_run(page, tmp_path, monkeypatch):
     """The blocks of a page share a folder and a namespace, as for a reader who types them in order."""
     monkeypatch.chdir(tmp_path)
     # Smaller samples than those of bmrm-cluster take a tenth of the time.
-    monkeypatch.setattr(kmeans, "bound_by_samples", lambda *w: bound_by_samples(*w[:4], 60, *w[5:]))
+    monkeypatch.setattr(lower_bounds, "bound_by_samples", lambda *w: bound_by_samples(*w[:4], 60, *w[5:]))
     namespace: dict[str, object] = {"__name__": "__main__"}
     text = page.read_text()
     for block in BLOCK.finditer(text):

@@ -5,6 +5,15 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "bmrm"
 
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+MAX_FILE_LINES = 800
+
+MAX_CLASS_LINES = 500
+
+MAX_FUNCTION_LINES = 80
+"""Without the docstring."""
+
 KINDS_OF_ROWS = {
     "Csr",
     "Dataset",
@@ -20,6 +29,41 @@ KINDS_OF_ROWS = {
     "SparseRows",
     "StoredRows",
 }
+
+
+def lines_of(node: ast.stmt) -> int:
+    """The lines of a statement."""
+    assert node.end_lineno is not None
+    return node.end_lineno - node.lineno + 1
+
+
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its docstring."""
+    return lines_of(function) - (lines_of(function.body[0]) if ast.get_docstring(function) else 0)
+
+
+def definitions(kind: type | tuple[type, ...]):
+    """All classes or functions, also those within others, by "file:name"."""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, kind):
+                yield f"{path.relative_to(PACKAGE)}:{node.name}", node
+
+
+def test_files_are_short():
+    lengths = {str(path.relative_to(PACKAGE)): len(path.read_text().splitlines()) for path in FILES}
+    assert {name: length for name, length in lengths.items() if length > MAX_FILE_LINES} == {}
+
+
+def test_classes_are_short():
+    lengths = {name: lines_of(found) for name, found in definitions(ast.ClassDef)}
+    assert {name: length for name, length in lengths.items() if length > MAX_CLASS_LINES} == {}
+
+
+def test_functions_are_short():
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    lengths = {name: code_lines(found) for name, found in definitions(kinds)}
+    assert {name: length for name, length in lengths.items() if length > MAX_FUNCTION_LINES} == {}
 
 
 def names_in(node: ast.AST) -> set[str]:

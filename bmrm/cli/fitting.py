@@ -14,9 +14,10 @@ from bmrm.cli.loading import model_of, numbers, read_costs
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import check_numbering
 from bmrm.linear import regularizers
+from bmrm.linear.models.certificate import Certificate, TrainingData
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.liblinear import check_exportable
-from bmrm.linear.models.model import CLASS_LOSSES, Certificate, Model, TrainingData
+from bmrm.linear.models.model import CLASS_LOSSES, Model
 from bmrm.losses.labels import encode
 from bmrm.matrix.row_weights import lam_from_c
 

@@ -71,6 +71,15 @@ class Scales:
         with np.errstate(over="ignore"):
             return float(np.ldexp(value, exponent)) if exponent else value
 
+    def known_inertia(self, value: float) -> float:
+        """Return such a sum in the user's units; raise `DataError` if it is too large for float64."""
+        found = self.inertia(value)
+        if not np.isfinite(found):
+            raise DataError(
+                "inertia: found a sum that float64 does not hold, expected smaller values or weights"
+            )
+        return found
+
     def bounds(self, low: float, high: float) -> tuple[float, float]:
         """Return bounds on such a sum, rounded away from it."""
         least, most = self.inertia(low), self.inertia(high)

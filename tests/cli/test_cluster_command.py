@@ -14,7 +14,7 @@ from commands import start_python
 
 from bmrm import KMeans
 from bmrm.cli.cluster import main
-from bmrm.unsupervised.clusters import estimator as kmeans
+from bmrm.unsupervised.clusters import lower_bounds
 from bmrm.unsupervised.clusters.lower_bounds import bound_by_samples
 
 K = 4
@@ -83,7 +83,7 @@ def test_centres_are_applied_to_other_rows(kind, X, path, tmp_path, capsys, monk
     assert (np.load(labels) == first[::-1]).all()
     code, out, _ = run(capsys, other, "--apply", centers)
     assert out.splitlines()[-1].startswith("labelled: inertia ")
-    monkeypatch.setattr(kmeans, "bound_by_samples", lambda *w: bound_by_samples(*w[:4], 40, *w[5:]))
+    monkeypatch.setattr(lower_bounds, "bound_by_samples", lambda *w: bound_by_samples(*w[:4], 40, *w[5:]))
     code, out, _ = run(capsys, other, "--apply", centers, "--certificate")
     assert out.splitlines()[-1].startswith("at most ")
 
@@ -102,7 +102,7 @@ def test_the_report_has_the_largest_clusters_and_the_certificate(path, capsys, m
     assert [line.split()[1:] for line in lines[1:5]] == [["150", "25.00%"]] * K
     assert lines[5].startswith("converged: inertia ")
     # A smaller sample than by default: the time of a bound grows with the third power of its size.
-    monkeypatch.setattr(kmeans, "bound_by_samples", lambda *w: bound_by_samples(*w[:4], 40, *w[5:]))
+    monkeypatch.setattr(lower_bounds, "bound_by_samples", lambda *w: bound_by_samples(*w[:4], 40, *w[5:]))
     proof = json.loads(run(capsys, path, "-k", K, "--certificate", "--json")[1])["certificate"]
     assert (1.0 <= proof["ratio"] < 4.0, proof["moves_left"]) == (True, 0)
     out = run(capsys, path, "-k", "25", "--init", "random", "--n-init", "2")[1]
@@ -224,7 +224,7 @@ def test_ctrl_c_during_the_certificate_keeps_the_clusters(path, tmp_path, capsys
     def pressed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(kmeans, "bound_by_samples", pressed)
+    monkeypatch.setattr(lower_bounds, "bound_by_samples", pressed)
     words = ["-k", K, "-o", tmp_path / "labels", "--centers", tmp_path / "c.npz", "--certificate", "--json"]
     code, out, err = run(capsys, path, *words)
     report = json.loads(out)

@@ -8,7 +8,7 @@ import pytest
 import bmrm
 from bmrm.errors import DataError
 from bmrm.linear.models import model_file
-from bmrm.linear.models.model import TrainingData
+from bmrm.linear.models.certificate import TrainingData
 
 X = np.random.default_rng(5).standard_normal((20, 3))
 Y = np.where(X[:, 0] > 0, "yes", "no")

@@ -371,7 +371,7 @@ def test_a_solve_continues_from_a_running_state(tmp_path):
         w, b = state.best()
         about = Model(
             w, b, "hinge", "binary", (-1.0, 1.0), lam=0.01,
-            certificate=bmrm.linear.models.model.Certificate(
+            certificate=bmrm.linear.models.certificate.Certificate(
                 state.objective, state.lower_bound, "running", state.iteration, 1e-6, "rel"
             ),
         )  # fmt: skip

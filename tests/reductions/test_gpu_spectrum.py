@@ -13,7 +13,7 @@ from bmrm import PCA, KMeans, TruncatedSVD
 from bmrm.distributed import blocks
 from bmrm.distributed.row_set import SAMPLED_ROWS
 from bmrm.errors import DataError, ParameterError
-from bmrm.unsupervised.clusters import estimator as kmeans
+from bmrm.unsupervised.clusters import lower_bounds
 from bmrm.unsupervised.clusters.lower_bounds import bound_by_spectrum
 from bmrm.unsupervised.decomposition import gpu as gram
 from bmrm.unsupervised.decomposition.scatter import rounding_bound
@@ -93,7 +93,7 @@ def test_the_spectral_bound_of_clusters_is_that_of_the_cpu(monkeypatch, weighted
         scatters.append(scatter)
         return bound_by_spectrum(scatter, k, lost)
 
-    monkeypatch.setattr(kmeans, "bound_by_spectrum", bound)
+    monkeypatch.setattr(lower_bounds, "bound_by_spectrum", bound)
     here, there = (
         KMeans.of_centers(X[:3], device=device).certificate(X, weights, samples=0)
         for device in ("cpu", "cuda")

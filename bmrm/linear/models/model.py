@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,37 +16,19 @@ from bmrm.base.columns import check_names, find_names
 from bmrm.base.labels import Labels, label_array
 from bmrm.base.offsets import add_offset, offsets_of_margins, row_offsets
 from bmrm.base.probabilities import logistic, softmax
-from bmrm.base.units import finite_or_none
 from bmrm.base.vectors import Vector, make_arrays_read_only
-from bmrm.base.version import __version__
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr, check_finite, check_numbering, find_numbering
-from bmrm.linear.models.calibration import Calibration, Isotonic, Platt
-from bmrm.linear.models.model_file import FEATURE_NAMES, FORMAT_VERSION, KNOTS, PLAIN_VERSION, SEVERAL
+from bmrm.linear.models.calibration import Calibration
+from bmrm.linear.models.certificate import Certificate, TrainingData
+from bmrm.linear.models.model_file import LABEL_TYPES, SEVERAL, parts_of, read, write
 
 if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix
 
-
 Label: TypeAlias = "float | int | bool | str"
 
-LABEL_TYPES = (
-    *("bool", "float16", "float32", "float64", "str"),
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-)
-"""Names of the types of labels; see `Model.label_type`."""
-
-TASKS = (
-    "binary",
-    "regression",
-    "count",
-    "novelty",
-    "multiclass",
-    "multilabel",
-    "label_ranking",
-    "ranking",
-    "ordinal",
-)
+TASKS = ("binary", "ordinal", "regression", "count", "novelty", "ranking", *SEVERAL)
 
 CLASS_LOSSES = ("multiclass", "softmax", "multilabel_ranking")
 """Losses of differences of a row's margins: one number for all of them would change nothing."""
@@ -57,76 +37,9 @@ Predictions: TypeAlias = "Labels | list[tuple[Label, ...]]"
 MatrixLike: TypeAlias = "Csr | sparray | spmatrix | npt.NDArray[np.floating[Any]]"
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """How far a model's objective is from the optimum.
-
-    Attributes
-    ----------
-    objective : float
-        J(w) = lam Omega(w) + R(w) of the model, in float64.
-    lower_bound : float
-        No w has a smaller J; ``-inf`` if nothing is known.
-    status : str
-        ``converged``, ``max_iter``, ``max_time``, ``interrupted``, ``precision``, or ``running`` in a
-        checkpoint.
-    n_iter : int
-        Number of iterations.
-    tol, tol_kind : float, str
-        The requested tolerance, relative (``rel``) or absolute (``abs``).
-    dtype : {"float32", "float64"}, or None
-        The type in which values were stored; None if it is not known.
-    rounding : float, default 0
-        How far objective and bound have been moved apart, so that they hold for the values before they were
-        rounded to ``dtype``.
-
-    Examples
-    --------
-    >>> Certificate(0.5, 0.4, "max_iter", 7, 1e-3, "rel").gap
-    0.09999999999999998
-    """
-
-    objective: float
-    lower_bound: float
-    status: str
-    n_iter: int
-    tol: float
-    tol_kind: str
-    dtype: str | None = None
-    rounding: float = 0.0
-
-    @property
-    def gap(self) -> float:
-        """Objective minus lower bound: the objective is above the optimum by at most this."""
-        return self.objective - self.lower_bound
-
-
 def _certificate_of(result: Any) -> Certificate:
     names = ("objective", "lower_bound", "status", "n_iter", "tol", "tol_kind", "rounding")
     return Certificate(**{name: getattr(result, name) for name in names}, dtype=result.stored)
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """What a model was trained on.
-
-    Attributes
-    ----------
-    rows, features, values : int
-        The size of X; ``values`` is the number of stored ones.
-    text_checksum : str or None
-        That of `bmrm.io.Data`; None if X was not one file of text, or if this is not known.
-
-    Examples
-    --------
-    >>> TrainingData(1000, 20, 5000).text_checksum is None
-    True
-    """
-
-    rows: int
-    features: int
-    values: int
-    text_checksum: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -560,21 +473,11 @@ class Model:
         OSError
             If the folder cannot be written or the disk is full.
         """
-        from bmrm.linear.models.model_file import write
-
         write(path, *self.file_parts())
 
     def file_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the description and the tensors of the model file."""
-        tensors: dict[str, npt.NDArray[Any]]
-        tensors = {"w": np.ascontiguousarray(self.w), "intercept": np.atleast_1d(self.intercept)}
-        if isinstance(self.calibration, Isotonic):
-            knots = zip(KNOTS, (self.calibration.x, self.calibration.p), strict=True)
-            tensors |= {name: np.ascontiguousarray(values) for name, values in knots}
-        if self.feature_names is not None:
-            text = json.dumps(list(self.feature_names)).encode()
-            tensors[FEATURE_NAMES] = np.frombuffer(text, np.uint8)
-        return _document(self), tensors
+        return parts_of(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Model:
@@ -628,7 +531,6 @@ class Model:
 def load_checked(path: str | os.PathLike[str]) -> tuple[Model, str | None, Mapping[str, str]]:
     """Read a model, the checksum of its file (None if it has none), and all metadata."""
     from bmrm.linear.models import liblinear
-    from bmrm.linear.models.model_file import read
 
     with open(path, "rb") as file:
         is_text = file.read(len(liblinear.START)) == liblinear.START
@@ -637,96 +539,7 @@ def load_checked(path: str | os.PathLike[str]) -> tuple[Model, str | None, Mappi
             return Model(**liblinear.read_fields(path)), None, {}
         except DataError as error:
             raise DataError(f"{os.fspath(path)}: {error}") from None
-    return read(path, _model)
-
-
-def _document(model: Model) -> dict[str, Any]:
-    certificate = model.certificate
-    return {
-        "format_version": FORMAT_VERSION if model.has_offset else PLAIN_VERSION,
-        "library_version": __version__,
-        "task": model.task,
-        "loss": {"name": model.loss, "params": dict(model.loss_params)},
-        "classes": None if model.classes is None else list(model.classes),
-        "label_type": model.label_type,
-        "reg": model.reg,
-        "reg_params": dict(model.reg_params),
-        "lam": model.lam,
-        "n_features": model.n_features,
-        "zero_based": model.zero_based,
-        "training": None if model.training is None else asdict(model.training),
-        **({"has_offset": True} if model.has_offset else {}),
-        "thresholds": None if model.thresholds is None else list(model.thresholds),
-        "calibration": _calibration_document(model.calibration),
-        "certificate": certificate
-        and {
-            "objective": finite_or_none(certificate.objective),
-            "lower_bound": finite_or_none(certificate.lower_bound),
-            "gap": finite_or_none(certificate.gap),
-            "status": certificate.status,
-            "n_iter": certificate.n_iter,
-            "tol": certificate.tol,
-            "tol_kind": certificate.tol_kind,
-            "dtype": certificate.dtype,
-            "rounding": certificate.rounding,
-        },
-    }
-
-
-def _calibration_document(calibration: Calibration | None) -> dict[str, Any] | None:
-    if calibration is None:
-        return None
-    numbers = {"a": calibration.a, "b": calibration.b} if isinstance(calibration, Platt) else {}
-    return {"method": calibration.method, **numbers}
-
-
-def _model(document: dict[str, Any], tensors: dict[str, Vector]) -> Model:
-    w, intercept = tensors["w"], tensors["intercept"]
-    try:
-        if document["n_features"] != len(w) or intercept.shape != (w.shape[1:] or (1,)):
-            raise DataError(f"found {len(w)} weights, expected {document['n_features']} features")
-        classes, certificate = document["classes"], document["certificate"]
-        # Files of version 1 have labels of type float64, but do not say so.
-        label_type = document["label_type"] if document["format_version"] > 1 else "float64"
-        thresholds = document.get("thresholds")  # older files have none
-        if document["zero_based"] not in (None, True, False):
-            raise ValueError
-        return Model(
-            w=w,
-            intercept=float(intercept[0]) if w.ndim == 1 else intercept,
-            loss=str(document["loss"]["name"]),
-            task=str(document["task"]),
-            classes=None if classes is None else _classes(classes, label_type),
-            label_type=label_type,
-            lam=float(document["lam"]),
-            reg=str(document["reg"]),
-            reg_params=_reg_params(document.get("reg_params", {})),
-            loss_params=_loss_params(document["loss"], document["task"]),
-            certificate=None if certificate is None else _certificate(certificate),
-            calibration=_calibration(document.get("calibration"), tensors),
-            zero_based=document["zero_based"],
-            thresholds=None if thresholds is None else tuple(map(float, thresholds)),
-            feature_names=_feature_names(tensors),
-            training=_training(document.get("training")),
-            has_offset=_has_offset(document),
-            library_version=str(document["library_version"]),
-        )
-    except DataError:
-        raise
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError):
-        raise DataError("damaged model description") from None
-
-
-def _classes(given: Any, label_type: Any) -> tuple[Label, ...]:
-    """Return the labels of a file if they are of the type that it names."""
-    kinds: dict[str, type | tuple[type, ...]] = {"b": bool, "U": str, "f": (int, float)}
-    if not isinstance(given, list) or label_type not in LABEL_TYPES:
-        raise ValueError
-    letter = np.dtype(label_type).kind
-    kind = kinds.get(letter, int)
-    if not all(isinstance(label, kind) and (kind is bool or not isinstance(label, bool)) for label in given):
-        raise ValueError
-    return tuple(map(float, given)) if letter == "f" else tuple(given)
+    return read(path, Model)
 
 
 def _cast_labels(labels: Labels, label_type: str) -> Labels:
@@ -737,91 +550,3 @@ def _cast_labels(labels: Labels, label_type: str) -> Labels:
         if (found == labels).all():
             return found
     raise DataError(f"model: found labels that are not of type {label_type!r}, expected labels of that type")
-
-
-def _loss_params(document: dict[str, Any], task: str) -> dict[str, float]:
-    """Return the parameters of the loss, checked by the loss itself, whose task must be ``task``."""
-    from bmrm.losses import LOSSES
-
-    name = str(document["name"])
-    params = {str(key): float(value) for key, value in document["params"].items()}
-    if not all(map(math.isfinite, params.values())):
-        raise ValueError
-    if name in LOSSES:  # otherwise it is a user's loss
-        against_the_rest = task == "multiclass" and LOSSES[name].task == "binary"
-        if LOSSES[name].task != task and not against_the_rest:
-            raise DataError(f"found the task {task!r} with the loss {name}, expected {LOSSES[name].task!r}")
-        try:
-            LOSSES[name](**params)
-        except ParameterError as error:
-            raise DataError(str(error)) from None
-    return params
-
-
-def _feature_names(tensors: dict[str, Vector]) -> tuple[str, ...] | None:
-    if FEATURE_NAMES not in tensors:
-        return None
-    names = json.loads(tensors[FEATURE_NAMES].tobytes())
-    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise ValueError
-    return tuple(names)
-
-
-def _training(document: dict[str, Any] | None) -> TrainingData | None:
-    if document is None:
-        return None
-    found = TrainingData(**document)
-    sizes = found.rows, found.features, found.values
-    if not all(type(size) is int and size >= 0 for size in sizes):
-        raise ValueError
-    if found.text_checksum is not None and not re.fullmatch("[0-9a-f]{16}", found.text_checksum):
-        raise ValueError
-    return found
-
-
-def _has_offset(document: dict[str, Any]) -> bool:
-    found = document.get("has_offset", False)  # files of earlier versions have none
-    if type(found) is not bool or found != (document["format_version"] > PLAIN_VERSION):
-        raise ValueError
-    return found
-
-
-def _reg_params(document: dict[str, Any]) -> dict[str, float | bool]:
-    for value in document.values():
-        if not (isinstance(value, bool | int | float) and math.isfinite(value)):
-            raise ValueError
-    return {str(key): value for key, value in document.items()}
-
-
-def _calibration(document: dict[str, Any] | None, tensors: dict[str, Vector]) -> Calibration | None:
-    if document is None:
-        return None
-    if document["method"] == "platt":
-        platt = Platt(float(document["a"]), float(document["b"]))
-        if not (math.isfinite(platt.a) and math.isfinite(platt.b)):
-            raise ValueError
-        return platt
-    x, p = (tensors[name] for name in KNOTS)
-    sound = len(x) == len(p) > 0 and np.isfinite(x).all() and (np.diff(x) > 0).all()
-    if document["method"] != "isotonic" or not (
-        sound and ((p >= 0) & (p <= 1)).all() and (np.diff(p) >= 0).all()
-    ):
-        raise ValueError
-    return Isotonic(x, p)
-
-
-def _certificate(document: dict[str, Any]) -> Certificate:
-    objective, bound, tol = document["objective"], document["lower_bound"], float(document["tol"])
-    dtype, rounding = document.get("dtype"), float(document.get("rounding", 0.0))  # older files have none
-    if not math.isfinite(tol) or dtype not in (None, "float32", "float64") or not 0.0 <= rounding < math.inf:
-        raise ValueError
-    return Certificate(
-        objective=math.inf if objective is None else float(objective),
-        lower_bound=-math.inf if bound is None else float(bound),
-        status=str(document["status"]),
-        n_iter=int(document["n_iter"]),
-        tol=tol,
-        tol_kind=str(document["tol_kind"]),
-        dtype=dtype,
-        rounding=rounding,
-    )

@@ -19,21 +19,18 @@ from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.notices import warn
 from bmrm.base.progress import ProgressLine, Step, progress_line
 from bmrm.base.vectors import Vector
-from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE, read_row_set
+from bmrm.distributed.reading import read_row_set
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
-from bmrm.matrix.gpu.device_arrays import read_back
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.placement import Placement, place
 from bmrm.unsupervised.clusters.gpu import open_clusters
 from bmrm.unsupervised.clusters.lloyd import Clustering, run_lloyd
-from bmrm.unsupervised.clusters.lower_bounds import bound_by_samples, bound_by_spectrum
+from bmrm.unsupervised.clusters.lower_bounds import ClusterCertificate, certify
 from bmrm.unsupervised.clusters.passes import ClusterPasses
-from bmrm.unsupervised.clusters.seeding import choose_parallel, choose_plus_plus, choose_random
+from bmrm.unsupervised.clusters.seeding import check_centers, check_values, first_centers
 from bmrm.unsupervised.clusters.work import kmeans_work, sparse_kmeans_work
-from bmrm.unsupervised.decomposition.gpu import scatter_about_mean
-from bmrm.unsupervised.decomposition.scatter import MAX_GRAM_COLUMNS
-from bmrm.unsupervised.scales import UNSCALED, Scales, in_safe_units, vanished
+from bmrm.unsupervised.scales import UNSCALED, Scales, in_safe_units
 
 INITS = ("k-means++", "k-means||", "random")
 """First centres that have a name."""
@@ -81,34 +78,6 @@ class KMeansProgress:
             f"inertia {self.inertia:.6g}",
             f"{self.changed} labels changed",
         )
-
-
-@dataclass(frozen=True)
-class ClusterCertificate:
-    """How good a clustering is.
-
-    Attributes
-    ----------
-    inertia : float
-    lower_bound : float
-        No choice of centres has a smaller inertia, with probability ``confidence``.
-    confidence : float
-        1 if the bound does not depend on chance.
-    ratio : float
-        ``inertia / lower_bound``, at least 1 up to rounding; infinite if the bound is 0.
-    moves_left : int
-        Rows that would lower the inertia if they alone moved to another cluster; 0 means optimal with respect
-        to single moves, which is more than Lloyd's method guarantees.
-    largest_gain : float
-        By how much the best of these moves lowers the inertia.
-    """
-
-    inertia: float
-    lower_bound: float
-    confidence: float
-    ratio: float
-    moves_left: int
-    largest_gain: float
 
 
 class KMeans(Estimator, Transformer):
@@ -257,7 +226,7 @@ class KMeans(Estimator, Transformer):
         found = arguments.numbers("centers", centers, ParameterError)
         if found.ndim != 2 or not found.size:
             raise ParameterError(f"centers: found shape {found.shape}, expected a matrix")
-        _check_values("centers", found)
+        check_values("centers", found)
         model = cls(len(found), **parameters)
         model.cluster_centers_ = np.array(found)
         model.n_features_in_ = found.shape[1]
@@ -323,16 +292,12 @@ class KMeans(Estimator, Transformer):
         return open_clusters(rows, self._place(rows, k, fitting=fitting), k)
 
     def _place(self, rows: RowSet, k: int, *, fitting: bool = False) -> Placement:
-        X, options = rows.X, self._work_options(rows.shape[1], fitting=fitting)
+        X, size = rows.X, (rows.most_here, rows.shape[1])
+        options = {"threads": rows.threads, **self._work_options(rows.shape[1], fitting=fitting)}
         if X.sparse:
-            stored = max(rows.everyones(X.size))
-            work = sparse_kmeans_work(
-                rows.most_here, rows.shape[1], stored, k, X.value_bytes, threads=rows.threads, **options
-            )
+            work = sparse_kmeans_work(*size, max(rows.everyones(X.size)), k, X.value_bytes, **options)
         else:
-            work = kmeans_work(
-                rows.most_here, rows.shape[1], k, X.dtype.itemsize, threads=rows.threads, **options
-            )
+            work = kmeans_work(*size, k, X.dtype.itemsize, **options)
         return place(self.device, rows.gpu, work, group=rows.group)
 
     def _work_options(self, columns: int, *, fitting: bool) -> dict[str, Any]:
@@ -359,6 +324,7 @@ class KMeans(Estimator, Transformer):
         - ``scales``: by which they were multiplied for the passes
         """
         given = self._given_centers(passes.shape[1])
+        init = self.init if given is None else given
         tol = self.tol * _mean_variance(passes)
         deadline = started + time_limit(self.max_time)
         best: Clustering | None = None
@@ -366,7 +332,7 @@ class KMeans(Estimator, Transformer):
         line = progress_line(self.verbose)
         for start in range(self._starts(given)):
             try:
-                centers = self._first_centers(passes, rows, given, rng, scales)
+                centers = first_centers(init, passes, rows, self.n_clusters, rng, scales)
             except KeyboardInterrupt:
                 if best is None:
                     raise
@@ -435,7 +401,7 @@ class KMeans(Estimator, Transformer):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the inertia of rows for the centres of this model."""
         passes, centers, scales = self._open(self._read_new_rows(X, sample_weight))
-        return -_known_inertia(scales, passes.assign(centers, want_sums=False).inertia)
+        return -scales.known_inertia(passes.assign(centers, want_sums=False).inertia)
 
     def _open(self, rows: RowSet) -> tuple[ClusterPasses, Vector, Scales]:
         """Put rows where they are worked on once; return the centres in their units too."""
@@ -507,27 +473,11 @@ class KMeans(Estimator, Transformer):
         if not 0.0 < arguments.number("confidence", confidence) < 1.0:
             raise ParameterError(f"confidence: found {confidence}, expected a number between 0 and 1")
         rows = self._read_new_rows(X, sample_weight, comm)
-        k = len(self.cluster_centers_)
         with rows.guarded():
             rows, scales = in_safe_units(rows, self.cluster_centers_)
-            centers = scales.scaled(self.cluster_centers_)
-            placement = self._place(rows, k)
-            bound, sure = 0.0, 1.0
-            if rows.shape[1] <= MAX_GRAM_COLUMNS:  # before the passes: the memory for both may not suffice
-                reach = MAX_ABSOLUTE_VALUE if rows.on_gpu else 2.0 * rows.largest
-                lost = vanished(rows.shape[0], rows.total_weight, reach)
-                bound = bound_by_spectrum(scatter_about_mean(rows, placement), k, lost)
-            passes, _ = open_clusters(rows, placement, k)
-            found = passes.assign(centers)
-            if samples and positive_integer("size", size) > k:
-                rng = rows.first_of(self.random_state)
-                sampled = bound_by_samples(passes, rows.total_weight, k, samples, size, confidence, rng)
-                if sampled > bound:
-                    bound, sure = sampled, confidence
-            moves, gain = passes.single_moves(centers, found.cluster_weights)
-        inertia, (bound, _) = _known_inertia(scales, found.inertia), scales.bounds(bound, bound)
-        ratio = inertia / bound if bound > 0.0 else (1.0 if inertia == 0.0 else np.inf)
-        return ClusterCertificate(inertia, bound, sure, ratio, moves, scales.inertia(gain))
+            centers, sampling = scales.scaled(self.cluster_centers_), (samples, size, confidence)
+            placement = self._place(rows, len(centers))
+            return certify(rows, centers, placement, scales, *sampling, self.random_state)
 
     def _check_parameters(self) -> None:
         positive_integer("n_clusters", self.n_clusters)
@@ -572,7 +522,7 @@ class KMeans(Estimator, Transformer):
     def _given_centers(self, columns: int) -> Vector | None:
         if isinstance(self.init, str) or callable(self.init):
             return None
-        return _check_centers(self.init, self.n_clusters, columns)
+        return check_centers(self.init, self.n_clusters, columns)
 
     def _starts(self, given: Vector | None) -> int:
         if given is not None:
@@ -580,35 +530,6 @@ class KMeans(Estimator, Transformer):
         if self.n_init != "auto":
             return int(self.n_init)
         return RANDOM_STARTS if callable(self.init) or self.init == "random" else 1
-
-    def _first_centers(
-        self,
-        passes: ClusterPasses,
-        rows: RowSet | None,
-        given: Vector | None,
-        rng: np.random.Generator,
-        scales: Scales,
-    ) -> Vector:
-        k = self.n_clusters
-        if given is not None:
-            return scales.scaled(given)
-        if self.init == "k-means++":
-            return passes.take(choose_plus_plus(passes, k, rng))
-        if self.init == "random":
-            return passes.take(choose_random(passes, k, rng))
-        assert rows is not None
-        if self.init == "k-means||":
-            return passes.take(choose_parallel(passes, k, rng, rows))
-        if rows.ranks > 1:
-            raise ParameterError(
-                "init: found a callable for rows on several ranks, expected a name or centres"
-            )
-        made = _check_centers(read_back(self.init(rows.X.given, k, rng)), k, passes.shape[1])
-        with np.errstate(over="ignore"):
-            centers = scales.scaled(made)
-        if not np.isfinite(centers).all():
-            raise ParameterError("init: found centres that float64 does not hold in the units of the rows")
-        return centers
 
     def _keep(
         self, passes: ClusterPasses, run: Clustering, status: str, rechecked: float, scales: Scales
@@ -620,7 +541,7 @@ class KMeans(Estimator, Transformer):
             found = passes.assign(centers, want_sums=False)
             labels, weights, inertia = passes.labels(), found.cluster_weights, found.inertia
         self.labels_ = labels
-        self.inertia_ = _known_inertia(scales, inertia)
+        self.inertia_ = scales.known_inertia(inertia)
         self.inertia_error_ = scales.bounds(0.0, passes.inertia_error(centers, inertia))[1]
         self.cluster_weights_ = scales.of_weights(weights)
         self.n_iter_ = run.n_iter
@@ -634,31 +555,6 @@ class KMeans(Estimator, Transformer):
         if empty and self.status_ == "converged":
             text = f"{empty} of {self.n_clusters} clusters are empty: all rows are at the others"
             warn(text, convergence_warning())
-
-
-def _check_centers(given: Any, k: int, columns: int) -> Vector:
-    found = arguments.numbers("init", given, ParameterError)
-    if found.shape != (k, columns):
-        raise ParameterError(f"init: found shape {found.shape}, expected {(k, columns)}")
-    _check_values("init", found)
-    return np.array(found)
-
-
-def _check_values(what: str, centers: Vector) -> None:
-    arguments.check_finite(what, centers, ParameterError)
-    largest = float(np.abs(centers).max())
-    if largest > MAX_ABSOLUTE_VALUE:
-        raise ParameterError(
-            f"{what}: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}"
-        )
-
-
-def _known_inertia(scales: Scales, value: float) -> float:
-    """Return an inertia in the user's units; raise `DataError` if it is too large for float64."""
-    found = scales.inertia(value)
-    if not np.isfinite(found):
-        raise DataError("inertia: found a sum that float64 does not hold, expected smaller values or weights")
-    return found
 
 
 def _mean_variance(passes: ClusterPasses) -> float:

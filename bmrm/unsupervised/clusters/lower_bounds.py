@@ -1,4 +1,4 @@
-"""Lower bounds on the inertia of any k centres.
+"""Certificates of k-means: lower bounds on the inertia of any k centres.
 
 Spectrum. Let S be the scatter matrix of the rows about their mean. The inertia of k clusters is trace(S) -
 trace(P G), where G is the Gram matrix of the centred rows and P a projection of rank k - 1; so it is at least
@@ -19,24 +19,92 @@ nonnegative bounds per row of m samples and v the optimum per row of all, Markov
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.arguments import positive_integer
 from bmrm.base.blas import small_matrices
 from bmrm.base.vectors import Vector
+from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
 from bmrm.distributed.row_set import RowSet
+from bmrm.matrix.gpu.placement import Placement
 from bmrm.unsupervised.clusters.cpu import HostClusters
+from bmrm.unsupervised.clusters.gpu import open_clusters
 from bmrm.unsupervised.clusters.lloyd import run_lloyd
 from bmrm.unsupervised.clusters.passes import ClusterPasses
 from bmrm.unsupervised.clusters.seeding import choose_plus_plus
-from bmrm.unsupervised.decomposition.scatter import FLOAT64_UNIT, Scatter
-from bmrm.unsupervised.scales import LEAST
+from bmrm.unsupervised.decomposition.gpu import scatter_about_mean
+from bmrm.unsupervised.decomposition.scatter import FLOAT64_UNIT, MAX_GRAM_COLUMNS, Scatter
+from bmrm.unsupervised.scales import LEAST, Scales, vanished
 
 ASCENT_STEPS = 150
 """Steps of the ascent in a sample; the bound is within some percent of its limit then."""
 
 SAMPLE_STARTS = 3
 """Clusterings of a sample, of which the best starts the ascent and sets its step lengths."""
+
+
+@dataclass(frozen=True)
+class ClusterCertificate:
+    """How good a clustering is.
+
+    Attributes
+    ----------
+    inertia : float
+    lower_bound : float
+        No choice of centres has a smaller inertia, with probability ``confidence``.
+    confidence : float
+        1 if the bound does not depend on chance.
+    ratio : float
+        ``inertia / lower_bound``, at least 1 up to rounding; infinite if the bound is 0.
+    moves_left : int
+        Rows that would lower the inertia if they alone moved to another cluster; 0 means optimal with respect
+        to single moves, which is more than Lloyd's method guarantees.
+    largest_gain : float
+        By how much the best of these moves lowers the inertia.
+    """
+
+    inertia: float
+    lower_bound: float
+    confidence: float
+    ratio: float
+    moves_left: int
+    largest_gain: float
+
+
+def certify(
+    rows: RowSet,
+    centers: Vector,
+    placement: Placement,
+    scales: Scales,
+    samples: int,
+    size: int,
+    confidence: float,
+    random_state: Any,
+) -> ClusterCertificate:
+    """Bound the inertia of any centres and compare that of the given ones; see `KMeans.certificate`.
+
+    - ``scales``: by which rows and centres were multiplied
+    """
+    k, bound, sure = len(centers), 0.0, 1.0
+    if rows.shape[1] <= MAX_GRAM_COLUMNS:  # before the passes: the memory for both may not suffice
+        reach = MAX_ABSOLUTE_VALUE if rows.on_gpu else 2.0 * rows.largest
+        lost = vanished(rows.shape[0], rows.total_weight, reach)
+        bound = bound_by_spectrum(scatter_about_mean(rows, placement), k, lost)
+    passes, _ = open_clusters(rows, placement, k)
+    found = passes.assign(centers)
+    if samples and positive_integer("size", size) > k:
+        rng = rows.first_of(random_state)
+        sampled = bound_by_samples(passes, rows.total_weight, k, samples, size, confidence, rng)
+        if sampled > bound:
+            bound, sure = sampled, confidence
+    moves, gain = passes.single_moves(centers, found.cluster_weights)
+    inertia, (bound, _) = scales.known_inertia(found.inertia), scales.bounds(bound, bound)
+    ratio = inertia / bound if bound > 0.0 else (1.0 if inertia == 0.0 else np.inf)
+    return ClusterCertificate(inertia, bound, sure, ratio, moves, scales.inertia(gain))
 
 
 def bound_by_spectrum(scatter: Scatter, k: int, lost: float = 0.0) -> float:

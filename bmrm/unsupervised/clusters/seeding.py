@@ -18,10 +18,15 @@ from typing import Any
 
 import numpy as np
 
+from bmrm.base import arguments
 from bmrm.base.vectors import Indices, Vector
+from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
 from bmrm.distributed.row_set import RowSet
+from bmrm.errors import ParameterError
 from bmrm.io.csr import Csr
+from bmrm.matrix.gpu.device_arrays import read_back
 from bmrm.unsupervised.clusters.passes import ClusterPasses
+from bmrm.unsupervised.scales import Scales
 
 ROUNDS = 5
 """Rounds of k-means||, each of which draws k rows on average. Inertias are then those of k-means++ or a few
@@ -29,6 +34,51 @@ percent less; twice as many rows gain 1 to 4 %."""
 
 MAX_ROUNDS = 1000
 """Rounds of k-means|| until there are k rows; each draws one at least every few times."""
+
+
+def first_centers(
+    init: Any, passes: ClusterPasses, rows: RowSet | None, k: int, rng: np.random.Generator, scales: Scales
+) -> Vector:
+    """Return the first centres of a name, of a callable, or those given, for passes over scaled rows.
+
+    - ``rows``: those of the user, for k-means|| and a callable
+    """
+    if isinstance(init, np.ndarray):
+        return scales.scaled(init)
+    if init == "k-means++":
+        return passes.take(choose_plus_plus(passes, k, rng))
+    if init == "random":
+        return passes.take(choose_random(passes, k, rng))
+    assert rows is not None
+    if init == "k-means||":
+        return passes.take(choose_parallel(passes, k, rng, rows))
+    if rows.ranks > 1:
+        raise ParameterError("init: found a callable for rows on several ranks, expected a name or centres")
+    made = check_centers(read_back(init(rows.X.given, k, rng)), k, passes.shape[1])
+    with np.errstate(over="ignore"):
+        centers = scales.scaled(made)
+    if not np.isfinite(centers).all():
+        raise ParameterError("init: found centres that float64 does not hold in the units of the rows")
+    return centers
+
+
+def check_centers(given: Any, k: int, columns: int) -> Vector:
+    """Return first centres of a user as a copy, validated."""
+    found = arguments.numbers("init", given, ParameterError)
+    if found.shape != (k, columns):
+        raise ParameterError(f"init: found shape {found.shape}, expected {(k, columns)}")
+    check_values("init", found)
+    return np.array(found)
+
+
+def check_values(what: str, centers: Vector) -> None:
+    """Raise `ParameterError` for centres that are not finite or too large."""
+    arguments.check_finite(what, centers, ParameterError)
+    largest = float(np.abs(centers).max())
+    if largest > MAX_ABSOLUTE_VALUE:
+        raise ParameterError(
+            f"{what}: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}"
+        )
 
 
 def choose_plus_plus(passes: ClusterPasses, k: int, rng: np.random.Generator) -> Indices:
@@ -63,45 +113,30 @@ def choose_parallel(passes: ClusterPasses, k: int, rng: np.random.Generator, row
 
     If fewer than k are distinct, the rest repeats some at random.
     """
+    if rows.sparse:
+        from scipy.sparse import csr_array, vstack
+
+    points: list[Any] = []
+
+    def approach(some: Indices) -> float:
+        found = passes.take(some)
+        points.append(csr_array(found) if rows.sparse else found)
+        return passes.approach(found)
+
     passes.begin_seeding()
-    drawn, points = passes.draw_by_weight(rng.random(1)), PointList(rows)
-    potential = passes.approach(points.add(passes.take(drawn)))
+    drawn = passes.draw_by_weight(rng.random(1))
+    potential = approach(drawn)
     for done in range(MAX_ROUNDS):
         if potential <= 0.0 or (done >= ROUNDS and len(drawn) >= k):
             break
         more = passes.draw_each(k, int(rng.integers(2**64, dtype=np.uint64)))
         for some in np.array_split(more, -(-len(more) // k)) if len(more) else ():
             passes.check_signals()
-            potential = passes.approach(points.add(passes.take(some)))
+            potential = approach(some)
         drawn = np.concatenate([drawn, more])
-    few = RowSet(points.joined(), passes.nearest_weights(), rows.threads)
+    joined = Csr.from_scipy(vstack(points, format="csr")) if rows.sparse else np.concatenate(points)
+    few = RowSet(joined, passes.nearest_weights(), rows.threads)
     return np.asarray(drawn[choose_plus_plus(passes.passes_over(few, k), k, rng)])
-
-
-class PointList:
-    """Points that are collected, sparse if rows are."""
-
-    def __init__(self, rows: RowSet) -> None:
-        self._sparse = rows.sparse
-        self._points: list[Any] = []
-
-    def add(self, points: Vector) -> Vector:
-        """Add dense points and return them."""
-        if self._sparse:
-            from scipy.sparse import csr_array
-
-            self._points.append(csr_array(points))
-        else:
-            self._points.append(points)
-        return points
-
-    def joined(self) -> Csr | Vector:
-        """Return all points."""
-        if self._sparse:
-            from scipy.sparse import vstack
-
-            return Csr.from_scipy(vstack(self._points, format="csr"))
-        return np.concatenate(self._points)
 
 
 def choose_random(passes: ClusterPasses, k: int, rng: np.random.Generator) -> Indices:

@@ -5,18 +5,26 @@ They are given, or the distances of rows of features, which each pass computes a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.estimator import words_for_scikit_learn
+from bmrm.base.vectors import Vector
 from bmrm.base.weighting import multiply_weights
-from bmrm.errors import DataError
+from bmrm.distributed.reading import read_here
+from bmrm.errors import DataError, ParameterError
+from bmrm.matrix.gpu.device_arrays import read_back
+from bmrm.unsupervised.manifold._manifold import Pairs
 from bmrm.unsupervised.manifold.cpu import HostPasses
-from bmrm.unsupervised.manifold.pair_arrays import PairArray
+from bmrm.unsupervised.manifold.gpu import passes_on, read_resident_pairs
+from bmrm.unsupervised.manifold.pair_arrays import PairArray, read_pairs
 from bmrm.unsupervised.manifold.passes import PairData, PairPasses
 from bmrm.unsupervised.scales import (
+    ORDINARY_EXPONENT,
     ORDINARY_WEIGHT_EXPONENT,
     exponent_to_one,
     too_far_apart,
@@ -109,6 +117,80 @@ class Dissimilarities:
                 f"X: found {groups} groups of points that no known pair of positive weight connects, "
                 "expected one"
             )
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What makes dissimilarities of rows: "euclidean", or a metric of SciPy with its options."""
+
+    name: Any
+    options: Mapping[str, Any] | None = None
+
+    def among(self, rows: NDArray[Any], threads: int | None) -> tuple[float, PairArray]:
+        """Compute those of all pairs, times a power of two, which is returned first."""
+        scale = 1.0
+        if self.name == "euclidean":
+            scale, rows = features_within_range(rows)
+            pairs = Pairs.of_features(rows, threads=threads)
+            delta = pairs.distances(np.asarray(rows, np.float64))
+        else:
+            from scipy.spatial.distance import pdist
+
+            try:
+                delta = np.asarray(pdist(rows, self.name, **(self.options or {})), np.float64)
+            except (TypeError, ValueError) as error:
+                raise ParameterError(f"metric: {error}") from None
+        return scale, read_pairs("X", delta, nan_allowed=False, diagonal=True, threads=threads)
+
+    def between(self, rows: NDArray[Any], points: NDArray[Any]) -> Vector:
+        """Compute those of rows to points."""
+        from scipy.spatial.distance import cdist
+
+        if self.name != "euclidean":
+            return np.asarray(cdist(rows, points, self.name, **(self.options or {})), np.float64)
+        largest = max(float(np.abs(each).max(initial=0.0)) for each in (rows, points))
+        exponent = exponent_to_one(largest, ORDINARY_EXPONENT)
+        if not exponent:
+            return np.asarray(cdist(rows, points), np.float64)
+        found = cdist(np.ldexp(rows, exponent), np.ldexp(points, exponent))
+        return np.asarray(np.ldexp(found, -exponent))
+
+
+@dataclass(frozen=True)
+class Proximities:
+    """What a user gives for scaling: dissimilarities of all pairs, or rows of features and a metric."""
+
+    n: int
+    features: int | None  # their number; None if dissimilarities are given
+    value_bytes: int
+    metric: Metric
+    given: PairArray | None = None
+    rows: NDArray[Any] | None = None
+
+    def opened(self, weights: Any, gpu: int | None, *, stored: bool, threads: int | None) -> Dissimilarities:
+        """Put pairs where the passes run; ``stored`` means that distances of features are computed once."""
+        w, given, scale = None, self.given, 1.0
+        if weights is not None:
+            read = read_pairs if gpu is None else read_resident_pairs
+            w = read("weights", weights, nan_allowed=False, diagonal=False, threads=threads)
+        if stored and (gpu is None or self.metric.name != "euclidean"):
+            assert self.rows is not None
+            scale, given = self.metric.among(self.rows, threads)
+        passes_of = HostPasses if gpu is None else passes_on(gpu, stored=stored)
+        source: dict[str, Any] = {"features": self.rows} if given is None else {"given": given}
+        return Dissimilarities(**source, weights=w, threads=threads, passes_of=passes_of, scale=scale)
+
+
+def read_proximities(X: Any, metric: Metric, threads: int | None) -> Proximities:
+    """Validate what a user gives; for the metric "precomputed" it is dissimilarities."""
+    if metric.name == "precomputed":
+        with words_for_scikit_learn(X):
+            given = read_resident_pairs("X", X, nan_allowed=True, diagonal=True, threads=threads)
+        return Proximities(given.n, None, given.values.dtype.itemsize, metric, given=given)
+    found = read_here(read_back(X))
+    if found.sparse:
+        raise DataError("X: found sparse rows, expected a dense matrix, or dissimilarities of the rows")
+    return Proximities(*found.shape, found.value_bytes, metric, rows=found[:])
 
 
 def within_range(values: Any, largest: float) -> tuple[float, Any]:

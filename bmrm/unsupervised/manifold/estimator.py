@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -23,38 +24,21 @@ from bmrm.base.estimator import words_for_scikit_learn
 from bmrm.base.frames import Transformer, framed
 from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
-from bmrm.base.progress import ProgressLine, Step, logarithmic_share, progress_line
+from bmrm.base.progress import ProgressLine, progress_line
 from bmrm.base.vectors import Vector
-from bmrm.distributed.reading import read_here
 from bmrm.errors import DataError, HostMemoryError, ParameterError
 from bmrm.matrix.gpu.device_arrays import read_back
 from bmrm.matrix.gpu.devices import import_cuda, parse_device
 from bmrm.matrix.gpu.placement import Placement, gpu_that_has, place, with_fall_back
 from bmrm.unsupervised.estimator import RowEstimator
-from bmrm.unsupervised.manifold._manifold import MAX_AXES, Pairs
-from bmrm.unsupervised.manifold.cpu import HostPasses
-from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities, features_within_range
-from bmrm.unsupervised.manifold.gpu import passes_on, read_resident_pairs
-from bmrm.unsupervised.manifold.majorization import (
-    DEPTH,
-    INNER_TOL,
-    LOOSE_INNER_TOL,
-    Evaluation,
-    ScalingRun,
-    Stress,
-    run_smacof,
-)
+from bmrm.unsupervised.manifold._manifold import MAX_AXES
+from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities, Metric, Proximities, read_proximities
+from bmrm.unsupervised.manifold.majorization import DEPTH, ScalingRun, Stress, place_new, run_smacof
 from bmrm.unsupervised.manifold.minimum import MinimumTest, check_minimum, gradient_norm
 from bmrm.unsupervised.manifold.ordinal import Disparities
-from bmrm.unsupervised.manifold.pair_arrays import PairArray, read_pairs
-from bmrm.unsupervised.manifold.scaling_starts import (
-    classical_start,
-    landmark_start,
-    near_start,
-    random_start,
-)
+from bmrm.unsupervised.manifold.scaling_starts import check_start, make_starts
 from bmrm.unsupervised.manifold.work import scaling_work
-from bmrm.unsupervised.scales import ORDINARY_EXPONENT, divided, exponent_to_one
+from bmrm.unsupervised.scales import divided
 
 STARTS = ("classical_mds", "landmark", "random")
 STORES = ("auto", "half", "features")
@@ -67,12 +51,6 @@ MAX_RECOMPUTED_FEATURES = 8
 
 BLOCK_VALUES = 1 << 22
 """Dissimilarities of new points that `transform` has in memory at once: 32 MiB."""
-
-MAX_REACH = 1e10
-"""Largest coordinate of Gower's point, relative to the largest number of all, where a new point may begin."""
-
-PLACE_ITERATIONS = 1000
-"""Maximum number of steps of a new point."""
 
 ORDINAL_BYTES = 72
 """Maximum bytes per pair of ordinal scaling: values, ranks, distances, order, and blocks of three numbers."""
@@ -274,27 +252,21 @@ class MDS(RowEstimator, Transformer):
             After Ctrl-C; its ``result`` is this estimator with the best configuration so far.
         """
         with hold_signals():
-            deadline = time.monotonic() + time_limit(self.max_time)
+            deadline, ordinal = time.monotonic() + time_limit(self.max_time), not self.metric_mds
             self._check_parameters()
             rows, data, placement = self._read(X, weights)
             placement.log()
-            if self.n_components > data.n:
-                raise DataError(
-                    f"n_components: found {self.n_components}, expected at most {data.n}, "
-                    "the number of points"
-                )
-            given = self._given_start(init, data)
-            disparities = None if self.metric_mds else Disparities(data)
-            inner_tol = LOOSE_INNER_TOL if self.relax else INNER_TOL
-            stress = Stress(data, disparities, inner_tol, resize=self.relax)
+            p = self.n_components
+            if p > data.n:
+                raise DataError(f"n_components: found {p}, expected at most {data.n}, the number of points")
+            given = None if init is None else check_start(init, data, p, ordinal=ordinal)
+            disparities = Disparities(data) if ordinal else None
+            stress = Stress(data, disparities, relax=self.relax)
             rng = random_generator(self.random_state)
             line = progress_line(self.verbose)
             best: ScalingRun | None = None
-            size = data.typical if disparities is None else 1.0
-            for number in range(self.n_init):
-                start = given if number == 0 else random_start(data.n, self.n_components, size, rng)
-                if start is None:
-                    start = self._first(data, disparities, rng, deadline)
+            starts = make_starts(self.init, data, disparities, p, rng, deadline, given)
+            for number, start in enumerate(islice(starts, self.n_init)):
                 if disparities is not None:
                     disparities.forget()
                 run = run_smacof(
@@ -353,11 +325,13 @@ class MDS(RowEstimator, Transformer):
             if rows.sparse:
                 raise DataError("X: found sparse rows, expected a dense matrix")
             found = rows[:]
+        metric, knots = Metric(*self._made_with[:2]), self._knots if not self._made_with[2] else None
         places = np.empty((len(found), self.embedding_.shape[1]))
         size = max(1, BLOCK_VALUES // len(self.embedding_))
         for first in range(0, len(found), size):
             part = slice(first, first + size)
-            places[part] = self._place(self._dissimilarities_to(found[part]))
+            delta = found[part] if self._rows is None else metric.between(found[part], self._rows)
+            places[part] = place_new(np.asarray(delta, np.float64), self.embedding_, self.threads, knots)
         return places
 
     def check_minimum(
@@ -405,14 +379,9 @@ class MDS(RowEstimator, Transformer):
         places = self.embedding_ * data.scale if self.metric_mds else self.embedding_
         if data.n != len(places):
             raise DataError(f"X: found {data.n} points, expected {len(places)} as in fit")
-        disparities = None if self.metric_mds else Disparities(data)
-        stress = Stress(data, disparities)
-        found = stress.fetch(stress.at(stress.passes.put(places)))
         test = check_minimum(
-            data,
-            stress.passes,
-            found,
-            gradient_norm(data, found, self._delta_squares(stress)),
+            Stress(data, None if self.metric_mds else Disparities(data)),
+            places,
             stationarity=nonnegative_number("stationarity", stationarity),
             tol=nonnegative_number("tol", tol),
             max_iter=positive_integer("max_iter", max_iter),
@@ -431,7 +400,7 @@ class MDS(RowEstimator, Transformer):
         n = len(self.embedding_)
         require_memory(12 * n * n, "the dissimilarities", "transform and score need none")
         if self._rows is not None:
-            scale, pairs = self._distances(self._rows)
+            scale, pairs = Metric(self.metric, self.metric_params).among(self._rows, self.threads)
             return np.asarray(squareform(pairs.condensed() / scale))
         if self._given is None:
             raise AttributeError(
@@ -507,96 +476,41 @@ class MDS(RowEstimator, Transformer):
 
     def _read(self, X: Any, weights: Any) -> tuple[NDArray[Any] | None, Dissimilarities, Placement]:
         """Return the features, None for given dissimilarities; the dissimilarities; and where these are."""
-        rows = given = None
-        if self.metric == "precomputed":
-            with words_for_scikit_learn(X):
-                given = read_resident_pairs("X", X, nan_allowed=True, diagonal=True, threads=self.threads)
-            n, m, value_bytes = given.n, None, given.values.dtype.itemsize
-        else:
-            found = read_here(read_back(X))
-            if found.sparse:
-                raise DataError(
-                    "X: found sparse rows, expected a dense matrix, or dissimilarities of the rows"
-                )
-            rows, (n, m), value_bytes = found[:], found.shape, found.value_bytes
-        self._require_memory(n, m)
-        square = given is not None and given.values.ndim == 2
-        placement = self._choose_device(X, n, m, value_bytes, square)
+        found = read_proximities(X, Metric(self.metric, self.metric_params), self.threads)
+        self._require_memory(found.n, found.features)
+        placement = self._choose_device(X, found)
         if is_on_device(weights):
             placement = replace(placement, chosen=False)  # the CPU does not read them
-        data, placement = with_fall_back(
-            placement,
-            lambda: self._dissimilarities(None, given, rows, weights),
-            lambda gpu: (self._dissimilarities(gpu, given, rows, weights), ""),
-        )
-        return rows, data, placement
 
-    def _choose_device(self, X: Any, n: int, m: int | None, value_bytes: int, square: bool) -> Placement:
+        def opened(gpu: int | None) -> Dissimilarities:
+            stored = found.features is not None and self._store(found.n, found.features, gpu) == "half"
+            return found.opened(weights, gpu, stored=stored, threads=self.threads)
+
+        data, placement = with_fall_back(placement, lambda: opened(None), lambda gpu: (opened(gpu), ""))
+        return found.rows, data, placement
+
+    def _choose_device(self, X: Any, found: Proximities) -> Placement:
         """Decide where the passes run."""
-        possible = self.metric_mds and self.n_components <= MAX_AXES
+        m, p = found.features, self.n_components
         work = None
-        if possible:
-            computed = m if m is not None and m <= MAX_RECOMPUTED_FEATURES else None
+        if self.metric_mds and p <= MAX_AXES:
             work = scaling_work(
-                n,
-                self.n_components,
+                found.n,
+                p,
                 passes=self.max_iter,
-                features=computed,
-                value_bytes=value_bytes,
-                square=square,
+                features=m if m is not None and m <= MAX_RECOMPUTED_FEATURES else None,
+                value_bytes=found.value_bytes,
+                square=found.given is not None and found.given.values.ndim == 2,
                 threads=self.threads,
             )
         # A copy of features is small.
-        there = gpu_that_has(X) if self.metric == "precomputed" else None
-        found = place(self.device, there, work)
-        if found.gpu is not None and not self.metric_mds:
-            raise ParameterError(
-                "metric_mds: found False on a GPU, expected True: ordinal scaling needs device='cpu' and "
-                "dissimilarities in main memory"
-            )
-        if found.gpu is not None and not possible:
-            raise ParameterError(
-                f"n_components: found {self.n_components} on a GPU, expected at most {MAX_AXES}; more need "
-                "device='cpu' and dissimilarities in main memory"
-            )
-        return found
-
-    def _dissimilarities(
-        self, gpu: int | None, given: PairArray | None, rows: NDArray[Any] | None, weights: Any
-    ) -> Dissimilarities:
-        """Put pairs where the passes run; without ``given`` they are distances of rows."""
-        threads = self.threads
-        w = None
-        if weights is not None:
-            read = read_pairs if gpu is None else read_resident_pairs
-            w = read("weights", weights, nan_allowed=False, diagonal=False, threads=threads)
-        stored, scale = False, 1.0
-        if given is None:
-            assert rows is not None
-            n, m = rows.shape
-            stored = self._store(n, m, gpu) == "half"
-            if stored and (gpu is None or self.metric != "euclidean"):
-                scale, given = self._distances(rows)
-        passes_of = HostPasses if gpu is None else passes_on(gpu, stored=stored)
-        if given is not None:
-            return Dissimilarities(given=given, weights=w, threads=threads, passes_of=passes_of, scale=scale)
-        return Dissimilarities(features=rows, weights=w, threads=threads, passes_of=passes_of)
-
-    def _distances(self, rows: NDArray[Any]) -> tuple[float, PairArray]:
-        """Compute the dissimilarities of features, times a power of two, which is returned first."""
-        scale = 1.0
-        if self.metric == "euclidean":
-            scale, rows = features_within_range(rows)
-            pairs = Pairs.of_features(rows, threads=self.threads)
-            delta = pairs.distances(np.asarray(rows, np.float64))
-        else:
-            from scipy.spatial.distance import pdist
-
-            try:
-                delta = np.asarray(pdist(rows, self.metric, **(self.metric_params or {})), np.float64)
-            except (TypeError, ValueError) as error:
-                raise ParameterError(f"metric: {error}") from None
-        return scale, read_pairs("X", delta, nan_allowed=False, diagonal=True, threads=self.threads)
+        placement = place(self.device, gpu_that_has(X) if found.given is not None else None, work)
+        if placement.gpu is not None and work is None:
+            text = f"n_components: found {p} on a GPU, expected at most {MAX_AXES}; more need"
+            if not self.metric_mds:
+                text = "metric_mds: found False on a GPU, expected True: ordinal scaling needs"
+            raise ParameterError(f"{text} device='cpu' and dissimilarities in main memory")
+        return placement
 
     def _store(self, n: int, m: int, gpu: int | None = None) -> str:
         if self.metric != "euclidean" or not self.metric_mds:
@@ -614,56 +528,9 @@ class MDS(RowEstimator, Transformer):
                 f"out of memory: {n} points need {needed / 1e9:.4g} GB, {max(free, 0) / 1e9:.4g} GB are free"
             )
 
-    def _given_start(self, init: Any, data: Dissimilarities) -> Vector | None:
-        if init is None:
-            return None
-        found = arguments.numbers("init", init)
-        shape = (data.n, self.n_components)
-        if found.shape != shape:
-            raise DataError(f"init: found shape {found.shape}, expected {shape}")
-        arguments.check_finite("init", found)
-        with np.errstate(over="ignore"):
-            start = found * data.scale if self.metric_mds else found
-        if not np.isfinite(start).all():
-            start = found  # its size does not matter
-        return near_start(start, data.typical if self.metric_mds else 1.0)
-
-    def _first(
-        self,
-        data: Dissimilarities,
-        disparities: Disparities | None,
-        rng: np.random.Generator,
-        deadline: float,
-    ) -> Vector:
-        if self.init == "random":
-            size = data.typical if disparities is None else 1.0
-            return random_start(data.n, self.n_components, size, rng)
-        if disparities is not None:  # only the order counts
-            data = Dissimilarities(given=disparities.as_given(), threads=self.threads)
-        if self.init == "landmark":
-            return landmark_start(data, self.n_components, rng)
-        return classical_start(data, self.n_components, deadline)
-
     def _show(self, line: ProgressLine, number: int, run: ScalingRun) -> None:
-        line.update(lambda: self._progress(run, number))
-
-    def _progress(self, run: ScalingRun, number: int) -> Step:
-        found = run.found
-        words = [f"stress {_normalized(found):.6f}"]
-        if self.n_init > 1:
-            words.append(f"start {number + 1} of {self.n_init}")
-        words.append(f"pass {run.n_iter}")
-        share = run.n_iter / self.max_iter
-        if len(run.history) > 1 and found.squares > 0.0:
-            fall = (run.history[-2] - run.history[-1]) / found.squares
-            first = (run.history[0] - run.history[1]) / found.squares
-            share = max(share, logarithmic_share(first, fall, self.eps) or 0.0)
-        return Step(tuple(words), share)
-
-    @staticmethod
-    def _delta_squares(stress: Stress) -> float:
-        """Return the sum of w delta^2, or of w dhat^2."""
-        return stress.data.weighted_squares if stress.disparities is None else stress.disparities.total
+        start = (f"start {number + 1} of {self.n_init}",) if self.n_init > 1 else ()
+        line.update(lambda: run.progress(start, self.max_iter, self.eps))
 
     def _keep(self, stress: Stress, run: ScalingRun, rows: NDArray[Any] | None) -> None:
         data, found, disparities = stress.data, run.found, stress.disparities
@@ -677,11 +544,11 @@ class MDS(RowEstimator, Transformer):
             found = stress.fetch(stress.at(stress.passes.put(self.embedding_ * unit)))
         stresses = np.array([found.stress, *run.history])
         self.raw_stress_, *self.history_ = divided(stresses, weight_unit, unit, unit).tolist()
-        self.normalized_stress_ = _normalized(found)
+        self.normalized_stress_ = found.normalized
         wanted = self.normalized_stress
         normalized = not self.metric_mds if wanted == "auto" else bool(wanted)
         self.stress_ = self.normalized_stress_ if normalized else self.raw_stress_
-        gradient = gradient_norm(data, found, self._delta_squares(stress))
+        gradient = gradient_norm(stress, found)
         self.gradient_norm_, self.gradient_error_ = gradient.in_units(unit, weight_unit)
         self.stationarity_ = gradient.stationarity
         self.n_iter_ = run.n_iter
@@ -694,53 +561,3 @@ class MDS(RowEstimator, Transformer):
                 self._given = data.given.condensed() / data.scale
         self._made_with = self.metric, self.metric_params, self.metric_mds  # may be set after a fit
         self.n_features_in_ = data.n if rows is None else rows.shape[1]
-
-    def _dissimilarities_to(self, rows: NDArray[Any]) -> Vector:
-        """Return the dissimilarities of new rows to the points."""
-        if self._rows is None:
-            return rows.astype(np.float64)
-        from scipy.spatial.distance import cdist
-
-        metric, options, _ = self._made_with
-        if metric != "euclidean":
-            return np.asarray(cdist(rows, self._rows, metric, **(options or {})), np.float64)
-        largest = max(float(np.abs(each).max(initial=0.0)) for each in (rows, self._rows))
-        exponent = exponent_to_one(largest, ORDINARY_EXPONENT)
-        if not exponent:
-            return np.asarray(cdist(rows, self._rows), np.float64)
-        found = cdist(np.ldexp(rows, exponent), np.ldexp(self._rows, exponent))
-        return np.asarray(np.ldexp(found, -exponent))
-
-    def _place(self, delta: Vector) -> Vector:
-        equal = delta == 0.0
-        if not self._made_with[2]:
-            delta = np.where(np.isnan(delta), np.nan, np.interp(delta, *self._knots))
-        known = ~np.isnan(delta)
-        largest = max(float(np.abs(self.embedding_).max()), float(delta[known].max(initial=0.0)))
-        exponent = exponent_to_one(largest, ORDINARY_EXPONENT)
-        delta, embedding = np.ldexp(delta, exponent), np.ldexp(self.embedding_, exponent)
-        X = embedding - embedding.mean(axis=0)
-        if not known.any(axis=1).all():
-            raise DataError("X: found a row without any known dissimilarity, expected at least one")
-        squares = np.einsum("ik,ik->i", X, X)
-        gaps = np.where(known, squares - np.where(known, delta, 0.0) ** 2, 0.0)
-        nearest = X[np.argmin(np.where(known, delta, np.inf), axis=1)]
-        with np.errstate(over="ignore", invalid="ignore"):
-            gower = 0.5 * gaps @ np.linalg.pinv(X).T
-            near = np.abs(gower).max(axis=1) <= MAX_REACH * np.ldexp(largest, exponent)
-        gower = np.where(near[:, None], gower, nearest)
-        pairs = Pairs.of_features(X, threads=self.threads)
-        places, stress = pairs.place(X, delta, gower, PLACE_ITERATIONS)
-        others, other_stress = pairs.place(X, delta, nearest, PLACE_ITERATIONS)
-        places = np.where((other_stress < stress)[:, None], others, places)
-        places = np.asarray(np.ldexp(places + embedding.mean(axis=0), -exponent))
-        same = equal.any(axis=1)
-        places[same] = self.embedding_[equal[same].argmax(axis=1)]
-        return places
-
-
-def _normalized(found: Evaluation) -> float:
-    """Return the normalised stress: infinite if all points are at one place, unless that is right."""
-    if found.squares > 0.0:
-        return float(np.sqrt(found.stress / found.squares))
-    return np.inf if found.stress > 0.0 else 0.0

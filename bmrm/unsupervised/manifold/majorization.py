@@ -25,10 +25,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bmrm.base.limits import limit_reached
+from bmrm.base.progress import Step, logarithmic_share
 from bmrm.base.vectors import Vector
+from bmrm.errors import DataError
+from bmrm.unsupervised.manifold._manifold import Pairs
 from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities
 from bmrm.unsupervised.manifold.ordinal import Disparities
 from bmrm.unsupervised.manifold.passes import PairPasses, PointVector
+from bmrm.unsupervised.scales import ORDINARY_EXPONENT, exponent_to_one
 
 DEPTH = 10
 """Steps that acceleration remembers. 5 to 20 need about the same number of passes."""
@@ -44,6 +48,12 @@ INNER_TOL = 1e-6
 
 LOOSE_INNER_TOL = 1e-2
 """The same if steps are accelerated: the number of passes is that of 1e-6, at half the time."""
+
+MAX_REACH = 1e10
+"""Largest coordinate of Gower's point, relative to the largest number of all, where a new point may begin."""
+
+PLACE_ITERATIONS = 1000
+"""Maximum number of steps of a new point."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,13 @@ class Evaluation:
     squares: float
     together: int
 
+    @property
+    def normalized(self) -> float:
+        """The normalised stress: infinite if all points are at one place, unless that is right."""
+        if self.squares > 0.0:
+            return float(np.sqrt(self.stress / self.squares))
+        return np.inf if self.stress > 0.0 else 0.0
+
 
 @dataclass(frozen=True)
 class ScalingRun:
@@ -86,23 +103,36 @@ class ScalingRun:
     status: str
     n_iter: int
 
+    def progress(self, start: tuple[str, ...], max_iter: int, eps: float) -> Step:
+        """Return a line of progress, with words about the start."""
+        found, history = self.found, self.history
+        share = self.n_iter / max_iter
+        if len(history) > 1 and found.squares > 0.0:
+            fall = (history[-2] - history[-1]) / found.squares
+            first = (history[0] - history[1]) / found.squares
+            share = max(share, logarithmic_share(first, fall, eps) or 0.0)
+        return Step((f"stress {found.normalized:.6f}", *start, f"pass {self.n_iter}"), share)
+
 
 class Stress:
-    """The stress of configurations; for ordinal scaling with the best disparities of each."""
+    """The stress of configurations, for ordinal scaling with the best disparities of each.
+
+    - ``relax``: steps will be accelerated
+    """
 
     def __init__(
-        self,
-        data: Dissimilarities,
-        disparities: Disparities | None = None,
-        inner_tol: float = INNER_TOL,
-        *,
-        resize: bool = False,
+        self, data: Dissimilarities, disparities: Disparities | None = None, *, relax: bool = False
     ) -> None:
         self.data = data
         self.disparities = disparities
-        self._resize = resize
-        self.inner_tol = inner_tol
+        self._resize = relax
+        self._inner_tol = LOOSE_INNER_TOL if relax else INNER_TOL
         self.passes: PairPasses = data.passes if disparities is None else disparities.passes
+
+    @property
+    def total(self) -> float:
+        """The sum of w delta^2, or of w dhat^2."""
+        return self.data.weighted_squares if self.disparities is None else self.disparities.total
 
     def at(self, X: PointVector, *, fit: bool = True) -> Evaluation:
         """Run a pass at X; ``fit`` means that disparities are fitted to its distances before."""
@@ -120,7 +150,7 @@ class Stress:
         found = self.at(X, fit=fit)
         if self.disparities is None or not found.squares > 0.0 or (fit and not self._resize):
             return found
-        product = (self.disparities.total + found.squares - found.stress) / 2.0  # sum of w dhat d
+        product = (self.total + found.squares - found.stress) / 2.0  # sum of w dhat d
         factor = product / found.squares if product > 0.0 else 1.0
         return self.at(self.passes.combine([X], [factor]), fit=False)
 
@@ -146,7 +176,7 @@ class Stress:
         s = passes.combine([q], [0.0])
         size = first = passes.inner([(rest, z)])[0]
         for _ in range(MAX_INNER_STEPS):
-            if size <= self.inner_tol**2 * first:
+            if size <= self._inner_tol**2 * first:
                 break
             Vq = passes.laplacian(q)
             curvature = passes.inner([(q, Vq)])[0]
@@ -298,3 +328,39 @@ def run_smacof(
         if small > relax:  # one small fall may be chance if steps are accelerated
             return replace(run, found=stress.fetch(found))
         report(run)
+
+
+def place_new(
+    delta: Vector, points: Vector, threads: int | None, knots: tuple[Vector, Vector] | None
+) -> Vector:
+    """Place new points among points that stay where they are; see `MDS.transform`.
+
+    - ``delta``: dissimilarities of each new point to the others, NaN for unknown ones
+    - ``knots``: for ordinal scaling dissimilarities and their disparities
+    """
+    equal = delta == 0.0
+    if knots is not None:
+        delta = np.where(np.isnan(delta), np.nan, np.interp(delta, *knots))
+    known = ~np.isnan(delta)
+    largest = max(float(np.abs(points).max()), float(delta[known].max(initial=0.0)))
+    exponent = exponent_to_one(largest, ORDINARY_EXPONENT)
+    delta, X = np.ldexp(delta, exponent), np.ldexp(points, exponent)
+    mean = X.mean(axis=0)
+    X = X - mean
+    if not known.any(axis=1).all():
+        raise DataError("X: found a row without any known dissimilarity, expected at least one")
+    squares = np.einsum("ik,ik->i", X, X)
+    gaps = np.where(known, squares - np.where(known, delta, 0.0) ** 2, 0.0)
+    nearest = X[np.argmin(np.where(known, delta, np.inf), axis=1)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        gower = 0.5 * gaps @ np.linalg.pinv(X).T
+        near = np.abs(gower).max(axis=1) <= MAX_REACH * np.ldexp(largest, exponent)
+    gower = np.where(near[:, None], gower, nearest)
+    pairs = Pairs.of_features(X, threads=threads)
+    places, stress = pairs.place(X, delta, gower, PLACE_ITERATIONS)
+    others, other_stress = pairs.place(X, delta, nearest, PLACE_ITERATIONS)
+    places = np.where((other_stress < stress)[:, None], others, places)
+    places = np.asarray(np.ldexp(places + mean, -exponent))
+    same = equal.any(axis=1)
+    places[same] = points[equal[same].argmax(axis=1)]
+    return places

@@ -31,8 +31,7 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
 from bmrm.unsupervised.decomposition.scatter import Scatter, rounding_bound
 from bmrm.unsupervised.decomposition.spectrum import Spectrum, all_eigenvalues, some_eigenvalues
-from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities
-from bmrm.unsupervised.manifold.majorization import Evaluation
+from bmrm.unsupervised.manifold.majorization import Evaluation, Stress
 from bmrm.unsupervised.manifold.passes import PairPasses, inner
 from bmrm.unsupervised.scales import EXACT, LEAST, divided, vanished
 
@@ -114,9 +113,9 @@ class GradientNorm:
         return norm, error if norm > EXACT else error + 2.0 * LEAST
 
 
-def gradient_norm(data: Dissimilarities, found: Evaluation, delta_squares: float) -> GradientNorm:
-    """Return the norm of the gradient at a configuration; ``delta_squares`` is the sum of w delta^2."""
-    n, p = found.X.shape
+def gradient_norm(stress: Stress, found: Evaluation) -> GradientNorm:
+    """Return the norm of the gradient at a configuration, an evaluation with arrays."""
+    data, delta_squares, (n, p) = stress.data, stress.total, found.X.shape
     norm = 2.0 * _norm(found.direction)
     degree, total = float(data.degrees.max()), float(data.degrees.sum())
     g = rounding_bound(n + p + EXTRA_TERMS)
@@ -141,10 +140,8 @@ def _norm(X: Vector) -> float:
 
 
 def check_minimum(
-    data: Dissimilarities,
-    passes: PairPasses,
-    found: Evaluation,
-    gradient: GradientNorm,
+    stress: Stress,
+    X: Vector,
     *,
     stationarity: float,
     tol: float,
@@ -153,6 +150,9 @@ def check_minimum(
     rng: np.random.Generator,
 ) -> MinimumTest:
     """Bound the least eigenvalue of the Hessian at a configuration; see `MinimumTest`."""
+    data, passes = stress.data, stress.passes
+    found = stress.fetch(stress.at(passes.put(X)))
+    gradient = gradient_norm(stress, found)
     n, p = found.X.shape
     fixed = _rigid_directions(found.X)
     unknowns = n * p

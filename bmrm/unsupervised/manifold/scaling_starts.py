@@ -14,14 +14,19 @@ landmark points (2004).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
+from bmrm.base import arguments
 from bmrm.base.blas import small_matrices
 from bmrm.base.vectors import Vector
-from bmrm.errors import Interrupted
+from bmrm.errors import DataError, Interrupted
 from bmrm.unsupervised.decomposition.estimator import PCA
 from bmrm.unsupervised.decomposition.spectrum import some_eigenvalues, unit_of
 from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities
+from bmrm.unsupervised.manifold.ordinal import Disparities
 
 LANDMARKS_PER_AXIS = 10
 """Landmarks per axis of the configuration, besides `MIN_LANDMARKS`."""
@@ -40,6 +45,41 @@ MAX_EXPONENT = 20
 
 LANCZOS_SEED = 0
 """Of the first vectors of Lanczos: they matter for the last digits only, and equal data get equal starts."""
+
+
+def make_starts(
+    init: str,
+    data: Dissimilarities,
+    disparities: Disparities | None,
+    p: int,
+    rng: np.random.Generator,
+    deadline: float,
+    given: Vector | None = None,
+) -> Iterator[Vector]:
+    """Yield first configurations: the given one or that of a name, then random ones."""
+    size = data.typical if disparities is None else 1.0
+    if given is not None:
+        yield given
+    elif init != "random":
+        if disparities is not None:  # only the order counts
+            data = Dissimilarities(given=disparities.as_given(), threads=data.threads)
+        landmarks = init == "landmark"
+        yield landmark_start(data, p, rng) if landmarks else classical_start(data, p, deadline)
+    while True:
+        yield random_start(data.n, p, size, rng)
+
+
+def check_start(init: Any, data: Dissimilarities, p: int, *, ordinal: bool) -> Vector:
+    """Return a configuration of the user in the units of the passes, validated."""
+    found = arguments.numbers("init", init)
+    if found.shape != (data.n, p):
+        raise DataError(f"init: found shape {found.shape}, expected {(data.n, p)}")
+    arguments.check_finite("init", found)
+    with np.errstate(over="ignore"):
+        start = found if ordinal else found * data.scale
+    if not np.isfinite(start).all():
+        start = found  # its size does not matter
+    return near_start(start, 1.0 if ordinal else data.typical)
 
 
 def classical_start(data: Dissimilarities, p: int, deadline: float) -> Vector:

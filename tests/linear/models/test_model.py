@@ -13,7 +13,8 @@ from safetensors.numpy import load_file, save_file
 
 from bmrm.errors import DataError, ParameterError
 from bmrm.io.csr import Csr
-from bmrm.linear.models.model import Certificate, Model
+from bmrm.linear.models.certificate import Certificate
+from bmrm.linear.models.model import Model
 
 CERTIFICATE = Certificate(0.35, 0.34, "converged", 12, 1e-3, "rel")
 
