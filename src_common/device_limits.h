@@ -1,4 +1,4 @@
-// Limits of kernels that Python must know even where nothing is compiled for a GPU: bounds of rounding, and
+// Limits of code for GPUs that Python must know even where none is compiled: bounds of rounding, and
 // predictions of memory and time, rest on them. `bmrm.matrix._cpu` and `_manifold` export them.
 #pragma once
 #include <cstdint>
@@ -15,6 +15,11 @@ constexpr int64_t kClimbedRows = 8;   // rows per column up to which squares of 
 
 constexpr int kPieceNonzeros = 256;   // nonzeros of a warp of BB_SPLIT with several vectors
 constexpr int kPartialThreads = 256;  // threads that add up the partial sums of a long row
+
+// Uploads of pageable memory by threads, each with two pinned pieces
+constexpr int kMaxUploadThreads = 8;           // they fill the bus of an H100
+constexpr int64_t kPinnedPiece = 2 << 20;      // bytes of a piece
+constexpr int64_t kMinPinnedBytes = 16 << 20;  // bytes from which on threads pay
 
 // Pairs of points
 constexpr int kMaxPairAxes = 16;      // coordinates of a point

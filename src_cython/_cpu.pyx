@@ -33,11 +33,14 @@ cdef extern from "device_limits.h" namespace "bmrm" nogil:
     const int kSplitNonzeros "bmrm::tuning::kSplitNonzeros"
     const double kFreeShare "bmrm::tuning::kFreeShare"
     const int64_t kClimbedRows "bmrm::tuning::kClimbedRows"
-    const int kPieceNonzeros, kPartialThreads
+    const int kPieceNonzeros, kPartialThreads, kMaxUploadThreads
+    const int64_t kPinnedPiece, kMinPinnedBytes
 
-# Limits of products on a GPU; see the header.
+# Limits of products on a GPU, and of uploads; see the header.
 SPLIT_NONZEROS, PIECE_NONZEROS, PARTIAL_THREADS = kSplitNonzeros, kPieceNonzeros, kPartialThreads
 FREE_SHARE, MAX_ASCENT_ROWS_PER_COLUMN = kFreeShare, kClimbedRows
+PINNED_PIECE_BYTES, MIN_PINNED_BYTES = kPinnedPiece, kMinPinnedBytes
+MAX_UPLOAD_THREADS = kMaxUploadThreads
 
 
 def instruction_set():

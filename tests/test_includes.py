@@ -20,7 +20,7 @@ SUFFIXES = {".h", ".inl", ".cuh", ".cpp", ".cu", ".pyx", ".pxd", ".pxi"}
 # What the files of a folder may include besides their own folder: folders, or one file.
 MAY_INCLUDE = {
     "{src_common,src_common/device,src_cuda/api,bmrm/base}": "",
-    "src_cuda/runtime": "src_cuda/api src_common/device",
+    "src_cuda/runtime": "src_cuda/api src_common/device{,_limits.h}",
     "src_cuda/{formats,rows}": "src_cuda/{runtime,api} src_common/{host_device,device_limits}.h",
     "src_cuda/choice": "src_cuda/{formats,runtime,api} src_common/host_device.h",
     "src_cuda/matrix": "src_cuda/{choice,formats,runtime,api}",

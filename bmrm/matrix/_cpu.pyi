@@ -16,6 +16,12 @@ FREE_SHARE: float
 """Share of the free memory of a GPU that is used if no limit is given."""
 MAX_ASCENT_ROWS_PER_COLUMN: int
 """Maximum number of rows per column for which dual ascent may be used on a GPU."""
+PINNED_PIECE_BYTES: int
+"""Size of a pinned piece of main memory for uploads to a GPU; two per thread."""
+MIN_PINNED_BYTES: int
+"""Size of an upload from which on threads with pinned pieces pay."""
+MAX_UPLOAD_THREADS: int
+"""Threads that fill the bus of an H100."""
 
 def instruction_set() -> str: ...
 

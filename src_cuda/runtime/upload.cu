@@ -2,18 +2,12 @@
 #include <cstring>
 #include <exception>
 
+#include "device_limits.h"
 #include "runtime/upload.h"
 
 namespace bmrm {
 
 namespace {
-
-// On an H100's host (54.7 GB/s from pinned memory), 8 workers copy 1 GiB at 45 GB/s with pieces of 1 MiB, 48
-// with 2 MiB and 49 with 4 MiB, and 12 workers at 50.  Stores past the caches reach 33: a worker fills the
-// same two pieces again and again, so plain stores stay in its cache.
-constexpr int kMaxWorkers = 8;
-constexpr int64_t kPiece = 2 << 20;         // bytes of a pinned piece
-constexpr int64_t kWorthPieces = 16 << 20;  // bytes from which on threads pay
 
 bool is_pageable(const void* address) {
     cudaPointerAttributes found;
@@ -25,7 +19,10 @@ bool is_pageable(const void* address) {
 
 }  // namespace
 
-Uploader::Uploader(int threads) : workers_(std::clamp(threads, 1, kMaxWorkers)) {}
+// On an H100's host (54.7 GB/s from pinned memory), 8 workers copy 1 GiB at 45 GB/s with pieces of 1 MiB, 48
+// with 2 MiB and 49 with 4 MiB, and 12 workers at 50.  Stores past the caches reach 33: a worker fills the
+// same two pieces again and again, so plain stores stay in its cache.
+Uploader::Uploader(int threads) : workers_(std::clamp(threads, 1, kMaxUploadThreads)) {}
 
 Uploader::~Uploader() { release(); }
 
@@ -41,7 +38,7 @@ bool Uploader::reserve() {
     if (!pieces_.empty() || refused_) return !refused_;
     pieces_.resize(size_t(2 * workers_));
     for (Piece& piece : pieces_)
-        if (cudaMallocHost(reinterpret_cast<void**>(&piece.memory), size_t(kPiece)) != cudaSuccess ||
+        if (cudaMallocHost(reinterpret_cast<void**>(&piece.memory), size_t(kPinnedPiece)) != cudaSuccess ||
             cudaEventCreateWithFlags(&piece.sent, cudaEventDisableTiming) != cudaSuccess) {
             cudaGetLastError();
             release();
@@ -52,7 +49,7 @@ bool Uploader::reserve() {
 }
 
 void Uploader::copy(Memory& memory, void* to, const void* from, int64_t bytes) {
-    if (bytes < kWorthPieces || workers_ == 1 || !is_pageable(from) || !reserve()) {
+    if (bytes < kMinPinnedBytes || workers_ == 1 || !is_pageable(from) || !reserve()) {
         BB_CHECK(cudaMemcpyAsync(to, from, size_t(bytes), cudaMemcpyDefault, memory.stream));
         BB_CHECK(cudaStreamSynchronize(memory.stream));
         return;
@@ -78,9 +75,9 @@ void Uploader::copy_share(Memory& memory, int worker, unsigned char* to, const u
                           int64_t bytes) {
     const OnDevice scope(memory.device);
     int turn = 0;
-    for (int64_t at = worker * kPiece; at < bytes; at += workers_ * kPiece, turn ^= 1) {
+    for (int64_t at = worker * kPinnedPiece; at < bytes; at += workers_ * kPinnedPiece, turn ^= 1) {
         Piece& piece = pieces_[size_t(2 * worker + turn)];
-        const size_t count = size_t(std::min(kPiece, bytes - at));
+        const size_t count = size_t(std::min(kPinnedPiece, bytes - at));
         BB_CHECK(cudaEventSynchronize(piece.sent));
         memcpy(piece.memory, from + at, count);
         BB_CHECK(cudaMemcpyAsync(to + at, piece.memory, count, cudaMemcpyHostToDevice, memory.stream));

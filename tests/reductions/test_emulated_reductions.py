@@ -580,8 +580,8 @@ def test_compressed_rows_on_a_gpu_are_used_in_place(ones, library, monkeypatch):
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("size", [9_999, 10_000, 54_321, 1 << 17])
 def test_large_arrays_are_uploaded_through_pinned_pieces(workers, size, library, monkeypatch):
-    monkeypatch.setattr(pinned, "MIN_BYTES", 10_000)
-    monkeypatch.setattr(pinned, "PIECE_BYTES", 4096)
+    monkeypatch.setattr(pinned, "MIN_PINNED_BYTES", 10_000)
+    monkeypatch.setattr(pinned, "PINNED_PIECE_BYTES", 4096)
     on = driver.Device(0)
     on._pinned = pinned.PinnedPieces(on, workers)
     given = RNG.integers(0, 255, size, np.uint8)
@@ -595,7 +595,7 @@ def test_large_arrays_are_uploaded_through_pinned_pieces(workers, size, library,
 
 
 def test_pinned_arrays_are_copied_directly(library, monkeypatch):
-    monkeypatch.setattr(pinned, "MIN_BYTES", 1000)
+    monkeypatch.setattr(pinned, "MIN_PINNED_BYTES", 1000)
     on = driver.Device(0)
     on._pinned = pinned.PinnedPieces(on, 2)
     given = RNG.standard_normal(500)
@@ -605,7 +605,7 @@ def test_pinned_arrays_are_copied_directly(library, monkeypatch):
 
 
 def test_without_pinned_memory_the_driver_copies(library, monkeypatch):
-    monkeypatch.setattr(pinned, "MIN_BYTES", 1000)
+    monkeypatch.setattr(pinned, "MIN_PINNED_BYTES", 1000)
     monkeypatch.setattr(library, "cuMemHostAlloc", lambda *words: emulated_driver.OUT_OF_MEMORY)
     on = driver.Device(0)
     on._pinned = pinned.PinnedPieces(on, 2)

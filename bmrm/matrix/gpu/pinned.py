@@ -20,15 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.threads import usable_cores
-
-MAX_WORKERS = 8
-"""Threads that fill the bus of an H100."""
-
-PIECE_BYTES = 1 << 21
-"""Size of a pinned piece; two per thread."""
-
-MIN_BYTES = 1 << 24
-"""Size from which on threads pay."""
+from bmrm.matrix._cpu import MAX_UPLOAD_THREADS, MIN_PINNED_BYTES, PINNED_PIECE_BYTES
 
 PORTABLE = 1
 """CU_MEMHOSTALLOC_PORTABLE."""
@@ -65,7 +57,7 @@ class PinnedPieces:
 
     def __init__(self, device: Context, workers: int | None = None) -> None:
         self._device = device
-        self.workers = workers or min(MAX_WORKERS, usable_cores())
+        self.workers = workers or min(MAX_UPLOAD_THREADS, usable_cores())
         self._use = threading.Lock()
         self._stream = ctypes.c_void_p()
         self._pieces: list[tuple[NDArray[np.uint8], ctypes.c_void_p]] = []
@@ -75,7 +67,7 @@ class PinnedPieces:
 
         The context must be current.
         """
-        if array.nbytes < MIN_BYTES or self.workers == 1:
+        if array.nbytes < MIN_PINNED_BYTES or self.workers == 1:
             return False
         found = ctypes.c_uint()
         pageable = self._device.library.cuPointerGetAttribute(
@@ -90,7 +82,7 @@ class PinnedPieces:
         if self._pieces:
             return True
         library, block, events = self._device.library, ctypes.c_void_p(), []
-        size = 2 * self.workers * PIECE_BYTES
+        size = 2 * self.workers * PINNED_PIECE_BYTES
         if library.cuMemHostAlloc(ctypes.byref(block), ctypes.c_size_t(size), PORTABLE):
             return False
         self._device.check(library.cuStreamCreate(ctypes.byref(self._stream), NON_BLOCKING))
@@ -98,7 +90,7 @@ class PinnedPieces:
             events.append(ctypes.c_void_p())
             self._device.check(library.cuEventCreate(ctypes.byref(events[-1]), DISABLE_TIMING))
         memory = np.ctypeslib.as_array(ctypes.cast(block, ctypes.POINTER(ctypes.c_uint8)), (size,))
-        self._pieces = list(zip(memory.reshape(-1, PIECE_BYTES), events, strict=True))
+        self._pieces = list(zip(memory.reshape(-1, PINNED_PIECE_BYTES), events, strict=True))
         return True
 
     def copy(self, address: int, array: NDArray[Any]) -> None:
@@ -112,11 +104,11 @@ class PinnedPieces:
         """Copy every ``workers``-th piece; numpy and the driver release the interpreter's lock."""
         device = self._device
         with device.current(), self._waiting(worker) as mine:
-            firsts = range(worker * PIECE_BYTES, len(source), self.workers * PIECE_BYTES)
+            firsts = range(worker * PINNED_PIECE_BYTES, len(source), self.workers * PINNED_PIECE_BYTES)
             for turn, first in enumerate(firsts):
                 piece, sent = mine[turn % 2]
                 device.check(device.library.cuEventSynchronize(sent))
-                part = source[first : first + PIECE_BYTES]
+                part = source[first : first + PINNED_PIECE_BYTES]
                 np.copyto(piece[: len(part)], part)
                 device.check(
                     device.library.cuMemcpyHtoDAsync_v2(

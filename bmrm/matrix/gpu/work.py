@@ -26,6 +26,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from bmrm.base.threads import preferred_threads
+from bmrm.matrix._cpu import MIN_PINNED_BYTES
 from bmrm.matrix.gpu.devices import is_started
 
 START_SECONDS = 0.12
@@ -42,9 +43,6 @@ UPLOAD_BYTES_PER_SECOND = 9e9
 
 COPY_BYTES_PER_SECOND = 4.5e10
 """Rate of copies of rows in each pass; NVIDIA H100 by PCIe 5, ``benchmarks/reductions/gpu_blocks.py``."""
-
-PINNED_BYTES = 1 << 24
-"""Size from which rows of an estimator are uploaded through pinned memory."""
 
 PINNED_SECONDS = 2.2e-2
 """Time to allocate the pinned memory of an upload."""
@@ -152,7 +150,7 @@ class MatrixWork(NamedTuple):
 
 def pinning_seconds(upload_bytes: float) -> float:
     """Return the time to allocate the pinned memory of an upload."""
-    return PINNED_SECONDS if upload_bytes >= PINNED_BYTES else 0.0
+    return PINNED_SECONDS if upload_bytes >= MIN_PINNED_BYTES else 0.0
 
 
 def cpu_seconds(core_seconds: float, passes: float, steps: float, threads: int | None, parts: float) -> float:
