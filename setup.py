@@ -9,7 +9,8 @@ The modules use the limited API of CPython 3.11, so one wheel serves all later v
 free-threaded ones, which have no such interface yet.
 
 ``BMRM_SANITIZE=1`` builds for the sanitizers of addresses and undefined behaviour (``scripts/fuzz.sh``).
-``BMRM_CUDA`` says whether to build the CUDA backend, ``BMRM_CUDA_ARCH`` for which GPUs (`building/cuda.py`).
+``BMRM_CUDA`` says whether to build the CUDA backend, ``BMRM_CUDA_ARCH`` for which GPUs (`building/cuda.py`);
+``BMRM_CUDA=emulated`` builds it alone, for the CPU and for tests (`building/emulated.py`).
 The CUDA runtime is linked statically, and no symbol of it is exported: at run time the extension needs a
 driver, and only if a device is used.
 """
@@ -27,7 +28,7 @@ from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # a build in isolation does not look here
 
-from building import cuda
+from building import cuda, emulated
 from building.checks import require_compiler, require_platform
 from building.sdist import ReproducibleSdist
 from building.steps import Step, Store, cache_folder, make
@@ -35,7 +36,8 @@ from building.steps import Step, Store, cache_folder, make
 COMMON = "src_common"
 SOURCES = "src_cython"
 CUDA = "src_cuda"
-OBJECTS = "build/objects"
+IS_EMULATED = os.environ.get("BMRM_CUDA") == "emulated"
+OBJECTS = f"{emulated.FOLDER}/objects" if IS_EMULATED else "build/objects"
 SUMMARY = Path("build/summary.txt")
 # Each extension, and the package that uses it and contains it, with a .pxd if other extensions cimport it.
 MODULES = {
@@ -107,6 +109,8 @@ def extension(name: str) -> Extension:
     if name == "_cuda":
         sources += sorted(glob.glob(f"{CUDA}/**/*.cpp", recursive=True))
         sources += sorted(glob.glob(cuda.SOURCES, recursive=True))
+    if IS_EMULATED:
+        sources += emulated.sources()
     return Extension(
         f"{MODULES[name]}.{name}",
         sources,
@@ -131,7 +135,11 @@ class Tools:
         self._cxx = (*cxx, *roots, *LIMITED_API, *COMPILE_FLAGS, *sanitized)
         self._cxx_version = cuda.ask(cxx[0], "--version")
         self.summary = "bmrm: built without the CUDA backend"
-        if found := cuda.nvcc():
+        if IS_EMULATED:
+            emulated.translate()
+            self._nvcc, self._nvcc_version = (*cxx, *emulated.FLAGS), self._cxx_version
+            self.summary = f"bmrm: built the CUDA backend for tests in {emulated.FOLDER}"
+        elif found := cuda.nvcc():
             names, reason = cuda.architectures(
                 os.environ.get("BMRM_CUDA_ARCH", ""), cuda.ask(found, "--list-gpu-code"), cuda.gpus_present()
             )
@@ -142,6 +150,8 @@ class Tools:
     def chain(self, source: str) -> list[Step]:
         """The steps from a source to its object."""
         target = f"{OBJECTS}/{source.replace('/', '-')}.o"
+        if IS_EMULATED and source.startswith((CUDA, emulated.EMULATOR)):
+            return [Step(emulated.translated(source), target, (*self._nvcc, "-c"), self._nvcc_version)]
         if source.endswith(".cu"):
             return [Step(source, target, (*self._nvcc, "-c"), self._nvcc_version)]
         if not source.endswith(".pyx"):
@@ -149,7 +159,7 @@ class Tools:
         name = os.path.basename(source).removesuffix(".pyx")
         translated = f"build/cython/{name}.cpp"
         named = (*self._cython, "--module-name", f"{MODULES[name]}.{name}")
-        level = ["-O1"] if name in BINDINGS else []
+        level = ["-O1"] if name in BINDINGS or IS_EMULATED else []
         return [
             Step(source, translated, named, self._cython_version, asks_dependencies=("--depfile",)),
             Step(translated, target, (*self._cxx, *level, "-c"), self._cxx_version),
@@ -158,6 +168,11 @@ class Tools:
 
 class Build(build_ext):
     """Runs the steps of all modules side by side, then links each."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if IS_EMULATED:  # no package shall contain it
+            self.inplace, self.build_lib = False, emulated.FOLDER
 
     def run(self) -> None:
         super().run()
@@ -178,7 +193,8 @@ class Build(build_ext):
         make(list(chains.values()), Store(cache_folder()))
         for ext in self.extensions:
             self._link(ext, [chains[source][-1].target for source in ext.sources])
-        SUMMARY.write_text(f"{tools.summary}\n", encoding="utf-8")
+        if not IS_EMULATED:
+            SUMMARY.write_text(f"{tools.summary}\n", encoding="utf-8")
         print(tools.summary, file=sys.stderr)
 
     def _link(self, ext: Extension, objects: Sequence[str]) -> None:
@@ -202,6 +218,8 @@ class Build(build_ext):
 
 def extensions() -> list[Extension]:
     """The modules to build, with the options of the linker."""
+    if IS_EMULATED:
+        return [extension("_cuda")]
     found = [extension(name) for name in MODULES if name != "_cuda"]
     if compiler := cuda.nvcc():
         backend = extension("_cuda")

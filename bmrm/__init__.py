@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from bmrm.matrix.examples import Examples as Examples
     from bmrm.matrix.gpu.devices import gpu as gpu
     from bmrm.matrix.gpu.work import WORTH_A_GPU as WORTH_A_GPU
+    from bmrm.matrix.operator import Operator as Operator
     from bmrm.matrix.upload import Landing as Landing
     from bmrm.reductions.facility import reduction as reduction
     from bmrm.unsupervised.clusters.estimator import KMeans as KMeans
@@ -64,6 +65,7 @@ _MODULES = {
     "Dataset": "matrix.dataset",
     "Examples": "matrix.examples",
     "Landing": "matrix.upload",
+    "Operator": "matrix.operator",
     "load_svmlight": "io.svmlight",
     "dump_svmlight": "io.dump",
     "io": "",

@@ -32,7 +32,7 @@ def compiler(environ: Mapping[str, str], sources: Sequence[str], packages: Itera
     """
     choice = environ.get("BMRM_CUDA", "auto")
     if choice not in ("auto", "on", "off"):
-        raise SystemExit(f"BMRM_CUDA: found {choice!r}, expected auto, on or off")
+        raise SystemExit(f"BMRM_CUDA: found {choice!r}, expected auto, on, off or emulated")
     if choice == "off":
         return None
     toolkit = environ.get("CUDA_HOME", "/usr/local/cuda")

@@ -9,15 +9,17 @@ step runs again.
 
 The cache only saves time. If it cannot be read or written, or an entry is damaged, one line says so and the
 step runs; entries are checked by their digest. The least recently used ones go when all take more than
-`MAX_BYTES`.
+`MAX_BYTES`. Of two processes with the same step one waits for the other.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
@@ -30,13 +32,14 @@ AGAIN = "what is not kept there is compiled again"
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a compiler; ``command`` lacks the names of files."""
+    """One call of a compiler; ``command`` lacks the names of files, which are relative to ``folder``."""
 
     source: str
     target: str
     command: tuple[str, ...]
     version: str  # of the tool, as it prints it
     asks_dependencies: tuple[str, ...] = ("-MMD", "-MF", "{list}")
+    folder: str = "."
 
     @property
     def dependencies(self) -> str:
@@ -51,37 +54,41 @@ class Step:
         SystemExit
             If the tool fails; it has printed why.
         """
-        Path(self.target).parent.mkdir(parents=True, exist_ok=True)
+        self.at(self.target).parent.mkdir(parents=True, exist_ok=True)
         asked = [word.format(list=self.dependencies) for word in self.asks_dependencies]
-        done = subprocess.run([*self.command, *asked, self.source, "-o", self.target])
+        done = subprocess.run([*self.command, *asked, self.source, "-o", self.target], cwd=self.folder)
         if done.returncode:
-            Path(self.target).unlink(missing_ok=True)
+            self.at(self.target).unlink(missing_ok=True)
             tool = os.path.basename(self.command[0])
             raise SystemExit(f"{tool} failed with status {done.returncode} on {self.source}")
 
     def included(self) -> list[str]:
         """Return the files that the source included, by the list that the tool wrote."""
-        text = Path(self.dependencies).read_text(encoding="utf-8").partition(": ")[2]
+        text = self.at(self.dependencies).read_text(encoding="utf-8").partition(": ")[2]
         paths = text.replace("\\\n", " ").replace("\\ ", "\0").split()
         return sorted({path.replace("\0", " ") for path in paths} - {self.source})
 
     def recipe(self) -> str:
         """Digest of all that is known before the step runs; a tool is its version, wherever it is."""
-        parts = [*self.command[1:], self.version, self.source, content_digest(self.source)]
+        parts = [*self.command[1:], self.version, self.source, content_digest(self.at(self.source))]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def key(self, included: Iterable[str]) -> str:
         """Digest of the recipe and of the included files."""
-        parts = [self.recipe(), *(f"{path}\0{content_digest(path)}" for path in included)]
+        parts = [self.recipe(), *(f"{path}\0{content_digest(self.at(path))}" for path in included)]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    def at(self, path: str) -> Path:
+        """Where a file is."""
+        return Path(self.folder, path)
 
 
 @cache
-def _digest(path: str, modified: int, size: int) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+def _digest(path: Path, modified: int, size: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def content_digest(path: str) -> str:
+def content_digest(path: Path) -> str:
     """Digest of a file; a file that is gone has one, too, which no content has."""
     try:
         found = os.stat(path)
@@ -113,17 +120,27 @@ class Store:
         if hashlib.sha256(content).digest() != digest:
             self._note(f"found damaged files in {self.folder}")
             return False
-        _write(Path(step.target), content)
+        write(step.at(step.target), content)
         return True
 
     def keep(self, step: Step) -> None:
         """Keep the result that a step has just made."""
-        content, included = Path(step.target).read_bytes(), step.included()
+        content, included = step.at(step.target).read_bytes(), step.included()
         try:
-            _write(self._file(step.key(included), "made"), hashlib.sha256(content).digest() + content)
-            _write(self._file(step.recipe(), "list"), "\n".join(included).encode())
+            write(self._file(step.key(included), "made"), hashlib.sha256(content).digest() + content)
+            write(self._file(step.recipe(), "list"), "\n".join(included).encode())
         except OSError as error:
             self._note(f"cannot write to {self.folder} ({_reason(error)})")
+
+    @contextlib.contextmanager
+    def lock(self, step: Step) -> Iterator[None]:
+        """Let other processes with the same step wait during the block, if the folder can be written."""
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):
+                path = self._file(step.recipe(), "lock")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                fcntl.flock(held.enter_context(open(path, "wb")), fcntl.LOCK_EX)
+            yield
 
     def trim(self, max_bytes: int = MAX_BYTES) -> None:
         """Remove the least recently used results beyond a size."""
@@ -149,7 +166,7 @@ def _reason(error: Exception) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else "not text"
 
 
-def _write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes) -> None:
     """Write a file whole, and only if it differs, so that what is made from it stays current."""
     if path.exists() and path.read_bytes() == content:
         return
@@ -185,11 +202,13 @@ def make(chains: Sequence[Sequence[Step]], store: Store) -> int:
     def run_chain(chain: Sequence[Step]) -> None:
         nonlocal ran
         for step in chain:
-            if not store.fetch(step):
+            with store.lock(step):
+                if store.fetch(step):
+                    continue
                 step.run()
                 store.keep(step)
-                with lock:
-                    ran += 1
+            with lock:
+                ran += 1
 
     with ThreadPoolExecutor(cores()) as pool:
         futures = [pool.submit(run_chain, chain) for chain in chains]

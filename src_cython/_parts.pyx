@@ -1,8 +1,7 @@
-"""Parts of rows, and the values of dense ones (C++ in ``parts/``)."""
+"""Parts of rows (C++ in ``parts/``)."""
 
 from libc.stdint cimport int64_t
 
-from bmrm.matrix._cpu cimport Matrix
 from parts.parts cimport c_add_in_order, c_part_rows
 
 import numpy as np
@@ -38,11 +37,3 @@ def add_in_order(values, int64_t each):
     for c in range(rows):
         c_add_in_order(source + c * count, count, each, target + c * size)
     return sums
-
-
-def dense_values(matrix):
-    """Return the array that a dense `bmrm.matrix._cpu.Matrix` shares, None for any other matrix."""
-    if not isinstance(matrix, Matrix):
-        return None
-    owners = (<Matrix>matrix)._owners
-    return owners if isinstance(owners, np.ndarray) else None

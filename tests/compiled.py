@@ -1,31 +1,34 @@
-"""C++ that tests compile: objects and libraries are kept by their content, for other processes and runs.
-
-The key of an object is its text after the preprocessor, with the options and the version of the compiler.
-"""
+"""C++ that tests compile, by the steps of the build (`building/steps.py`): what is kept serves later runs."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bmrm.base.caches import cache_folder, lock_file
+from bmrm.base.caches import cache_folder
 
 FOLDER = "BMRM_TEST_COMPILED"
 """Environment variable: the folder, also in the processes that tests start."""
 MONTH = 30 * 24 * 3600.0
-"""Seconds after which what no run has used is removed."""
+"""Seconds after which a library goes; what uses it then takes it from the store."""
 ROOT = Path(__file__).parents[1]
+FOR_EMULATOR = ("-O1", "-w", "-fvisibility=hidden", "-fno-strict-aliasing", "-Isrc_common")
+"""Options for text of CUDA with ``tests/emulator/warps.h``, whose state is that of one library."""
+
+sys.path.append(str(ROOT))
+steps = importlib.import_module("building.steps")
 
 
 def folder() -> Path:
-    """Return the folder, one of the user's cache if it can be written; there, remove what is old."""
+    """Return the folder, one of the user's cache if it can be written."""
     if FOLDER in os.environ:
         return Path(os.environ[FOLDER])
     found = Path(cache_folder(), "tests")
@@ -34,60 +37,29 @@ def folder() -> Path:
         tempfile.TemporaryFile(dir=found).close()
     except OSError:
         found = Path(tempfile.mkdtemp())
-    for path in found.iterdir():
-        if path.is_file() and path.stat().st_mtime < time.time() - MONTH:
+    for path in found.glob("libraries/*"):
+        if path.stat().st_mtime < time.time() - MONTH:
             path.unlink(missing_ok=True)
     os.environ[FOLDER] = str(found)
     return found
 
 
-def library(sources: Sequence[Path | str], options: Sequence[str], *, linked: Sequence[str] = ()) -> Path:
-    """Return a library of C++ sources; names of files and folders are relative to the checkout."""
-    options = ["-std=c++17", "-fPIC", *options]
-    with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(lambda source: _object(source, options), sources))
-    words = ["-shared", *map(str, objects), *linked]
-    return _made(".so", _digest(*(path.name for path in objects), *linked), words)
+def library(sources: Sequence[str], options: Sequence[str]) -> Path:
+    """Return a library of C++ sources, whose names are relative to the checkout."""
+    return library_of_text("".join(f'#include "{ROOT / source}"\n' for source in sources), options)
 
 
 def library_of_text(text: str, options: Sequence[str]) -> Path:
-    """Return a library of a C++ text."""
-    with tempfile.NamedTemporaryFile("w", suffix=".cpp") as file:
-        file.write(text)
-        file.flush()
-        return library([file.name], options)
-
-
-def _object(source: Path | str, options: Sequence[str]) -> Path:
-    words = [*options, "-x", "c++", str(source)]
-    text = _compiler("-E", "-P", *words)
-    return _made(".o", _digest(text, *options), ["-c", *words])
-
-
-def _made(suffix: str, digest: str, words: Sequence[str]) -> Path:
-    """Return a file of the folder; let the compiler make it if it is not there."""
-    path = folder() / (digest + suffix)
-    if not path.exists():
-        with lock_file(f"{path}.lock"):
-            if not path.exists():
-                _compiler(*words, "-o", f"{path}.new")
-                Path(f"{path}.new").rename(path)
-    os.utime(path)
-    return path
-
-
-def _digest(*parts: bytes | str) -> str:
-    found = hashlib.sha256(_version())
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        found.update(b"%d:%b" % (len(data), data))
-    return found.hexdigest()
+    """Return a library of a C++ text; folders in the options are relative to the checkout."""
+    name = hashlib.sha256("\0".join([text, *options]).encode()).hexdigest()
+    source, target = (folder() / "libraries" / f"{name}.{ending}" for ending in ("cpp", "so"))
+    steps.write(source, text.encode())
+    command = ("g++", "-std=c++17", "-fPIC", "-shared", *options)
+    step = steps.Step(str(source), str(target), command, _version(), folder=str(ROOT))
+    steps.make([[step]], steps.Store(folder() / "objects"))
+    return target
 
 
 @functools.cache
-def _version() -> bytes:
-    return _compiler("--version")
-
-
-def _compiler(*words: str) -> bytes:
-    return subprocess.run(["g++", *words], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+def _version() -> str:
+    return subprocess.run(["g++", "--version"], check=True, capture_output=True, text=True).stdout

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import bmrm
+from bmrm.matrix.gpu import driver
 
 # The time of an example depends on how busy the machine is.
 settings.register_profile("bmrm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -76,6 +77,20 @@ def nothing_stays(functions: list[Place]) -> Iterator[None]:
     changed = [(where, key) for where, key, value in functions if where.get(key) is not value]
     names = [f"{where.get('__name__', 'sys.modules')}.{key}" for where, key in changed]
     assert not names, f"still replaced after the test: {names}"
+
+
+@pytest.fixture(autouse=True)
+def emulated_device(request: pytest.FixtureRequest, nothing_stays: None) -> Iterator[None]:
+    """Let tests with the mark `gpu` find a device if it is emulated (`devices.py`)."""
+    emulated = sys.modules.get("emulated")
+    if emulated is None or request.node.get_closest_marker("gpu") is None:
+        yield
+        return
+    emulated.configure(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "load_driver", emulated.library)
+        yield
+    emulated.configure(0)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ import bmrm
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
-cuda = importlib.import_module("building.cuda")
+cuda, emulated = (importlib.import_module(f"building.{name}") for name in ("cuda", "emulated"))
 
 
 @pytest.fixture
@@ -65,8 +65,28 @@ def test_cuda_on_fails_without_sources(with_nvcc):
         cuda.compiler(with_nvcc | {"BMRM_CUDA": "on"}, [])
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a<<<1, 32>>>(x);", "emulator::Launch(1, 32).of([=](auto... given) { a(given...); })(x);"),
+        (
+            "b<T, f(1)>\n  <<<dim3(2), n, 0, s>>>(x, y);",
+            "emulator::Launch(dim3(2), n, 0, s).of([=](auto... given) { b<T, f(1)>\n  (given...); })(x, y);",
+        ),
+        (
+            "extern __shared__ __align__(16) unsigned char raw[];",
+            "unsigned char* raw = emulator::dynamic_shared<unsigned char>();",
+        ),
+        ("reinterpret_cast<const void*>(&k<T>)", "emulator::erased(&k<T>)"),
+        ("out << 3 >> (1 << 2);", "out << 3 >> (1 << 2);"),
+    ],
+)
+def test_cuda_in_cpp_keeps_its_lines(text, expected):
+    assert emulated.in_cpp(text) == expected
+
+
 def test_any_other_choice_is_refused():
-    with pytest.raises(SystemExit, match="found 'yes', expected auto, on or off"):
+    with pytest.raises(SystemExit, match="found 'yes', expected auto, on, off or emulated"):
         cuda.compiler({"BMRM_CUDA": "yes"}, [])
 
 

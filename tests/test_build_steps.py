@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,23 @@ def test_another_checkout_finds_what_this_one_compiled(store, tree, monkeypatch)
     assert built(store, "a") == []
 
 
+def test_a_step_runs_in_its_folder(store, tree, monkeypatch):
+    monkeypatch.chdir(tree.parent)
+    step = steps.Step("b", "out/b.o", (sys.executable, "cc.py", "-O2"), "1", folder=str(tree))
+    assert steps.make([[step]], store) == 1
+    assert (tree / "out" / "b.o").read_text() == "-O2\nb"
+    assert steps.make([[step]], store) == 0
+
+
+def test_of_two_builds_at_once_one_compiles(store):
+    command = (sys.executable, "cc.py", "-O2")
+    both = [steps.Step("a", f"out/{number}.o", command, "1") for number in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        ran = list(pool.map(lambda step: steps.make([[step]], steps.Store(store.folder)), both))
+    assert sorted(ran) == [0, 1]
+    assert Path("out/0.o").read_text() == Path("out/1.o").read_text()
+
+
 def test_a_current_result_keeps_its_time(store, tree):
     built(store, "a")
     before = Path("out/a.o").stat().st_mtime_ns
@@ -153,14 +171,14 @@ def test_a_cache_that_cannot_be_written_costs_time_alone(tmp_path, capsys):
 
 
 def test_a_full_disk_costs_time_alone(store, capsys, monkeypatch):
-    write = steps._write
+    write = steps.write
 
     def fail_in_the_cache(path: Path, content: bytes) -> None:
         if store.folder in path.parents:
             raise OSError(28, "No space left on device")
         write(path, content)
 
-    monkeypatch.setattr(steps, "_write", fail_in_the_cache)
+    monkeypatch.setattr(steps, "write", fail_in_the_cache)
     assert built(store, "a", "b") == ["a", "b"]
     error = capsys.readouterr().err
     assert error == f"bmrm: cannot write to {store.folder} (No space left on device): {steps.AGAIN}\n"

@@ -113,6 +113,14 @@ def test_ranking_agrees_with_pairs_listed_one_by_one(tmp_path):
     assert "of all pairs, one by one" in out
 
 
+def test_an_operator_solves_as_scipys(tmp_path):
+    out = run("operator_lsqr.py", tmp_path)
+    found = dict(re.findall(r"(\w+): \d+ iterations in .*, residual (\S+),", out))
+    assert float(found["operator"]) == pytest.approx(float(found["SciPy"]), abs=2e-6)
+    assert [float(away) < 0.01 for away in re.findall(r"(\S+) from w", out)] == [True, True]
+    assert "40000 x 2000, 400000 " in out
+
+
 def test_lam_path_draws_its_picture(tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
     out = run("lam_path.py", tmp_path)

@@ -135,3 +135,17 @@ def test_packages_that_know_no_loss_import_none():
 
 def test_the_top_of_the_package_has_few_entries():
     assert len([path for path in (ROOT / "bmrm").iterdir() if not path.name.startswith("__")]) <= 16
+
+
+KINDS_OF_ROWS = {"Csr", "DenseRows", "SparseRows", "DeviceRows", "DeviceSparseRows", "MatrixRows"}
+
+
+@pytest.mark.parametrize("package", ["formulas", "reductions", "unsupervised"])
+def test_methods_do_not_ask_which_kind_of_rows_they_have(package):
+    for name, path in MODULES.items():
+        if name.partition(".")[0] != package:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+                asked = {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
+                assert not asked & KINDS_OF_ROWS, f"{name}, line {node.lineno}"

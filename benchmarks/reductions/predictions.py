@@ -22,7 +22,6 @@ from scipy.optimize import nnls
 from benchmarks.reductions.programs import CASES, SHAPES, normal_rows, sparse_rows
 from bmrm.distributed.reading import read_rows
 from bmrm.formulas.run.cost import KINDS, lanes_of, predict_seconds, work_of
-from bmrm.formulas.run.parts import part_bounds, result_numbers
 from bmrm.reductions import Reduction, exp, reduction
 
 REPEATS = 5
@@ -102,7 +101,7 @@ def main() -> None:
         each = {kind: rows * count for kind, count in work_of(call).items()}
         in_lanes = {kind: each[kind] / (lanes_of(call) if KINDS[kind].in_lanes else 1) for kind in KINDS}
         staged = 0 if call.rows.sparse else rows * columns
-        counted.append([*in_lanes.values(), staged, (len(part_bounds(call)) - 1) * result_numbers(call)])
+        counted.append([*in_lanes.values(), staged, (len(call.part_bounds()) - 1) * call.numbers])
         measured.append(seconds)
         ratio = predict_seconds(call, 1) / seconds
         print(f"{name}: {1e3 * seconds:.1f} ms, predicted {ratio:.2f} of it", flush=True)

@@ -10,6 +10,7 @@ from bmrm.cli.exits import Exit, reading, run_on_first_rank
 
 if TYPE_CHECKING:
     import argparse
+    from types import ModuleType
 
     from bmrm.cli.signals import Interrupts
     from bmrm.matrix import _cuda
@@ -31,17 +32,18 @@ def bench(argv: Sequence[str], interrupts: Interrupts) -> int:
 
     options = CommandParser(BENCH).parse_words(argv)
     interrupts.importing("bmrm.matrix.gpu.devices", "bmrm.matrix.gpu.explain", "bmrm.io")
-    from bmrm.matrix.gpu.explain import explain
+    from bmrm.matrix.gpu.explain import complete_report, explain
 
     with interrupts.opened():
-        report = _matrix(options).report()
+        cuda = _find_gpu(options.device)
+        report = complete_report(cuda, _matrix(cuda, options))
     print(json.dumps(report, allow_nan=False) if options.json else explain(report))
     return Exit.OK
 
 
-def _matrix(options: argparse.Namespace) -> _cuda.Matrix:
-    from bmrm.errors import BmrmError, DataError
-    from bmrm.io import Csr, read_data
+def _find_gpu(device: int) -> ModuleType:
+    """Return the CUDA module if it has the device, before a large file is read."""
+    from bmrm.errors import BmrmError
     from bmrm.matrix.gpu.devices import import_cuda
 
     try:
@@ -49,16 +51,21 @@ def _matrix(options: argparse.Namespace) -> _cuda.Matrix:
     except BmrmError:
         raise BmrmError("found a build without CUDA support, expected one that can use a GPU") from None
     count = cuda.device_count()
-    if options.device >= count:  # before a large file is read
-        raise BmrmError(
-            f"--device {options.device}: found {count} CUDA devices, expected at least {options.device + 1}"
-        )
+    if device >= count:
+        raise BmrmError(f"--device {device}: found {count} CUDA devices, expected at least {device + 1}")
+    return cuda
+
+
+def _matrix(cuda: ModuleType, options: argparse.Namespace) -> _cuda.Matrix:
+    from bmrm.io import Csr, read_data
+
     with reading(options.data):
         X: Any = read_data(options.data, dtype=options.dtype, threads=options.threads).X
-    if not isinstance(X, Csr):
-        raise DataError("found a dense array, which has only one kernel; expected a sparse matrix")
-    tune = "all" if options.all else "best"
-    matrix: _cuda.Matrix = cuda.Matrix(*X, dtype=options.dtype, device=options.device, tune=tune)
+    place = {"dtype": options.dtype, "device": options.device}
+    if isinstance(X, Csr):
+        matrix: _cuda.Matrix = cuda.Matrix(*X, **place, tune="all" if options.all else "best")
+    else:
+        matrix = cuda.Matrix.from_dense(X, **place)
     return matrix
 
 

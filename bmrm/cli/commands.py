@@ -455,7 +455,7 @@ BENCH = Command(
     "predicted and measured time of each candidate kernel, and the choice.",
     meanings=BENCH_MEANINGS,
     files=(
-        Option("what", "sparse matrix times vector", "spmv", choices=("spmv",)),
+        Option("what", "matrix times vector", "spmv", choices=("spmv",)),
         Option("data", "as for bmrm-train; labels are not needed", "DATA"),
     ),
     options={

@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -7,4 +5,3 @@ _F64 = npt.NDArray[np.float64]
 
 def part_rows(total: int, numbers: int = 1) -> int: ...
 def add_in_order(values: _F64, each: int) -> _F64: ...
-def dense_values(matrix: object) -> npt.NDArray[Any] | None: ...

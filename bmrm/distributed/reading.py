@@ -19,7 +19,6 @@ from bmrm.base.estimator import words_for_scikit_learn
 from bmrm.base.foreign_arrays import LEGACY_STREAM
 from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.vectors import Vector
-from bmrm.distributed._parts import dense_values
 from bmrm.distributed.row_set import RowSet
 from bmrm.distributed.rows import (
     MAX_CONVERTED_BYTES,
@@ -179,7 +178,7 @@ def read_row_set(
     if comm is None:
         if isinstance(X, Dataset):
             sample_weight = X.weights if sample_weight is None else sample_weight
-            X = _check_dense(X) if X.device == "cpu" else resident_rows("X", X)
+            X = _dense_rows_of(X)
         found = _read_there(X) or read_here(X)
         return RowSet(found, read_weights(read_back(sample_weight), len(found)), threads)
     from bmrm.distributed.group import Group
@@ -323,13 +322,15 @@ def _check_largest(values: NDArray[Any], place: Callable[[NDArray[np.int64]], st
     raise DataError(f"X: found {largest:.3g}, expected absolute values of at most {MAX_ABSOLUTE_VALUE:g}")
 
 
-def _check_dense(data: Dataset) -> NDArray[Any]:
-    values = dense_values(data.matrix)
-    if values is None or data.group is not None:
+def _dense_rows_of(data: Dataset) -> Any:
+    if data.device != "cpu":
+        return resident_rows("X", data)
+    found = _read_dataset(data)
+    if found.sparse or found.group is not None:
         raise DataError(
             f"X: found a Dataset of {data.nnz} stored values, expected dense rows on the CPU, or a matrix"
         )
-    return values
+    return found.X.given
 
 
 def read_weights(given: Any, rows: int, *, zeros: bool = False) -> Vector | None:

@@ -479,9 +479,6 @@ class DeviceRows(StoredRows):
     def arrays(self, some: slice) -> dict[str, NDArray[Any]]:
         return {}
 
-    def row(self, number: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        return self[number : number + 1][0], None
-
     def __getitem__(self, some: Any) -> NDArray[Any]:
         return self.array[some]
 

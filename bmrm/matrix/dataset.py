@@ -142,7 +142,7 @@ class Dataset:
         X = read_matrix(X)
         y, sample_weight, offset, groups = map(read_back, (y, sample_weight, offset, groups))
         placed = place_matrix(X, device=device, dtype=dtype, threads=threads, tol=tol, gpu_mem=gpu_mem)
-        self.matrix, self.device, self.resolution, self.longest = placed
+        self.matrix, self.device, self.resolution, self.longest, self.fingerprint = placed
         self._entries: int | None = None
         if self.device != "cpu" and not is_uploaded(X):
             self.take_checksum(X)

@@ -21,6 +21,7 @@ from bmrm.matrix import _cpu
 from bmrm.matrix.gpu import cache as device_cache
 from bmrm.matrix.gpu.device_arrays import DeviceArray, gpu_of, read_device_matrix
 from bmrm.matrix.gpu.devices import FLOAT32_RESOLUTION, import_cuda, parse_device
+from bmrm.matrix.gpu.kernel_choice import KernelChoice, chosen_plans
 from bmrm.matrix.gpu.memory import (
     MIN_RESIDENT_SHARE,
     check_host_memory,
@@ -48,6 +49,12 @@ starting threads costs as much as it saves on an idle machine, and many times th
 CPU_SOLVE_VECTORS = 4
 """Number of vectors over all columns that every solve holds at the same time, as measured."""
 
+TUNINGS = ("best", "predict", "all", "cold")
+"""How kernels are chosen: see `bmrm.matrix._cuda.Matrix`."""
+
+REMEMBERED_TUNINGS = ("best", "cold")
+"""Those whose choice is remembered. "predict" times nothing, and "all" is for looking at all times."""
+
 FINGERPRINT_SAMPLES = 1024
 """Minimum number of row pointers, indices and values that a fingerprint reads, if there are that many."""
 
@@ -67,6 +74,17 @@ class PlacedMatrix(NamedTuple):
     device: str  # "cpu", or "cuda" and the name of the GPU
     resolution: float  # relative gap below which the rounding of products hides it; 0 if sums are in float64
     longest: int  # number of stored values of the fullest row
+    fingerprint: str = ""  # of a matrix on a GPU, see `fingerprint`
+
+
+class KernelRequest(NamedTuple):
+    """How the kernels of a matrix on a GPU are found: as chosen before, or by a choice."""
+
+    tune: str = "best"
+    choice: KernelChoice | None = None
+
+
+BY_TIMING = KernelRequest()
 
 
 def place_matrix(
@@ -77,8 +95,11 @@ def place_matrix(
     threads: int | None = None,
     tol: float = DEFAULT_TOL,
     gpu_mem: int | str | None = None,
+    kernels: KernelRequest = BY_TIMING,
 ) -> PlacedMatrix:
     """Place X on a device; see `bmrm.Dataset` for the arguments and exceptions.
+
+    ``kernels`` are those of a matrix on a GPU; see `bmrm.Operator`.
 
     Examples
     --------
@@ -89,6 +110,8 @@ def place_matrix(
     parse_device(device)
     if threads is not None and arguments.integer("threads", threads) < 1:
         raise ParameterError(f"threads: found {threads}, expected at least 1")
+    if kernels.tune not in TUNINGS:
+        raise ParameterError(f"tune: found {kernels.tune!r}, expected one of {', '.join(TUNINGS)}")
     stored, limit = None if dtype is None else value_type(dtype), parse_memory_size(gpu_mem)
     found = read_matrix(X)
     size = found.nnz if isinstance(found, Csr) else found.size
@@ -98,11 +121,17 @@ def place_matrix(
 
     def on_cpu() -> PlacedMatrix:
         assert not isinstance(found, DeviceArray)  # it stays where it is
+        if kernels.choice is not None:
+            raise ParameterError(
+                f"choice: found one for {kernels.choice.device}, expected none for X on the CPU "
+                "(device='cuda' puts it on a GPU)"
+            )
         return _on_cpu(found, stored, threads)
 
-    return with_fall_back(
-        placed, on_cpu, lambda number: (_on_gpu(found, stored, threads, tol, placed, number, limit), "")
-    )[0]
+    def on_gpu(number: int) -> tuple[PlacedMatrix, str]:
+        return _on_gpu(found, stored, threads, tol, placed, number, limit, kernels), ""
+
+    return with_fall_back(placed, on_cpu, on_gpu)[0]
 
 
 def wants_gpu(device: str, stored: int, columns: int | None = None) -> bool:
@@ -212,6 +241,7 @@ def _on_gpu(
     placed: Placement,
     number: int,
     limit: int | None,
+    kernels: KernelRequest,
 ) -> PlacedMatrix:
     cuda = import_cuda()
     name = cuda.device_info(number)["name"]
@@ -229,13 +259,36 @@ def _on_gpu(
     check_host_memory(plan)
     options = {"dtype": dtype, "threads": threads, "device": number}
     options |= {"memory_limit": limit, "spare": plan.spare, "finite": True}
-    if isinstance(X, Csr):
-        matrix = build_with_known_plans(cuda, X, dtype, name, options)
+    mark = fingerprint(X, dtype)
+    plans = None if kernels.choice is None else kernels.choice.plans(name, mark)
+    if not isinstance(X, Csr):
+        matrix = cuda.Matrix.from_dense(X, **options)  # whose one kernel is that of the choice
+    elif plans is not None:
+        matrix = build_with_plans(cuda, X, plans, options)
     else:
-        matrix = cuda.Matrix.from_dense(X, **options)
-    return PlacedMatrix(
-        matrix, f"cuda ({name})", FLOAT32_RESOLUTION if dtype == np.float32 else 0.0, _find_longest_row(X)
-    )
+        matrix = build_by_tuning(cuda, X, dtype, name, kernels.tune, options)
+    resolution = FLOAT32_RESOLUTION if dtype == np.float32 else 0.0
+    return PlacedMatrix(matrix, f"cuda ({name})", resolution, _find_longest_row(X), mark)
+
+
+def build_by_tuning(
+    cuda: ModuleType, X: Csr, dtype: np.dtype[Any], name: str, tune: str, options: dict[str, Any]
+) -> _cuda.Matrix:
+    """Build X on a GPU with kernels that are chosen in one of the ways of `TUNINGS`, or were."""
+    if tune != "best":
+        options = options | {"tune": tune}
+    if tune in REMEMBERED_TUNINGS:
+        return build_with_known_plans(cuda, X, dtype, name, options)
+    matrix: _cuda.Matrix = cuda.Matrix(*X, **options)
+    return matrix
+
+
+def build_with_plans(
+    cuda: ModuleType, X: Csr, plans: device_cache.Plans, options: dict[str, Any]
+) -> _cuda.Matrix:
+    """Build X on a GPU with given kernels for its two products."""
+    matrix: _cuda.Matrix = cuda.Matrix(*X, **options, plan=tuple(cuda.Plan(**plan) for plan in plans))
+    return matrix
 
 
 def build_with_known_plans(
@@ -251,14 +304,6 @@ def build_with_known_plans(
     since an X split into blocks of rows gets other kernels than a whole one, and so are whether there is a
     transpose, which has a plan of its own, and how the kernels are chosen.
     """
-
-    def build(**choice: Any) -> _cuda.Matrix:
-        matrix: _cuda.Matrix = cuda.Matrix(X.indptr, X.indices, X.data, X.shape, **options, **choice)
-        return matrix
-
-    def planned(plans: device_cache.Plans) -> _cuda.Matrix:
-        return build(plan=tuple(cuda.Plan(**plan) for plan in plans))
-
     one_way = options.get("transpose") is False
     key = fingerprint(X, dtype, options["memory_limit"]) + ("-one-way" if one_way else "")
     if options.get("tune") == "cold":
@@ -266,24 +311,22 @@ def build_with_known_plans(
     picked = device_cache.find_plans(name, key)
     if picked is not None:
         try:
-            return planned(picked)
+            return build_with_plans(cuda, X, picked, options)
         except (ParameterError, DeviceMemoryError):
             log.info("%s: the kernels chosen before do not fit; choosing again", name)
-    matrix = build()
-    report = matrix.report()
-    normal, transposed = (
-        report[op]["candidates"][report[op]["chosen"]]["plan"]
-        for op in ("normal", "normal" if one_way else "transposed")
-    )
-    saved = device_cache.save_plans(name, key, (normal, transposed), picked)
-    if saved != (normal, transposed):  # another process has saved its own choice meanwhile
+    matrix: _cuda.Matrix = cuda.Matrix(*X, **options)
+    chosen = chosen_plans(matrix.report())
+    saved = device_cache.save_plans(name, key, chosen, picked)
+    if saved != chosen:  # another process has saved its own choice meanwhile
         del matrix
-        return planned(saved)
+        return build_with_plans(cuda, X, saved, options)
     return matrix
 
 
-def fingerprint(X: Csr, dtype: np.dtype[Any], limit: int | None = None) -> str:
+def fingerprint(X: HostMatrix | DeviceArray, dtype: np.dtype[Any], limit: int | None = None) -> str:
     """Return a fingerprint of X to remember its kernels by: of sizes, types and a sample of its entries.
+
+    A dense X has one kernel whatever its entries are.
 
     - ``dtype``: type of the values on the device
     - ``limit``: bytes of device memory that may be used
@@ -298,6 +341,8 @@ def fingerprint(X: Csr, dtype: np.dtype[Any], limit: int | None = None) -> str:
     >>> [fingerprint(X, np.dtype(np.float32)) == fingerprint(Y, np.dtype(np.float32)) for Y in (wide, other)]
     [True, False]
     """
+    if not isinstance(X, Csr):
+        return f"{zlib.crc32(repr((X.shape, dtype.name, limit)).encode()):08x}"
     # A weak hash is enough, since kernels that do not fit are chosen again; hashlib is slow to import.
     found = zlib.crc32(repr((X.shape, X.nnz, dtype.name, X.data is None, limit)).encode())
     for part, kind in ((X.indptr, np.int64), (X.indices, np.int64), (X.data, np.float64)):

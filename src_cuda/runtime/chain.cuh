@@ -33,14 +33,22 @@ __device__ __forceinline__ void wait_for_previous() {
 // Reads, after the wait, what an earlier launch may have written.  Volatile, as the wait is, so that the two
 // stay in order.
 __device__ __forceinline__ float load_input(const float* p) {
+#ifdef __CUDA_ARCH__
     float v;
     asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p));
     return v;
+#else
+    return *p;
+#endif
 }
 __device__ __forceinline__ double load_input(const double* p) {
+#ifdef __CUDA_ARCH__
     double v;
     asm volatile("ld.global.f64 %0, [%1];" : "=d"(v) : "l"(p));
     return v;
+#else
+    return *p;
+#endif
 }
 
 // A pointer that the compiler cannot look through: loads by it stay below the wait too.

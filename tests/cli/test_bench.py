@@ -1,7 +1,9 @@
 """``bmrm-bench``: its output, and its messages without a GPU."""
 
+import copy
 import json
 
+import numpy as np
 import pytest
 from commands import run_python
 
@@ -29,9 +31,25 @@ class Cuda:
     def device_count(self) -> int:
         return 1
 
-    def Matrix(self, indptr, indices, data, shape, **options):  # noqa: N802
+    @property
+    def Matrix(self):  # noqa: N802
+        """The class of matrices, which this object stands in for too."""
+        return self
+
+    def __call__(self, indptr, indices, data, shape, **options):
         self.built.append({"shape": shape, "nnz": len(indices), **options})
         return self
+
+    def from_dense(self, array, **options):
+        self.built.append({"shape": array.shape, **options})
+        return Dense()
+
+    def Plan(self, **plan) -> dict:  # noqa: N802
+        return plan
+
+    def predict(self, device, constants, statistics, plan) -> float:
+        assert (device["name"], statistics, plan["kernel"]) == ("A GPU", STATISTICS, "dense")
+        return 6e-6
 
     def report(self) -> dict:
         operator = {"statistics": STATISTICS, "candidates": CANDIDATES, "chosen": 1}
@@ -40,6 +58,22 @@ class Cuda:
             "prepare_seconds": 0.01, "device": {"name": "A GPU"}, "constants": {"launch": 2e-6},
             "blocks": [{}], "host_bytes": 0, "normal": operator, "transposed": operator,
         }  # fmt: skip
+
+
+class Dense(Cuda):
+    """A dense matrix there: its one kernel is neither predicted nor timed when it is built."""
+
+    def report(self) -> dict:
+        plan = {"kernel": "dense", "lanes": 0, "cap": 0, "tiles": 0, "tile": 0}
+        operator = {
+            "statistics": STATISTICS,
+            "candidates": [{"plan": plan, "predicted": 0.0, "measured": 0.0, "bytes": 3 * 10**6}],
+            "chosen": 0,
+        }
+        return super().report() | {"normal": operator, "transposed": copy.deepcopy(operator)}
+
+    def time(self, operator) -> float:
+        return {"normal": 7e-6, "transposed": 8e-6}[operator]
 
 
 @pytest.fixture
@@ -66,6 +100,15 @@ def test_both_products_with_candidates_and_pick(data, cuda, bmrm_bench):
     picks = [line.split() for line in out.splitlines() if line.startswith("*")]
     assert picks == [["*", "sliced", "cap", "8", "4.0", "4.5", "0.00"]] * 2
     assert cuda.built == [{"shape": (60, 5), "nnz": 300, "dtype": "float32", "device": 0, "tune": "best"}]
+
+
+def test_a_dense_matrix_has_one_kernel_predicted_and_timed(folder, cuda, bmrm_bench):
+    np.save("full.npy", np.arange(12.0).reshape(4, 3))
+    code, out, err = bmrm_bench("spmv", "full.npy", "--dtype", "float64", "--all")
+    assert (code, err) == (0, "")
+    assert cuda.built == [{"shape": (4, 3), "dtype": "float64", "device": 0}]
+    picks = [line.split() for line in out.splitlines() if line.startswith("*")]
+    assert picks == [["*", "dense", "6.0", measured, "3.00"] for measured in ("7.0", "8.0")]
 
 
 def test_all_candidates_in_double(data, cuda, bmrm_bench):

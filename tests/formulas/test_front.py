@@ -12,7 +12,8 @@ import pytest
 
 from bmrm.errors import ReductionError
 from bmrm.formulas.analysis.bounds import Bounds
-from bmrm.formulas.language.front import Given, read_program
+from bmrm.formulas.language.expressions import Given
+from bmrm.formulas.language.front import read_program
 from bmrm.formulas.language.source import read_source
 from bmrm.formulas.language.tree import Combine, For, Load, RowItem, SizeOf, parts, statements
 from bmrm.reductions import dot, exp, inf, local, squared_distance

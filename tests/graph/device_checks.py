@@ -1,4 +1,4 @@
-"""Checks of walks on a device, emulated or not, against the CPU and exact arithmetic."""
+"""Checks of walks on a device against the CPU and exact arithmetic."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """A program for several ranks: graphs over their GPUs against graphs of one process on the CPU.
 
-With the paths of libraries their emulated devices are used, and their NCCL (emulated_cuda.py). Rank 0 prints
-a checksum of all results, and how vectors went.
+The argument is the number of emulated devices, of which two have what stands for NCCL (emulated.py). Rank 0
+prints a checksum of all results, and how vectors went.
 """
 
-import ctypes
 import sys
 import zlib
 
@@ -12,23 +11,18 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
-from bmrm.distributed import Group, links
+from bmrm.distributed import Group
 from bmrm.errors import DeviceMemoryError
 from bmrm.graph import Graph, GraphShard, hits, pagerank, random_walk
 from bmrm.graph.backends import choose, gpu
 from bmrm.graph.backends.gpu import GpuTransitions
-from bmrm.graph.backends.ranks import peers
-from bmrm.matrix.gpu import libraries
 from bmrm.matrix.gpu.placement import place
 
 if len(sys.argv) > 1:
-    import emulated_cuda
+    import emulated
 
-    emulated = emulated_cuda.install(ctypes.CDLL(sys.argv[1]))
-    for module in (links, peers, libraries):
-        module.import_cuda = lambda: emulated
-    libraries.NCCL_NAMES = tuple(sys.argv[2:])
-    emulated.devices = len(sys.argv) - 1  # with NCCL, a device for each of two ranks
+    emulated.install()
+    emulated.configure(int(sys.argv[1]))
 
 world = MPI.COMM_WORLD
 group = Group(world)
@@ -89,8 +83,18 @@ def compare_hits(alone, shared):
 
 rng = np.random.default_rng(1)
 n, edges = (500, 3000) if len(sys.argv) > 1 else (30_000, 600_000)
-source, target = rng.integers(0, n * 3 // 4, edges), (n * rng.random(edges) ** 3).astype(int)
-weight = rng.uniform(0, 2, edges)
+
+
+def random_edges(count):
+    """Return sources, targets and weights."""
+    return (
+        rng.integers(0, n * 3 // 4, count),
+        (n * rng.random(count) ** 3).astype(int),
+        rng.uniform(0, 2, count),
+    )
+
+
+source, target, weight = random_edges(edges)
 shares = rng.random((3, n))
 for parts in ((source, target), (source, target, weight)):
     for order in ("degree", "given"):
@@ -141,6 +145,7 @@ for windows in (True, False):  # messages written to other devices, if these can
 assert bits[0] == bits[1]
 
 # Less memory than P' takes twice: once, in float64, part of which streams on a device.
+shared = pair(random_edges(2 * edges), n_nodes=n, duplicates="sum")[1]
 transitions = GpuTransitions(shared, True, device)
 both = gpu.format_bytes(transitions._edges, np.float64) + sum(
     gpu.format_bytes(part, np.float32) for part in gpu.split_by_source(transitions._edges, shared.own)

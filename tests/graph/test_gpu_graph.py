@@ -1,24 +1,29 @@
-"""Graphs on a GPU against the CPU, exact arithmetic and NetworkX."""
+"""Graphs on a GPU or the emulator, against the CPU, exact arithmetic and NetworkX."""
 
 from __future__ import annotations
 
 import gc
+from fractions import Fraction
 
+import emulated
 import graph_cases as cases
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from device_checks import check_bounds_in_exact_arithmetic, check_walks_are_those_of_the_cpu
+from devices import IS_EMULATED, cuda, few, large, sized
+from devices import gpu as mark_gpu
 
-from bmrm.errors import BmrmError, ParameterError
+from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
 from bmrm.graph import Graph, hits, pagerank, random_walk
-from bmrm.graph.backends import choose
+from bmrm.graph.backends import choose, gpu
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.backends.gpu import GpuPair, GpuTransitions, additions_of, row_additions, upload
 from bmrm.graph.backends.host import UNIT, HostTransitions, transition_values
 from bmrm.io.csr import Csr
+from bmrm.matrix.gpu import work
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
-gpu = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
+pytestmark = mark_gpu
 
 PLANS = [
     cuda.Plan("subwarp", lanes=2),
@@ -33,7 +38,10 @@ PLANS = [
 ]
 
 
-def zipf_graph(seed, n=20_000, edges=300_000, *, weights=False, hub=0):
+NODES, EDGES = sized((700, 4200), (20_000, 300_000))
+
+
+def zipf_graph(seed, n=NODES, edges=EDGES, *, weights=False, hub=0):
     """A graph with popular nodes, dangling ones, some without edges, and one with ``hub`` in-links."""
     rng = np.random.default_rng(seed)
     source = rng.integers(0, n * 4 // 5, edges)
@@ -44,37 +52,46 @@ def zipf_graph(seed, n=20_000, edges=300_000, *, weights=False, hub=0):
     return Graph(arrays, n_nodes=n, duplicates="sum" if weights else "drop")
 
 
-@gpu
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("tol", [1e-4, 1e-8, 1e-11])
-def test_pagerank_is_that_of_the_cpu(weights, tol):
+def test_pagerank_is_that_of_the_cpu(monkeypatch, weights, tol):
+    ahead, light_step = [], gpu.GpuWalk.light_step
+
+    def counted(self, *words, plain_next=False):
+        ahead.append(plain_next)
+        return light_step(self, *words, plain_next=plain_next)
+
+    monkeypatch.setattr(gpu.GpuWalk, "light_step", counted)
     graph = zipf_graph(1, weights=weights)
     shares = np.random.default_rng(2).random((3, graph.n_nodes))
     for options in (
         {},
         {"personalization": shares[0], "dangling": shares[1], "damping": 0.97},
         {"dangling": shares[1], "start": shares[2], "method": "anderson"},
+        {"method": "power"},
     ):
         there = pagerank(graph, tol=tol, device="cuda", **options)
         here = pagerank(graph, tol=tol, device="cpu", **options)
         assert there.status == here.status == "converged"
         assert np.abs(there.scores - here.scores).sum() <= there.error_bound + here.error_bound
         assert there.error_bound <= tol
+        assert there.n_iter <= here.n_iter + 2
+        proven = min(there.proven, here.proven, 20)
+        assert [node for node, _ in there.top(proven)] == [node for node, _ in here.top(proven)]
+    assert any(ahead)
 
 
-@gpu
-@pytest.mark.parametrize("count", [1, 2, 3, 8, 20, 32])
+@pytest.mark.parametrize("count", few([1, 2, 5, 20, 3, 8, 32], 4))
 def test_several_walks_are_those_of_the_cpu(count):
-    check_walks_are_those_of_the_cpu(zipf_graph(3, weights=count == 8, hub=5000), count, 10)
+    check_walks_are_those_of_the_cpu(zipf_graph(3, weights=count == 8, hub=sized(300, 5000)), count, 10)
 
 
-@gpu
 def test_the_bound_holds_in_exact_arithmetic():
     pytest.importorskip("flint")
-    check_bounds_in_exact_arithmetic(60)
+    check_bounds_in_exact_arithmetic(sized(40, 60))
 
 
-@gpu
+@large
 def test_the_bound_holds_for_hubs():
     pytest.importorskip("flint")
     import exact_pagerank as exact
@@ -90,11 +107,10 @@ def test_the_bound_holds_for_hubs():
     assert found.status in ("converged", "precision")
 
 
-@gpu
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: "-".join(str(part) for part in plan if part))
 def test_products_round_no_more_than_is_counted(plan):
     """Every product in float64 is within its additions of one in long double."""
-    graph = zipf_graph(6, weights=True, hub=40_000)
+    graph = zipf_graph(6, weights=True, hub=sized(3000, 40_000))
     starts, sources, _ = graph.edges_by_target
     values, _ = transition_values(graph, True)
     n = graph.n_nodes
@@ -119,7 +135,6 @@ def test_products_round_no_more_than_is_counted(plan):
         assert (y[~filled] == 0).all()
 
 
-@gpu
 def test_a_run_has_the_same_bits_again():
     first, second = (pagerank(zipf_graph(8), tol=1e-11, device="cuda", method="anderson") for _ in range(2))
     assert first.scores.tobytes() == second.scores.tobytes()
@@ -131,7 +146,6 @@ def test_a_run_has_the_same_bits_again():
     assert walks[0].scores.tobytes() == walks[1].scores.tobytes()
 
 
-@gpu
 def test_a_step_that_was_foreseen_is_the_same():
     graph, found = zipf_graph(9), []
     for ahead in (False, True):
@@ -151,8 +165,7 @@ def test_a_step_that_was_foreseen_is_the_same():
     assert found[0] == found[1]
 
 
-@gpu
-@pytest.mark.parametrize("columns", [1, 3, 8, 32])
+@pytest.mark.parametrize("columns", few([1, 3, 8, 32], 2))
 def test_each_step_is_that_of_the_cpu(columns):
     graph = zipf_graph(10, weights=columns == 3)
     nodes = np.arange(columns)
@@ -178,22 +191,20 @@ def test_each_step_is_that_of_the_cpu(columns):
         assert values.tolist() == scores[0][order].tolist()
 
 
-@gpu
 def test_ties_are_in_the_order_of_the_labels():
-    n = 70_000
+    n = sized(500, 70_000)
     graph = Graph((np.arange(n - 1), np.arange(1, n)), n_nodes=n)
     walk = GpuTransitions(graph, False).walk(0.5, Restarts())
     start = np.random.default_rng(11).integers(1, 5, n) / 1000.0
     start[:3] = [0.0, 1e-300, 0.7]
     walk.place(0, start)
-    for count in (1, 7, 20_000, n, n + 5):
+    for count in (1, 2, 7, 2 * n // 7, n, n + 5):
         nodes, values = walk.top(0, 0, count)
         order = np.lexsort((np.arange(n), -start))[:count]
         assert nodes.tolist() == order.tolist()
         assert values.tolist() == start[order].tolist()
 
 
-@gpu
 @pytest.mark.parametrize("weights", [False, True])
 def test_hits_are_those_of_the_cpu(weights):
     graph = zipf_graph(12, weights=weights)
@@ -204,7 +215,6 @@ def test_hits_are_those_of_the_cpu(weights):
     assert there.authorities == pytest.approx(here.authorities, abs=1e-9)
 
 
-@gpu
 def test_a_basis_is_orthonormal():
     pair = GpuPair(zipf_graph(13), False)
     basis, arrays = [], []
@@ -220,9 +230,11 @@ def test_a_basis_is_orthonormal():
     factors = np.random.default_rng(14).standard_normal(19)
     assert pair.authority_scores(pair.combine(basis, factors)) == pytest.approx(factors @ B, abs=1e-13)
     assert pair.distance(basis[0], 0.5, basis[1]) == pytest.approx(np.sqrt(1.25))
+    inside, length = pair.orthogonalise(basis[3], basis)
+    assert length < 1e-15
+    assert np.isfinite(pair.authority_scores(inside)).all()
 
 
-@gpu
 def test_parts_of_a_cycle_go_back_in_any_order():
     class Holder:
         pass
@@ -239,7 +251,6 @@ def test_parts_of_a_cycle_go_back_in_any_order():
     assert pagerank(zipf_graph(13), device="cuda").status == "converged"
 
 
-@gpu
 def test_small_and_empty_graphs():
     for edges, n in ((([], []), 1), (([], []), 50), (([0], [0]), 1), (([0, 1], [1, 0]), 2)):
         graph = Graph(tuple(np.array(end, int) for end in edges), n_nodes=n)
@@ -250,7 +261,6 @@ def test_small_and_empty_graphs():
     assert pagerank(empty, device="cuda").scores.shape == (0,)
 
 
-@gpu
 def test_scores_are_those_of_networkx():
     nx = pytest.importorskip("networkx")
     known = nx.gnp_random_graph(300, 0.02, seed=1, directed=True)
@@ -259,7 +269,6 @@ def test_scores_are_those_of_networkx():
     assert found == pytest.approx(expected, abs=1e-10)
 
 
-@gpu
 def test_walks_give_their_memory_back():
     graph = zipf_graph(15)
     pagerank(graph, device="cuda")
@@ -268,9 +277,69 @@ def test_walks_give_their_memory_back():
     for _ in range(3):
         pagerank(graph, device="cuda")
     assert light.report()["bytes"] == before
+    predicted = cuda.predict_walk_bytes(graph.n_nodes, 1, gpu.MAX_IMAGES)
+    walk = choose.transitions_of(graph, False, "cuda")[0].walk(0.85, Restarts())
+    walk.place(0)
+    for step in range(gpu.MAX_IMAGES - 1):
+        walk.light_step([step], None, 99, step + 1, plain_next=True)
+    walk.products(range(8, 0, -1), range(7, -1, -1))
+    assert light.report()["bytes"] - before <= predicted
+    walk.exact_step(8, 0)
+    walk.close()
+    assert light.report()["bytes"] == before
 
 
-@gpu
+@pytest.mark.parametrize("weights", [False, True])
+def test_a_graph_with_room_for_one_matrix_takes_light_steps_in_it(monkeypatch, weights, caplog):
+    def graph():
+        return zipf_graph(11, weights=weights)
+
+    here, n = pagerank(graph(), tol=1e-11, device="cpu"), graph().n_nodes
+    vectors = cuda.predict_walk_bytes(n, 1, gpu.MAX_IMAGES)
+    exact = gpu.format_bytes(GpuTransitions(graph(), weights)._edges, np.float64)
+    for room, streams in ((exact + 100, False), (exact * 3 // 4, True)):
+        monkeypatch.setattr(gpu, "usable_bytes", lambda device, limit, room=room: vectors + room)
+        other = graph()
+        with caplog.at_level("INFO", "bmrm"):
+            there = pagerank(other, tol=1e-11, device="cuda")
+        assert there.status == "converged"
+        assert np.abs(there.scores - here.scores).sum() <= there.error_bound + here.error_bound
+        assert ("stream from main memory" in caplog.text) == streams
+        assert choose.transitions_of(other, weights, "cuda")[0].resident(1).nodes.light is None
+    monkeypatch.setattr(work.MatrixWork, "compare", lambda self, find_gpu: (True, "for this test"))
+    for room in (exact // 4, -1):  # most would stream; not even the vectors fit
+        monkeypatch.setattr(gpu, "usable_bytes", lambda device, limit, room=room: vectors + room)
+        with pytest.warns(UserWarning, match="using the CPU"):
+            found = pagerank(graph(), tol=1e-11)
+        assert (found.status, found.placement.device) == ("converged", "cpu")
+        assert "of device memory" in found.placement.reason or "slower" in found.placement.reason
+    with pytest.raises(DeviceMemoryError, match="too little"):
+        pagerank(graph(), device="cuda")
+
+
+def test_sums_have_no_more_additions_than_are_counted():
+    for n, columns in ((1, 1), (700, 1), (700, 3), (10**6, 32), (10**8, 1)):
+        counted = cuda.count_walk_additions(n, columns)
+        assert counted <= n + 100
+        assert Fraction(counted) >= np.log2(n + 1)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 8, 9, 32])
+def test_several_vectors_whatever_the_rows(columns):
+    rng = np.random.default_rng(columns)
+    longest = [0, 0, 700, 1, 0, 256, 0, 3000, 5, 251, 512, 0, 0, 44, 2304, 1, 0]
+    for lengths in (longest, rng.integers(0, 40, 300), [0, 2048], [2048, 0, 1], [1], [0, 5000]):
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        indices = rng.integers(0, 500, indptr[-1])
+        for data in (np.ones(len(indices)), rng.standard_normal(len(indices))):
+            X = sp.csr_array((data, indices, indptr), (len(lengths), 500))
+            x = rng.standard_normal((500, columns))
+            there = upload(
+                Csr(indptr, indices.astype(np.int32), data, X.shape), 0, np.float64, 0, plan="split"
+            )
+            assert there.matmat(x) == pytest.approx(X @ x, abs=1e-9)
+
+
 def test_threads_may_share_a_graph():
     from concurrent.futures import ThreadPoolExecutor
 
@@ -281,8 +350,9 @@ def test_threads_may_share_a_graph():
     assert all(scores.tobytes() == expected.tobytes() for scores in found)
 
 
-@pytest.mark.skipif(cuda.device_count() > 0, reason="there is a CUDA device")
+@pytest.mark.skipif(not IS_EMULATED, reason="there is a CUDA device")
 def test_without_a_device_the_error_suggests_the_cpu():
+    emulated.configure(0)
     graph = Graph((np.array([0, 1]), np.array([1, 0])))
     for run in (pagerank, hits, lambda *a, **k: random_walk(*a, [0], **k)):
         with pytest.raises(BmrmError, match="device='cpu'"):

@@ -8,17 +8,32 @@ from pathlib import Path
 import mpi
 import numpy as np
 import pytest
+from devices import IS_EMULATED, cuda, gpu, large, sized
 
 from bmrm.graph import Graph, hits, pagerank, random_walk, read_graph
 from bmrm.graph.backends.gpu import MAX_BASIS_VECTORS, MAX_IMAGES, GpuPair, GpuTransitions
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
-pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
+pytestmark = gpu
 
-ROOM = 4_000_000
+ROOM = sized(100_000, 4_000_000)
 """Bytes of device memory for a matrix that takes more."""
 
 
+def test_emulated_ranks_find_what_one_process_does_however_vectors_go():
+    """By main memory, and by what stands for NCCL, with the same bits."""
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    if not IS_EMULATED:
+        pytest.skip("only emulated ranks may have one GPU or two")
+    program, found = Path(__file__).with_name("gpu_shard_program.py"), []
+    for devices in (1, 2):
+        done = mpi.run(2, program, devices)
+        assert done.returncode == 0, done.stderr
+        found.append(done.stdout.split())
+    assert found[0][0] == found[1][0]
+    assert [way for _, way in found] == ["MPI", "NCCL"]
+
+
+@large
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_find_what_one_process_does_with_the_same_bits_each_time(ranks):
     pytest.importorskip("mpi4py", reason="mpi4py is not installed")
@@ -29,6 +44,7 @@ def test_ranks_find_what_one_process_does_with_the_same_bits_each_time(ranks):
     assert found[0].stdout.split()[1] == ("NCCL" if cuda.device_count() >= ranks else "MPI")
 
 
+@large  # other processes
 def test_the_command_on_ranks_uses_their_gpus(tmp_path):
     pytest.importorskip("mpi4py", reason="mpi4py is not installed")
     rng, path = np.random.default_rng(2), tmp_path / "edges"
@@ -46,7 +62,7 @@ def test_the_command_on_ranks_uses_their_gpus(tmp_path):
 
 def large_graph(weights):
     rng = np.random.default_rng(1)
-    n, edges = 50_000, 3_000_000
+    n, edges = sized((1000, 60_000), (50_000, 3_000_000))
     source, target = rng.integers(0, n * 4 // 5, edges), (n * rng.random(edges) ** 2).astype(int)
     arrays = (source, target, rng.uniform(0, 2, edges)) if weights else (source, target)
     return Graph(arrays, n_nodes=n, duplicates="sum" if weights else "drop")

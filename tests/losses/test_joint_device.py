@@ -5,13 +5,13 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from devices import cuda, few, gpu
 
 import bmrm
 from bmrm import losses
 from bmrm.errors import DataError
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
-pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
+pytestmark = gpu
 
 PARAMS = {"f_beta": {"beta": 0.7}, "precision_at_k": {"k": 0.01}, "recall_at_k": {"k": 0.9}, "ndcg": {"k": 3}}
 BINARY = ("roc_area", "f_beta", "precision_at_k", "recall_at_k", "prbep")
@@ -150,7 +150,7 @@ def test_margins_that_are_no_numbers_do_no_harm(name, bad):
     assert after == pytest.approx(loss.evaluate(np.zeros(3000), y, weights)[0], rel=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", few(NAMES, 2))
 @pytest.mark.parametrize(
     "options",
     [{}, {"fit_intercept": True}, {"fit_intercept": True, "penalize_intercept": True}, {"max_cuts": 12}],

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from devices import cuda
+from devices import large as gpu
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
-gpu = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
 Matrix, Plan = cuda.Matrix, cuda.Plan
 
 PLANS = [

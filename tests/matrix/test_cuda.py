@@ -7,19 +7,18 @@ import sys
 import threading
 from pathlib import Path
 
+import emulated
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from devices import IS_BUILT, IS_EMULATED, cuda, few, gpu, large, on_device, sized, with_device
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bmrm
 from bmrm.errors import BmrmError, DataError, DeviceMemoryError, ParameterError
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 Matrix, Plan = cuda.Matrix, cuda.Plan
-DEVICES = cuda.device_count()
-gpu = pytest.mark.skipif(not DEVICES, reason="there is no CUDA device")
 
 TYPES = (np.float32, np.float64)
 KINDS = ("real", "ones", "dictionary")
@@ -99,7 +98,7 @@ def check(X, A, rng, columns=3, blocks=3):
 
 
 @gpu
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=sized(8, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     m=st.integers(1, 90),
     d=st.integers(1, 700),
@@ -117,7 +116,7 @@ def test_small_matrices(m, d, fill, kind, dtype, columns, blocks, seed):
 
 
 @gpu
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=sized(8, 25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     plan=st.sampled_from(PLANS),
     m=st.integers(1, 400),
@@ -134,7 +133,7 @@ def test_small_matrices_by_forced_plans(plan, m, d, density, kind, dtype, seed):
 
 
 @gpu
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", few(TYPES))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: "-".join(map(str, plan)))
 def test_every_plan(plan, kind, dtype):
@@ -154,10 +153,10 @@ def test_every_plan(plan, kind, dtype):
 @gpu
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("d", [1, 9, 127, 200, 255])
+@pytest.mark.parametrize("d", few([1, 200, 255, 9, 127], 3))
 def test_narrow_plan(d, kind, dtype):
-    rng = np.random.default_rng(d)
-    arrays = tidy(rng, *random_csr(rng, 20_000, d, 20_000 * min(d, 12), kind, dtype), kind)
+    rng, m = np.random.default_rng(d), sized(1000, 20_000)
+    arrays = tidy(rng, *random_csr(rng, m, d, m * min(d, 12), kind, dtype), kind)
     X = Matrix(*arrays, plan=[Plan("narrow", cap=8), Plan("narrow", cap=8)])
     check(X, reference(*arrays), rng, columns=5)
 
@@ -184,9 +183,9 @@ def rows_of_two_kinds(rng, kind, dtype):
 
 
 @gpu
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", few(TYPES))
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("tile", [200, 1000])
+@pytest.mark.parametrize("tile", few([200, 1000]))
 def test_long_rows_in_tiles(tile, kind, dtype):
     rng = np.random.default_rng(tile)
     arrays = rows_of_two_kinds(rng, kind, dtype)
@@ -203,7 +202,7 @@ def test_the_mixed_plan_is_refused_if_all_rows_are_alike():
 
 
 @gpu
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", few(TYPES))
 @pytest.mark.parametrize("kind", KINDS)
 def test_several_vectors_whatever_the_rows(kind, dtype):
     rng = np.random.default_rng(2)
@@ -223,12 +222,16 @@ def test_the_narrow_plan_is_refused_if_it_does_not_apply():
 
 
 SHAPES = [
-    pytest.param(1, 50_000, 30_000, id="one-row"),
-    pytest.param(50_000, 1, 30_000, id="one-column"),
-    pytest.param(20_000, 60_000, 3_000, id="mostly-empty"),
-    pytest.param(40_000, 700, 400_000, id="tall"),
-    pytest.param(700, 400_000, 400_000, id="wide"),
-    pytest.param(200, 300, 60_000, id="full-with-repeats"),
+    pytest.param(1, 50_000, 30_000, id="one-row", marks=large),
+    pytest.param(50_000, 1, 30_000, id="one-column", marks=large),
+    pytest.param(20_000, 60_000, 3_000, id="mostly-empty", marks=large),
+    pytest.param(40_000, 700, 400_000, id="tall", marks=large),
+    pytest.param(700, 400_000, 400_000, id="wide", marks=large),
+    pytest.param(200, 300, 60_000, id="full-with-repeats", marks=large),
+    pytest.param(1, 500, 300, id="short-row"),
+    pytest.param(500, 1, 300, id="short-column"),
+    pytest.param(200, 600, 30, id="nearly-empty"),
+    pytest.param(20, 30, 600, id="full"),
     pytest.param(5, 5, 0, id="no-nonzero"),
 ]
 
@@ -254,6 +257,7 @@ def test_shapes(m, d, nnz, tune):
 
 
 @gpu
+@large
 def test_a_huge_row_and_a_huge_column_among_short_ones():
     rng = np.random.default_rng(5)
     lengths = rng.integers(0, 4, 30_000)
@@ -355,6 +359,7 @@ def test_dense_shapes(m, d, dtype):
     check(X, sp.csr_array(array.astype(np.float64)), rng, columns=4)
 
 
+@large
 @gpu
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("m", "d"), [(8300, 1025), (4103, 2050), (130, 70_003)])
@@ -379,7 +384,7 @@ def test_a_nan_stays_in_its_row():
 @gpu
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("threads", [1, 2, 7])
-@pytest.mark.parametrize("n", [5, 40_000, 1_000_003])
+@pytest.mark.parametrize("n", [5, 40_000, pytest.param(1_000_003, marks=large)])
 def test_the_bridge_carries_every_number(n, threads, dtype):
     numbers = np.random.default_rng(n).standard_normal(n).astype(dtype).astype(np.float64)
     indices = np.arange(n, dtype=np.int32)
@@ -410,6 +415,7 @@ def test_dense_layouts_and_types():
         check(Matrix.from_dense(other), sp.csr_array(np.asarray(other, np.float64)), rng)
 
 
+@large
 @gpu
 def test_the_same_bits_from_every_build_and_in_every_thread():
     rng = np.random.default_rng(10)
@@ -491,9 +497,10 @@ def test_bad_options(options, text):
 @gpu
 def test_a_missing_device():
     with pytest.raises(BmrmError, match="device='cpu'"):
-        Matrix([0, 1], [0], [1.0], (1, 3), device=DEVICES)
+        Matrix([0, 1], [0], [1.0], (1, 3), device=cuda.device_count())
 
 
+@large
 @gpu
 def test_out_of_memory_is_reported_with_sizes_and_frees_everything():
     rng = np.random.default_rng(11)
@@ -507,6 +514,7 @@ def test_out_of_memory_is_reported_with_sizes_and_frees_everything():
     assert Matrix(*arrays, memory_limit=1 << 30).nbytes <= 1 << 30
 
 
+@large
 @gpu
 def test_the_memory_limit_holds_from_the_upload_on():
     arrays = random_csr(np.random.default_rng(11), 20_000, 5000, 1_000_000)
@@ -521,6 +529,7 @@ def test_the_memory_limit_holds_from_the_upload_on():
     assert Matrix.from_dense(dense, memory_limit=1 << 30).nbytes <= 1 << 30
 
 
+@large
 @gpu
 def test_memory_is_at_most_what_was_predicted_and_is_freed():
     rng = np.random.default_rng(12)
@@ -547,6 +556,7 @@ def test_x_alone():
         X.rmatvec(np.ones(300))
 
 
+@large
 @gpu
 def test_a_mapped_file_is_uploaded_in_parts(tmp_path):
     rng = np.random.default_rng(14)
@@ -591,23 +601,21 @@ def test_statistics_of_the_device_are_those_of_the_host():
 
 @gpu
 def test_products_of_vectors_on_the_device():
-    cp = pytest.importorskip("cupy", reason="cupy is not installed")
     rng = np.random.default_rng(17)
     arrays = random_csr(rng, 3000, 2000, 60_000)
     A = reference(*arrays)
-    X = Matrix(*(cp.asarray(array) for array in arrays[:3]), arrays[3])
+    X = Matrix(*(on_device(array) for array in arrays[:3]), arrays[3])
     for op, B in (("normal", A), ("transposed", A.T)):
         for columns in (1, 2, 7, 32):
-            x = cp.asarray(rng.standard_normal((B.shape[1], columns)), cp.float32)
-            y = cp.full((B.shape[0], columns), cp.nan, cp.float32)
-            cp.cuda.Device().synchronize()
+            x = on_device(rng.standard_normal((B.shape[1], columns)).astype(np.float32))
+            y = on_device(np.full((B.shape[0], columns), np.nan, np.float32))
             X.apply(op, x, y, columns)
             X.synchronize()
             np.testing.assert_allclose(y.get(), B @ x.get(), rtol=1e-4, atol=1e-3)
         assert X.time(op) > 0
         assert X.time(op, columns=4, repeats=3) > 0
-    x, y = cp.zeros(2000, cp.float32), cp.zeros(3000, cp.float32)
-    for bad in ((x[::2], y), (x.astype(float), y), (y, x), (np.zeros(2000, np.float32), y)):
+    x, y = on_device(np.zeros(2000, np.float32)), on_device(np.zeros(3000, np.float32))
+    for bad in ((x[::2], y), (on_device(np.zeros(2000)), y), (y, x), (np.zeros(2000, np.float32), y)):
         with pytest.raises(ParameterError, match=r"^[xy]: (found|expected)"):
             X.apply("normal", *bad)
     with pytest.raises(ParameterError, match="op: found 'both'"):
@@ -617,22 +625,21 @@ def test_products_of_vectors_on_the_device():
 @gpu
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_of_doubles_on_the_device(dtype):
-    cp = pytest.importorskip("cupy", reason="cupy is not installed")
     rng = np.random.default_rng(19)
     arrays = random_csr(rng, 3000, 2000, 60_000)
     A, X = reference(*arrays), Matrix(*arrays, dtype=dtype)
     exact = 1e-5 if dtype == np.float32 else 1e-12
     for op, B in (("normal", A), ("transposed", A.T)):
-        x, y = cp.asarray(rng.standard_normal(B.shape[1])), cp.full(B.shape[0], cp.nan)
-        cp.cuda.Device().synchronize()
+        x, y = on_device(rng.standard_normal(B.shape[1])), on_device(np.full(B.shape[0], np.nan))
         X.apply_wide(op, x, y)
         X.synchronize()
         expected = B @ x.get()
         np.testing.assert_allclose(y.get(), expected, rtol=0.0, atol=exact * np.abs(expected).max())
     with pytest.raises(ParameterError, match="x: found 2000 elements of float32, expected 2000 of float64"):
-        X.apply_wide("normal", cp.zeros(2000, cp.float32), cp.zeros(3000))
+        X.apply_wide("normal", on_device(np.zeros(2000, np.float32)), on_device(np.zeros(3000)))
 
 
+@large
 @gpu
 def test_a_stream_of_the_caller():
     cp = pytest.importorskip("cupy", reason="cupy is not installed")
@@ -657,8 +664,11 @@ def test_a_stream_of_the_caller():
 
 
 @gpu
-@pytest.mark.skipif(DEVICES < 2, reason="there is one device alone")
 def test_two_matrices_on_two_devices():
+    if IS_EMULATED:
+        emulated.configure(2)
+    elif cuda.device_count() < 2:
+        pytest.skip("there is one device alone")
     rng = np.random.default_rng(21)
     pairs = []
     for device in (0, 1):
@@ -698,6 +708,7 @@ def test_solve_is_reproducible():
     np.testing.assert_array_equal(one.w, two.w)
 
 
+@large
 @gpu
 def test_the_kernels_picked_by_one_process_are_those_of_the_next(tmp_path):
     code = """
@@ -718,9 +729,10 @@ print(hashlib.sha256(bits).hexdigest(), len(matrix.report()["normal"]["candidate
 
 
 @gpu
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", few([np.float32, np.float64]))
 @pytest.mark.parametrize(
-    "shape", [(1, 1), (1, 700), (5000, 1), (3000, 7), (700, 300), (40_000, 3), (300, 5000)]
+    "shape",
+    [(1, 1), (1, 700), (5000, 1), (3000, 7), *sized([], [(700, 300), (40_000, 3), (300, 5000)])],
 )
 @pytest.mark.parametrize("kind", ["normal", "few values", "ones", "dense"])
 def test_mean_squares(kind, shape, dtype):
@@ -744,6 +756,7 @@ def test_mean_squares_need_the_transpose():
         _ = Matrix([0, 1], [0], [2.0], (1, 1), transpose=False).mean_squares
 
 
+@large
 @gpu
 def test_newton_steps_on_a_gpu_need_no_hessian():
     rng = np.random.default_rng(27)
@@ -797,7 +810,7 @@ if os.fork() == 0:
 os.wait()
 print(X.matvec([2.0])[0])
 """
-    ended = run(code)
+    ended = run(with_device(code))
     lines = ended.stdout.splitlines()
     assert ended.returncode == 0, ended.stderr
     assert len(lines) == 3
@@ -805,6 +818,7 @@ print(X.matvec([2.0])[0])
     assert lines[2] == "2.0"
 
 
+@pytest.mark.skipif(not IS_BUILT, reason="the package was built without CUDA")
 def test_import_touches_no_driver():
     code = "import bmrm.matrix._cuda, bmrm.matrix.dataset; print('libcuda' in open('/proc/self/maps').read())"
     assert run(code).stdout == "False\n"
@@ -828,7 +842,7 @@ for use in (
         print("device='cpu'" in str(error) and "\\n" not in str(error))
 print(bmrm.solve(np.eye(2), [1, -1], device="auto").device)
 """
-    ended = run(code, CUDA_VISIBLE_DEVICES="")
+    ended = run(with_device(code, 0), CUDA_VISIBLE_DEVICES="")
     assert ended.stdout.split() == ["0", *["True"] * 5, "cpu"], ended.stderr
 
 

@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from devices import cuda
+from devices import large as gpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,9 +14,7 @@ import bmrm
 from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.matrix.row_blocks import MAX_BLOCKS, MAX_HALF_ROOM_BLOCKS, dense_blocks, sparse_blocks
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 Matrix = cuda.Matrix
-gpu = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
 
 ROUNDING = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-14}
 """Largest error of a product, as a share of sqrt(row length) times the sum of its terms' absolute values."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from devices import cuda
+from devices import large as gpu
 
 import bmrm
 from bmrm.cli import train
@@ -18,9 +20,7 @@ from bmrm.matrix import upload as landing
 from bmrm.matrix.resident import fingerprint
 from bmrm.matrix.upload import Landing
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 Matrix = cuda.Matrix
-gpu = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
 
 
 @pytest.fixture(scope="module")

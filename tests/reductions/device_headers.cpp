@@ -1,4 +1,4 @@
-// Kernels that call what the headers of src_common/device have, to run on the CPU by emulated_warps.h.
+// Kernels that call what the headers of src_common/device have, to run on the CPU by tests/emulator/warps.h.
 #include "device/arithmetic.cuh"
 #include "device/bins.cuh"
 #include "device/failures.cuh"
@@ -211,10 +211,12 @@ static const struct {
 };
 
 // Returns whether the kernel came to its end.
-extern "C" int run_kernel(const char* name, int blocks, int threads, const void* given, void* found,
-                          const long long* words) {
+extern "C" __attribute__((visibility("default"))) int run_kernel(const char* name, int blocks, int threads,
+                                                                 const void* given, void* found,
+                                                                 const long long* words) {
     from = given, to = found, options = words;
     for (const auto& each : kernels)
-        if (!strcmp(each.name, name)) return emulator::run(blocks, threads, each.kernel);
+        if (!strcmp(each.name, name))
+            return emulator::run(unsigned(blocks), unsigned(threads), 0, false, each.kernel);
     return 0;
 }

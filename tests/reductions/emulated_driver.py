@@ -1,8 +1,8 @@
 # ruff: noqa: N802 (the names are those of the library)
 """CUDA's driver and NVRTC as far as reductions need them, with main memory as that of the GPUs.
 
-The text of kernels is compiled by g++ with ``emulated_warps.h``: warps of 32 lanes, on one core. What differs
-from a GPU is time, and the last bits of functions such as ``exp``.
+The text of kernels is compiled by g++ with ``tests/emulator/warps.h``. What differs from a GPU is time, and
+the last bits of functions such as ``exp``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import compiled
 from bmrm.formulas.run import gpu
 from bmrm.matrix.gpu import driver
 
-SHIM = Path(__file__).with_name("emulated_warps.h")
+WARPS = Path(__file__).parents[1] / "emulator" / "warps.h"
 OUT_OF_MEMORY = 2
 ATTRIBUTES = {16: 2, 75: 7, 76: 5, 97: 64 * 1024}
 """Two multiprocessors, compute capability 7.5, 64 KiB of shared memory for a block."""
@@ -25,14 +25,17 @@ DEVICES = 2
 UPLOADS = 5
 """The stream that is not the default one."""
 
+SHARED = "extern __shared__ double shared[];"
 LAUNCH = """
-static Table given[2];
-extern "C" int emulated_launch(
-    int is_rows, int blocks, int threads, const Table* first, const Table* second) {
-    given[0] = *first;
-    given[1] = *second;
-    return emulator::run(
-        blocks, threads, is_rows ? +[] { bmrm_rows(given[0]); } : +[] { bmrm_combine(given[0], given[1]); });
+extern "C" __attribute__((visibility("default"))) int emulated_launch(
+    int is_rows, int blocks, int threads, int shared_bytes, const Table* first, const Table* second) {
+    const Table a = *first, b = *second;
+    return emulator::run(unsigned(blocks), unsigned(threads), size_t(shared_bytes), false, [=] {
+        if (is_rows)
+            bmrm_rows(a);
+        else
+            bmrm_combine(a, b);
+    });
 }
 """
 
@@ -187,7 +190,7 @@ class Driver:
         module = self.modules[function.value // 2 - 1]
         places = [ctypes.c_void_p(place) for place in tables]
         if not module.emulated_launch(
-            function.value % 2, blocks, threads, *places, *places[: 2 - len(places)]
+            function.value % 2, blocks, threads, shared_bytes, *places, *places[: 2 - len(places)]
         ):
             raise AssertionError("lanes of a warp wait for others that never come")
         return 0
@@ -217,10 +220,11 @@ def compiler(*, traps: bool = False):
         assert capability == (7, 5)
         key = text, contract
         if key not in made:
-            whole = text.replace("extern __shared__ double shared[];", "")
+            shared = "static double* const shared = reinterpret_cast<double*>(emulator::dynamic_bytes);"
+            whole = f'#include "{WARPS}"\n{text.replace(SHARED, shared)}{LAUNCH}'
             contraction = f"-ffp-contract={'fast' if contract else 'off'}"
-            options = ["-O1", "-w", contraction, *found, "-fno-strict-aliasing", "-Isrc_common"]
-            made[key] = bytes(compiled.library_of_text(f'#include "{SHIM}"\n{whole}{LAUNCH}', options))
+            options = [*compiled.FOR_EMULATOR, contraction, *found]
+            made[key] = bytes(compiled.library_of_text(whole, options))
         return made[key]
 
     return compile_cuda

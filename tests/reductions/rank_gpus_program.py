@@ -1,6 +1,6 @@
 """Fit estimators to the rows of several ranks on GPUs, and compare with all rows on one; for the tests.
 
-The argument is ``gpu``; or the arguments are libraries of emulated devices, of clusters and of rows.
+The argument is the number of emulated devices (emulated.py).
 """
 
 import sys
@@ -19,36 +19,20 @@ from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.placement import Placement
 from bmrm.unsupervised.clusters import gpu as clusters
 from bmrm.unsupervised.decomposition import gpu as gram
-from bmrm.unsupervised.mixtures import gpu as mixtures
 
 comm = MPI.COMM_WORLD
 last = comm.rank == comm.size - 1
 
 
-def emulate(library_of_clusters, library_of_rows):
-    """Let each rank find an emulated device of its own."""
-    import emulated_clusters
-    import emulated_rows
+if sys.argv[1:]:
+    import emulated
 
-    of_clusters = emulated_clusters.Module(emulated_clusters.load(library_of_clusters))
-    of_rows = emulated_rows.Module(emulated_rows.load(library_of_rows))
-    of_clusters.device_count = lambda: 2
-    clusters.import_cuda = placement.import_cuda = lambda: of_clusters
-    gram.import_cuda = mixtures.import_cuda = lambda: of_rows
-
-    def of_host_rows(self):  # an emulated device cannot read what another emulation has
-        if self._clusters is None:
-            self._clusters = clusters.DeviceClusters(self.rows, self._gpu)
-        return self._clusters
-
-    mixtures.DeviceMixture._device_clusters = of_host_rows
-    return 2
-
-
-if sys.argv[1] == "gpu":
-    gpus, rows, block = import_cuda().device_count(), 200_003, 1 << 14
+    emulated.install()
+    emulated.configure(int(sys.argv[1]))
+    rows, block = 1_203, 1 << 10
 else:
-    gpus, rows, block = emulate(*sys.argv[1:]), 1_203, 1 << 10
+    rows, block = 200_003, 1 << 14
+gpus = import_cuda().device_count()
 
 rng = np.random.default_rng(0)
 X = 3 * rng.normal(size=(5, 4))[rng.integers(0, 5, rows)] + rng.normal(size=(rows, 4))

@@ -1,4 +1,4 @@
-"""The headers of ``src_common/device``, each by the emulator (emulated_warps.h), against NumPy."""
+"""The headers of ``src_common/device``, each by the emulator (``tests/emulator/warps.h``), against NumPy."""
 
 import ctypes
 import shutil
@@ -14,7 +14,7 @@ from bmrm.errors import BmrmError
 from bmrm.formulas.gpu import nvrtc
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
-SOURCE, SHIM = "tests/reductions/device_headers.cpp", "tests/reductions/emulated_warps.h"
+SOURCE, SHIM = "tests/reductions/device_headers.cpp", "tests/emulator/warps.h"
 HEADERS = Path(__file__).parents[2] / "src_common" / "device"
 LANES = np.arange(32)
 OPERATORS = {
@@ -29,7 +29,7 @@ IDENTITIES = {"Sum": 0.0, "Least": np.inf, "Greatest": -np.inf, "Or": 0, "And": 
 
 @pytest.fixture(scope="session")
 def library():
-    options = ["-O1", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-Isrc_common", "-include", SHIM]
+    options = [*compiled.FOR_EMULATOR, "-ffp-contract=off", "-include", SHIM]
     return ctypes.CDLL(str(compiled.library([SOURCE], options)))
 
 

@@ -6,17 +6,16 @@ import gc
 import time
 import weakref
 
-import emulated_rows
 import numpy as np
 import pytest
-import row_modules
+from devices import gpu
 
 from bmrm import PCA, GaussianMixture, TruncatedSVD
 from bmrm.distributed import blocks
 from bmrm.distributed.row_set import RowSet
-from bmrm.unsupervised.clusters.cpu import HostClusters
 from bmrm.unsupervised.decomposition import gpu as gram
-from bmrm.unsupervised.mixtures import gpu as mixtures
+
+pytestmark = gpu
 
 BLOCK_ROWS = 1024
 COLUMNS = 3
@@ -24,16 +23,9 @@ RESIDENT = (6, 2, 0)
 """Numbers of the six blocks of the rows below that stay."""
 
 
-@pytest.fixture(params=row_modules.PLACES)
-def limit(request, monkeypatch):
-    """Return a function that sets how many blocks stay; on the emulator k-means is that of the CPU."""
-    if request.param == "gpu":
-        row_modules.gpu()
-    else:
-        module = emulated_rows.Module(emulated_rows.load())
-        monkeypatch.setattr(gram, "import_cuda", lambda: module)
-        monkeypatch.setattr(mixtures, "import_cuda", lambda: module)
-        monkeypatch.setattr(mixtures.DeviceMixture, "_device_clusters", lambda self: HostClusters(self.rows))
+@pytest.fixture
+def limit(monkeypatch):
+    """Return a function that sets how many blocks stay."""
     monkeypatch.setattr(blocks, "BLOCK_BYTES", BLOCK_ROWS * COLUMNS * 8)
     monkeypatch.setattr(gram, "free_share", lambda of, gpu: 1 << 40)
 

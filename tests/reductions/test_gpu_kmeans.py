@@ -1,4 +1,4 @@
-"""KMeans on a GPU against the CPU."""
+"""KMeans on a GPU or the emulator, against the CPU."""
 
 import subprocess
 import sys
@@ -6,17 +6,18 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
+from devices import gpu, large, on_device, sized
 
 from bmrm import KMeans
 from bmrm.errors import DataError, ParameterError
-from bmrm.matrix.gpu.devices import gpu
 
-pytestmark = pytest.mark.skipif(gpu() is None, reason="there is no GPU")
+pytestmark = gpu
 
 
-def rows(dtype=np.float32, n=20_000):
+ROWS = sized(600, 20_000)
+
+
+def rows(dtype=np.float32, n=ROWS):
     rng = np.random.default_rng(0)
     centers = 4 * rng.normal(size=(12, 6))
     return (centers[rng.integers(0, 12, n)] + rng.normal(size=(n, 6))).astype(dtype)
@@ -43,7 +44,7 @@ def test_seeding_and_starts_work_and_are_repeatable():
     found = [KMeans(12, n_init=3, random_state=0, device="cuda").fit(X) for _ in range(2)]
     assert found[0].cluster_centers_.tobytes() == found[1].cluster_centers_.tobytes()
     best = KMeans(12, n_init=3, random_state=0, device="cpu").fit(X).inertia_
-    assert found[0].inertia_ < 1.05 * best
+    assert found[0].inertia_ < sized(1.3, 1.05) * best
     assert KMeans(12, init="random", random_state=0, device="cuda").fit(X).inertia_ < 2 * best
 
 
@@ -69,7 +70,8 @@ def test_new_rows_are_labelled_and_measured():
 @pytest.mark.parametrize("kind", [np.array, sp.csr_array])
 @pytest.mark.parametrize("exponent", [-700, 400])
 def test_a_power_of_two_changes_no_digit(kind, exponent):
-    X, w = rows(np.float64, 3000), np.random.default_rng(1).random(3000) + 0.5
+    n = sized(300, 3000)
+    X, w = rows(np.float64, n), np.random.default_rng(1).random(n) + 0.5
     options = {"init": "k-means||", "random_state": 0, "device": "cuda"}
     one = KMeans(12, **options).fit(kind(X), sample_weight=w)
     far = KMeans(12, **options).fit(kind(np.ldexp(X, exponent)), sample_weight=np.ldexp(w, -exponent))
@@ -80,15 +82,13 @@ def test_a_power_of_two_changes_no_digit(kind, exponent):
 
 
 def test_tiny_rows_on_a_gpu_are_refused():
-    cp = pytest.importorskip("cupy")
     with pytest.raises(DataError, match=r"found a largest value of .* on a GPU, expected"):
-        KMeans(2).fit(cp.asarray(np.ldexp(rows(np.float64, 100), -700)))
+        KMeans(2).fit(on_device(np.ldexp(rows(np.float64, 100), -700)))
 
 
 def test_arrays_on_a_gpu_stay_there():
-    cp = pytest.importorskip("cupy")
     X = rows()
-    there = cp.asarray(X)
+    there = on_device(X)
     found = KMeans(12, random_state=0).fit(there)
     assert found.placement_.device == "cuda:0"
     assert (
@@ -100,6 +100,7 @@ def test_arrays_on_a_gpu_stay_there():
         KMeans(12, device="cpu").fit(there)
 
 
+@large
 @pytest.mark.parametrize("here", [False, True])
 def test_a_callable_gets_the_rows_on_the_gpu(here):
     cp = pytest.importorskip("cupy")
@@ -118,6 +119,7 @@ def test_a_callable_gets_the_rows_on_the_gpu(here):
     assert found.cluster_centers_.tobytes() == expected.cluster_centers_.tobytes()
 
 
+@large
 def test_auto_is_the_cpu_for_few_rows_and_the_gpu_for_many():
     few = rows(n=200)
     KMeans(3, device="cuda").fit(few)  # starts the GPU
@@ -128,6 +130,7 @@ def test_auto_is_the_cpu_for_few_rows_and_the_gpu_for_many():
     assert "the CPU takes" in found.placement_.reason
 
 
+@large
 def test_auto_decides_about_sparse_rows_too():
     rng = np.random.default_rng(0)
     few = sp.random_array((200, 30), density=0.2, format="csr", rng=rng)
@@ -142,6 +145,7 @@ def test_auto_decides_about_sparse_rows_too():
     np.testing.assert_array_equal(found.labels_, here.labels_)
 
 
+@large  # another process
 def test_the_command_runs_on_a_gpu(tmp_path):
     np.save(tmp_path / "rows.npy", rows())
     command = [sys.executable, "-m", "bmrm.cli.cluster", "rows.npy", "-k", "12", "--device", "cuda", "--json"]

@@ -1,21 +1,23 @@
-"""Steps of EM by the kernels of ``src_cuda/mixtures``, on the emulator and on a GPU, against NumPy."""
+"""Steps of EM by the kernels of ``src_cuda/mixtures``, on a GPU or the emulator, against NumPy."""
 
 from __future__ import annotations
 
-import emulated_rows
+import emulated
 import numpy as np
 import pytest
-import row_modules
+from devices import IS_EMULATED, cuda, gpu, on_device, sized
 from scipy.special import logsumexp
 
 from bmrm import GaussianMixture
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.matrix.gpu.placement import Placement
-from bmrm.unsupervised.clusters.cpu import HostClusters
-from bmrm.unsupervised.decomposition import gpu as gram
 from bmrm.unsupervised.mixtures import estimator as mixture_module
-from bmrm.unsupervised.mixtures import gpu as mixtures
 from bmrm.unsupervised.mixtures.estimator import COVARIANCE_TYPES, STARTS
+
+pytestmark = gpu
+
+LITTLE_SHARED = 30_000
+"""Bytes of shared memory of a device on which sums, and shares of many components, are elsewhere."""
 
 STEP_TOLERANCE = 1e-12
 """Relative to the largest of an array; a share has the absolute error of its logarithm, some 100 units."""
@@ -42,14 +44,11 @@ GPU_SIZES = (
 )
 
 
-@pytest.fixture(scope="module", params=["emulated", "little shared memory", "gpu"])
+@pytest.fixture(params=["", "little shared memory"] if IS_EMULATED else [""])
 def module(request):
-    if request.param == "gpu":
-        return row_modules.gpu()
-    library = emulated_rows.load()
-    if request.param == "emulated":
-        return emulated_rows.Module(library)
-    return emulated_rows.Module(library, row_modules.LITTLE_SHARED)
+    if request.param:
+        emulated.configure(1, shared=LITTLE_SHARED)
+    return cuda
 
 
 def mixture(rng, d, k, full):
@@ -91,13 +90,9 @@ def assert_close(found, expected, what):
     assert error <= STEP_TOLERANCE * max(1.0, float(np.abs(expected).max(initial=0.0))), what
 
 
-def is_emulated(module):
-    return isinstance(module, emulated_rows.Module)
-
-
 def sizes_of(module):
-    larger = () if is_emulated(module) else GPU_SIZES
-    return [size for size in (*SIZES, *larger) if size[1] <= module.count_mixture_columns()]
+    all_sizes = sized(SIZES, (*SIZES, *GPU_SIZES))
+    return [size for size in all_sizes if size[1] <= module.count_mixture_columns()]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -177,24 +172,6 @@ def test_too_many_columns_are_one_error(module):
         module.DenseRows(X).mixture_step(np.zeros((1, d)), np.ones((1, d)), np.zeros(1))
 
 
-@pytest.fixture(params=row_modules.PLACES)
-def cuda(request, monkeypatch):
-    """A device on which estimators run: a GPU, or the emulator, where k-means is that of the CPU."""
-    if request.param == "gpu":
-        return row_modules.gpu()
-    module = emulated_rows.Module(emulated_rows.load())
-    monkeypatch.setattr(gram, "import_cuda", lambda: module)
-    monkeypatch.setattr(mixtures, "import_cuda", lambda: module)
-    monkeypatch.setattr(mixtures.DeviceMixture, "_device_clusters", host_clusters)
-    return module
-
-
-def host_clusters(self):
-    if self._clusters is None:
-        self._clusters = HostClusters(self.rows)
-    return self._clusters
-
-
 def blobs(rng, n, d, k):
     turns = rng.normal(size=(k, d, d)) / np.sqrt(d) + np.eye(d)
     labels = rng.integers(0, k, n)
@@ -204,9 +181,9 @@ def blobs(rng, n, d, k):
 
 @pytest.mark.parametrize("kind", COVARIANCE_TYPES)
 @pytest.mark.parametrize("start", STARTS)
-def test_a_fit_is_that_of_the_cpu(cuda, kind, start):
+def test_a_fit_is_that_of_the_cpu(kind, start):
     rng = np.random.default_rng(3)
-    n = 400 if is_emulated(cuda) else 50_000
+    n = sized(400, 50_000)
     X, weights = blobs(rng, n, 3, 4).astype(np.float32), rng.integers(0, 3, n)
     words = {"covariance_type": kind, "init_params": start, "tol": 0.0, "max_iter": 5, "random_state": 0}
     there = GaussianMixture(4, device="cuda", **words).fit(X, sample_weight=weights)
@@ -226,7 +203,7 @@ def test_a_fit_is_that_of_the_cpu(cuda, kind, start):
     assert np.array_equal(again.covariances_, there.covariances_)
 
 
-def test_one_component_and_collapsed_ones(cuda):
+def test_one_component_and_collapsed_ones():
     X = blobs(np.random.default_rng(4), 200, 2, 1)
     found = GaussianMixture(1, device="cuda").fit(X)
     np.testing.assert_allclose(found.means_[0], X.mean(axis=0), rtol=1e-12)
@@ -237,7 +214,7 @@ def test_one_component_and_collapsed_ones(cuda):
     assert found.means_[found.collapsed_[0]].tolist() == [50.0, 50.0]
 
 
-def test_more_columns_than_fit_are_one_error_on_a_gpu_and_the_cpu_if_nobody_asked(cuda, monkeypatch):
+def test_more_columns_than_fit_are_one_error_on_a_gpu_and_the_cpu_if_nobody_asked(monkeypatch):
     d = cuda.count_mixture_columns() + 1
     X = np.random.default_rng(5).normal(size=(2 * d, d))
     words = {"covariance_type": "diag", "init_params": "random_from_data", "max_iter": 1}
@@ -249,17 +226,14 @@ def test_more_columns_than_fit_are_one_error_on_a_gpu_and_the_cpu_if_nobody_aske
     assert found.placement_.device == "cpu"
 
 
-def test_rows_on_a_gpu_are_used_in_place(cuda):
-    if is_emulated(cuda):
-        pytest.skip("the emulator has no arrays on a GPU")
-    cp = pytest.importorskip("cupy")
-    X = blobs(np.random.default_rng(6), 5000, 8, 3).astype(np.float32)
-    there, words = cp.asarray(X), {"n_components": 3, "random_state": 0}
+def test_rows_on_a_gpu_are_used_in_place():
+    X = blobs(np.random.default_rng(6), sized(500, 5000), 8, 3).astype(np.float32)
+    there, words = on_device(X), {"n_components": 3, "random_state": 0}
     found, other = GaussianMixture(**words).fit(there), GaussianMixture(**words, device="cuda").fit(X)
     assert found.placement_.device == "cuda:0"
     assert found.lower_bounds_ == other.lower_bounds_
     assert np.array_equal(found.predict(there), other.predict(X))
-    there[7, 3] = cp.nan
+    there[7, 3] = np.nan
     with pytest.raises(DataError, match="row 7"):
         GaussianMixture(**words).fit(there)
     with pytest.raises(ParameterError, match="device"):

@@ -1,46 +1,37 @@
-"""Gram matrices on a GPU, and on the emulator, against NumPy and exact sums, and what is made of them."""
+"""Gram matrices on a GPU or the emulator, against NumPy and exact sums, and what is made of them."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-import emulated_rows
 import numpy as np
 import pytest
-import row_modules
 import scipy.sparse as sp
+from devices import cuda, gpu, on_device, sized
 
 from bmrm import PCA, KMeans, TruncatedSVD
 from bmrm.distributed import blocks
 from bmrm.distributed.row_set import SAMPLED_ROWS
 from bmrm.errors import DataError, ParameterError
 from bmrm.unsupervised.clusters import estimator as kmeans
-from bmrm.unsupervised.clusters import gpu as clusters_on_gpu
-from bmrm.unsupervised.clusters.cpu import HostClusters
 from bmrm.unsupervised.clusters.lower_bounds import bound_by_spectrum
 from bmrm.unsupervised.decomposition import gpu as gram
 from bmrm.unsupervised.decomposition.scatter import rounding_bound
+
+pytestmark = gpu
 
 SIZES = ((1, 1), (9, 3), (700, 8), (300, 16), (131, 24), (130, 32), (77, 64), (100, 48), (90, 70), (65, 96))
 GPU_SIZES = ((300_001, 64), (100_000, 64), (50_000, 33), (20_000, 257), (3_000, 1024))
 
 
-@pytest.fixture(scope="module", params=row_modules.PLACES)
-def module(request):
-    if request.param == "gpu":
-        return row_modules.gpu()
-    return emulated_rows.Module(emulated_rows.load())
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_gram_matrix_is_numpys_and_has_the_same_bits_on_any_grid(module, dtype):
-    larger = GPU_SIZES if not isinstance(module, emulated_rows.Module) else ()
-    for n, d in (*SIZES, *larger):
+def test_a_gram_matrix_is_numpys_and_has_the_same_bits_on_any_grid(dtype):
+    for n, d in sized(SIZES, (*SIZES, *GPU_SIZES)):
         rng = np.random.default_rng(n + d)
         X, shift = (rng.normal(size=(n, d)) + 5).astype(dtype), rng.normal(size=d) + 5
         for weights in (None, rng.random(n)):
             w = np.ones(n) if weights is None else weights
-            rows = module.DenseRows(X, weights)
+            rows = cuda.DenseRows(X, weights)
             matrix, totals = rows.gram(shift)
             for grid in (0, 1, 3):
                 again = rows.gram(shift, grid=grid)
@@ -49,20 +40,20 @@ def test_a_gram_matrix_is_numpys_and_has_the_same_bits_on_any_grid(module, dtype
             E = X.astype(float) - shift
             expected = (E * w[:, None]).T @ E
             size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
-            allowed = rounding_bound(n + module.count_gram_additions(n, d) + 4)
+            allowed = rounding_bound(n + cuda.count_gram_additions(n, d) + 4)
             assert (np.abs(matrix - expected) <= allowed * size).all(), (n, d)
             assert (np.abs(totals - w @ E) <= allowed * (w @ np.abs(E))).all(), (n, d)
             assert np.array_equal(matrix, matrix.T)
 
 
-def test_the_error_is_within_the_bound_of_exact_sums(module):
+def test_the_error_is_within_the_bound_of_exact_sums():
     rng = np.random.default_rng(5)
     for n, d, dtype in ((500, 3, np.float32), (300, 9, np.float64)):
         X, shift = (1e4 * rng.normal(size=(n, d)) + 1e6).astype(dtype), np.full(d, 1e6)
-        matrix, _ = module.DenseRows(X).gram(shift)
+        matrix, _ = cuda.DenseRows(X).gram(shift)
         rows = [[Fraction(float(v)) - Fraction(s) for v, s in zip(row, shift, strict=True)] for row in X]
         # one rounding of x - shift each, one of the product
-        bound = rounding_bound(module.count_gram_additions(n, d) + 3)
+        bound = rounding_bound(cuda.count_gram_additions(n, d) + 3)
         for f in range(d):
             for h in range(f + 1):
                 terms = [row[f] * row[h] for row in rows]
@@ -70,18 +61,9 @@ def test_the_error_is_within_the_bound_of_exact_sums(module):
                 assert error <= Fraction(bound) * sum(map(abs, terms)), (f, h)
 
 
-@pytest.fixture
-def cuda(module, monkeypatch):
-    """A device on which PCA runs: a GPU or the emulator."""
-    if isinstance(module, emulated_rows.Module):
-        monkeypatch.setattr(gram, "import_cuda", lambda: module)
-        return "emulated"
-    return "gpu"
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_components_and_intervals_are_those_of_the_cpu(cuda, dtype, weighted):
+def test_components_and_intervals_are_those_of_the_cpu(dtype, weighted):
     rng = np.random.default_rng(7)
     for n, d in ((300, 5), (200, 40)):
         X = (rng.normal(size=(n, d)) * np.geomspace(1, 1e-3, d) + 3.0).astype(dtype)
@@ -99,24 +81,9 @@ def test_components_and_intervals_are_those_of_the_cpu(cuda, dtype, weighted):
             assert (here.singular_value_bounds_[:, 0] <= high).all()
 
 
-@pytest.fixture
-def clusters(cuda, monkeypatch):
-    """Passes of k-means on the device; with the emulator those of the CPU."""
-    if cuda == "emulated":
-        monkeypatch.setattr(clusters_on_gpu, "DeviceClusters", LentClusters)
-
-
-class LentClusters(HostClusters):
-    note = ""
-
-    def __init__(self, rows, gpu, clusters):
-        assert gpu == 0
-        super().__init__(rows)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_spectral_bound_of_clusters_is_that_of_the_cpu(clusters, monkeypatch, weighted, dtype):
+def test_the_spectral_bound_of_clusters_is_that_of_the_cpu(monkeypatch, weighted, dtype):
     rng = np.random.default_rng(11)
     X = (rng.normal(size=(900, 9)) * np.geomspace(3, 1, 9) + 50.0).astype(dtype)
     weights = rng.random(900) if weighted else None
@@ -145,7 +112,7 @@ def centred(X, weights):
     return (X - w @ X / w.sum()) * np.sqrt(w)[:, None]
 
 
-def test_the_spectral_bound_of_rows_in_blocks_or_in_place(clusters, cuda, monkeypatch):
+def test_the_spectral_bound_of_rows_in_blocks_or_in_place(monkeypatch):
     n, d = 5 * 1024 + 100, 3
     X = 4 * np.random.default_rng(12).normal(size=(n, d))
     model = KMeans.of_centers(X[:2], device="cuda")
@@ -160,13 +127,11 @@ def test_the_spectral_bound_of_rows_in_blocks_or_in_place(clusters, cuda, monkey
         found.append(model.certificate(X, samples=0).lower_bound)
     assert found[0] == found[1]
     np.testing.assert_allclose(found[0], whole.lower_bound, rtol=1e-10)
-    if cuda == "gpu":
-        cp = pytest.importorskip("cupy")
-        there = KMeans.of_centers(X[:2]).certificate(cp.asarray(X), samples=0)
-        assert there.lower_bound == found[0]
+    there = KMeans.of_centers(X[:2]).certificate(on_device(X), samples=0)
+    assert there.lower_bound == found[0]
 
 
-def test_sparse_rows_on_a_gpu_have_the_spectral_bound_of_the_cpu(clusters):
+def test_sparse_rows_on_a_gpu_have_the_spectral_bound_of_the_cpu():
     rng = np.random.default_rng(13)
     X = sp.random_array((300, 6), density=0.5, format="csr", rng=rng)
     here, there = (
@@ -176,7 +141,7 @@ def test_sparse_rows_on_a_gpu_have_the_spectral_bound_of_the_cpu(clusters):
     assert here.lower_bound == there.lower_bound > 0.0
 
 
-def test_rows_unlike_the_first_ones_take_a_second_pass(cuda):
+def test_rows_unlike_the_first_ones_take_a_second_pass():
     n = 5000
     X = np.random.default_rng(8).normal(size=(n, 3))
     X[:: max(1, n // SAMPLED_ROWS)] += 1e9  # those that are looked at
@@ -193,7 +158,7 @@ def test_rows_unlike_the_first_ones_take_a_second_pass(cuda):
     np.testing.assert_allclose(found.singular_values_, np.linalg.svd(centred, compute_uv=False), rtol=1e-7)
 
 
-def test_lanczos_and_sparse_rows_on_a_gpu_are_one_error(cuda):
+def test_lanczos_and_sparse_rows_on_a_gpu_are_one_error():
     X = np.random.default_rng(9).normal(size=(30, 5))
     with pytest.raises(ParameterError, match="svd_solver"):
         PCA(2, svd_solver="lanczos", device="cuda").fit(X)
@@ -202,15 +167,12 @@ def test_lanczos_and_sparse_rows_on_a_gpu_are_one_error(cuda):
     assert PCA(2).fit(sp.csr_array(X)).placement_.device == "cpu"
 
 
-def test_rows_on_a_gpu_are_used_in_place(cuda):
-    if cuda == "emulated":
-        pytest.skip("the emulator has no arrays on a GPU")
-    cp = pytest.importorskip("cupy")
-    X = np.random.default_rng(10).normal(size=(20_000, 33)).astype(np.float32)
-    there = cp.asarray(X)
+def test_rows_on_a_gpu_are_used_in_place():
+    X = np.random.default_rng(10).normal(size=(sized(300, 20_000), 33)).astype(np.float32)
+    there = on_device(X)
     found, other = PCA(4).fit(there), PCA(4, device="cuda").fit(X)
     assert np.array_equal(found.singular_values_, other.singular_values_)
     assert np.array_equal(found.transform(there), other.transform(X))
-    there[3, 2] = cp.inf
+    there[3, 2] = np.inf
     with pytest.raises(DataError, match="row 3"):
         PCA(4).fit(there)

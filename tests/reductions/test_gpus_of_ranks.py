@@ -1,28 +1,19 @@
 """Estimators whose ranks have their rows on GPUs: emulated ones, or those that are there."""
 
 import os
-import shutil
 from pathlib import Path
 
-import emulated_clusters
-import emulated_rows
 import mpi
 import pytest
-import row_modules
+from devices import IS_EMULATED, gpu
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+pytestmark = gpu
 
 
-@pytest.mark.parametrize("place", row_modules.PLACES)
-def test_ranks_with_gpus_find_what_one_process_finds(place):
+def test_ranks_with_gpus_find_what_one_process_finds():
     if not os.environ.get("BMRM_REQUIRE_PETSC"):
         pytest.importorskip("mpi4py", reason="mpi4py is not installed; `make test` installs it")
-    if place == "gpu":
-        row_modules.gpu()
-        where = ["gpu"]
-    else:
-        where = [emulated_clusters.build(), emulated_rows.build()]
-    done = mpi.run(2, Path(__file__).with_name("rank_gpus_program.py"), *where)
+    done = mpi.run(2, Path(__file__).with_name("rank_gpus_program.py"), *([2] if IS_EMULATED else []))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("done") == 2
     for words in (

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bmrm.formulas.analysis.turns import long_loops
+from bmrm.formulas.analysis.long_loops import long_loops
 from bmrm.formulas.cpu import native
 from bmrm.reductions import reduction
 

@@ -197,6 +197,7 @@ def test_bits_do_not_depend_on_threads_and_parts_are_combined():
     assert "ranks that begin at multiples" in of_real.explain(X, v=v, j=j, k=5)
     flips = of_whole.explain(X, v=j, w=j, k=5)
     assert "combined by times" in flips
+    assert ", 8 calls of functions, " in of_real.explain(X, v=v, j=j, k=5)  # two of logaddexp, one of longest
     assert "no result is a sum of real numbers" in flips
     assert "result, product" in flips
 

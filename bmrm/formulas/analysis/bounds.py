@@ -90,26 +90,26 @@ class Bounds:
     def __init__(self, program: Program) -> None:
         self.width = program.width
         self.known: dict[str, Interval] = {}
-        for turn in range(2 * MAX_ROUNDS):
+        for round_ in range(2 * MAX_ROUNDS):
             before = dict(self.known)
             for statement in statements(program.body):
                 match statement:
                     case Set(name, value) if value.type in ("int", "bool"):
-                        self._add(name, self.of(value), turn)
+                        self._add(name, self.of(value), round_)
                     case For(name, start, stop, step, _):
-                        self._add(name, self._counter(start, stop, step), turn)
+                        self._add(name, self._counter(start, stop, step), round_)
                     case ForStored(index, _, _):
-                        self._add(index, Interval(Bound("", 0), Bound(self.width, -1)), turn)
+                        self._add(index, Interval(Bound("", 0), Bound(self.width, -1)), round_)
             if self.known == before:
                 return
         self.known = dict.fromkeys(self.known, UNKNOWN)
 
-    def _add(self, name: str, found: Interval | None, turn: int) -> None:
+    def _add(self, name: str, found: Interval | None, round_: int) -> None:
         if found is None:
             return
         old = self.known.get(name)
         new = found if old is None else hull(old, found)
-        if old is not None and turn >= MAX_ROUNDS:
+        if old is not None and round_ >= MAX_ROUNDS:
             new = Interval(
                 new.low if new.low == old.low else None, new.high if new.high == old.high else None
             )
@@ -174,14 +174,14 @@ class Bounds:
         ends = [_numbers(self.of(each) or UNKNOWN) for each in (node.start, node.stop)]
         return abs(node.step) < FAR and all(low > -FAR and high < FAR for low, high in ends)
 
-    def has_turn(self, node: For) -> bool:
-        """Return whether a loop that counts up surely has a turn."""
+    def has_iteration(self, node: For) -> bool:
+        """Return whether a loop that counts up surely has an iteration."""
         first, last = (self.of(each) or UNKNOWN for each in (node.start, node.stop))
         after = plus(first.high, Bound("", 1))
         return after is not None and last.low is not None and at_most(after, last.low)
 
-    def turns(self, node: For | ForStored, sizes: Mapping[str, int]) -> int | None:
-        """Return how many turns a loop has at most; None if that is not known."""
+    def iterations(self, node: For | ForStored, sizes: Mapping[str, int]) -> int | None:
+        """Return how many iterations a loop has at most; None if that is not known."""
         if isinstance(node, ForStored):
             return sizes[self.width]
         found = self.known.get(node.name)

@@ -55,7 +55,7 @@ class Facts:
 
     def iterations(self, node: For) -> int:
         """Return how many iterations a loop has at most; 0 if that is not known."""
-        return (self.bounds.turns(node, self.sizes) or 0) if node.step == 1 else 0
+        return (self.bounds.iterations(node, self.sizes) or 0) if node.step == 1 else 0
 
     def count(self, dims: tuple[Size, ...]) -> int:
         """Return the number of elements of an array."""

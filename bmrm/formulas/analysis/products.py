@@ -77,7 +77,7 @@ class Side:
     ----------
     counter : str
     low, high : int
-        Range of the counter over all turns of the loops, both included.
+        Range of the counter over all iterations of the loops, both included.
     factors : tuple of Expr
     """
 
@@ -359,15 +359,15 @@ def visited_cells(sum_: ProductSum, sizes: Mapping[str, int]) -> Iterator[tuple[
     outer, inner = sum_.loops
     counters: dict[str, int] = {}
 
-    def turns(loop: For) -> range:
+    def iterations(loop: For) -> range:
         return range(plain_number(loop.start, sizes, counters), plain_number(loop.stop, sizes, counters))
 
-    for turn in turns(outer):
-        counters[outer.name] = turn
+    for number in iterations(outer):
+        counters[outer.name] = number
         if outer.name == sum_.left.counter:
-            yield turn, turns(inner)
+            yield number, iterations(inner)
         else:
-            yield from ((i, (turn,)) for i in turns(inner))
+            yield from ((i, (number,)) for i in iterations(inner))
 
 
 class Blocks(NamedTuple):

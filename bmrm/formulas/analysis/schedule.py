@@ -300,7 +300,7 @@ def _find_ranked(
                 yield from _find_ranked(other, facts, found)
         how = found[id(statement)] if isinstance(statement, For) else None
         known = {}
-        if isinstance(statement, For) and isinstance(how, Ranked) and facts.bounds.has_turn(statement):
+        if isinstance(statement, For) and isinstance(how, Ranked) and facts.bounds.has_iteration(statement):
             known[loops.chosen_row(how.sums[0])] = id(statement)
 
 

@@ -44,7 +44,7 @@ class ColumnVectorLoop:
         self.held: dict[Expr, tuple[Val, str]] = {}
 
     def print(self) -> None:
-        """Print the loop; what does not depend on its counter is computed before it, if it has a turn."""
+        """Print the loop; what does not depend on its counter comes before it, if it has an iteration."""
         printer = self.printer
         start, stop = printer.expr(self.node.start), printer.expr(self.node.stop)
         with printer.branch(printer.new(f"icmp slt i64 {start.text}, {stop.text}")):

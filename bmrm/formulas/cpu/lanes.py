@@ -77,7 +77,7 @@ def print_lanes(
     contract : bool, default True
         Whether a product and a sum may become one operation, which rounds once.
     looking : set of str, optional
-        Counters of the loops that look in each turn whether the pass is to end early; the rows always do.
+        Counters of the loops that look in each iteration whether the pass is to end; the rows always do.
     """
     schedule = schedule_cpu(program, lanes, sparse=bool(rows.column), contiguous=rows.contiguous)
     return Printer(schedule, rows, real, lanes, vector, contract, looking).print()

@@ -39,7 +39,7 @@ class Writer:
     base, rows_here : str
         The first row of the block, and how many there are.
     looking : set of str
-        Counters of the loops that may take long: in each turn they look whether the pass is to end early.
+        Counters of the loops that may take long: each iteration looks whether the pass is to end early.
     """
 
     def __init__(

@@ -111,7 +111,7 @@ class Expressions:
 
     def with_iteration(self, node: For, start: str, stop: str, mask: str) -> str:
         """Return the mask of lanes that take part in what a loop needs before its first iteration."""
-        if self.bounds.has_turn(node):
+        if self.bounds.has_iteration(node):
             return mask
         found = self.fresh("part")
         self.put(f"const bool {found} = {mask} && {start} < {stop};")

@@ -11,7 +11,8 @@ import ast
 import functools
 import types
 
-from bmrm.formulas.language.front import Given, read_program
+from bmrm.formulas.language.expressions import Given
+from bmrm.formulas.language.front import read_program
 from bmrm.formulas.language.operators import FunctionOperator
 from bmrm.formulas.language.source import Source, read_definition
 from bmrm.formulas.language.tree import Apply, Const, Expr, For, Program, expressions, statements

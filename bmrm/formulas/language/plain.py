@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bmrm.errors import ReductionError
 from bmrm.formulas.language import functions
 from bmrm.formulas.language.combination import read_operator
-from bmrm.formulas.language.front import MAX_POWER, Reader
+from bmrm.formulas.language.expressions import MAX_POWER, ExpressionReader
 from bmrm.formulas.language.function_table import FUNCTIONS
 from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, FunctionOperator
 from bmrm.formulas.language.source import Source, as_loaded, match_update, pairs_of, target_name
@@ -124,8 +124,8 @@ class _Rewriter(ast.NodeTransformer):
     """Replaces the expressions of a row function that mean something else in plain Python."""
 
     def __init__(self, source: Source) -> None:
-        self.reader = Reader(source, {}, False)
-        self.reader.counters = {}
+        self.reader = ExpressionReader(source, {}, False)
+        self.reader.begin()
         self.names: dict[str, str] = {}
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:

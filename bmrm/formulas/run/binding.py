@@ -16,7 +16,8 @@ from bmrm.base.recent import Recent
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ReductionError
 from bmrm.formulas.analysis.layout import Place, places_of, sizes_of
-from bmrm.formulas.language.front import Given, read_program
+from bmrm.formulas.language.expressions import Given
+from bmrm.formulas.language.front import read_program
 from bmrm.formulas.language.source import Source
 from bmrm.formulas.language.tree import Argument, Program
 from bmrm.matrix.gpu.device_arrays import DeviceArray

@@ -13,7 +13,9 @@ from bmrm.base.recent import Recent
 from bmrm.formulas.analysis.facts import Facts
 from bmrm.formulas.analysis.schedule import VectorColumns, schedule_cpu
 from bmrm.formulas.cpu import native
+from bmrm.formulas.language.combination import read_operator
 from bmrm.formulas.language.function_table import FUNCTIONS, calls_of
+from bmrm.formulas.language.operators import FunctionOperator
 from bmrm.formulas.language.tree import (
     Apply,
     Combine,
@@ -25,6 +27,7 @@ from bmrm.formulas.language.tree import (
     RowItem,
     SizeOf,
     direct_expressions,
+    expressions,
     parts,
     repeated,
 )
@@ -142,7 +145,15 @@ def _count_work(call: Call) -> dict[str, float]:
         if isinstance(statement, Combine):
             scattered = X.sparse or schedule.facts.varies(*statement.index)
             found["scattered updates" if scattered and id(statement) not in columns else "updates"] += times
+            if isinstance(statement.op, FunctionOperator):
+                found["calls of functions"] += times * _calls_of_operator(statement.op)
     return found
+
+
+def _calls_of_operator(op: FunctionOperator) -> int:
+    """Count the calls of functions that combine two numbers: of the operator itself, and of the library."""
+    applied = [part.op for part in expressions(read_operator(op)[1].body) if isinstance(part, Apply)]
+    return 1 + sum(map(calls_of, applied))
 
 
 def _kind_of(part: Expr, facts: Facts, sparse: bool) -> str:

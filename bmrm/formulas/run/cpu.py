@@ -16,7 +16,7 @@ from bmrm.base.recent import Recent
 from bmrm.base.threads import preferred_threads
 from bmrm.errors import ReductionError
 from bmrm.formulas.analysis.layout import ZERO, Layout
-from bmrm.formulas.analysis.turns import long_loops
+from bmrm.formulas.analysis.long_loops import long_loops
 from bmrm.formulas.cpu import native
 from bmrm.formulas.cpu.lanes import Code, print_lanes
 from bmrm.formulas.language.plain import size_of

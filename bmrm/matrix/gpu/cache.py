@@ -111,10 +111,11 @@ def _are_constants(found: Any) -> bool:
 
 def _are_plans(found: Any) -> bool:
     """Return whether these are two well-formed plans; whether they fit a matrix is checked in CUDA code."""
-    return isinstance(found, list) and len(found) == 2 and all(map(_is_plan, found))
+    return isinstance(found, list) and len(found) == 2 and all(map(is_plan, found))
 
 
-def _is_plan(found: Any) -> bool:
+def is_plan(found: Any) -> bool:
+    """Return whether this is a well-formed plan."""
     return (
         isinstance(found, dict)
         and set(found) == {"kernel", *_PARAMETERS}

@@ -36,6 +36,7 @@ class DeviceArray:
     Raise `DataError` for an array of other dimensions, of numbers other than these types, or not in C order.
     None allows any dimensions or types, ``any_order`` any order. ``stream`` is the number of the stream on
     which the array will be used, if it has one: what the library fills on the same stream needs no waiting.
+    ``waits=False`` leaves it to the caller to use the array only when it is filled.
 
     Attributes
     ----------
@@ -59,6 +60,7 @@ class DeviceArray:
         *,
         any_order: bool = False,
         stream: int | None = None,
+        waits: bool = True,
     ) -> None:
         self._owner = detach(owner)
         try:
@@ -83,7 +85,7 @@ class DeviceArray:
         self.by_rows = self.strides == by_rows
         self.__cuda_array_interface__ = interface
         is_ordered = stream is not None and interface.get("stream") == stream
-        if self.shape and all(self.shape) and not is_ordered:
+        if waits and self.shape and all(self.shape) and not is_ordered:
             _copy_to_host(self._owner[:1])  # waits until the library has filled the array
 
     def _read_interface(self, what: str) -> dict[str, Any]:

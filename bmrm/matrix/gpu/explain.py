@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
 
-_TITLES = {"normal": "X w", "transposed": "X^T r"}
+if TYPE_CHECKING:
+    from bmrm.matrix import _cuda
+
+_TITLES: dict[Literal["normal", "transposed"], str] = {"normal": "X w", "transposed": "X^T r"}
 
 
 def explain(report: Mapping[str, Any]) -> str:
@@ -28,6 +32,25 @@ def explain(report: Mapping[str, Any]) -> str:
             lines += ["", f"{title}: {statistics_text(operator['statistics'])}"]
             lines += candidate_lines(operator["candidates"], operator["chosen"])
     return "\n".join(lines)
+
+
+def complete_report(cuda: ModuleType, matrix: _cuda.Matrix) -> dict[str, Any]:
+    """Return the report of a matrix; kernels in use that were not predicted or timed are so now.
+
+    A matrix in several blocks is left out: candidates are those of the first block.
+    """
+    report = matrix.report()
+    for name in _TITLES:
+        operator = report[name]
+        if operator is None or len(report["blocks"]) > 1:
+            continue
+        used = operator["candidates"][operator["chosen"]]
+        if not used["predicted"]:
+            known = report["device"], report["constants"], operator["statistics"]
+            used["predicted"] = cuda.predict(*known, cuda.Plan(**used["plan"]))
+        if not used["measured"]:
+            used["measured"] = matrix.time(name)
+    return report
 
 
 def block_lines(blocks: Sequence[Mapping[str, Any]], host_bytes: int) -> list[str]:

@@ -17,6 +17,7 @@ enum Use { ONCE, AGAIN };
 template <Use USE, class V>
 __device__ __forceinline__ V load(const V* p) {
     if (USE == AGAIN) return __ldg(p);
+#ifdef __CUDA_ARCH__
     V v;
     if constexpr (sizeof(V) == 16)
         asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -38,6 +39,9 @@ __device__ __forceinline__ V load(const V* p) {
         v = V(wide);
     }
     return v;
+#else
+    return *p;
+#endif
 }
 
 // Four indices.

@@ -4,13 +4,13 @@ import importlib
 
 import numpy as np
 import pytest
+from devices import large as gpu
 
 import bmrm
 from bmrm.errors import BmrmError, DataError
 from bmrm.losses import CallableLoss
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
-pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
+pytestmark = gpu
 
 LIBRARIES = {"cupy": "cupy", "torch": "torch", "jax": "jax.numpy"}
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from devices import gpu
 
 import bmrm
 from bmrm import losses
 from bmrm.linear.models.model import Model
 from bmrm.losses import CallableLoss, _losses
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
-pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
+pytestmark = gpu
 
 JOINT = ("roc_area", "f_beta", "pairwise", "ndcg", "mrr", "ordinal")
 

@@ -2,10 +2,11 @@
 
 import mpi
 import pytest
+from devices import cuda
+from devices import large as gpu
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 pytest.importorskip("mpi4py", reason="mpi4py is not installed")
-pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
+pytestmark = gpu
 
 PROBLEM = (
     mpi.PROBLEM.format(rows=900)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from devices import cuda, gpu
 
 import bmrm
 from bmrm import losses
 from bmrm.errors import ParameterError
 from bmrm.losses import _losses
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
-pytestmark = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
+pytestmark = gpu
 
 LOSSES = [(name, {}) for name in _losses.names()] + [("quantile", {"tau": 0.9}), ("huber", {"delta": 0.3})]
 

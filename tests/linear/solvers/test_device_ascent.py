@@ -5,6 +5,8 @@ import types
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from devices import cuda
+from devices import gpu as on_gpu
 from dual_problems import BEND, DUAL, ENTROPY, HIGH, LOW, PLACE, WIDTH, conjugate, data
 from loss_cases import labels_for
 
@@ -15,9 +17,6 @@ from bmrm.linear.intercept import Intercept
 from bmrm.linear.memory import MatrixSize
 from bmrm.linear.plan import Facts, gpu_ascent_pays
 from bmrm.linear.regularizers import L2
-
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
-on_gpu = pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device")
 
 LAM = 0.05
 SHAPES = {"rows": (60, 200), "columns": (150, 90)}

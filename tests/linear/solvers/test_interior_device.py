@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from devices import IS_EMULATED, cuda, few, gpu, large
 
 import bmrm
 from bmrm import losses
@@ -15,12 +16,9 @@ from bmrm.linear.solvers.interior_point import InteriorPoint
 from bmrm.linear.solvers.interior_rule import WINDOW_PASSES, InteriorRule
 from bmrm.matrix.gpu import libraries as device_libraries
 
-cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
 pytestmark = [
-    pytest.mark.skipif(not cuda.device_count(), reason="there is no CUDA device"),
-    pytest.mark.skipif(
-        bool(cuda.device_count()) and not device_libraries.has_blas(), reason="there is no cuBLAS"
-    ),
+    gpu,
+    pytest.mark.skipif(not IS_EMULATED and not device_libraries.has_blas(), reason="there is no cuBLAS"),
 ]
 
 KINKED = ("hinge", "absolute", "quantile", "epsilon_insensitive")
@@ -35,7 +33,11 @@ def problem(loss, m=1500, d=40, dtype=np.float64):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    ("m", "d"), [(1, 1), (7, 1), (1, 9), (5, 3), (3000, 33), (70, 513), (40_000, 300), (9000, 2100)]
+    ("m", "d"),
+    [
+        *((1, 1), (7, 1), (1, 9), (5, 3), (300, 33)),
+        *(pytest.param(*size, marks=large) for size in ((3000, 33), (70, 513), (40_000, 300), (9000, 2100))),
+    ],
 )
 def test_weighted_gram(m, d, dtype):
     rng = np.random.default_rng(m + d)
@@ -51,6 +53,7 @@ def test_weighted_gram(m, d, dtype):
     np.testing.assert_array_equal(out, found)
 
 
+@large
 def test_weighted_gram_of_rows_that_stream():
     rng = np.random.default_rng(1)
     A, s = rng.standard_normal((60_000, 200)).astype(np.float32), rng.random(60_000)
@@ -99,8 +102,8 @@ def test_derivatives_from_the_host_make_the_same_cut(constant):
         there.set_derivatives(r, np.array([0, 700]))
 
 
-@pytest.mark.parametrize("loss", KINKED)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", few(KINKED, 2))
+@pytest.mark.parametrize("dtype", few([np.float64, np.float32]))
 @pytest.mark.parametrize("intercept", [None, "free", "penalised"])
 def test_the_optimum(loss, dtype, intercept, inside):
     X, y = problem(loss, dtype=dtype)
@@ -134,6 +137,7 @@ def test_problems_without_interior_point_steps(monkeypatch):
     bmrm.solve(X, y, "hinge", **options)
 
 
+@large
 def test_steps_are_taken_if_planes_take_longer(monkeypatch):
     """As many kinks as features: planes alone would take thousands of passes."""
     steps, step = [], InteriorPoint.step
