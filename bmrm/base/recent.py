@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
+
+
+class _Kept(Generic[V]):
+    """A value, and when it was used last."""
+
+    __slots__ = ("used", "value")
+
+    def __init__(self, value: V, used: int) -> None:
+        self.value, self.used = value, used
 
 
 class Recent(Generic[V]):
@@ -21,7 +30,8 @@ class Recent(Generic[V]):
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._values: OrderedDict[Hashable, V] = OrderedDict()
+        self._values: dict[Hashable, _Kept[V]] = {}
+        self._clock = itertools.count()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -29,14 +39,12 @@ class Recent(Generic[V]):
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """Return the value of a key; make it if it is not there: two threads may do so at once."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-        value = make()
-        with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            while len(self._values) > self._limit:
-                self._values.popitem(last=False)
-        return value
+        kept = self._values.get(key)  # looked up once, without the lock: most calls of a function come here
+        if kept is None:
+            kept = _Kept(make(), next(self._clock))
+            with self._lock:
+                self._values[key] = kept
+                while len(self._values) > self._limit:
+                    del self._values[min(self._values, key=lambda other: self._values[other].used)]
+        kept.used = next(self._clock)
+        return kept.value

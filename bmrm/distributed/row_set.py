@@ -90,7 +90,7 @@ class RowSet:
     def on_gpu(self) -> bool:
         return bool(self.X.on_gpu)
 
-    @functools.cached_property
+    @property
     def gpu(self) -> int | None:
         """Number of the GPU that has the rows here; None if they are in main memory."""
         return self.X.gpu  # type: ignore[no-any-return]

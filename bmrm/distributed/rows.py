@@ -27,6 +27,8 @@ from bmrm.matrix.gpu.placement import gpu_that_has
 _ITEMS = {"f4": "float", "f8": "double", **{f"{k}{n}": f"i{8 * n}" for k in "iu" for n in (1, 2, 4, 8)}}
 """LLVM's types of the values that compiled code reads as they are."""
 
+BYTES, SINGLE, DOUBLE = np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.float64)
+
 MAX_CONVERTED_BYTES = 1 << 22
 """Maximum size of rows that are converted at a time, if compiled code cannot read their type."""
 
@@ -447,18 +449,18 @@ class DeviceRows(StoredRows):
     def there(self) -> DeviceArray | None:
         return self.array
 
-    @functools.cached_property
+    @property
     def shape(self) -> tuple[int, int]:
-        return (self.array.shape[0], self.array.shape[1])
+        return self.array.shape  # type: ignore[return-value]
 
-    @functools.cached_property
+    @property
     def item(self) -> np.dtype[Any]:
         """Type of the values; truth values are read as bytes."""
-        return np.dtype(np.uint8) if self.array.dtype == bool else self.array.dtype
+        return BYTES if self.array.dtype.kind == "b" else self.array.dtype
 
-    @functools.cached_property
+    @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.float32 if self.item == np.float32 else np.float64)
+        return SINGLE if self.array.dtype == SINGLE else DOUBLE
 
     @property
     def item_bytes(self) -> int:

@@ -6,10 +6,15 @@ in the text at which a pass may fail, so that an error can name the line.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from bmrm.formulas.language.operators import GREATEST_INT
-from bmrm.formulas.language.tree import Program, Size
+from bmrm.formulas.language.tree import Argument, Program, Size
 
 FIXED = ("first", "last", "number", "rows", "row_step", "column_step", "staged", "error", "leave")
 """Entries of every table: the rows from ``first`` to before ``last``; the number of row 0 among the rows of
@@ -74,6 +79,30 @@ class Layout:
         if site not in self.sites:
             self.sites.append(site)
         return self.sites.index(site)
+
+
+class Place(NamedTuple):
+    """Where a result is in the results of a part of the rows, one vector of numbers of 8 bytes."""
+
+    argument: Argument
+    is_row: bool
+    """Whether it is the numbers of the rows of extrema, not their values."""
+    first: int
+    size: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def places_of(program: Program, sizes: Mapping[str, int]) -> tuple[Place, ...]:
+    """Return where the results of a part are: first all values, then the rows of extrema."""
+    results = [a for a in program.results() if a.role != "output"]
+    found, first = [], 0
+    for argument, is_row in (*((a, False) for a in results), *((a, True) for a in results if a.keeps_row)):
+        shape = tuple(sizes[s] if isinstance(s, str) else s for s in argument.dims)
+        kind = np.dtype(np.float64 if argument.type == "real" and not is_row else np.int64)
+        found.append(Place(argument, is_row, first, math.prod(shape), shape, kind))
+        first += found[-1].size
+    return tuple(found)
 
 
 def sizes_of(program: Program) -> list[str]:

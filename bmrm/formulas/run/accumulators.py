@@ -6,9 +6,8 @@ matrix, of which each result has some columns.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,43 +19,16 @@ from bmrm.formulas.run.binding import Call
 from bmrm.formulas.run.merge import combine_arrays
 
 
-class Place(NamedTuple):
-    """Where a result is in the vector of a part."""
-
-    argument: Argument
-    is_row: bool
-    """Whether it is the numbers of the rows of extrema, not their values."""
-    first: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
-
-
-def places_of(call: Call) -> list[Place]:
-    """Return where the results of a part are: first all values, then the rows of extrema."""
-    results = [a for a in call.program.results() if a.role != "output"]
-    found, first = [], 0
-    for argument, is_row in (*((a, False) for a in results), *((a, True) for a in results if a.keeps_row)):
-        kind = np.dtype(np.int64 if is_row else accumulated_type(argument))
-        found.append(Place(argument, is_row, first, call.shape(argument), kind))
-        first += found[-1].size
-    return found
-
-
 class Results:
     """Results of some parts, each with a row of its own in every array."""
 
     def __init__(self, call: Call, count: int) -> None:
         self.call = call
-        places = places_of(call)
-        self.matrix = np.empty((count, sum(place.size for place in places)))
+        self.matrix = np.empty((count, sum(place.size for place in call.places)))
         self.arrays: dict[str, NDArray[Any]] = {}
         self.best_rows: dict[str, NDArray[np.int64]] = {}
         """Number of the row of each extremum: of equal values the earliest row counts."""
-        for place in places:
+        for place in call.places:
             columns = self.matrix[:, place.first : place.first + place.size].view(place.dtype)
             found = columns.reshape(count, *place.shape)
             found[...] = NO_ROW if place.is_row else place.argument.identity
@@ -100,11 +72,6 @@ class Results:
             if other.leader == name:
                 mine = self.arrays[other.name][0, ...]
                 np.copyto(mine, others.arrays[other.name][part, ...], where=better)
-
-
-def accumulated_type(argument: Argument) -> type[np.generic]:
-    """Return the type in which a result is combined."""
-    return np.float64 if argument.type == "real" else np.int64
 
 
 def output_type(argument: Argument, real: type[np.floating[Any]]) -> type[np.generic]:

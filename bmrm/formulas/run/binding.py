@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -16,12 +15,12 @@ from bmrm.base.host_memory import require_memory
 from bmrm.base.recent import Recent
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ReductionError
-from bmrm.formulas.analysis.layout import sizes_of
+from bmrm.formulas.analysis.layout import Place, places_of, sizes_of
 from bmrm.formulas.language.expressions import Given
 from bmrm.formulas.language.front import read_program
 from bmrm.formulas.language.source import Source
 from bmrm.formulas.language.tree import Argument, Program
-from bmrm.matrix.gpu.device_arrays import DeviceArray, c_strides
+from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.driver import GpuArray
 
 MAX_SIZE = 2**31 - 1
@@ -54,6 +53,8 @@ class Call:
         NumPy's type of real numbers.
     key : tuple
         Equal for calls of the same program and sizes.
+    places : tuple of Place
+        Where the results of a part are.
     """
 
     program: Program
@@ -62,6 +63,7 @@ class Call:
     values: dict[str, Any]
     real: type[np.floating[Any]]
     key: tuple[Any, ...]
+    places: tuple[Place, ...]
     squares: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def require_host_rows(self) -> None:
@@ -72,7 +74,7 @@ class Call:
     @property
     def numbers(self) -> int:
         """How many numbers of 8 bytes the results of a part of the rows are."""
-        return sum(math.prod(self.shape(a)) for a in self.program.results() if a.role != "output")
+        return sum(place.size for place in self.places if not place.is_row)
 
     def part_bounds(self, order: str = "fixed") -> list[int]:
         """Return the first row of each part of the rows here, and the end of the last part.
@@ -92,6 +94,7 @@ class _Plan(NamedTuple):
     program: Program
     sizes: dict[str, int]
     key: tuple[Any, ...]
+    places: tuple[Place, ...]
 
 
 class Binder:
@@ -103,7 +106,7 @@ class Binder:
         self._programs: Recent[tuple[Program, list[str]]] = Recent(MAX_PLANS)
         self._plans: Recent[_Plan] = Recent(MAX_PLANS)
         self._parameters = [a for a in self.general.arguments.values() if a.role == "parameter"]
-        self._names = {a.name for a in self._parameters}
+        self._names = {a.name: f"{source.name}: {a.name}" for a in self._parameters}
         self._sizes = {size for size in sizes_of(self.general) if size.isidentifier()}
 
     def program(self, given: Mapping[str, Given], sparse: bool) -> tuple[Program, list[str]]:
@@ -125,17 +128,17 @@ class Binder:
         DataError
             If values are not real numbers.
         """
-        name, parameters, real = self.source.name, self._parameters, rows.X.dtype.type
-        if words.keys() != self._names:
+        name, real = self.source.name, rows.X.dtype.type
+        if words.keys() != self._names.keys():
             self._check_names(words)
-        arrays = {a.name: _as_numbers(f"{name}: {a.name}", words[a.name], gpu) for a in parameters}
+        arrays = {each: _as_numbers(what, words[each], gpu) for each, what in self._names.items()}
         said = {word: _as_size(name, word, words[word]) for word in words if word not in self._names}
         types = [(array.dtype, array.shape) for array in arrays.values()]
         key = (rows.X.shape, rows.sparse, *types, *said.items())
-        program, sizes, same = self._plans.get(key, lambda: self._plan(rows, arrays, said))
-        values = {a.name: self._convert(program, a.name, arrays[a.name], real) for a in parameters}
-        call = Call(program, rows, sizes, values, real, same)
-        for each in program.squares:
+        plan = self._plans.get(key, lambda: self._plan(rows, arrays, said))
+        values = {each: self._convert(plan.program, each, array, real) for each, array in arrays.items()}
+        call = Call(plan.program, rows, plan.sizes, values, real, plan.key, plan.places)
+        for each in plan.program.squares:
             narrow = np.asarray(to_host(values[each]), real)
             squares = np.square(narrow, dtype=np.float64).sum(axis=-1)
             call.squares[each] = np.ascontiguousarray(squares, real)
@@ -151,7 +154,7 @@ class Binder:
                 raise ReductionError(
                     f"{name}: found the result {word!r} as an argument, expected parameters only"
                 )
-            expected = ", ".join(sorted(self._names | self._sizes))
+            expected = ", ".join(sorted(self._names.keys() | self._sizes))
             raise ReductionError(f"{name}: found the argument {word!r}, expected one of {expected}")
         missing = [a.name for a in self._parameters if a.name not in words]
         if missing:
@@ -173,7 +176,7 @@ class Binder:
         for size in known:
             if size not in sizes:
                 raise ReductionError(f"{name}: found no size {size!r}, expected {size}=... in the call")
-        return _Plan(program, sizes, (program, *sorted(sizes.items())))
+        return _Plan(program, sizes, (program, *sorted(sizes.items())), places_of(program, sizes))
 
     def _given(self, argument: Argument, array: AnyArray, rows: int) -> Given:
         name = f"{self.source.name}: {argument.name}"
@@ -240,14 +243,15 @@ class Binder:
         if is_read and not isinstance(array, np.ndarray) and _is_by_rows(array):
             return array
         held = to_host(array)
-        if held.dtype != kind or not held.flags.c_contiguous:
-            require_memory(held.size * np.dtype(kind).itemsize, f"a copy of {self.source.name}: {name}")
+        if held.dtype == kind and held.flags.c_contiguous:
+            return held
+        require_memory(held.size * np.dtype(kind).itemsize, f"a copy of {self.source.name}: {name}")
         with np.errstate(over="ignore"):
             return np.asarray(held, kind, order="C")
 
 
 def _is_by_rows(array: GpuArray | DeviceArray) -> bool:
-    return isinstance(array, GpuArray) or array.strides == c_strides(array.shape, array.dtype.itemsize)
+    return isinstance(array, GpuArray) or array.by_rows
 
 
 def to_host(array: AnyArray) -> NDArray[Any]:

@@ -56,10 +56,7 @@ class _Block(NamedTuple):
 
 
 class _Uploaded:
-    """Some rows that were uploaded, or what is uploaded of them if they are on the GPU.
-
-    Others can come to their place, of up to ``most`` stored values.
-    """
+    """Some rows that were uploaded; others can come to their place, of up to ``most`` stored values."""
 
     def __init__(self, on: Device, X: StoredRows, some: slice, most: int) -> None:
         self._on, self._X = on, X
@@ -105,11 +102,11 @@ class _InPlace:
     """The blocks of rows that are on the GPU."""
 
     def __init__(self, on: Device, X: StoredRows, each: int) -> None:
-        uploaded = _Uploaded(on, X, slice(0, len(X)), X.size)
-        entries = {**X.entries(), **uploaded.entries}
-        steps = {"rows": entries.get("row_step", 0), "starts": OFFSET_BYTES}
+        uploaded = {name: on.upload(array) for name, array in X.arrays(slice(0, len(X))).items()}
+        entries = X.entries() | {name: array.address for name, array in uploaded.items()}
+        name, step = ("starts", OFFSET_BYTES) if X.sparse else ("rows", entries["row_step"])
         self.on = [
-            _Block({n: value + steps.get(n, 0) * some.start for n, value in entries.items()}, uploaded)
+            _Block({**entries, name: entries[name] + step * some.start}, uploaded)
             for some in block_parts(len(X), each)
         ]
         self.resident = len(self.on)

@@ -13,8 +13,7 @@ not change, stay there for the next calls, as many as fit.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ from bmrm.formulas.gpu.cuda_text import MAX_SITES, NO_FAILURE, CudaCode, print_c
 from bmrm.formulas.gpu.nvrtc import compile_cuda
 from bmrm.formulas.language.plain import size_of
 from bmrm.formulas.language.source import Source
-from bmrm.formulas.run.accumulators import Pass, Place, Results, output_type, over_ranks, places_of
+from bmrm.formulas.run.accumulators import Pass, Results, output_type, over_ranks
 from bmrm.formulas.run.binding import MAX_PLANS, Call, to_host
 from bmrm.formulas.run.device_blocks import blocks_on, rows_of_blocks
 from bmrm.formulas.run.plain import run_plain_row
@@ -66,6 +65,11 @@ MAX_HELD = 256
 MAX_MODULES = 32
 """Number of modules that a function keeps on GPUs, those used last: some 100 kB each."""
 
+BYTES, NUMBERS = np.dtype(np.uint8), np.dtype(np.float64)
+
+Table: TypeAlias = "ctypes.Array[ctypes.c_int64]"
+"""What a kernel gets: addresses and numbers."""
+
 ITEMS = {
     "": "",
     "float": "float",
@@ -92,23 +96,6 @@ def chunk_rows(rows: int, bytes_: int) -> int:
     return -(-each // WARP) * WARP
 
 
-class _Result(NamedTuple):
-    """A result of the parts of a pass."""
-
-    slot: int
-    """Entry of the table."""
-    place: Place
-    together: bool
-    """Whether it has a part per block of the grid, not per chunk."""
-
-
-class _PerRow(NamedTuple):
-    """An array with one number per row, a parameter or a result."""
-
-    slot: int
-    array: GpuArray | DeviceArray
-
-
 class _Loaded:
     """A module on a device, which calls with different sizes may share."""
 
@@ -122,17 +109,103 @@ class _Loaded:
         return self.module.function("bmrm_rows", self._shared_bytes)
 
 
-class _Kernels(NamedTuple):
-    code: CudaCode
-    module: Module
-    rows: ctypes.c_void_p
-    combine: ctypes.c_void_p
-    blocks: int
-    """Blocks of the first kernel that the device runs side by side."""
-    results: tuple[_Result, ...]
-    result_bytes: int
-    """Size of the results of a chunk, with the rows of extrema."""
-    combine_blocks: int
+class _Kernels:
+    """Compiled code, and all that calls with the same types and sizes share.
+
+    Attributes
+    ----------
+    code : CudaCode
+    slots : dict of str to int
+        Entries of the table that kernels get.
+    table : ctypes array
+        What the table has in all calls.
+    module : Module
+    rows, combine : ctypes.c_void_p
+        The kernels.
+    blocks, combine_blocks : int
+        Blocks of the first kernel that the device runs side by side, and of the second one.
+    threads, warps, shared_bytes : int
+        Of a block of the first kernel.
+    parts : list of (int, int, bool)
+        For each result its entry of the table, the size of a part, and whether it has one per block of the
+        grid, not per chunk.
+    together : bool
+        Whether some result has.
+    results : list of (int, int)
+        Entry of the table for each result, and where it is among all, in bytes.
+    result_bytes : int
+    outputs : list of (str, dtype)
+        Results that are one value per row.
+    row_values : list of str
+        Entries of parameters that are.
+    """
+
+    def __init__(self, code: CudaCode, loaded: _Loaded, on: Device, call: Call) -> None:
+        memory, arguments = code.schedule.memory, call.program.arguments.values()
+        self.code, self.slots, self.module = code, code.layout.slots, loaded.module
+        self.table: Table = (ctypes.c_int64 * len(self.slots))()
+        for name, value in code.numbers.items():
+            self.table[self.slots[name]] = value
+        self.warps, self.threads, self.shared_bytes = memory.warps, memory.warps * WARP, memory.shared_bytes
+        self.rows, self.combine = loaded.rows(self.shared_bytes), loaded.combine
+        each = self.module.blocks_per_multiprocessor(self.rows, self.threads, self.shared_bytes)
+        self.blocks = each * on.multiprocessors
+        needed = sum(-(-place.size // WARP) for place in call.places if not place.is_row)
+        self.combine_blocks = max(1, min(needed, MAX_COMBINE_BLOCKS))
+        self.parts, self.results = list[tuple[int, int, bool]](), list[tuple[int, int]]()
+        for place in call.places:
+            slot = self.slots[f"{'rows' if place.is_row else 'argument'} {place.argument.name}"]
+            together = not place.is_row and code.schedule.is_together(place.argument)
+            self.parts.append((slot, 8 * place.size, together))
+            self.results.append((slot, 8 * place.first))
+        self.together = any(together for *_, together in self.parts)
+        self.result_bytes = sum(bytes_ for _, bytes_, _ in self.parts)
+        self.outputs = [
+            (a.name, np.dtype(output_type(a, call.real))) for a in arguments if a.role == "output"
+        ]
+        self.row_values = [f"argument {a.name}" for a in arguments if a.role == "row value"]
+        self._chunkings: Recent[_Chunking] = Recent(MAX_PLANS)
+
+    def chunking(self, rows: int, each: int) -> _Chunking:
+        """Return the chunks of so many rows, in blocks of ``each``."""
+        return self._chunkings.get((rows, each), lambda: _Chunking(self, rows, each))
+
+
+class _Chunking:
+    """The chunks of the blocks of a number of rows, and where they have their results.
+
+    Attributes
+    ----------
+    blocks : list of slice
+        Rows of each block.
+    places : list of (int, int)
+        Entry of the table for each result, and where its parts are among all, in bytes.
+    bytes_ : int
+        Size of the results of all chunks of a block.
+    """
+
+    def __init__(self, kernels: _Kernels, rows: int, each: int) -> None:
+        self._kernels, self.blocks = kernels, block_parts(rows, each)
+        self._rows = chunk_rows(min(each, max(1, rows)), kernels.result_bytes)
+        self._chunks = [self._count(some.stop - some.start) for some in self.blocks]
+        most, self.places, self.bytes_ = self._chunks[0], list[tuple[int, int]](), 0
+        for slot, bytes_, together in kernels.parts:
+            self.places.append((slot, self.bytes_))
+            self.bytes_ += bytes_ * (most // kernels.warps if together else most)
+
+    def _count(self, rows: int) -> int:
+        found, warps = max(1, -(-rows // self._rows)), self._kernels.warps
+        return -(-found // warps) * warps if self._kernels.together else found
+
+    def launch(self, i: int, table: Table, total: Table, grid: int | None) -> None:
+        """Launch the kernels over a block; the context must be current."""
+        kernels, some, chunks = self._kernels, self.blocks[i], self._chunks[i]
+        slots = kernels.slots
+        table[slots["last"]], table[slots["chunks"]] = some.stop - some.start, chunks
+        table[slots["chunk_rows"]] = self._rows
+        grid = min(kernels.blocks, -(-chunks // kernels.warps)) if grid is None else grid
+        kernels.module.launch(kernels.rows, grid, kernels.threads, kernels.shared_bytes, table)
+        kernels.module.launch(kernels.combine, kernels.combine_blocks, COMBINE_THREADS, 0, table, total)
 
 
 class _ErrorWord(NamedTuple):
@@ -169,19 +242,11 @@ class GpuPasses:
 
     def _make_kernels(self, call: Call, on: Device, contract: bool) -> _Kernels:
         code = self.code_of(call, min(SHARED_BYTES, on.shared_bytes))
-        memory = code.schedule.memory
         loaded = self._modules.get(
             (code.text, on, contract),
             lambda: _Loaded(on.load(compile_cuda(code.text, on.capability, contract=contract))),
         )
-        rows = loaded.rows(memory.shared_bytes)
-        each = loaded.module.blocks_per_multiprocessor(rows, memory.warps * WARP, memory.shared_bytes)
-        results = tuple(_results_of(call, code))
-        bytes_ = 8 * sum(result.place.size for result in results)
-        needed = sum(-(-r.place.size // WARP) for r in results if not r.place.is_row)
-        combining = max(1, min(needed, MAX_COMBINE_BLOCKS))
-        blocks = each * on.multiprocessors
-        return _Kernels(code, loaded.module, rows, loaded.combine, blocks, results, bytes_, combining)
+        return _Kernels(code, loaded, on, call)
 
     def run(
         self,
@@ -206,62 +271,51 @@ class GpuPasses:
             whole = parts.device.upload(_to_host(call, parts, {})[0].combined().matrix)
         found = {
             place.argument.name: whole.part(8 * place.first, place.shape, place.dtype)
-            for place in places_of(call)
+            for place in call.places
             if not place.is_row
         }
-        return {a.name: outputs.get(a.name) or found[a.name] for a in call.program.results()}
+        return found | outputs
 
     def _run_here(
         self, call: Call, number: int, contract: bool, grid: int | None
     ) -> tuple[GpuArray, dict[str, GpuArray]]:
         """Run a pass over the rows of this rank; return the results of each block, and those of rows."""
-        on = device(number)
+        on, here, each = device(number), call.rows.here, rows_of_blocks(call.rows.X)
         kernels = self.compiled(call, on, contract)
-        slots = kernels.code.layout.slots
-        table = (ctypes.c_int64 * len(slots))()
-        for name, value in kernels.code.numbers.items():
-            table[slots[name]] = value
+        chunking, slots = kernels.chunking(here, each), kernels.slots
+        table, total = type(kernels.table).from_buffer_copy(kernels.table), type(kernels.table)()
         owners = self._fill_arguments(on, call, table, slots)
-        outputs = {
-            a.name: on.allocate((call.rows.here,), output_type(a, call.real))
-            for a in call.program.results()
-            if a.role == "output"
-        }
-        per_row = [
-            *(_PerRow(slots[f"argument {name}"], array) for name, array in outputs.items()),
-            *(
-                _PerRow(slots[f"argument {a.name}"], owners[f"argument {a.name}"])
-                for a in call.program.arguments.values()
-                if a.role == "row value"
-            ),
-        ]
-        each = rows_of_blocks(call.rows.X)
-        row_slices = block_parts(call.rows.here, each)
-        chunking = _Chunking(kernels, min(each, max(1, call.rows.here)))
-        partial = on.allocate((chunking.chunks * kernels.result_bytes,), np.uint8)
-        parts = on.allocate((len(row_slices), kernels.result_bytes // 8), np.float64)
+        outputs = {name: on.allocate((here,), dtype) for name, dtype in kernels.outputs}
+        per_row = [(slots[f"argument {name}"], array) for name, array in outputs.items()]
+        per_row += [(slots[name], owners[name]) for name in kernels.row_values]
+        partial = on.allocate((chunking.bytes_,), BYTES)
+        parts = on.allocate((len(chunking.blocks), kernels.result_bytes // 8), NUMBERS)
+        for slot, offset in chunking.places:
+            table[slot] = partial.address + offset
         on_gpu = blocks_on(on, call.rows, each)
         errors: list[tuple[int, _ErrorWord]] = []
-        try:
-            with on_gpu.lock, on.current():
+        with on_gpu.lock, on.current():
+            try:
                 for i in on_gpu.pass_over():
-                    some, error = row_slices[i], self._take_error_word(on)
-                    errors.append((some.start, error))
+                    first, error = chunking.blocks[i].start, self._take_error_word(on)
+                    errors.append((first, error))
                     for name, value in on_gpu.on[i].entries.items():
                         table[slots[name]] = value
                     for slot, array in per_row:
-                        table[slot] = array.address + some.start * array.dtype.itemsize
-                    table[slots["number"]] = call.rows.first + some.start
-                    to = parts.address + i * kernels.result_bytes
-                    chunking.launch(table, some.stop - some.start, partial.address, to, error, grid)
+                        table[slot] = array.address + first * array.dtype.itemsize
+                    table[slots["number"]] = call.rows.first + first
+                    table[slots["error"]] = error.there.address
+                    total[slots["error"]] = ctypes.addressof(error.here)
+                    for slot, offset in kernels.results:
+                        total[slot] = parts.address + i * kernels.result_bytes + offset
+                    chunking.launch(i, table, total, grid)
                     if i >= on_gpu.resident:  # another block comes to its place
                         on.wait()
                         if error.here.value != NO_FAILURE:
                             break
-        finally:
-            with on.current():
+            finally:
                 on.wait()
-            failed = self._return_error_words(on, errors)
+                failed = self._return_error_words(on, errors)
         if failed is not None:
             self._raise_failure(call, kernels.code.layout, *failed)
         return parts, outputs
@@ -292,8 +346,8 @@ class GpuPasses:
             for name, array in arrays.items():
                 if isinstance(array, np.ndarray) or not _is_on(on, array):
                     array = self._upload(on, np.asarray(to_host(array), order="C"))
-                table[slots[f"{what} {name}"]] = array.address
-                owners[f"{what} {name}"] = array
+                entry = f"{what} {name}"
+                table[slots[entry]], owners[entry] = array.address, array
         return owners
 
     def _upload(self, on: Device, array: NDArray[Any]) -> GpuArray:
@@ -325,51 +379,10 @@ def _wide(call: Call) -> frozenset[str]:
     return frozenset([name for name, array in call.values.items() if array.dtype.char == "d"])
 
 
-def _results_of(call: Call, code: CudaCode) -> Iterator[_Result]:
-    """Yield what is known of the results of a call."""
-    for place in places_of(call):
-        what = "rows" if place.is_row else "argument"
-        together = not place.is_row and code.schedule.is_together(place.argument)
-        yield _Result(code.layout.slots[f"{what} {place.argument.name}"], place, together)
-
-
 def _to_host(call: Call, parts: GpuArray, outputs: dict[str, GpuArray]) -> Pass:
     results = Results(call, parts.shape[0])
     results.matrix[...] = parts.numpy()
     return results, {name: array.numpy() for name, array in outputs.items()}
-
-
-class _Chunking:
-    """The chunks of blocks of up to some rows: how many there are, and where they have their results."""
-
-    def __init__(self, kernels: _Kernels, rows: int) -> None:
-        self.kernels, self.warps = kernels, kernels.code.schedule.memory.warps
-        self.each = chunk_rows(rows, kernels.result_bytes)
-        self.together = any(result.together for result in kernels.results)
-        self.chunks = self._count(rows)
-
-    def _count(self, rows: int) -> int:
-        found = max(1, -(-rows // self.each))
-        return -(-found // self.warps) * self.warps if self.together else found
-
-    def launch(
-        self, table: Any, rows: int, partial: int, to: int, error: _ErrorWord, grid: int | None
-    ) -> None:
-        """Launch the kernels over a block; the context must be current.
-
-        ``partial`` and ``to`` are addresses for the results of chunks and of the block.
-        """
-        kernels, chunks, slots = self.kernels, self._count(rows), self.kernels.code.layout.slots
-        total = type(table)()
-        for slot, place, together in kernels.results:
-            table[slot], total[slot] = partial, to + 8 * place.first
-            partial += 8 * place.size * (chunks // self.warps if together else chunks)
-        table[slots["last"]], table[slots["chunks"]], table[slots["chunk_rows"]] = rows, chunks, self.each
-        table[slots["error"]], total[slots["error"]] = error.there.address, ctypes.addressof(error.here)
-        threads, shared = self.warps * WARP, kernels.code.schedule.memory.shared_bytes
-        grid = min(kernels.blocks, -(-chunks // self.warps)) if grid is None else grid
-        kernels.module.launch(kernels.rows, grid, threads, shared, table)
-        kernels.module.launch(kernels.combine, kernels.combine_blocks, COMBINE_THREADS, 0, table, total)
 
 
 def _is_on(on: Device, array: GpuArray | DeviceArray) -> bool:

@@ -44,6 +44,8 @@ class DeviceArray:
     shape : tuple of int
     strides : tuple of int
         Bytes.
+    by_rows : bool
+        Whether it is stored by rows.
     dtype : dtype
     device : int
         The CUDA number of the GPU; 0 if the library does not say.
@@ -78,7 +80,9 @@ class DeviceArray:
         if not any_order:
             self._check_order(what, interface.get("strides"))
         self.address = int(interface["data"][0])
-        self.strides = tuple(interface.get("strides") or c_strides(self.shape, self.dtype.itemsize))
+        strides, by_rows = interface.get("strides"), c_strides(self.shape, self.dtype.itemsize)
+        self.strides = by_rows if strides is None else tuple(strides)
+        self.by_rows = self.strides == by_rows
         self.__cuda_array_interface__ = interface
         is_ordered = stream is not None and interface.get("stream") == stream
         if waits and self.shape and all(self.shape) and not is_ordered:

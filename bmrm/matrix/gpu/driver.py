@@ -210,6 +210,7 @@ class Device:
         return Module(self, module)
 
 
+@functools.lru_cache(1024)
 def piece_bytes(size: int) -> int:
     """Return the size of the piece of memory for an array: at most an eighth more, so that sizes repeat.
 

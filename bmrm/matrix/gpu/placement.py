@@ -211,14 +211,16 @@ def with_fall_back(
 
 def gpu_that_has(rows: Any) -> int | None:
     """Return the CUDA number of the GPU that has some rows; None if they are in main memory."""
-    if isinstance(rows, np.ndarray):
+    if rows is None or isinstance(rows, np.ndarray):
         return None
     array = rows
-    if isinstance(rows, Csr):
+    if isinstance(rows, DeviceArray):
+        pass
+    elif isinstance(rows, Csr):
         array = rows.data
     elif is_sparse_tensor(rows):
         array = rows.values()
-    elif not isinstance(rows, DeviceArray) and is_on_device(getattr(rows, "data", None)):
+    elif is_on_device(getattr(rows, "data", None)):
         array = rows.data  # of a sparse matrix of CuPy
     if not isinstance(array, DeviceArray):
         if not is_on_device(array):
