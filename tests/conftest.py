@@ -82,10 +82,11 @@ def nothing_stays(functions: list[Place]) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def emulated_device(request: pytest.FixtureRequest, nothing_stays: None) -> Iterator[None]:
     """Let tests with the mark `gpu` find a device if it is emulated (`devices.py`)."""
-    emulated = sys.modules.get("emulated")
-    if emulated is None or request.node.get_closest_marker("gpu") is None:
+    devices = sys.modules.get("devices")
+    if devices is None or not devices.IS_EMULATED or request.node.get_closest_marker("gpu") is None:
         yield
         return
+    emulated = devices.emulated
     emulated.configure(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "load_driver", emulated.library)

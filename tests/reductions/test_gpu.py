@@ -84,7 +84,7 @@ def test_blocks_that_stream_have_the_bits_of_blocks_that_are_there(name, form, m
     X = np.where(X > 1.0, X, 0.0) if case.sparse else X
     words, given = case.arguments(rng, X), form(X)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 19)
-    monkeypatch.setattr(pinned, "MIN_BYTES", 1 << 12)
+    monkeypatch.setattr(pinned, "MIN_PINNED_BYTES", 1 << 12)
     expected = case.reduction(Dataset(given, device="cpu"), device="cuda", **words)
     for mine, theirs in zip(expected, case.expected(X, words), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
