@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import bmrm
-from bmrm.matrix.gpu import driver
+from bmrm.matrix.gpu import driver, libraries
 
 # The time of an example depends on how busy the machine is.
 settings.register_profile("bmrm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -90,6 +90,11 @@ def emulated_device(request: pytest.FixtureRequest, nothing_stays: None) -> Iter
     emulated.configure(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "load_driver", emulated.library)
+        for name, names in emulated.names_of_libraries().items():
+            patch.setattr(libraries, name, names)
+        for found in (libraries.has_nccl, libraries.has_blas):
+            found.cache_clear()
+        assert libraries.has_blas()  # tests of the module alone ask nobody to load it
         yield
     emulated.configure(0)
 

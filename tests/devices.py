@@ -45,7 +45,7 @@ def with_device(code: str, devices: int = 1) -> str:
         return code
     here = str(Path(__file__).parent)
     found = f"import sys; sys.path.append({here!r}); import emulated"
-    return f"{found}; emulated.install(); emulated.configure({devices})\n{code}"
+    return f"{found}; emulated.start({devices})\n{code}"
 
 
 def few(cases: Sequence[T], count: int = 1) -> Sequence[T]:

@@ -74,13 +74,24 @@ def configure(
 
 
 def install() -> ModuleType:
-    """Make the module that of the package, with its NCCL and cuBLAS; no device is there yet."""
+    """Make the module that of the package; no device is there yet."""
     found = module()
     configure(0)
     sys.modules[NAME] = found
     setattr(bmrm.matrix, "_cuda", found)  # noqa: B010 (the package may have no such module)
-    libraries.NCCL_NAMES = libraries.CUBLAS_NAMES = (str(build()),)
     return found
+
+
+def names_of_libraries() -> dict[str, tuple[str, ...]]:
+    """Return what stands for the names in `bmrm.matrix.gpu.libraries`: the module has NCCL and cuBLAS."""
+    return dict.fromkeys(("NCCL_NAMES", "CUBLAS_NAMES"), (str(build()),))
+
+
+def start(devices: int) -> None:
+    """Let this process, which runs no tests, find devices, with NCCL and cuBLAS."""
+    install()
+    configure(devices)
+    vars(libraries).update(names_of_libraries())
 
 
 class Array:

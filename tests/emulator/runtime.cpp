@@ -492,6 +492,8 @@ extern "C" {
 void emulator_configure(int count, int major, int minor, int multiprocessors, int64_t bytes, int shared) {
     const Hold hold(world().lock);
     world().device = {count, major, minor, multiprocessors, bytes, shared};
+    current_device = 0;  // one that an earlier test chose may be gone
+    last_error = cudaSuccess;
 }
 void* emulator_allocate(int64_t bytes) {
     void* memory = nullptr;

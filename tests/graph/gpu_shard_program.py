@@ -21,8 +21,7 @@ from bmrm.matrix.gpu.placement import place
 if len(sys.argv) > 1:
     import emulated
 
-    emulated.install()
-    emulated.configure(int(sys.argv[1]))
+    emulated.start(int(sys.argv[1]))
 
 world = MPI.COMM_WORLD
 group = Group(world)

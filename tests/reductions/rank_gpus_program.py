@@ -27,8 +27,7 @@ last = comm.rank == comm.size - 1
 if sys.argv[1:]:
     import emulated
 
-    emulated.install()
-    emulated.configure(int(sys.argv[1]))
+    emulated.start(int(sys.argv[1]))
     rows, block = 1_203, 1 << 10
 else:
     rows, block = 200_003, 1 << 14

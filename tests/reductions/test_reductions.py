@@ -497,7 +497,7 @@ def test_division_and_remainder_are_those_of_python():
 
 def test_the_figures_of_the_page_are_what_the_results_say():
     root = Path(__file__).parents[2]
-    text = " ".join((root / "docs" / "reductions.md").read_text().split())
+    text = " ".join((root / "docs" / "passes.md").read_text().split())
     rows_ = json.loads((root / "benchmarks" / "results" / "reductions_cpu.json").read_text())["rows"]
 
     def ratios(peer, *, histogram):
