@@ -106,3 +106,12 @@ def test_every_way_to_ask_is_seen():
     ):
         assert any(map(asks_for_a_kind, ast.walk(ast.parse(text)))), text
     assert not any(map(asks_for_a_kind, ast.walk(ast.parse("isinstance(x, np.ndarray); type(x) is int"))))
+
+
+def test_a_class_name_occurs_once():
+    found: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

@@ -17,12 +17,12 @@ import numpy as np
 
 from bmrm.base import arguments
 from bmrm.base.constructors import check_names, parameter_names, with_known_names
-from bmrm.base.frames import Columns
+from bmrm.base.frames import ColumnNames
 from bmrm.base.routing import Consumer
 from bmrm.errors import BmrmError, ConvergenceWarning, DataError
 
 
-class Estimator(Columns, Consumer):
+class Estimator(ColumnNames, Consumer):
     """Parameters by name, as given to the constructor, and a readable text."""
 
     n_features_in_: int

@@ -33,7 +33,7 @@ LEGACY_STREAM = 1
 """Number of CUDA's default stream in both protocols."""
 
 
-class DeviceRows(NamedTuple):
+class RowNumbersOnDevice(NamedTuple):
     """One number per row in the memory of a device."""
 
     address: int
@@ -109,7 +109,7 @@ def detach(array: Any) -> Any:
 
 def borrow_rows(
     array: Any, name: str, rows: int, device: int, stream: int, wait: Callable[[int], None]
-) -> DeviceRows:
+) -> RowNumbersOnDevice:
     """Borrow the numbers that a user's function returned on a GPU.
 
     - ``array``: has ``__dlpack__`` or ``__cuda_array_interface__``
@@ -132,7 +132,7 @@ def borrow_rows(
             raise DataError(f"{name}: found on {where}, expected on GPU {device}, like the margins")
         lent = _dlpack.Borrowed(array.__dlpack__(stream=stream))
         _check_rows(name, lent.shape, lent.dtype, rows)
-        return DeviceRows(lent.address, lent.strides[0], np.dtype(lent.dtype).itemsize, lent)
+        return RowNumbersOnDevice(lent.address, lent.strides[0], np.dtype(lent.dtype).itemsize, lent)
     if not hasattr(array, "__cuda_array_interface__"):
         raise DataError(
             f"{name}: found {type(array).__name__}, expected an array on GPU {device} "
@@ -146,7 +146,7 @@ def borrow_rows(
     theirs = interface["stream"] if interface["version"] >= 3 and "stream" in interface else LEGACY_STREAM
     if theirs is not None:
         wait(int(theirs))
-    return DeviceRows(
+    return RowNumbersOnDevice(
         interface["data"][0], strides[0] // dtype.itemsize if strides else 1, dtype.itemsize, array
     )
 

@@ -25,7 +25,7 @@ P = ParamSpec("P")
 Model = TypeVar("Model", bound="Transformer")
 
 
-class Columns:
+class ColumnNames:
     """A model that remembers the names of the columns it was fitted with."""
 
     feature_names_in_: NDArray[np.object_]

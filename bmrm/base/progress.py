@@ -41,7 +41,7 @@ BAR_COLUMNS = 16
 """Width of the bar that rich draws."""
 
 
-class Step(NamedTuple):
+class ProgressStep(NamedTuple):
     """What a progress line shows.
 
     Attributes
@@ -90,7 +90,7 @@ class ProgressLine:
         self._shown_at = 0.0
         self._display: _Display | None = None
 
-    def update(self, step: Callable[[], Step]) -> None:
+    def update(self, step: Callable[[], ProgressStep]) -> None:
         """Show a step if enough time has passed."""
         elapsed = time.monotonic() - self._started
         if self._every_step:
@@ -99,7 +99,7 @@ class ProgressLine:
             self._shown_at = elapsed
             self._draw(step(), elapsed)
 
-    def _draw(self, step: Step, elapsed: float) -> None:
+    def _draw(self, step: ProgressStep, elapsed: float) -> None:
         words = [*step.words, time_text(elapsed)]
         if step.share is not None and step.share >= MIN_SHARE_FOR_ESTIMATE:
             left = elapsed * (1.0 - step.share) / step.share
@@ -109,7 +109,7 @@ class ProgressLine:
         self._display.draw(words, step.share)
 
     @contextlib.contextmanager
-    def show_during(self, what: Callable[[], Step]) -> Iterator[None]:
+    def show_during(self, what: Callable[[], ProgressStep]) -> Iterator[None]:
         """Show what the block does and how long it has been running."""
         if not self._rewrite:
             yield

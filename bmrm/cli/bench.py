@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import argparse
     from types import ModuleType
 
-    from bmrm.cli.signals import Interrupts
+    from bmrm.cli.signals import CommandInterrupts
     from bmrm.matrix import _cuda
 
 PROGRAM = "bmrm-bench"
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_on_first_rank(PROGRAM, bench, argv)
 
 
-def bench(argv: Sequence[str], interrupts: Interrupts) -> int:
+def bench(argv: Sequence[str], interrupts: CommandInterrupts) -> int:
     """Run the command and return the exit code."""
     import json
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
 
     from bmrm.base.vectors import Vector
-    from bmrm.cli.signals import Interrupts
+    from bmrm.cli.signals import CommandInterrupts
     from bmrm.unsupervised.clusters.estimator import KMeans, KMeansProgress
 
 PROGRAM = "bmrm-cluster"
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_on_first_rank(PROGRAM, cluster, argv)
 
 
-def cluster(argv: Sequence[str], interrupts: Interrupts) -> int:
+def cluster(argv: Sequence[str], interrupts: CommandInterrupts) -> int:
     """Run the command and return the exit code."""
     from bmrm.cli.commands import CLUSTER
     from bmrm.cli.parsing import CommandParser
@@ -102,14 +102,14 @@ def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector
 
 def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> tuple[KMeans, dict[str, Any]]:
     """Find centres; return the model, and what is written and reported."""
-    from bmrm.base.progress import Step
+    from bmrm.base.progress import ProgressStep
     from bmrm.unsupervised.clusters.estimator import KMeans
 
-    step = Step(("choosing the first centres",))
+    step = ProgressStep(("choosing the first centres",))
 
     def show(state: KMeansProgress) -> None:
         nonlocal step
-        step = Step(state.words())
+        step = ProgressStep(state.words())
 
     model = KMeans(
         options.clusters,

@@ -19,7 +19,7 @@ from typing import NoReturn
 from bmrm.base.interrupts import HELD
 from bmrm.base.version import __version__
 from bmrm.cli.launch import launched, rank
-from bmrm.cli.signals import Interrupts
+from bmrm.cli.signals import CommandInterrupts
 from bmrm.errors import (
     BmrmError,
     DataError,
@@ -36,7 +36,7 @@ process if it cannot allocate them."""
 GPU_MODULES = ("bmrm.matrix._cuda", "bmrm_cuda13._cuda")
 """Modules of which one is loaded if a GPU may have been used."""
 
-Body = Callable[[Sequence[str], Interrupts], int]
+Body = Callable[[Sequence[str], CommandInterrupts], int]
 """The function of a command: takes the words of the command line and the signal handler, returns the code."""
 
 
@@ -107,7 +107,7 @@ def run(program: str, body: Body, argv: Sequence[str], last: bool) -> int:
     Signals wait, except while the body lets them through. With ``last`` the process ends afterwards:
     signals that were blocked since `bmrm.cli.start` arrive first, and later ones are ignored.
     """
-    with Interrupts(mode=HELD, last=last) as interrupts:
+    with CommandInterrupts(mode=HELD, last=last) as interrupts:
         if last:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         try:
@@ -117,7 +117,7 @@ def run(program: str, body: Body, argv: Sequence[str], last: bool) -> int:
             return explain(program, error, argv)
 
 
-def _run(program: str, body: Body, argv: Sequence[str], interrupts: Interrupts) -> int:
+def _run(program: str, body: Body, argv: Sequence[str], interrupts: CommandInterrupts) -> int:
     _prepare_streams()
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < _BLAS_THREAD_BYTES * (1 + len(os.sched_getaffinity(0))):

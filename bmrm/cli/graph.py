@@ -17,10 +17,10 @@ from bmrm.errors import DataError, ParameterError, escape_unprintable
 if TYPE_CHECKING:
     import argparse
 
-    from bmrm.base.progress import Step
-    from bmrm.cli.signals import Interrupts
+    from bmrm.base.progress import ProgressStep
+    from bmrm.cli.signals import CommandInterrupts
     from bmrm.distributed import Group
-    from bmrm.graph.fixed_point import Progress
+    from bmrm.graph.fixed_point import IterationProgress
     from bmrm.graph.graph import Graph
     from bmrm.graph.memory import GraphSize
 
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command_on_ranks(PROGRAM, graph, argv)
 
 
-def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = None) -> int:
+def graph(argv: Sequence[str], interrupts: CommandInterrupts, group: Group | None = None) -> int:
     """Run the command, on the ranks of a group if there is one, and return the exit code."""
     from bmrm.cli.commands import GRAPH
     from bmrm.cli.parsing import CommandParser
@@ -69,7 +69,7 @@ def graph(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
     return code
 
 
-def _dry_run(options: argparse.Namespace, interrupts: Interrupts, group: Group | None) -> int:
+def _dry_run(options: argparse.Namespace, interrupts: CommandInterrupts, group: Group | None) -> int:
     """Print the bytes of each part of the task, on several ranks of each rank."""
     from bmrm.base.units import size_text
     from bmrm.cli.reading_progress import reading_step
@@ -162,20 +162,20 @@ class _Watch:
     """The callback of an iteration; ``step`` is what the progress line shows."""
 
     def __init__(self, tol: float) -> None:
-        from bmrm.base.progress import Step
+        from bmrm.base.progress import ProgressStep
 
         self._tol, self._first = tol, math.inf
-        self._newest = Step(("preparing the walks",))
+        self._newest = ProgressStep(("preparing the walks",))
 
-    def __call__(self, state: Progress) -> None:
-        from bmrm.base.progress import Step, logarithmic_share
+    def __call__(self, state: IterationProgress) -> None:
+        from bmrm.base.progress import ProgressStep, logarithmic_share
 
         if not math.isfinite(self._first):
             self._first = state.error_bound
         words = (f"iteration {state.iteration}", f"error at most {state.error_bound:.2e}")
-        self._newest = Step(words, logarithmic_share(self._first, state.error_bound, self._tol))
+        self._newest = ProgressStep(words, logarithmic_share(self._first, state.error_bound, self._tol))
 
-    def step(self) -> Step:
+    def step(self) -> ProgressStep:
         return self._newest
 
 

@@ -11,7 +11,7 @@ from bmrm.cli.exits import Exit, reading, run_on_first_rank
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bmrm.cli.signals import Interrupts
+    from bmrm.cli.signals import CommandInterrupts
     from bmrm.linear.models.model import Model
 
 PROGRAM = "bmrm-info"
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_on_first_rank(PROGRAM, info, argv)
 
 
-def info(argv: Sequence[str], interrupts: Interrupts) -> int:
+def info(argv: Sequence[str], interrupts: CommandInterrupts) -> int:
     """Run the command and return the exit code."""
     import json
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bmrm.base.columns import check_names
 from bmrm.base.labels import spread_texts
-from bmrm.base.progress import ProgressLine, Step, print_log
+from bmrm.base.progress import ProgressLine, ProgressStep, print_log
 from bmrm.cli.exits import reading
 from bmrm.cli.reading_progress import reading_step
 from bmrm.errors import DataError, ParameterError, escape_unprintable
@@ -150,7 +150,7 @@ def load(options: TrainOptions, group: Group | None = None) -> Dataset:
         with line.show_during(doing):
             data = read(options, landing)
         began = time.perf_counter()
-        with print_log(options.verbose), line.show_during(lambda: Step(("preparing the matrix",))):
+        with print_log(options.verbose), line.show_during(lambda: ProgressStep(("preparing the matrix",))):
             dataset = Dataset(data, tol=options.tol, **placement(options, data))
             if landing.used and (options.checkpoint or options.resume):
                 dataset.take_checksum(data.X)

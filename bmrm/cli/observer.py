@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from bmrm.base.interrupts import hold_signals
-from bmrm.base.progress import ProgressLine, Step, logarithmic_share
+from bmrm.base.progress import ProgressLine, ProgressStep, logarithmic_share
 
 if TYPE_CHECKING:
     from bmrm.distributed import Group
@@ -84,7 +84,9 @@ class Observer:
             if not math.isfinite(self._first_gap):
                 self._first_gap = state.gap
             self._line.update(
-                lambda: Step(words_of(state), logarithmic_share(self._first_gap, state.gap, state.tol))
+                lambda: ProgressStep(
+                    words_of(state), logarithmic_share(self._first_gap, state.gap, state.tol)
+                )
             )
         with self.keeping_failure():
             self._write_log(state)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmrm.base.progress import ProgressLine, Step, logarithmic_share, print_log, print_notice
+from bmrm.base.progress import ProgressLine, ProgressStep, logarithmic_share, print_log, print_notice
 from bmrm.base.tables import format_table
 from bmrm.base.units import finite_or_none, number_text, time_text
 from bmrm.cli.fitting import solver_arguments, start_of
@@ -33,7 +33,7 @@ from bmrm.linear.storage import AUTO, DOUBLE
 
 if TYPE_CHECKING:
     from bmrm.cli.exits import Exit
-    from bmrm.cli.signals import Interrupts
+    from bmrm.cli.signals import CommandInterrupts
     from bmrm.cli.train_options import TrainOptions
     from bmrm.io import Data
     from bmrm.linear.result import Result
@@ -85,7 +85,12 @@ def _problems(options: TrainOptions, dataset: Dataset) -> ClassProblems:
 
 
 def train(
-    options: TrainOptions, dataset: Dataset, path: str, interrupts: Interrupts, started: float, **more: Any
+    options: TrainOptions,
+    dataset: Dataset,
+    path: str,
+    interrupts: CommandInterrupts,
+    started: float,
+    **more: Any,
 ) -> Exit:
     """Train all classes, write the model and print the certificates; if interrupted, write nothing.
 
@@ -134,7 +139,7 @@ def _solve(options: TrainOptions, problems: ClassProblems, starts: list[Any]) ->
             first_gaps.setdefault(number, state.gap)
         words = (f"class {labels[number]} ({number + 1} of {count})", *words_of(state))
         share = logarithmic_share(first_gaps.get(number, math.inf), state.gap, state.tol) or 0.0
-        line.update(lambda: Step(words, (number + share) / count))
+        line.update(lambda: ProgressStep(words, (number + share) / count))
 
     arguments = solver_arguments(options, problems.data.shape[1], problems.data.zero_based)
     try:
@@ -165,7 +170,7 @@ def cross_validate(options: TrainOptions, dataset: Dataset) -> Exit:
 
 
 def select(
-    options: TrainOptions, dataset: Dataset, path: str, interrupts: Interrupts, started: float
+    options: TrainOptions, dataset: Dataset, path: str, interrupts: CommandInterrupts, started: float
 ) -> Exit:
     """Choose C by the accuracy on held-out rows, print the table, and train with the best one.
 

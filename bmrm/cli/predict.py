@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from bmrm.base.vectors import Vector
     from bmrm.cli.loading import OffsetLines
-    from bmrm.cli.signals import Interrupts
+    from bmrm.cli.signals import CommandInterrupts
     from bmrm.io import Csr, Data, Labels
     from bmrm.linear.models.model import Model
 
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_on_first_rank(PROGRAM, predict, argv)
 
 
-def predict(argv: Sequence[str], interrupts: Interrupts) -> int:
+def predict(argv: Sequence[str], interrupts: CommandInterrupts) -> int:
     """Run the command and return the exit code."""
     from bmrm.cli.commands import PREDICT
     from bmrm.cli.parsing import CommandParser
@@ -65,7 +65,7 @@ def predict(argv: Sequence[str], interrupts: Interrupts) -> int:
         return _predict(options, interrupts)
 
 
-def _predict(options: argparse.Namespace, interrupts: Interrupts) -> int:
+def _predict(options: argparse.Namespace, interrupts: CommandInterrupts) -> int:
     from bmrm.base.atomic import atomic_write
     from bmrm.cli.reading_progress import reading_step
     from bmrm.cli.results import showing

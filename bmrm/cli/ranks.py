@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.exits import explain, run, run_command
 from bmrm.cli.launch import alone, launched, rank
-from bmrm.cli.signals import Interrupts
+from bmrm.cli.signals import CommandInterrupts
 from bmrm.errors import BmrmError, ParameterError
 
 if TYPE_CHECKING:
     from bmrm.cli.train_options import TrainOptions
     from bmrm.distributed import Group
 
-Body = Callable[[Sequence[str], Interrupts, "Group | None"], int]
+Body = Callable[[Sequence[str], CommandInterrupts, "Group | None"], int]
 
 
 def run_command_on_ranks(program: str, body: Body, argv: Sequence[str] | None) -> int:
@@ -34,7 +34,7 @@ def run_command_on_ranks(program: str, body: Body, argv: Sequence[str] | None) -
 def run_on_ranks(program: str, body: Body, argv: Sequence[str], last: bool) -> int:
     """Run a command's body on every rank; return the same exit code on each."""
 
-    def guarded(words: Sequence[str], interrupts: Interrupts) -> int:
+    def guarded(words: Sequence[str], interrupts: CommandInterrupts) -> int:
         try:
             from mpi4py import MPI
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable
 
-from bmrm.base.progress import Step
+from bmrm.base.progress import ProgressStep
 from bmrm.errors import DataError, escape_unprintable
 
 _ALL_READ = 0.995
@@ -15,7 +15,7 @@ _ALL_READ = 0.995
 
 def reading_step(
     path: str, verb: Callable[[], str] = lambda: "reading", *, afterwards: str | None = None
-) -> Callable[[], Step]:
+) -> Callable[[], ProgressStep]:
     """Return a function that makes the progress line of reading a file, from now on.
 
     The share is that of the bytes parsed, or of the compressed bytes; pipes have no known length. Once all
@@ -24,12 +24,12 @@ def reading_step(
     count, size = _count_and_size(path)
     before, name = count(), escape_unprintable(path)
 
-    def step() -> Step:
+    def step() -> ProgressStep:
         done = count() - before
         share = min(1.0, done / size) if size and done else None
         if afterwards is not None and share is not None and share > _ALL_READ:
-            return Step((afterwards,))
-        return Step((f"{verb()} {name}",), share)
+            return ProgressStep((afterwards,))
+        return ProgressStep((f"{verb()} {name}",), share)
 
     return step
 

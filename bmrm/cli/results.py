@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from bmrm.errors import Interrupted
 
 if TYPE_CHECKING:
-    from bmrm.base.progress import Step
+    from bmrm.base.progress import ProgressStep
 
 
 @contextlib.contextmanager
-def showing(options: argparse.Namespace, what: Callable[[], Step] | str) -> Iterator[None]:
+def showing(options: argparse.Namespace, what: Callable[[], ProgressStep] | str) -> Iterator[None]:
     """Show on the terminal what takes long: a text, or what a function returns at each moment."""
-    from bmrm.base.progress import ProgressLine, Step
+    from bmrm.base.progress import ProgressLine, ProgressStep
 
     line = ProgressLine(sys.stderr, every_step=False, quiet=options.quiet or options.json)
-    with line.show_during((lambda: Step((what,))) if isinstance(what, str) else what):
+    with line.show_during((lambda: ProgressStep((what,))) if isinstance(what, str) else what):
         yield
 
 

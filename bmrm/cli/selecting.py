@@ -7,14 +7,14 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from bmrm.base.progress import ProgressLine, Step, print_log, print_notice
+from bmrm.base.progress import ProgressLine, ProgressStep, print_log, print_notice
 from bmrm.base.weighting import scale_weights
 from bmrm.cli import one_against_rest
 from bmrm.cli.fitting import check, check_labels, make_loss, solver_arguments, write_model
 from bmrm.cli.loading import placement, read_shown
 from bmrm.cli.outcome import exit_code, model_path, report
 from bmrm.cli.report import cross_validation_text, finite_metrics, selection_document, selection_text
-from bmrm.cli.signals import Interrupts
+from bmrm.cli.signals import CommandInterrupts
 from bmrm.cli.solver_types import costs_from
 from bmrm.cli.storing import first_type, loaded
 from bmrm.cli.train_options import DEFAULT_FOLDS
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bmrm.linear.models.calibration import Calibration
 
 
-def select_and_train(options: TrainOptions, interrupts: Interrupts) -> int:
+def select_and_train(options: TrainOptions, interrupts: CommandInterrupts) -> int:
     """Score a grid, and train with the selected lam; if interrupted, write nothing."""
     started = time.perf_counter()
     with interrupts.opened():
@@ -124,7 +124,7 @@ def _select(options: TrainOptions, data: Data, arguments: dict[str, Any]) -> Sel
         line.clear()
 
 
-def _step(done: FoldDone, folds: int) -> Step:
+def _step(done: FoldDone, folds: int) -> ProgressStep:
     words = (
         f"solve {done.done} of {done.total}",
         f"lambda {done.result.lam:.4g}",
@@ -132,7 +132,7 @@ def _step(done: FoldDone, folds: int) -> Step:
         f"objective {done.result.objective:.6g}",
         f"{done.result.n_iter} iterations",
     )
-    return Step(words, done.done / done.total)
+    return ProgressStep(words, done.done / done.total)
 
 
 def _calibrate(options: TrainOptions, selection: Selection[Any]) -> tuple[Calibration | None, dict[str, Any]]:

@@ -18,7 +18,7 @@ MAX_IMPORT_WAIT_SECONDS = 1.0
 """How long a failing command waits for imports in the background, which it no longer needs."""
 
 
-class Interrupts(interrupts.Interrupts):
+class CommandInterrupts(interrupts.Interrupts):
     """The signal handler of a command; see `bmrm.base.interrupts`."""
 
     def importing(self, *modules: str) -> None:

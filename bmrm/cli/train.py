@@ -16,7 +16,7 @@ from bmrm.errors import ParameterError
 
 if TYPE_CHECKING:
     from bmrm.cli.observer import Observer
-    from bmrm.cli.signals import Interrupts
+    from bmrm.cli.signals import CommandInterrupts
     from bmrm.cli.train_options import TrainOptions
     from bmrm.distributed import Group
     from bmrm.linear.bundle.store import StoredCuts
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command_on_ranks(PROGRAM, train, argv)
 
 
-def train(argv: Sequence[str], interrupts: Interrupts, group: Group | None = None) -> int:
+def train(argv: Sequence[str], interrupts: CommandInterrupts, group: Group | None = None) -> int:
     """Run the command, on the ranks of a group if there is one, and return the exit code."""
     interrupts.importing("bmrm.losses", "bmrm.cli.options")
     from bmrm.cli import ranks
@@ -69,7 +69,7 @@ def train(argv: Sequence[str], interrupts: Interrupts, group: Group | None = Non
     return _cross_validate(options, interrupts)
 
 
-def _train(options: TrainOptions, interrupts: Interrupts, group: Group | None) -> int:
+def _train(options: TrainOptions, interrupts: CommandInterrupts, group: Group | None) -> int:
     if options.device == "auto" and is_large(options.data):
         start_driver()  # before imports that take a while
     from bmrm.base.progress import print_log
@@ -155,7 +155,9 @@ def _training(
     )
 
 
-def _reader(options: TrainOptions, interrupts: Interrupts, group: Group | None) -> Callable[[], Dataset]:
+def _reader(
+    options: TrainOptions, interrupts: CommandInterrupts, group: Group | None
+) -> Callable[[], Dataset]:
     """Return a function that reads the data again, as float64."""
     from bmrm.cli.storing import load_first
     from bmrm.linear.storage import DOUBLE
@@ -219,7 +221,7 @@ class _Checkpoint:
             save(self.path, model, problem, cuts)
 
 
-def _cross_validate(options: TrainOptions, interrupts: Interrupts) -> int:
+def _cross_validate(options: TrainOptions, interrupts: CommandInterrupts) -> int:
     from bmrm.base.progress import print_log, print_notice
     from bmrm.cli.fitting import check, solver_arguments
     from bmrm.cli.report import cross_validation_json, cross_validation_text

@@ -74,7 +74,7 @@ factor: to find them takes about as long as a step of a walk."""
 
 
 @dataclass(frozen=True)
-class Progress:
+class IterationProgress:
     """How far a walk is; several walks count as the one that is furthest from its end.
 
     Attributes
@@ -94,7 +94,7 @@ class Progress:
     elapsed: float
 
 
-Callback = Callable[[Progress], object]
+Callback = Callable[[IterationProgress], object]
 
 
 @dataclass(frozen=True)
@@ -365,7 +365,7 @@ class FixedPoint:
         if goal.callback is not None:
             bound = self._bound(self._residual, self._rounding)
             worst = self._columns[int(np.argmax(bound[self._columns]))]
-            state = Progress(
+            state = IterationProgress(
                 self._n_iter, float(self._residual[worst]), float(bound[worst]), self.n_products, elapsed
             )
             if goal.callback(state):

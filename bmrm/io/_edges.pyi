@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.io._text import Bytes, FileText
-from bmrm.io.edge_layout import Layout
+from bmrm.io.edge_layout import EdgeLayout
 
 MAX_NODES: int
 """Maximum number of nodes."""
@@ -42,7 +42,7 @@ def parse(
     *,
     names: Names | None,
     weights: bool,
-    layout: Layout,
+    layout: EdgeLayout,
     threads: int,
     block_bytes: int,
     reserve: Callable[[int], object],

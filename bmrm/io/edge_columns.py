@@ -1,6 +1,6 @@
 """Which columns of a table of edges hold sources, targets and weights: by their names.
 
-Columns that no name tells are never guessed: they are an error that asks for `columns`.
+EdgeColumns that no name tells are never guessed: they are an error that asks for `columns`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _MAX_SHOWN = 10  # names that a message lists
 
 
-class Columns(NamedTuple):
+class EdgeColumns(NamedTuple):
     """Places of the columns, from 0; no ``weight`` is None."""
 
     source: int
@@ -52,7 +52,7 @@ def choose_columns(
     columns: Sequence[str] | None = None,
     weights: bool | None = None,
     weight: str | None = None,
-) -> Columns:
+) -> EdgeColumns:
     """Find the columns of a table.
 
     Parameters
@@ -75,9 +75,9 @@ def choose_columns(
     Examples
     --------
     >>> choose_columns(["id", "target", "source", "weight"])
-    Columns(source=2, target=1, weight=3)
+    EdgeColumns(source=2, target=1, weight=3)
     >>> choose_columns(["a", "b", "c"], ("c", "a"))
-    Columns(source=2, target=0, weight=None)
+    EdgeColumns(source=2, target=0, weight=None)
     """
     if columns is not None:
         places = [_find(names, name) for name in columns]
@@ -86,7 +86,9 @@ def choose_columns(
                 "columns, weight: found both a third column and weight, expected one of them"
             )
         third = places[2] if len(places) == 3 else None
-        return Columns(places[0], places[1], third if third is not None else _weight(names, weights, weight))
+        return EdgeColumns(
+            places[0], places[1], third if third is not None else _weight(names, weights, weight)
+        )
     found = _weight(names, None if weights else weights, weight)  # a third may be one without a name
     ends = named_ends(names)
     if ends is None:
@@ -100,7 +102,7 @@ def choose_columns(
         raise DataError(
             f"found no column of weights among {_listed(names)}, expected one named weight ({HINT})"
         )
-    return Columns(*ends, found)
+    return EdgeColumns(*ends, found)
 
 
 def named_ends(names: Sequence[str]) -> tuple[int, int] | None:

@@ -28,7 +28,7 @@ _KONECT = re.compile(rb"\A\s*%+\s*(sym|asym|bip)\s+([a-z]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Layout:
+class EdgeLayout:
     """The columns of an edge text; places start at 0.
 
     Attributes
@@ -74,7 +74,7 @@ def decide_layout(
     labels: str,
     weights: bool | None,
     columns: Sequence[str] | None,
-) -> Layout:
+) -> EdgeLayout:
     """Decide the layout of a text.
 
     Parameters
@@ -116,7 +116,7 @@ def decide_layout(
     ):
         found.append(2)
     unread = weights is None and len(found) == 2 and len(head) > 2 and _NUMBER.fullmatch(head[2]) is not None
-    return Layout(
+    return EdgeLayout(
         names=_are_names(labels, [head[place] for place in found[:2] if place < len(head)]),
         separator=separator,
         columns=max(len(head), *(place + 1 for place in found)),
@@ -146,7 +146,7 @@ def _with_header(
     weights: bool | None,
     columns: Sequence[str] | None,
     directed: bool | None,
-) -> Layout:
+) -> EdgeLayout:
     names = [_unquoted(name) for name in head]
     found = choose_columns(names, columns, weights)
     row = [] if data is None else data
@@ -155,7 +155,7 @@ def _with_header(
         word = _unquoted(row[place]).strip().lower() if place < len(row) else ""
         if name.lower() == "type" and word in ("directed", "undirected"):
             direction, directed = place, word == "directed"
-    return Layout(
+    return EdgeLayout(
         names=_are_names(labels, [row[place] for place in found[:2] if place < len(row)]),
         separator=separator,
         columns=len(head),

@@ -22,7 +22,7 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.io import _edges, _svmlight, _text
 from bmrm.io.edge_columns import check_columns
 from bmrm.io.edge_data import Edges, NodeLabels
-from bmrm.io.edge_layout import Layout, decide_layout
+from bmrm.io.edge_layout import EdgeLayout, decide_layout
 from bmrm.io.formats import detect_format
 from bmrm.io.regular import UNCHANGED_FILE
 from bmrm.io.sources import Source, open_source
@@ -228,7 +228,7 @@ class EdgeParser:
         self.weights = bool(weights)
         self.block_bytes = block_bytes
         self.lines = 0
-        self.layout = Layout(names=labels == "string")
+        self.layout = EdgeLayout(names=labels == "string")
         self._options: dict[str, Any] = {"labels": labels, "weights": weights, "columns": columns}
         self._names = _edges.Names() if labels == "string" else None
         self._is_decided = False

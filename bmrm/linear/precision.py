@@ -50,7 +50,7 @@ from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data
 from bmrm.linear.regularizers import Regularizer
-from bmrm.linear.solvers.progress import Bounds, Progress
+from bmrm.linear.solvers.progress import FileBounds, Progress
 from bmrm.linear.solvers.settings import Callback, absolute_tol
 from bmrm.losses import JointLoss, Loss, NamedLoss
 from bmrm.losses.joint import collect_members
@@ -68,7 +68,7 @@ UNDERFLOW_UNIT = 2.0**-150
 """Rounding to a number below float32's normal numbers moves a number by at most this."""
 
 FLOAT64_SAFETY = 1.0 + 1e-9
-"""Bounds are multiplied by this, for the rounding errors of their own sums."""
+"""FileBounds are multiplied by this, for the rounding errors of their own sums."""
 
 FLOAT32_SAFETY = 2.0
 """Factor for products of nonnegative numbers that a GPU sums in float32: its sums are never sequences so long
@@ -300,7 +300,7 @@ class Rounding:
 
     def bounds(
         self, objective: float, lower_bound: float, w: Vector, penalty: Regularizer, floor: float
-    ) -> Bounds:
+    ) -> FileBounds:
         """Convert the certificate of a solve to one for the file's numbers, with a bound not below the floor.
 
         - ``objective``, ``lower_bound``: the certificate for the stored numbers
@@ -320,7 +320,7 @@ class Rounding:
         less = FLOAT64_SAFETY * min(steep * reach, near) if self.columns.any() else 0.0
         lower = max(floor, lower_bound - less) if less else lower_bound
         moved = lower_bound - lower if math.isfinite(lower) else 0.0
-        return Bounds(upper, lower, upper - objective + moved)
+        return FileBounds(upper, lower, upper - objective + moved)
 
     def _reach(self, room: float, l1: Vector, l2: Vector, prior: Vector) -> float:
         """Return the maximum of E over all weights with a penalty of at most ``room``."""
@@ -405,10 +405,10 @@ class RoundedRows:
             sums, weight = group.total(sums), float(group.total(np.array([weight]))[0])
         return Rounding(sums, weight, slopes.square, self._loss.name)
 
-    def bounds(self, objective: float, lower_bound: float, w: Vector, penalty: Regularizer) -> Bounds:
+    def bounds(self, objective: float, lower_bound: float, w: Vector, penalty: Regularizer) -> FileBounds:
         """Return the certificate for the numbers of the file, from that for the stored ones."""
         found = self._rounding.bounds(objective, lower_bound, w, penalty, self._floor)
-        return found if self._group is None else Bounds(*self._group.everyones(tuple(found))[0])
+        return found if self._group is None else FileBounds(*self._group.everyones(tuple(found))[0])
 
     def certified(self, result: Result, penalty: Regularizer, tol: float) -> Result:
         """Return a result with the certificate for the numbers of the file.
@@ -448,7 +448,7 @@ class RoundedProblem:
             total=data.total_weight, floor=problem.floor, group=data.group,
         )  # fmt: skip
 
-    def bounds(self, state: Progress) -> Bounds:
+    def bounds(self, state: Progress) -> FileBounds:
         """Return the certificate of a running solve."""
         return self._rows.bounds(state.objective, state.lower_bound, state.best()[0], self._penalty)
 

@@ -24,7 +24,7 @@ from bmrm.linear.intercept import Intercept
 from bmrm.linear.models import checkpoint as checkpoints
 from bmrm.linear.models.checkpoint import Checkpoint
 from bmrm.linear.models.model import Model
-from bmrm.linear.objective.passes import Operator
+from bmrm.linear.objective.passes import DesignOperator
 from bmrm.linear.plan import Plan
 from bmrm.linear.problem import TrainingProblem
 from bmrm.linear.regularizers import Regularizer
@@ -43,7 +43,7 @@ SAME_OBJECTIVE = 1e-6
 
 
 def prior_mean(
-    prior: Model | Result | Any, data: Dataset | Examples, operator: Operator, columns: tuple[int, ...]
+    prior: Model | Result | Any, data: Dataset | Examples, operator: DesignOperator, columns: tuple[int, ...]
 ) -> Any:
     """Return the prior mean of the weights, and of intercepts that are penalised."""
     if not isinstance(prior, (Result, Model)):
@@ -58,7 +58,7 @@ def prior_mean(
 
 def first_point(
     warm_start: Result | Model | Checkpoint | Vector | None,
-    operator: Operator,
+    operator: DesignOperator,
     d: int,
     reg: Regularizer,
     columns: tuple[int, ...],

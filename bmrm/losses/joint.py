@@ -175,7 +175,7 @@ class JointLoss(NamedLoss):
         raise ParameterError(f"loss {self.name}: is not a sum over rows; evaluate returns it for all rows")
 
 
-class RowBlocks:
+class BlocksOfRows:
     """The block number of each row, cached: all passes of a solve have the same blocks.
 
     ``send`` sends one number per row to the rank that works on the row; it is collective over all ranks.
@@ -217,7 +217,7 @@ class LineRisk(ValuedRisk):
     """A compiled joint risk with the interface that the solver expects."""
 
     def __init__(self, risk: CompiledRisk, n_samples: int) -> None:
-        self.compiled, self.size, self._blocks = risk, n_samples, RowBlocks()
+        self.compiled, self.size, self._blocks = risk, n_samples, BlocksOfRows()
 
     def evaluate(self, z: Vector, dz: Vector, t: float, derivatives: Vector) -> float:
         return float(self.compiled.evaluate(z, dz, t, 0.0, derivatives).sum())

@@ -162,7 +162,7 @@ def normal_mat(A: PETSc.Mat, *, shift: float = 0.0) -> PETSc.Mat:
     return mat
 
 
-class Layout(NamedTuple):
+class RankLayout(NamedTuple):
     """How rows and columns are distributed over the ranks."""
 
     sizes: tuple[tuple[int, int], tuple[int, int]]
@@ -172,10 +172,10 @@ class Layout(NamedTuple):
     everywhere: PETSc.Vec | None
 
 
-def _layout(comm: PETSc.Comm, m: int, d: int, columns: int | None) -> Layout:
+def _layout(comm: PETSc.Comm, m: int, d: int, columns: int | None) -> RankLayout:
     """Distribute d columns over the ranks: ``columns`` to this rank, or if None as PETSc chooses."""
     if comm.getSize() == 1:
-        return Layout(((m, m), (d, d)), None, None)
+        return RankLayout(((m, m), (d, d)), None, None)
     counts = PETSc.Vec().createMPI((1, None), comm=comm)
     counts.set(float(d))
     fewest, largest = int(counts.min()[1]), int(counts.max()[1])
@@ -187,7 +187,7 @@ def _layout(comm: PETSc.Comm, m: int, d: int, columns: int | None) -> Layout:
     counts.set(float(m))
     rows = int(counts.sum())
     scatter, everywhere = PETSc.Scatter.toAll(right)
-    return Layout(((m, rows), right.getSizes()), scatter, everywhere)
+    return RankLayout(((m, rows), right.getSizes()), scatter, everywhere)
 
 
 class _Sums(NamedTuple):
@@ -199,7 +199,7 @@ class _Sums(NamedTuple):
     largest_row: float
 
 
-def _sums(X: Csr | npt.NDArray[Any], resident: Matrix, layout: Layout) -> _Sums:
+def _sums(X: Csr | npt.NDArray[Any], resident: Matrix, layout: RankLayout) -> _Sums:
     m, d = X.shape
     columns, row = np.zeros(d), 0.0
     if isinstance(X, np.ndarray):
@@ -227,7 +227,7 @@ def _largest_row(X: Csr) -> float:
     return float((sizes[X.indptr[1:]] - sizes[X.indptr[:-1]]).max())
 
 
-def _over_ranks(values: Vector, layout: Layout) -> PETSc.Vec:
+def _over_ranks(values: Vector, layout: RankLayout) -> PETSc.Vec:
     """Sum a vector of length d over the ranks; return it in PETSc's distribution."""
     if layout.scatter is None or layout.everywhere is None:
         vec = PETSc.Vec().createSeq(len(values), comm=PETSc.COMM_SELF)
@@ -248,7 +248,7 @@ def _largest_over_ranks(value: float, comm: PETSc.Comm) -> float:
 class _ResidentMat:
     """Context of the matrix X; PETSc prescribes the names of its methods."""
 
-    def __init__(self, matrix: Matrix, device: str, layout: Layout, sums: _Sums) -> None:
+    def __init__(self, matrix: Matrix, device: str, layout: RankLayout, sums: _Sums) -> None:
         self.matrix, self.device, self.layout, self.sums = matrix, device, layout, sums
 
     def mult(self, mat: PETSc.Mat, x: PETSc.Vec, y: PETSc.Vec) -> None:

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 import bmrm
 import bmrm.matrix.gpu.devices
 from bmrm.base import _dlpack
-from bmrm.base.foreign_arrays import ARRAY_KINDS, DeviceRows, borrow_rows, from_host, import_library, to_host
+from bmrm.base.foreign_arrays import (
+    ARRAY_KINDS,
+    RowNumbersOnDevice,
+    borrow_rows,
+    from_host,
+    import_library,
+    to_host,
+)
 from bmrm.errors import BmrmError, DataError, ParameterError
 from bmrm.losses import CallableLoss
 
@@ -123,7 +130,7 @@ def test_a_result_by_the_cuda_array_interface(more, waited):
     streams = []
     array = np.zeros(8)[::2]
     found = take(Faced(array, strides=array.strides, **more), waited=streams)
-    assert isinstance(found, DeviceRows)
+    assert isinstance(found, RowNumbersOnDevice)
     assert found[:3] == (array.ctypes.data, 2, 8)
     assert streams == waited
     assert take(Faced(np.zeros(4), **more)).stride == 1

@@ -13,7 +13,7 @@ import pytest
 from commands import start, start_python, write_svmlight
 
 import bmrm.linear.selection.cross_validation
-from bmrm.cli.signals import Interrupts
+from bmrm.cli.signals import CommandInterrupts
 from bmrm.linear.models.model import Model
 
 FOREVER = ["--lambda", "1e-6", "--tol", "1e-12", "--tol-kind", "abs", "--cuts-per-pass", 1]
@@ -251,10 +251,10 @@ def test_signal_while_reading(folder):
 
 LEAVES_THE_LOCK = """
 import _imp, sys
-from bmrm.cli.signals import Interrupts
+from bmrm.cli.signals import CommandInterrupts
 
 sys.path.insert(0, sys.argv[1])
-with Interrupts() as interrupts, interrupts.importing_in_background("brought_beside"):
+with CommandInterrupts() as interrupts, interrupts.importing_in_background("brought_beside"):
     _imp.acquire_lock()
     print("locked", flush=True)
     if sys.argv[2] == "interrupted":
@@ -297,7 +297,7 @@ def test_modules_are_imported_in_the_background(tmp_path, monkeypatch):
     (tmp_path / "brought_beside.py").write_text("import time\ntime.sleep(0.05)\nDONE = True\n")
     (tmp_path / "broken_beside.py").write_text("raise ValueError('broken')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with Interrupts() as interrupts:
+    with CommandInterrupts() as interrupts:
         with interrupts.importing_in_background("brought_beside", "broken_beside"):
             pass
         assert sys.modules["brought_beside"].DONE

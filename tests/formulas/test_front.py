@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bmrm.errors import ReductionError
-from bmrm.formulas.analysis.bounds import Bounds
+from bmrm.formulas.analysis.bounds import IndexBounds
 from bmrm.formulas.language.expressions import Given
 from bmrm.formulas.language.front import read_program
 from bmrm.formulas.language.source import read_source
@@ -147,7 +147,7 @@ def test_indices_that_need_no_check():
             out[j + 1] += 1
 
     program = read(row, n=Given("parameter", "int"))
-    bounds = Bounds(program)
+    bounds = IndexBounds(program)
     inside = []
     for statement in statements(program.body):
         if isinstance(statement, Combine):

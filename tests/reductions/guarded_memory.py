@@ -144,7 +144,7 @@ def emulate(at_end, made={}):  # noqa: B006 (compiled code is kept)
 def run_emulated(reduction, X, words, at_end):
     emulate(at_end)
     call = reduction._binder.bind(read_rows(X), words, gpu=True)
-    return reduction._tuple(**gpu.GpuPasses(reduction._source).run(call, contract=False))
+    return reduction._tuple(**gpu.GpuRunner(reduction._source).run(call, contract=False))
 
 
 def main(target: str, first: int, count: int) -> None:

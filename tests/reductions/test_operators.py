@@ -16,7 +16,7 @@ from bmrm.distributed.reading import read_rows
 from bmrm.errors import ReductionError
 from bmrm.formulas.cpu import native
 from bmrm.formulas.language.function_table import FUNCTIONS, KNOWN, function
-from bmrm.formulas.language.operators import OPERATORS, Operator
+from bmrm.formulas.language.operators import OPERATORS, ReductionOperator
 from bmrm.reductions import Reduction, inf, logaddexp, operator, reduction
 
 WHOLE = np.array([1, -1, 0, -3, 2**62, -(2**63), 2**63 - 1, 5, -7])
@@ -253,7 +253,7 @@ def rows_of_toys(monkeypatch):
     """Add a row to each table."""
     monkeypatch.setattr("bmrm.formulas.language.function_table.FUNCTIONS", FUNCTIONS)
     function(np.cbrt, name="cbrt")(toy)
-    OPERATORS["mix"] = Operator(
+    OPERATORS["mix"] = ReductionOperator(
         name="mix", about="mixture", identity=(0.0, 0), combine=mix, functions=(mix,),
         llvm_real=("fmul {type} {a}, {b}", "fadd {type} {a}, {b}", "fadd {type} {0}, {1}"),
         llvm_whole=("mul {type} {a}, {b}", "add {type} {a}, {b}", "add {type} {0}, {1}"),

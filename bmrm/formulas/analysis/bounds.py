@@ -1,4 +1,4 @@
-"""Bounds of whole numbers: which indices need no check, and which numbers fit 32 bits.
+"""IndexBounds of whole numbers: which indices need no check, and which numbers fit 32 bits.
 
 A bound is a size of the call plus a number, or a number alone. Each local has one interval for the whole
 function, the hull of all that is assigned to it; sizes are at least 1 and smaller than `NARROW`.
@@ -49,7 +49,7 @@ class Bound(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """Bounds of a whole number, both included; None if unknown."""
+    """IndexBounds of a whole number, both included; None if unknown."""
 
     low: Bound | None
     high: Bound | None
@@ -84,7 +84,7 @@ def plus(a: Bound | None, b: Bound | None, sign: int = 1) -> Bound | None:
     return None if a.size else Bound(b.size, a.offset + b.offset)
 
 
-class Bounds:
+class IndexBounds:
     """Intervals of the locals and loop variables of a program."""
 
     def __init__(self, program: Program) -> None:

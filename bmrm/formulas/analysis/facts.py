@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bmrm.formulas.analysis.bounds import Bounds
+from bmrm.formulas.analysis.bounds import IndexBounds
 from bmrm.formulas.language.tree import (
     Expr,
     For,
@@ -26,8 +26,8 @@ from bmrm.formulas.language.tree import (
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Facts of a program.
+class ProgramFacts:
+    """ProgramFacts of a program.
 
     Attributes
     ----------
@@ -35,14 +35,14 @@ class Facts:
         With all types known.
     sizes : dict of str to int
         Those of a call; empty if nothing depends on them.
-    bounds : Bounds
+    bounds : IndexBounds
     varying : set of str
         Locals that may differ from row to row.
     """
 
     program: Program
     sizes: Mapping[str, int]
-    bounds: Bounds
+    bounds: IndexBounds
     varying: set[str]
 
     def varies(self, *exprs: Expr) -> bool:
@@ -62,9 +62,9 @@ class Facts:
         return math.prod(self.sizes[size] if isinstance(size, str) else size for size in dims)
 
 
-def find_facts(program: Program, sizes: Mapping[str, int], sparse: bool) -> Facts:
+def find_facts(program: Program, sizes: Mapping[str, int], sparse: bool) -> ProgramFacts:
     """Find the facts of a program for the sizes of a call."""
-    return Facts(program, sizes, Bounds(program), _varying_names(program, sparse))
+    return ProgramFacts(program, sizes, IndexBounds(program), _varying_names(program, sparse))
 
 
 def _varying_names(program: Program, sparse: bool) -> set[str]:

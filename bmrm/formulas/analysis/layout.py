@@ -54,7 +54,7 @@ class Site:
 
 
 @dataclass
-class Layout:
+class TableLayout:
     """Names of the entries of the table of a program, and the places at which it may fail."""
 
     program: Program

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from bmrm.formulas.analysis.bounds import Bounds
+from bmrm.formulas.analysis.bounds import IndexBounds
 from bmrm.formulas.language.function_table import calls_of
 from bmrm.formulas.language.tree import (
     Apply,
@@ -39,7 +39,7 @@ def long_loops(program: Program, sizes: Mapping[str, int]) -> frozenset[str]:
     sizes : dict of str to int
         Those of a call.
     """
-    bounds, found = Bounds(program), set()
+    bounds, found = IndexBounds(program), set()
 
     def operations(body: tuple[Statement, ...]) -> float:
         total = 0.0

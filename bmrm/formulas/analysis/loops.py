@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bmrm.formulas.analysis.facts import Facts
+from bmrm.formulas.analysis.facts import ProgramFacts
 from bmrm.formulas.analysis.products import PLAIN, is_safe, without_lines
 from bmrm.formulas.language.function_table import calls_of
 from bmrm.formulas.language.operators import OPERATORS
@@ -75,7 +75,7 @@ SIMPLE = {"add", "sub", "mul", "div", "neg", "abs", "min", "max", "real"}
 """Operators that vectors of columns may have on what depends on the counter."""
 
 
-def unrolled_iterations(node: For, facts: Facts) -> int:
+def unrolled_iterations(node: For, facts: ProgramFacts) -> int:
     """Return how many iterations of a loop are written out; 0 if the compiler decides.
 
     It does if all iterations are short. A loop whose counter is a column should be longer before it is
@@ -92,7 +92,7 @@ def unrolled_iterations(node: For, facts: Facts) -> int:
     return min(MAX_UNROLLED, 1 << (fit.bit_length() - 1))
 
 
-def _operations(body: tuple[Statement, ...], facts: Facts) -> int:
+def _operations(body: tuple[Statement, ...], facts: ProgramFacts) -> int:
     """Count the operations of statements, those in loops for each iteration."""
 
     def iterations(node: For | ForStored) -> int:
@@ -118,7 +118,7 @@ def _assigned(node: For) -> set[str]:
     return found
 
 
-def _has_own_target(statement: Combine, node: For, facts: Facts) -> bool:
+def _has_own_target(statement: Combine, node: For, facts: ProgramFacts) -> bool:
     """Return whether each iteration of a loop has another target: one index is its counter, others stay."""
     assigned = _assigned(node)
     counters = [each for each in statement.index if isinstance(each, Var) and each.name == node.name]
@@ -137,7 +137,7 @@ def _has_own_target(statement: Combine, node: For, facts: Facts) -> bool:
     )
 
 
-def butterfly_sums(node: For, facts: Facts) -> tuple[Combine, ...]:
+def butterfly_sums(node: For, facts: ProgramFacts) -> tuple[Combine, ...]:
     """Return the statements of a loop whose results are reduced together over the warp.
 
     There are none if the loop has others that combine, or loops in it: its iterations would be too long to
@@ -157,7 +157,7 @@ def butterfly_sums(node: For, facts: Facts) -> tuple[Combine, ...]:
     return () if any(isinstance(each, (Combine, For, ForStored)) for each in others) else tuple(found)
 
 
-def column_sums(node: For, facts: Facts) -> tuple[Combine, ...]:
+def column_sums(node: For, facts: ProgramFacts) -> tuple[Combine, ...]:
     """Return the statements of a loop whose lanes are iterations; none if they are not."""
     found = _of_chosen_rows(node, facts)
     if len(found) < len(node.body) or facts.iterations(node) < MIN_COLUMNS:
@@ -168,7 +168,7 @@ def column_sums(node: For, facts: Facts) -> tuple[Combine, ...]:
     return found if fit else ()
 
 
-def ranked_sums(node: For, facts: Facts) -> tuple[Combine, ...]:
+def ranked_sums(node: For, facts: ProgramFacts) -> tuple[Combine, ...]:
     """Return the statements of a loop whose lanes are ranked once for all targets; none if they are not."""
     found = _of_chosen_rows(node, facts)
     others = [each for each in node.body if each not in found]
@@ -183,7 +183,7 @@ def chosen_row(statement: Combine) -> tuple[Expr, ...]:
     return tuple(map(without_lines, statement.index[:-1]))
 
 
-def _of_chosen_rows(node: For, facts: Facts) -> tuple[Combine, ...]:
+def _of_chosen_rows(node: For, facts: ProgramFacts) -> tuple[Combine, ...]:
     """Return the statements of a loop that combine into a row of a result which the data choose."""
     return tuple(
         each
@@ -195,7 +195,7 @@ def _of_chosen_rows(node: For, facts: Facts) -> tuple[Combine, ...]:
     )
 
 
-def count_blocked(facts: Facts) -> int:
+def count_blocked(facts: ProgramFacts) -> int:
     """Return how many of the first statements are computed for some rows at once; 0 if none."""
     count = 0
     for statement in facts.program.body:
@@ -239,7 +239,7 @@ class Best(NamedTuple):
     """Number of iterations of a group."""
 
 
-def find_best(node: For, facts: Facts) -> Best | None:
+def find_best(node: For, facts: ProgramFacts) -> Best | None:
     """Return what a loop compares which keeps the best value, and what goes with it, in locals.
 
     What is before the comparison is computed again, so it may keep nothing for a later iteration.
@@ -304,10 +304,10 @@ class ColumnVectors:
     Parameters
     ----------
     node : For
-    facts : Facts
+    facts : ProgramFacts
     """
 
-    def __init__(self, node: For, facts: Facts) -> None:
+    def __init__(self, node: For, facts: ProgramFacts) -> None:
         self.node, self.facts, self.counter = node, facts, node.name
         self.temporaries = {s.name for s in node.body if isinstance(s, Set)}
 

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from bmrm.formulas.analysis.bounds import Bound, Bounds
-from bmrm.formulas.analysis.facts import Facts
+from bmrm.formulas.analysis.bounds import Bound, IndexBounds
+from bmrm.formulas.analysis.facts import ProgramFacts
 from bmrm.formulas.language.operators import OPERATORS
 from bmrm.formulas.language.tree import (
     Apply,
@@ -70,7 +70,7 @@ MAX_COUNTED_CELLS = 1 << 14
 
 
 @dataclass(frozen=True)
-class Side:
+class ProductSide:
     """One side of a product: factors of one counter, each with `COUNTER` in its place.
 
     Attributes
@@ -98,9 +98,9 @@ class ProductSum:
     Attributes
     ----------
     result : str
-    left : Side
+    left : ProductSide
         Of the first index of the result.
-    right : Side or None
+    right : ProductSide or None
         Of the second index; None for a vector.
     loops : tuple of For
         The loops around the sum, the outer one first.
@@ -109,8 +109,8 @@ class ProductSum:
     """
 
     result: str
-    left: Side
-    right: Side | None
+    left: ProductSide
+    right: ProductSide | None
     loops: tuple[For, ...]
     tests: tuple[Expr, ...]
 
@@ -128,7 +128,7 @@ class _UnfitError(Exception):
 
 
 def find_products(
-    program: Program, sizes: Mapping[str, int], bounds: Bounds
+    program: Program, sizes: Mapping[str, int], bounds: IndexBounds
 ) -> dict[int, tuple[ProductSum, ...]]:
     """Return the statements of a function that hold nothing but sums of products, by their place in it.
 
@@ -137,7 +137,7 @@ def find_products(
     program : Program
         Of dense rows.
     sizes : dict of str to int
-    bounds : Bounds
+    bounds : IndexBounds
         Of the program.
     """
     combined = [s.array for s in statements(program.body) if isinstance(s, Combine)]
@@ -155,7 +155,7 @@ def find_products(
 
 
 class _Finder:
-    def __init__(self, program: Program, sizes: Mapping[str, int], bounds: Bounds) -> None:
+    def __init__(self, program: Program, sizes: Mapping[str, int], bounds: IndexBounds) -> None:
         self.program, self.sizes, self.bounds = program, sizes, bounds
         self.outputs = {a.name for a in program.results()}
         self.sums: list[ProductSum] = []
@@ -252,14 +252,14 @@ class _Finder:
         tests = tuple(map(without_lines, tests))
         return ProductSum(node.array, sides[0], sides[1] if len(sides) > 1 else None, loops, tests)
 
-    def side(self, name: str, factors: list[Expr]) -> Side:
+    def side(self, name: str, factors: list[Expr]) -> ProductSide:
         found = self.bounds.known.get(name)
         if found is None or found.low is None or found.high is None or len(factors) > MAX_FACTORS:
             raise _UnfitError
         low, high = self.number(found.low), self.number(found.high)
         if high < low:
             raise _UnfitError
-        return Side(name, low, high, tuple(replaced(each, {name: COUNTER}) for each in factors))
+        return ProductSide(name, low, high, tuple(replaced(each, {name: COUNTER}) for each in factors))
 
     def number(self, bound: Bound) -> int:
         return (self.sizes[bound.size] if bound.size else 0) + bound.offset
@@ -276,13 +276,13 @@ class _Finder:
         raise _UnfitError
 
 
-def is_safe(expr: Expr, program: Program, bounds: Bounds) -> bool:
+def is_safe(expr: Expr, program: Program, bounds: IndexBounds) -> bool:
     """Return whether an expression needs no check, and nothing of the row's own except numbers."""
     outputs = {a.name for a in program.results()}
     return all(_is_safe(part, program, bounds, outputs) for part in parts(expr))
 
 
-def _is_safe(part: Expr, program: Program, bounds: Bounds, outputs: set[str]) -> bool:
+def _is_safe(part: Expr, program: Program, bounds: IndexBounds, outputs: set[str]) -> bool:
     match part:
         case Value(name, _) | Var(name, _):
             return name not in outputs
@@ -383,7 +383,7 @@ class Blocks(NamedTuple):
         return dict.fromkeys(each.result for each in self.sums())
 
 
-def choose_blocks(facts: Facts, sparse: bool) -> Blocks:
+def choose_blocks(facts: ProgramFacts, sparse: bool) -> Blocks:
     """Find the sums of products, and choose where each is computed."""
     blocks, program, sizes = Blocks({}, {}), facts.program, facts.sizes
     if sparse:
@@ -404,7 +404,7 @@ def choose_blocks(facts: Facts, sparse: bool) -> Blocks:
     return blocks
 
 
-def side_blocks(side: Side) -> int:
+def side_blocks(side: ProductSide) -> int:
     """Return how many blocks of columns a side has."""
     return -(-side.count // BLOCK)
 

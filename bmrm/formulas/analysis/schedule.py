@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from bmrm.formulas.analysis import loops
-from bmrm.formulas.analysis.facts import Facts, find_facts
+from bmrm.formulas.analysis.facts import ProgramFacts, find_facts
 from bmrm.formulas.analysis.loops import Best
 from bmrm.formulas.analysis.products import Blocks, choose_blocks, held_bytes, without_lines
 from bmrm.formulas.language.tree import (
@@ -174,7 +174,7 @@ class GpuSchedule:
 
     Attributes
     ----------
-    facts : Facts
+    facts : ProgramFacts
     memory : Memory
     blocks : Blocks
         Sums of products that are computed by blocks, and go from registers to global memory.
@@ -189,7 +189,7 @@ class GpuSchedule:
         Sizes that are read at run time: nothing is unrolled by them, and no register depends on them.
     """
 
-    facts: Facts
+    facts: ProgramFacts
     memory: Memory
     blocks: Blocks
     blocked: int
@@ -237,7 +237,9 @@ def schedule_gpu(
     return GpuSchedule(facts, memory, blocks, blocked, found, ranked_by, run_time)
 
 
-def _choose_memory(facts: Facts, blocks: Blocks, real_bytes: int, sparse: bool, shared_bytes: int) -> Memory:
+def _choose_memory(
+    facts: ProgramFacts, blocks: Blocks, real_bytes: int, sparse: bool, shared_bytes: int
+) -> Memory:
     """Decide where results and parameters are; see the top of this file."""
     program, count, in_blocks = facts.program, facts.count, blocks.results()
     results = [a for a in program.results() if a.role != "output" and a.name not in in_blocks]
@@ -261,7 +263,7 @@ def _choose_memory(facts: Facts, blocks: Blocks, real_bytes: int, sparse: bool, 
     return Memory(warps, items, shared_results, tuple(chosen), used, held, register_row)
 
 
-def _choose_loop(node: For, facts: Facts) -> GpuLoop:
+def _choose_loop(node: For, facts: ProgramFacts) -> GpuLoop:
     if facts.diverges(node):
         return Diverging(has_combination(node.body))
     iterations = facts.iterations(node)
@@ -282,7 +284,7 @@ def has_combination(body: tuple[Statement, ...]) -> bool:
 
 
 def _find_ranked(
-    body: tuple[Statement, ...], facts: Facts, found: Mapping[int, GpuLoop]
+    body: tuple[Statement, ...], facts: ProgramFacts, found: Mapping[int, GpuLoop]
 ) -> Iterator[tuple[int, int]]:
     """Yield the statements whose lanes a loop just before has ranked, and the loop."""
     known: dict[tuple[Expr, ...], int] = {}
@@ -304,7 +306,9 @@ def _find_ranked(
             known[loops.chosen_row(how.sums[0])] = id(statement)
 
 
-def _constant_sizes(facts: Facts, memory: Memory, blocks: Blocks, found: Mapping[int, GpuLoop]) -> set[str]:
+def _constant_sizes(
+    facts: ProgramFacts, memory: Memory, blocks: Blocks, found: Mapping[int, GpuLoop]
+) -> set[str]:
     """Return the sizes that must be constants of the text: its speed depends on them.
 
     All others are the first dimensions of arrays, and ends of loops whose iterations are not all written out.
@@ -339,12 +343,12 @@ class CpuSchedule:
 
     Attributes
     ----------
-    facts : Facts
+    facts : ProgramFacts
     loops : dict of int to CpuLoop
         By the identity of the loop.
     """
 
-    facts: Facts
+    facts: ProgramFacts
     loops: Mapping[int, CpuLoop]
 
     def of(self, node: For) -> CpuLoop:
@@ -359,7 +363,7 @@ def schedule_cpu(program: Program, lanes: int, *, sparse: bool, contiguous: bool
     """
     facts = find_facts(program, {}, sparse)
     if lanes == 1:
-        facts = Facts(program, {}, facts.bounds, set())
+        facts = ProgramFacts(program, {}, facts.bounds, set())
 
     def choose(node: For) -> CpuLoop:
         if lanes > 1 and contiguous and loops.ColumnVectors(node, facts).fit():

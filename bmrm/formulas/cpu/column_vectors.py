@@ -10,7 +10,7 @@ rows.
 from __future__ import annotations
 
 from bmrm.formulas.analysis.loops import ColumnVectors
-from bmrm.formulas.cpu.expressions import Expressions
+from bmrm.formulas.cpu.expressions import LaneExpressions
 from bmrm.formulas.cpu.llvm_text import Val, short
 from bmrm.formulas.language.operators import OPERATORS
 from bmrm.formulas.language.tree import (
@@ -33,12 +33,12 @@ class ColumnVectorLoop:
 
     Parameters
     ----------
-    printer : Expressions
+    printer : LaneExpressions
         Prints the statements around it.
     node : For
     """
 
-    def __init__(self, printer: Expressions, node: For) -> None:
+    def __init__(self, printer: LaneExpressions, node: For) -> None:
         self.printer, self.node = printer, node
         self.vectors = ColumnVectors(node, printer.schedule.facts)
         self.held: dict[Expr, tuple[Val, str]] = {}

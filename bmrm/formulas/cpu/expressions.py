@@ -37,7 +37,7 @@ COMPARE = {
 }
 
 
-class Expressions(Writer):
+class LaneExpressions(Writer):
     """Prints expressions."""
 
     def expr(self, node: Expr) -> Val:

@@ -22,12 +22,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from bmrm.distributed.rows import Rows
-from bmrm.formulas.analysis.layout import Layout
+from bmrm.formulas.analysis.layout import TableLayout
 from bmrm.formulas.analysis.schedule import schedule_cpu
 from bmrm.formulas.cpu.llvm_text import Val, quote, short
-from bmrm.formulas.cpu.statements import Statements, identity_text
+from bmrm.formulas.cpu.statements import LaneStatements, identity_text
 from bmrm.formulas.language.combination import read_operator
-from bmrm.formulas.language.operators import FunctionOperator, Operator
+from bmrm.formulas.language.operators import FunctionOperator, ReductionOperator
 from bmrm.formulas.language.tree import Argument, For, ForStored, Program, Size, statements
 
 NAME = "bmrm_rows"
@@ -41,13 +41,13 @@ class Code:
     Attributes
     ----------
     text : str
-    layout : Layout
+    layout : TableLayout
     lanes : int
         Rows of a block.
     """
 
     text: str
-    layout: Layout
+    layout: TableLayout
     lanes: int
 
 
@@ -83,7 +83,7 @@ def print_lanes(
     return Printer(schedule, rows, real, lanes, vector, contract, looking).print()
 
 
-class Printer(Statements):
+class Printer(LaneStatements):
     """Prints a program."""
 
     def print(self) -> Code:
@@ -108,7 +108,7 @@ class Printer(Statements):
 
     # --- operators that are functions
 
-    def merged(self, op: Operator, a: str, b: str, kind: str, bits: str, real: bool) -> str:
+    def merged(self, op: ReductionOperator, a: str, b: str, kind: str, bits: str, real: bool) -> str:
         if not isinstance(op, FunctionOperator):
             return super().merged(op, a, b, kind, bits, real)
         return self.new(f"call {kind} @{self.name_of(op)}({kind} {a}, {kind} {b})")

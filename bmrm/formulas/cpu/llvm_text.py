@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bmrm.distributed.rows import Rows
-from bmrm.formulas.analysis.layout import OUTSIDE, Layout, Site
+from bmrm.formulas.analysis.layout import OUTSIDE, Site, TableLayout
 from bmrm.formulas.analysis.schedule import CpuSchedule
-from bmrm.formulas.language.operators import FunctionOperator, Operator
+from bmrm.formulas.language.operators import FunctionOperator, ReductionOperator
 from bmrm.formulas.language.tree import Argument, Size
 
 REAL_BITS = {"float": 32, "double": 64}
@@ -60,7 +60,7 @@ class Writer:
         )
         self.flags = "contract " if contract else ""
         self.looking = looking
-        self.layout = Layout(self.program, bool(rows.column))
+        self.layout = TableLayout(self.program, bool(rows.column))
         self.entry: list[str] = []
         self.lines: list[str] = []
         self.declared: dict[str, None] = {}
@@ -219,7 +219,7 @@ class Writer:
     def bytes_of(self, value: Val) -> str:
         return f"<{self.W} x i8>" if value.wide else "i8"
 
-    def merged(self, op: Operator, a: str, b: str, kind: str, bits: str, real: bool) -> str:
+    def merged(self, op: ReductionOperator, a: str, b: str, kind: str, bits: str, real: bool) -> str:
         """Combine two values of a type; comparisons of it have the type ``bits``."""
         found: list[str] = []
         for text in op.llvm_real if real else op.llvm_whole:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from bmrm.formulas.analysis.layout import NO_ROW
 from bmrm.formulas.analysis.schedule import Uniform, VectorColumns
 from bmrm.formulas.cpu.column_vectors import ColumnVectorLoop
-from bmrm.formulas.cpu.expressions import Expressions
+from bmrm.formulas.cpu.expressions import LaneExpressions
 from bmrm.formulas.cpu.llvm_text import Val, quote, real_text, short
-from bmrm.formulas.language.operators import FunctionOperator, Operator
+from bmrm.formulas.language.operators import FunctionOperator, ReductionOperator
 from bmrm.formulas.language.tree import (
     Argument,
     Combine,
@@ -26,7 +26,7 @@ from bmrm.formulas.language.tree import (
 )
 
 
-class Statements(Expressions):
+class LaneStatements(LaneExpressions):
     """Prints statements."""
 
     def block(self, body: tuple[Statement, ...]) -> None:
@@ -180,7 +180,7 @@ class Statements(Expressions):
 
     # --- combining
 
-    def over_lanes(self, op: Operator, value: str, kind: str) -> str:
+    def over_lanes(self, op: ReductionOperator, value: str, kind: str) -> str:
         """Combine the lanes of a vector by halves; by a function one after the other."""
         if isinstance(op, FunctionOperator):
             held, total = self.held_lanes(value, kind), self.alloca(self.label("total"), kind)
@@ -203,7 +203,7 @@ class Statements(Expressions):
             width = half
         return self.new(f"extractelement <1 x {kind}> {value}, i64 0")
 
-    def update(self, op: Operator, at: str, value: str, kind: str) -> None:
+    def update(self, op: ReductionOperator, at: str, value: str, kind: str) -> None:
         """Combine a number into memory."""
         old = self.new(f"load {kind}, ptr {at}")
         self.put(f"store {kind} {self.merged(op, old, value, kind, 'i1', kind == 'double')}, ptr {at}")
@@ -260,7 +260,7 @@ class Statements(Expressions):
             row = self.new(f"add nsw i64 {self.slot('number')}, {self.base}")
             self.put(f"store i64 {row}, ptr {self.row_of_best(result, flat)}")
 
-    def better(self, op: Operator, new: str, old: str, kind: str) -> str:
+    def better(self, op: ReductionOperator, new: str, old: str, kind: str) -> str:
         return self.new(f"{'fcmp o' if kind == 'double' else 'icmp s'}{op.order} {kind} {new}, {old}")
 
     def row_of_best(self, result: Argument, flat: str) -> str:
@@ -269,7 +269,7 @@ class Statements(Expressions):
 
     def take_extremum(
         self,
-        op: Operator,
+        op: ReductionOperator,
         result: Argument,
         flat: str,
         value: str,

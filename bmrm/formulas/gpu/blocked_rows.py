@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from bmrm.formulas.analysis.loops import Best
 from bmrm.formulas.analysis.schedule import BLOCKED_ROWS, BestOfGroups, Uniform
 from bmrm.formulas.gpu.expressions import SIGNS, View
-from bmrm.formulas.gpu.statements import Statements
+from bmrm.formulas.gpu.statements import CudaStatements
 from bmrm.formulas.gpu.writer import CudaWriter
 from bmrm.formulas.language.tree import For, Statement
 
@@ -29,12 +29,12 @@ class BlockedRows:
         self.width = max(1, writer.sizes[writer.program.width])
         own = {name: writer.name(name) for name in writer.own_numbers()}
         self.rows = [
-            Statements(writer, View({name: text + end for name, text in own.items()}, f"x{end}"))
+            CudaStatements(writer, View({name: text + end for name, text in own.items()}, f"x{end}"))
             for end in ("", *(f"_{row}" for row in range(1, BLOCKED_ROWS)))
         ]
 
     @contextmanager
-    def each(self, row: int) -> Iterator[Statements]:
+    def each(self, row: int) -> Iterator[CudaStatements]:
         """Print what is for one of the rows."""
         self.open()
         self.writer.own_row(f"start + {row} * WARP" if row else "start", "start")

@@ -9,7 +9,7 @@ targets is one of those. Rows that do not take part add 0 to some target.
 from __future__ import annotations
 
 from bmrm.formulas.analysis.schedule import WARP, ColumnLanes
-from bmrm.formulas.gpu.expressions import Expressions, View, bring
+from bmrm.formulas.gpu.expressions import CudaExpressions, View, bring
 from bmrm.formulas.gpu.writer import EVERY
 from bmrm.formulas.language.tree import For, names_in
 
@@ -22,13 +22,13 @@ class ColumnLoop:
 
     Parameters
     ----------
-    around : Expressions
+    around : CudaExpressions
         Prints the expressions of this lane's row.
     node : For
     how : ColumnLanes
     """
 
-    def __init__(self, around: Expressions, node: For, how: ColumnLanes) -> None:
+    def __init__(self, around: CudaExpressions, node: For, how: ColumnLanes) -> None:
         self.around, self.node, self.sums, self.lanes = around, node, how.sums, how.lanes
         self.writer, self.program = around.writer, around.program
         self.put, self.open, self.close = around.put, around.open, around.close
@@ -111,7 +111,7 @@ class ColumnLoop:
         self.put(f"const bool used = {used};")
         names = names_in(*(each.value for each in self.sums))
         own = sorted((names - {self.node.name}) & set(self.program.locals))
-        far = Expressions(self.writer, View(bring(self.around, own, "from"), other_row=True))
+        far = CudaExpressions(self.writer, View(bring(self.around, own, "from"), other_row=True))
         self.put("const whole row = base + from, mine = used ? row : base;")
         self.put("const char* const at = item_at + ahead * along;")
         for place, each in enumerate(self.sums):

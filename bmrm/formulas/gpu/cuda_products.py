@@ -27,8 +27,8 @@ from dataclasses import dataclass, replace
 from bmrm.formulas.analysis.products import (
     BLOCK,
     COUNTER,
+    ProductSide,
     ProductSum,
-    Side,
     half_tiles,
     is_dealt,
     max_group_blocks,
@@ -36,7 +36,7 @@ from bmrm.formulas.analysis.products import (
     split_sums,
     tiles_of,
 )
-from bmrm.formulas.gpu.expressions import Expressions, View, bring
+from bmrm.formulas.gpu.expressions import CudaExpressions, View, bring
 from bmrm.formulas.language.tree import Expr, RowItem, Value, parts
 
 
@@ -57,7 +57,7 @@ class _Factors:
     """Factors of a side that a lane has, and the blocks that it has of them."""
 
     name: str
-    side: Side
+    side: ProductSide
     tests: tuple[Expr, ...]
     origin: str
     blocks: int
@@ -68,19 +68,19 @@ class _Factors:
         return side.factors, side.high, self.tests, self.origin, self.blocks
 
 
-class Group:
+class BlockGroup:
     """Sums that are computed together.
 
     Parameters
     ----------
-    row : Expressions
+    row : CudaExpressions
         Prints expressions of this lane's row.
     sums : tuple of ProductSum
     one_of_many : bool, default False
         Whether they are a group of blocks of one sum, from ``first_left`` and ``first_right`` on.
     """
 
-    def __init__(self, row: Expressions, sums: tuple[ProductSum, ...], one_of_many: bool = False) -> None:
+    def __init__(self, row: CudaExpressions, sums: tuple[ProductSum, ...], one_of_many: bool = False) -> None:
         self.row, self.sums, self.one_of_many = row, sums, one_of_many
         printer = self.printer = row.writer
         self.dealt = not one_of_many and is_dealt(sums, printer.sizes)
@@ -104,7 +104,7 @@ class Group:
                 tiles = half_tiles(left.blocks) if self.dealt else tiles
             self.parts.append((each, printer.fresh("sums"), left, right, tiles))
 
-    def add(self, side: Side, sum_: ProductSum, first: str) -> _Factors:
+    def add(self, side: ProductSide, sum_: ProductSum, first: str) -> _Factors:
         blocks = side_blocks(side)
         if self.one_of_many:
             blocks = min(blocks, max_group_blocks(sum_))
@@ -192,7 +192,7 @@ class Group:
         for each in self.factors.values():
             if each.tests not in tests:
                 tests[each.tests] = printer.fresh("used")
-                far = Expressions(printer, view)
+                far = CudaExpressions(printer, view)
                 text = " && ".join(["here", *(far.expr(test, "here") for test in each.tests)])
                 printer.put(f"const bool {tests[each.tests]} = {text};")
         for each in self.factors.values():
@@ -209,7 +209,7 @@ class Group:
             counter = f"least<whole>({counter}, {each.side.high}LL)"
         if any(COUNTER in parts(factor) for factor in each.side.factors):
             printer.put(f"const whole {printer.name(COUNTER.name)} = {counter};")
-        far = Expressions(
+        far = CudaExpressions(
             printer, replace(view, column=f"{each.values.name}[half][block]" if each.values else "")
         )
         texts = [far.expr(factor, used) for factor in each.side.factors]
@@ -352,18 +352,18 @@ class Group:
         self.printer.close()
 
 
-def print_apart(row: Expressions, sums: tuple[ProductSum, ...], held_at: str) -> None:
+def print_apart(row: CudaExpressions, sums: tuple[ProductSum, ...], held_at: str) -> None:
     """Print the loops of the sums of a statement that need nothing else of the row."""
     for some, one_of_many in split_sums(sums, row.writer.sizes):
         if one_of_many:
             _print_groups(row, some[0], held_at)
         else:
-            Group(row, some).print_apart(held_at)
+            BlockGroup(row, some).print_apart(held_at)
 
 
-def _print_groups(row: Expressions, sum_: ProductSum, held_at: str) -> None:
+def _print_groups(row: CudaExpressions, sum_: ProductSum, held_at: str) -> None:
     """Print a loop over groups of blocks, each with its own loop over the rows."""
-    printer, group = row.writer, Group(row, (sum_,), one_of_many=True)
+    printer, group = row.writer, BlockGroup(row, (sum_,), one_of_many=True)
     _, _, left, right, _ = group.parts[0]
     side, wide = sum_.left, BLOCK * left.blocks
     printer.open(f"for (whole first_left = {side.low}; first_left <= {side.high}; first_left += {wide})")

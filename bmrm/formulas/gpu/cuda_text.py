@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from bmrm.formulas.analysis.layout import Layout
+from bmrm.formulas.analysis.layout import TableLayout
 from bmrm.formulas.analysis.schedule import SHARED_BYTES, GpuSchedule, schedule_gpu
 from bmrm.formulas.gpu.combine_kernel import CombineKernel
 from bmrm.formulas.gpu.expressions import View
 from bmrm.formulas.gpu.operator_text import print_operators
 from bmrm.formulas.gpu.rows_kernel import RowsKernel
-from bmrm.formulas.gpu.statements import Statements
+from bmrm.formulas.gpu.statements import CudaStatements
 from bmrm.formulas.gpu.writer import CudaWriter
 from bmrm.formulas.language.combination import read_operator
 from bmrm.formulas.language.operators import FunctionOperator
@@ -37,7 +37,7 @@ class CudaCode:
     """Text of the kernels, and what their caller must know."""
 
     text: str
-    layout: Layout
+    layout: TableLayout
     schedule: GpuSchedule
     numbers: Mapping[str, int]
     """Entries of the table that depend on sizes which are no constants of the text."""
@@ -100,7 +100,7 @@ def _print_operator(operator: FunctionOperator) -> list[str]:
     for argument, given in zip(program.arguments.values(), "ab", strict=False):
         writer.put(f"const {writer.kind(argument.type)} {writer.name(argument.name)} = {given};")
     writer.declare_numbers()
-    Statements(writer, View()).block(program.body, "true")
+    CudaStatements(writer, View()).block(program.body, "true")
     (result,) = program.results()
     writer.put(f"return {writer.kind(operator.type)}({writer.name(result.name)});")
     return writer.lines

@@ -56,7 +56,7 @@ class View:
     values: Mapping[str, str] = field(default_factory=dict)
 
 
-class Expressions:
+class CudaExpressions:
     """Prints expressions of a row.
 
     Parameters
@@ -206,7 +206,7 @@ class Expressions:
         return FUNCTIONS[op].cuda.format(*args, f="f" if self.writer.real == "float" else "")
 
 
-def bring(around: Expressions, names: list[str], other: str) -> dict[str, str]:
+def bring(around: CudaExpressions, names: list[str], other: str) -> dict[str, str]:
     """Print shuffles that bring locals of another lane's row; return how they are called here."""
     found = {}
     for name in names:

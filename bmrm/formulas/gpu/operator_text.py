@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, FunctionOperator, Operator
+from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, FunctionOperator, ReductionOperator
 from bmrm.formulas.language.tree import Argument, Program
 
 
@@ -30,7 +30,7 @@ def print_operators(program: Program, print_function: Callable[[FunctionOperator
     return list(found)
 
 
-def struct_of(program: Program, operator: Operator) -> str:
+def struct_of(program: Program, operator: ReductionOperator) -> str:
     """Return the name of the class of an operator of a program."""
     if not isinstance(operator, FunctionOperator):
         return operator.struct
@@ -38,7 +38,7 @@ def struct_of(program: Program, operator: Operator) -> str:
     return f"Own{own.index(operator)}"
 
 
-def _class_text(operator: Operator) -> str:
+def _class_text(operator: ReductionOperator) -> str:
     of = []
     if operator.cuda:
         of.append(f"template <class A> static __device__ A of(A a, A b) {{ return {operator.cuda}; }}")

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 from bmrm.formulas.analysis.schedule import BLOCKED_ROWS, WARP
 from bmrm.formulas.gpu.blocked_rows import BlockedRows
-from bmrm.formulas.gpu.cuda_products import Group, print_apart
+from bmrm.formulas.gpu.cuda_products import BlockGroup, print_apart
 from bmrm.formulas.gpu.expressions import View
 from bmrm.formulas.gpu.operator_text import identity_text
-from bmrm.formulas.gpu.statements import Statements
+from bmrm.formulas.gpu.statements import CudaStatements
 from bmrm.formulas.gpu.writer import CudaWriter, Number
 from bmrm.formulas.language.tree import Argument
 
@@ -42,7 +42,7 @@ class RowsKernel:
         held_at = 8 * self.memory.slice_items * self.memory.warps if self.memory.shared_results else 0
         self.held_at = Number(held_at, changes and self.memory.shared_results)
         """Where warps add sums of products, in bytes of shared memory."""
-        self.row = Statements(writer, View(registers="x" if self.memory.register_row else ""))
+        self.row = CudaStatements(writer, View(registers="x" if self.memory.register_row else ""))
 
     def print(self) -> None:
         writer, blocks = self.writer, self.schedule.blocks
@@ -66,7 +66,7 @@ class RowsKernel:
             print_apart(self.row, sums, held_at)
         along = {}
         for place, sums in blocks.along.items():
-            along[place] = Group(self.row, sums)
+            along[place] = BlockGroup(self.row, sums)
             along[place].declare()
         if len(blocks.apart) < len(self.program.body):
             self.rows_loop(along)
@@ -76,7 +76,7 @@ class RowsKernel:
         self.close()
         self.close()
 
-    def rows_loop(self, along: dict[int, Group]) -> None:
+    def rows_loop(self, along: dict[int, BlockGroup]) -> None:
         """Print the loop that has a row per lane, or some rows for the first statements."""
         count = self.schedule.blocked
         if count:

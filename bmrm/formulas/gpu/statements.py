@@ -16,7 +16,7 @@ from bmrm.formulas.analysis.schedule import (
     has_combination,
 )
 from bmrm.formulas.gpu.column_lanes import ColumnLoop
-from bmrm.formulas.gpu.expressions import SIGNS, Expressions, View, constant
+from bmrm.formulas.gpu.expressions import SIGNS, CudaExpressions, View, constant
 from bmrm.formulas.gpu.operator_text import identity_text
 from bmrm.formulas.gpu.writer import EVERY, CudaWriter
 from bmrm.formulas.language.tree import (
@@ -32,7 +32,7 @@ from bmrm.formulas.language.tree import (
 )
 
 
-class Statements(Expressions):
+class CudaStatements(CudaExpressions):
     """Prints statements of a row."""
 
     def __init__(self, writer: CudaWriter, view: View) -> None:

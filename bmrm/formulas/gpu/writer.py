@@ -6,10 +6,10 @@ import re
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from bmrm.formulas.analysis.layout import Layout
+from bmrm.formulas.analysis.layout import TableLayout
 from bmrm.formulas.analysis.schedule import GpuSchedule
 from bmrm.formulas.gpu.operator_text import struct_of
-from bmrm.formulas.language.operators import Operator
+from bmrm.formulas.language.operators import ReductionOperator
 from bmrm.formulas.language.tree import Argument, Size
 
 EXTRA = ("chunks", "chunk_rows")
@@ -47,7 +47,7 @@ class CudaWriter:
         self.schedule, self.facts, self.memory = schedule, schedule.facts, schedule.memory
         self.program, self.sizes = self.facts.program, self.facts.sizes
         self.real, self.item, self.column, self.wide = real, item, column, wide
-        self.layout = Layout(self.program, bool(column), extra=EXTRA)
+        self.layout = TableLayout(self.program, bool(column), extra=EXTRA)
         whole = {name for name, kind in self.program.locals.items() if kind == "int"}
         self.narrow = {name for name in whole if self.facts.bounds.narrow(name)}
         self.lines: list[str] = []
@@ -116,7 +116,7 @@ class CudaWriter:
     def accumulated(self, result: Argument) -> str:
         return "double" if result.type == "real" else "whole"
 
-    def struct(self, operator: Operator) -> str:
+    def struct(self, operator: ReductionOperator) -> str:
         """Return the name of the class of an operator."""
         return struct_of(self.program, operator)
 

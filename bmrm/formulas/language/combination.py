@@ -14,7 +14,7 @@ import types
 from bmrm.formulas.language.expressions import Given
 from bmrm.formulas.language.front import read_program
 from bmrm.formulas.language.operators import FunctionOperator
-from bmrm.formulas.language.source import Source, read_definition
+from bmrm.formulas.language.source import FunctionSource, read_definition
 from bmrm.formulas.language.tree import Apply, Const, Expr, For, Program, expressions, statements
 
 RETURNED = "the result"
@@ -24,7 +24,7 @@ MAX_ITERATIONS = 1024
 """Maximum number of iterations of a loop in an operator."""
 
 
-def read_operator(operator: FunctionOperator) -> tuple[Source, Program]:
+def read_operator(operator: FunctionOperator) -> tuple[FunctionSource, Program]:
     """Return the text and the tree of an operator; its arguments are two parameters and `RETURNED`.
 
     Raises
@@ -36,7 +36,7 @@ def read_operator(operator: FunctionOperator) -> tuple[Source, Program]:
 
 
 @functools.lru_cache(maxsize=256)
-def _read(function: types.FunctionType, kind: str) -> tuple[Source, Program]:
+def _read(function: types.FunctionType, kind: str) -> tuple[FunctionSource, Program]:
     source = read_definition(function)
     _return_a_result(source)
     names = source.names[:2]
@@ -67,7 +67,7 @@ def _may_last(node: For) -> bool:
     return len(range(int(node.start.value), int(node.stop.value), node.step)) > MAX_ITERATIONS
 
 
-def _return_a_result(source: Source) -> None:
+def _return_a_result(source: FunctionSource) -> None:
     """Make the arguments of a function parameters, and what it returns a result."""
     given, body = source.tree.args, source.tree.body
     names = [each.arg for each in (*given.posonlyargs, *given.args)]

@@ -13,7 +13,7 @@ import numpy as np
 from bmrm.formulas.language import functions  # noqa: F401 (its rows are in the table)
 from bmrm.formulas.language.function_table import FUNCTIONS, KNOWN, callable_names
 from bmrm.formulas.language.operators import find_function
-from bmrm.formulas.language.source import Source, target_name
+from bmrm.formulas.language.source import FunctionSource, target_name
 from bmrm.formulas.language.tree import (
     Apply,
     Const,
@@ -73,7 +73,7 @@ class Given(NamedTuple):
 class ExpressionReader:
     """Reads the expressions of a row function; see `bmrm.formulas.language.front.read_program`."""
 
-    source: Source
+    source: FunctionSource
     given: Mapping[str, Given]
     sparse: bool
     types: dict[str, str] = field(default_factory=dict)

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 
 from bmrm.errors import ReductionError
 from bmrm.formulas.language.expressions import ExpressionReader, Given, word_of
-from bmrm.formulas.language.operators import Operator, find_sign, sign_text
+from bmrm.formulas.language.operators import ReductionOperator, find_sign, sign_text
 from bmrm.formulas.language.source import (
     Extremum,
-    Source,
+    FunctionSource,
     as_loaded,
     match_extremum,
     match_update,
@@ -48,13 +48,13 @@ MAX_PASSES = 8
 
 
 def read_program(
-    source: Source, given: Mapping[str, Given] | None = None, *, sparse: bool = False
+    source: FunctionSource, given: Mapping[str, Given] | None = None, *, sparse: bool = False
 ) -> Program:
     """Build the typed tree of a row function.
 
     Parameters
     ----------
-    source : Source
+    source : FunctionSource
     given : dict of str to Given, optional
         What a call gives for each parameter; default: not known yet.
     sparse : bool, default False
@@ -225,7 +225,7 @@ class Reader(ExpressionReader):
     def combine(
         self,
         node: ast.stmt,
-        op: Operator,
+        op: ReductionOperator,
         target: ast.expr,
         value: ast.expr,
         others: tuple[tuple[ast.expr, ast.expr], ...] = (),

@@ -12,7 +12,7 @@ import numpy as np
 
 from bmrm.errors import ReductionError
 from bmrm.formulas.language.function_table import function, word
-from bmrm.formulas.language.operators import Operator, row
+from bmrm.formulas.language.operators import ReductionOperator, row
 
 inf = math.inf
 """Infinity."""
@@ -160,7 +160,7 @@ def local(*sizes: Any) -> Any:
 
 PUBLIC = {
     "inf",
-    *(name for name, found in globals().items() if isinstance(found, Operator)),
+    *(name for name, found in globals().items() if isinstance(found, ReductionOperator)),
     *(name for name, found in globals().items() if getattr(found, "__module__", "") == __name__),
 } - {"_pow"}
 """Names that `bmrm.reductions` has of these."""

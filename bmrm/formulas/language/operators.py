@@ -21,7 +21,7 @@ LEAST_INT, GREATEST_INT = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Operator:
+class ReductionOperator:
     """An operator; what has no text for a type does not combine that type.
 
     Attributes
@@ -85,7 +85,7 @@ class Operator:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FunctionOperator(Operator):
+class FunctionOperator(ReductionOperator):
     """An operator that is a function of two numbers: the compiler makes of it what other rows say as text.
 
     Whether it is associative and commutative, and has its identity, is the word of who wrote it. It can be
@@ -145,11 +145,11 @@ def row(
     return add
 
 
-def _extremum(name: str, about: str, order: str, struct: str, **more: Any) -> Operator:
+def _extremum(name: str, about: str, order: str, struct: str, **more: Any) -> ReductionOperator:
     """Return the row of an operator that keeps the least or the greatest value."""
     end = np.inf if order == "lt" else -np.inf
     select = "select {bits} {0}, {type} {b}, {type} {a}"
-    return Operator(
+    return ReductionOperator(
         name=name,
         about=about,
         identity=(end, GREATEST_INT if order == "lt" else LEAST_INT),
@@ -162,28 +162,28 @@ def _extremum(name: str, about: str, order: str, struct: str, **more: Any) -> Op
     )
 
 
-OPERATORS: dict[str, Operator] = {
+OPERATORS: dict[str, ReductionOperator] = {
     row.name: row
     for row in (
-    Operator(
+    ReductionOperator(
         name="sum", about="sum", identity=(0.0, 0), combine=np.add, signs=(ast.Add,), inverse=ast.Sub,
         llvm_real=("fadd {type} {a}, {b}",), llvm_whole=("add {type} {a}, {b}",),
         struct="Sum",
     ),
-    Operator(
+    ReductionOperator(
         name="product", about="product", identity=(1.0, 1), combine=np.multiply, signs=(ast.Mult,),
         llvm_real=("fmul {type} {a}, {b}",), llvm_whole=("mul {type} {a}, {b}",),
         struct="Product", cuda="a * b", cuda_whole="wrap_mul(a, b)",
     ),
-    Operator(
+    ReductionOperator(
         name="or", about="bitwise or", identity=(np.nan, 0), combine=np.bitwise_or, signs=(ast.BitOr,),
         llvm_whole=("or {type} {a}, {b}",), struct="Or",
     ),
-    Operator(
+    ReductionOperator(
         name="and", about="bitwise and", identity=(np.nan, -1), combine=np.bitwise_and, signs=(ast.BitAnd,),
         llvm_whole=("and {type} {a}, {b}",), struct="And",
     ),
-    Operator(
+    ReductionOperator(
         name="xor", about="bitwise exclusive or", identity=(np.nan, 0), combine=np.bitwise_xor,
         signs=(ast.BitXor,), llvm_whole=("xor {type} {a}, {b}",), struct="Xor", cuda_whole="a ^ b",
     ),
@@ -196,7 +196,7 @@ OPERATORS: dict[str, Operator] = {
 """The operators by name; `functions.py` adds those that are written in Python."""
 
 
-def find_sign(sign: ast.operator) -> tuple[Operator, bool] | None:
+def find_sign(sign: ast.operator) -> tuple[ReductionOperator, bool] | None:
     """Return the operator that is written by a sign of Python, and whether of the negative value."""
     for row in OPERATORS.values():
         if type(sign) in row.signs:
@@ -206,14 +206,14 @@ def find_sign(sign: ast.operator) -> tuple[Operator, bool] | None:
     return None
 
 
-def find_function(function: object) -> Operator | None:
+def find_function(function: object) -> ReductionOperator | None:
     """Return the operator that is written by a function, if it is not itself one."""
-    if isinstance(function, Operator):
+    if isinstance(function, ReductionOperator):
         return function
     return next((row for row in OPERATORS.values() if any(function is f for f in row.functions)), None)
 
 
-def find_extremum(order: str, keeps_row: bool) -> Operator:
+def find_extremum(order: str, keeps_row: bool) -> ReductionOperator:
     """Return the operator that keeps the best value, with or without a payload."""
     return next(r for r in OPERATORS.values() if (r.order, r.keeps_row) == (order, keeps_row))
 

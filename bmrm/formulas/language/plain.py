@@ -22,7 +22,7 @@ from bmrm.formulas.language.combination import read_operator
 from bmrm.formulas.language.expressions import MAX_POWER, ExpressionReader
 from bmrm.formulas.language.function_table import FUNCTIONS
 from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, FunctionOperator
-from bmrm.formulas.language.source import Source, as_loaded, match_update, pairs_of, target_name
+from bmrm.formulas.language.source import FunctionSource, as_loaded, match_update, pairs_of, target_name
 from bmrm.formulas.language.tree import Program, Size
 
 GROWING = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.LShift)
@@ -123,7 +123,7 @@ def _power(base: Any, exponent: Any, real: Any) -> Any:
 class _Rewriter(ast.NodeTransformer):
     """Replaces the expressions of a row function that mean something else in plain Python."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FunctionSource) -> None:
         self.reader = ExpressionReader(source, {}, False)
         self.reader.begin()
         self.names: dict[str, str] = {}
@@ -270,13 +270,13 @@ def _call(at: ast.AST, name: str, *args: ast.expr) -> ast.Call:
 
 
 def make_plain(
-    source: Source, program: Program, sizes: Mapping[str, int], real: type[np.floating[Any]]
+    source: FunctionSource, program: Program, sizes: Mapping[str, int], real: type[np.floating[Any]]
 ) -> Callable[..., tuple[Any, ...]]:
     """Make the plain function of a row function.
 
     Parameters
     ----------
-    source : Source
+    source : FunctionSource
     program : Program
         With all types known.
     sizes : dict of str to int

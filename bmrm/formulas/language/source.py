@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 from bmrm.errors import ReductionError
 from bmrm.formulas.language.operators import (
-    Operator,
+    ReductionOperator,
     all_signs,
     find_extremum,
     find_function,
@@ -41,7 +41,7 @@ TYPES: dict[Any, str] = {int: "int", float: "real", bool: "bool"}
 
 
 @dataclass
-class Source:
+class FunctionSource:
     """A row function as its author wrote it.
 
     Attributes
@@ -62,7 +62,7 @@ class Source:
         Types of arguments whose annotation says one.
     roles : dict of str to str
         See `bmrm.formulas.language.tree.Argument`; "parameter" for what is only read.
-    operators : dict of str to Operator
+    operators : dict of str to ReductionOperator
         Of the results that are combined over rows.
     leaders : dict of str to str
         For results that are set together with another one: its name.
@@ -77,7 +77,7 @@ class Source:
     dims: dict[str, tuple[Size, ...] | None] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
-    operators: dict[str, Operator] = field(default_factory=dict)
+    operators: dict[str, ReductionOperator] = field(default_factory=dict)
     leaders: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -124,7 +124,7 @@ class Source:
         return getattr(builtins, name, None) if found is None else found
 
 
-def read_definition(function: Callable[..., Any]) -> Source:
+def read_definition(function: Callable[..., Any]) -> FunctionSource:
     """Read the text of a function that is to be compiled."""
     if not isinstance(function, types.FunctionType):
         kind = type(function).__name__
@@ -144,10 +144,10 @@ def read_definition(function: Callable[..., Any]) -> Source:
     if not isinstance(definition, ast.FunctionDef) or definition.name != name:
         kind = "an async function" if isinstance(definition, ast.AsyncFunctionDef) else "a lambda"
         raise ReductionError(f"{name}: found {kind}, expected a function defined by def")
-    return Source(function, definition, max(first, 1))
+    return FunctionSource(function, definition, max(first, 1))
 
 
-def read_source(function: Callable[..., Any]) -> Source:
+def read_source(function: Callable[..., Any]) -> FunctionSource:
     """Read the text of a row function, and find the role of each argument.
 
     Raises
@@ -173,7 +173,7 @@ def read_source(function: Callable[..., Any]) -> Source:
     return found
 
 
-def _read_arguments(source: Source) -> None:
+def _read_arguments(source: FunctionSource) -> None:
     given = source.tree.args
     extra = given.vararg or given.kwarg
     if extra is not None:
@@ -201,7 +201,7 @@ def _read_arguments(source: Source) -> None:
         source.roles[name] = "parameter"
 
 
-def _read_annotation(source: Source, argument: ast.arg) -> tuple[tuple[Size, ...] | None, str]:
+def _read_annotation(source: FunctionSource, argument: ast.arg) -> tuple[tuple[Size, ...] | None, str]:
     """Return sizes and type that an annotation says; None or "" if it does not say that."""
     node, name = argument.annotation, argument.arg
     if node is None:
@@ -225,7 +225,7 @@ def _read_annotation(source: Source, argument: ast.arg) -> tuple[tuple[Size, ...
     return tuple(sizes), ""
 
 
-def _evaluate_annotation(source: Source, node: ast.expr, name: str) -> Any:
+def _evaluate_annotation(source: FunctionSource, node: ast.expr, name: str) -> Any:
     """Return the value of an annotation, also if the module delays all of them."""
     try:
         found = source.function.__annotations__[name]
@@ -240,7 +240,7 @@ def _evaluate_annotation(source: Source, node: ast.expr, name: str) -> Any:
     return tuple(parts) if isinstance(node, ast.Tuple) else parts[0]
 
 
-def _read_size(source: Source, part: ast.expr) -> Any:
+def _read_size(source: FunctionSource, part: ast.expr) -> Any:
     """Read a size in a delayed annotation, where a name needs no quotes: a number has its value."""
     if isinstance(part, ast.Constant):
         return part.value
@@ -290,13 +290,13 @@ def pairs_of(statement: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
 class Extremum:
     """An ``if`` that keeps the least or greatest value, with results that are set together with it."""
 
-    op: Operator
+    op: ReductionOperator
     target: ast.expr
     value: ast.expr
     others: tuple[tuple[ast.expr, ast.expr], ...]
 
 
-def match_extremum(source: Source, statement: ast.If) -> Extremum | None:
+def match_extremum(source: FunctionSource, statement: ast.If) -> Extremum | None:
     """Recognise ``if e < best[j]: best[j], who[j] = e, x.index``, and the other ways to write it."""
     test = statement.test
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1) or statement.orelse:
@@ -337,7 +337,9 @@ def _is_written(statement: ast.If, target: ast.expr) -> bool:
     )
 
 
-def match_update(source: Source, target: ast.expr, value: ast.expr) -> tuple[Operator, ast.expr] | None:
+def match_update(
+    source: FunctionSource, target: ast.expr, value: ast.expr
+) -> tuple[ReductionOperator, ast.expr] | None:
     """Recognise ``t = t + e``, ``t = min(t, e)`` and the like: return the operator and e.
 
     The target may also come second, but for ``t = e - t``.
@@ -359,7 +361,7 @@ def negated(value: ast.expr) -> ast.expr:
     return ast.copy_location(ast.UnaryOp(ast.USub(), value), value)
 
 
-def _find_roles(source: Source, statement: ast.stmt) -> None:
+def _find_roles(source: FunctionSource, statement: ast.stmt) -> None:
     match statement:
         case ast.AugAssign(target=target, op=op):
             name = target_name(target)
@@ -394,7 +396,7 @@ def _find_roles(source: Source, statement: ast.stmt) -> None:
                 _find_roles(source, inner)
 
 
-def _find_assigned(source: Source, statement: ast.stmt, target: ast.expr, value: ast.expr) -> None:
+def _find_assigned(source: FunctionSource, statement: ast.stmt, target: ast.expr, value: ast.expr) -> None:
     if isinstance(target, (ast.Tuple, ast.List)):
         for part in target.elts:
             _find_assigned(source, statement, part, value)
@@ -415,12 +417,14 @@ def _find_assigned(source: Source, statement: ast.stmt, target: ast.expr, value:
         )
 
 
-def _check_row(source: Source, target: ast.expr) -> None:
+def _check_row(source: FunctionSource, target: ast.expr) -> None:
     if target_name(target) == source.row:
         source.fail(target, f"{source.row!r} is the row: it can only be read")
 
 
-def _set_operator(source: Source, statement: ast.stmt, name: str, operator: Operator) -> None:
+def _set_operator(
+    source: FunctionSource, statement: ast.stmt, name: str, operator: ReductionOperator
+) -> None:
     before = source.operators.setdefault(name, operator)
     if before is not operator and before.name == operator.name:
         source.fail(
@@ -430,7 +434,7 @@ def _set_operator(source: Source, statement: ast.stmt, name: str, operator: Oper
     source.operators[name] = operator
 
 
-def _set_role(source: Source, statement: ast.stmt, name: str, role: str) -> None:
+def _set_role(source: FunctionSource, statement: ast.stmt, name: str, role: str) -> None:
     before = source.roles[name]
     if before not in ("parameter", role):
         words = {"output": "assigned", "other": "set with another"}

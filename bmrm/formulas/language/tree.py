@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from bmrm.formulas.language.operators import Operator
+from bmrm.formulas.language.operators import ReductionOperator
 
 Size: TypeAlias = "str | int"
 """A number of elements: a name that the arguments of a call give a value, or the number itself."""
@@ -133,7 +133,7 @@ class Combine:
     """
 
     array: str
-    op: Operator
+    op: ReductionOperator
     index: tuple[Expr, ...]
     value: Expr
     others: tuple[tuple[str, Expr], ...]
@@ -187,7 +187,7 @@ class Argument:
     type : str
     leader : str
         For "other": the result that decides.
-    operator : Operator, optional
+    operator : ReductionOperator, optional
         Of a result that is combined over rows.
     """
 
@@ -196,10 +196,10 @@ class Argument:
     dims: tuple[Size, ...]
     type: str
     leader: str = ""
-    operator: Operator | None = None
+    operator: ReductionOperator | None = None
 
     @property
-    def combined_by(self) -> Operator:
+    def combined_by(self) -> ReductionOperator:
         """The operator of a result that has one."""
         assert self.operator is not None
         return self.operator

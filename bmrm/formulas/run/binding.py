@@ -18,7 +18,7 @@ from bmrm.errors import DataError, ReductionError
 from bmrm.formulas.analysis.layout import Place, places_of, sizes_of
 from bmrm.formulas.language.expressions import Given
 from bmrm.formulas.language.front import read_program
-from bmrm.formulas.language.source import Source
+from bmrm.formulas.language.source import FunctionSource
 from bmrm.formulas.language.tree import Argument, Program
 from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.driver import GpuArray
@@ -100,7 +100,7 @@ class _Plan(NamedTuple):
 class Binder:
     """Binds the arguments of calls; remembers the trees of a row function by types."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FunctionSource) -> None:
         self.source = source
         self.general = read_program(source)
         self._programs: Recent[tuple[Program, list[str]]] = Recent(MAX_PLANS)

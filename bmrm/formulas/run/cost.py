@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bmrm.base.recent import Recent
-from bmrm.formulas.analysis.facts import Facts
+from bmrm.formulas.analysis.facts import ProgramFacts
 from bmrm.formulas.analysis.schedule import VectorColumns, schedule_cpu
 from bmrm.formulas.cpu import native
 from bmrm.formulas.language.combination import read_operator
@@ -156,7 +156,7 @@ def _calls_of_operator(op: FunctionOperator) -> int:
     return 1 + sum(map(calls_of, applied))
 
 
-def _kind_of(part: Expr, facts: Facts, sparse: bool) -> str:
+def _kind_of(part: Expr, facts: ProgramFacts, sparse: bool) -> str:
     """Return what kind of work an operation or a load is; of other expressions none."""
     match part:
         case Apply(op=op) if calls_of(op):

@@ -15,12 +15,12 @@ from bmrm.base import _threads, interrupts
 from bmrm.base.recent import Recent
 from bmrm.base.threads import preferred_threads
 from bmrm.errors import ReductionError
-from bmrm.formulas.analysis.layout import ZERO, Layout
+from bmrm.formulas.analysis.layout import ZERO, TableLayout
 from bmrm.formulas.analysis.long_loops import long_loops
 from bmrm.formulas.cpu import native
 from bmrm.formulas.cpu.lanes import Code, print_lanes
 from bmrm.formulas.language.plain import size_of
-from bmrm.formulas.language.source import Source
+from bmrm.formulas.language.source import FunctionSource
 from bmrm.formulas.run.accumulators import Pass, Results, make_outputs, over_ranks
 from bmrm.formulas.run.binding import MAX_PLANS, Call
 from bmrm.formulas.run.cost import MIN_THREADED_SECONDS, predict_seconds
@@ -30,10 +30,10 @@ MIN_WATCHED_SECONDS = 0.1
 """Predicted time of a pass from which the main thread only waits, so that it can handle signals."""
 
 
-class HostPasses:
+class CpuRunner:
     """Passes of one row function on the CPU; remembers its compiled code."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FunctionSource) -> None:
         self.source = source
         self._codes: Recent[tuple[Code, Callable[[int], None]]] = Recent(MAX_PLANS)
         self._long_loops: Recent[frozenset[str]] = Recent(MAX_PLANS)
@@ -174,7 +174,7 @@ class _Table:
             yield int(self.table.ctypes.data)
 
 
-def raise_failure(source: Source, call: Call, layout: Layout, error: NDArray[np.int64]) -> None:
+def raise_failure(source: FunctionSource, call: Call, layout: TableLayout, error: NDArray[np.int64]) -> None:
     """Raise the error that compiled code reports: the place, the row and the number found."""
     number, row, found = (int(each) for each in error)
     site = layout.sites[number - 1]

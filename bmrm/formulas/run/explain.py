@@ -10,7 +10,7 @@ from bmrm.distributed.rows import StoredRows
 from bmrm.formulas.analysis.facts import find_facts
 from bmrm.formulas.analysis.schedule import BLOCKED_ROWS, explain_loops, schedule_cpu, schedule_gpu
 from bmrm.formulas.cpu import native
-from bmrm.formulas.language.source import Source
+from bmrm.formulas.language.source import FunctionSource
 from bmrm.formulas.language.tree import (
     Argument,
     Combine,
@@ -32,12 +32,12 @@ _ROLES = {
 }
 
 
-def explain_program(source: Source, program: Program) -> str:
+def explain_program(source: FunctionSource, program: Program) -> str:
     """Return a table of the roles, shapes and types of a row function.
 
     Parameters
     ----------
-    source : Source
+    source : FunctionSource
     program : Program
 
     Returns
@@ -67,7 +67,7 @@ def explain_program(source: Source, program: Program) -> str:
     )
 
 
-def explain_call(source: Source, call: Call) -> str:
+def explain_call(source: FunctionSource, call: Call) -> str:
     """Return the table of a row function, and how a call of it would run on the CPU."""
     program, rows = call.program, call.rows
     count, width = rows.X.shape

@@ -15,9 +15,9 @@ from bmrm.errors import BmrmError, ParameterError, ReductionError
 from bmrm.formulas.cpu import native
 from bmrm.formulas.language.source import read_source
 from bmrm.formulas.run.binding import Binder, Call
-from bmrm.formulas.run.cpu import HostPasses
+from bmrm.formulas.run.cpu import CpuRunner
 from bmrm.formulas.run.explain import explain_call, explain_program
-from bmrm.formulas.run.gpu import GpuPasses
+from bmrm.formulas.run.gpu import GpuRunner
 from bmrm.formulas.run.placing import predict_place
 from bmrm.formulas.run.plain import MAX_PLAIN_SECONDS, run_plain
 from bmrm.matrix.gpu.placement import Placement, place, with_fall_back
@@ -49,8 +49,8 @@ class CompiledFunction:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._source = read_source(function)
         self._binder = Binder(self._source)
-        self._host = HostPasses(self._source)
-        self._gpu = GpuPasses(self._source)
+        self._host = CpuRunner(self._source)
+        self._gpu = GpuRunner(self._source)
         self.results: tuple[str, ...] = tuple(a.name for a in self._binder.general.results())
         """Names of the results."""
         self._tuple = _results_type(function.__name__, self.results)

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from bmrm.base.recent import Recent
 from bmrm.distributed.blocks import block_parts
 from bmrm.errors import ParameterError, ReductionError
-from bmrm.formulas.analysis.layout import ZERO, Layout
+from bmrm.formulas.analysis.layout import ZERO, TableLayout
 from bmrm.formulas.analysis.schedule import SHARED_BYTES, WARP
 from bmrm.formulas.gpu.cuda_text import MAX_SITES, NO_FAILURE, CudaCode, print_cuda
 from bmrm.formulas.gpu.nvrtc import compile_cuda
 from bmrm.formulas.language.plain import size_of
-from bmrm.formulas.language.source import Source
+from bmrm.formulas.language.source import FunctionSource
 from bmrm.formulas.run.accumulators import Pass, Results, output_type, over_ranks
 from bmrm.formulas.run.binding import MAX_PLANS, Call, to_host
 from bmrm.formulas.run.device_blocks import blocks_on, rows_of_blocks
@@ -215,10 +215,10 @@ class _ErrorWord(NamedTuple):
     here: ctypes.c_int64
 
 
-class GpuPasses:
+class GpuRunner:
     """Passes of one row function on GPUs; remembers its compiled code."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FunctionSource) -> None:
         self.source = source
         self._kernels: Recent[_Kernels] = Recent(MAX_PLANS)
         self._modules: Recent[_Loaded] = Recent(MAX_MODULES)
@@ -357,7 +357,7 @@ class GpuPasses:
         key = on.number, array.dtype, array.shape, array.tobytes()
         return self._held.get(key, lambda: on.upload(array))
 
-    def _raise_failure(self, call: Call, layout: Layout, row: int, number: int) -> None:
+    def _raise_failure(self, call: Call, layout: TableLayout, row: int, number: int) -> None:
         """Raise the error of a row: of the plain function, with the number found, if it raises one too.
 
         It does not if the rows are on the GPU, or if a rounding on the GPU leads to another index.

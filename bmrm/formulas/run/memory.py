@@ -9,7 +9,7 @@ import numpy as np
 from bmrm.base.host_memory import require_memory
 from bmrm.formulas.cpu import native
 from bmrm.formulas.language.plain import size_of
-from bmrm.formulas.language.source import Source
+from bmrm.formulas.language.source import FunctionSource
 from bmrm.formulas.run.binding import Call
 
 STAGED_BYTES = 1 << 17
@@ -19,7 +19,7 @@ VECTORS_PER_LANES = 4
 """Vector registers that one local number takes: several, so that sums of one row need not wait."""
 
 
-def require_room(source: Source, call: Call, parts: int, workers: int) -> None:
+def require_room(source: FunctionSource, call: Call, parts: int, workers: int) -> None:
     """Raise `HostMemoryError` if the results and local arrays of a pass do not fit into main memory."""
     outputs = 8 * call.rows.here * sum(a.role == "output" for a in call.program.results())
     lanes = choose_lanes(call) if native.can_compile() else 1

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from bmrm.formulas.cpu import native
 from bmrm.formulas.cpu.operator_text import print_merge
-from bmrm.formulas.language.operators import FunctionOperator, Operator
+from bmrm.formulas.language.operators import FunctionOperator, ReductionOperator
 from bmrm.formulas.language.plain import plain_operator
 
 MAX_OPERATORS = 64
 """Number of operators whose compiled functions are kept."""
 
 
-def combine_arrays(operator: Operator, old: NDArray[Any], new: NDArray[Any]) -> None:
+def combine_arrays(operator: ReductionOperator, old: NDArray[Any], new: NDArray[Any]) -> None:
     """Combine new values into those that are there; both arrays are contiguous."""
     with np.errstate(all="ignore"):
         if not isinstance(operator, FunctionOperator):

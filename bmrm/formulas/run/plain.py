@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bmrm.errors import BmrmError, ReductionError
 from bmrm.formulas.language.plain import Row, make_plain
-from bmrm.formulas.language.source import Source
+from bmrm.formulas.language.source import FunctionSource
 from bmrm.formulas.language.tree import Argument
 from bmrm.formulas.run.accumulators import Pass, Results, make_outputs, over_ranks
 from bmrm.formulas.run.binding import Call, to_host
@@ -25,12 +25,12 @@ PLAIN_TRIAL_SECONDS = 0.2
 """Time after which the plain loop predicts how long it will take."""
 
 
-def run_plain(source: Source, call: Call, *, limit: float | None = None) -> dict[str, Any]:
+def run_plain(source: FunctionSource, call: Call, *, limit: float | None = None) -> dict[str, Any]:
     """Run a pass as a plain Python loop.
 
     Parameters
     ----------
-    source : Source
+    source : FunctionSource
     call : Call
     limit : float, optional
         Maximum predicted seconds.
@@ -45,7 +45,7 @@ def run_plain(source: Source, call: Call, *, limit: float | None = None) -> dict
     return over_ranks(call, lambda: _run_plain_here(source, call, limit))
 
 
-def _run_plain_here(source: Source, call: Call, limit: float | None) -> Pass:
+def _run_plain_here(source: FunctionSource, call: Call, limit: float | None) -> Pass:
     call.require_host_rows()
     program = call.program
     function = make_plain(source, program, call.sizes, call.real)
@@ -72,7 +72,7 @@ def _run_plain_here(source: Source, call: Call, limit: float | None) -> Pass:
     return results, outputs
 
 
-def run_plain_row(source: Source, call: Call, number: int) -> None:
+def run_plain_row(source: FunctionSource, call: Call, number: int) -> None:
     """Run the plain function on one row, for the error that it raises."""
     function = make_plain(source, call.program, call.sizes, call.real)
     with np.errstate(all="ignore"):
@@ -80,7 +80,11 @@ def run_plain_row(source: Source, call: Call, number: int) -> None:
 
 
 def _call_plain(
-    source: Source, call: Call, function: Callable[..., Any], arrays: dict[str, NDArray[Any]], number: int
+    source: FunctionSource,
+    call: Call,
+    function: Callable[..., Any],
+    arrays: dict[str, NDArray[Any]],
+    number: int,
 ) -> Any:
     """Run the plain function on one row; it changes arrays in place and returns its other results."""
     words = [_plain_argument(call, a, arrays, number) for a in call.program.arguments.values()]
@@ -89,7 +93,7 @@ def _call_plain(
 
 
 @contextlib.contextmanager
-def _named_failures(source: Source, number: int) -> Iterator[None]:
+def _named_failures(source: FunctionSource, number: int) -> Iterator[None]:
     """Name the row in the error of a plain function; numbers that int64 does not hold are one."""
     try:
         yield
@@ -100,7 +104,7 @@ def _named_failures(source: Source, number: int) -> Iterator[None]:
         raise ReductionError(f"{source.name}: row {number}: {error}") from error
 
 
-def _check_limit(source: Source, done: int, rows: int, spent: float, limit: float) -> None:
+def _check_limit(source: FunctionSource, done: int, rows: int, spent: float, limit: float) -> None:
     """Raise if the rest of a plain loop would take too long; look once enough time is spent."""
     if spent < PLAIN_TRIAL_SECONDS:
         return

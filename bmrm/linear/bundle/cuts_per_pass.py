@@ -8,7 +8,7 @@ import numpy as np
 
 from bmrm.base.arguments import integer, refuse
 from bmrm.errors import ParameterError
-from bmrm.linear.objective.passes import Operator
+from bmrm.linear.objective.passes import DesignOperator
 from bmrm.losses import Loss
 
 SEVERAL_BLOCKS = 8
@@ -47,7 +47,7 @@ MIN_CUTS_KEPT_PER_BLOCK = 16
 
 def blocks_of(
     cuts_per_pass: int | str,
-    operator: Operator,
+    operator: DesignOperator,
     loss: Loss,
     rows: int,
     *,
@@ -96,7 +96,7 @@ def blocks_of(
     return found
 
 
-def short_blocks(operator: Operator, rows: int, most: int) -> int:
+def short_blocks(operator: DesignOperator, rows: int, most: int) -> int:
     """Return the number of short blocks that the rows make, at most ``most``; 0 if there are too many rows.
 
     The risk of a few rows with kinks has few slopes, and cuts know them soon. There are k P cuts after k

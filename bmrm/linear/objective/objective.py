@@ -29,17 +29,17 @@ from bmrm.linear.objective.passes import (
     MAX_LINE_STEP,
     SHIFT_PER_STEP,
     CutBatch,
+    DesignOperator,
     FreeIntercept,
     Iterate,
     LineSearchProblem,
     LineSearchResult,
     Margins,
-    Operator,
     Passes,
     Subgradients,
     Weights,
 )
-from bmrm.linear.objective.running_error import NOTED_SHARE, ErrorBound, Side
+from bmrm.linear.objective.running_error import NOTED_SHARE, ErrorBound, FarPlane
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss
 from bmrm.losses.extent import Extent
@@ -77,7 +77,7 @@ class Objective:
 
     def __init__(
         self,
-        operator: Operator,
+        operator: DesignOperator,
         passes: Passes,
         loss: Loss,
         reg: Regularizer,
@@ -293,7 +293,7 @@ class Objective:
         if sides[0] is not None and sides[1] is not None:
             errors.sides = sides[0], sides[1]
 
-    def _side(self, errors: ErrorBound, at: Iterate, sign: float) -> Side | None:
+    def _side(self, errors: ErrorBound, at: Iterate, sign: float) -> FarPlane | None:
         """Return the plane on one side that limits an optimal intercept most; None if none does."""
         of_labels = errors.extent.labels / errors.root if self.loss.task == "regression" else 1.0
         size, best, least = errors.farthest_weights(at), None, math.inf
@@ -314,14 +314,14 @@ class Objective:
                 reach *= factor
         return best
 
-    def _plane_aside(self, errors: ErrorBound, at: Iterate, b: float) -> Side | None:
+    def _plane_aside(self, errors: ErrorBound, at: Iterate, b: float) -> FarPlane | None:
         """Return the plane at another intercept; None if sums overflow."""
         extra = self.loss.intercept_slope
         risk, slope = self.passes.derivatives(at.margins, None, 0.0, b, 1)
         risk, slope = risk + extra * b, slope + extra
         if not (math.isfinite(risk) and math.isfinite(slope)):
             return None
-        return Side(b, risk, slope, errors.steep(abs(risk) + abs(extra * b)), at.size)
+        return FarPlane(b, risk, slope, errors.steep(abs(risk) + abs(extra * b)), at.size)
 
     def steepest(self, risk: float) -> float:
         """Return a bound on the terms that slopes in b are sums of, at a point of this risk."""

@@ -41,7 +41,7 @@ SHIFT_PER_STEP = 2.0
 """Usual distance of a cut beyond the new best point, as a multiple of the step to that point."""
 
 
-class Operator(Protocol):
+class DesignOperator(Protocol):
     """The interface of a resident matrix that training needs."""
 
     @property
@@ -90,7 +90,7 @@ class Operator(Protocol):
 class ObjectiveData(Protocol):
     """What the passes may ask of the objective; see `bmrm.linear.objective.objective.Objective`."""
 
-    operator: Operator
+    operator: DesignOperator
     loss: Loss
     reg: Regularizer
     profile: bool

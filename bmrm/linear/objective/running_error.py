@@ -18,9 +18,9 @@ other point by the error of ``a = X' r``, ``chain(m) u |r| size(w)`` (`Blur.slac
 
 An intercept that is minimised out adds one thing. The slope of a plane in b must be 0, but rounding leaves a
 little of it (`Blur.tilt`), and such a plane says nothing about an intercept that is far away. Two planes that
-are steep in b, one on either side, limit how far away a better intercept can be (`Side`). With K intercepts a
-tilt is the sum of the sizes of K slopes, and a distance is the largest of K; each loss knows how far from 0
-intercepts need to be, since they fit margins no larger than the size of a point (`limit`).
+are steep in b, one on either side, limit how far away a better intercept can be (`FarPlane`). With K
+intercepts a tilt is the sum of the sizes of K slopes, and a distance is the largest of K; each loss knows how
+far from 0 intercepts need to be, since they fit margins no larger than the size of a point (`limit`).
 
 Sums in float32, on a GPU, are another matter: see `bmrm.linear.solvers.rounding`.
 """
@@ -116,7 +116,7 @@ class Derivatives(NamedTuple):
     are."""
 
 
-class Side(NamedTuple):
+class FarPlane(NamedTuple):
     """A plane that is steep in the intercept, taken far to one side."""
 
     # The intercept where it was taken; the risk there, and its slope in b
@@ -195,7 +195,7 @@ class ErrorBound:
         """Norm of the places that derivatives are multiplied by in conjugates."""
         self.profile = False
         """Whether an intercept is minimised out."""
-        self.sides: tuple[Side, Side] | None = None
+        self.sides: tuple[FarPlane, FarPlane] | None = None
         self.limit: Callable[[float], float] | None = None
         """Returns how far from 0 intercepts of K classes need to be, for margins of at most a given size."""
         self.centre: Any = 0.0

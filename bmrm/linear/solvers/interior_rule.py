@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from bmrm.linear.objective.passes import Operator, StepCosts
+from bmrm.linear.objective.passes import DesignOperator, StepCosts
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss
 
@@ -35,7 +35,7 @@ MIN_SPENT_SHARE = 0.25
 """Share of the cost of the steps that planes are given first: their bound may come all at once."""
 
 
-def may_step(operator: Operator, loss: Loss, reg: Regularizer) -> bool:
+def may_step(operator: DesignOperator, loss: Loss, reg: Regularizer) -> bool:
     """Whether a problem has such steps if the backend has them: for losses with kinks, under l2."""
     return operator.shape[1] <= MAX_HESSIAN_COLUMNS and loss.kinked and reg.terms is None
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 
-from bmrm.linear.objective.passes import Operator
+from bmrm.linear.objective.passes import DesignOperator
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss
 
@@ -60,12 +60,12 @@ CG_FORCING = 0.05
 """Share of the first slope of the quadratic model at which conjugate gradients end."""
 
 
-def hessian_pays(operator: Operator, *, fine: bool = False) -> bool:
+def hessian_pays(operator: DesignOperator, *, fine: bool = False) -> bool:
     """Whether X is so narrow that the Hessian of a risk costs no more than a few passes.
 
     Parameters
     ----------
-    operator : Operator
+    operator : DesignOperator
     fine : bool, default False
         Whether the loss is smooth and the relative tolerance below `FINE_TOL`.
     """
@@ -73,7 +73,7 @@ def hessian_pays(operator: Operator, *, fine: bool = False) -> bool:
     return operator.weighted_gram_work + operator.shape[1] ** 3 / 6 <= most * operator.nnz
 
 
-def products_pay(operator: Operator, rows: int, loss: Loss) -> bool:
+def products_pay(operator: DesignOperator, rows: int, loss: Loss) -> bool:
     """Whether X is so full, or has so few columns, that conjugate gradients take few products for its rows.
 
     Otherwise, as for text, they take as many products as the passes that they save. With no Hessian at any
@@ -90,7 +90,7 @@ def products_pay(operator: Operator, rows: int, loss: Loss) -> bool:
     return rows >= MIN_ROWS_PER_COLUMN * d and (full or d <= MAX_CG_COLUMNS or no_hessian)
 
 
-def newton_pays(operator: Operator, rows: int, loss: Loss, reg: Regularizer) -> bool:
+def newton_pays(operator: DesignOperator, rows: int, loss: Loss, reg: Regularizer) -> bool:
     """Whether Newton's points beat the minimisers of the cutting-plane model.
 
     ``rows`` are those of all processes.

@@ -49,7 +49,7 @@ class Clock:
         self._last, self._products = now, products
 
 
-class Bounds(NamedTuple):
+class FileBounds(NamedTuple):
     """A certificate for the numbers of a file: ``lower_bound <= optimum <= J(w) <= objective``."""
 
     objective: float
@@ -89,14 +89,14 @@ class Progress:
     elapsed: float
     model: Callable[[], tuple[Vector, float | Vector]] = field(repr=False)
     bundle: Bundle = field(repr=False)
-    of_file: Callable[[Progress], Bounds] | None = field(repr=False, default=None)
+    of_file: Callable[[Progress], FileBounds] | None = field(repr=False, default=None)
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> FileBounds:
         """Return the certificate for the numbers of the file that X was read from; see `bmrm.solve`.
 
         In a cross validation it is that for the stored values. All ranks must call this at the same time.
         """
-        return Bounds(self.objective, self.lower_bound) if self.of_file is None else self.of_file(self)
+        return FileBounds(self.objective, self.lower_bound) if self.of_file is None else self.of_file(self)
 
     def best(self) -> tuple[Vector, float | Vector]:
         """Return copies of the weights and the intercept of the best iterate so far."""

@@ -17,7 +17,7 @@ from bmrm.base.frames import Transformer, framed
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.notices import warn
-from bmrm.base.progress import ProgressLine, Step, progress_line
+from bmrm.base.progress import ProgressLine, ProgressStep, progress_line
 from bmrm.base.vectors import Vector
 from bmrm.distributed.reading import read_row_set
 from bmrm.distributed.row_set import RowSet
@@ -508,7 +508,7 @@ class KMeans(Estimator, Transformer):
             state = KMeansProgress(start, iteration, inertia, changed, time.monotonic() - began)
             if self.callback is not None:
                 self.callback(state)
-            line.update(lambda: Step(state.words()))
+            line.update(lambda: ProgressStep(state.words()))
 
         return report
 

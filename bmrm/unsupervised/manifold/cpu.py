@@ -11,7 +11,7 @@ from bmrm.unsupervised.manifold._manifold import Pairs
 from bmrm.unsupervised.manifold.passes import Descent, PairData, PointVector, Summary, inner
 
 
-class HostPasses:
+class HostPairPasses:
     """Pairs in main memory, by the compiled loops; see `PairPasses`."""
 
     def __init__(self, data: PairData) -> None:

@@ -19,7 +19,7 @@ from bmrm.distributed.reading import read_here
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.gpu.device_arrays import read_back
 from bmrm.unsupervised.manifold._manifold import Pairs
-from bmrm.unsupervised.manifold.cpu import HostPasses
+from bmrm.unsupervised.manifold.cpu import HostPairPasses
 from bmrm.unsupervised.manifold.gpu import passes_on, read_resident_pairs
 from bmrm.unsupervised.manifold.pair_arrays import PairArray, read_pairs
 from bmrm.unsupervised.manifold.passes import PairData, PairPasses
@@ -68,7 +68,7 @@ class Dissimilarities:
         features: NDArray[Any] | None = None,
         weights: PairArray | None = None,
         threads: int | None = None,
-        passes_of: Callable[[PairData], PairPasses] = HostPasses,
+        passes_of: Callable[[PairData], PairPasses] = HostPairPasses,
         scale: float = 1.0,
     ) -> None:
         if given is not None:
@@ -176,7 +176,7 @@ class Proximities:
         if stored and (gpu is None or self.metric.name != "euclidean"):
             assert self.rows is not None
             scale, given = self.metric.among(self.rows, threads)
-        passes_of = HostPasses if gpu is None else passes_on(gpu, stored=stored)
+        passes_of = HostPairPasses if gpu is None else passes_on(gpu, stored=stored)
         source: dict[str, Any] = {"features": self.rows} if given is None else {"given": given}
         return Dissimilarities(**source, weights=w, threads=threads, passes_of=passes_of, scale=scale)
 

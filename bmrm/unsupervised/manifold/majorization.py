@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bmrm.base.limits import limit_reached
-from bmrm.base.progress import Step, logarithmic_share
+from bmrm.base.progress import ProgressStep, logarithmic_share
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
 from bmrm.unsupervised.manifold._manifold import Pairs
@@ -103,7 +103,7 @@ class ScalingRun:
     status: str
     n_iter: int
 
-    def progress(self, start: tuple[str, ...], max_iter: int, eps: float) -> Step:
+    def progress(self, start: tuple[str, ...], max_iter: int, eps: float) -> ProgressStep:
         """Return a line of progress, with words about the start."""
         found, history = self.found, self.history
         share = self.n_iter / max_iter
@@ -111,7 +111,7 @@ class ScalingRun:
             fall = (history[-2] - history[-1]) / found.squares
             first = (history[0] - history[1]) / found.squares
             share = max(share, logarithmic_share(first, fall, eps) or 0.0)
-        return Step((f"stress {found.normalized:.6f}", *start, f"pass {self.n_iter}"), share)
+        return ProgressStep((f"stress {found.normalized:.6f}", *start, f"pass {self.n_iter}"), share)
 
 
 class Stress:

@@ -1,7 +1,7 @@
 """The passes over the pairs of points that multidimensional scaling needs, wherever the pairs are.
 
 `MDS` and its loops talk to `PairPasses` only. Numbers of the points, such as places and directions, stay with
-the pairs: the loops combine such vectors and see inner products. `HostPasses` runs the compiled loops of
+the pairs: the loops combine such vectors and see inner products. `HostPairPasses` runs the compiled loops of
 ``src_cython/manifold``; `bmrm.unsupervised.manifold.gpu` has the same on a GPU.
 """
 

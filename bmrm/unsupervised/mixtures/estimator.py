@@ -18,7 +18,7 @@ from bmrm.base.estimator import Estimator
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.limits import limit_reached
-from bmrm.base.progress import Step, progress_line
+from bmrm.base.progress import ProgressStep, progress_line
 from bmrm.base.vectors import Vector
 from bmrm.distributed.reading import read_row_set
 from bmrm.distributed.row_set import RowSet
@@ -298,7 +298,9 @@ class GaussianMixture(Estimator):
 
             def show(step: int, value: float, start: int = number) -> None:
                 words = (f"log likelihood {value:.6f}", f"step {step}")
-                line.update(lambda: Step(words if self.n_init == 1 else (f"start {start + 1}", *words)))
+                line.update(
+                    lambda: ProgressStep(words if self.n_init == 1 else (f"start {start + 1}", *words))
+                )
 
             run = self._run(passes, known or self._first(passes, rng), deadline, show)
             if best is None or max(run[1]) > max(best[1]):

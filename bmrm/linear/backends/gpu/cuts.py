@@ -12,7 +12,7 @@ from bmrm.linear.backends.host.cuts import HostCuts
 from bmrm.linear.backends.host.row_space import RowCuts
 from bmrm.linear.bundle._qp import gram
 from bmrm.linear.bundle.bundle import Bundle
-from bmrm.linear.objective.passes import Operator, Subgradients
+from bmrm.linear.objective.passes import DesignOperator, Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss, ScalarLoss
 from bmrm.matrix.dataset import Dataset
@@ -109,7 +109,7 @@ class GpuRowCuts(GpuCuts):
     - ``operator``: the problem's matrix, with a constant feature if there is one
     """
 
-    def __init__(self, problem: _cuda.Problem, operator: Operator) -> None:
+    def __init__(self, problem: _cuda.Problem, operator: DesignOperator) -> None:
         super().__init__(problem)
         self._operator = operator
 
@@ -131,7 +131,7 @@ class GpuRowCuts(GpuCuts):
 
 def gpu_cuts(
     data: Dataset,
-    operator: Operator,
+    operator: DesignOperator,
     loss: Loss,
     labels: Vector,
     offset: Vector | None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmrm.base.foreign_arrays import DeviceRows, borrow_rows, make_importer
+from bmrm.base.foreign_arrays import RowNumbersOnDevice, borrow_rows, make_importer
 from bmrm.base.vectors import Indices, Vector
 from bmrm.linear.backends.gpu.cuts import GpuCuts, Resident
 from bmrm.linear.backends.gpu.passes import SlopePasses
@@ -62,19 +62,19 @@ class PythonLossPasses(SlopePasses):
 
     def _call(
         self, z: Resident, dz: Resident | None, t: float, b: float, *, keep: bool
-    ) -> tuple[DeviceRows, DeviceRows, Resident | None]:
+    ) -> tuple[RowNumbersOnDevice, RowNumbersOnDevice, Resident | None]:
         """Evaluate at ``z + t dz + b``; return values, derivatives, and ``z + t dz`` if ``keep`` is set."""
         lent, moved = self.own.margins(z, dz, t, b, keep)
         values, derivatives = self.loss.function(self._import(lent), self._labels)
         return self._taken(values, "values"), self._taken(derivatives, "derivatives"), moved
 
-    def _taken(self, array: Any, what: str) -> DeviceRows:
+    def _taken(self, array: Any, what: str) -> RowNumbersOnDevice:
         matrix = self.problem.matrix
         name = f"loss {self.loss.name}: {what}"
         return borrow_rows(array, name, matrix.shape[0], matrix.device, self.own.stream, self.own.borrow)
 
     def _sums(
-        self, values: DeviceRows, derivatives: DeviceRows | None, which: int, starts: Indices
+        self, values: RowNumbersOnDevice, derivatives: RowNumbersOnDevice | None, which: int, starts: Indices
     ) -> Vector:
         """Return risk, sum of derivatives, and number of values below the minimum, for each block of rows."""
         found = self.own.risk(values, derivatives, which, starts, self.loss.minimum)

@@ -22,6 +22,7 @@ from bmrm.linear.bundle._qp import along, cholesky_solve
 from bmrm.linear.bundle.quadratic import quadratic_minimiser
 from bmrm.linear.objective.class_intercepts import ClassIntercepts
 from bmrm.linear.objective.passes import (
+    DesignOperator,
     FreeIntercept,
     Gradients,
     Iterate,
@@ -29,7 +30,6 @@ from bmrm.linear.objective.passes import (
     LineSearchResult,
     Margins,
     ObjectiveData,
-    Operator,
     Passes,
     Softened,
     StepCosts,
@@ -112,7 +112,7 @@ class HostPasses(OneProcess):
 
     def __init__(
         self,
-        operator: Operator,
+        operator: DesignOperator,
         risk: RowRisk,
         cut_of: RowRisk | None = None,
         threads: int = 1,

@@ -20,7 +20,7 @@ from bmrm.base.vectors import Indices, Vector, dot, dot_rows, norm
 from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.bundle._qp import combine, gram
 from bmrm.linear.bundle.store import CUT_BYTES
-from bmrm.linear.objective.passes import Operator, Subgradients
+from bmrm.linear.objective.passes import DesignOperator, Subgradients
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.regularizers.separable import StraightLine
 from bmrm.losses.base import RowRisk
@@ -33,7 +33,7 @@ def inner(x: Vector, y: Vector) -> float:
     return dot(x[COEFFICIENTS], y[PRODUCTS])
 
 
-def _combined(operator: Operator, rho: Vector, out: Vector | None = None) -> Vector:
+def _combined(operator: DesignOperator, rho: Vector, out: Vector | None = None) -> Vector:
     combined = np.empty((1, operator.shape[1])) if out is None else out
     operator.rmatvec_blocks(np.ascontiguousarray(rho), np.array([0, operator.shape[0]], np.int64), combined)
     return np.asarray(combined[0])
@@ -47,7 +47,7 @@ class RowPasses(HostPasses):
 
     whole = False
 
-    def __init__(self, operator: Operator, risk: RowRisk, cuts: RowCuts) -> None:
+    def __init__(self, operator: DesignOperator, risk: RowRisk, cuts: RowCuts) -> None:
         super().__init__(operator, risk, threads=cuts.threads)
         self.cuts = cuts
         self._start = np.zeros(operator.shape[1])
@@ -122,7 +122,7 @@ class RowCuts:
     hands_over = whole = False
     metric: Vector | None = None
 
-    def __init__(self, operator: Operator, threads: int) -> None:
+    def __init__(self, operator: DesignOperator, threads: int) -> None:
         self.operator, self.threads, self.size = operator, threads, 0
         self.width = operator.shape[1]
         self._kept = np.empty((2, 0, operator.shape[0] + 1))
@@ -200,7 +200,7 @@ class RowCuts:
         return RowCuts.of(self.operator, self._kept[:, kept], self.threads)
 
     @classmethod
-    def of(cls, operator: Operator, kept: Vector, threads: int) -> RowCuts:
+    def of(cls, operator: DesignOperator, kept: Vector, threads: int) -> RowCuts:
         """Make a store from an array of shape (2, cuts, rows + 1), without a copy."""
         cuts = cls(operator, threads)
         cuts._kept, cuts.size = kept, kept.shape[1]

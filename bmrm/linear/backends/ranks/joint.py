@@ -15,7 +15,7 @@ import numpy as np
 from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.group import Group
 from bmrm.losses.base import ValuedRisk
-from bmrm.losses.joint import JointLoss, LineRisk, RowBlocks
+from bmrm.losses.joint import BlocksOfRows, JointLoss, LineRisk
 from bmrm.losses.offset import joint_with_offset
 
 MAX_CACHED_EXCHANGES = 4
@@ -85,7 +85,7 @@ class RemoteRisk(ValuedRisk):
     def __init__(self, homes: GroupPlacement, risk: LineRisk | None, share: float) -> None:
         self.homes, self.risk, self.share, self.size = homes, risk, share, homes.rows
         self._known: list[tuple[Vector, Vector]] = []
-        self._blocks = RowBlocks(homes.there)
+        self._blocks = BlocksOfRows(homes.there)
 
     def _there(self, margins: Vector) -> Vector:
         """Return the margins of the rows at home here; cached, since the solver repeats its arrays."""

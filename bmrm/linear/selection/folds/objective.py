@@ -10,7 +10,13 @@ from bmrm.base.vectors import Indices, Vector, dot
 from bmrm.linear.backends.host.passes import HostPasses
 from bmrm.linear.objective.line_search import is_content
 from bmrm.linear.objective.objective import Objective
-from bmrm.linear.objective.passes import Iterate, LineSearchProblem, LineSearchResult, Operator, Subgradients
+from bmrm.linear.objective.passes import (
+    DesignOperator,
+    Iterate,
+    LineSearchProblem,
+    LineSearchResult,
+    Subgradients,
+)
 from bmrm.linear.regularizers import L2
 from bmrm.linear.solvers.cutting import USELESS_RISK
 from bmrm.linear.solvers.newton import hessian_pays
@@ -50,7 +56,7 @@ class FoldParts:
 
     Parameters
     ----------
-    operator : Operator
+    operator : DesignOperator
         With rows sorted by fold.
     risk : RowRisk
         Of all rows.
@@ -59,7 +65,7 @@ class FoldParts:
         Lower bounds of the parts.
     """
 
-    def __init__(self, operator: Operator, risk: RowRisk, starts: Indices, floors: Vector) -> None:
+    def __init__(self, operator: DesignOperator, risk: RowRisk, starts: Indices, floors: Vector) -> None:
         self.operator, self.risk, self.starts, self._floors = operator, risk, starts, floors
         self._most = np.inf
         self._derivatives = np.empty(operator.shape[0])
