@@ -54,7 +54,10 @@ def few(cases: Sequence[T], count: int = 1) -> Sequence[T]:
 
 
 def on_device(array: Any) -> Any:
-    """Return an array that another library has put on the device."""
+    """Return an array that another library has put on the device, where the copy is at its end."""
     if IS_EMULATED:
         return emulated.Array(array)
-    return pytest.importorskip("cupy").asarray(array)
+    cupy = pytest.importorskip("cupy")
+    found = cupy.asarray(array)
+    cupy.cuda.Device().synchronize()
+    return found
