@@ -287,7 +287,7 @@ def test_reading_imports_nothing_that_an_interrupt_could_strike(data, folder):
         "    before = set(sys.modules)\n"
         "    yield\n"
         "    print(*(name for name in sys.modules if name not in before))\n"
-        "signals.Interrupts.importing_in_background = listing\n"
+        "signals.CommandInterrupts.importing_in_background = listing\n"
         "train.main(['-q', '--device', 'cpu', sys.argv[1], 'model'])\n"
     )
     assert start_python(code, data, cwd=folder).communicate(timeout=60) == ("\n", "")

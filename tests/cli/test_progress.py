@@ -181,8 +181,8 @@ def test_a_selection_shows_that_it_reads(data, tmp_path):
 SLOWLY = {
     "predict": "import time; from bmrm.linear.models.model import Model; call = Model.decision_function; "
     "Model.decision_function = lambda *a, **k: (time.sleep(0.1), call(*a, **k))[1]; ",
-    "graph": "import time; from bmrm.graph.fixed_point import Progress; init = Progress.__init__; "
-    "Progress.__init__ = lambda *a, **k: (time.sleep(0.02), init(*a, **k))[1]; ",
+    "graph": "import time; from bmrm.graph.fixed_point import IterationProgress as P; init = P.__init__; "
+    "P.__init__ = lambda *a, **k: (time.sleep(0.02), init(*a, **k))[1]; ",
     "cluster": "import time; from bmrm.unsupervised.clusters.estimator import KMeansProgress as P; "
     "init = P.__init__; P.__init__ = lambda *a, **k: (time.sleep(0.02), init(*a, **k))[1]; ",
 }

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from devices import gpu
+from devices import large as gpu  # whole solves take long on the emulator
 
 import bmrm
 from bmrm import losses
