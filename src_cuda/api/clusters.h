@@ -1,5 +1,6 @@
-// The C interface of k-means on a device: passes over rows that stay there.  bmrm/unsupervised/clusters/passes.py says
-// what each pass computes.  Failures, addresses and "either" as in blackbox.h.
+// The C interface of k-means on a device: passes over rows that stay there.
+// bmrm/unsupervised/clusters/passes.py says what each pass computes.  Failures, addresses and "either" as in
+// blackbox.h.
 //
 // Centres are on the host, k x d, by rows.  A column has one number of four bytes per row and stays on the
 // device: labels (int32), or squared distances (float).  All sums are taken in an order that depends on the
