@@ -1,6 +1,6 @@
 """Which columns of a table of edges hold sources, targets and weights: by their names.
 
-EdgeColumns that no name tells are never guessed: they are an error that asks for `columns`.
+Columns that no name tells are never guessed: they are an error that asks for `columns`.
 """
 
 from __future__ import annotations

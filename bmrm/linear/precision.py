@@ -68,7 +68,7 @@ UNDERFLOW_UNIT = 2.0**-150
 """Rounding to a number below float32's normal numbers moves a number by at most this."""
 
 FLOAT64_SAFETY = 1.0 + 1e-9
-"""FileBounds are multiplied by this, for the rounding errors of their own sums."""
+"""Bounds are multiplied by this, for the rounding errors of their own sums."""
 
 FLOAT32_SAFETY = 2.0
 """Factor for products of nonnegative numbers that a GPU sums in float32: its sums are never sequences so long

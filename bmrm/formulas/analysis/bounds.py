@@ -1,4 +1,4 @@
-"""IndexBounds of whole numbers: which indices need no check, and which numbers fit 32 bits.
+"""Bounds of whole numbers: which indices need no check, and which numbers fit 32 bits.
 
 A bound is a size of the call plus a number, or a number alone. Each local has one interval for the whole
 function, the hull of all that is assigned to it; sizes are at least 1 and smaller than `NARROW`.
@@ -49,7 +49,7 @@ class Bound(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """IndexBounds of a whole number, both included; None if unknown."""
+    """Bounds of a whole number, both included; None if unknown."""
 
     low: Bound | None
     high: Bound | None

@@ -27,7 +27,7 @@ from bmrm.formulas.language.tree import (
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """ProgramFacts of a program.
+    """Facts of a program.
 
     Attributes
     ----------
