@@ -1,25 +1,18 @@
-# ruff: noqa: F821, F841 (annotations name sizes; results are assigned and not read)
+# ruff: noqa: F821 (annotations name sizes; results are assigned and not read)
 """Predicted times, compared with times that were measured once: nothing is timed here."""
 
 import numpy as np
 import pytest
 
+from benchmarks.reductions.predictions import grouped, lookup, membership
+from benchmarks.reductions.programs import kmeans_step
 from bmrm.distributed.reading import read_rows
 from bmrm.formulas.cpu import native
 from bmrm.formulas.run.cost import predict_seconds, result_seconds, work_of
-from bmrm.reductions import exp, inf, reduction
+from bmrm.reductions import reduction
 
 MAX_FACTOR = 2.2
 """Maximum of the ratio of predicted to measured times, and of its inverse."""
-
-
-@reduction
-def membership(x, centers: ("k", "d"), r: ("n", "k")):
-    for j in range(len(centers)):
-        dist = 0.0
-        for f in range(len(x)):
-            dist += (x[f] - centers[j, f]) ** 2
-        r[x.index, j] += exp(-dist)
 
 
 @reduction
@@ -39,41 +32,13 @@ def moments(x, total: "d", squares: "d", largest: "d"):
         largest[f] = max(largest[f], x[f])
 
 
-@reduction
-def grouped(x, group: int, sums: ("g", "d")):
-    for f in range(len(x)):
-        sums[group, f] += x[f]
-
-
-@reduction
-def lookup(x, table: "m", total: ()):
-    for f in range(len(x)):
-        total += table[min(max(int(x[f] * 8) + 32, 0), len(table) - 1)]
-
-
-@reduction
-def kmeans(x, w, centers: ("k", "d"), sums: ("k", "d"), counts: "k", inertia: (), label: int):
-    best, at = inf, 0
-    for j in range(len(centers)):
-        dist = 0.0
-        for f in range(len(x)):
-            dist += (x[f] - centers[j, f]) ** 2
-        if dist < best:
-            best, at = dist, j
-    for f in range(len(x)):
-        sums[at, f] += w * x[f]
-    counts[at] += w
-    inertia += w * best
-    label = at
-
-
 WORDS = {
     membership: lambda n, d, k: {"centers": np.zeros((k, d)), "n": n},
     scores: lambda n, d, k: {"weights": np.zeros((k, d)), "n": n},
     moments: lambda n, d, k: {},
     grouped: lambda n, d, k: {"group": np.zeros(n, int), "g": k},
     lookup: lambda n, d, k: {"table": np.zeros(k)},
-    kmeans: lambda n, d, k: {"w": 1.0, "centers": np.zeros((k, d))},
+    kmeans_step: lambda n, d, k: {"w": 1.0, "centers": np.zeros((k, d))},
 }
 
 
@@ -83,10 +48,10 @@ def bound(function, rows, columns, k, dtype):
 
 
 MEASURED = [
-    (kmeans, 1_000_000, 16, 64, "f4", 41.6),
-    (kmeans, 5_000, 1_000, 8, "f4", 7.4),
-    (kmeans, 5_000, 1_000, 8, "f8", 10.8),
-    (kmeans, 1_000_000, 2, 4, "f4", 13.3),
+    (kmeans_step, 1_000_000, 16, 64, "f4", 41.6),
+    (kmeans_step, 5_000, 1_000, 8, "f4", 7.4),
+    (kmeans_step, 5_000, 1_000, 8, "f8", 10.8),
+    (kmeans_step, 1_000_000, 2, 4, "f4", 13.3),
     (membership, 200_000, 4, 4, "f4", 12.4),
     (membership, 20_000, 64, 32, "f8", 17.6),
     (scores, 50_000, 4, 4, "f4", 10.1),
@@ -117,7 +82,7 @@ def test_predicted_times_are_near_measured_ones(function, rows, columns, k, dtyp
 
 
 def test_work_is_counted_by_kinds():
-    assert work_of(bound(kmeans, 100, 5, 3, "f8")) == {
+    assert work_of(bound(kmeans_step, 100, 5, 3, "f8")) == {
         "operations": 3 * (5 * 5 + 1) + 5 * 2 + 1,  # a column is three operations and two loads
         "vector functions": 0,
         "calls of functions": 0,

@@ -1,9 +1,10 @@
-# ruff: noqa: B007, F821, F841 (annotations name sizes; results and counters are not read)
+# ruff: noqa: B007, F821 (annotations name sizes; results and counters are not read)
 """What loops become, on a GPU and a CPU, and which sizes are read at run time."""
 
 import numpy as np
 import pytest
 
+from benchmarks.reductions.programs import kmeans_step
 from bmrm.distributed.reading import read_rows
 from bmrm.formulas.analysis.schedule import (
     BestOfGroups,
@@ -141,26 +142,13 @@ def test_a_size_of_a_local_array_or_of_a_division_is_a_constant():
     assert found == [set(), set(), {"k"}]
 
 
-def kmeans(x, centers: ("k", "d"), sums: ("k", "d"), label: int):
-    best, at = inf, 0
-    for j in range(len(centers)):
-        dist = 0.0
-        for f in range(len(x)):
-            dist += (x[f] - centers[j, f]) ** 2
-        if dist < best:
-            best, at = dist, j
-    for f in range(len(x)):
-        sums[at, f] += x[f]
-    label = at
-
-
 @pytest.mark.parametrize(("columns", "most"), [(16, 3), (2, 21)])
 def test_a_search_over_k_prints_few_texts_for_a_gpu_and_one_for_a_cpu(columns, most):
-    function, X = reduction(kmeans), np.ones((100, columns), np.float32)
+    function, X = reduction(kmeans_step.__wrapped__), np.ones((100, columns), np.float32)
     texts = {"cpu": set(), "cuda": set()}
     for clusters in range(2, 61):
         for target, found in texts.items():
-            found.add(function.source(target, X, centers=X[:clusters]))
+            found.add(function.source(target, X, w=1.0, centers=X[:clusters]))
     assert len(texts["cpu"]) == 1
     assert len(texts["cuda"]) <= most
 
