@@ -20,10 +20,6 @@ from bmrm.errors import ParameterError
 _EXCLUSIVE = [("cost", "lam"), ("bias", "intercept"), ("quiet", "verbose"), ("warm_start", "resume")]
 _TRANSLATED = [("solver_type", "loss"), ("solver_type", "reg")]
 _WITHOUT_FOLDS = ("warm_start", "resume", "checkpoint", "log_jsonl")
-_FLAGS = {"cost": "--cost", "lam": "--lambda"} | {
-    name: f"--{name.replace('_', '-')}"
-    for name in ("bias", "intercept", "quiet", "verbose", "warm_start", "resume")
-}
 
 
 def parse(argv: Sequence[str]) -> TrainOptions:
@@ -56,10 +52,15 @@ def parse(argv: Sequence[str]) -> TrainOptions:
     given = translate(given)
     for one, other in _EXCLUSIVE:
         if one in given and other in given and not (one == "bias" and given["bias"] <= 0):
-            raise ParameterError(f"{_FLAGS[one]} and {_FLAGS[other]}: choose one")
+            raise ParameterError(f"{_flag(one)} and {_flag(other)}: choose one")
     options = TrainOptions(**given)
     _check_validation(options, given)
     return options
+
+
+def _flag(name: str) -> str:
+    """Return the option that sets a field of `TrainOptions`."""
+    return "--lambda" if name == "lam" else f"--{name.replace('_', '-')}"
 
 
 def _parameters_of(loss: str, given: dict[str, float]) -> dict[str, float]:
@@ -77,7 +78,7 @@ def _check_validation(options: TrainOptions, given: Container[str]) -> None:
         return
     for name in _WITHOUT_FOLDS:
         if name in given:
-            raise ParameterError(f"--{name.replace('_', '-')}: has no meaning in a cross validation")
+            raise ParameterError(f"{_flag(name)}: has no meaning in a cross validation")
     if options.export is not None and not options.trains:
         raise ParameterError("--export: has no meaning in a cross validation, which writes no model")
     if options.export is not None and options.calibrate is not None:
@@ -86,7 +87,7 @@ def _check_validation(options: TrainOptions, given: Container[str]) -> None:
         for name in ("lam", "cost"):
             smallest = name == "cost" and options.solver_type is not None and options.lambdas is None
             if name in given and not smallest:
-                raise ParameterError(f"{_FLAGS[name]}: not with a grid of lambda, which --lambdas sets")
+                raise ParameterError(f"{_flag(name)}: not with a grid of lambda, which --lambdas sets")
     else:
         for name in ("metric", "rule", "plot"):
             if name in given:

@@ -11,6 +11,7 @@ SciPy's reference, "scipy.sparse.linalg.LinearOperator".
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import Any, NamedTuple, NoReturn
 
@@ -29,16 +30,6 @@ from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.matrix.gpu.explain import complete_report, explain
 from bmrm.matrix.gpu.kernel_choice import KernelChoice, choice_in_use, read_choice
 from bmrm.matrix.resident import KernelRequest, Matrix, place_matrix, read_matrix
-
-_DEFAULTS = {
-    "device": "auto",
-    "dtype": None,
-    "tune": "best",
-    "choice": None,
-    "gpu_mem": None,
-    "threads": None,
-}
-"""The arguments of an operator besides X."""
 
 
 class _Resident(NamedTuple):
@@ -433,8 +424,10 @@ def _place(
 
 def _borrow(data: Dataset, given: dict[str, Any]) -> _Resident:
     """Return the matrix of a data set; raise `ParameterError` for arguments that would change it."""
+    parameters = inspect.signature(Operator).parameters
     for name, value in given.items():
-        if value is not _DEFAULTS[name] and value != _DEFAULTS[name]:
+        default = parameters[name].default
+        if value is not default and value != default:
             shown = arguments.short_repr(value)
             raise ParameterError(f"{name}: found {shown} for a Dataset, expected the default: X is placed")
     if data.group is not None:

@@ -24,7 +24,7 @@ from bmrm.formulas.language.source import FunctionSource
 from bmrm.formulas.run.accumulators import Pass, Results, make_outputs, over_ranks
 from bmrm.formulas.run.binding import MAX_PLANS, Call
 from bmrm.formulas.run.cost import MIN_THREADED_SECONDS, predict_seconds
-from bmrm.formulas.run.memory import _array_bytes, choose_lanes, require_room
+from bmrm.formulas.run.memory import array_bytes, choose_lanes, require_room
 
 MIN_WATCHED_SECONDS = 0.1
 """Predicted time of a pass from which the main thread only waits, so that it can handle signals."""
@@ -141,7 +141,7 @@ class _Table:
         for name, array in call.squares.items():
             self.set(f"squares {name}", array.ctypes.data)
         self.set("staged", self.room(lanes * size * (1 if call.rows.sparse else call.rows.shape[1])))
-        for (name, _), bytes_ in zip(call.program.arrays.items(), _array_bytes(call), strict=True):
+        for (name, _), bytes_ in zip(call.program.arrays.items(), array_bytes(call), strict=True):
             self.set(f"array {name}", self.room(lanes * bytes_))
         self.set("number", call.rows.first)
         self.set("leave", leave.ctypes.data)

@@ -22,6 +22,7 @@ from bmrm.distributed.blocks import (
 from bmrm.distributed.row_set import RowSet
 from bmrm.distributed.rows import Entries, StoredRows
 from bmrm.matrix.gpu.driver import Device, GpuArray, count_devices
+from bmrm.matrix.gpu.placement import ranks_per_gpu
 
 UPLOADED_BYTES = 1 << 26
 """Size of rows of a mapped file that are uploaded before their pages are given back."""
@@ -135,7 +136,7 @@ def _upload(on: Device, rows: RowSet, each: int, stay: bool) -> _Copied:
     resident = number
     if number > 1:
         group = rows.group
-        sharers = -(-group.neighbours // count_devices()) if group else 1
+        sharers = ranks_per_gpu(group, count_devices()) if group else 1
         limit = int(FREE_SHARE * on.free_bytes()) // sharers
         needed = block_bytes(X, each, most)
         resident = count_resident(number, needed, needed, limit) if stay else 0

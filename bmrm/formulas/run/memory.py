@@ -23,7 +23,7 @@ def require_room(source: FunctionSource, call: Call, parts: int, workers: int) -
     """Raise `HostMemoryError` if the results and local arrays of a pass do not fit into main memory."""
     outputs = 8 * call.rows.here * sum(a.role == "output" for a in call.program.results())
     lanes = choose_lanes(call) if native.can_compile() else 1
-    arrays = workers * lanes * sum(_array_bytes(call))
+    arrays = workers * lanes * sum(array_bytes(call))
     advice = "smaller sizes or order='any' need less" if parts > workers else "smaller sizes need less"
     require_memory(
         8 * parts * call.numbers + outputs + arrays,
@@ -38,13 +38,13 @@ def choose_lanes(call: Call) -> int:
         return 1
     size = np.dtype(call.real).itemsize
     lanes = VECTORS_PER_LANES * native.vector_bytes() // size
-    row_bytes = size * call.rows.shape[1] + sum(_array_bytes(call))
+    row_bytes = size * call.rows.shape[1] + sum(array_bytes(call))
     while lanes * row_bytes > STAGED_BYTES and lanes > native.vector_bytes() // size:
         lanes //= 2
     return int(lanes)
 
 
-def _array_bytes(call: Call) -> Iterator[int]:
+def array_bytes(call: Call) -> Iterator[int]:
     """Yield the bytes of the local arrays of one row."""
     for array in call.program.arrays.values():
         count = 1

@@ -21,6 +21,8 @@ def predict_place(call: Call, threads: int | None = None) -> Placement:
     """Decide where a call with rows in main memory runs, by its predicted times."""
     if not native.can_compile():
         return Placement(None, "times are predicted for compiled code, and llvmlite is not installed")
+    if call.rows.ranks > 1:
+        return Placement(None, "rows on several ranks have the same bits for any number of them on CPUs")
     rows = call.rows.X
     uploaded: float = rows.nbytes
     if rows.held is not None:
@@ -31,8 +33,6 @@ def predict_place(call: Call, threads: int | None = None) -> Placement:
     work = reduction_work(seconds, parts, copied, there, threads, alone)
     if rows.held is not None and each < len(rows):
         work = work._replace(copied_passes=1.0)
-    if call.rows.ranks > 1:
-        return Placement(None, "rows on several ranks have the same bits for any number of them on CPUs")
     return place("auto", None, work, find_gpu=_usable_gpu)
 
 

@@ -163,12 +163,17 @@ def _place_alone(device: Any, there: int | None, work: AnyWork | None, find_gpu:
     return Placement(0 if pays else None, reason, chosen=True)
 
 
+def ranks_per_gpu(group: RankGroup, gpus: int) -> int:
+    """Return how many ranks share a GPU at most, if those of a machine take its GPUs in turn."""
+    return -(-group.neighbours // gpus)
+
+
 def _share_of_gpu(group: RankGroup) -> dict[str, Any] | None:
     """Return the properties of a rank's GPU, and of its memory and multiprocessors what each rank has."""
     info = gpu(group.number)
     if info is None:
         return None
-    sharers = -(-group.neighbours // count_gpus())
+    sharers = ranks_per_gpu(group, count_gpus())
     return {
         **info,
         "free_bytes": info["free_bytes"] // sharers,
