@@ -1,9 +1,16 @@
 """Counts over the sources that must stay as they are."""
 
 import ast
+import importlib
+import types
+from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1] / "bmrm"
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+PACKAGE = ROOT / "bmrm"
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -115,3 +122,63 @@ def test_a_class_name_occurs_once():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+
+
+def is_ours(name: str | None) -> bool:
+    """Whether a dotted name is of the package; its GPU module is left out, since it needs a GPU build."""
+    return name is not None and name.split(".")[0] == "bmrm" and not name.endswith("_cuda")
+
+
+def imported_names(tree: ast.AST) -> Iterator[tuple[str, str, str | None]]:
+    """The local name, the module and the name in it, if any, of each import of the package."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (
+                    (n.asname or "bmrm", n.name if n.asname else "bmrm", None)
+                    for n in names
+                    if is_ours(n.name)
+                )
+            case ast.ImportFrom(module=module, names=names, level=0) if is_ours(module):
+                yield from (
+                    (n.asname or n.name, module, n.name) for n in names if is_ours(f"{module}.{n.name}")
+                )
+
+
+def imported(module: str, name: str | None) -> object:
+    """What an import statement would bind."""
+    found = importlib.import_module(module)
+    if name is None:
+        return found
+    return getattr(found, name, None) or importlib.import_module(f"{module}.{name}")
+
+
+def missing_names(path: Path) -> list[str]:
+    """What a file imports from the package, or reads as an attribute of its modules, and is not there."""
+    tree = ast.parse(path.read_text())
+    modules, missing = {}, []
+    for local, module, name in imported_names(tree):
+        try:
+            found = imported(module, name)
+        except ModuleNotFoundError:
+            missing.append(f"{module}.{name}")
+            continue
+        if isinstance(found, types.ModuleType):
+            modules[local] = found
+    stored = {
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    stored |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id=local), attr=attribute, ctx=ast.Load()):
+                if local in modules and local not in stored and attribute != "_cuda":
+                    missing += [] if hasattr(modules[local], attribute) else [f"{local}.{attribute}"]
+    return missing
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "building", "examples", "scripts", "tests"])
+def test_programs_beside_the_package_use_names_that_it_has(folder):
+    """Most of these programs run seldom; a name that is gone would show only then."""
+    found = {str(path.relative_to(ROOT)): missing_names(path) for path in (ROOT / folder).rglob("*.py")}
+    assert {name: missing for name, missing in found.items() if missing} == {}

@@ -62,7 +62,7 @@ def sizes_in_bytes(call, code, outputs):
         count = 8 * math.prod(call.shape(result))
         found[f"argument {result.name}"] = outputs.get(result.name, count)
         found[f"rows {result.name}"] = count
-    for (name, _), each in zip(call.program.arrays.items(), host._array_bytes(call), strict=True):
+    for (name, _), each in zip(call.program.arrays.items(), host.array_bytes(call), strict=True):
         found[f"array {name}"] = -(-code.lanes * each // 64) * 64
     if call.rows.sparse:
         csr = call.rows.X.csr
