@@ -52,6 +52,7 @@ MODULES = {
     "_losses": "bmrm.losses",
     "_manifold": "bmrm.unsupervised.manifold",
     "_mixtures": "bmrm.unsupervised.mixtures",
+    "_pairs": "bmrm.pairs",
     "_parts": "bmrm.distributed",
     "_qp": "bmrm.linear.bundle",
     "_svmlight": "bmrm.io",
@@ -71,7 +72,7 @@ LONGEST = (
     "src_cuda/training/losses/search_double.cu",
 )
 # Modules with no loop over data in what Cython translates, nor in the headers that this includes.
-BINDINGS = ("_clusters", "_cpu", "_graph", "_losses", "_manifold", "_mixtures")
+BINDINGS = ("_clusters", "_cpu", "_graph", "_losses", "_manifold", "_mixtures", "_pairs")
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
