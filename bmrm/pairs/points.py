@@ -115,7 +115,10 @@ class Points:
         with self._lock:
             found = self._placed.get(passes.device)
             if found is None:
-                found = self._placed[passes.device] = passes.place(self._coordinates, self.box)
+                coordinates, box = self._coordinates, self.box
+                if not self.shape[1]:  # points without coordinates have no distances
+                    coordinates, box = np.empty((1, 0)), np.zeros(1)
+                found = self._placed[passes.device] = passes.place(coordinates, box)
             return found
 
     def extents(self) -> tuple[Vector, Vector]:
