@@ -16,6 +16,7 @@ from cuda.dense_rows cimport *
 from cpython.pycapsule cimport PyCapsule_New
 from cuda.graph cimport *
 from cuda.joint cimport *
+from cuda.pair_values cimport *
 from cuda.scaling cimport *
 from cuda.upload_stream cimport *
 from cuda.python_loss cimport *
@@ -89,6 +90,7 @@ include "cuda/training.pxi"
 include "cuda/python_loss.pxi"
 include "cuda/joint.pxi"
 include "cuda/graph.pxi"
+include "cuda/pair_values.pxi"
 include "cuda/scaling.pxi"
 include "cuda/clusters.pxi"
 include "cuda/dense_rows.pxi"

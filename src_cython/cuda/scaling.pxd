@@ -1,42 +1,13 @@
 """The C interface of multidimensional scaling on a device; ``src_cuda/api/scaling.h`` documents it."""
 
 from cuda.blackbox cimport bb_status
+from cuda.pair_values cimport bb_pairs
 from libc.stdint cimport int32_t, int64_t
 
 
 cdef extern from "api/scaling.h" nogil:
-    enum:
-        BB_SCALING_VECTORS
-        BB_SCALING_PRODUCTS
-
     ctypedef struct bb_scaling:
         pass
-
-    ctypedef struct bb_pair_values:
-        const void *values
-        int32_t type
-        int32_t square
-        int32_t in_place
-
-    ctypedef struct bb_pairs:
-        int64_t n
-        bb_pair_values delta
-        bb_pair_values weights
-        int32_t missing
-        int32_t stored
-        const void *features
-        int32_t features_type
-        int64_t m
-        int32_t threads
-
-    ctypedef struct bb_pair_defect:
-        int32_t kind
-        int32_t missing
-        int64_t row
-        int64_t column
-        double value
-        double other
-        double largest
 
     bb_status bb_scaling_create(int32_t device, const bb_pairs *pairs, bb_scaling **out)
     void bb_scaling_destroy(bb_scaling *scaling)
@@ -61,5 +32,3 @@ cdef extern from "api/scaling.h" nogil:
     bb_status bb_scaling_curvature(bb_scaling *scaling, int32_t p, const double *X, const double *direction,
                                    double *to)
     bb_status bb_scaling_row(bb_scaling *scaling, int64_t i, double *values)
-    bb_status bb_scaling_inspect(int32_t device, int64_t n, const bb_pair_values *values, int32_t nan_allowed,
-                                 double diagonal, double asymmetry, bb_pair_defect *found)

@@ -1,0 +1,3 @@
+#include "cpu/baseline.h"
+//
+#include "pairs/exact_kernels.h"
