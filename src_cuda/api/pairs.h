@@ -46,7 +46,7 @@ BB_API int64_t bb_points_bytes(int64_t n, int32_t axes, int64_t* peak);
 // Prepares counts of pairs: unordered pairs of a if b is NULL, else all of a with b, which has the same box.
 // Both sets of points must outlive the counter.
 // bounds: (bins + 1) squared distances, not decreasing, at least 0: bin k has bounds[k] <= d2 < bounds[k + 1];
-// all_images: 1: each image counts, else the nearest does; out: is set to the counter.
+// all_images: 1: each image of another point counts, else the nearest does; out: is set to the counter.
 BB_API bb_status bb_pair_counter_create(bb_points* a, bb_points* b, const double* bounds, int64_t bins,
                                         int32_t kernel, int32_t all_images, bb_pair_counter** out);
 BB_API void bb_pair_counter_destroy(bb_pair_counter* counter);
@@ -62,7 +62,7 @@ BB_API bb_status bb_pair_counter_work(bb_pair_counter* counter, bb_pair_work* wo
 // counts: (bins) on the host, set; candidates: set to the pairs that were looked at; rechecked: set to how
 // many of them float64 decided.
 BB_API bb_status bb_pair_counter_count(bb_pair_counter* counter, int64_t first, int64_t last, int64_t* counts,
-                                       double* candidates, int64_t* rechecked);
+                                       double* candidates, double* rechecked);
 
 #ifdef __cplusplus
 }

@@ -32,6 +32,8 @@ namespace bmrm {
 
 PairBins::PairBins(Memory& memory, const std::vector<double>& bounds) {
     const double last = bounds.back();
+    cells_ = on_device(memory, std::vector<SearchedCell>(1));
+    searched.cells = cells_.data();
     if (!(last > 1e-200 && last < 1e200)) return;  // float64 decides everything
     one_radius = bounds.size() == 2 && bounds[0] <= 0;
     are_linear = find_linear(bounds);
@@ -133,7 +135,6 @@ struct bb_pair_counter : Handle {
         kernel_ = kernel == BB_PAIRS_BRUTE   ? make_brute(setup)
                   : kernel == BB_PAIRS_CELLS ? make_cells(setup)
                                              : make_float64(setup, all_images);
-        if (one_set && all_images) find_own_images(a);
         BB_CHECK(cudaStreamSynchronize(memory.stream));
     }
 
@@ -142,48 +143,19 @@ struct bb_pair_counter : Handle {
     bb_pair_work work() const {
         return {tasks(), kernel_ ? kernel_->candidates(0, tasks()) : 0, memory.used()};
     }
-    void count(int64_t first, int64_t last, int64_t* counts, double* candidates, int64_t* rechecked);
+    void count(int64_t first, int64_t last, int64_t* counts, double* candidates, double* rechecked);
 
   private:
-    void find_own_images(const bb_points& points);
-
     const std::vector<double> bounds;
     const PairBins bins;
     Array<double> on_host_;
     Array<unsigned long long> totals_, state_;
     bb_device device_ = {};
-    std::vector<int64_t> own_images_;  // pairs of a point with an image of its own, by bin
     std::unique_ptr<PairKernel> kernel_;
 };
 
-// A point and its image m have the same distance as the point and the image -m, which are the same pair.  The
-// images are gone through as digits; those whose first number that is not 0 is positive count.
-void bb_pair_counter::find_own_images(const bb_points& points) {
-    own_images_.assign(size_t(bin_count()), 0);
-    const size_t axes = points.length.size();
-    const double reach = std::sqrt(bounds.back());
-    std::vector<int64_t> most(axes, 0), number(axes, 0);
-    for (size_t k = 0; k < axes; k++)
-        if (points.length[k] > 0) most[k] = int64_t(std::ceil(reach / points.length[k] * (1 + 1e-9)));
-    for (size_t k = 0; k < axes; k++) number[k] = -most[k];
-    while (true) {
-        size_t leading = 0;
-        while (leading < axes && number[leading] == 0) leading++;
-        if (leading < axes && number[leading] > 0) {
-            double square = 0;
-            for (size_t k = 0; k < axes; k++) square = add_square(square, points.length[k] * double(number[k]));
-            const int64_t bin = bin_of(square, bounds.data(), bin_count());
-            if (bin >= 0) own_images_[size_t(bin)] += points.n;
-        }
-        size_t k = 0;
-        while (k < axes && number[k] == most[k]) number[k] = -most[k], k++;
-        if (k == axes) return;
-        number[k]++;
-    }
-}
-
 void bb_pair_counter::count(int64_t first, int64_t last, int64_t* counts, double* candidates,
-                            int64_t* rechecked) {
+                            double* rechecked) {
     std::fill_n(counts, bin_count(), 0);
     *candidates = 0;
     *rechecked = 0;
@@ -197,10 +169,8 @@ void bb_pair_counter::count(int64_t first, int64_t last, int64_t* counts, double
     }
     const std::vector<unsigned long long> found = totals_.to_host();
     for (size_t k = 0; k < found.size(); k++) counts[k] = int64_t(found[k]);
-    if (first == 0)
-        for (size_t k = 0; k < own_images_.size(); k++) counts[k] += own_images_[k];
     *candidates = kernel_->candidates(first, last);
-    *rechecked = int64_t(decided);
+    *rechecked = kernel_->decides_all() ? *candidates : double(decided);
 }
 
 namespace {
@@ -241,7 +211,7 @@ bb_status bb_pair_counter_work(bb_pair_counter* counter, bb_pair_work* work) {
 }
 
 bb_status bb_pair_counter_count(bb_pair_counter* counter, int64_t first, int64_t last, int64_t* counts,
-                                double* candidates, int64_t* rechecked) {
+                                double* candidates, double* rechecked) {
     return on_handle(counter, [&](bb_pair_counter& held) {
         if (first < 0 || first > last || last > held.tasks())
             throw Failure(BB_INVALID, "tasks: out of range");

@@ -52,7 +52,7 @@ struct PairSetup {
 
 struct PairLaunch {
     int64_t first, last;        // tasks
-    unsigned long long* state;  // two numbers, of which the second counts what float64 has decided
+    unsigned long long* state;  // two numbers, 0; the second counts what float64 has decided
     Totals totals;              // `shared` is the kernel's to set
 };
 
@@ -62,6 +62,7 @@ class PairKernel {
     virtual ~PairKernel() = default;
     virtual int64_t tasks() const = 0;
     virtual double candidates(int64_t first, int64_t last) const = 0;
+    virtual bool decides_all() const { return false; }  // whether float64 decides all pairs
     // Queues some tasks.
     virtual void launch(const PairLaunch& launch) = 0;
 };

@@ -32,6 +32,7 @@ class Float64 : public PairKernel {
     }
 
     int64_t tasks() const override { return tasks_.count(); }
+    bool decides_all() const override { return true; }
     double candidates(int64_t first, int64_t last) const override {
         return sweeps_ * tasks_.pairs(first, last);
     }

@@ -143,9 +143,11 @@ __device__ void judge(const BruteSets& sets, const Bins& bins, TilePair<WIDTH>& 
                        shift + 1e-15 + steps * fmin(extent, sets.reach + 1));
 }
 
-// A squared distance far beyond the last bound, for pairs that are none.
+// A squared distance far beyond the last bound, for what is no pair; in the middle of a bin of equal width, so that it
+// is seldom in doubt.
 __device__ __forceinline__ float far_beyond(const BruteSets& sets) {
-    return float(16 * (sets.reach + 1) * (sets.reach + 1));
+    const double r = sets.reach + floor(3 * sets.reach) + 4.5;
+    return float(r * r);
 }
 
 // The rows of a thread.
@@ -206,7 +208,9 @@ struct DoubtQueue {
     }
 };
 
-// Row i of a tile with itself is paired with the columns (i + j) mod n.
+// A tile of n points with itself: row i is paired with the columns (i + j) mod n for j up to n / 2, so that all rows
+// have as many; of an even n the last j is that of half of the rows.
+__device__ __forceinline__ bool is_on_diagonal(int row, int j, int n) { return row < n && (2 * j < n || 2 * row < n); }
 __device__ __forceinline__ int diagonal_column(int row, int j, int n) {
     if (row >= n) return 0;
     return row + j < n ? row + j : row + j - n;
@@ -224,6 +228,7 @@ __device__ __forceinline__ uint32_t decide(const BruteSets& sets, const TilePair
         const uint32_t some = queue.at[at / kThreadRows], k = at % kThreadRows;
         const int row = int(some >> 4 & (kTileThreads - 1)) + int(k) * kTileThreads, which = int(some >> 12);
         if (!(some >> k & 1) || row >= pair.rows) continue;
+        if (pair.diagonal && !is_on_diagonal(row, which, pair.rows)) continue;
         const int column = pair.diagonal ? diagonal_column(row, which, pair.rows) : which;
         use(exact_key(sets.bounds, sets.a, pair.row * kTilePoints + row, sets.b,
                       pair.column * kTilePoints + column, sets.box));
@@ -269,12 +274,14 @@ class BinCounts {
         table_.add(key);
     }
     // Returns the rows in doubt of pairs that have been taken.
-    __device__ __forceinline__ uint32_t doubtful(const float (&d2)[kThreadRows], float threshold) {
+    __device__ __forceinline__ uint32_t doubtful(const float (&d2)[kThreadRows], float threshold) const {
         uint32_t rows = 0, key;
 #pragma unroll
         for (int k = 0; k < kThreadRows; k++) rows |= bins_.place(d2[k], key) <= threshold ? 0u : 1u << k;
         return rows;
     }
+    // Undoes what `take` has counted of such rows.
+    __device__ __forceinline__ void withdraw(const float (&)[kThreadRows], uint32_t) {}
     // Whether pairs that have been taken must be gone over again, since `take` has not said which are in doubt.
     __device__ __forceinline__ bool end_chunk(float) { return false; }
     __device__ __forceinline__ void add(uint32_t key) { table_.add_one(key); }
@@ -314,16 +321,16 @@ class RadiusCounts {
             nearest_ = fminf(nearest_, fabsf(d2[k]));
         }
     }
-    // They no longer count by their sign.
-    __device__ __forceinline__ uint32_t doubtful(const float (&d2)[kThreadRows], float threshold) {
+    __device__ __forceinline__ uint32_t doubtful(const float (&d2)[kThreadRows], float threshold) const {
         uint32_t rows = 0;
 #pragma unroll
-        for (int k = 0; k < kThreadRows; k++) {
-            if (fabsf(d2[k]) > threshold) continue;
-            rows |= 1u << k;
-            within_ -= __float_as_uint(d2[k]) >> 31;
-        }
+        for (int k = 0; k < kThreadRows; k++) rows |= fabsf(d2[k]) > threshold ? 0u : 1u << k;
         return rows;
+    }
+    // They no longer count by their sign.
+    __device__ __forceinline__ void withdraw(const float (&d2)[kThreadRows], uint32_t rows) {
+#pragma unroll
+        for (int k = 0; k < kThreadRows; k++) within_ -= rows >> k & __float_as_uint(d2[k]) >> 31;
     }
     __device__ __forceinline__ bool end_chunk(float threshold) {
         const bool again = !(nearest_ > threshold);
@@ -373,12 +380,13 @@ struct Sweep {
         if (counts.end_chunk(threshold)) lost = first;
         while (true) {
 #pragma unroll 1
-            for (bool room = true; room && lost < last;) {
+            while (lost < last) {
                 float d2[kThreadRows];
                 distances(lost, d2);
                 const uint32_t rows = counts.doubtful(d2, threshold);
-                room = !rows || queue.put(lost, lane, rows);
-                if (room) lost += step;
+                if (rows && !queue.put(lost, lane, rows)) break;
+                counts.withdraw(d2, rows);
+                lost += step;
             }
             __syncthreads();
             const bool full = queue.count > kQueued;
@@ -429,8 +437,7 @@ __device__ __forceinline__ void sweep_all(Sweep<WIDTH, Counts>& sweep, Column<WI
     }
 }
 
-// A tile with itself: row i with the columns (i + j) mod n for j up to n / 2, so that all rows have as many; of an
-// even n the last j is that of half of the rows.  Such tiles are few: columns come from global memory.
+// A tile with itself.  Such tiles are few: columns come from global memory.
 template <int WIDTH, class Counts>
 __device__ __forceinline__ void sweep_diagonal(Sweep<WIDTH, Counts>& sweep) {
     const BruteSets& sets = sweep.sets;
@@ -448,7 +455,7 @@ __device__ __forceinline__ void sweep_diagonal(Sweep<WIDTH, Counts>& sweep) {
         for (int k = 0; k < kThreadRows; k++) {
             const int row = sweep.lane + k * kTileThreads;
             const float found = rows.template to<true>(k, columns[diagonal_column(row, j, n)], length);
-            d2[k] = 2 * j < n || 2 * row < n ? found : far_beyond(sets);
+            d2[k] = is_on_diagonal(row, j, n) ? found : far_beyond(sets);
         }
     });
 }

@@ -30,7 +30,7 @@ struct ExactSets {
 
 struct ExactLaunch {
     int64_t first, last;
-    unsigned long long* state;  // pairs of tiles that have been taken; pairs that were looked at
+    unsigned long long* state;  // pairs of tiles that have been taken
     Totals totals;
 };
 
@@ -165,7 +165,6 @@ __global__ void __launch_bounds__(kTileThreads)
     const ImageDigits digits{shift, numbers, numbers + sets.a.axes, numbers + 2 * sets.a.axes};
     Table<false> table(reinterpret_cast<uint32_t*>(shared), launch.totals);
     bins.load(shared + (Table<false>::size(launch.totals) * 4 + 15) / 16 * 16);
-    unsigned long long looked = 0;
     for (int64_t swept = 0;;) {
         if (threadIdx.x == 0) {
             const int64_t number = launch.first + int64_t(atomicAdd(launch.state, 1ull));
@@ -184,7 +183,6 @@ __global__ void __launch_bounds__(kTileThreads)
             __syncthreads();
             if (!pair.skipped) {
                 sweep_exact<AXES, IMAGES>(sets, pair, shift, bins, table);
-                looked += uint64_t(pair.rows) * pair.columns;
                 if (++swept % kFlushedSweeps == 0) table.flush();
             }
             __syncthreads();
@@ -193,7 +191,6 @@ __global__ void __launch_bounds__(kTileThreads)
         } while (more);
     }
     table.flush();
-    if (threadIdx.x == 0 && looked) atomicAdd(launch.state + 1, looked);
 }
 
 }  // namespace bmrm
