@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bmrm.base.vectors import Vector
     from bmrm.cli.signals import CommandInterrupts
     from bmrm.pairs import Histogram, Points
-    from bmrm.pairs.histogram import PairCall
+    from bmrm.pairs.histograms import PairCall
 
 PROGRAM = "bmrm-pairs"
 MAX_EDGE_FILE_BYTES = 1 << 30
@@ -38,7 +38,7 @@ def pairs(argv: Sequence[str], interrupts: CommandInterrupts) -> int:
     options = CommandParser(PAIRS).parse_words(argv)
     vars(options).setdefault("points2", None)
     _check(options)
-    interrupts.importing("bmrm.io", "bmrm.pairs.histogram", "bmrm.pairs.cpu", "bmrm.cli.reading_progress")
+    interrupts.importing("bmrm.io", "bmrm.pairs.histograms", "bmrm.pairs.cpu", "bmrm.cli.reading_progress")
     began = time.perf_counter()
     with interrupts.opened():
         call = _call(options)
@@ -54,7 +54,7 @@ def pairs(argv: Sequence[str], interrupts: CommandInterrupts) -> int:
 def _call(options: argparse.Namespace) -> PairCall:
     """Read what is to be counted."""
     from bmrm.pairs.edges import read_bins, read_radii
-    from bmrm.pairs.histogram import check_call
+    from bmrm.pairs.histograms import check_call
     from bmrm.pairs.points import read_points
 
     if options.task == "count":
@@ -202,7 +202,7 @@ def _edges_of_file(path: str) -> Vector:
 def _count(options: argparse.Namespace, call: PairCall) -> Histogram:
     """Count; return the result so far after an interrupt."""
     from bmrm.base.progress import ProgressStep
-    from bmrm.pairs.histogram import carry_out
+    from bmrm.pairs.histograms import carry_out
 
     share = 0.0
 
@@ -218,7 +218,7 @@ def _count(options: argparse.Namespace, call: PairCall) -> Histogram:
 def _explain(options: argparse.Namespace, call: PairCall) -> int:
     from dataclasses import asdict
 
-    from bmrm.pairs.histogram import explain_call, prepare_call
+    from bmrm.pairs.histograms import explain_call, prepare_call
 
     if options.json:
         print_json({"plan": asdict(prepare_call(call)[0].plan), "status": "planned"})
