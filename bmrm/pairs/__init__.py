@@ -7,19 +7,19 @@ TYPE_CHECKING = False  # `typing` takes longer to load than all of this
 if TYPE_CHECKING:
     from typing import Any
 
-    from bmrm.pairs.histogram import Histogram as Histogram
-    from bmrm.pairs.histogram import count as count
-    from bmrm.pairs.histogram import explain as explain
-    from bmrm.pairs.histogram import histogram as histogram
+    from bmrm.pairs.histograms import Histogram as Histogram
+    from bmrm.pairs.histograms import count as count
+    from bmrm.pairs.histograms import explain as explain
+    from bmrm.pairs.histograms import histogram as histogram
     from bmrm.pairs.plan import PairPlan as PairPlan
     from bmrm.pairs.points import Points as Points
 
 _MODULES = {
     "Points": "points",
-    "histogram": "histogram",
-    "count": "histogram",
-    "explain": "histogram",
-    "Histogram": "histogram",
+    "histogram": "histograms",
+    "count": "histograms",
+    "explain": "histograms",
+    "Histogram": "histograms",
     "PairPlan": "plan",
 }
 """The module of each public name, below ``bmrm.pairs``."""

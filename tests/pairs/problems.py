@@ -28,18 +28,17 @@ class CountProblem:
     def plans(self):
         """The plans that can count it."""
         from bmrm.errors import ParameterError
-        from bmrm.pairs import Points, explain
+        from bmrm.pairs import explain
 
         points = self.points()
         found = []
         for plan in ("auto", "float64", "brute", "cells"):
             try:
                 explain(*points, plan=plan, device="cpu", **self.words)
-            except ParameterError as error:
-                assert str(error).startswith("plan:"), (self, error)
-            else:
-                found.append(plan)
-        assert Points is type(points[0])
+            except ParameterError:
+                continue
+            found.append(plan)
+        assert found[:2] == ["auto", "float64"]
         return found
 
     def points(self, **options):

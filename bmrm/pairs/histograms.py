@@ -316,9 +316,9 @@ def histogram(
     >>> int(found.counts.sum()) == found.pairs == 1000 * 999 // 2
     True
     """
-    a, b = read_points(x, y, device, threads, comm)
-    call = _check_call(a, b, read_bins(edges, closed), images, device, threads, plan)
-    return _count(call, progress)
+    points = read_points(x, y, device, threads, comm)
+    call = check_call(points, read_bins(edges, closed), images, plan, device=device, threads=threads)
+    return carry_out(call, progress)
 
 
 def count(
@@ -362,10 +362,11 @@ def count(
     array([0, 1, 3])
     """
     bins, which, is_single = read_radii(radius)
-    a, b = read_points(x, y, device, threads, comm)
-    found = _count(_check_call(a, b, bins, images, device, threads, plan), progress)
+    points = read_points(x, y, device, threads, comm)
+    call = check_call(points, bins, images, plan, device=device, threads=threads)
+    found = carry_out(call, progress)
     within = np.cumsum(found.counts)[which]
-    return int(within[0]) if is_single else within.reshape(np.shape(radius))
+    return int(within[0]) if is_single else within
 
 
 def explain(
@@ -400,9 +401,15 @@ def explain(
     plan    cpu, brute: 1 candidates, about 0 ms, ...: few points
     pairs   1 of 2 points, 1 bins from 0 to 2
     """
-    a, b = read_points(x, y, device, threads, comm)
-    call = _check_call(a, b, read_bins(edges, closed), images, device, threads, plan)
-    prepared, placement = _prepare(call)
+    points = read_points(x, y, device, threads, comm)
+    return explain_call(
+        check_call(points, read_bins(edges, closed), images, plan, device=device, threads=threads)
+    )
+
+
+def explain_call(call: PairCall) -> str:
+    """Explain how a call would be carried out."""
+    prepared, placement = prepare_call(call)
     question, bins = call.question, call.question.bins
     return (
         f"{placement}\nplan    {prepared.plan}\npairs   {question.pairs} of {question.points} points, "
@@ -410,17 +417,18 @@ def explain(
     )
 
 
-def _check_call(
-    a: Points,
-    b: Points | None,
+def check_call(
+    points: tuple[Points, Points | None],
     bins: Bins,
     images: str | None,
-    device: str | None,
-    threads: int | None,
     plan: str,
+    *,
+    device: str | None = None,
+    threads: int | None = None,
 ) -> PairCall:
     """Check the arguments that have to do with each other, and decide where to count."""
     check_plan(plan)
+    a, b = points
     question = Question(a, b, bins, images_of(a, bins, images))
     threads = _threads(a, threads)
     there = a.gpu if b is None or a.gpu is not None else b.gpu
@@ -436,7 +444,7 @@ def _threads(a: Points, threads: int | None) -> int | None:
     return a.group.cores if a.threads is None and a.group is not None else a.threads
 
 
-def _prepare(call: PairCall) -> tuple[Prepared, Placement]:
+def prepare_call(call: PairCall) -> tuple[Prepared, Placement]:
     """Place the points, and decide how to count; on the CPU if a GPU that was chosen is too small."""
     group = call.question.a.group
 
@@ -457,8 +465,9 @@ def _prepare(call: PairCall) -> tuple[Prepared, Placement]:
 
 
 @interruptible
-def _count(call: PairCall, progress: Callable[[float], object] | None) -> Histogram:
-    prepared, _ = _prepare(call)
+def carry_out(call: PairCall, progress: Callable[[float], object] | None = None) -> Histogram:
+    """Count; raise `Interrupted` with the histogram so far after Ctrl-C."""
+    prepared, _ = prepare_call(call)
     show = progress or (lambda share: None)
     found = count_tasks(
         prepared.counter, len(call.question.bins.counted) - 1, call.threads, call.question.a.group, show
