@@ -158,7 +158,7 @@ void Cells::set_doubt() {
     const double reach = (bins.reach + shift) * (1 + steps);
     sets_.reach = float(reach * reach) * 1.000001f;
     if (sound) return;
-    sets_.threshold = -INFINITY;
+    sets_.threshold = kAllInDoubt;
     sets_.reach = INFINITY;
 }
 

@@ -81,8 +81,10 @@ void PairBins::find_searched(Memory& memory, const std::vector<double>& bounds) 
             while (next < edges.size() && edges[next] < from) next++;
             const bool has = next < edges.size() && edges[next] <= to;
             apart = !has || next + 1 == edges.size() || edges[next + 1] > to;
-            const uint32_t above = next < edges.size() ? keys[next] : uint32_t(bounds.size() + 1);
-            cells[c] = {has ? edges[next] : INFINITY, above};
+            if (next == edges.size())
+                cells[c] = {edges.back(), keys.back()};
+            else
+                cells[c] = {has ? edges[next] : INFINITY, keys[next]};
         }
         for (size_t k = 1; k < keys.size(); k++) apart &= edges[k] > edges[k - 1];
         if (!apart) continue;

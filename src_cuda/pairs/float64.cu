@@ -26,7 +26,7 @@ class Float64 : public PairKernel {
         bins.with([&](const auto& each) { sets_.threshold = each.threshold(kFloat64Doubt, error); });
         // A scale or its square that float32 does not have: everything is searched.
         if (!bins.usable() || !(sets_.scale > 1e-30f && sets_.scale < 1e30f))
-            sets_.threshold = -INFINITY;
+            sets_.threshold = kAllInDoubt;
         sets_.reach = setup.reach;
         sets_.slip = setup.slip();
     }

@@ -137,7 +137,7 @@ __device__ void judge(const BruteSets& sets, const Bins& bins, TilePair<WIDTH>& 
     const double shift = 2 * kUnit * (extent + sqrt(spread.wraps)) + slip;
     const double steps = (WIDTH + 3) * kUnit;
     pair.direct = true;
-    pair.added = Bins::kAdded + 1e-30f;
+    pair.added = Bins::kAdded + kLeastSquare;
     pair.threshold =
         bins.threshold(2 * extent * shift + shift * shift + steps * extent * extent + 1e-30,
                        shift + 1e-15 + steps * fmin(extent, sets.reach + 1));
@@ -260,8 +260,7 @@ class BinCounts {
         float doubt[kThreadRows];
 #pragma unroll
         for (int k = 0; k < kThreadRows; k++) doubt[k] = bins_.place(d2[k], key[k]);
-        const float most = fmaxf(fmaxf(doubt[0], doubt[1]), fmaxf(doubt[2], doubt[3]));
-        if (!(most <= threshold)) {
+        if (some_above(doubt, threshold)) {
             uint32_t rows = 0;
 #pragma unroll
             for (int k = 0; k < kThreadRows; k++) {
@@ -298,7 +297,7 @@ struct OneRadius {
     static constexpr float kAdded = -1.0f;
 
     __device__ float threshold(double squared, double) const {
-        return squared < 1 ? float(squared + 4 * kUnit) * 1.000001f : __builtin_huge_valf();
+        return squared < 1 ? float(squared + 4 * kUnit) * 1.000001f : kAllInDoubt;
     }
 };
 

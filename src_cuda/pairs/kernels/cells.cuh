@@ -58,19 +58,6 @@ __global__ void place_in_cells(ExactPoints points, Box box, CellGrid grid, GridP
     }
 }
 
-// Cells from `first` to `last` of a row of cells.
-template <class Use>
-__device__ __forceinline__ void for_each_piece(const CellGrid& grid, int first, int last, const Use& use) {
-    const int cells = int(grid.cells[0]);
-    if (!grid.periodic(0)) {
-        use(max(first, 0), min(last, cells - 1));
-    } else {
-        if (first < 0) use(first + cells, cells - 1);
-        use(max(first, 0), min(last, cells - 1));
-        if (last >= cells) use(0, last - cells);
-    }
-}
-
 // The neighbour of a cell on an axis, or -1 if there is none.
 __device__ __forceinline__ int beside(const CellGrid& grid, int k, int cell, int apart) {
     const int cells = int(grid.cells[k]), to = cell + apart;
@@ -80,27 +67,32 @@ __device__ __forceinline__ int beside(const CellGrid& grid, int k, int cell, int
 
 __device__ __forceinline__ int span_of(const CellGrid& grid, int k) { return grid.cells[k] > 1 ? kReachCells : 0; }
 
-// Calls use(first, last) for the runs of points in which are the columns of a row: of one set those after it,
-// in half of the directions.
+// Calls use(first, last) for the runs of points in which are the columns of a row: of one set those after it, in
+// half of the directions.  A run that reaches beyond a periodic axis has a second part.
 template <class Use>
 __device__ __forceinline__ void for_each_run(const CellGrid& grid, const uint32_t* starts, bool one_set,
                                              uint32_t cell, uint32_t row, const Use& use) {
-    const int x = int(cell % grid.cells[0]), y = int(cell / grid.cells[0] % grid.cells[1]);
-    const int z = int(cell / grid.cells[0] / grid.cells[1]);
-    const int span = span_of(grid, 0);
+    const int cells = int(grid.cells[0]), x = int(cell % grid.cells[0]);
+    const int y = int(cell / grid.cells[0] % grid.cells[1]), z = int(cell / grid.cells[0] / grid.cells[1]);
+    const int high = x + span_of(grid, 0);
+#pragma unroll 1
     for (int dz = one_set ? 0 : -span_of(grid, 2); dz <= span_of(grid, 2); dz++) {
         const int other_z = beside(grid, 2, z, dz);
         if (other_z < 0) continue;
+#pragma unroll 1
         for (int dy = one_set && dz == 0 ? 0 : -span_of(grid, 1); dy <= span_of(grid, 1); dy++) {
             const int other_y = beside(grid, 1, y, dy);
             if (other_y < 0) continue;
-            const uint32_t base = (uint32_t(other_z) * grid.cells[1] + uint32_t(other_y)) * grid.cells[0];
+            const uint32_t* const of = starts + (uint32_t(other_z) * grid.cells[1] + uint32_t(other_y)) * grid.cells[0];
             const bool own = one_set && dz == 0 && dy == 0;
-            if (own) use(row + 1, starts[cell + 1]);
-            if (own && span == 0) continue;
-            for_each_piece(grid, own ? x + 1 : x - span, x + span, [&](int first, int last) {
-                if (first <= last) use(starts[base + uint32_t(first)], starts[base + uint32_t(last) + 1]);
-            });
+            const int low = own ? x : x - span_of(grid, 0);
+            const bool wraps = grid.periodic(0) && (low < 0 || high >= cells);
+#pragma unroll 1
+            for (int part = 0; part <= int(wraps); part++) {
+                const int first = part == 0 ? max(low, 0) : low < 0 ? low + cells : 0;
+                const int last = part == 0 ? min(high, cells - 1) : low < 0 ? cells - 1 : high - cells;
+                use(own && part == 0 ? row + 1 : of[first], of[last + 1]);
+            }
         }
     }
 }
@@ -153,7 +145,7 @@ struct CellLaunch {
 
 // The squared distance on the grid, and never 0.
 __device__ __forceinline__ float grid_distance(const GridPoint& a, const GridPoint& b, const CellGrid& grid) {
-    float sum = 1e-30f;
+    float sum = kLeastSquare;
 #pragma unroll
     for (int k = 0; k < kCellAxes; k++) {
         const float d = float(int32_t(a.at[k] - b.at[k]));
@@ -175,6 +167,7 @@ __global__ void __launch_bounds__(kCellThreads)
         const uint32_t i = uint32_t(launch.first + item / launch.shares), share = uint32_t(item % launch.shares);
         const GridPoint row = sets.rows[i];
         for_each_run(sets.grid, sets.starts, sets.one_set, row.cell, i, [&](uint32_t first, uint32_t last) {
+#pragma unroll 1
             for (uint32_t j = first + share; j < last; j += apart) {
                 const float d2 = grid_distance(row, sets.columns[j], sets.grid);
                 if (d2 > sets.reach) continue;

@@ -124,6 +124,20 @@ struct ExactRows {
     }
 };
 
+// Finds the keys of a thread's rows; one copy of the search.
+__device__ __forceinline__ void search(const ExactSets& sets, const double (&square)[kThreadRows],
+                                       uint32_t (&key)[kThreadRows]) {
+#pragma unroll 1
+    for (int row = 0; row < kThreadRows; row++) {
+        double mine = square[0];
+#pragma unroll
+        for (int k = 1; k < kThreadRows; k++) mine = k == row ? square[k] : mine;
+        const uint32_t found = key_of(sets.bounds, mine);
+#pragma unroll
+        for (int k = 0; k < kThreadRows; k++) key[k] = k == row ? found : key[k];
+    }
+}
+
 template <int AXES, int IMAGES, class Bins>
 __device__ __forceinline__ void sweep_exact(const ExactSets& sets, const ExactPair& pair, const double* shift,
                                             const Bins& bins, Table<false>& table) {
@@ -141,12 +155,16 @@ __device__ __forceinline__ void sweep_exact(const ExactSets& sets, const ExactPa
 #pragma unroll
         for (int c = 0; c < kColumnsAtOnce; c++) {
             uint32_t key[kThreadRows];
-            const int last_row = first + c >= pair.columns ? 0 : diagonal ? first + c : pair.rows;
+            float doubt[kThreadRows];
 #pragma unroll
-            for (int k = 0; k < kThreadRows; k++) {
-                const float doubt = bins.place(float(square[c][k]) * sets.scale, key[k]);
-                if (!(doubt <= sets.threshold)) key[k] = key_of(sets.bounds, square[c][k]);
-                if (lane + k * kTileThreads >= last_row) key[k] = 0;
+            for (int k = 0; k < kThreadRows; k++)
+                doubt[k] = bins.place(fmaf(float(square[c][k]), sets.scale, kLeastSquare), key[k]);
+            if (some_above(doubt, sets.threshold)) search(sets, square[c], key);
+            const int last_row = first + c >= pair.columns ? 0 : diagonal ? first + c : pair.rows;
+            if (last_row < kTilePoints) {
+#pragma unroll
+                for (int k = 0; k < kThreadRows; k++)
+                    key[k] = lane + k * kTileThreads < last_row ? key[k] : 0;
             }
             table.add(key);
         }
