@@ -39,7 +39,7 @@ def own_images(points: int, box: Vector, bins: Bins) -> Indices:
     array([0, 8])
     """
     axes = [np.arange(-last, last + 1.0) for last in _farthest(box, bins).tolist()]
-    wholes = np.array(list(itertools.product(*axes))).reshape(-1, len(axes))
+    wholes = np.array(list(itertools.product(*axes)))  # without a periodic axis: one image, the point
     later = wholes[len(wholes) // 2 + 1 :]  # of two opposite ones the later in this order
     return points * _in_bins(later * box[box > 0.0], bins)
 
