@@ -83,8 +83,8 @@ DIRECTIVES = {
 # Nothing reads the flags of floating-point exceptions; keeping them exact would stop loops with conditions
 # from being vectorised; so would errno. A loop of few instructions that crosses a line of decoded code takes
 # up to a third longer: the loop over a row's entries did so or not by chance. -ffp-contract and the like stay
-# at their defaults but for `UNFUSED`. -ffast-math is never used: sums have a fixed order, and NaN and infinity must not be
-# optimised away.
+# at their defaults but for `UNFUSED`. -ffast-math is never used: sums have a fixed order, and NaN and
+# infinity must not be optimised away.
 COMPILE_FLAGS = [
     "-O3",
     "-falign-loops=32",

@@ -116,6 +116,8 @@ cdef class PlacedPoints:
         coordinates = _input(coordinates, coordinates.shape, "coordinates")
         cdef int64_t n = coordinates.shape[1]
         cdef int axes = coordinates.shape[0]
+        if axes < 1:
+            raise ParameterError("coordinates: found no axes, expected at least 1")
         box = _input(box, (axes,), "box")
         cdef const int64_t* places = NULL
         if order is not None:
@@ -167,7 +169,7 @@ cdef class PairCounter:
     def __cinit__(self, PlacedPoints a not None, PlacedPoints b, bounds, str kernel, str images="nearest"):
         bounds = _input(bounds, bounds.shape, "bounds")
         self._bins = len(bounds) - 1
-        if self._bins < 1 or not bounds[0] >= 0.0 or not (np.diff(bounds) >= 0.0).all():
+        if self._bins < 1 or not bounds[0] >= 0.0 or not (bounds[1:] >= bounds[:self._bins]).all():
             raise ParameterError("bounds: expected numbers of at least 0 that do not fall")
         if b is not None and b.axes != a.axes:
             raise ParameterError(f"b: found {b.axes} axes, expected {a.axes}")

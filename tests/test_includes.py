@@ -26,7 +26,9 @@ MAY_INCLUDE = {
     "src_cuda/distributed": "src_cuda/{formats,runtime,api}",
     "src_cuda/{training,joint}": "src_cuda/{training,matrix,distributed,formats,runtime,api} src_common",
     "src_cuda/graph": "src_cuda/{matrix,distributed,runtime,api}",
-    "src_cuda/{clusters,mixtures,decomposition,pairs}": "src_cuda/{rows,runtime,api} src_common{,/device,/pairs}",
+    "src_cuda/{clusters,mixtures,decomposition,pairs}": (
+        "src_cuda/{rows,runtime,api} src_common{,/device,/pairs}"
+    ),
     "src_cuda/manifold": "src_cuda/{pairs,runtime,api} src_common{,/device}",
     "{src_common/pairs,src_cython/common}": "src_common bmrm/base",
     "src_cython/{cpu,text,losses,joint,parts}": "src_cython/common src_common",

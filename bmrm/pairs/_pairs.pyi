@@ -1,5 +1,6 @@
 from typing import Any, Self
 
+import numpy as np
 import numpy.typing as npt
 
 DEFECTS: tuple[str, ...]

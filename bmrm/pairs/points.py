@@ -1,0 +1,214 @@
+"""Points: validated once, kept by axes in float64, and placed on a device when a count needs them there."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bmrm.base import arguments
+from bmrm.base.host_memory import require_memory
+from bmrm.base.vectors import Vector
+from bmrm.errors import DataError, ParameterError
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.placement import gpu_that_has
+
+if TYPE_CHECKING:
+    from bmrm.distributed.group import Group
+    from bmrm.pairs.passes import PairPasses
+
+COORDINATE_BYTES = 24
+"""Memory of a coordinate while it is converted: as given, by axes, and placed."""
+
+
+class Points:
+    """Points in space, converted and sorted once for many counts.
+
+    Parameters
+    ----------
+    x : array, shape (n, d)
+        Coordinates, finite: of NumPy, a memory-mapped file, a data frame, any library with DLPack, or on a
+        GPU. They count as float64. They need not be inside the box.
+    box : float or array, shape (d,), optional
+        Lengths of a periodic box; 0 or infinity for an axis that is open. By default all are open.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        Where pairs of these points are counted.
+    threads : int, optional
+        Maximum number of threads; by default all cores. No count depends on it.
+    comm : mpi4py.MPI.Comm or PETSc.Comm, optional
+        Ranks that count together. Each passes its own points; the points of all of them are meant.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Number of points, of all ranks, and of axes.
+    box : ndarray of float64, shape (d,)
+        Lengths of the axes; 0 for an open one.
+    device : str
+    threads : int or None
+
+    Raises
+    ------
+    DataError
+        If x is not a matrix of finite numbers.
+    ParameterError
+        If the box does not fit.
+
+    Examples
+    --------
+    >>> from bmrm import pairs
+    >>> points = pairs.Points([[0.1, 0.2], [0.9, 0.2]], box=1.0)
+    >>> points.shape, pairs.count(points, radius=0.25)
+    ((2, 2), 1)
+    """
+
+    def __init__(
+        self, x: Any, *, box: Any = None, device: str = "auto", threads: int | None = None, comm: Any = None
+    ) -> None:
+        parse_device(device)
+        self.device, self.threads = device, None if threads is None else read_threads(threads)
+        self._group = None if comm is None else _group_of(comm)
+        self._gpu: int | None = None
+        if self._group is None:
+            self._coordinates = self._read(x)
+        else:
+            with self._group.together():
+                here = self._read(x)
+            self._coordinates = _of_all_ranks(here, self._group)
+        self.shape = (self._coordinates.shape[1], self._coordinates.shape[0])
+        self.box = _read_box(box, self.shape[1])
+        if self._group is not None and len({each.tobytes() for each in self._group.everyones(self.box)}) > 1:
+            raise ParameterError("box: found different lengths on the ranks, expected the same on all")
+        self._placed: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __repr__(self) -> str:
+        return f"<Points: {self.shape[0]} in {self.shape[1]} dimensions>"
+
+    @property
+    def group(self) -> Group | None:
+        """The ranks that count together."""
+        return self._group
+
+    @property
+    def gpu(self) -> int | None:
+        """Number of the GPU that x was on; None if it was in main memory."""
+        return self._gpu
+
+    @property
+    def coordinates(self) -> Vector:
+        """Coordinates by axes, shape (d, n)."""
+        return self._coordinates
+
+    @property
+    def half_period(self) -> float:
+        """Half the shortest periodic length; infinity if all axes are open."""
+        return float(self.box[self.box > 0.0].min(initial=np.inf)) / 2.0
+
+    def placed(self, passes: PairPasses) -> Any:
+        """Return the points on a device, placed there at the first call."""
+        with self._lock:
+            found = self._placed.get(passes.device)
+            if found is None:
+                coordinates, box = self._coordinates, self.box
+                if not self.shape[1]:  # points without coordinates have no distances
+                    coordinates, box = np.empty((1, 0)), np.zeros(1)
+                found = self._placed[passes.device] = passes.place(coordinates, box)
+            return found
+
+    def extents(self) -> tuple[Vector, Vector]:
+        """Return the least and the largest coordinate on each axis, of at least one point."""
+        return self._coordinates.min(axis=1), self._coordinates.max(axis=1)
+
+    def _read(self, x: Any) -> Vector:
+        if arguments.is_on_device(x):
+            array = DeviceArray("x", x, 2, None, any_order=True)
+            self._gpu = gpu_that_has(array)
+            given = array.numpy()
+            if given.dtype.kind not in "fiub":
+                raise DataError(f"x: found {given.dtype} on a GPU, expected real numbers")
+        else:
+            given = arguments.matrix("x", x)
+        require_memory(given.size * COORDINATE_BYTES, "the points")
+        with np.errstate(over="ignore"):
+            found = np.ascontiguousarray(given.T, np.float64)
+        # A sum of finite numbers may overflow, one of others never is finite.
+        if not np.isfinite(found.sum()) and not np.isfinite(found).all():
+            arguments.check_finite("x", found.T)
+        return found
+
+
+def read_points(
+    x: Any, y: Any, device: str | None, threads: int | None, comm: Any
+) -> tuple[Points, Points | None]:
+    """Make points of the arguments of a count, those of y in the box of x, and check that they fit."""
+    if not isinstance(x, Points):
+        x = Points(x, device=device or "auto", threads=threads, comm=comm, box=y.box if _has_box(y) else None)
+    elif comm is not None:
+        raise ParameterError("comm: found with Points, expected it as an argument of Points alone")
+    if y is not None and not isinstance(y, Points):
+        y = Points(y, box=x.box, device=x.device, threads=x.threads, comm=x.group)
+    if y is None:
+        return x, None
+    if x.shape[1] != y.shape[1]:
+        raise DataError(f"y: found {y.shape[1]} columns, expected {x.shape[1]} as in x")
+    if x.box.tolist() != y.box.tolist():
+        raise ParameterError(f"y: found a box of {_box_text(y.box)}, expected {_box_text(x.box)} as in x")
+    if (x.group is None) != (y.group is None):
+        raise ParameterError("y: found points of one rank and of several, expected comm for both or for none")
+    return x, y
+
+
+def _has_box(y: Any) -> bool:
+    return isinstance(y, Points)
+
+
+def _box_text(box: Vector) -> str:
+    return ", ".join(f"{length:g}" for length in box) if box.any() else "open axes"
+
+
+def _read_box(box: Any, axes: int) -> Vector:
+    if box is None:
+        return np.zeros(axes)
+    given = arguments.numbers("box", box, ParameterError, expected="lengths of the axes")
+    if given.ndim == 0:
+        given = np.full(axes, float(given))
+    if given.shape != (axes,):
+        raise ParameterError(f"box: found shape {given.shape}, expected ({axes},), one length per axis")
+    if not (given >= 0.0).all():
+        bad = given[~(given >= 0.0)][0]
+        raise ParameterError(f"box: found {bad:g}, expected lengths of at least 0 (0: an open axis)")
+    return np.where(np.isinf(given), 0.0, given) + 0.0
+
+
+def read_threads(threads: Any) -> int:
+    """Validate a number of threads."""
+    from bmrm.base.threads import MAX_THREADS
+
+    found = arguments.positive_integer("threads", threads)
+    if found > MAX_THREADS:
+        raise ParameterError(f"threads: found {found}, expected at most {MAX_THREADS}")
+    return found
+
+
+def _group_of(comm: Any) -> Group:
+    from bmrm.distributed.group import Group
+
+    return comm if isinstance(comm, Group) else Group(comm)
+
+
+def _of_all_ranks(here: Vector, group: Group) -> Vector:
+    """Return the points of all ranks by axes, in rank order."""
+    shapes = group.everyones(here.shape)
+    axes = {d for d, _ in shapes}
+    if len(axes) > 1:
+        raise DataError(f"x: found {min(axes)} columns on one rank and {max(axes)} on another")
+    bounds = np.concatenate([[0], np.cumsum([n for _, n in shapes])]).astype(np.int64)
+    with group.together():
+        require_memory(int(bounds[-1]) * here.shape[0] * COORDINATE_BYTES, "the points of all ranks")
+    return np.array([group.gathered(axis, bounds) for axis in here]).reshape(here.shape[0], int(bounds[-1]))
