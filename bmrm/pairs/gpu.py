@@ -33,7 +33,7 @@ class DevicePairs:
         return str(self._info["name"])
 
     def place(self, coordinates: Vector, box: Vector, order: NDArray[np.int64] | None = None) -> Any:
-        return self._cuda.PlacedPoints(coordinates, box, order=order, device=self._number)
+        return self._cuda.PlacedPoints(coordinates, box, device=self._number)  # it has an order of its own
 
     def counter(self, a: Any, b: Any, bounds: Vector, kernel: str, images: str) -> Counter:
         found: Counter = self._cuda.PairCounter(a, b, bounds, kernel, images)
