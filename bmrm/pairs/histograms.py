@@ -198,7 +198,7 @@ def _checked(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     edges, counts, totals, box = (arrays[name] for name in ("edges", "counts", "totals", "box"))
     words, pairs, plan = arrays["words"], arrays["pairs"], arrays["plan"]
     bins = counts.size
-    shapes = {"edges": (bins + 1,), "counts": (bins,), "totals": (3,), "box": box.shape[:1], "words": (2,)}
+    shapes = {"edges": (bins + 1,), "counts": (bins,), "totals": (3,), "box": (box.size,), "words": (2,)}
     fits = all(
         arrays[name].shape == shapes.get(name, ())
         and arrays[name].dtype.newbyteorder("<").str[1:].startswith(kind)

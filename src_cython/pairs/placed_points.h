@@ -17,6 +17,9 @@ class PlacedPoints {
     /// they are if it is null. `box` has the lengths of the axes, 0 for open ones.
     PlacedPoints(const double* coordinates, i64 n, int axes, const double* box, const i64* order);
 
+    /// A copy in another order.
+    PlacedPoints in_order(const i64* order) const;
+
     i64 points() const { return n_; }
     int axes() const { return static_cast<int>(box_.size()); }
     const double* box() const { return box_.data(); }
@@ -28,6 +31,9 @@ class PlacedPoints {
     std::pair<double, double> range(int k, i64 first, i64 last) const;
 
   private:
+    PlacedPoints(i64 n, const std::vector<double>& box) : n_(n), box_(box), values_(axes() * stride()) {}
+    void copy(const double* from, i64 stride, const i64* order);
+
     i64 n_;
     std::vector<double> box_;
     Buffer<double> values_;

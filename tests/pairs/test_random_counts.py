@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from problems import count_problem
+from count_problems import count_problem
 
 from bmrm.matrix._cpu import instruction_set
 from bmrm.pairs import histogram
@@ -41,7 +41,7 @@ def test_random_problems_have_the_counts_of_the_reference(first):
 def test_other_instruction_sets_count_the_same(name):
     program = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from test_random_problems import check\nfrom problems import count_problem\n"
+        "from test_random_counts import check\nfrom count_problems import count_problem\n"
         f"for seed in range({FIRST}, {FIRST} + {max(30, PROBLEMS // 5)}): check(count_problem(seed))\n"
         "from bmrm.matrix._cpu import instruction_set; print(instruction_set())"
     )
