@@ -1,10 +1,10 @@
 // Counts of pairs of points on a device; api/pairs.h.
-#include "pairs/counter.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
+
+#include "pairs/counter.h"
 
 using namespace bmrm;
 
@@ -131,7 +131,13 @@ struct bb_pair_counter : Handle {
           state_(memory, 2) {
         if (bb_device_info(memory.device, &device_) != BB_OK) throw Failure(BB_CUDA, bb_last_error());
         const double last = std::sqrt(bounds.back());
-        const PairSetup setup{memory, device_, a,    b, one_set, bins, {on_host_.data(), bin_count()},
+        const PairSetup setup{memory,
+                              device_,
+                              a,
+                              b,
+                              one_set,
+                              bins,
+                              {on_host_.data(), bin_count()},
                               std::nextafter(last, INFINITY)};
         if (a.n == 0 || b.n == 0 || bin_count() == 0) return;
         kernel_ = kernel == BB_PAIRS_BRUTE   ? make_brute(setup)
@@ -188,8 +194,8 @@ void check(bb_points& a, bb_points& b, const std::vector<double>& bounds, int ke
     expect(bounds.size() < size_t(1) << 31, "bounds: expected fewer than 2^31");
     const int most = kernel == BB_PAIRS_BRUTE ? BB_PAIRS_BRUTE_AXES : BB_PAIRS_CELL_AXES;
     if (kernel != BB_PAIRS_FLOAT64)
-        expect(a.axes <= most && !all_images, "plan: expected nearest images and at most " +
-                                                  std::to_string(most) + " axes of this kernel");
+        expect(a.axes <= most && !all_images,
+               "plan: expected nearest images and at most " + std::to_string(most) + " axes of this kernel");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // From a squared distance in float32 to a key, and how near it is to a bound.
 //
-// place() returns a measure of doubt.  The caller has a threshold, for which `threshold` proves: if the measure
-// is at most the threshold, the key is that of decision.h; else float64 decides.  A measure that is NaN is in doubt, and
-// a threshold that is NaN says that everything is.
+// place() returns a measure of doubt.  The caller has a threshold, for which `threshold` proves: if the
+// measure is at most the threshold, the key is that of decision.h; else float64 decides.  A measure that is
+// NaN is in doubt, and a threshold that is NaN says that everything is.
 //
 // Distances are scaled.  LinearBins have bins of equal width 1 in r; the root is d2 rsqrt(d2), and the bin is
 // what rounding to a whole number leaves.  SearchedBins have any bounds, the last one at 1: the upper bits of
@@ -20,9 +20,9 @@ constexpr double kUnit = 1.0 / (1 << 24);    // relative error of a rounding to 
 constexpr double kRootError = 4 * kUnit;     // of rsqrt.approx.ftz: 2^-22.9 (PTX ISA)
 constexpr float kCellMargin = 1.0f / 4096;   // relative
 constexpr float kAllInDoubt = __builtin_nanf("");
-constexpr double kMaxDoubt = 0.25;           // of a bin: beyond it float64 decides everything
+constexpr double kMaxDoubt = 0.25;  // of a bin: beyond it float64 decides everything
 
-constexpr float kLeastSquare = 1e-30f;       // added to squares that may be 0, whose root would be NaN
+constexpr float kLeastSquare = 1e-30f;  // added to squares that may be 0, whose root would be NaN
 
 // Whether some of the measures are above a threshold, or NaN.
 template <int COUNT>

@@ -1,9 +1,9 @@
 // Counts over all pairs of tiles in float64: any number of axes, and all images.  It is the reference on the
 // device, and what is left where float32 cannot be trusted.
 //
-// Distances are those of decision.h.  The bin is found in float32, as bins.cuh has it, from the rounded squared
-// distance; where that is in doubt, it is searched.  A thread has four rows, of AXES axes in registers, or of
-// any number in the cache (AXES = 0), and two columns at once.
+// Distances are those of decision.h.  The bin is found in float32, as bins.cuh has it, from the rounded
+// squared distance; where that is in doubt, it is searched.  A thread has four rows, of AXES axes in
+// registers, or of any number in the cache (AXES = 0), and two columns at once.
 #pragma once
 #include "pairs/kernels/bins.cuh"
 #include "pairs/kernels/tables.cuh"
@@ -13,7 +13,7 @@
 namespace bmrm {
 
 constexpr int kColumnsAtOnce = 2;
-constexpr int64_t kFlushedSweeps = 2048;  // sweeps after which a table is flushed: 2^31 pairs
+constexpr int64_t kFlushedSweeps = 2048;     // sweeps after which a table is flushed: 2^31 pairs
 constexpr double kFloat64Doubt = 8 * kUnit;  // relative error of d2 in float32, scaled
 
 struct ExactSets {
@@ -56,7 +56,8 @@ __device__ inline bool is_beyond(const ExactSets& sets, const ExactPair& pair, c
         const double L = sets.box.length[k];
         if (IMAGES == SHIFTED) range.low -= shift[k], range.high -= shift[k];
         double least = range.least();
-        if (IMAGES == NEAREST && L > 0) least = range.most() < L / 2 ? least : fmax(0.0, fmin(least, L - range.most()));
+        if (IMAGES == NEAREST && L > 0)
+            least = range.most() < L / 2 ? least : fmax(0.0, fmin(least, L - range.most()));
         sum += least * least;
     }
     return sqrt(sum) * (1 - 1e-9) - 2 * sets.slip > sets.reach;
