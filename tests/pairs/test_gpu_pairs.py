@@ -125,9 +125,7 @@ def test_other_shapes_of_the_device_count_the_same(kernel):
     try:
         for shared in (96 << 10, 48 << 10, 36 << 10):
             emulated.configure(1, shared=shared)
-            counter = cuda.PairCounter(
-                placed(CUBE[:1500], None), None, read_bins(edges, "last").bounds, kernel
-            )
+            counter = cuda.PairCounter(placed(CUBE[:1500], None), None, bounds, kernel)
             np.testing.assert_array_equal(counted(counter), expected)
     finally:
         emulated.configure(1)
