@@ -480,7 +480,7 @@ def _result(call: PairCall, plan: PairPlan, found: Counted) -> Histogram:
     question, bins = call.question, call.question.bins
     counts = found.counts
     if bins.takes_all:
-        if found.share == 1.0:  # the last bin has also pairs whose squared distance overflows
+        if found.share == 1.0 and question.a.shape[1]:  # also pairs whose squared distance overflows
             counts[-1] = question.pairs - counts[:-1].sum()
         counts = counts[1:]
     if call.images == "all" and question.b is None:
