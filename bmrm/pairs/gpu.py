@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +27,9 @@ class DevicePairs:
         self.device = f"cuda:{number}"
         self._cuda, self._number = import_cuda(), number
         self._info: dict[str, Any] = self._cuda.device_info(number)
+
+    def clock(self) -> float:
+        return time.perf_counter()
 
     @property
     def machine(self) -> str:
