@@ -29,6 +29,7 @@ cdef extern from "api/pairs.h" nogil:
     bb_status bb_points_create(int32_t device, const bb_point_data *data, bb_points **out)
     void bb_points_destroy(bb_points *points)
     bb_status bb_points_used(bb_points *points, int64_t *bytes)
+    bb_status bb_points_extents(bb_points *points, double *low, double *high)
     int64_t bb_points_bytes(int64_t n, int32_t axes, int64_t *peak)
     bb_status bb_pair_counter_create(bb_points *a, bb_points *b, const double *bounds, int64_t bins,
                                      int32_t kernel, int32_t all_images, bb_pair_counter **out)
