@@ -45,8 +45,8 @@ BB_API int64_t bb_points_bytes(int64_t n, int32_t axes, int64_t* peak);
 
 // Prepares counts of pairs: unordered pairs of a if b is NULL, else all of a with b, which has the same box.
 // Both sets of points must outlive the counter.
-// bounds: (bins + 1) squared distances, not decreasing, at least 0: bin k has bounds[k] <= d2 < bounds[k + 1];
-// all_images: 1: each image of another point counts, else the nearest does; out: is set to the counter.
+// bounds: (bins + 1) squared distances, not decreasing, at least 0: bin k has bounds[k] <= d2 < bounds[k +
+// 1]; all_images: 1: each image of another point counts, else the nearest does; out: is set to the counter.
 BB_API bb_status bb_pair_counter_create(bb_points* a, bb_points* b, const double* bounds, int64_t bins,
                                         int32_t kernel, int32_t all_images, bb_pair_counter** out);
 BB_API void bb_pair_counter_destroy(bb_pair_counter* counter);

@@ -17,9 +17,12 @@ class Brute : public PairKernel {
           tasks_{{tiles_of(setup.a.n), tiles_of(setup.b.n), setup.one_set}, kTaskTiles, setup.a.n, setup.b.n},
           columns_(setup.memory, setup.b.n) {
         const PairBins& bins = setup.bins;
-        sets_ = {setup.a.exact(),     setup.b.exact(),  setup.a.boxes(true), setup.b.boxes(true),
-                 columns_.data(),     setup.a.box(),    setup.bounds,        tasks_.tiles,
-                 bins.scale,          setup.slip() * bins.scale, bins.first_edge,   bins.reach * (1 + 1e-12)};
+        sets_ = {setup.a.exact(),     setup.b.exact(),
+                 setup.a.boxes(true), setup.b.boxes(true),
+                 columns_.data(),     setup.a.box(),
+                 setup.bounds,        tasks_.tiles,
+                 bins.scale,          setup.slip() * bins.scale,
+                 bins.first_edge,     bins.reach * (1 + 1e-12)};
         const NextLaunch launch(blocks_for(setup.b.n), 256, 0, setup.memory.stream, false);
         launch(make_columns<WIDTH>, sets_.b, sets_.box, sets_.b_boxes, bins.scale, columns_.data());
     }
@@ -63,9 +66,10 @@ class Brute : public PairKernel {
         int resident = 0;
         BB_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, groups * kTileThreads,
                                                                size_t(bytes)));
-        const BruteLaunch tiles{tasks_.first(launch.first), tasks_.first(launch.last), launch.state, launch.totals};
-        const int64_t blocks = std::min<int64_t>(tiles.last - tiles.first,
-                                                 int64_t(std::max(resident, 1)) * setup_.device.multiprocessors);
+        const BruteLaunch tiles{tasks_.first(launch.first), tasks_.first(launch.last), launch.state,
+                                launch.totals};
+        const int64_t blocks = std::min<int64_t>(
+            tiles.last - tiles.first, int64_t(std::max(resident, 1)) * setup_.device.multiprocessors);
         const NextLaunch next(unsigned(blocks), groups * kTileThreads, bytes, setup_.memory.stream, false);
         next(kernel, sets_, tiles, bins, int(table));
     }

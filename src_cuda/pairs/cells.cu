@@ -42,7 +42,8 @@ struct CellPoints {
 
 class Cells : public PairKernel {
   public:
-    explicit Cells(const PairSetup& setup) : setup_(setup), grid_(make_grid(setup)), a_(setup, setup.a, grid_) {
+    explicit Cells(const PairSetup& setup)
+        : setup_(setup), grid_(make_grid(setup)), a_(setup, setup.a, grid_) {
         if (!setup.one_set) b_ = std::make_unique<CellPoints>(setup, setup.b, grid_);
         const CellPoints& columns = setup.one_set ? a_ : *b_;
         sets_.rows = a_.at.data();
@@ -75,16 +76,19 @@ class Cells : public PairKernel {
     void run(const PairLaunch& launch, const Bins& bins) {
         Totals totals = launch.totals;
         totals.shared = true;
-        totals.shared = table_bytes<false>(totals, bins) <= std::min(kTableRoom, setup_.device.shared_per_block);
+        totals.shared =
+            table_bytes<false>(totals, bins) <= std::min(kTableRoom, setup_.device.shared_per_block);
         const int64_t bytes = table_bytes<false>(totals, bins);
-        CellLaunch rows{first_rows_[size_t(launch.first)], first_rows_[size_t(launch.last)], 1, launch.state, totals};
+        CellLaunch rows{first_rows_[size_t(launch.first)], first_rows_[size_t(launch.last)], 1, launch.state,
+                        totals};
         const int64_t count = rows.last - rows.first;
         if (count == 0) return;
         while (rows.shares < kMostShares && count * rows.shares < kMinThreads) rows.shares *= 2;
         const auto kernel = count_cells<Bins>;
         allow_shared(kernel, bytes);
         int resident = 0;
-        BB_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kCellThreads, size_t(bytes)));
+        BB_CHECK(
+            cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kCellThreads, size_t(bytes)));
         const int64_t most = 4 * int64_t(std::max(resident, 1)) * setup_.device.multiprocessors;
         const int64_t blocks = std::min<int64_t>(blocks_for(count * rows.shares, kCellThreads), most);
         const NextLaunch next(unsigned(blocks), kCellThreads, bytes, setup_.memory.stream, false);
@@ -152,13 +156,12 @@ void Cells::set_doubt() {
     }
     const double shift = std::sqrt(sum), last = bins.reach + 1, steps = 8 * kUnit;
     const double squared = 2 * last * shift + shift * shift + steps * last * last;
-    bins.with([&](const auto& each) {
-        sets_.threshold = each.threshold(squared, shift + 1e-15 + steps * last);
-    });
+    bins.with(
+        [&](const auto& each) { sets_.threshold = each.threshold(squared, shift + 1e-15 + steps * last); });
     const double reach = (bins.reach + shift) * (1 + steps);
     sets_.reach = float(reach * reach) * 1.000001f;
     if (sound) return;
-    sets_.threshold = -INFINITY;
+    sets_.threshold = kAllInDoubt;
     sets_.reach = INFINITY;
 }
 

@@ -1,10 +1,10 @@
 // Counts of pairs of points on a device; api/pairs.h.
-#include "pairs/counter.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
+
+#include "pairs/counter.h"
 
 using namespace bmrm;
 
@@ -81,8 +81,10 @@ void PairBins::find_searched(Memory& memory, const std::vector<double>& bounds) 
             while (next < edges.size() && edges[next] < from) next++;
             const bool has = next < edges.size() && edges[next] <= to;
             apart = !has || next + 1 == edges.size() || edges[next + 1] > to;
-            const uint32_t above = next < edges.size() ? keys[next] : uint32_t(bounds.size() + 1);
-            cells[c] = {has ? edges[next] : INFINITY, above};
+            if (next == edges.size())
+                cells[c] = {edges.back(), keys.back()};
+            else
+                cells[c] = {has ? edges[next] : INFINITY, keys[next]};
         }
         for (size_t k = 1; k < keys.size(); k++) apart &= edges[k] > edges[k - 1];
         if (!apart) continue;
@@ -129,7 +131,13 @@ struct bb_pair_counter : Handle {
           state_(memory, 2) {
         if (bb_device_info(memory.device, &device_) != BB_OK) throw Failure(BB_CUDA, bb_last_error());
         const double last = std::sqrt(bounds.back());
-        const PairSetup setup{memory, device_, a,    b, one_set, bins, {on_host_.data(), bin_count()},
+        const PairSetup setup{memory,
+                              device_,
+                              a,
+                              b,
+                              one_set,
+                              bins,
+                              {on_host_.data(), bin_count()},
                               std::nextafter(last, INFINITY)};
         if (a.n == 0 || b.n == 0 || bin_count() == 0) return;
         kernel_ = kernel == BB_PAIRS_BRUTE   ? make_brute(setup)
@@ -186,8 +194,8 @@ void check(bb_points& a, bb_points& b, const std::vector<double>& bounds, int ke
     expect(bounds.size() < size_t(1) << 31, "bounds: expected fewer than 2^31");
     const int most = kernel == BB_PAIRS_BRUTE ? BB_PAIRS_BRUTE_AXES : BB_PAIRS_CELL_AXES;
     if (kernel != BB_PAIRS_FLOAT64)
-        expect(a.axes <= most && !all_images, "plan: expected nearest images and at most " +
-                                                  std::to_string(most) + " axes of this kernel");
+        expect(a.axes <= most && !all_images,
+               "plan: expected nearest images and at most " + std::to_string(most) + " axes of this kernel");
 }
 
 }  // namespace

@@ -45,8 +45,8 @@ struct PairSetup {
     bb_points &a, &b;
     bool one_set;
     const PairBins& bins;
-    Bounds bounds;       // on the device
-    double reach;        // the last bound of the distance, rounded up
+    Bounds bounds;        // on the device
+    double reach;         // the last bound of the distance, rounded up
     double slip() const;  // how far a coordinate moved into the box is off: norm over the axes
 };
 
@@ -82,7 +82,7 @@ struct TileTasks {
     double pairs(int64_t first_task, int64_t last_task) const;
 };
 
-constexpr int64_t kTaskTiles = 16384;  // 1.7e10 pairs: some ms
+constexpr int64_t kTaskTiles = 16384;      // 1.7e10 pairs: some ms
 constexpr int64_t kTableRoom = 224 << 10;  // bytes of shared memory, of which a device has 227 KiB at most
 
 // Bytes of a table and of the cells of bins, in multiples of 16.

@@ -14,19 +14,22 @@ class Float64 : public PairKernel {
   public:
     Float64(const PairSetup& setup, bool all_images)
         : setup_(setup),
-          images_(!setup.a.is_periodic() ? OPEN : all_images ? SHIFTED : NEAREST),
+          images_(!setup.a.is_periodic() ? OPEN
+                  : all_images           ? SHIFTED
+                                         : NEAREST),
           sweeps_(images_ == SHIFTED ? count_images(setup) : 1),
           tasks_{{tiles_of(setup.a.n), tiles_of(setup.b.n), setup.one_set},
-                 std::max<int64_t>(1, int64_t(double(kTaskTiles) / sweeps_)), setup.a.n, setup.b.n} {
+                 std::max<int64_t>(1, int64_t(double(kTaskTiles) / sweeps_)),
+                 setup.a.n,
+                 setup.b.n} {
         const PairBins& bins = setup.bins;
         const bool moved = images_ == NEAREST;
-        sets_ = {setup.a.exact(), setup.b.exact(), setup.a.boxes(moved), setup.b.boxes(moved), setup.a.box(),
-                 setup.bounds,    tasks_.tiles,    float(bins.scale * bins.scale)};
+        sets_ = {setup.a.exact(), setup.b.exact(), setup.a.boxes(moved), setup.b.boxes(moved),
+                 setup.a.box(),   setup.bounds,    tasks_.tiles,         float(bins.scale * bins.scale)};
         const double error = kFloat64Doubt * (bins.reach + 1);
         bins.with([&](const auto& each) { sets_.threshold = each.threshold(kFloat64Doubt, error); });
         // A scale or its square that float32 does not have: everything is searched.
-        if (!bins.usable() || !(sets_.scale > 1e-30f && sets_.scale < 1e30f))
-            sets_.threshold = -INFINITY;
+        if (!bins.usable() || !(sets_.scale > 1e-30f && sets_.scale < 1e30f)) sets_.threshold = kAllInDoubt;
         sets_.reach = setup.reach;
         sets_.slip = setup.slip();
     }
@@ -67,10 +70,11 @@ class Float64 : public PairKernel {
         const int64_t table = table_bytes<false>(totals, bins), bytes = table + digits;
         allow_shared(kernel, bytes);
         int resident = 0;
-        BB_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kTileThreads, size_t(bytes)));
+        BB_CHECK(
+            cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kTileThreads, size_t(bytes)));
         const ExactLaunch tiles{tasks_.first(launch.first), tasks_.first(launch.last), launch.state, totals};
-        const int64_t blocks = std::min<int64_t>(tiles.last - tiles.first,
-                                                 int64_t(std::max(resident, 1)) * setup_.device.multiprocessors);
+        const int64_t blocks = std::min<int64_t>(
+            tiles.last - tiles.first, int64_t(std::max(resident, 1)) * setup_.device.multiprocessors);
         const NextLaunch next(unsigned(blocks), kTileThreads, bytes, setup_.memory.stream, false);
         next(kernel, sets_, tiles, bins, int(table));
     }

@@ -1,10 +1,9 @@
 // Points on a device; api/pairs.h.
-#include "pairs/points.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "pairs/kernels/place.cuh"
+#include "pairs/points.h"
 #include "runtime/chain.cuh"
 #include "runtime/device_sort.cuh"
 #include "runtime/upload.h"

@@ -1,8 +1,8 @@
 // From a squared distance in float32 to a key, and how near it is to a bound.
 //
-// place() returns a measure of doubt.  The caller has a threshold, for which `threshold` proves: if the measure
-// is at most the threshold, the key is that of decision.h; else float64 decides.  NaN is in doubt, and the
-// threshold of a bound that is too wide is -infinity, so that everything is.
+// place() returns a measure of doubt.  The caller has a threshold, for which `threshold` proves: if the
+// measure is at most the threshold, the key is that of decision.h; else float64 decides.  A measure that is
+// NaN is in doubt, and a threshold that is NaN says that everything is.
 //
 // Distances are scaled.  LinearBins have bins of equal width 1 in r; the root is d2 rsqrt(d2), and the bin is
 // what rounding to a whole number leaves.  SearchedBins have any bounds, the last one at 1: the upper bits of
@@ -19,7 +19,19 @@ constexpr uint32_t kMagicBits = 0x4B400000;  // of kMagic
 constexpr double kUnit = 1.0 / (1 << 24);    // relative error of a rounding to float32
 constexpr double kRootError = 4 * kUnit;     // of rsqrt.approx.ftz: 2^-22.9 (PTX ISA)
 constexpr float kCellMargin = 1.0f / 4096;   // relative
-constexpr double kMaxDoubt = 0.25;           // of a bin: beyond it float64 decides everything
+constexpr float kAllInDoubt = __builtin_nanf("");
+constexpr double kMaxDoubt = 0.25;  // of a bin: beyond it float64 decides everything
+
+constexpr float kLeastSquare = 1e-30f;  // added to squares that may be 0, whose root would be NaN
+
+// Whether some of the measures are above a threshold, or NaN.
+template <int COUNT>
+__device__ __forceinline__ bool some_above(const float (&doubt)[COUNT], float threshold) {
+    bool some = false;
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) some |= !(doubt[k] <= threshold);
+    return some;
+}
 
 __device__ __forceinline__ float reciprocal_root(float a) {
 #ifdef __CUDA_ARCH__
@@ -51,7 +63,7 @@ struct LinearBins {
     // squared, root: bounds of the errors of d2 and of its root, near a bound.
     __device__ __host__ float threshold(double, double root) const {
         const double error = root + (last + 1) * (kRootError + 2 * kUnit) + offset * kUnit + unequal;
-        return error < kMaxDoubt ? float(0.5 - error) - float(kUnit) : -__builtin_huge_valf();
+        return error < kMaxDoubt ? float(0.5 - error) - float(kUnit) : kAllInDoubt;
     }
 };
 
@@ -88,7 +100,7 @@ struct SearchedBins {
     }
     __device__ __host__ float threshold(double squared, double) const {
         const double error = squared + 4 * kUnit;
-        return usable ? -float(error) * (1 + float(4 * kUnit)) : -__builtin_huge_valf();
+        return usable ? -float(error) * (1 + float(4 * kUnit)) : kAllInDoubt;
     }
 };
 

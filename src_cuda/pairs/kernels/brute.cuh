@@ -1,5 +1,5 @@
-// Counts over all pairs of tiles in float32, with a proven bound of its error; what is within it of a bound of
-// a bin is decided in float64.
+// Counts over all pairs of tiles in float32, with a proven bound of its error; what is within it of a bound
+// of a bin is decided in float64.
 //
 // A thread has four rows in registers, relative to the centre of the columns' tile; columns come through
 // shared memory, copied ahead.  Groups of kTileThreads threads have the rows of the tile each, and chunks of
@@ -7,9 +7,9 @@
 //
 // d2 is |a|^2 + |b|^2 - 2 a b, three products and a sum in three dimensions.  With u = 2^-24, roundings of a,
 // b and of each step change it by at most (D + 4) u (|a| + |b|)^2; half a unit is left for what is of the
-// order of u^2 and of float64.  Where this is too much, or some pairs wrap and others do not, `DIRECT` squares
-// differences: there each axis is off by 2 u (|a| + |b| + L), so r by the norm of this, and then d2 by D + 3
-// roundings.  Where |a|^2 + |b|^2 - 2 a b could become negative, twice its error is added to it.
+// order of u^2 and of float64.  Where this is too much, or some pairs wrap and others do not, `DIRECT`
+// squares differences: there each axis is off by 2 u (|a| + |b| + L), so r by the norm of this, and then d2
+// by D + 3 roundings.  Where |a|^2 + |b|^2 - 2 a b could become negative, twice its error is added to it.
 #pragma once
 #include <cuda_pipeline.h>
 
@@ -75,12 +75,12 @@ struct BruteLaunch {
 // What the threads of a block know of a pair of tiles.
 template <int WIDTH>
 struct TilePair {
-    int64_t row, column;        // tiles; a row below 0 ends the loop
-    int rows, columns;          // points
+    int64_t row, column;  // tiles; a row below 0 ends the loop
+    int rows, columns;    // points
     bool skipped, direct, diagonal;
-    float threshold, added;     // of doubt; to d2
-    double origin[WIDTH - 1];   // of the rows: centre of the columns, and lengths of the box
-    float length[WIDTH - 1];    // scaled; infinity where all differences are the nearest
+    float threshold, added;    // of doubt; to d2
+    double origin[WIDTH - 1];  // of the rows: centre of the columns, and lengths of the box
+    float length[WIDTH - 1];   // scaled; infinity where all differences are the nearest
 };
 
 // Bounds of scaled distances between two tiles.
@@ -137,14 +137,13 @@ __device__ void judge(const BruteSets& sets, const Bins& bins, TilePair<WIDTH>& 
     const double shift = 2 * kUnit * (extent + sqrt(spread.wraps)) + slip;
     const double steps = (WIDTH + 3) * kUnit;
     pair.direct = true;
-    pair.added = Bins::kAdded + 1e-30f;
-    pair.threshold =
-        bins.threshold(2 * extent * shift + shift * shift + steps * extent * extent + 1e-30,
-                       shift + 1e-15 + steps * fmin(extent, sets.reach + 1));
+    pair.added = Bins::kAdded + kLeastSquare;
+    pair.threshold = bins.threshold(2 * extent * shift + shift * shift + steps * extent * extent + 1e-30,
+                                    shift + 1e-15 + steps * fmin(extent, sets.reach + 1));
 }
 
-// A squared distance far beyond the last bound, for what is no pair; in the middle of a bin of equal width, so that it
-// is seldom in doubt.
+// A squared distance far beyond the last bound, for what is no pair; in the middle of a bin of equal width,
+// so that it is seldom in doubt.
 __device__ __forceinline__ float far_beyond(const BruteSets& sets) {
     const double r = sets.reach + floor(3 * sets.reach) + 4.5;
     return float(r * r);
@@ -165,7 +164,8 @@ struct Rows {
                 at[k][x] = 0;
                 if (x >= sets.a.axes || row >= pair.rows) continue;
                 const double given = sets.a.at[x * sets.a.n + pair.row * kTilePoints + row];
-                const double there = (in_box(given, sets.box.length[x], sets.box.inverse[x]) - pair.origin[x]) * sets.scale;
+                const double there =
+                    (in_box(given, sets.box.length[x], sets.box.inverse[x]) - pair.origin[x]) * sets.scale;
                 at[k][x] = float(there);
                 if (!pair.direct) square += there * there;
             }
@@ -193,8 +193,8 @@ struct Rows {
     }
 };
 
-// Pairs in doubt until float64 decides them: an entry has a column of a sweep, a thread of a group, and a bit for
-// each of its rows.  `count` is more than kQueued if there was no room for some.
+// Pairs in doubt until float64 decides them: an entry has a column of a sweep, a thread of a group, and a bit
+// for each of its rows.  `count` is more than kQueued if there was no room for some.
 constexpr uint32_t kQueued = 1024;
 struct DoubtQueue {
     uint32_t count;
@@ -208,9 +208,11 @@ struct DoubtQueue {
     }
 };
 
-// A tile of n points with itself: row i is paired with the columns (i + j) mod n for j up to n / 2, so that all rows
-// have as many; of an even n the last j is that of half of the rows.
-__device__ __forceinline__ bool is_on_diagonal(int row, int j, int n) { return row < n && (2 * j < n || 2 * row < n); }
+// A tile of n points with itself: row i is paired with the columns (i + j) mod n for j up to n / 2, so that
+// all rows have as many; of an even n the last j is that of half of the rows.
+__device__ __forceinline__ bool is_on_diagonal(int row, int j, int n) {
+    return row < n && (2 * j < n || 2 * row < n);
+}
 __device__ __forceinline__ int diagonal_column(int row, int j, int n) {
     if (row >= n) return 0;
     return row + j < n ? row + j : row + j - n;
@@ -255,13 +257,13 @@ class BinCounts {
 
     // Counts pairs; calls doubt(rows) for rows that are in doubt and do not count yet.
     template <class Doubt>
-    __device__ __forceinline__ void take(const float (&d2)[kThreadRows], float threshold, const Doubt& doubt_of) {
+    __device__ __forceinline__ void take(const float (&d2)[kThreadRows], float threshold,
+                                         const Doubt& doubt_of) {
         uint32_t key[kThreadRows];
         float doubt[kThreadRows];
 #pragma unroll
         for (int k = 0; k < kThreadRows; k++) doubt[k] = bins_.place(d2[k], key[k]);
-        const float most = fmaxf(fmaxf(doubt[0], doubt[1]), fmaxf(doubt[2], doubt[3]));
-        if (!(most <= threshold)) {
+        if (some_above(doubt, threshold)) {
             uint32_t rows = 0;
 #pragma unroll
             for (int k = 0; k < kThreadRows; k++) {
@@ -282,7 +284,8 @@ class BinCounts {
     }
     // Undoes what `take` has counted of such rows.
     __device__ __forceinline__ void withdraw(const float (&)[kThreadRows], uint32_t) {}
-    // Whether pairs that have been taken must be gone over again, since `take` has not said which are in doubt.
+    // Whether pairs that have been taken must be gone over again, since `take` has not said which are in
+    // doubt.
     __device__ __forceinline__ bool end_chunk(float) { return false; }
     __device__ __forceinline__ void add(uint32_t key) { table_.add_one(key); }
     __device__ void flush() { table_.flush(); }
@@ -298,7 +301,7 @@ struct OneRadius {
     static constexpr float kAdded = -1.0f;
 
     __device__ float threshold(double squared, double) const {
-        return squared < 1 ? float(squared + 4 * kUnit) * 1.000001f : __builtin_huge_valf();
+        return squared < 1 ? float(squared + 4 * kUnit) * 1.000001f : kAllInDoubt;
     }
 };
 
@@ -363,10 +366,11 @@ struct Sweep {
     const int lane = int(threadIdx.x) % kTileThreads, group = int(threadIdx.x) / kTileThreads;
     const int groups = int(blockDim.x) / kTileThreads;
 
-    // Takes the columns first, first + step, ... below last.  What is in doubt is decided when the queue is full, or at
-    // the end.
+    // Takes the columns first, first + step, ... below last.  What is in doubt is decided when the queue is
+    // full, or at the end.
     template <class Distances>
-    __device__ __forceinline__ void run(int first, int last, int step, bool is_end, const Distances& distances) {
+    __device__ __forceinline__ void run(int first, int last, int step, bool is_end,
+                                        const Distances& distances) {
         const float threshold = pair.threshold;
         int lost = last;  // the first column that has not been in the queue although it is in doubt
 #pragma unroll 4

@@ -1,9 +1,9 @@
 // Counts over all pairs of tiles in float64: any number of axes, and all images.  It is the reference on the
 // device, and what is left where float32 cannot be trusted.
 //
-// Distances are those of decision.h.  The bin is found in float32, as bins.cuh has it, from the rounded squared
-// distance; where that is in doubt, it is searched.  A thread has four rows, of AXES axes in registers, or of
-// any number in the cache (AXES = 0), and two columns at once.
+// Distances are those of decision.h.  The bin is found in float32, as bins.cuh has it, from the rounded
+// squared distance; where that is in doubt, it is searched.  A thread has four rows, of AXES axes in
+// registers, or of any number in the cache (AXES = 0), and two columns at once.
 #pragma once
 #include "pairs/kernels/bins.cuh"
 #include "pairs/kernels/tables.cuh"
@@ -13,7 +13,7 @@
 namespace bmrm {
 
 constexpr int kColumnsAtOnce = 2;
-constexpr int64_t kFlushedSweeps = 2048;  // sweeps after which a table is flushed: 2^31 pairs
+constexpr int64_t kFlushedSweeps = 2048;     // sweeps after which a table is flushed: 2^31 pairs
 constexpr double kFloat64Doubt = 8 * kUnit;  // relative error of d2 in float32, scaled
 
 struct ExactSets {
@@ -56,7 +56,8 @@ __device__ inline bool is_beyond(const ExactSets& sets, const ExactPair& pair, c
         const double L = sets.box.length[k];
         if (IMAGES == SHIFTED) range.low -= shift[k], range.high -= shift[k];
         double least = range.least();
-        if (IMAGES == NEAREST && L > 0) least = range.most() < L / 2 ? least : fmax(0.0, fmin(least, L - range.most()));
+        if (IMAGES == NEAREST && L > 0)
+            least = range.most() < L / 2 ? least : fmax(0.0, fmin(least, L - range.most()));
         sum += least * least;
     }
     return sqrt(sum) * (1 - 1e-9) - 2 * sets.slip > sets.reach;
@@ -124,6 +125,20 @@ struct ExactRows {
     }
 };
 
+// Finds the keys of a thread's rows; one copy of the search.
+__device__ __forceinline__ void search(const ExactSets& sets, const double (&square)[kThreadRows],
+                                       uint32_t (&key)[kThreadRows]) {
+#pragma unroll 1
+    for (int row = 0; row < kThreadRows; row++) {
+        double mine = square[0];
+#pragma unroll
+        for (int k = 1; k < kThreadRows; k++) mine = k == row ? square[k] : mine;
+        const uint32_t found = key_of(sets.bounds, mine);
+#pragma unroll
+        for (int k = 0; k < kThreadRows; k++) key[k] = k == row ? found : key[k];
+    }
+}
+
 template <int AXES, int IMAGES, class Bins>
 __device__ __forceinline__ void sweep_exact(const ExactSets& sets, const ExactPair& pair, const double* shift,
                                             const Bins& bins, Table<false>& table) {
@@ -141,12 +156,16 @@ __device__ __forceinline__ void sweep_exact(const ExactSets& sets, const ExactPa
 #pragma unroll
         for (int c = 0; c < kColumnsAtOnce; c++) {
             uint32_t key[kThreadRows];
-            const int last_row = first + c >= pair.columns ? 0 : diagonal ? first + c : pair.rows;
+            float doubt[kThreadRows];
 #pragma unroll
-            for (int k = 0; k < kThreadRows; k++) {
-                const float doubt = bins.place(float(square[c][k]) * sets.scale, key[k]);
-                if (!(doubt <= sets.threshold)) key[k] = key_of(sets.bounds, square[c][k]);
-                if (lane + k * kTileThreads >= last_row) key[k] = 0;
+            for (int k = 0; k < kThreadRows; k++)
+                doubt[k] = bins.place(fmaf(float(square[c][k]), sets.scale, kLeastSquare), key[k]);
+            if (some_above(doubt, sets.threshold)) search(sets, square[c], key);
+            const int last_row = first + c >= pair.columns ? 0 : diagonal ? first + c : pair.rows;
+            if (last_row < kTilePoints) {
+#pragma unroll
+                for (int k = 0; k < kThreadRows; k++)
+                    key[k] = lane + k * kTileThreads < last_row ? key[k] : 0;
             }
             table.add(key);
         }
