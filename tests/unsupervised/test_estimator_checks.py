@@ -1,4 +1,4 @@
-"""Estimators of `bmrm.reductions` pass scikit-learn's own checks without deriving from its classes."""
+"""Estimators of `bmrm.unsupervised` pass scikit-learn's own checks without deriving from its classes."""
 
 import pickle
 import warnings
