@@ -109,7 +109,7 @@ def test_types_grow_until_they_have_room():
             a = a + x[j]
         out[0] += c + b
 
-    found = read(row, k=Given("parameter", "int"))
+    found = read(row, k=Given((), "int"))
     assert found.locals["a"] == found.locals["c"] == "real"
     assert found.locals["b"] == "bool"
     assert found.arguments["out"].type == "real"
@@ -146,7 +146,7 @@ def test_indices_that_need_no_check():
             out[j] += 1
             out[j + 1] += 1
 
-    program = read(row, n=Given("parameter", "int"))
+    program = read(row, n=Given((), "int"))
     bounds = IndexBounds(program)
     inside = []
     for statement in statements(program.body):
@@ -169,7 +169,6 @@ def test_products_with_the_row_become_loops():
     dense = read_program(read_source(row))
     sparse = read_program(read_source(row), sparse=True)
     assert any(isinstance(p, RowItem) for s in statements(dense.body) for p in _all(s))
-    assert sparse.sparse
     assert sparse.squares == ("c",)
 
 

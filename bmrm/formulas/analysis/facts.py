@@ -1,13 +1,19 @@
-"""What analyses and printers know of a program: bounds of whole numbers, and what varies with the row."""
+"""What analyses and printers know of a program: bounds of whole numbers, and what varies from row to row.
+
+What varies has the axes along which it does: a number that depends on the rows of one axis only is the same
+for all rows of another.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from bmrm.formulas.analysis.bounds import IndexBounds
 from bmrm.formulas.language.tree import (
+    Axis,
     Expr,
     For,
     ForStored,
@@ -36,18 +42,22 @@ class ProgramFacts:
     sizes : dict of str to int
         Those of a call; empty if nothing depends on them.
     bounds : IndexBounds
-    varying : set of str
-        Locals that may differ from row to row.
+    varying : dict of str to set of Axis
+        Locals that may differ from row to row, with the axes along which they may.
     """
 
     program: Program
     sizes: Mapping[str, int]
     bounds: IndexBounds
-    varying: set[str]
+    varying: Mapping[str, AbstractSet[Axis]]
+
+    def axes_of(self, *exprs: Expr) -> AbstractSet[Axis]:
+        """Return the axes along which some expression may differ from row to row."""
+        return _axes_of(self.program, self.varying, *exprs)
 
     def varies(self, *exprs: Expr) -> bool:
         """Return whether some expression may differ from row to row."""
-        return any(_depends_on_row(self.program, expr, self.varying) for expr in exprs)
+        return bool(self.axes_of(*exprs))
 
     def diverges(self, node: For) -> bool:
         """Return whether the iterations of a loop may differ from row to row."""
@@ -62,54 +72,59 @@ class ProgramFacts:
         return math.prod(self.sizes[size] if isinstance(size, str) else size for size in dims)
 
 
-def find_facts(program: Program, sizes: Mapping[str, int], sparse: bool) -> ProgramFacts:
+def find_facts(program: Program, sizes: Mapping[str, int]) -> ProgramFacts:
     """Find the facts of a program for the sizes of a call."""
-    return ProgramFacts(program, sizes, IndexBounds(program), _varying_names(program, sparse))
+    return ProgramFacts(program, sizes, IndexBounds(program), _find_varying(program))
 
 
-def _varying_names(program: Program, sparse: bool) -> set[str]:
+def _find_varying(program: Program) -> dict[str, set[Axis]]:
     """Return the locals that may differ from row to row, or be assigned for some rows only."""
-    found: set[str] = {a.name for a in program.results() if a.role == "output"}
+    found: dict[str, set[Axis]] = {a.name: set(a.axes) for a in program.outputs()}
 
-    def varies(expr: Expr) -> bool:
-        return _depends_on_row(program, expr, found)
+    def add(name: str, axes: AbstractSet[Axis]) -> None:
+        if axes:
+            found.setdefault(name, set()).update(axes)
 
-    def visit(body: tuple[Statement, ...], masked: bool) -> None:
+    def axes_of(*exprs: Expr) -> AbstractSet[Axis]:
+        return _axes_of(program, found, *exprs)
+
+    def visit(body: tuple[Statement, ...], mask: AbstractSet[Axis]) -> None:
         for statement in body:
             match statement:
                 case Set(name, value):
-                    if masked or varies(value):
-                        found.add(name)
+                    add(name, mask | axes_of(value))
                 case For(name, start, stop, _, inner):
-                    wide = masked or varies(start) or varies(stop)
-                    if wide:
-                        found.add(name)
+                    wide = mask | axes_of(start, stop)
+                    add(name, wide)
                     visit(inner, wide)
-                case ForStored(index, value, inner):
-                    found.update((index, value))
-                    visit(inner, True)
+                case ForStored(axis, index, value, inner):
+                    add(index, mask | {axis})
+                    add(value, mask | {axis})
+                    visit(inner, mask | {axis})
                 case If(test, inner, other):
-                    wide = masked or varies(test)
+                    wide = mask | axes_of(test)
                     visit(inner, wide)
                     visit(other, wide)
 
     count = -1
-    while count < len(found):
-        count = len(found)
-        visit(program.body, False)
+    while count < sum(map(len, found.values())):
+        count = sum(map(len, found.values()))
+        visit(program.body, set())
     return found
 
 
-def _depends_on_row(program: Program, expr: Expr, varying: set[str]) -> bool:
-    """Return whether an expression may differ from row to row, if these locals may."""
-    for part in parts(expr):
-        match part:
-            case RowItem() | RowNumber():
-                return True
-            case Var(name, _) if name in varying:
-                return True
-            case Value(name, _) if program.arguments[name].role == "row value":
-                return True
-            case Load(array, _, _, _) if array in program.arrays:
-                return True
-    return False
+def _axes_of(program: Program, varying: Mapping[str, AbstractSet[Axis]], *exprs: Expr) -> AbstractSet[Axis]:
+    """Return the axes along which expressions may differ from row to row, if these locals may."""
+    found: set[Axis] = set()
+    for expr in exprs:
+        for part in parts(expr):
+            match part:
+                case RowItem(axis=axis) | RowNumber(axis=axis):
+                    found.add(axis)
+                case Var(name, _):
+                    found.update(varying.get(name, ()))
+                case Value(name, _):
+                    found.update(program.arguments[name].axes)
+                case Load(array, _, _, _) if array in program.arrays:
+                    found.update(program.axes)
+    return found

@@ -95,7 +95,7 @@ class Place(NamedTuple):
 
 def places_of(program: Program, sizes: Mapping[str, int]) -> tuple[Place, ...]:
     """Return where the results of a part are: first all values, then the rows of extrema."""
-    results = [a for a in program.results() if a.role != "output"]
+    results = program.combined()
     found, first = [], 0
     for argument, is_row in (*((a, False) for a in results), *((a, True) for a in results if a.keeps_row)):
         shape = tuple(sizes[s] if isinstance(s, str) else s for s in argument.dims)

@@ -367,7 +367,7 @@ class ColumnVectors:
         match expr:
             case Var(name, kind):
                 return name in self.temporaries and kind == "real"
-            case RowItem(index, _):
+            case RowItem(index=index):
                 return self.is_counter(index) and inside(index, program.width)
             case Load(array, index, "real", _) if array in program.arguments:
                 *others, last = index

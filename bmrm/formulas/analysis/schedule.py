@@ -220,7 +220,7 @@ def schedule_gpu(
 
     ``shared_bytes`` limits the shared memory of a block; a GPU may have less than `SHARED_BYTES`.
     """
-    facts = find_facts(program, sizes, sparse)
+    facts = find_facts(program, sizes)
     blocks = choose_blocks(facts, sparse)
     memory = _choose_memory(facts, blocks, real_bytes, sparse, shared_bytes)
     few = memory.register_row and real_bytes * sizes[program.width] <= MAX_BLOCKED_BYTES
@@ -242,7 +242,7 @@ def _choose_memory(
 ) -> Memory:
     """Decide where results and parameters are; see the top of this file."""
     program, count, in_blocks = facts.program, facts.count, blocks.results()
-    results = [a for a in program.results() if a.role != "output" and a.name not in in_blocks]
+    results = [a for a in program.combined() if a.name not in in_blocks]
     items = sum(count(a.dims) * (2 if a.keeps_row else 1) for a in results if a.dims)
     warps, held = MAX_WARPS, held_bytes(blocks, facts.sizes)
     while warps > 1 and 8 * items * warps + held > shared_bytes:
@@ -251,7 +251,7 @@ def _choose_memory(
     if not shared_results:
         warps = MAX_WARPS
     used = held + (8 * items * warps if shared_results else 0)
-    parameters = [a for a in program.arguments.values() if a.role == "parameter" and a.dims]
+    parameters = [a for a in program.arguments.values() if a.role == "parameter" and a.dims and not a.axes]
     chosen = []
     for argument in sorted(parameters, key=lambda a: count(a.dims)):
         bytes_ = count(argument.dims) * {"real": real_bytes, "int": 8, "bool": 1}[argument.type]
@@ -356,14 +356,14 @@ class CpuSchedule:
         return self.loops[id(node)]
 
 
-def schedule_cpu(program: Program, lanes: int, *, sparse: bool, contiguous: bool) -> CpuSchedule:
+def schedule_cpu(program: Program, lanes: int, *, contiguous: bool) -> CpuSchedule:
     """Decide what a CPU does with a number of rows in the lanes of vectors.
 
     ``contiguous`` says whether the values of a row are next to each other.
     """
-    facts = find_facts(program, {}, sparse)
+    facts = find_facts(program, {})
     if lanes == 1:
-        facts = ProgramFacts(program, {}, facts.bounds, set())
+        facts = ProgramFacts(program, {}, facts.bounds, {})
 
     def choose(node: For) -> CpuLoop:
         if lanes > 1 and contiguous and loops.ColumnVectors(node, facts).fit():

@@ -52,7 +52,7 @@ class LaneExpressions(Writer):
                 return Val(self.size(size), "int", False)
             case RowNumber():
                 return self.row_number()
-            case RowItem(index, line):
+            case RowItem(_, index, line):
                 return self.row_item(index, line)
             case Load(array, index, kind, line):
                 return self.load(array, index, kind, line)
@@ -88,7 +88,7 @@ class LaneExpressions(Writer):
     def argument(self, name: str, kind: str) -> Val:
         base = self.slot(f"argument {name}")
         memory = self.memory(kind)
-        if self.program.arguments[name].role != "row value":
+        if not self.program.arguments[name].axes:
             return self.loaded(base, memory, kind)
         if self.W == 1:
             at = self.new(f"getelementptr {memory}, ptr {base}, i64 {self.base}")

@@ -79,7 +79,7 @@ def print_lanes(
     looking : set of str, optional
         Counters of the loops that look in each iteration whether the pass is to end; the rows always do.
     """
-    schedule = schedule_cpu(program, lanes, sparse=bool(rows.column), contiguous=rows.contiguous)
+    schedule = schedule_cpu(program, lanes, contiguous=rows.contiguous)
     return Printer(schedule, rows, real, lanes, vector, contract, looking).print()
 
 
@@ -168,11 +168,11 @@ class Printer(LaneStatements):
             )
 
     def variables(self) -> dict[str, str]:
-        outputs = {a.name: a.type for a in self.program.results() if a.role == "output"}
+        outputs = {a.name: a.type for a in self.program.outputs()}
         found = {**self.program.locals, **outputs}
         for statement in statements(self.program.body):
             match statement:
-                case For(name, _, _, _, _) | ForStored(name, _, _):
+                case For(name=name) | ForStored(index=name):
                     found[name] = "int"
         return found
 
@@ -184,8 +184,7 @@ class Printer(LaneStatements):
 
     def row_values(self) -> list[Argument]:
         """Return the parameters with one number per row, which are copied for each block."""
-        values = [a for a in self.program.arguments.values() if a.role == "row value"]
-        return values if self.W > 1 else []
+        return self.program.row_values() if self.W > 1 else []
 
     def start_block(self, last: str) -> None:
         """Stage the rows of a block, and give all locals a value."""
@@ -286,9 +285,7 @@ class Printer(LaneStatements):
 
     def store_outputs(self) -> None:
         """Write the results that are one value per row."""
-        for result in self.program.results():
-            if result.role != "output":
-                continue
+        for result in self.program.outputs():
             value = self.read_var(result.name, result.type)
             if value.type == "bool":
                 value = Val(
@@ -318,5 +315,5 @@ class Printer(LaneStatements):
 
 def operator_printer(op: FunctionOperator, contract: bool = True) -> Printer:
     """Return a printer of plain code in float64, for the function of an operator."""
-    schedule = schedule_cpu(read_operator(op)[1], 1, sparse=False, contiguous=False)
+    schedule = schedule_cpu(read_operator(op)[1], 1, contiguous=False)
     return Printer(schedule, Rows("double"), "double", 1, 1, contract, frozenset())

@@ -125,7 +125,7 @@ class CudaExpressions:
                 return f"whole({self.name(name)})" if name in self.writer.narrow else self.name(name)
             case Value(name, kind):
                 text = self.name(name)
-                if self.program.arguments[name].role == "row value":
+                if self.program.arguments[name].axes:
                     text = self.view.values.get(name, f"{text}[mine]") + (" != 0" if kind == "bool" else "")
                     text = f"T({text})" if name in self.writer.wide else text
                 return f"({text})"
@@ -133,7 +133,7 @@ class CudaExpressions:
                 return self.writer.size(size)
             case RowNumber():
                 return "(number + row)"
-            case RowItem(index, line):
+            case RowItem(_, index, line):
                 if self.view.column and index == COUNTER:
                     return f"T({self.view.column})"
                 width = self.program.width

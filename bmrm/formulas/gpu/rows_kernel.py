@@ -107,11 +107,10 @@ class RowsKernel:
 
     def array_results(self) -> list[Argument]:
         in_blocks = self.schedule.blocks.results()
-        results = self.program.results()
-        return [a for a in results if a.role != "output" and a.dims and a.name not in in_blocks]
+        return [a for a in self.program.combined() if a.dims and a.name not in in_blocks]
 
     def number_results(self) -> list[Argument]:
-        return [a for a in self.program.results() if a.role != "output" and not a.dims]
+        return [a for a in self.program.combined() if not a.dims]
 
     def arrays_of(self, result: Argument) -> Iterator[tuple[str, str, str, str]]:
         """Yield the arrays of a result: the name in the text, entry of the table, type and identity."""
@@ -124,7 +123,7 @@ class RowsKernel:
         """Point to the parameters; copy those that have a place in shared memory."""
         writer, offset = self.writer, self.held_at + Number(self.memory.held_bytes)
         for argument in self.program.arguments.values():
-            if argument.role not in ("parameter", "row value"):
+            if argument.role != "parameter":
                 continue
             kind = writer.stored(argument.type)
             stored = "double" if argument.name in writer.wide else kind
@@ -137,7 +136,7 @@ class RowsKernel:
                 self.put(f"for (int q = threadIdx.x; q < {count}; q += blockDim.x) {name}[q] = {given}[q];")
                 bytes_ = number.value * {"T": 4 if writer.real == "float" else 8, "whole": 8}.get(kind, 1)
                 offset += Number(-(-bytes_ // 8) * 8, number.at_run_time)
-            elif argument.role == "parameter" and not argument.dims:
+            elif not argument.axes and not argument.dims:
                 self.put(f"const {writer.kind(argument.type)} {name} = {given}[0];")
             else:
                 self.put(f"const {stored}* __restrict__ const {name} = {given};")
@@ -249,8 +248,7 @@ class RowsKernel:
             self.put(f"for (int q = 0; q < {count}; q++) {self.writer.name(name)}[q] = 0;")
 
     def outputs(self) -> None:
-        for result in self.program.results():
-            if result.role == "output":
-                kind = self.writer.stored(result.type)
-                to = f"(({kind}*){self.writer.slot(f'argument {result.name}')})[row]"
-                self.put(f"if (here) {to} = {self.writer.name(result.name)};")
+        for result in self.program.outputs():
+            kind = self.writer.stored(result.type)
+            to = f"(({kind}*){self.writer.slot(f'argument {result.name}')})[row]"
+            self.put(f"if (here) {to} = {self.writer.name(result.name)};")

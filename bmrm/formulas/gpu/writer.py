@@ -124,7 +124,7 @@ class CudaWriter:
 
     def own_numbers(self) -> dict[str, str]:
         """Return the types of a row's own numbers."""
-        outputs = {a.name: a.type for a in self.program.results() if a.role == "output"}
+        outputs = {a.name: a.type for a in self.program.outputs()}
         return {**self.program.locals, **outputs}
 
     def declare_numbers(self, suffix: str = "") -> None:

@@ -16,6 +16,7 @@ from bmrm.formulas.language.operators import find_function
 from bmrm.formulas.language.source import FunctionSource, target_name
 from bmrm.formulas.language.tree import (
     Apply,
+    Axis,
     Const,
     Expr,
     For,
@@ -60,12 +61,12 @@ class Given(NamedTuple):
 
     Attributes
     ----------
-    role : str
-        "parameter" or "row value".
+    axes : tuple of Axis
+        See `bmrm.formulas.language.tree.Argument`.
     type : str
     """
 
-    role: str
+    axes: tuple[Axis, ...]
     type: str
 
 
@@ -84,6 +85,7 @@ class ExpressionReader:
     def __post_init__(self) -> None:
         self.names = {node.id for node in ast.walk(self.source.tree) if isinstance(node, ast.Name)}
         self.own = self.source.own
+        self.axes: tuple[Axis, ...] = (self.source.row,)
         self.dims = {name: dims for name, dims in self.source.dims.items() if dims is not None}
 
     def state(self) -> tuple[Any, ...]:
@@ -96,7 +98,6 @@ class ExpressionReader:
         self.pending: list[Statement] = []  # what must be computed before the statement that is being read
         self.temporaries = self.loops = 0
         self.squares: dict[str, None] = {}
-        self.items = False  # whether elements of the row are read
 
     def fail(self, node: ast.AST | int, text: str) -> NoReturn:
         self.source.fail(node, text)
@@ -260,7 +261,7 @@ class ExpressionReader:
             owner = node.value.id
             if owner == self.source.row:
                 if node.attr == "index":
-                    return RowNumber()
+                    return RowNumber(owner)
                 self.fail(node, f"the row has index and stored(), found {node.attr!r}")
             if owner not in self.own and owner not in self.source.roles:
                 module = self.source.resolve(owner)
@@ -281,8 +282,7 @@ class ExpressionReader:
             index = self.placed(node, name, index, (self.source.width,))
             if self.sparse:
                 self.fail(node, f"rows are sparse: for f, v in {name}.stored() visits what they hold")
-            self.items = True
-            return RowItem(index[0], line)
+            return RowItem(name, index[0], line)
         if name in self.arrays:
             dims, kind = self.arrays[name].dims, self.arrays[name].type
         elif name in self.source.roles:
@@ -522,7 +522,7 @@ class ExpressionReader:
             self.types[value] = "real"
         mine = Var(total, "real")
         if not self.sparse:
-            stored: Expr = RowItem(Var(at, "int"), line)
+            stored: Expr = RowItem(row.id, Var(at, "int"), line)
         else:
             stored = Var(value, "real")
         theirs = self.cast(node, "real", Load(found, (*index, Var(at, "int")), self.type_of(found), line))
@@ -544,7 +544,7 @@ class ExpressionReader:
             add.insert(0, Set(e.name, Apply("sub", (stored, theirs), "real", line)))
         self.pending.append(Set(total, first))
         if self.sparse:
-            self.pending.append(ForStored(at, value, tuple(add)))
+            self.pending.append(ForStored(row.id, at, value, tuple(add)))
             zero = Const(0.0, "real")
             self.pending.append(Set(total, Apply("max", (zero, mine), "real", line)))
             if name == "dot":

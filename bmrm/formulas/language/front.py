@@ -90,21 +90,22 @@ class Reader(ExpressionReader):
         for name in source.names:
             role, dims = source.roles[name], self.dims.get(name, ())
             kind = self.types.get(name, source.types.get(name, "any"))
+            axes = self.axes if role == "output" else ()
             if role == "parameter" and name in self.given:
-                role, kind = self.given[name]
+                axes, kind = self.given[name]
             leader, operator = source.leaders.get(name, ""), source.operators.get(name)
-            arguments[name] = Argument(name, role, dims, kind, leader, operator)
-        if not any(a.role not in ("parameter", "row value") for a in arguments.values()):
+            arguments[name] = Argument(name, role, dims, kind, leader, operator, axes)
+        if not any(a.role != "parameter" for a in arguments.values()):
             self.fail(source.tree, "found no result, expected an argument that the function writes")
         locals_ = {n: t for n, t in self.types.items() if n not in arguments}
         return Program(
             source.name,
+            self.axes,
             source.width,
             arguments,
             locals_,
             dict(self.arrays),
             body,
-            not self.items,
             tuple(self.squares),
         )
 
@@ -342,8 +343,8 @@ class Reader(ExpressionReader):
     def visit_stored(self, index: str, value: str, body: tuple[Statement, ...]) -> Statement:
         """Loop over what is stored of a sparse row, or over all of a dense one."""
         if self.sparse:
-            return ForStored(index, value, body)
-        item = Set(value, RowItem(Var(index, "int"), 0))
+            return ForStored(self.source.row, index, value, body)
+        item = Set(value, RowItem(self.source.row, Var(index, "int"), 0))
         return For(index, Const(0, "int"), SizeOf(self.source.width), 1, (item, *body))
 
     # --- local arrays and subscripts

@@ -17,6 +17,9 @@ from bmrm.formulas.language.operators import ReductionOperator
 Size: TypeAlias = "str | int"
 """A number of elements: a name that the arguments of a call give a value, or the number itself."""
 
+Axis: TypeAlias = str
+"""What rows are numbered along: the name that the function gives its row."""
+
 RANKS = {"bool": 0, "int": 1, "real": 2, "any": 3}
 """The types, each with room for those before it."""
 
@@ -68,8 +71,9 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class RowItem:
-    """An element of the row."""
+    """An element of the row of an axis."""
 
+    axis: Axis
     index: Expr
     line: int
     type: str = "real"
@@ -85,8 +89,9 @@ class SizeOf:
 
 @dataclass(frozen=True, slots=True)
 class RowNumber:
-    """The number of the row among all rows."""
+    """The number of the row of an axis among all rows."""
 
+    axis: Axis
     type: str = "int"
 
 
@@ -153,8 +158,9 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class ForStored:
-    """Visit the stored values of a row with their columns, in ascending order."""
+    """Visit the stored values of the row of an axis with their columns, in ascending order."""
 
+    axis: Axis
     index: str
     value: str
     body: tuple[Statement, ...]
@@ -180,8 +186,8 @@ class Argument:
     ----------
     name : str
     role : str
-        "parameter", "row value" (a parameter with one number per row), "output" (a result with one number per
-        row), the name of the operator of a result, or "other" (set with a result whose operator keeps a row).
+        "parameter", "output" (a result that is assigned), the name of the operator of a result, or "other"
+        (set with a result whose operator keeps a row).
     dims : tuple of str or int
         Sizes; empty for a number.
     type : str
@@ -189,6 +195,8 @@ class Argument:
         For "other": the result that decides.
     operator : ReductionOperator, optional
         Of a result that is combined over rows.
+    axes : tuple of Axis
+        Those along which each row has a value of its own; none if it is the same for all rows.
     """
 
     name: str
@@ -197,6 +205,7 @@ class Argument:
     type: str
     leader: str = ""
     operator: ReductionOperator | None = None
+    axes: tuple[Axis, ...] = ()
 
     @property
     def combined_by(self) -> ReductionOperator:
@@ -238,32 +247,44 @@ class Program:
     Attributes
     ----------
     name : str
+    axes : tuple of Axis
+        Those of the rows that the function is given.
     width : str
-        Name of the size of the row.
+        Name of the size of a row.
     arguments : dict of str to Argument
         In the order of the function; all except the row.
     locals : dict of str to str
         Type of each local number.
     arrays : dict of str to Local
     body : tuple of Statement
-    sparse : bool
-        Whether the function visits stored values, so that rows may be sparse.
     squares : tuple of str
         Parameters whose rows' sums of squares it needs, as the parameters ``NAME.squares``.
     """
 
     name: str
+    axes: tuple[Axis, ...]
     width: str
     arguments: dict[str, Argument]
     locals: dict[str, str]
     arrays: dict[str, Local]
     body: tuple[Statement, ...]
-    sparse: bool
     squares: tuple[str, ...]
 
     def results(self) -> list[Argument]:
         """Return the arguments that are results."""
-        return [a for a in self.arguments.values() if a.role not in ("parameter", "row value")]
+        return [a for a in self.arguments.values() if a.role != "parameter"]
+
+    def combined(self) -> list[Argument]:
+        """Return the results that are one for all rows."""
+        return [a for a in self.results() if not a.axes]
+
+    def outputs(self) -> list[Argument]:
+        """Return the results of which each row has its own."""
+        return [a for a in self.results() if a.axes]
+
+    def row_values(self) -> list[Argument]:
+        """Return the parameters of which each row has its own."""
+        return [a for a in self.arguments.values() if a.role == "parameter" and a.axes]
 
 
 def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:

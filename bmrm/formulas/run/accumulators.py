@@ -81,11 +81,7 @@ def output_type(argument: Argument, real: type[np.floating[Any]]) -> type[np.gen
 
 def make_outputs(call: Call) -> dict[str, NDArray[Any]]:
     """Make room for the results that are one value per row."""
-    return {
-        a.name: np.zeros(call.rows.here, output_type(a, call.real))
-        for a in call.program.results()
-        if a.role == "output"
-    }
+    return {a.name: np.zeros(call.rows.here, output_type(a, call.real)) for a in call.program.outputs()}
 
 
 Pass: TypeAlias = tuple[Results, dict[str, NDArray[Any]]]
@@ -105,7 +101,7 @@ def finished(call: Call, results: Results, outputs: dict[str, NDArray[Any]]) -> 
     found = results.one()
     for argument in call.program.results():
         name = argument.name
-        if argument.role == "output":
+        if argument.axes:
             made[name] = outputs[name].view(np.bool_) if argument.type == "bool" else outputs[name]
             continue
         value = found[name]

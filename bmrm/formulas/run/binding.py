@@ -184,7 +184,7 @@ class Binder:
         said = self.source.types.get(argument.name)
         if said is not None and kind != said and not (said == "real" or kind == "bool"):
             raise ReductionError(f"{name}: found {array.dtype}, expected values of type {said}")
-        role = "parameter"
+        axes: tuple[str, ...] = ()
         if not argument.dims and array.ndim == 1:
             if self.source.dims[argument.name] == () and argument.name not in self.source.types:
                 raise ReductionError(f"{name}: found shape {array.shape}, expected one number")
@@ -192,11 +192,11 @@ class Binder:
                 raise ReductionError(
                     f"{name}: found shape {array.shape}, expected one number, or ({rows},) for one per row"
                 )
-            role = "row value"
+            axes = self.general.axes
         elif array.ndim != len(argument.dims):
             text = _shape_text(argument)
             raise ReductionError(f"{name}: found shape {array.shape}, expected {text}")
-        return Given(role, said or kind)
+        return Given(axes, said or kind)
 
     def _match(
         self, argument: Argument, array: AnyArray, sizes: dict[str, int], said: dict[str, str]

@@ -122,7 +122,7 @@ def work_of(call: Call) -> dict[str, float]:
 def _count_work(call: Call) -> dict[str, float]:
     """Count the work of a row, with the average number of stored values of one that is sparse."""
     program, sizes, X = call.program, call.sizes, call.rows.X
-    schedule = schedule_cpu(program, 1 if X.sparse else WIDE, sparse=X.sparse, contiguous=X.kind().contiguous)
+    schedule = schedule_cpu(program, 1 if X.sparse else WIDE, contiguous=X.kind().contiguous)
     found, middle = dict.fromkeys(KINDS, 0.0), dict[str, float]()
     columns: set[int] = set()
 

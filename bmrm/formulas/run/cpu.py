@@ -130,7 +130,7 @@ class _Table:
         self.call, self.slots = call, code.layout.slots
         self.table = np.zeros(len(self.slots), np.int64)
         self.kept: list[NDArray[Any]] = []
-        self._aggregates = [a.name for a in call.program.results() if a.role != "output"]
+        self._aggregates = [a.name for a in call.program.combined()]
         size = np.dtype(call.real).itemsize
         lanes = code.lanes
         for name, value in call.sizes.items():

@@ -25,12 +25,6 @@ from bmrm.formulas.run.cpu import default_threads
 from bmrm.formulas.run.device_blocks import resident_bytes, rows_of_blocks
 from bmrm.formulas.run.memory import choose_lanes
 
-_ROLES = {
-    "parameter": "parameter, the same for all rows",
-    "row value": "parameter, one number per row",
-    "output": "result, one value per row",
-}
-
 
 def explain_program(source: FunctionSource, program: Program) -> str:
     """Return a table of the roles, shapes and types of a row function.
@@ -88,7 +82,7 @@ def explain_call(source: FunctionSource, call: Call) -> str:
     parts_ = len(call.part_bounds()) - 1
     threads = min(default_threads(call), parts_)
     lanes = choose_lanes(call)
-    on_cpu = schedule_cpu(program, lanes, sparse=rows.sparse, contiguous=rows.X.kind().contiguous)
+    on_cpu = schedule_cpu(program, lanes, contiguous=rows.X.kind().contiguous)
     side = f"{lanes} rows side by side, one in each lane" if lanes > 1 else "one row after the other"
     lines += [
         f"CPU: {side}; vectors of {native.vector_bytes()} bytes",
@@ -165,10 +159,12 @@ def _blocks_text(X: StoredRows) -> list[str]:
 def _role_text(program: Program, argument: Argument) -> str:
     if argument.role == "parameter" and argument.type == "any" and not argument.dims:
         return "parameter, one number or one per row"
+    if argument.role == "parameter":
+        return "parameter, one number per row" if argument.axes else "parameter, the same for all rows"
     if argument.role == "other":
         return f"result, set with {argument.leader}"
     if argument.operator is None:
-        return _ROLES[argument.role]
+        return "result, one value per row"
     found = f"result, {argument.operator.about}"
     bins = bool(argument.dims) and _has_bins(program, argument)
     return found + (", in bins that depend on the row" if bins else "")
@@ -176,7 +172,7 @@ def _role_text(program: Program, argument: Argument) -> str:
 
 def _has_bins(program: Program, argument: Argument) -> bool:
     """Return whether some index of a result depends on the row."""
-    facts = find_facts(program, {}, program.sparse)
+    facts = find_facts(program, {})
     return any(
         isinstance(each, Combine) and each.array == argument.name and facts.varies(*each.index)
         for each in statements(program.body)

@@ -141,7 +141,7 @@ class _Kernels:
     """
 
     def __init__(self, code: CudaCode, loaded: _Loaded, on: Device, call: Call) -> None:
-        memory, arguments = code.schedule.memory, call.program.arguments.values()
+        memory = code.schedule.memory
         self.code, self.slots, self.module = code, code.layout.slots, loaded.module
         self.table: Table = (ctypes.c_int64 * len(self.slots))()
         for name, value in code.numbers.items():
@@ -160,10 +160,8 @@ class _Kernels:
             self.results.append((slot, 8 * place.first))
         self.together = any(together for *_, together in self.parts)
         self.result_bytes = sum(bytes_ for _, bytes_, _ in self.parts)
-        self.outputs = [
-            (a.name, np.dtype(output_type(a, call.real))) for a in arguments if a.role == "output"
-        ]
-        self.row_values = [f"argument {a.name}" for a in arguments if a.role == "row value"]
+        self.outputs = [(a.name, np.dtype(output_type(a, call.real))) for a in call.program.outputs()]
+        self.row_values = [f"argument {a.name}" for a in call.program.row_values()]
         self._chunkings: Recent[_Chunking] = Recent(MAX_PLANS)
 
     def chunking(self, rows: int, each: int) -> _Chunking:

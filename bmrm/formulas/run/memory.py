@@ -21,7 +21,7 @@ VECTORS_PER_LANES = 4
 
 def require_room(source: FunctionSource, call: Call, parts: int, workers: int) -> None:
     """Raise `HostMemoryError` if the results and local arrays of a pass do not fit into main memory."""
-    outputs = 8 * call.rows.here * sum(a.role == "output" for a in call.program.results())
+    outputs = 8 * call.rows.here * len(call.program.outputs())
     lanes = choose_lanes(call) if native.can_compile() else 1
     arrays = workers * lanes * sum(array_bytes(call))
     advice = "smaller sizes or order='any' need less" if parts > workers else "smaller sizes need less"

@@ -118,12 +118,12 @@ def _check_limit(source: FunctionSource, done: int, rows: int, spent: float, lim
 
 def _plain_argument(call: Call, argument: Argument, arrays: dict[str, NDArray[Any]], row: int) -> Any:
     name = argument.name
-    if argument.role in ("parameter", "row value"):
+    if argument.role == "parameter":
         array = to_host(call.values[name])
         if argument.type == "bool":
             array = array.view(np.bool_)
-        if argument.role == "row value" or not argument.dims:
-            value = array[row] if argument.role == "row value" else array[()]
+        if argument.axes or not argument.dims:
+            value = array[row] if argument.axes else array[()]
             return value if argument.type == "real" else value.item()
         return array
     if argument.role == "output":
