@@ -28,7 +28,7 @@ from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # a build in isolation does not look here
 
-from building import cuda, emulated
+from building import cuda, device_api, emulated
 from building.checks import require_compiler, require_platform
 from building.sdist import ReproducibleSdist
 from building.steps import Step, Store, cache_folder, make
@@ -159,6 +159,9 @@ class Tools:
         name = os.path.basename(source).removesuffix(".pyx")
         translated = f"build/cython/{name}.cpp"
         named = (*self._cython, "--module-name", f"{MODULES[name]}.{name}")
+        if name == "_cuda":
+            device_api.write_declarations()
+            named = (*named, "-I", device_api.FOLDER)
         level = ["-O1"] if name in BINDINGS or IS_EMULATED else []
         return [
             Step(source, translated, named, self._cython_version, asks_dependencies=("--depfile",)),
