@@ -1,6 +1,7 @@
 // Distances from rows to centres, for one instruction set (cpu/isa.h).
-#pragma once
-
+#define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
+#include "cpu/instruction_set.h"
+//
 #include "clusters/nearest.h"
 
 namespace bmrm::BMRM_ISA {

@@ -1,7 +1,6 @@
-// The table of the kernels of products for one instruction set (isa.h). The only include of a translation
-// unit besides the header of the set.
-#pragma once
-
+// The table of the kernels of products for one instruction set (isa.h).
+#include "cpu/instruction_set.h"
+//
 #include "cpu/dense_kernels.h"
 #include "cpu/dispatch.h"
 #include "cpu/sparse_kernels.h"

@@ -1,7 +1,7 @@
-// The tables of the loops of this folder for one instruction set (cpu/isa.h). The only include of a
-// translation unit besides the header of the set.
-#pragma once
-
+// The tables of the loops of this folder for one instruction set (cpu/isa.h).
+#define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
+#include "cpu/instruction_set.h"
+//
 #include "graph/basis_kernels.h"
 #include "graph/walk_kernels.h"
 

@@ -1,7 +1,6 @@
-// The table of the loops of cut_products.h for one instruction set (cpu/isa.h). The only include of a
-// translation unit besides the header of the set.
-#pragma once
-
+// The table of the loops of cut_products.h for one instruction set (cpu/isa.h).
+#include "cpu/instruction_set.h"
+//
 #include "cpu/dense_kernels.h"
 #include "qp/cut_products.h"
 

@@ -1,6 +1,6 @@
 // One panel of rows of an EM step, for one instruction set (cpu/isa.h).
-#pragma once
-
+#include "cpu/instruction_set.h"
+//
 #include "mixtures/mixture.h"
 
 namespace bmrm::BMRM_ISA {

@@ -3,8 +3,9 @@
 //
 // Coordinates are planar: those along axis k are at X + k * stride. The number of columns of a segment is a
 // multiple of kLanes, and whole registers may be read and written after its end.
-#pragma once
-
+#define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
+#include "cpu/instruction_set.h"
+//
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
