@@ -62,10 +62,10 @@ class RowSet:
     Attributes
     ----------
     X : StoredRows
-        The rows here; an array or a `Csr` becomes one. Those of estimators are validated, unless they are on
+        The local rows; an array or a `Csr` becomes one. Those of estimators are validated, unless they are on
         a GPU.
     weights : ndarray or None
-        Of the rows here. None, on all ranks, if all are 1.
+        Of the local rows. None, on all ranks, if all are 1.
     threads : int or None
     group : bmrm.distributed.group.Group or None
         The ranks that share the rows.
@@ -92,12 +92,12 @@ class RowSet:
 
     @property
     def gpu(self) -> int | None:
-        """Number of the GPU that has the rows here; None if they are in main memory."""
+        """Number of the GPU that has the local rows; None if they are in main memory."""
         return self.X.gpu  # type: ignore[no-any-return]
 
     @property
     def here(self) -> int:
-        """Number of rows here."""
+        """Number of local rows."""
         return int(self.X.shape[0])
 
     @property
@@ -277,12 +277,12 @@ class RowSet:
         return self.group.gathered(self.weights, np.array(self.bounds))
 
     def bytes_fit(self, needed: int) -> bool:
-        """Return whether a copy of the rows here should be made as a whole."""
+        """Return whether a copy of the local rows should be made as a whole."""
         free = available_bytes()
         return free is None or needed <= MAX_COPY_SHARE * free
 
     def blocks(self, each: int, limit: float | None = None) -> Iterator[slice]:
-        """Yield the rows here in blocks of whole parts of ``each`` rows.
+        """Yield the local rows in blocks of whole parts of ``each`` rows.
 
         - ``limit``: of the bytes of a block; None: none, unless the rows are in a mapped file that is too
           large. Pages of such a file are given back after each block.
@@ -300,7 +300,7 @@ class RowSet:
                 self.X.give_back(block.start, block.stop)
 
     def give_back(self, block: slice) -> None:
-        """Give the pages of some rows here back to the system, if the file with all is too large."""
+        """Give the pages of some local rows back to the system, if the file with all is too large."""
         if self.X.reads_too_much:
             self.X.give_back(block.start, block.stop)
 
@@ -309,7 +309,7 @@ class RowSet:
         return part_rows(self.shape[0], numbers)
 
     def part_bounds(self, numbers: int = 1) -> list[int]:
-        """Return the first row of each part of the rows here, and the end of the last."""
+        """Return the first row of each part of the local rows, and the end of the last."""
         each = self.part_rows(numbers)
         return [0, *range(each, self.here, each), self.here]
 
@@ -389,7 +389,7 @@ class RowSet:
     def accumulate(self, values: Vector) -> tuple[Vector, Vector]:
         """Return cumulative sums along the last axis, from the first row of all ranks on, and their end.
 
-        - ``values``: shape (..., m), numbers of the rows here in their order
+        - ``values``: shape (..., m), numbers of the local rows in their order
         """
         if self.group is None:
             found = np.add.accumulate(values, axis=-1)

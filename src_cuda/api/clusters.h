@@ -22,7 +22,7 @@ typedef struct bb_clusters bb_clusters;
 typedef struct {
     double inertia;     // sum of w |x - c|^2
     int64_t changed;    // rows with another label than before; rows that gain, in bb_clusters_moves
-    int64_t rechecked;  // rows that were decided in float64
+    int64_t rechecked;  // rows that were resolved in float64
     double largest;     // maximum gain of a single move
 } bb_cluster_counts;
 

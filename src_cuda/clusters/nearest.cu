@@ -371,7 +371,7 @@ class DenseClusters final : public bb_clusters {
     DenseRows rows_;
     Seeding seeding_{memory, device};
     Array<int32_t> fresh_;    // labels of the pass
-    Array<uint32_t> listed_;  // rows to decide in float64
+    Array<uint32_t> listed_;  // rows to resolve in float64
     Array<double> shift_, columns_, partial_;
     Array<float> shift32_, lanes_, halves_;
     Array<__half> rounded_, center_rounded_;

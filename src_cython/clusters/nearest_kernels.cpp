@@ -183,8 +183,8 @@ struct NearestLoops {
         return fold<false, kFloats>(least);
     }
 
-    /// Bounds on the distances of open rows from their products with their centres, and for each group which
-    /// rows may have a nearer centre there: need[g * 64 + l] is 1.
+    /// Bounds on the distances of undecided rows from their products with their centres, and for each group
+    /// which rows may have a nearer centre there: need[g * 64 + l] is 1.
     BMRM_TARGET static void find_needs(const float* norms, const float* own, float constant, float slope,
                                        const std::uint8_t* open, i64 groups, const float* lower, float* upper,
                                        float* apart, std::uint8_t* need) {

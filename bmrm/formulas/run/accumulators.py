@@ -89,7 +89,7 @@ Pass: TypeAlias = tuple[Results, dict[str, NDArray[Any]]]
 
 
 def over_ranks(call: Call, run: Callable[[], Pass]) -> dict[str, Any]:
-    """Run a pass over the rows here, and combine the parts of all ranks; an error of one ends all."""
+    """Run a pass over the local rows, and combine the parts of all ranks; an error of one ends all."""
     with call.rows.together():
         results, outputs = run()
     return finished(call, results.combined(), outputs)

@@ -77,7 +77,7 @@ class Call:
         return sum(place.size for place in self.places if not place.is_row)
 
     def part_bounds(self, order: str = "fixed") -> list[int]:
-        """Return the first row of each part of the rows here, and the end of the last part.
+        """Return the first row of each part of the local rows, and the end of the last part.
 
         In any order threads have results, not parts, which then need not be few if results are large.
         """

@@ -27,14 +27,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import Indices, Vector, norm
+from bmrm.base.vectors import UNIT, Indices, Vector, norm
 from bmrm.graph import _graph
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.graph import Graph
 from bmrm.graph.peers import total_of
-
-UNIT = 2.0**-53
-"""Unit roundoff of float64."""
 
 LIGHT_UNIT = 2.0**-24
 """Unit roundoff of float32, in which a residual is kept."""

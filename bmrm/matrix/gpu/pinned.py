@@ -105,8 +105,8 @@ class PinnedPieces:
         device = self._device
         with device.current(), self._waiting(worker) as mine:
             firsts = range(worker * PINNED_PIECE_BYTES, len(source), self.workers * PINNED_PIECE_BYTES)
-            for turn, first in enumerate(firsts):
-                piece, sent = mine[turn % 2]
+            for number, first in enumerate(firsts):
+                piece, sent = mine[number % 2]
                 device.check(device.library.cuEventSynchronize(sent))
                 part = source[first : first + PINNED_PIECE_BYTES]
                 np.copyto(piece[: len(part)], part)

@@ -31,7 +31,7 @@ from bmrm.unsupervised.clusters.shared_clusters import SharedClusters, scale_of
 from bmrm.unsupervised.scales import ORDINARY_EXPONENT
 
 if TYPE_CHECKING:
-    from bmrm.matrix._cuda import Clusters, Column
+    from bmrm.matrix._cuda import Clusters, RowValues
 
 
 WALKED_CENTERS = 64
@@ -106,7 +106,7 @@ class DeviceClusters(SharedClusters):
 
             self._blocks: RowBlocks[Clusters] = RowBlocks(rows, self._each, resident, put, there or ())
             self._labels = [on.labels() for on in self._blocks.on]
-            self._closest: list[Column] = []
+            self._closest: list[RowValues] = []
             largest = self._largest()
         self.largest = largest = max(rows.everyones(largest))
         if rows.sparse:
@@ -128,12 +128,12 @@ class DeviceClusters(SharedClusters):
         """Which blocks stay on the GPU; empty if all do."""
         return self._blocks.note
 
-    def _pass_over(self) -> Iterator[tuple[Clusters, Column]]:
+    def _pass_over(self) -> Iterator[tuple[Clusters, RowValues]]:
         """Yield the blocks in their order, and their labels."""
         for i in self._blocks.pass_over():
             yield self._blocks.on[i], self._labels[i]
 
-    def _seeding_pass(self) -> Iterator[tuple[Clusters, Column, Column, int]]:
+    def _seeding_pass(self) -> Iterator[tuple[Clusters, RowValues, RowValues, int]]:
         """Yield the blocks, their labels, the distances to the nearest centres so far, and the first rows."""
         for i in self._blocks.pass_over():
             yield self._blocks.on[i], self._labels[i], self._closest[i], self._blocks.parts[i].start

@@ -56,7 +56,7 @@ class ClusterPasses(Protocol):
         ...
 
     def labels(self) -> NDArray[np.int32]:
-        """Return a copy of the labels of the rows here; -1 for rows without one."""
+        """Return a copy of the labels of the local rows; -1 for rows without one."""
         ...
 
     def farthest(self, centers: Vector, count: int) -> Farthest:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 WEIGHT_BYTES = 8
 """Bytes of the weight of a row."""
 
-OTHER_ROUNDINGS = 8
+GPU_ROUNDINGS = 8
 """Roundings of x - shift, of its products, of r r', and of the sum of its entries."""
 
 
@@ -97,7 +97,7 @@ class DeviceGram:
             if rows.on_gpu:  # those in main memory have been validated
                 self._validate()
         self._terms = cuda.count_gram_additions(most, d) + rows.most_here // each + rows.ranks
-        self._terms += OTHER_ROUNDINGS
+        self._terms += GPU_ROUNDINGS
 
     def _validate(self) -> None:
         for on, some in zip(self.blocks.on, self.blocks.parts, strict=True):
