@@ -202,7 +202,7 @@ def install(monkeypatch) -> Driver:
     monkeypatch.setattr(driver, "load_driver", lambda: found)
     monkeypatch.setattr(driver, "_devices", {})
     monkeypatch.setattr(gpu, "compile_cuda", compiler())
-    monkeypatch.setattr(gpu, "MIN_CHUNK_ROWS", 32)
+    monkeypatch.setattr(gpu, "MIN_CHUNK_ROWS", 96)  # two rows per lane, and one
     return found
 
 

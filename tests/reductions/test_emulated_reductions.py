@@ -37,7 +37,7 @@ from bmrm.formulas.run import device_blocks, gpu
 from bmrm.io import Csr
 from bmrm.matrix.gpu import driver, pinned
 from bmrm.matrix.gpu.driver import GpuArray
-from bmrm.reductions import exp, inf, reduction
+from bmrm.reductions import exp, inf, local, reduction, squared_distance
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 RNG = np.random.default_rng(0)
@@ -288,6 +288,25 @@ def test_rows_side_by_side_keep_the_first_of_equal_turns(clusters, columns):
         for name, mine, theirs in zip(found._fields, found, expected, strict=True):
             np.testing.assert_array_equal(mine, theirs, name)
         assert same_bits(found, on_gpu(*call, contract=False, blocks=1))
+
+
+def test_rows_side_by_side_have_arrays_of_their_own():
+    @reduction
+    def places(x, c: ("k", "d"), total: (), code: int):
+        best, at = inf, 0
+        for j in range(len(c)):
+            dist = squared_distance(x, c[j])
+            if dist < best:
+                best, at = dist, j
+        seen = local(3)
+        seen[at % 3] += 1
+        seen[0] += 2
+        code = seen[0] + 10 * seen[1] + 100 * seen[2]
+        total += best
+
+    X, c = RNG.integers(-9, 9, (200, 16)) / 4, RNG.integers(-9, 9, (64, 16)) / 4
+    assert "start += 2 * WARP" in places.source("cuda", X, c=c)
+    assert same_bits(on_gpu(places, X, {"c": c}, contract=False), places.python(X, c=c))
 
 
 def test_turns_that_keep_something_are_compared_one_by_one():

@@ -82,7 +82,7 @@ class RowsKernel:
         if count:
             blocked = BlockedRows(self.writer, self.read_row)
             self.open(f"for (whole start = chunk * chunk_rows; start < end; start += {BLOCKED_ROWS} * WARP)")
-            self.declare_locals()
+            self.writer.declare_numbers()
             blocked.print(self.program.body[:count])
             each = f"base < end && base < start + {BLOCKED_ROWS} * WARP"
             self.open(f"for (whole base = start; {each}; base += WARP)")
@@ -91,7 +91,8 @@ class RowsKernel:
             self.open("for (whole base = chunk * chunk_rows; base < end; base += WARP)")
             self.writer.own_row("base", "base")
             self.find_row()
-            self.declare_locals()
+            self.writer.declare_numbers()
+        self.declare_arrays()
         for place, statement in enumerate(self.program.body[count:], count):
             if place in along:
                 along[place].step()
@@ -240,8 +241,8 @@ class RowsKernel:
         most = {"float": 4, "double": 2}.get(self.writer.item, 1)
         return math.gcd(most, self.width) if self.memory.register_row and self.width else 1
 
-    def declare_locals(self) -> None:
-        self.writer.declare_numbers()
+    def declare_arrays(self) -> None:
+        """Declare the arrays of a row, which begin with 0."""
         for name, array in self.program.arrays.items():
             count = self.facts.count(array.dims)
             self.put(f"{self.writer.stored(array.type)} {self.writer.name(name)}[{max(1, count)}];")
