@@ -338,6 +338,53 @@ def operators_by_numpy(X, w, k):
     return np.prod(1 + X[:, 0] / 64), flips, -(w @ X), evidence, each, chance, first, last
 
 
+@reduction
+def memberships(
+    x,
+    mean: ("k", "d"),
+    prior: ("rows", "k"),
+    shift,
+    r: ("rows", "k"),
+    near: "rows",
+    who: "rows",
+    far: ("rows",),
+    growth: ("rows", "k"),
+    moved: ("rows", "k"),
+    chance: "rows",
+    flags: ("rows", 2),
+    sure: ("rows", "k"),
+    weight: "k",
+):
+    total = 0.0
+    for j in range(len(mean)):
+        dist = squared_distance(x, mean[j])
+        r[j] = prior[j] / (1 + dist)
+        total += r[j]
+        if dist < near:
+            near, who = dist, j
+        far = max(far, prior[j] - shift[j])
+        growth[j] *= 1 + prior[j]
+        moved[(x.index + j) % len(moved)] -= shift[j]
+        chance = either(prior[j] / 4, chance)
+        flags[j % 2] ^= 1 << j % 60
+        sure[j] = prior[j] > 0.5
+    for j in range(len(mean)):
+        r[j] = r[j] / total
+        weight[j] += r[j]
+
+
+def memberships_by_numpy(X, mean, prior, shift):
+    distances = ((X[:, None, :] - mean) ** 2).sum(axis=2)
+    r, moved, k = prior / (1 + distances), np.zeros(prior.shape), len(mean)
+    r /= r.sum(axis=1, keepdims=True)
+    for j in range(k):
+        np.subtract.at(moved, (np.arange(len(X)), (np.arange(len(X)) + j) % k), shift[:, j])
+    flags = np.tile([sum(1 << j for j in range(first, k, 2)) for first in (0, 1)], (len(X), 1))
+    far, chance = (prior - shift).max(axis=1), 1 - np.prod(1 - prior / 4, axis=1)
+    nearest = distances.min(axis=1), distances.argmin(axis=1)
+    return r, *nearest, far, 1 + prior, moved, chance, flags, prior > 0.5, r.sum(axis=0)
+
+
 def _centers(rng, X):
     return rng.integers(-8, 9, (rng.integers(1, 9), X.shape[1])) / 4 + 1 / 16
 
@@ -400,6 +447,16 @@ CASES = {
         operators,
         operators_by_numpy,
         lambda r, X: {"w": r.integers(0, 24, len(X)) / 8, "k": 24},
+    ),
+    "memberships": Case(
+        memberships,
+        memberships_by_numpy,
+        lambda r, X: {
+            "mean": (m := _centers(r, X)),
+            "prior": r.integers(1, 16, (len(X), len(m))) / 16,
+            "shift": r.integers(-8, 9, (len(X), len(m))) / 8,
+        },
+        sparse=True,
     ),
     "nearest rows": Case(nearest_rows, nearest_by_numpy, lambda r, X: {"centers": _centers(r, X)}),
 }

@@ -21,7 +21,9 @@ from bmrm.reductions import Reduction, exp, local, squared_distance
 SCOPE = {"local": local, "exp": exp, "squared_distance": squared_distance}
 HEAD = (
     'def row(x, p: "k", c: ("k", "d"), n: "k", w, v: int, total, low, high, bits, best: "k", who: "k", '
-    'count: ("k", "d"), sums: "k", moved: ("k", "d"), least: ("k", 3), out, whole):'
+    'count: ("k", "d"), sums: "k", moved: ("k", "d"), least: ("k", 3), out, whole, g: ("rows", "k"), '
+    'kept: ("rows", "k"), mine: ("rows", "k"), tally: ("rows", 3), soft: "rows", near: ("rows", "k"), '
+    'which: ("rows", "k"), peak: ("rows",), sign: "rows"):'
 )
 
 
@@ -67,6 +69,7 @@ class Writer:
         options += self.reals
         if depth:
             options += [f"p[{self.index('k', depth - 1)}]", f"x[{self.index('d', depth - 1)}]"]
+            options += [f"{self.pick(['g', 'kept'])}[{self.index('k', depth - 1)}]"]
             options += [f"c[{self.index('k', depth - 1)}, {self.index('d', depth - 1)}]"]
             a, b = self.real(depth - 1), self.real(depth - 1)
             options += [f"({a} + {b})", f"({a} - {b})", f"({a} * {self.real(0)})", f"max({a}, {b})"]
@@ -108,6 +111,8 @@ class Writer:
         elif kind == "array":
             self.put(depth, f"q[{self.index('k')}] = {self.real()}")
             self.put(depth, f"r[{self.index('3')}] += {self.whole(1)} % 11")
+        elif kind == "own":
+            self.own(depth)
         elif kind == "columns":
             self.columns(depth)
         elif kind == "wild":
@@ -139,7 +144,19 @@ class Writer:
             self.reduce(depth)
 
     def kinds(self, depth: int) -> list[str]:
-        kinds = ["local", "local", "set", "reduce", "reduce", "reduce", "reduce", "array", "columns"]
+        kinds = [
+            "local",
+            "local",
+            "set",
+            "reduce",
+            "reduce",
+            "reduce",
+            "reduce",
+            "array",
+            "columns",
+            "own",
+            "own",
+        ]
         return [*kinds, "for", "if", "for", "if"] if depth < 3 else kinds
 
     def wild(self, depth: int) -> None:
@@ -158,6 +175,33 @@ class Writer:
             value = self.pick([whole, f"-{e} + {self.whole(0)}", f"abs({e}) * x[{f}]"])
             target = "count" if value == whole else "moved"
             self.put(depth + 1, f"{target}[{self.index('k')}, {f}] += {value}")
+
+    def own(self, depth: int) -> None:
+        """Write a result of which each row has its own."""
+        k, third = self.index("k"), self.index("3")
+        self.put(
+            depth,
+            self.pick(
+                [
+                    f"kept[{k}] = max(min({self.real()}, 8.0), -8.0)",
+                    f"kept[{k}] = max(min({self.real()}, 8.0), -8.0)",
+                    f"mine[{k}] += {self.real()}",
+                    f"mine[{k}] = mine[{k}] - {self.real()}",
+                    f"tally[{third}] += {self.whole()} % 11",
+                    f"tally[{third}] -= {self.test(0)}",
+                    f"soft += {self.real()}",
+                    f"peak = max(peak, {self.real()})",
+                    f"peak = max({self.whole(0)}, peak)",
+                    f"sign = {self.test()}",
+                ]
+            ),
+        )
+        if self.random.random() < 0.4:
+            self.names += 1
+            value = f"held{self.names}"
+            self.put(depth, f"{value} = {self.real()}")
+            self.put(depth, f"if {value} < near[{k}]:")
+            self.put(depth + 1, f"near[{k}], which[{k}] = {value}, {self.whole(1)}")
 
     def reduce(self, depth: int) -> None:
         k, d, third = self.index("k"), self.index("d"), self.index("3")
@@ -210,6 +254,14 @@ class Writer:
         self.put(1, "least[0, 0] = min(least[0, 0], w)")
         self.put(1, "out = q[-1]")
         self.put(1, "whole = r[2]")
+        self.put(1, "kept[0] = kept[-1] + g[0]")
+        self.put(1, "mine[0] += kept[0]")
+        self.put(1, "tally[0] += 1")
+        self.put(1, "soft += g[-1]")
+        self.put(1, "if x[0] < near[0]:")
+        self.put(2, "near[0], which[0] = x[0], x.index")
+        self.put(1, "peak = max(peak, w)")
+        self.put(1, "sign = x[0] > 0")
         return "\n".join(self.lines) + "\n"
 
 
@@ -263,7 +315,8 @@ class WildWriter(Writer):
         return self.pick(
             [(f"p[{index}]", "len(p)"), (f"x[{index}]", "len(x)"), (f"q[{index}]", "len(p)"),
              (f"c[{index}, {other}]", "len(c)"), (f"c[{self.index('k', 0)}, {index}]", "len(x)"),
-             (f"(n[{index}] * 0.25)", "len(n)"), (f"(r[{index}] * 0.25)", "3")]
+             (f"(n[{index}] * 0.25)", "len(n)"), (f"(r[{index}] * 0.25)", "3"),
+             (f"g[{index}]", "len(g)"), (f"kept[{index}]", "len(kept)")]
         )  # fmt: skip
 
     def wild(self, depth: int) -> None:
@@ -363,6 +416,8 @@ class WildWriter(Writer):
                     f"sums[({index}) % len(sums)] += 1",
                     f"count[({index}) % len(c), {self.index('d', 0)}] += {self.truth()}",
                     f"q[({index}) % len(p)] = {self.real(0)}",
+                    f"kept[({index}) % len(p)] = {self.real(0)}",
+                    f"mine[({index}) % len(mine)] += {self.real(0)}",
                     f"r[({self.test(0)}) + {self.test(0)}] += {self.whole(1)} % 11",
                     f"total += r[{self.test(0)}] * 0.25",
                     f"moved[({index}) & 0, ({index}) % len(x)] += {self.real(0)}",
@@ -398,6 +453,7 @@ def random_arguments(seed: int, rows: int) -> tuple[np.ndarray, dict[str, Any]]:
         "n": rng.integers(-9, 10, k),
         "w": rng.integers(-8, 9, rows) / 4 if rng.random() < 0.5 else 0.75,
         "v": rng.integers(-5, 6, rows) if rng.random() < 0.5 else 3,
+        "g": rng.integers(-8, 9, (rows, k)) / 4,
     }
 
 
@@ -412,7 +468,9 @@ def wild_arguments(seed: int, rows: int) -> tuple[np.ndarray, dict[str, Any]]:
 
 NEUTRAL = {
     "total": 0.0, "low": np.inf, "high": -(2**63), "bits": 0, "best": np.inf, "who": -1, "count": 0,
-    "sums": 0.0, "moved": 0.0, "least": np.inf, "out": None, "whole": None,
+    "sums": 0.0, "moved": 0.0, "least": np.inf, "out": 0, "whole": 0,
+    "kept": 0.0, "mine": 0.0, "tally": 0, "soft": 0.0, "near": np.inf, "which": -1, "peak": -np.inf,
+    "sign": False,
 }  # fmt: skip
 
 
@@ -420,7 +478,9 @@ def expected(text: str, X: np.ndarray, words: dict[str, Any]) -> dict[str, np.nd
     """Return what a function gives by `wrapping_python`; None if a row has an index outside of an array."""
     k, d = words["c"].shape
     shapes = {"p": (k,), "c": (k, d), "n": (k,), "best": (k,), "who": (k,), "count": (k, d), "sums": (k,)}
-    shapes |= {"moved": (k, d), "least": (k, 3)}
+    shapes |= {"moved": (k, d), "least": (k, 3), "tally": ("rows", 3)}
+    shapes |= dict.fromkeys(("g", "kept", "mine", "near", "which"), ("rows", k))
+    shapes |= dict.fromkeys(("out", "whole", "soft", "peak", "sign"), ("rows",))
     try:
         return wrapping_python.run(text, X, words, NEUTRAL, shapes, {"k": k, "d": d})
     except wrapping_python.OutsideError:

@@ -151,9 +151,12 @@ def write(cells, value, index, literal):
 def run(text, X, words, results, shapes, sizes):
     """Run a row function.
 
-    ``results`` are the values of no rows by name, None for one value per row; ``shapes`` are those of arrays
-    by name, and ``sizes`` those of the call. Returns the results by name.
+    ``results`` are the values of no rows by name; ``shapes`` are those of arrays by name, with "rows" first
+    if each row has its own, and ``sizes`` those of the call. Returns the results by name.
     """
+    of_rows = {name for name, shape in shapes.items() if shape[0] == "rows"}
+    shapes = {name: shape[1:] if name in of_rows else shape for name, shape in shapes.items()}
+
     tree = ast.parse(textwrap.dedent(text))
     (function,) = tree.body
     names = [each.arg for each in function.args.args]
@@ -169,24 +172,39 @@ def run(text, X, words, results, shapes, sizes):
         "squared_distance": lambda row, p: sum((a - b) ** 2 for a, b in zip(row.values, p, strict=True)),
     }  # fmt: skip
     exec(compile(ast.fix_missing_locations(tree), "<wrapping>", "exec"), scope)
-    state = dict(results)
-    for name in set(results) - set(numbers):
-        state[name] = Cells([results[name]] * math.prod(shapes[name]), shapes[name])
-    outputs = {name: [] for name, value in results.items() if value is None}
+
+    def start(name):
+        return (
+            results[name]
+            if name in numbers
+            else Cells([results[name]] * math.prod(shapes[name]), shapes[name])
+        )
+
+    def value(name):
+        return state[name] if name in numbers else np.reshape(state[name].values, shapes[name])
+
+    state = {name: start(name) for name in results}
+    outputs = {name: [] for name in results if name in of_rows}
     for at, values in enumerate(np.asarray(X).tolist()):
         row = Row(values, (len(values),))
         row.index = at
-        given = [state[n] if n in state else parameter(words[n], shapes.get(n), at) for n in names[1:]]
+        state |= {name: start(name) for name in outputs}
+        given = [
+            state[n] if n in state else parameter(words[n], shapes.get(n), at, n in of_rows)
+            for n in names[1:]
+        ]
         state |= zip(numbers, scope[function.name](row, *given), strict=True)
         for name, values in outputs.items():
-            values.append(state[name])
-    for name in set(results) - set(numbers):
-        state[name] = np.reshape(state[name].values, shapes[name])
-    return {name: np.asarray(value) for name, value in (state | outputs).items()}
+            values.append(value(name))
+    rows = len(X)
+    return {
+        name: np.reshape(outputs[name], (rows, *shapes[name])) if name in outputs else np.asarray(value(name))
+        for name in results
+    }
 
 
-def parameter(value, shape, row):
-    value = np.asarray(value)
+def parameter(value, shape, row, own):
+    value = np.asarray(value)[row] if own else np.asarray(value)
     if shape:
         return Cells(value.reshape(-1).tolist(), shape)
     return value[row].item() if value.ndim else value.item()

@@ -125,6 +125,6 @@ def _axes_of(program: Program, varying: Mapping[str, AbstractSet[Axis]], *exprs:
                     found.update(varying.get(name, ()))
                 case Value(name, _):
                     found.update(program.arguments[name].axes)
-                case Load(array, _, _, _) if array in program.arrays:
-                    found.update(program.axes)
+                case Load(array, _, _, _):
+                    found.update(program.axes_of(array))
     return found

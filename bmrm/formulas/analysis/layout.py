@@ -70,7 +70,7 @@ class TableLayout:
         names += [f"argument {name}" for name in program.arguments]
         names += [f"rows {a.name}" for a in program.results() if a.keeps_row]
         names += [f"squares {name}" for name in program.squares]
-        names += [f"array {name}" for name in program.arrays]
+        names += [f"array {name}" for name in program.own_arrays()]
         names += self.extra
         self.slots = {name: place for place, name in enumerate(names)}
 

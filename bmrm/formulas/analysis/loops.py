@@ -369,7 +369,7 @@ class ColumnVectors:
                 return name in self.temporaries and kind == "real"
             case RowItem(index=index):
                 return self.is_counter(index) and inside(index, program.width)
-            case Load(array, index, "real", _) if array in program.arguments:
+            case Load(array, index, "real", _) if array not in program.arrays:
                 *others, last = index
                 is_inside = inside(last, program.arguments[array].dims[-1])
                 return self.is_counter(last) and is_inside and all(map(self.invariant, others))

@@ -289,10 +289,7 @@ def _is_safe(part: Expr, program: Program, bounds: IndexBounds, outputs: set[str
         case RowItem(index=index):
             return bounds.inside(index, program.width)
         case Load(array, index, _, _):
-            name = array.removesuffix(".squares")
-            if array in program.arrays or name not in program.arguments:
-                return False
-            return all(map(bounds.inside, index, program.arguments[name].dims))
+            return array not in program.arrays and all(map(bounds.inside, index, program.dims_of(array)))
         case Apply("shl" | "shr", args, _, _):
             return bounds.inside(args[1], 64)
         case Apply("floordiv" | "mod", args, _, _) if args[0].type != "real":

@@ -55,6 +55,9 @@ BLOCKED_ROWS = 2
 MAX_BLOCKED_BYTES = 128
 """Maximum size of one of these rows: all of them are in registers."""
 
+MAX_OWN_ELEMENTS = 64
+"""Maximum size of a result of each row that a lane keeps until the row's end."""
+
 MAX_BUTTERFLY = 16
 """Maximum number of targets that are reduced together: their numbers are in registers."""
 
@@ -185,6 +188,8 @@ class GpuSchedule:
     ranked_by : dict of int to int
         Statements that combine into the row of a result for which a loop just before has ranked the lanes:
         identity of the statement to that of the loop.
+    in_place : set of str
+        Results of each row that are combined and assigned in global memory.
     run_time : set of str
         Sizes that are read at run time: nothing is unrolled by them, and no register depends on them.
     """
@@ -195,6 +200,7 @@ class GpuSchedule:
     blocked: int
     loops: Mapping[int, GpuLoop]
     ranked_by: Mapping[int, int]
+    in_place: frozenset[str]
     run_time: frozenset[str]
 
     def of(self, node: For) -> GpuLoop:
@@ -234,7 +240,12 @@ def schedule_gpu(
             found[id(each)] = BestOfGroups(best) if best else _choose_loop(each, facts)
     ranked_by = dict(_find_ranked(rest, facts, found))
     run_time = frozenset(set(sizes) - _constant_sizes(facts, memory, blocks, found))
-    return GpuSchedule(facts, memory, blocks, blocked, found, ranked_by, run_time)
+    in_place = frozenset(
+        a.name
+        for a in program.outputs()
+        if a.name in program.arrays and facts.count(a.dims) > MAX_OWN_ELEMENTS
+    )
+    return GpuSchedule(facts, memory, blocks, blocked, found, ranked_by, in_place, run_time)
 
 
 def _choose_memory(

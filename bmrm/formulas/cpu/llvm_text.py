@@ -14,7 +14,7 @@ from bmrm.distributed.rows import Rows
 from bmrm.formulas.analysis.layout import OUTSIDE, Site, TableLayout
 from bmrm.formulas.analysis.schedule import CpuSchedule
 from bmrm.formulas.language.operators import FunctionOperator, ReductionOperator
-from bmrm.formulas.language.tree import Argument, Size
+from bmrm.formulas.language.tree import Argument, Local, Size
 
 REAL_BITS = {"float": 32, "double": 64}
 
@@ -228,6 +228,26 @@ class Writer:
 
     def item_bytes(self, kind: str) -> int:
         return 8 if kind == "int" else 1 if kind == "bool" else REAL_BITS[self.real] // 8
+
+    def memory(self, kind: str) -> str:
+        """Return the LLVM type of an element of an array."""
+        return {"bool": "i8", "int": "i64", "real": self.real}[kind]
+
+    def element(self, array: Local) -> tuple[str, int]:
+        """Return the LLVM type of an element of an array of the row, and its size."""
+        return ("double", 8) if array.wide else (self.memory(array.type), self.item_bytes(array.type))
+
+    def product(self, dims: tuple[Size, ...]) -> str:
+        found = "1"
+        for size in dims:
+            text = self.size(size)
+            found = text if found == "1" else self.new(f"mul i64 {found}, {text}")
+        return found
+
+    def own_address(self, slot: str, dims: tuple[Size, ...], kind: str, row: str) -> str:
+        """Return where the array of a row begins in an argument of which each row has its own."""
+        first = self.new(f"mul nsw i64 {row}, {self.product(dims)}")
+        return self.new(f"getelementptr {kind}, ptr {self.slot(slot)}, i64 {first}")
 
     def as_real(self, value: str, before: str = "", after: str = "") -> str:
         """Convert stored values to the type of real numbers; of vectors with the text around their type."""

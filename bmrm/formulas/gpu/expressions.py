@@ -148,13 +148,10 @@ class CudaExpressions:
                 return self.apply(node, mask)
 
     def load(self, array: str, index: tuple[Expr, ...], kind: str, line: int, mask: str) -> str:
-        if array in self.program.arrays:
-            dims = self.program.arrays[array].dims
-        elif array.endswith(".squares"):
-            dims = self.program.arguments[array.removesuffix(".squares")].dims[:-1]
-        else:
-            dims = self.program.arguments[array].dims
+        dims = self.program.dims_of(array)
         flat = self.flat(index, dims, array.removesuffix(".squares"), line, mask)
+        if array not in self.program.arrays and self.program.axes_of(array):
+            flat = f"{self.writer.row_place(array, dims, 'mine')} + {flat}"
         text = f"{self.name(array)}[{flat}]"
         if array in self.writer.wide and array not in self.writer.memory.shared_parameters:
             return f"T({text})"

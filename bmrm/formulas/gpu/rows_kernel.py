@@ -242,14 +242,33 @@ class RowsKernel:
         return math.gcd(most, self.width) if self.memory.register_row and self.width else 1
 
     def declare_arrays(self) -> None:
-        """Declare the arrays of a row, which begin with 0."""
+        """Declare the arrays that a row writes, as they are at first."""
         for name, array in self.program.arrays.items():
-            count = self.facts.count(array.dims)
-            self.put(f"{self.writer.stored(array.type)} {self.writer.name(name)}[{max(1, count)}];")
-            self.put(f"for (int q = 0; q < {count}; q++) {self.writer.name(name)}[q] = 0;")
+            count, kind, own = self.facts.count(array.dims), self.writer.element(name), self.writer.name(name)
+            result = self.program.arguments.get(name)
+            initial, guard = identity_text(result) if result else "0", ""
+            if result and name in self.schedule.in_place:
+                self.put(f"{kind}* const {own} = {self.own_place(result, kind, 'mine')};")
+                guard = "if (here) "
+            else:
+                self.put(f"{kind} {own}[{max(1, count)}];")
+            self.put(f"{guard}for (int q = 0; q < {count}; q++) {own}[q] = {initial};")
+
+    def own_place(self, result: Argument, kind: str, row: str) -> str:
+        """Return where a result of a row begins."""
+        place = self.writer.row_place(result.name, result.dims, row)
+        return f"({kind}*){self.writer.slot(f'argument {result.name}')} + {place}"
 
     def outputs(self) -> None:
+        """Print how the results of each row are written that are not in place."""
         for result in self.program.outputs():
-            kind = self.writer.stored(result.type)
-            to = f"(({kind}*){self.writer.slot(f'argument {result.name}')})[row]"
-            self.put(f"if (here) {to} = {self.writer.name(result.name)};")
+            name = self.writer.name(result.name)
+            if result.name not in self.program.arrays:
+                kind = self.writer.stored(result.type)
+                to = f"(({kind}*){self.writer.slot(f'argument {result.name}')})[row]"
+                self.put(f"if (here) {to} = {name};")
+            elif result.name not in self.schedule.in_place:
+                to = f"({self.own_place(result, self.writer.element(result.name), 'row')})[q]"
+                self.put("#pragma unroll")
+                count = self.facts.count(result.dims)
+                self.put(f"for (int q = 0; q < {count}; q++) if (here) {to} = {name}[q];")

@@ -49,9 +49,8 @@ class CudaStatements(CudaExpressions):
         match statement:
             case Set(name, value):
                 self.put(f"{guard}{self.name(name)} = {self.expr(value, mask)};")
-            case SetItem(array, index, value, line):
-                flat = self.flat(index, self.program.arrays[array].dims, array, line, mask)
-                self.put(f"{guard}{self.name(array)}[{flat}] = {self.expr(value, mask)};")
+            case SetItem():
+                self.set_item(statement, mask)
             case Combine():
                 self.combine(statement, mask)
             case For():
@@ -60,6 +59,21 @@ class CudaStatements(CudaExpressions):
                 self.stored_loop(statement, mask)
             case If():
                 self.condition(statement, mask)
+
+    def set_item(self, node: SetItem, mask: str) -> None:
+        """Print an assignment to an element of an array of the row, or what is combined into one.
+
+        In global memory a lane without a row has no array; others have one that nobody reads.
+        """
+        array, in_place = node.array, node.array in self.writer.schedule.in_place
+        guard = "" if mask == "true" or (mask in EVERY and not in_place) else f"if ({mask}) "
+        flat = self.flat(node.index, self.program.arrays[array].dims, array, node.line, mask)
+        value, place = self.expr(node.value, mask), f"{self.name(array)}[{flat}]"
+        if node.op is None:
+            self.put(f"{guard}{place} = {value};")
+            return
+        kind, op = self.writer.element(array), self.writer.struct(node.op)
+        self.put(f"{guard}{{ {kind}& to = {place}; to = {op}::of(to, {kind}({value})); }}")
 
     # --- loops
 

@@ -87,6 +87,9 @@ class ExpressionReader:
         self.own = self.source.own
         self.axes: tuple[Axis, ...] = (self.source.row,)
         self.dims = {name: dims for name, dims in self.source.dims.items() if dims is not None}
+        for name, role in self.source.roles.items():
+            if role == "output" and self.dims.get(name):
+                self.arrays[name] = Local(self.dims[name], "bool")
 
     def state(self) -> tuple[Any, ...]:
         return dict(self.types), dict(self.arrays), dict(self.dims)
@@ -136,7 +139,8 @@ class ExpressionReader:
     ) -> tuple[Expr, ...]:
         """Check an index; a number below 0 counts from the end, and a truth value is 0 or 1."""
         if len(index) != len(dims):
-            self.fail(node, f"{name!r} has {len(dims)} dimensions, found an index of {len(index)}")
+            own = " for each row" if name in self.source.axes else ""
+            self.fail(node, f"{name!r} has {len(dims)} dimensions{own}, found an index of {len(index)}")
         for each in index:
             if each.type not in ("int", "bool", "any"):
                 self.fail(node, "an index is a whole number; int(...) converts to one")
@@ -226,15 +230,11 @@ class ExpressionReader:
             self.fail(node, f"{name!r} is the row: read its elements, as {name}[f]")
         if name in source.roles:
             role = source.roles[name]
-            if role == "output":
+            if role == "output" and name not in self.arrays:
                 if name not in self.ready:
                     self.fail(node, f"{name!r} is a result and has no value here yet")
                 return Var(name, self.types[name])
-            if role != "parameter":
-                self.fail(
-                    node,
-                    f"{name!r} is a result: its value exists only after the pass, so it cannot be read here",
-                )
+            self.require_readable(node, name)
             if self.dims.get(name):
                 self.fail(node, f"{name!r} is an array: read its elements, as {name}[j]")
             self.dims.setdefault(name, ())
@@ -283,20 +283,30 @@ class ExpressionReader:
             if self.sparse:
                 self.fail(node, f"rows are sparse: for f, v in {name}.stored() visits what they hold")
             return RowItem(name, index[0], line)
+        if name in self.source.roles:
+            self.require_readable(node, name)
         if name in self.arrays:
             dims, kind = self.arrays[name].dims, self.arrays[name].type
         elif name in self.source.roles:
-            if self.source.roles[name] != "parameter":
-                self.fail(
-                    node,
-                    f"{name!r} is a result: its value exists only after the pass, so it cannot be read here",
-                )
             dims, kind = self.find_dims(node, name, len(index)), self.type_of(name)
         elif name in self.own:
             self.fail(node, f"{name!r} is a number here, not an array; local(...) makes one")
         else:
             self.fail(node, f"{name!r} is not known here; parameters are arguments of the row function")
         return Load(name, self.placed(node, name, index, dims), kind, line)
+
+    def require_readable(self, node: ast.AST, name: str) -> None:
+        """Fail for a result, but for an array that the row assigns."""
+        role = self.source.roles[name]
+        if role == "parameter" or name in self.arrays:
+            return
+        if name in self.source.axes:
+            self.fail(
+                node, f"{name!r} is a result and cannot be read here; one with an index that is assigned can"
+            )
+        self.fail(
+            node, f"{name!r} is a result: its value exists only after the pass, so it cannot be read here"
+        )
 
     def find_dims(self, node: ast.AST, name: str, count: int) -> tuple[Size, ...]:
         """Return the sizes of a parameter; without annotation its use says how many there are."""

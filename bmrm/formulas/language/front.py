@@ -13,6 +13,7 @@ from bmrm.errors import ReductionError
 from bmrm.formulas.language.expressions import ExpressionReader, Given, word_of
 from bmrm.formulas.language.operators import ReductionOperator, find_sign, sign_text
 from bmrm.formulas.language.source import (
+    ROWS,
     Extremum,
     FunctionSource,
     as_loaded,
@@ -24,6 +25,7 @@ from bmrm.formulas.language.source import (
 )
 from bmrm.formulas.language.tree import (
     RANKS,
+    Apply,
     Argument,
     Combine,
     Const,
@@ -31,6 +33,7 @@ from bmrm.formulas.language.tree import (
     For,
     ForStored,
     If,
+    Load,
     Local,
     Program,
     RowItem,
@@ -90,11 +93,16 @@ class Reader(ExpressionReader):
         for name in source.names:
             role, dims = source.roles[name], self.dims.get(name, ())
             kind = self.types.get(name, source.types.get(name, "any"))
-            axes = self.axes if role == "output" else ()
+            axes = source.axes.get(name, self.axes if role == "output" else ())
             if role == "parameter" and name in self.given:
                 axes, kind = self.given[name]
+            elif name in self.arrays:
+                kind = self.arrays[name].type
             leader, operator = source.leaders.get(name, ""), source.operators.get(name)
-            arguments[name] = Argument(name, role, dims, kind, leader, operator, axes)
+            found = Argument(name, role, dims, kind, leader, operator, axes)
+            arguments[name] = found
+            if axes and role != "parameter" and (role != "output" or dims):
+                self.arrays[name] = Local(dims, kind, found.identity, found.wide)
         if not any(a.role != "parameter" for a in arguments.values()):
             self.fail(source.tree, "found no result, expected an argument that the function writes")
         locals_ = {n: t for n, t in self.types.items() if n not in arguments}
@@ -191,7 +199,8 @@ class Reader(ExpressionReader):
             if name in self.counters:
                 self.fail(node, f"{name!r} counts a loop: it cannot be assigned inside it")
             if name in self.arrays:
-                self.fail(node, f"{name!r} is a local array: its elements can be assigned")
+                kind = "a result with an index" if name in self.source.roles else "a local array"
+                self.fail(node, f"{name!r} is {kind}: its elements can be assigned")
             known = self.source.types.get(name) if name in self.source.roles else None
             kind = join_types(self.types.get(name, known or "bool"), value.type)
             if known and kind != known and kind != "any":
@@ -245,13 +254,21 @@ class Reader(ExpressionReader):
         along: list[tuple[str, Expr]] = []
         for one, what in others:
             other, _ = self.result(node, one)
-            if _index_text(one) != _index_text(target) or self.dims[other] != self.dims[name]:
+            shapes = [(self.source.axes.get(each), self.dims[each]) for each in (other, name)]
+            if _index_text(one) != _index_text(target) or shapes[0] != shapes[1]:
                 self.fail(node, f"{other!r} has another index or shape than {name!r}, expected the same")
             made = self.expr(what)
             self.types[other] = join_types(self.types.get(other, "int"), made.type)
             along.append((other, self.cast(node, self.types[other], made)))
-        made = self.cast(node, self.types[name], found)
-        return Combine(name, op, index, made, tuple(along), self.source.line(node))
+        made, line = self.cast(node, self.types[name], found), self.source.line(node)
+        if name not in self.source.axes:
+            return Combine(name, op, index, made, tuple(along), line)
+        if not along:
+            return SetItem(name, index, made, line, op)
+        held = self.hold(made)
+        better = Apply(op.order, (held, Load(name, index, held.type, line)), "bool", line)
+        kept = [(name, held), *along]
+        return If(better, tuple(SetItem(each, index, what, line) for each, what in kept), ())
 
     def result(self, node: ast.stmt, target: ast.expr) -> tuple[str, tuple[Expr, ...]]:
         """Return the name and the index of a result."""
@@ -359,6 +376,8 @@ class Reader(ExpressionReader):
             self.fail(node, 'local takes sizes: numbers, or names in quotes, as local("k")')
         dims: list[Size] = []
         for each in call.args:
+            if isinstance(each, ast.Constant) and each.value == ROWS:
+                self.fail(node, f"{ROWS!r} is the number of rows: no local array has this size")
             if isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value.isidentifier():
                 dims.append(each.value)
                 continue

@@ -32,10 +32,13 @@ from bmrm.formulas.language.operators import (
     find_sign,
     sign_text,
 )
-from bmrm.formulas.language.tree import Size
+from bmrm.formulas.language.tree import Axis, Size
 
 OPTIONS = ("device", "keep", "order", "threads")
 """Names of the options of a call, which no argument may have."""
+
+ROWS = "rows"
+"""The first size of an argument of which each row has its own; the function sees that of its row."""
 
 TYPES: dict[Any, str] = {int: "int", float: "real", bool: "bool"}
 
@@ -57,7 +60,9 @@ class FunctionSource:
     names : list of str
         The other arguments.
     dims : dict of str to tuple or None
-        Sizes of annotated arguments; None without an annotation of shape.
+        Sizes of annotated arguments, without `ROWS`; None without an annotation of shape.
+    axes : dict of str to tuple of Axis
+        Of the arguments whose annotation has `ROWS`.
     types : dict of str to str
         Types of arguments whose annotation says one.
     roles : dict of str to str
@@ -75,6 +80,7 @@ class FunctionSource:
     width: str = "d"
     names: list[str] = field(default_factory=list)
     dims: dict[str, tuple[Size, ...] | None] = field(default_factory=dict)
+    axes: dict[str, tuple[Axis, ...]] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
     operators: dict[str, ReductionOperator] = field(default_factory=dict)
@@ -187,7 +193,7 @@ def _read_arguments(source: FunctionSource) -> None:
     source.row = row.arg
     dims, _ = _read_annotation(source, row)
     if dims is not None:
-        if len(dims) != 1 or not isinstance(dims[0], str):
+        if len(dims) != 1 or not isinstance(dims[0], str) or dims[0] == ROWS:
             source.fail(row, f"{row.arg!r} is the row: its annotation names one size")
         source.width = dims[0]
     for argument in others:
@@ -195,7 +201,12 @@ def _read_arguments(source: FunctionSource) -> None:
         if name in OPTIONS:
             source.fail(argument, f"{name!r} is an option of the call; choose another name")
         source.names.append(name)
-        source.dims[name], kind = _read_annotation(source, argument)
+        dims, kind = _read_annotation(source, argument)
+        if dims and dims[0] == ROWS:
+            source.axes[name], dims = (source.row,), dims[1:]
+        source.dims[name] = dims
+        if dims and ROWS in dims:
+            source.fail(argument, f"{name!r}: {ROWS!r} is the number of rows, expected it once and first")
         if kind:
             source.types[name] = kind
         source.roles[name] = "parameter"
@@ -408,7 +419,7 @@ def _find_assigned(source: FunctionSource, statement: ast.stmt, target: ast.expr
     found = match_update(source, target, value)
     if found is not None:
         _set_operator(source, statement, name, found[0])
-    elif isinstance(target, ast.Name):
+    elif isinstance(target, ast.Name) or name in source.axes:
         _set_role(source, statement, name, "output")
     else:
         source.fail(
@@ -442,4 +453,11 @@ def _set_role(source: FunctionSource, statement: ast.stmt, name: str, role: str)
         source.fail(statement, f"{name!r} is {said[0]} above and {said[1]} here")
     if name.startswith("_"):
         source.fail(statement, f"{name!r} is a result: its name may not begin with _")
+    dims = source.dims[name]
+    if role == "output" and dims and name not in source.axes:
+        expected = ", ".join(map(repr, (ROWS, *dims)))
+        source.fail(
+            statement,
+            f"{name!r} is assigned, so that each row has its own: expected the annotation ({expected})",
+        )
     source.roles[name] = role

@@ -122,17 +122,18 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class SetItem:
-    """Assign an element of a local array."""
+    """Assign an element of an array of the row, or combine a value into one of a result of each row."""
 
     array: str
     index: tuple[Expr, ...]
     value: Expr
     line: int
+    op: ReductionOperator | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """Combine a value into an element of a result.
+    """Combine a value into an element of a result of all rows.
 
     If the operator keeps a row, ``others`` are the results that are set together with it.
     """
@@ -189,7 +190,7 @@ class Argument:
         "parameter", "output" (a result that is assigned), the name of the operator of a result, or "other"
         (set with a result whose operator keeps a row).
     dims : tuple of str or int
-        Sizes; empty for a number.
+        Sizes, of what a row has if each has its own; empty for a number.
     type : str
     leader : str
         For "other": the result that decides.
@@ -216,17 +217,24 @@ class Argument:
     @property
     def keeps_row(self) -> bool:
         """Whether a result is kept with the number of its row, which decides between equal values."""
-        return self.operator is not None and self.operator.keeps_row
+        return self.operator is not None and self.operator.keeps_row and not self.axes
+
+    @property
+    def wide(self) -> bool:
+        """Whether real numbers are float64 where those of the rows are float32."""
+        return self.operator is not None and self.type == "real" and not self.operator.order
 
     @property
     def rounds(self) -> bool:
         """Whether its last bits depend on the order in which rows are combined."""
-        return self.operator is not None and self.type == "real" and not self.operator.order
+        return self.wide and not self.axes
 
     @property
     def identity(self) -> float:
-        """The result of no rows."""
+        """The result before anything is combined or assigned."""
         real = self.type == "real"
+        if self.role == "output":
+            return 0
         if self.operator is None:
             return math.nan if real else -1
         return self.operator.identity[0 if real else 1]
@@ -234,10 +242,22 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A local array of a row."""
+    """An array of a row: a local one, a result of each row, or a parameter of each row.
+
+    Attributes
+    ----------
+    dims : tuple of str or int
+    type : str
+    initial : float
+        What all elements are at first.
+    wide : bool
+        See `Argument`.
+    """
 
     dims: tuple[Size, ...]
     type: str
+    initial: float = 0
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -256,6 +276,7 @@ class Program:
     locals : dict of str to str
         Type of each local number.
     arrays : dict of str to Local
+        Those that a row writes: local ones, and results of each row that are not assigned as one number.
     body : tuple of Statement
     squares : tuple of str
         Parameters whose rows' sums of squares it needs, as the parameters ``NAME.squares``.
@@ -286,6 +307,25 @@ class Program:
         """Return the parameters of which each row has its own."""
         return [a for a in self.arguments.values() if a.role == "parameter" and a.axes]
 
+    def own_numbers(self) -> dict[str, str]:
+        """Return the types of a row's own numbers: locals, and results that are assigned as one number."""
+        return {**self.locals, **{a.name: a.type for a in self.outputs() if a.name not in self.arrays}}
+
+    def own_arrays(self) -> dict[str, Local]:
+        """Return the arrays of which each row has its own."""
+        return {**self.arrays, **{a.name: Local(a.dims, a.type) for a in self.row_values() if a.dims}}
+
+    def dims_of(self, array: str) -> tuple[Size, ...]:
+        """Return the sizes of an array that is read, of what a row has if each has its own."""
+        if array in self.arrays:
+            return self.arrays[array].dims
+        name = array.removesuffix(".squares")
+        return self.arguments[name].dims[: -1 if name != array else None]
+
+    def axes_of(self, array: str) -> tuple[Axis, ...]:
+        """Return the axes along which each row has an array of its own."""
+        return self.axes if array in self.arrays else self.arguments[array.removesuffix(".squares")].axes
+
 
 def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
     """Yield every expression of some statements, with those inside others."""
@@ -299,7 +339,7 @@ def direct_expressions(statement: Statement) -> tuple[Expr, ...]:
     match statement:
         case Set(_, value):
             return (value,)
-        case SetItem(_, index, value, _):
+        case SetItem(index=index, value=value):
             return (*index, value)
         case Combine(_, _, index, value, others, _):
             return (*index, value, *(other for _, other in others))

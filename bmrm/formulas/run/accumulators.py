@@ -75,13 +75,18 @@ class Results:
 
 
 def output_type(argument: Argument, real: type[np.floating[Any]]) -> type[np.generic]:
-    """Return the type of a result that is one value per row."""
-    return {"real": real, "int": np.int64, "bool": np.uint8}[argument.type]
+    """Return the type of a result of which each row has its own."""
+    return {"real": np.float64 if argument.wide else real, "int": np.int64, "bool": np.uint8}[argument.type]
 
 
-def make_outputs(call: Call) -> dict[str, NDArray[Any]]:
-    """Make room for the results that are one value per row."""
-    return {a.name: np.zeros(call.rows.here, output_type(a, call.real)) for a in call.program.outputs()}
+def make_outputs(call: Call, rows: int) -> dict[str, NDArray[Any]]:
+    """Make the results of which each row has its own, as they are before a row writes them."""
+    found = {}
+    for argument in call.program.outputs():
+        shape, kind = (rows, *call.shape(argument)), output_type(argument, call.real)
+        start = argument.identity
+        found[argument.name] = np.full(shape, start, kind) if start else np.zeros(shape, kind)
+    return found
 
 
 Pass: TypeAlias = tuple[Results, dict[str, NDArray[Any]]]

@@ -18,7 +18,7 @@ from bmrm.errors import DataError, ReductionError
 from bmrm.formulas.analysis.layout import Place, places_of, sizes_of
 from bmrm.formulas.language.expressions import Given
 from bmrm.formulas.language.front import read_program
-from bmrm.formulas.language.source import FunctionSource
+from bmrm.formulas.language.source import ROWS, FunctionSource
 from bmrm.formulas.language.tree import Argument, Program
 from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.driver import GpuArray
@@ -184,25 +184,20 @@ class Binder:
         said = self.source.types.get(argument.name)
         if said is not None and kind != said and not (said == "real" or kind == "bool"):
             raise ReductionError(f"{name}: found {array.dtype}, expected values of type {said}")
-        axes: tuple[str, ...] = ()
-        if not argument.dims and array.ndim == 1:
-            if self.source.dims[argument.name] == () and argument.name not in self.source.types:
-                raise ReductionError(f"{name}: found shape {array.shape}, expected one number")
-            if array.shape != (rows,):
-                raise ReductionError(
-                    f"{name}: found shape {array.shape}, expected one number, or ({rows},) for one per row"
-                )
-            axes = self.general.axes
-        elif array.ndim != len(argument.dims):
-            text = _shape_text(argument)
-            raise ReductionError(f"{name}: found shape {array.shape}, expected {text}")
+        has_shape = self.source.dims[argument.name] is not None and argument.name not in self.source.types
+        expected, axes, dims = _shape_text(argument), argument.axes, len(argument.dims)
+        if not has_shape and array.ndim == dims + 1:
+            own = f"({', '.join(map(str, (rows, *argument.dims)))}{',' * (not dims)})"
+            expected, axes = f"{expected}, or {own} for one per row", self.general.axes
+        if array.ndim != dims + len(axes) or (axes and array.shape[0] != rows):
+            raise ReductionError(f"{name}: found shape {array.shape}, expected {expected}")
         return Given(axes, said or kind)
 
     def _match(
         self, argument: Argument, array: AnyArray, sizes: dict[str, int], said: dict[str, str]
     ) -> None:
         for axis, size in enumerate(argument.dims):
-            found = array.shape[axis]
+            found = array.shape[len(argument.axes) + axis]
             if isinstance(size, str):
                 self._set_size(sizes, said, size, found, argument.name, array.shape)
             elif found != size:
@@ -288,7 +283,7 @@ def _as_size(name: str, word: str, value: Any) -> int:
 
 
 def _shape_text(argument: Argument) -> str:
-    if not argument.dims:
+    sizes = (*(ROWS for _ in argument.axes), *argument.dims)
+    if not sizes:
         return "one number"
-    inner = ", ".join(str(size) for size in argument.dims)
-    return f"the shape ({inner}{',' if len(argument.dims) == 1 else ''})"
+    return f"the shape ({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from bmrm.formulas.language.tree import (
     ForStored,
     Load,
     RowItem,
+    SetItem,
     SizeOf,
     direct_expressions,
     expressions,
@@ -67,7 +69,7 @@ WIDE = 2
 """Some number of lanes above 1: what loops become does not depend on it further."""
 
 STAGE_SECONDS = 9.3e-10
-"""Time to read one number of a dense row from main memory, and to transpose it."""
+"""Time to read one number of a dense row from main memory, and to transpose it; or to write one."""
 
 RESULT_SECONDS = 1.9e-9
 """Time to set a number of the results of a part, and to combine it with those of the others."""
@@ -97,10 +99,16 @@ _counted: Recent[dict[str, float]] = Recent(MAX_PLANS)
 def predict_seconds(call: Call, threads: int) -> float:
     """Predict the time of a pass with compiled code."""
     rows, X, lanes = call.rows.here, call.rows.X, lanes_of(call)
-    each = 0.0 if X.sparse else X.shape[1] * STAGE_SECONDS
+    each = (row_numbers(call) + (0 if X.sparse else X.shape[1])) * STAGE_SECONDS
     for name, count in work_of(call).items():
         each += count * KINDS[name].seconds / (lanes if KINDS[name].in_lanes else 1)
     return float(rows * each / threads + result_seconds(call))
+
+
+def row_numbers(call: Call) -> int:
+    """Return how many numbers of arguments with an array per row a row has."""
+    program = call.program
+    return sum(math.prod(call.shape(a)) for a in program.arguments.values() if a.name in program.own_arrays())
 
 
 def result_seconds(call: Call) -> float:
@@ -145,8 +153,11 @@ def _count_work(call: Call) -> dict[str, float]:
         if isinstance(statement, Combine):
             scattered = X.sparse or schedule.facts.varies(*statement.index)
             found["scattered updates" if scattered and id(statement) not in columns else "updates"] += times
-            if isinstance(statement.op, FunctionOperator):
-                found["calls of functions"] += times * _calls_of_operator(statement.op)
+        if isinstance(statement, SetItem) and statement.op is not None:
+            scattered = not X.sparse and schedule.facts.varies(*statement.index)
+            found["scattered updates" if scattered else "operations"] += times * (1 if scattered else 2)
+        if isinstance(statement, (Combine, SetItem)) and isinstance(statement.op, FunctionOperator):
+            found["calls of functions"] += times * _calls_of_operator(statement.op)
     return found
 
 

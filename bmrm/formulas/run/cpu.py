@@ -75,7 +75,7 @@ class CpuRunner:
         threads = min(threads, parts)
         require_room(self.source, call, threads if order == "any" else parts, threads)
         results = Results(call, threads if order == "any" else parts)
-        outputs = make_outputs(call)
+        outputs = make_outputs(call, call.rows.here)
         errors = np.zeros((parts, 3), np.int64)
         rows = call.rows.X
         too_much = rows.reads_too_much
@@ -141,7 +141,7 @@ class _Table:
         for name, array in call.squares.items():
             self.set(f"squares {name}", array.ctypes.data)
         self.set("staged", self.room(lanes * size * (1 if call.rows.sparse else call.rows.shape[1])))
-        for (name, _), bytes_ in zip(call.program.arrays.items(), array_bytes(call), strict=True):
+        for name, bytes_ in zip(call.program.own_arrays(), array_bytes(call), strict=True):
             self.set(f"array {name}", self.room(lanes * bytes_))
         self.set("number", call.rows.first)
         self.set("leave", leave.ctypes.data)

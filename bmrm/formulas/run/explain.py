@@ -10,7 +10,7 @@ from bmrm.distributed.rows import StoredRows
 from bmrm.formulas.analysis.facts import find_facts
 from bmrm.formulas.analysis.schedule import BLOCKED_ROWS, explain_loops, schedule_cpu, schedule_gpu
 from bmrm.formulas.cpu import native
-from bmrm.formulas.language.source import FunctionSource
+from bmrm.formulas.language.source import ROWS, FunctionSource
 from bmrm.formulas.language.tree import (
     Argument,
     Combine,
@@ -46,6 +46,7 @@ def explain_program(source: FunctionSource, program: Program) -> str:
     lines += [
         (name, "local array of the row", f"({', '.join(map(str, array.dims))})", array.type)
         for name, array in program.arrays.items()
+        if name not in program.arguments
     ]
     lines += [(name, "local number", "", kind) for name, kind in program.locals.items() if "." not in name]
     named = dict.fromkeys(
@@ -134,6 +135,8 @@ def _gpu_text(call: Call) -> str:
     parameters = ", ".join(memory.shared_parameters) or "none"
     row = "in registers" if memory.register_row else "read where it is"
     products = f"; sums of products by blocks in registers: {', '.join(blocks)}" if blocks else ""
+    if schedule.in_place:
+        products += f"; results of rows in global memory: {', '.join(sorted(schedule.in_place))}"
     first = f", {BLOCKED_ROWS} rows per lane for the first statements" if schedule.blocked else ""
     return (
         f"GPU: blocks of {memory.warps} warps, one row per lane, the row {row}; results of a warp in {where} "
@@ -157,14 +160,17 @@ def _blocks_text(X: StoredRows) -> list[str]:
 
 
 def _role_text(program: Program, argument: Argument) -> str:
-    if argument.role == "parameter" and argument.type == "any" and not argument.dims:
+    if argument.role == "parameter" and argument.type == "any" and not (argument.dims or argument.axes):
         return "parameter, one number or one per row"
     if argument.role == "parameter":
-        return "parameter, one number per row" if argument.axes else "parameter, the same for all rows"
+        own = "parameter, numbers of each row" if argument.dims else "parameter, one number per row"
+        return own if argument.axes else "parameter, the same for all rows"
     if argument.role == "other":
         return f"result, set with {argument.leader}"
     if argument.operator is None:
-        return "result, one value per row"
+        return "result, values of each row" if argument.dims else "result, one value per row"
+    if argument.axes:
+        return f"result of each row, {argument.operator.about.partition(';')[0]}"
     found = f"result, {argument.operator.about}"
     bins = bool(argument.dims) and _has_bins(program, argument)
     return found + (", in bins that depend on the row" if bins else "")
@@ -180,5 +186,7 @@ def _has_bins(program: Program, argument: Argument) -> bool:
 
 
 def _shape_text(argument: Argument) -> str:
-    inner = ", ".join(map(str, argument.dims))
-    return f"({inner}{',' if len(argument.dims) == 1 else ''})" if argument.dims else ""
+    if not argument.dims:
+        return ""
+    sizes = (*(ROWS for _ in argument.axes), *argument.dims)
+    return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"

@@ -13,6 +13,7 @@ not change, stay there for the next calls, as many as fit.
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -134,10 +135,10 @@ class _Kernels:
     results : list of (int, int)
         Entry of the table for each result, and where it is among all, in bytes.
     result_bytes : int
-    outputs : list of (str, dtype)
-        Results that are one value per row.
+    outputs : list of (str, tuple of int, dtype)
+        Results of which each row has its own, with the shape of a row's.
     row_values : list of str
-        Entries of parameters that are.
+        Entries of parameters of which each row has its own.
     """
 
     def __init__(self, code: CudaCode, loaded: _Loaded, on: Device, call: Call) -> None:
@@ -160,8 +161,12 @@ class _Kernels:
             self.results.append((slot, 8 * place.first))
         self.together = any(together for *_, together in self.parts)
         self.result_bytes = sum(bytes_ for _, bytes_, _ in self.parts)
-        self.outputs = [(a.name, np.dtype(output_type(a, call.real))) for a in call.program.outputs()]
-        self.row_values = [f"argument {a.name}" for a in call.program.row_values()]
+        self.outputs = [
+            (a.name, call.shape(a), np.dtype(output_type(a, call.real))) for a in call.program.outputs()
+        ]
+        of_rows = [a.name for a in call.program.row_values()]
+        self.row_values = [f"argument {name}" for name in of_rows]
+        self.row_values += [f"squares {name}" for name in call.program.squares if name in of_rows]
         self._chunkings: Recent[_Chunking] = Recent(MAX_PLANS)
 
     def chunking(self, rows: int, each: int) -> _Chunking:
@@ -283,7 +288,7 @@ class GpuRunner:
         chunking, slots = kernels.chunking(here, each), kernels.slots
         table, total = type(kernels.table).from_buffer_copy(kernels.table), type(kernels.table)()
         owners = self._fill_arguments(on, call, table, slots)
-        outputs = {name: on.allocate((here,), dtype) for name, dtype in kernels.outputs}
+        outputs = {name: on.allocate((here, *shape), dtype) for name, shape, dtype in kernels.outputs}
         per_row = [(slots[f"argument {name}"], array) for name, array in outputs.items()]
         per_row += [(slots[name], owners[name]) for name in kernels.row_values]
         partial = on.allocate((chunking.bytes_,), BYTES)
@@ -300,7 +305,8 @@ class GpuRunner:
                     for name, value in on_gpu.on[i].entries.items():
                         table[slots[name]] = value
                     for slot, array in per_row:
-                        table[slot] = array.address + first * array.dtype.itemsize
+                        each_row = array.dtype.itemsize * math.prod(array.shape[1:])
+                        table[slot] = array.address + first * each_row
                     table[slots["number"]] = call.rows.first + first
                     table[slots["error"]] = error.there.address
                     total[slots["error"]] = ctypes.addressof(error.here)
