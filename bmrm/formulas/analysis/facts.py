@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bmrm.formulas.analysis.bounds import IndexBounds
 from bmrm.formulas.language.tree import (
     Axis,
+    Block,
     Expr,
     For,
     ForStored,
     If,
+    Leave,
     Load,
     Program,
     RowItem,
@@ -27,6 +29,8 @@ from bmrm.formulas.language.tree import (
     Statement,
     Value,
     Var,
+    While,
+    name_of,
     parts,
 )
 
@@ -44,12 +48,18 @@ class ProgramFacts:
     bounds : IndexBounds
     varying : dict of str to set of Axis
         Locals that may differ from row to row, with the axes along which they may.
+    left : set of str
+        Loops and blocks that rows leave one by one, each at a time of its own.
+    masked : set of str
+        Counters of loops within those: they are the same for all rows that are still there.
     """
 
     program: Program
     sizes: Mapping[str, int]
     bounds: IndexBounds
-    varying: Mapping[str, AbstractSet[Axis]]
+    varying: dict[str, set[Axis]] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+    masked: set[str] = field(default_factory=set)
 
     def axes_of(self, *exprs: Expr) -> AbstractSet[Axis]:
         """Return the axes along which some expression may differ from row to row."""
@@ -59,9 +69,11 @@ class ProgramFacts:
         """Return whether some expression may differ from row to row."""
         return bool(self.axes_of(*exprs))
 
-    def diverges(self, node: For) -> bool:
+    def diverges(self, node: For | While) -> bool:
         """Return whether the iterations of a loop may differ from row to row."""
-        return node.name in self.varying or self.varies(node.start, node.stop)
+        if node.name in self.left:
+            return True
+        return isinstance(node, For) and (node.name in self.varying or self.varies(node.start, node.stop))
 
     def iterations(self, node: For) -> int:
         """Return how many iterations a loop has at most; 0 if that is not known."""
@@ -74,43 +86,88 @@ class ProgramFacts:
 
 def find_facts(program: Program, sizes: Mapping[str, int]) -> ProgramFacts:
     """Find the facts of a program for the sizes of a call."""
-    return ProgramFacts(program, sizes, IndexBounds(program), _find_varying(program))
+    found = ProgramFacts(program, sizes, IndexBounds(program))
+    for result in program.outputs():
+        found.varying[result.name] = set(result.axes)
+    visitor = _Visitor(found)
+    before = -1
+    while before < visitor.size():
+        before = visitor.size()
+        visitor.visit(program.body, frozenset(), frozenset())
+    return found
 
 
-def _find_varying(program: Program) -> dict[str, set[Axis]]:
-    """Return the locals that may differ from row to row, or be assigned for some rows only."""
-    found: dict[str, set[Axis]] = {a.name: set(a.axes) for a in program.outputs()}
+class _Visitor:
+    """Adds to facts what statements show: locals that differ from row to row, or are set for some rows only.
 
-    def add(name: str, axes: AbstractSet[Axis]) -> None:
+    A loop under a condition on the row counts for each row. In a loop that rows leave one by one, those that
+    are still there count together.
+    """
+
+    def __init__(self, found: ProgramFacts) -> None:
+        self.found, self.around = found, list[str]()
+        self.leaving: dict[str, set[Axis]] = {}
+        """The axes along which rows leave a loop or a block one by one."""
+
+    def size(self) -> int:
+        """Return how much is known; it grows until nothing is new."""
+        return sum(map(len, self.found.varying.values())) + sum(map(len, self.leaving.values()))
+
+    def varies(self, name: str, axes: AbstractSet[Axis]) -> None:
+        """Note that a local may differ along axes."""
         if axes:
-            found.setdefault(name, set()).update(axes)
+            self.found.varying.setdefault(name, set()).update(axes)
 
-    def axes_of(*exprs: Expr) -> AbstractSet[Axis]:
-        return _axes_of(program, found, *exprs)
+    def leaves(self, name: str, axes: AbstractSet[Axis]) -> None:
+        """Note that rows may leave a loop or a block one by one."""
+        if axes:
+            self.leaving.setdefault(name, set()).update(axes)
+            self.found.left.add(name)
 
-    def visit(body: tuple[Statement, ...], mask: AbstractSet[Axis]) -> None:
+    def visit(
+        self, body: tuple[Statement, ...], mask: AbstractSet[Axis], branched: AbstractSet[Axis]
+    ) -> None:
+        """Visit statements: rows may take no part along ``mask``, along ``branched`` by a condition."""
+        axes_of = self.found.axes_of
         for statement in body:
             match statement:
                 case Set(name, value):
-                    add(name, mask | axes_of(value))
+                    self.varies(name, mask | axes_of(value))
                 case For(name, start, stop, _, inner):
-                    wide = mask | axes_of(start, stop)
-                    add(name, wide)
-                    visit(inner, wide)
+                    wide = branched | axes_of(start, stop)
+                    self.varies(name, wide)
+                    if mask and not wide:
+                        self.found.masked.add(name)
+                    self.inside(statement, (inner,), mask | wide, wide)
                 case ForStored(axis, index, value, inner):
-                    add(index, mask | {axis})
-                    add(value, mask | {axis})
-                    visit(inner, mask | {axis})
+                    self.varies(index, mask | {axis})
+                    self.varies(value, mask | {axis})
+                    self.inside(statement, (inner,), mask | {axis}, branched | {axis})
+                case While(name, before, test, inner):
+                    self.leaves(name, mask | axes_of(test))
+                    self.inside(statement, (before, inner), mask, branched)
+                case Block(body=inner):
+                    self.inside(statement, (inner,), mask, branched)
+                case Leave(target):
+                    for name in self.around[self.around.index(target) :]:
+                        self.leaves(name, mask)
                 case If(test, inner, other):
-                    wide = mask | axes_of(test)
-                    visit(inner, wide)
-                    visit(other, wide)
+                    wide = axes_of(test)
+                    self.visit(inner, mask | wide, branched | wide)
+                    self.visit(other, mask | wide, branched | wide)
 
-    count = -1
-    while count < sum(map(len, found.values())):
-        count = sum(map(len, found.values()))
-        visit(program.body, set())
-    return found
+    def inside(
+        self,
+        node: For | ForStored | While | Block,
+        bodies: tuple[tuple[Statement, ...], ...],
+        mask: AbstractSet[Axis],
+        branched: AbstractSet[Axis],
+    ) -> None:
+        """Visit what is in a loop or a block."""
+        self.around.append(name_of(node))
+        for body in bodies:
+            self.visit(body, mask | self.leaving.get(name_of(node), frozenset()), branched)
+        self.around.pop()
 
 
 def _axes_of(program: Program, varying: Mapping[str, AbstractSet[Axis]], *exprs: Expr) -> AbstractSet[Axis]:

@@ -14,7 +14,7 @@ from bmrm.distributed.rows import Rows
 from bmrm.formulas.analysis.layout import OUTSIDE, Site, TableLayout
 from bmrm.formulas.analysis.schedule import CpuSchedule
 from bmrm.formulas.language.operators import FunctionOperator, ReductionOperator
-from bmrm.formulas.language.tree import Argument, Local, Size
+from bmrm.formulas.language.tree import Argument, Leave, Local, Size, statements
 
 REAL_BITS = {"float": 32, "double": 64}
 
@@ -58,6 +58,10 @@ class Writer:
             schedule.facts.bounds,
             schedule.facts.varying,
         )
+        self.left = schedule.facts.left
+        self.targets = {s.target for s in statements(self.program.body) if isinstance(s, Leave)}
+        self.on: list[tuple[str, str]] = []  # loops and blocks around that rows leave one by one: their masks
+        self.ends: dict[str, str] = {}  # where those end that all rows leave together
         self.flags = "contract " if contract else ""
         self.looking = looking
         self.layout = TableLayout(self.program, bool(rows.column))
@@ -187,10 +191,13 @@ class Writer:
         return self.new(f"call {kind} @{name}({kind} {now}, {kind} {by})")
 
     @contextmanager
-    def counted(self, start: str, stop: str, step: int = 1, *, near: bool = True) -> Iterator[str]:
+    def counted(
+        self, start: str, stop: str, step: int = 1, *, near: bool = True, on: str = ""
+    ) -> Iterator[str]:
         """Count from start to before stop; yield the counter.
 
         ``near`` says that no value of the counter plus the step leaves 64 bits. For steps of 1 it never does.
+        ``on`` is where the lanes are that are still in the loop.
         """
         count = self.alloca(self.label("count"), "i64")
         head, body, done = self.label("head"), self.label("body"), self.label("done")
@@ -199,6 +206,9 @@ class Writer:
         self.place(head)
         now = self.new(f"load i64, ptr {count}")
         test = self.new(f"icmp {'slt' if step > 0 else 'sgt'} i64 {now}, {stop}")
+        if on:
+            some = self.any_lane(self.new(f"load <{self.W} x i1>, ptr {on}, align 8"))
+            test = self.new(f"and i1 {test}, {some}")
         self.put(f"br i1 {test}, label %{body}, label %{done}")
         self.place(body)
         yield now

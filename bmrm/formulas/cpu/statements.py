@@ -8,28 +8,32 @@ by lane over all blocks, and over the lanes at the end. So the order of every su
 from __future__ import annotations
 
 from bmrm.formulas.analysis.layout import NO_ROW
-from bmrm.formulas.analysis.schedule import Uniform, VectorColumns
+from bmrm.formulas.analysis.schedule import VectorColumns
 from bmrm.formulas.cpu.column_vectors import ColumnVectorLoop
-from bmrm.formulas.cpu.expressions import LaneExpressions
+from bmrm.formulas.cpu.leaving import LaneLeaving
 from bmrm.formulas.cpu.llvm_text import REAL_BITS, Val, quote, real_text, short
 from bmrm.formulas.language.operators import FunctionOperator, ReductionOperator
 from bmrm.formulas.language.tree import (
     Argument,
+    Block,
     Combine,
     For,
     ForStored,
     If,
+    Leave,
     Set,
     SetItem,
     Statement,
+    While,
     statements,
 )
 
 
-class LaneStatements(LaneExpressions):
+class LaneStatements(LaneLeaving):
     """Prints statements."""
 
     def block(self, body: tuple[Statement, ...]) -> None:
+        outer = self.mask
         for statement in body:
             match statement:
                 case Set(name, value):
@@ -42,8 +46,18 @@ class LaneStatements(LaneExpressions):
                     self.loop(statement)
                 case ForStored():
                     self.stored_loop(statement)
+                case While():
+                    self.while_loop(statement)
+                case Block(name, inner):
+                    with self.may_be_left(name) as on:
+                        self.mask = self.still_on(on) if on else self.mask
+                        self.block(inner)
+                case Leave(target):
+                    self.leave(target)
                 case If():
                     self.condition(statement)
+            self.without_those_gone(statement)
+        self.mask = outer
 
     def set(self, name: str, value: Val) -> None:
         at = f"%{quote(name)}"
@@ -98,18 +112,21 @@ class LaneStatements(LaneExpressions):
         how = self.schedule.of(node)
         if isinstance(how, VectorColumns):
             ColumnVectorLoop(self, node).print()
-        elif isinstance(how, Uniform):
+            return
+        with self.may_be_left(node.name) as on:
+            if node.name in self.varying:
+                self.diverging_loop(node, on)
+                return
             start, stop = self.expr(node.start), self.expr(node.stop)
             near = self.bounds.counts_near(node)
-            with self.counted(start.text, stop.text, node.step, near=near) as now:
+            with self.counted(start.text, stop.text, node.step, near=near, on=on) as now:
                 if node.name in self.looking:
                     self.look()
                 self.put(f"store i64 {now}, ptr %{quote(node.name)}")
+                self.mask = self.still_on(on) if on else self.mask
                 self.block(node.body)
-        else:
-            self.diverging_loop(node)
 
-    def diverging_loop(self, node: For) -> None:
+    def diverging_loop(self, node: For, on: str) -> None:
         """Print a loop in which lanes that have reached their end wait for the others, and count on."""
         start, stop = (self.widen(each) for each in (self.expr(node.start), self.expr(node.stop)))
         count = self.alloca(self.label("counts"), f"<{self.W} x i64>")
@@ -120,7 +137,7 @@ class LaneStatements(LaneExpressions):
         self.place(head)
         now = self.new(f"load {vector}, ptr {count}, align 64")
         active = self.new(f"icmp {'slt' if node.step > 0 else 'sgt'} {vector} {now}, {stop.text}")
-        active = self.new(f"and <{self.W} x i1> {active}, {self.effect_mask()}")
+        active = self.new(f"and <{self.W} x i1> {active}, {self.still_on(on) if on else self.effect_mask()}")
         self.put(f"br i1 {self.any_lane(active)}, label %{body}, label %{done}")
         self.place(body)
         if node.name in self.looking:
@@ -134,8 +151,30 @@ class LaneStatements(LaneExpressions):
         self.put(f"br label %{head}")
         self.place(done)
 
+    def while_loop(self, node: While) -> None:
+        """Print a loop that goes on as long as some lane has not left it, by its test or otherwise."""
+        head, body, done = self.label("head"), self.label("body"), self.label("done")
+        kind = f"<{self.W} x i1>"
+        with self.may_be_left(node.name) as on:
+            self.put(f"br label %{head}")
+            self.place(head)
+            self.mask = self.still_on(on) if on else self.mask
+            self.block(node.before)
+            test = self.expr(node.test)
+            go_on = test.text
+            if on:
+                active = self.new(f"and {kind} {self.mask}, {self.widen(test).text}")
+                self.put(f"store {kind} {active}, ptr {on}, align 8")
+                self.mask, go_on = active, self.any_lane(active)
+            self.put(f"br i1 {go_on}, label %{body}, label %{done}")
+            self.place(body)
+            self.look()
+            self.block(node.body)
+            self.put(f"br label %{head}")
+            self.place(done)
+
     def stored_loop(self, node: ForStored) -> None:
-        with self.counted(self.row_first, self.row_last) as place:
+        with self.may_be_left(node.index), self.counted(self.row_first, self.row_last) as place:
             if node.index in self.looking:
                 self.look()
             kind = self.rows.column
@@ -157,7 +196,7 @@ class LaneStatements(LaneExpressions):
         if not test.wide:
             self.plain_condition(node, test.text)
             return
-        simple = all(isinstance(s, Set) for s in statements((*node.body, *node.orelse)))
+        simple = all(isinstance(s, (Set, Leave)) for s in statements((*node.body, *node.orelse)))
         for body, wanted in ((node.body, True), (node.orelse, False)):
             if not body:
                 continue

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from bmrm.formulas.analysis.long_loops import ROWS
 from bmrm.formulas.analysis.schedule import BLOCKED_ROWS, WARP
 from bmrm.formulas.gpu.blocked_rows import BlockedRows
 from bmrm.formulas.gpu.cuda_products import BlockGroup, print_apart
@@ -59,6 +60,8 @@ class RowsKernel:
             places = f"({writer.slot('rows')} | {writer.slot('row_step')}) % {item * vector} == 0"
             self.put(f"const bool packed = {writer.slot('column_step')} == {item} && {places};")
         self.put("const whole step = gridDim.x * whole(WARPS);")
+        if self.schedule.looking:
+            self.put("int work = 0;")
         self.open("for (whole chunk = blockIdx.x * whole(WARPS) + warp; chunk < chunks; chunk += step)")
         self.results()
         self.put("const whole end = least((chunk + 1) * chunk_rows, last);")
@@ -102,6 +105,8 @@ class RowsKernel:
         if count:
             blocked.next_row()
             self.close()
+        if ROWS in self.schedule.looking:
+            self.put(f"if (__any_sync(FULL, is_to_end(table, work, {self.schedule.looking[ROWS]}))) break;")
         self.close()
 
     # --- arguments

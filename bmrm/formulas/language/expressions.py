@@ -83,7 +83,6 @@ class ExpressionReader:
     """Sizes of arguments: annotated ones, and those that are found by how they are used."""
 
     def __post_init__(self) -> None:
-        self.names = {node.id for node in ast.walk(self.source.tree) if isinstance(node, ast.Name)}
         self.own = self.source.own
         self.axes: tuple[Axis, ...] = (self.source.row,)
         self.dims = {name: dims for name, dims in self.source.dims.items() if dims is not None}
@@ -107,11 +106,15 @@ class ExpressionReader:
 
     def hold(self, value: Expr) -> Expr:
         """Give a value a name of its own before the statement."""
-        self.temporaries += 1
-        name = f"held.{self.temporaries}"
+        name = self.fresh("held")
         self.types[name] = join_types(self.types.get(name, "bool"), value.type)
         self.pending.append(Set(name, value))
         return Var(name, self.types[name])
+
+    def fresh(self, hint: str) -> str:
+        """Return a name that no local and no counter has: these begin with a name of the user's."""
+        self.temporaries += 1
+        return f".{hint}.{self.temporaries}"
 
     def is_local_call(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Call) and self.function_of(node) == "local"
@@ -217,6 +220,8 @@ class ExpressionReader:
         return self.apply(node, kind, (value,), kind)
 
     def truth(self, node: ast.AST, value: Expr) -> Expr:
+        if isinstance(value, Const):
+            return Const(bool(value.value), "bool")
         if value.type in ("bool", "any"):
             return value
         zero = Const(0.0, "real") if value.type == "real" else Const(0, "int")
@@ -429,6 +434,9 @@ class ExpressionReader:
     def call(self, node: ast.Call) -> Expr:
         name = self.function_of(node)
         if name is None:
+            helper = self.source.helper_of(node)
+            if helper is not None:
+                return self.inlined(node, helper)
             text = ast.unparse(node.func)
             row, _, method = text.partition(".")
             if row == self.source.row and method == "stored":
@@ -475,6 +483,10 @@ class ExpressionReader:
         kind = "any" if any(each.type == "any" for each in values) else "real"
         return self.apply(node, name, values, "bool" if FUNCTIONS[name].result == "bool" else kind)
 
+    def inlined(self, node: ast.Call, helper: FunctionSource) -> Expr:
+        """Read a call of a plain function; `bmrm.formulas.language.inlining` does."""
+        raise NotImplementedError
+
     def count(self, node: ast.Call, name: str, expected: int) -> None:
         if len(node.args) != expected:
             self.fail(
@@ -508,10 +520,8 @@ class ExpressionReader:
         row, other = node.args
         if target_name(row) != self.source.row:
             row, other = other, row
-        if not (isinstance(row, ast.Name) and row.id == self.source.row):
-            self.fail(node, f"{name} takes the row {self.source.row!r} and a row of a parameter")
-        found = target_name(other)
-        if found is None or found == self.source.row or self.source.roles.get(found) != "parameter":
+        found, is_row = target_name(other), isinstance(row, ast.Name) and row.id == self.source.row
+        if not is_row or found is None or self.source.roles.get(found) != "parameter":
             self.fail(node, f"{name} takes the row {self.source.row!r} and a row of a parameter")
         index: tuple[Expr, ...] = ()
         if isinstance(other, ast.Subscript):
@@ -525,14 +535,13 @@ class ExpressionReader:
         index = self.placed(node, found, index, dims[:-1])
         index = tuple(each if isinstance(each, (Var, Const, SizeOf)) else self.hold(each) for each in index)
         line = self.source.line(node)
-        self.temporaries += 1
-        total, value, at = (f"{part}.{self.temporaries}" for part in ("total", "stored", "column"))
+        total, value, at = map(self.fresh, ("total", "stored", "column"))
         self.types[total] = "real"
         if self.sparse:
             self.types[value] = "real"
         mine = Var(total, "real")
         if not self.sparse:
-            stored: Expr = RowItem(row.id, Var(at, "int"), line)
+            stored: Expr = RowItem(self.source.row, Var(at, "int"), line)
         else:
             stored = Var(value, "real")
         theirs = self.cast(node, "real", Load(found, (*index, Var(at, "int")), self.type_of(found), line))
@@ -540,7 +549,7 @@ class ExpressionReader:
         if name == "dot":
             step: Expr = Apply("mul", (stored, theirs), "real", line)
         elif not self.sparse:
-            e = Var(f"held.{total}", "real")
+            e = Var(self.fresh("held"), "real")
             self.types[e.name] = "real"
             step = Apply("mul", (e, e), "real", line)
         else:
@@ -554,7 +563,7 @@ class ExpressionReader:
             add.insert(0, Set(e.name, Apply("sub", (stored, theirs), "real", line)))
         self.pending.append(Set(total, first))
         if self.sparse:
-            self.pending.append(ForStored(row.id, at, value, tuple(add)))
+            self.pending.append(ForStored(self.source.row, at, value, tuple(add)))
             zero = Const(0.0, "real")
             self.pending.append(Set(total, Apply("max", (zero, mine), "real", line)))
             if name == "dot":

@@ -10,7 +10,9 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from bmrm.errors import ReductionError
-from bmrm.formulas.language.expressions import ExpressionReader, Given, word_of
+from bmrm.formulas.language.expressions import Given, word_of
+from bmrm.formulas.language.inlining import InlineReader
+from bmrm.formulas.language.leaving import enclosed, ends, is_true
 from bmrm.formulas.language.operators import ReductionOperator, find_sign, sign_text
 from bmrm.formulas.language.source import (
     ROWS,
@@ -33,6 +35,7 @@ from bmrm.formulas.language.tree import (
     For,
     ForStored,
     If,
+    Leave,
     Load,
     Local,
     Program,
@@ -43,11 +46,10 @@ from bmrm.formulas.language.tree import (
     SizeOf,
     Statement,
     Var,
+    While,
     join_types,
+    targets_left,
 )
-
-MAX_PASSES = 8
-"""Maximum number of passes that find types; a type can grow three times, and usually all do in one pass."""
 
 
 def read_program(
@@ -70,18 +72,21 @@ def read_program(
     """
     reader = Reader(source, given or {}, sparse)
     try:
-        for _ in range(MAX_PASSES):
+        before = None
+        while before != reader.state():  # each type can grow three times, and mostly all do in one pass
             before = reader.state()
             body = reader.read_all()
-            if reader.state() == before:
-                return reader.program(body)
+        return reader.program(body)
     except RecursionError:
         raise ReductionError(f"{source.name}: found too deeply nested text, expected less") from None
-    raise AssertionError("types grow at most three times")
 
 
-class Reader(ExpressionReader):
+class Reader(InlineReader):
     """Reads the statements of a row function; see `read_program`."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.open_loops: list[_Scope] = []
 
     def read_all(self) -> tuple[Statement, ...]:
         self.begin()
@@ -124,7 +129,8 @@ class Reader(ExpressionReader):
         for statement in body:
             outer, self.pending = self.pending, []
             made = list(self.statement(statement))
-            found += [*self.pending, *made]
+            if not ends(tuple(found)):
+                found += [*self.pending, *made]
             self.pending = outer
         return tuple(found)
 
@@ -142,6 +148,15 @@ class Reader(ExpressionReader):
                 yield from self.condition(node)
             case ast.For():
                 yield from self.loop(node)
+            case ast.While():
+                yield from self.while_loop(node)
+            case ast.Break():
+                self.open_loops[-1].breaks.append(set(self.ready))
+                yield Leave(self.open_loops[-1].name)
+            case ast.Continue():
+                yield Leave(self.open_loops[-1].turn)
+            case ast.Return() if self.calls:
+                yield from self.returned(node)
             case ast.Return(value=None) if node is self.source.tree.body[-1]:
                 return
             case ast.Expr():
@@ -299,7 +314,10 @@ class Reader(ExpressionReader):
         body = self.block(node.body)
         after, self.ready = self.ready, before
         orelse = self.block(node.orelse)
-        self.ready &= after
+        if ends(orelse):
+            self.ready = after
+        elif not ends(body):
+            self.ready &= after
         yield If(test, body, orelse)
 
     def is_result(self, found: Extremum) -> bool:
@@ -328,9 +346,28 @@ class Reader(ExpressionReader):
         step = bounds[2] if len(bounds) > 2 else Const(1, "int")
         if not (isinstance(step, Const) and step.value):
             self.fail(node, "the step of range must be a constant other than 0")
-        with _Scope(self, node, node.target.id) as name:
-            body = self.block(node.body)
-        yield For(name, start, stop, int(step.value), body)
+        with _Scope(self, node, node.target.id) as scope:
+            body = enclosed(scope.turn, self.block(node.body))
+        yield For(scope.name, start, stop, int(step.value), body)
+
+    def while_loop(self, node: ast.While) -> Iterator[Statement]:
+        if node.orelse:
+            self.fail(node, "else of a loop is not available in a row function")
+        outer, self.pending = self.pending, []
+        test = self.truth(node, self.expr(node.test))
+        before, self.pending = tuple(self.pending), outer
+        with _Scope(self, node) as scope:
+            body = enclosed(scope.turn, self.block(node.body))
+        made = While(scope.name, before, test, body, self.source.line(node))
+        if is_true(test):
+            if not targets_left((made,)) and not scope.breaks:
+                self.fail(node, "found a loop that never ends, expected a break in it")
+            # What has a value at each break has one. On a GPU a pass that is to end leaves without.
+            known = set.intersection(*scope.breaks) - self.ready if scope.breaks else set()
+            for name in sorted(known & self.types.keys()):
+                yield Set(name, self.cast(node, self.types[name], Const(False, "bool")))
+            self.ready |= known
+        yield made
 
     def stored_loop(self, node: ast.For, call: ast.Call) -> Iterator[Statement]:
         function = call.func
@@ -350,12 +387,12 @@ class Reader(ExpressionReader):
             self.fail(node, f"{value!r} has another meaning here, expected a new name")
         self.types[value] = "real"
         known = value in self.ready
-        with _Scope(self, node, index) as name:
+        with _Scope(self, node, index) as scope:
             self.ready.add(value)
-            body = self.block(node.body)
+            body = enclosed(scope.turn, self.block(node.body))
         if not known:
             self.ready.discard(value)
-        yield self.visit_stored(name, value, body)
+        yield self.visit_stored(scope.name, value, body)
 
     def visit_stored(self, index: str, value: str, body: tuple[Statement, ...]) -> Statement:
         """Loop over what is stored of a sparse row, or over all of a dense one."""
@@ -370,6 +407,8 @@ class Reader(ExpressionReader):
         assert isinstance(call, ast.Call)
         if not isinstance(target, ast.Name) or target.id in self.source.roles:
             self.fail(node, "local(...) makes an array of the row's own: assign it to a new name")
+        if self.calls:
+            self.fail(node, "local(...) is not available in a function that a row function calls")
         if node not in self.source.tree.body:
             self.fail(node, "local(...) must be outside of loops and branches")
         if call.keywords or not call.args:
@@ -396,26 +435,39 @@ class Reader(ExpressionReader):
 
 
 class _Scope:
-    """The body of a loop: its variable has a value, and what the body assigns may have none after it."""
+    """The body of a loop: its variable has a value, and what the body assigns may have none after it.
 
-    def __init__(self, reader: Reader, node: ast.AST, name: str) -> None:
-        if name in reader.source.roles or name == reader.source.row:
-            reader.fail(node, f"{name!r} is an argument: it cannot count a loop")
-        if name in reader.arrays:
-            reader.fail(node, f"{name!r} is a local array: it cannot count a loop")
-        if name in reader.counters:
-            reader.fail(node, f"{name!r} counts a loop around this one already")
-        self._reader, self._name = reader, name
+    Attributes
+    ----------
+    name, turn : str
+        What `break` and `continue` leave.
+    breaks : list of set of str
+        Locals that have a value, at each break.
+    """
 
-    def __enter__(self) -> str:
+    def __init__(self, reader: Reader, node: ast.AST, counter: str = "") -> None:
+        if counter in reader.source.roles or counter == reader.source.row:
+            reader.fail(node, f"{counter!r} is an argument: it cannot count a loop")
+        if counter in reader.arrays:
+            reader.fail(node, f"{counter!r} is a local array: it cannot count a loop")
+        if counter in reader.counters:
+            reader.fail(node, f"{counter!r} counts a loop around this one already")
+        self._reader, self._counter, self.breaks = reader, counter, list[set[str]]()
+
+    def __enter__(self) -> _Scope:
         reader = self._reader
         reader.loops += 1
         self._ready = set(reader.ready)
-        unique = reader.counters[self._name] = f"{self._name}.{reader.loops}"
-        return unique
+        self.name = f"{self._counter or 'while'}.{reader.loops}"
+        self.turn = f"{self.name}.turn"
+        if self._counter:
+            reader.counters[self._counter] = self.name
+        reader.open_loops.append(self)
+        return self
 
     def __exit__(self, *_: object) -> None:
-        del self._reader.counters[self._name]
+        self._reader.open_loops.pop()
+        self._reader.counters.pop(self._counter, None)
         self._reader.ready = self._ready
 
 

@@ -168,6 +168,32 @@ class ForStored:
 
 
 @dataclass(frozen=True, slots=True)
+class While:
+    """Repeat as long as a test holds; ``before`` computes what the test needs, in each turn."""
+
+    name: str
+    before: tuple[Statement, ...]
+    test: Expr
+    body: tuple[Statement, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements that run once, which `Leave` may end early: a turn of a loop, or an inlined function."""
+
+    name: str
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Go on after the loop or the block around this statement that has a name."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class If:
     """Two branches; the second may be empty."""
 
@@ -176,7 +202,26 @@ class If:
     orelse: tuple[Statement, ...]
 
 
-Statement: TypeAlias = Set | SetItem | Combine | For | ForStored | If
+Statement: TypeAlias = Set | SetItem | Combine | For | ForStored | While | Block | Leave | If
+
+Loop: TypeAlias = For | ForStored | While
+
+
+def name_of(node: Loop | Block) -> str:
+    """Return the name by which a statement is left: of a loop with a counter, its counter."""
+    return node.index if isinstance(node, ForStored) else node.name
+
+
+def parts_of(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
+    """Return the statements in a statement: of a condition those of its branches."""
+    match statement:
+        case For(body=inner) | ForStored(body=inner) | Block(body=inner):
+            return (inner,)
+        case While(before=before, body=inner):
+            return (before, inner)
+        case If(body=inner, orelse=other):
+            return (inner, other)
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +390,7 @@ def direct_expressions(statement: Statement) -> tuple[Expr, ...]:
             return (*index, value, *(other for _, other in others))
         case For(_, start, stop, _, _):
             return (start, stop)
-        case If(test, _, _):
+        case If(test, _, _) | While(_, _, test, _, _):
             return (test,)
         case _:
             return ()
@@ -355,16 +400,25 @@ def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
     """Yield all statements, with those inside others."""
     for statement in body:
         yield statement
-        match statement:
-            case For(body=inner) | ForStored(body=inner):
-                yield from statements(inner)
-            case If(body=inner, orelse=other):
-                yield from statements(inner)
-                yield from statements(other)
+        for inner in parts_of(statement):
+            yield from statements(inner)
+
+
+def targets_left(body: tuple[Statement, ...]) -> set[str]:
+    """Return the loops and blocks around some statements that these may leave."""
+    found: set[str] = set()
+    for statement in body:
+        if isinstance(statement, Leave):
+            found.add(statement.target)
+        for inner in parts_of(statement):
+            found |= targets_left(inner)
+        if isinstance(statement, (Loop, Block)):
+            found.discard(name_of(statement))
+    return found
 
 
 def repeated(
-    body: tuple[Statement, ...], iterations: Callable[[For | ForStored], float], times: float = 1
+    body: tuple[Statement, ...], iterations: Callable[[Loop], float], times: float = 1
 ) -> Iterator[tuple[Statement, float]]:
     """Yield all statements, with those inside others, and how often each runs; both branches of a condition.
 
@@ -372,11 +426,9 @@ def repeated(
     """
     for statement in body:
         yield statement, times
-        match statement:
-            case For(body=inner) | ForStored(body=inner):
-                yield from repeated(inner, iterations, times * iterations(statement))
-            case If(body=inner, orelse=other):
-                yield from repeated((*inner, *other), iterations, times)
+        inside = times * iterations(statement) if isinstance(statement, Loop) else times
+        for inner in parts_of(statement):
+            yield from repeated(inner, iterations, inside)
 
 
 def names_in(*exprs: Expr) -> set[str]:

@@ -116,7 +116,7 @@ class Binder:
             found = read_program(self.source, given, sparse=sparse)
             return found, sizes_of(found)
 
-        return self._programs.get((*given.items(), sparse), read)
+        return self._programs.get((*given.items(), sparse, self.source.helper_functions()), read)
 
     def bind(self, rows: RowSet, words: Mapping[str, Any], *, gpu: bool = False) -> Call:
         """Bind the arguments of a call; if it is for a GPU, parameters may be on one.
@@ -134,7 +134,7 @@ class Binder:
         arrays = {each: _as_numbers(what, words[each], gpu) for each, what in self._names.items()}
         said = {word: _as_size(name, word, words[word]) for word in words if word not in self._names}
         types = [(array.dtype, array.shape) for array in arrays.values()]
-        key = (rows.X.shape, rows.sparse, *types, *said.items())
+        key = (rows.X.shape, rows.sparse, *types, *said.items(), self.source.helper_functions())
         plan = self._plans.get(key, lambda: self._plan(rows, arrays, said))
         values = {each: self._convert(plan.program, each, array, real) for each, array in arrays.items()}
         call = Call(plan.program, rows, plan.sizes, values, real, plan.key, plan.places)

@@ -25,9 +25,11 @@ from bmrm.formulas.language.tree import (
     For,
     ForStored,
     Load,
+    Loop,
     RowItem,
     SetItem,
     SizeOf,
+    While,
     direct_expressions,
     expressions,
     parts,
@@ -64,6 +66,10 @@ KINDS = {
 row; a loop whose vectors have columns begins for each row. Times are those with which predictions are closest
 to the measured times of 94 calls, as those of ``benchmarks/reductions/predictions.py``, on one core with
 vectors of 64 bytes (2026-11-27): all are within a factor of 2.5."""
+
+ASSUMED_TURNS = 16
+"""Number of turns that a `while` is taken to have: iterations end after some 5, searches in a million values
+after 20, and those that end early after any number."""
 
 WIDE = 2
 """Some number of lanes above 1: what loops become does not depend on it further."""
@@ -128,13 +134,18 @@ def work_of(call: Call) -> dict[str, float]:
 
 
 def _count_work(call: Call) -> dict[str, float]:
-    """Count the work of a row, with the average number of stored values of one that is sparse."""
+    """Count the work of a row, with the average number of stored values of one that is sparse.
+
+    Nobody knows how many turns a `while` has: `ASSUMED_TURNS`. Of a loop that may end early all turns count.
+    """
     program, sizes, X = call.program, call.sizes, call.rows.X
     schedule = schedule_cpu(program, 1 if X.sparse else WIDE, contiguous=X.kind().contiguous)
     found, middle = dict.fromkeys(KINDS, 0.0), dict[str, float]()
     columns: set[int] = set()
 
-    def iterations(node: For | ForStored) -> float:
+    def iterations(node: Loop) -> float:
+        if isinstance(node, While):
+            return ASSUMED_TURNS
         if isinstance(node, ForStored):
             middle[node.index] = sizes[program.width] / 2
             return float(X.stored)

@@ -40,7 +40,7 @@ class CpuRunner:
 
     def long_loops(self, call: Call) -> frozenset[str]:
         """Return the loops of a call that look whether the pass is to end early."""
-        return self._long_loops.get(call.key, lambda: long_loops(call.program, call.sizes))
+        return self._long_loops.get(call.key, lambda: frozenset(long_loops(call.program, call.sizes)))
 
     def code_of(self, call: Call, *, contract: bool = True) -> Code:
         """Print the code of a call."""

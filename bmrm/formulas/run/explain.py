@@ -8,7 +8,13 @@ from bmrm.base.units import size_text
 from bmrm.distributed.blocks import block_parts
 from bmrm.distributed.rows import StoredRows
 from bmrm.formulas.analysis.facts import find_facts
-from bmrm.formulas.analysis.schedule import BLOCKED_ROWS, explain_loops, schedule_cpu, schedule_gpu
+from bmrm.formulas.analysis.schedule import (
+    BLOCKED_ROWS,
+    explain_loops,
+    schedule_cpu,
+    schedule_gpu,
+    spoken_name,
+)
 from bmrm.formulas.cpu import native
 from bmrm.formulas.language.source import ROWS, FunctionSource
 from bmrm.formulas.language.tree import (
@@ -17,10 +23,11 @@ from bmrm.formulas.language.tree import (
     For,
     ForStored,
     Program,
+    While,
     statements,
 )
 from bmrm.formulas.run.binding import Call
-from bmrm.formulas.run.cost import predict_seconds, work_of
+from bmrm.formulas.run.cost import ASSUMED_TURNS, predict_seconds, work_of
 from bmrm.formulas.run.cpu import default_threads
 from bmrm.formulas.run.device_blocks import resident_bytes, rows_of_blocks
 from bmrm.formulas.run.memory import choose_lanes
@@ -49,12 +56,9 @@ def explain_program(source: FunctionSource, program: Program) -> str:
         if name not in program.arguments
     ]
     lines += [(name, "local number", "", kind) for name, kind in program.locals.items() if "." not in name]
-    named = dict.fromkeys(
-        (s.name if isinstance(s, For) else s.index).partition(".")[0]
-        for s in statements(program.body)
-        if isinstance(s, (For, ForStored))
-    )
-    lines += [(name, "loop variable", "", "int") for name in named if name != "column"]
+    named = dict.fromkeys(spoken_name(s) for s in statements(program.body) if isinstance(s, (For, ForStored)))
+    lines += [(name, "loop variable", "", "int") for name in named if name]
+    lines += [(name, "function, in place of its calls", "", "") for name in source.helpers]
     widths = [max(len(line[column]) for line in lines) for column in range(3)]
     return "\n".join(
         "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[3]]).rstrip()
@@ -84,11 +88,13 @@ def explain_call(source: FunctionSource, call: Call) -> str:
     threads = min(default_threads(call), parts_)
     lanes = choose_lanes(call)
     on_cpu = schedule_cpu(program, lanes, contiguous=rows.X.kind().contiguous)
+    has_while = any(isinstance(each, While) for each in statements(program.body))
+    turns = f"; each while is taken to have {ASSUMED_TURNS} turns" if has_while else ""
     side = f"{lanes} rows side by side, one in each lane" if lanes > 1 else "one row after the other"
     lines += [
         f"CPU: {side}; vectors of {native.vector_bytes()} bytes",
         f"CPU loops: {explain_loops(program, on_cpu)}",
-        "per row: " + ", ".join(f"{count:.0f} {name}" for name, count in work_of(call).items()),
+        "per row: " + ", ".join(f"{count:.0f} {name}" for name, count in work_of(call).items()) + turns,
         f"{parts_} parts of {each} rows, each with results of its own, {size_text(8 * numbers)}; "
         "they are combined in the order of the rows"
         if parts_ > 1

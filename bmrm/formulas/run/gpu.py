@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base import interrupts
 from bmrm.base.recent import Recent
 from bmrm.distributed.blocks import block_parts
 from bmrm.errors import ParameterError, ReductionError
@@ -227,6 +228,7 @@ class GpuRunner:
         self._modules: Recent[_Loaded] = Recent(MAX_MODULES)
         self._held: Recent[GpuArray] = Recent(MAX_HELD)
         self._error_words: dict[Device, list[_ErrorWord]] = {}
+        self._flags: dict[Device, list[ctypes.c_int64]] = {}
 
     def code_of(self, call: Call, shared_bytes: int = SHARED_BYTES) -> CudaCode:
         """Print the code of a call."""
@@ -282,11 +284,34 @@ class GpuRunner:
     def _run_here(
         self, call: Call, number: int, contract: bool, grid: int | None
     ) -> tuple[GpuArray, dict[str, GpuArray]]:
-        """Run a pass over the rows of this rank; return the results of each block, and those of rows."""
-        on, here, each = device(number), call.rows.here, rows_of_blocks(call.rows.X)
+        """Run a pass over the rows of this rank; return the results of each block, and those of rows.
+
+        One that may last looks at a flag in main memory: then the main thread only waits, for signals too.
+        """
+        on = device(number)
         kernels = self.compiled(call, on, contract)
+        if not kernels.code.schedule.looking:
+            return self._pass_over(call, on, kernels, 0, grid)
+        flags = self._flags.setdefault(on, [])
+        with on.current():
+            flag = flags.pop() if flags else on.map_word()
+        flag.value = 0
+        try:
+            return interrupts.wait_for(
+                lambda: self._pass_over(call, on, kernels, ctypes.addressof(flag), grid),
+                lambda: setattr(flag, "value", 1),
+            )
+        finally:
+            flags.append(flag)
+
+    def _pass_over(
+        self, call: Call, on: Device, kernels: _Kernels, leave: int, grid: int | None
+    ) -> tuple[GpuArray, dict[str, GpuArray]]:
+        """Run a pass; ``leave`` is the address of the flag that ends it early."""
+        here, each = call.rows.here, rows_of_blocks(call.rows.X)
         chunking, slots = kernels.chunking(here, each), kernels.slots
         table, total = type(kernels.table).from_buffer_copy(kernels.table), type(kernels.table)()
+        table[slots["leave"]] = leave
         owners = self._fill_arguments(on, call, table, slots)
         outputs = {name: on.allocate((here, *shape), dtype) for name, shape, dtype in kernels.outputs}
         per_row = [(slots[f"argument {name}"], array) for name, array in outputs.items()]
