@@ -138,10 +138,10 @@ def call(name, *words):
 
 
 def read(cells, index, literal):
-    """An element, or a row as a list."""
-    count = math.prod(cells.shape[len(index) :])
-    first = Cells((), cells.shape[: len(index)]).place(index, literal) * count
-    return cells.values[first] if len(index) == len(cells.shape) else cells.values[first : first + count]
+    """An element, or a row."""
+    rest = cells.shape[len(index) :]
+    first = Cells((), cells.shape[: len(index)]).place(index, literal) * math.prod(rest)
+    return Cells(cells.values[first : first + math.prod(rest)], rest) if rest else cells.values[first]
 
 
 def write(cells, value, index, literal):
@@ -158,18 +158,21 @@ def run(text, X, words, results, shapes, sizes):
     shapes = {name: shape[1:] if name in of_rows else shape for name, shape in shapes.items()}
 
     tree = ast.parse(textwrap.dedent(text))
-    (function,) = tree.body
+    function = tree.body[-1]
     names = [each.arg for each in function.args.args]
     for argument in function.args.args:
         argument.annotation = None
-    function.body = [Rewriter().visit(each) for each in function.body]
-    function.body = [each for part in function.body for each in (part if isinstance(part, list) else [part])]
+    for each in tree.body:  # functions that the last one calls come before it
+        parts = [Rewriter().visit(statement) for statement in each.body]
+        each.body = [one for part in parts for one in (part if isinstance(part, list) else [part])]
     numbers = [name for name in results if not shapes.get(name)]
     function.body.append(ast.Return(ast.Tuple([ast.Name(name, ast.Load()) for name in numbers], ast.Load())))
     scope = {
         "binary": binary, "wrapped": wrapped, "read": read, "write": write, "int": whole,
         "local": lambda size: Cells([0] * sizes.get(size, size), (sizes.get(size, size),)),
-        "squared_distance": lambda row, p: sum((a - b) ** 2 for a, b in zip(row.values, p, strict=True)),
+        "squared_distance": lambda row, p: sum(
+            (a - b) ** 2 for a, b in zip(row.values, p.values, strict=True)
+        ),
     }  # fmt: skip
     exec(compile(ast.fix_missing_locations(tree), "<wrapping>", "exec"), scope)
 

@@ -450,7 +450,9 @@ class ExpressionReader:
             if find_function(self.source.called(node)):
                 self.fail(node, f"{text!r} combines a result here: out = {text}(out, ...)")
             self.fail(
-                node, f"{text!r} is not a function that a row function can call; there are {callable_names()}"
+                node,
+                f"{text!r} is not a function that a row function can call; there are {callable_names()}, "
+                "and functions in Python that are defined above",
             )
         if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
             self.fail(node, f"{name} takes arguments by position")
@@ -537,12 +539,10 @@ class ExpressionReader:
         line = self.source.line(node)
         total, value, at = map(self.fresh, ("total", "stored", "column"))
         self.types[total] = "real"
+        mine = Var(total, "real")
+        stored: Expr = RowItem(self.source.row, Var(at, "int"), line)
         if self.sparse:
             self.types[value] = "real"
-        mine = Var(total, "real")
-        if not self.sparse:
-            stored: Expr = RowItem(self.source.row, Var(at, "int"), line)
-        else:
             stored = Var(value, "real")
         theirs = self.cast(node, "real", Load(found, (*index, Var(at, "int")), self.type_of(found), line))
         first: Expr = Const(0.0, "real")
@@ -564,10 +564,8 @@ class ExpressionReader:
         self.pending.append(Set(total, first))
         if self.sparse:
             self.pending.append(ForStored(self.source.row, at, value, tuple(add)))
-            zero = Const(0.0, "real")
-            self.pending.append(Set(total, Apply("max", (zero, mine), "real", line)))
-            if name == "dot":
-                self.pending.pop()
+            if name == "squared_distance":  # rounding may leave a sum below 0
+                self.pending.append(Set(total, Apply("max", (Const(0.0, "real"), mine), "real", line)))
         else:
             self.pending.append(For(at, Const(0, "int"), SizeOf(width), 1, tuple(add)))
         return mine

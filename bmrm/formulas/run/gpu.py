@@ -296,13 +296,14 @@ class GpuRunner:
         with on.current():
             flag = flags.pop() if flags else on.map_word()
         flag.value = 0
-        try:
-            return interrupts.wait_for(
-                lambda: self._pass_over(call, on, kernels, ctypes.addressof(flag), grid),
-                lambda: setattr(flag, "value", 1),
-            )
-        finally:
-            flags.append(flag)
+
+        def work() -> tuple[GpuArray, dict[str, GpuArray]]:
+            try:
+                return self._pass_over(call, on, kernels, ctypes.addressof(flag), grid)
+            finally:
+                flags.append(flag)  # not before the pass has ended
+
+        return interrupts.wait_for(work, lambda: setattr(flag, "value", 1))
 
     def _pass_over(
         self, call: Call, on: Device, kernels: _Kernels, leave: int, grid: int | None
