@@ -4,7 +4,7 @@ The number of rows of a block depends on the number of columns and the type of t
 rows on the average number of stored values. Sums are those of the blocks, added in their order, whether a
 block stays or not: no bit depends on the GPU's memory.
 
-A block that does not stay has its place in one of two slots of the GPU. While a pass works on one slot, a
+A block that does not stay is copied to one of two slots of the GPU. While a pass works on one slot, a
 thread of the host reads the next block, fills pinned memory with it, and copies that to the other slot
 (``src_cuda/runtime/upload.h``). The first blocks stay, and those of the slots are copied in the meantime.
 """

@@ -3,11 +3,11 @@
 Estimators and compiled functions have one rule of parts. The rows of a part depend on the number of all rows
 and of the results of a part alone, and parts are combined in the order of the rows; ranks add theirs in turn.
 So results have the same bits for any number of threads, in memory and from a file, and for any number of
-ranks if the rows of each begin at a multiple of a part's rows. Else a rank's last part is a shorter one, and
-the bits are those of these ranks.
+ranks if the rows of each begin at a multiple of a part's rows. Otherwise the last part of a rank is shorter,
+and the bits depend on which rows each rank has.
 
-A mapped file that would fill much of the memory is read in blocks of whole parts, whose pages are given back
-to the system after use.
+A mapped file that would fill much of the memory is read in blocks of whole parts, whose pages are released
+after use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Rows as they are stored: dense or sparse, in main memory, in a mapped file or on a GPU.
 
-Whatever works on rows asks these classes, and does not look which one it has. Compiled functions read dense
-rows as they are, of any type and order that their code is made for, by the addresses of `entries`. Estimators
-read blocks of float32 or float64, stored by rows (``rows[some]``); what a mapped file has of anything else is
-converted some rows at a time.
+Callers ask these classes and do not check which one they have. Compiled functions read dense rows as they
+are, of any type and order that their code is made for, by the addresses of `entries`. Estimators read blocks
+of float32 or float64, stored by rows (``rows[some]``); other types of a mapped file are converted some rows
+at a time.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Results:
         self.matrix = np.empty((count, sum(place.size for place in call.places)))
         self.arrays: dict[str, NDArray[Any]] = {}
         self.best_rows: dict[str, NDArray[np.int64]] = {}
-        """Number of the row of each extremum: of equal values the earliest row counts."""
+        """Row index of each extremum: of equal values the first row counts."""
         for place in call.places:
             columns = self.matrix[:, place.first : place.first + place.size].view(place.dtype)
             found = columns.reshape(count, *place.shape)

@@ -1,4 +1,4 @@
-"""A call of a reduction: its arguments converted, its sizes found, everything compared before any work."""
+"""A call of a compiled function: arguments converted, sizes found, and all checked before any work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pass over the rows on the CPU by any number of threads, which take parts of fixed rows in turn.
+"""A pass over the rows on the CPU: any number of threads, each of which takes the next part of fixed rows.
 
 With ``order="any"`` each thread has results of its own, of whichever parts it takes.
 """

@@ -2,7 +2,7 @@
 
 Rows that are on the GPU already are used in place; others are uploaded once, or in each pass if they do not
 fit (`bmrm.distributed.blocks`). Labels and distances stay there between passes, and only sums cross
-the bus. Labels are those of the CPU, since rows that the fast pass cannot prove are decided by the same
+the bus. Labels are those of the CPU, since rows that the fast pass cannot prove are resolved by the same
 operations in float64. Sums have the same bits on every run and for any grid, and are as accurate as those of
 the CPU, which adds in another order. Those of blocks, and of ranks, are added in turn on the host: the bits
 are those of one process if each rank begins with a block. If one rank fails, all raise its error.

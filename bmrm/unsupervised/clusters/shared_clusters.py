@@ -1,8 +1,8 @@
 """Passes of k-means over the rows of several ranks: what each rank finds in its own, combined in rank order.
 
-Where the rows of a rank are makes no difference: `bmrm.unsupervised.mixtures.cpu` and
-`bmrm.unsupervised.clusters.gpu` have the passes over them. Numbers that a sum of floats would need are added
-in rank order by `RowSet`, so a fixed number of ranks gives fixed bits.
+Where the rows of a rank are makes no difference: `bmrm.unsupervised.clusters.cpu` and
+`bmrm.unsupervised.clusters.gpu` have the passes over them. `RowSet` makes all sums in rank order, so a fixed
+number of ranks gives fixed bits.
 
 Shares w D^2 of k-means++ are added up in four levels: strips of rows, panels of strips, parts of panels, and
 all parts in turn; a draw descends from the parts to a row. ``src_cuda/clusters/kernels/seeding.cuh`` has
