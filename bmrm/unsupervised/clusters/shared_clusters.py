@@ -5,8 +5,8 @@ Where the rows of a rank are makes no difference: `bmrm.unsupervised.clusters.cp
 number of ranks gives fixed bits.
 
 Shares w D^2 of k-means++ are added up in four levels: strips of rows, panels of strips, parts of panels, and
-all parts in turn; a draw descends from the parts to a row. ``src_cuda/clusters/kernels/seeding.cuh`` has
-the same operations, without the host.
+all parts in turn; a draw descends from the parts to a row. ``src_cuda/clusters/kernels/candidate_draws.cuh``
+has the same operations, without the host.
 """
 
 from __future__ import annotations
