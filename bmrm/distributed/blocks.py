@@ -228,7 +228,7 @@ class RowBlocks(Generic[Held]):
         for i, some in enumerate(self.parts[: resident + SLOTS]):
             X = there[i] if i < len(there) else self._read(some)
             held.append(put(X, self._weights(some)))
-            rows.give_back(some)
+            rows.release(some)
         streamed = len(self.parts) - resident
         self.on: list[Held] = held + [held[resident + i % SLOTS] for i in range(SLOTS, streamed)]
         self._slots = Slots(streamed)
@@ -281,7 +281,7 @@ class RowBlocks(Generic[Held]):
     def _load(self, i: int) -> None:
         some = self.parts[self.resident + i]
         self.on[self.resident + i].load(self._read(some), self._weights(some))
-        self._rows.give_back(some)
+        self._rows.release(some)
 
     def _weights(self, some: slice) -> Vector | None:
         return None if self._rows.weights is None else self._rows.weights[some]

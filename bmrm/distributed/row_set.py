@@ -217,7 +217,7 @@ class RowSet:
         found = np.empty((len(rows), self.X.shape[1]))
         for first in range(0, len(rows), MAX_TAKEN_ROWS):
             found[first : first + MAX_TAKEN_ROWS] = self.X.take(rows[first : first + MAX_TAKEN_ROWS])
-            self.X.give_back(0, self.here)
+            self.X.release(0, self.here)
         return found
 
     def sampled_mean(self, take_here: Callable[[Indices], Vector] | None = None) -> Vector:
@@ -285,7 +285,7 @@ class RowSet:
         """Yield the local rows in blocks of whole parts of ``each`` rows.
 
         - ``limit``: of the bytes of a block; None: none, unless the rows are in a mapped file that is too
-          large. Pages of such a file are given back after each block.
+          large. Pages of such a file are released after each block.
         """
         too_much, size = self.X.reads_too_much, self.here
         if limit is None:
@@ -297,12 +297,12 @@ class RowSet:
             block = slice(first, min(self.here, first + size))
             yield block
             if too_much:
-                self.X.give_back(block.start, block.stop)
+                self.X.release(block.start, block.stop)
 
-    def give_back(self, block: slice) -> None:
-        """Give the pages of some local rows back to the system, if the file with all is too large."""
+    def release(self, block: slice) -> None:
+        """Release the pages of some local rows, if the file with all is too large."""
         if self.X.reads_too_much:
-            self.X.give_back(block.start, block.stop)
+            self.X.release(block.start, block.stop)
 
     def part_rows(self, numbers: int = 1) -> int:
         """Return the number of rows of a part whose results are so many numbers."""

@@ -190,12 +190,12 @@ class DenseClusters final : public bb_clusters {
         fetch(out.data(), count * panels(), sums);
     }
 
-    void begin_walk(int64_t row, const double* uniform, int64_t k, int trials, int64_t part_rows,
-                    float* closest) override {
+    void begin_choice(int64_t row, const double* uniform, int64_t k, int trials, int64_t part_rows,
+                      float* closest) override {
         rows_.with(
             [&](auto X) { seeding_.begin(X, seeding_pass(), row, uniform, k, trials, part_rows, closest); });
     }
-    int64_t walk(int64_t count, int64_t* chosen) override {
+    int64_t choose(int64_t count, int64_t* chosen) override {
         int64_t found = 0;
         rows_.with([&](auto X) { found = seeding_.go_on(X, count, chosen); });
         return found;

@@ -4,7 +4,7 @@ PANEL_ROWS = BB_PANEL_ROWS
 """Number of rows of which `Clusters.potentials` returns one sum."""
 
 MAX_TRIALS = BB_MAX_TRIALS
-"""Maximum number of candidates for a centre of `Clusters.begin_walk`."""
+"""Maximum number of candidates for a centre of `Clusters.begin_choice`."""
 
 
 def predict_cluster_bytes(int64_t n, int64_t d, int64_t k, dtype, bint uploaded):
@@ -342,8 +342,8 @@ cdef class Clusters:
             check(bb_clusters_potentials(self.handle, chosen, count, column, take, to))
         return out
 
-    def begin_walk(self, int64_t first, uniform, int64_t part_rows, RowValues closest):
-        """Begin k-means++ over dense rows; `walk` goes on with it.
+    def begin_choice(self, int64_t first, uniform, int64_t part_rows, RowValues closest):
+        """Begin k-means++ over dense rows; `choose` goes on with it.
 
         Parameters
         ----------
@@ -354,7 +354,7 @@ cdef class Clusters:
         part_rows : int
             Rows of a part, whole panels; there are at most 128 parts.
         closest : RowValues
-            All infinite; the walk needs it to its end.
+            All infinite; the choice needs it to its end.
         """
         if uniform.ndim != 2 or not uniform.shape[1]:
             raise ParameterError(f"uniform: found shape {uniform.shape}, expected one row per further centre")
@@ -363,15 +363,15 @@ cdef class Clusters:
         cdef int64_t k = 1 + uniform.shape[0], trials = uniform.shape[1]
         cdef float* column = <float*>self._of(closest, np.float32)
         with nogil:
-            check(bb_clusters_begin_walk(self.handle, first, numbers, k, trials, part_rows, column))
+            check(bb_clusters_begin_choice(self.handle, first, numbers, k, trials, part_rows, column))
 
-    def walk(self, int64_t count):
+    def choose(self, int64_t count):
         """Choose up to ``count`` further centres and return their rows; fewer if there are no more to choose."""
         chosen = np.empty(count, np.int64)
         cdef int64_t* rows = <int64_t*>_address(chosen)
         cdef int64_t found
         with nogil:
-            check(bb_clusters_walk(self.handle, count, rows, &found))
+            check(bb_clusters_choose(self.handle, count, rows, &found))
         return chosen[:found]
 
     def approach(self, points, int64_t first, double scale, RowValues closest, RowValues nearest):

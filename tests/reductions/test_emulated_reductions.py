@@ -450,8 +450,8 @@ def test_a_mapped_file_is_uploaded_piece_by_piece(kind, tmp_path, monkeypatch):
     rows = read_rows(mapped)
     kind = type(rows.X)
     assert rows.X.reads_too_much
-    give_back = kind.give_back
-    monkeypatch.setattr(kind, "give_back", lambda rows, *of: (returned.append(of), give_back(rows, *of))[1])
+    release = kind.release
+    monkeypatch.setattr(kind, "release", lambda rows, *of: (returned.append(of), release(rows, *of))[1])
     assert same_bits(covariance(rows, shift=shift, device="cuda"), expected)
     assert (returned[0][0], returned[-1][1]) == (0, 700)
     assert len(returned) > 1

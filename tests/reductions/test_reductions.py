@@ -177,7 +177,7 @@ def test_sparse_rows_in_mapped_files(tmp_path):
 @needs_compiler
 @pytest.mark.parametrize("kind", ["<f4", ">f4"])
 def test_a_mapped_file_larger_than_the_memory_streams_through(kind, tmp_path):
-    """256 MB of a file with holes, in a process that may allocate 96 MiB; its pages are given back."""
+    """256 MB of a file with holes, in a process that may allocate 96 MiB; its pages are released."""
     file = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", kind, (1 << 20, 64))
     file[::4096, 0] = 1.0
     file.flush()

@@ -60,12 +60,12 @@ SMALL = [
 
 
 def check(case: Seeding, *, seeds: int = 3) -> None:
-    """Check that a walk on the device chooses what single passes do, there and on the CPU."""
+    """Check that a choice on the device chooses what single passes do, there and on the CPU."""
     for seed in range(seeds):
         rows = case.rows()
-        walking, by_passes = DeviceClusters(rows, 0), DeviceClusters(rows, 0)
-        by_passes.walk = lambda first, uniform: None
-        found = choose_plus_plus(walking, case.k, np.random.default_rng(seed))
+        on_device, by_passes = DeviceClusters(rows, 0), DeviceClusters(rows, 0)
+        by_passes.choose_centers = lambda first, uniform: None
+        found = choose_plus_plus(on_device, case.k, np.random.default_rng(seed))
         expected = choose_plus_plus(by_passes, case.k, np.random.default_rng(seed))
         np.testing.assert_array_equal(found, expected)
         assert len(found) == case.k
@@ -79,13 +79,13 @@ def check(case: Seeding, *, seeds: int = 3) -> None:
 
 
 def check_walk(case: Seeding) -> None:
-    """Check that a walk is taken, and that a step of it is the best of its candidates."""
+    """Check that the device chooses, and that a step of it is the best of its candidates."""
     rows = case.rows()
     uniform = np.random.default_rng(0).random((case.k - 1, 2))
     passes, steps = DeviceClusters(rows, 0), DeviceClusters(rows, 0)
     passes.begin_seeding()
     steps.begin_seeding()
-    chosen = passes.walk(0, uniform)
+    chosen = passes.choose_centers(0, uniform)
     assert chosen is not None
     potential = steps.take_center(0)
     for row, numbers in zip(chosen[1:], uniform, strict=False):

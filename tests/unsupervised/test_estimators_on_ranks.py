@@ -65,7 +65,7 @@ def test_blocks_of_rows_give_the_bits_of_all(monkeypatch):
 
 
 def test_a_mapped_file_larger_than_the_memory_streams_through(tmp_path):
-    """256 MB of a file with holes, in a process that may allocate 128 MiB; its pages are given back."""
+    """256 MB of a file with holes, in a process that may allocate 128 MiB; its pages are released."""
     file = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", "<f4", (1 << 20, 64))
     file[::4096, 1] = 1.0
     file.flush()

@@ -82,7 +82,7 @@ def test_rows_in_place_need_no_alignment(d):
 def test_a_signal_ends_a_walk(monkeypatch):
     passes = DeviceClusters(cases.Seeding(300, 2, 1).rows(), 0)
     passes.begin_seeding()
-    monkeypatch.setattr(on_gpus, "WALKED_CENTERS", 5)
+    monkeypatch.setattr(on_gpus, "CENTERS_PER_WAIT", 5)
     calls = []
 
     def stop():
@@ -92,5 +92,5 @@ def test_a_signal_ends_a_walk(monkeypatch):
 
     passes.check_signals = stop
     with pytest.raises(KeyboardInterrupt):
-        passes.walk(0, np.random.default_rng(0).random((20, 2)))
+        passes.choose_centers(0, np.random.default_rng(0).random((20, 2)))
     assert len(calls) == 3

@@ -93,7 +93,7 @@ class CpuRunner:
             for entries in table.passes(bounds[part], bounds[part + 1]):
                 function(entries)
             if too_much:
-                rows.give_back(bounds[part], bounds[part + 1])
+                rows.release(bounds[part], bounds[part + 1])
             if errors[part, 0]:
                 failed.append(part)
 

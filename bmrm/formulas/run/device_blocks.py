@@ -25,7 +25,7 @@ from bmrm.matrix.gpu.driver import Device, GpuArray, count_devices
 from bmrm.matrix.gpu.placement import ranks_per_gpu
 
 UPLOADED_BYTES = 1 << 26
-"""Size of rows of a mapped file that are uploaded before their pages are given back."""
+"""Size of rows of a mapped file that are uploaded before their pages are released."""
 
 
 def rows_of_blocks(X: StoredRows) -> int:
@@ -79,7 +79,7 @@ class _Uploaded:
                     self._arrays[name] = self._on.allocate((self._room[name],), array.dtype)
                 self._on.write(self._arrays[name], (first - some.start) * X.shape[1], array)
             if returns:
-                X.give_back(first, last)
+                X.release(first, last)
 
     @property
     def entries(self) -> Entries:

@@ -100,11 +100,7 @@ def explain_call(source: FunctionSource, call: Call) -> str:
         if parts_ > 1
         else f"one part of up to {each} rows, with results of {size_text(8 * numbers)}",
         _bits_text(call, each),
-        *(
-            ["rows in a mapped file: its pages are given back after each part"]
-            if rows.X.reads_too_much
-            else []
-        ),
+        *(["rows in a mapped file: its pages are released after each part"] if rows.X.reads_too_much else []),
         _gpu_text(call),
         *_blocks_text(call.rows.X),
         f"predicted on the CPU: {1e3 * predict_seconds(call, 1):.3g} ms on one thread, "

@@ -156,7 +156,7 @@ class Device:
                         self.library.cuMemFree_v2(ctypes.c_uint64(spare.pop()))
         return found.value
 
-    def give_back(self, address: int, size: int) -> None:
+    def release(self, address: int, size: int) -> None:
         """Take a piece of memory back."""
         if size <= MAX_SPARE_BYTES:
             self._spare[size].append(address)
@@ -244,7 +244,7 @@ class GpuArray:
     # `ending` is bound now: names of modules are gone when an interpreter ends.
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if self._whole is None and not ending():  # then the driver may be gone
-            self.device.give_back(self.address, self._size)
+            self.device.release(self.address, self._size)
 
     def part(self, first_byte: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> GpuArray:
         """Return an array in a part of the memory of this one, which stays as long."""

@@ -123,7 +123,7 @@ class HostClusters(SharedClusters):
             return np.asarray(cdist(X, centers))
         return np.sqrt(_sparse_squares(X.to_scipy(np.float64), centers))
 
-    def walk(self, first: int, uniform: Vector) -> None:
+    def choose_centers(self, first: int, uniform: Vector) -> None:
         return None
 
     def passes_over(self, rows: RowSet, clusters: int) -> ClusterPasses:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bmrm.matrix._cuda import Clusters, RowValues
 
 
-WALKED_CENTERS = 64
+CENTERS_PER_WAIT = 64
 """Centres that k-means++ on a GPU chooses before the host looks for signals: some milliseconds."""
 
 
@@ -195,16 +195,16 @@ class DeviceClusters(SharedClusters):
             self._closest += [on.distances() for on in self._blocks.on]
         self.points = 0
 
-    def walk(self, first: int, uniform: Vector) -> Indices | None:
+    def choose_centers(self, first: int, uniform: Vector) -> Indices | None:
         k, trials = 1 + uniform.shape[0], uniform.shape[1]
         if not self._whole or self.rows.sparse or trials > self._max_trials:
             return None
         on, (closest,) = self._blocks.on[0], self._closest
-        on.begin_walk(first, uniform, self._part_panels * SEEDING_PANEL_ROWS, closest)
+        on.begin_choice(first, uniform, self._part_panels * SEEDING_PANEL_ROWS, closest)
         chosen = np.empty(0, np.int64)
-        for end in range(WALKED_CENTERS, k + WALKED_CENTERS, WALKED_CENTERS):
+        for end in range(CENTERS_PER_WAIT, k + CENTERS_PER_WAIT, CENTERS_PER_WAIT):
             self.check_signals()
-            chosen = np.concatenate([chosen, on.walk(WALKED_CENTERS)])
+            chosen = np.concatenate([chosen, on.choose(CENTERS_PER_WAIT)])
             if len(chosen) < end:
                 break
         return chosen

@@ -75,7 +75,7 @@ class ClusterPasses(Protocol):
         """Forget all centres of k-means++."""
         ...
 
-    def walk(self, first: int, uniform: Vector) -> Indices | None:
+    def choose_centers(self, first: int, uniform: Vector) -> Indices | None:
         """Run k-means++ at once, after `begin_seeding`; None if only the single passes below can.
 
         Parameters

@@ -292,5 +292,5 @@ class DecomposedRows:
             moved = X.dense(rows) - center
             squares = np.einsum("if,if->i", moved, moved)
             found += float(squares.sum() if weights is None else weights[rows] @ squares)
-            self.set.give_back(rows)
+            self.set.release(rows)
         return found
