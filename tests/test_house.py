@@ -222,6 +222,14 @@ def imported(module: str, name: str | None) -> object:
     return getattr(found, name, None) or importlib.import_module(f"{module}.{name}")
 
 
+def has(module: types.ModuleType, name: str) -> bool:
+    """Whether a module has a name, which may need an optional package."""
+    try:
+        return hasattr(module, name)
+    except ImportError:
+        return True
+
+
 def missing_names(path: Path) -> list[str]:
     """What a file imports from the package, or reads as an attribute of its modules, and is not there."""
     tree = ast.parse(path.read_text())
@@ -229,8 +237,9 @@ def missing_names(path: Path) -> list[str]:
     for local, module, name in imported_names(tree):
         try:
             found = imported(module, name)
-        except ModuleNotFoundError:
-            missing.append(f"{module}.{name}")
+        except ImportError as error:
+            if is_ours(error.name):  # else it needs an optional package that is not here
+                missing.append(f"{module}.{name}")
             continue
         if isinstance(found, types.ModuleType):
             modules[local] = found
@@ -242,7 +251,7 @@ def missing_names(path: Path) -> list[str]:
         match node:
             case ast.Attribute(value=ast.Name(id=local), attr=attribute, ctx=ast.Load()):
                 if local in modules and local not in stored and attribute != "_cuda":
-                    missing += [] if hasattr(modules[local], attribute) else [f"{local}.{attribute}"]
+                    missing += [] if has(modules[local], attribute) else [f"{local}.{attribute}"]
     return missing
 
 
