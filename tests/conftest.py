@@ -111,6 +111,20 @@ def emulated_device(request: pytest.FixtureRequest, nothing_stays: None) -> Iter
     emulated.configure(0)
 
 
+@pytest.fixture(params=["late", "ahead"])
+def order_of_streams(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let other streams of an emulated device run late or ahead; a GPU has an order of its own."""
+    devices = sys.modules["devices"]
+    if not devices.IS_EMULATED:
+        if request.param == "ahead":
+            pytest.skip("there is a CUDA device")
+        yield
+        return
+    devices.emulated.library().emulator_run_ahead(request.param == "ahead")
+    yield
+    devices.emulated.library().emulator_run_ahead(False)
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """Return the folder of published data sets; skip the test if there is none."""
