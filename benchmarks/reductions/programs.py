@@ -7,23 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from bmrm.reductions import Reduction, dot, exp, inf, local, log, reduction
-
-
-@reduction
-def kmeans_step(x, w, centers: ("k", "d"), sums: ("k", "d"), counts: "k", inertia: (), label: int):
-    best, at = inf, 0
-    for j in range(len(centers)):
-        dist = 0.0
-        for f in range(len(x)):
-            dist += (x[f] - centers[j, f]) ** 2
-        if dist < best:
-            best, at = dist, j
-    for f in range(len(x)):
-        sums[at, f] += w * x[f]
-    counts[at] += w
-    inertia += w * best
-    label = at
+from bmrm.reductions import Reduction, dot, exp, inf, log, reduction
+from examples.row_formulas import covariance, em_step, histogram, kmeans_step
 
 
 @reduction
@@ -73,38 +58,6 @@ def kmeans_loops(X, w, centers):
     return sums, counts, inertia, label
 
 
-@reduction
-def em_step(
-    x,
-    mean: ("k", "d"),
-    prec: ("k", "d"),
-    const: "k",
-    weight: "k",
-    s1: ("k", "d"),
-    s2: ("k", "d"),
-    loglik: (),
-):
-    q = local("k")
-    top = -inf
-    for j in range(len(mean)):
-        q[j] = const[j]
-        for f in range(len(x)):
-            q[j] -= 0.5 * prec[j, f] * (x[f] - mean[j, f]) ** 2
-        top = max(top, q[j])
-    total = 0.0
-    for j in range(len(mean)):
-        q[j] = exp(q[j] - top)
-        total += q[j]
-    loglik += top + log(total)
-    for j in range(len(mean)):
-        r = q[j] / total
-        weight[j] += r
-        for f in range(len(x)):
-            e = x[f] - mean[j, f]
-            s1[j, f] += r * e
-            s2[j, f] += r * e * e
-
-
 def em_numpy(X, mean, prec, const):
     e = X[:, None, :] - mean
     q = const - 0.5 * np.einsum("njf,njf,jf->nj", e, e, prec)
@@ -144,15 +97,6 @@ def em_loops(X, mean, prec, const):
     return weight, s1, s2, loglik
 
 
-@reduction
-def covariance(x, shift: "d", total: "d", cross: ("d", "d")):
-    for f in range(len(x)):
-        a = x[f] - shift[f]
-        total[f] += a
-        for g in range(f + 1):
-            cross[f, g] += a * (x[g] - shift[g])
-
-
 def covariance_numpy(X, shift):
     E = (X - shift).astype(np.float64)
     return E.sum(axis=0), np.tril(E.T @ E)
@@ -168,15 +112,6 @@ def covariance_loops(X, shift):
             for g in range(f + 1):
                 cross[f, g] += a * (X[i, g] - shift[g])
     return total, cross
-
-
-@reduction
-def histogram(x, low: "d", scale: "d", count: ("d", "bins"), least: "d", most: "d"):
-    for f in range(len(x)):
-        b = int((x[f] - low[f]) * scale[f])
-        count[f, min(max(b, 0), len(count[f]) - 1)] += 1
-        least[f] = min(least[f], x[f])
-        most[f] = max(most[f], x[f])
 
 
 def histogram_numpy(X, low, scale, bins):

@@ -104,22 +104,29 @@ def block_parts(rows: int, each: int) -> list[slice]:
     return [slice(at, min(at + each, rows)) for at in range(0, max(1, rows), each)]
 
 
-def free_share(rows: RowSet, gpu: int) -> int:
-    """Return the bytes of a GPU that the rows of a rank may take: those free, divided by the ranks on it."""
+def room_for_blocks(rows: RowSet, gpu: int, each: int) -> int | None:
+    """Return the bytes of a GPU that the rows of a rank may take: those free, divided by the ranks on it.
+
+    None if no rank has several blocks to upload. All ranks call it.
+    """
+    if rows.on_gpu or rows.most_here <= each:
+        return None
     free: int = import_cuda().device_info(gpu)["free_bytes"]
     here = platform.node(), gpu
     return int(FREE_SHARE * free) // rows.everyones(here).count(here)
 
 
-def count_resident(blocks: int, block_bytes: int, slot_bytes: int, limit: int, column_bytes: int = 0) -> int:
-    """Return the number of blocks that stay on a GPU.
+def count_resident(
+    blocks: int, block_bytes: int, slot_bytes: int, limit: int | None, column_bytes: int = 0
+) -> int:
+    """Return the number of blocks that stay on a GPU: all if there is one, or no limit.
 
     Parameters
     ----------
     blocks : int
     block_bytes, slot_bytes : int
         What a block that stays and a slot take, with what passes over them need.
-    limit : int
+    limit : int or None
         Bytes for all.
     column_bytes : int, default 0
         Bytes that stay for all rows if some blocks do not.
@@ -134,7 +141,7 @@ def count_resident(blocks: int, block_bytes: int, slot_bytes: int, limit: int, c
     >>> count_resident(10, 100, 100, 1000), count_resident(10, 100, 100, 999, column_bytes=50)
     (10, 7)
     """
-    if blocks * block_bytes <= limit:
+    if limit is None or blocks <= 1 or blocks * block_bytes <= limit:
         return blocks
     left = limit - SLOTS * slot_bytes - column_bytes
     if left < 0:

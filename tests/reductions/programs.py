@@ -1,8 +1,10 @@
 # ruff: noqa: F821, F841 (annotations name sizes; results are assigned and not read)
 """Row functions of the tests, as users write them, each with its result by NumPy in float64."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,21 +22,8 @@ from bmrm.reductions import (
     squared_distance,
 )
 
-
-@reduction
-def kmeans_step(x, w, centers: ("k", "d"), sums: ("k", "d"), counts: "k", inertia: (), label: int):
-    best, at = inf, 0
-    for j in range(len(centers)):
-        dist = 0.0
-        for f in range(len(x)):
-            dist += (x[f] - centers[j, f]) ** 2
-        if dist < best:
-            best, at = dist, j
-    for f in range(len(x)):
-        sums[at, f] += w * x[f]
-    counts[at] += w
-    inertia += w * best
-    label = at
+sys.path.append(str(Path(__file__).parents[2]))  # for examples
+from examples.row_formulas import covariance, em_step, histogram, kmeans_step
 
 
 def kmeans_by_numpy(X, w, centers):
@@ -45,38 +34,6 @@ def kmeans_by_numpy(X, w, centers):
     np.add.at(sums, label, weights[:, None] * X)
     np.add.at(counts, label, weights)
     return sums, counts, (weights * distances.min(axis=1, initial=np.inf)).sum(), label
-
-
-@reduction
-def em_step(
-    x,
-    mean: ("k", "d"),
-    prec: ("k", "d"),
-    const: "k",
-    weight: "k",
-    s1: ("k", "d"),
-    s2: ("k", "d"),
-    loglik: (),
-):
-    q = local("k")
-    top = -inf
-    for j in range(len(mean)):
-        q[j] = const[j]
-        for f in range(len(x)):
-            q[j] -= 0.5 * prec[j, f] * (x[f] - mean[j, f]) ** 2
-        top = max(top, q[j])
-    total = 0.0
-    for j in range(len(mean)):
-        q[j] = exp(q[j] - top)
-        total += q[j]
-    loglik += top + log(total)
-    for j in range(len(mean)):
-        r = q[j] / total
-        weight[j] += r
-        for f in range(len(x)):
-            e = x[f] - mean[j, f]
-            s1[j, f] += r * e
-            s2[j, f] += r * e * e
 
 
 def em_by_numpy(X, mean, prec, const):
@@ -90,27 +47,9 @@ def em_by_numpy(X, mean, prec, const):
     return r.sum(axis=0), first, (r[:, :, None] * e * e).sum(axis=0), (top + np.log(total)).sum()
 
 
-@reduction
-def covariance(x, shift: "d", total: "d", cross: ("d", "d")):
-    for f in range(len(x)):
-        a = x[f] - shift[f]
-        total[f] += a
-        for g in range(f + 1):
-            cross[f, g] += a * (x[g] - shift[g])
-
-
 def covariance_by_numpy(X, shift):
     E = X - shift
     return E.sum(axis=0), np.tril(E.T @ E)
-
-
-@reduction
-def histogram(x, low: "d", scale: "d", count: ("d", "bins"), least: "d", most: "d"):
-    for f in range(len(x)):
-        b = int((x[f] - low[f]) * scale[f])
-        count[f, min(max(b, 0), len(count[f]) - 1)] += 1
-        least[f] = min(least[f], x[f])
-        most[f] = max(most[f], x[f])
 
 
 def histogram_by_numpy(X, low, scale, bins):

@@ -1,6 +1,7 @@
 # ruff: noqa: F821, F841 (annotations name sizes; results are assigned and not read)
 """Reductions on a GPU with driver and compiler emulated on the CPU (emulated_driver.py)."""
 
+import ctypes
 import gc
 import shutil
 from types import SimpleNamespace
@@ -611,6 +612,22 @@ def test_large_arrays_are_uploaded_through_pinned_pieces(workers, size, library,
     )
     by_columns = np.asfortranarray(given[:9_998].reshape(2, -1).astype(float))
     np.testing.assert_array_equal(on.upload(by_columns).numpy(), by_columns)
+
+
+def test_memory_that_others_still_read_is_not_overwritten(library, monkeypatch):
+    monkeypatch.setattr(pinned, "MIN_PINNED_BYTES", 10_000)
+    monkeypatch.setattr(pinned, "PINNED_PIECE_BYTES", 4096)
+    on, read = driver.Device(0), []
+    on._pinned = pinned.PinnedPieces(on, 2)
+    first, second = (np.full(20_000, number, np.uint8) for number in (1, 2))
+    kept = on.upload(first)
+    address = kept.address
+    library.work.append(lambda: read.append(ctypes.string_at(address, first.nbytes)))  # of another library
+    del kept
+    again = on.upload(second)
+    assert again.address == address
+    np.testing.assert_array_equal(again.numpy(), second)
+    assert read == [first.tobytes()]
 
 
 def test_pinned_arrays_are_copied_directly(library, monkeypatch):

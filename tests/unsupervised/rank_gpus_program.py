@@ -86,7 +86,7 @@ assert len(set(comm.allgather(mixture.means_.tobytes()))) == 1
 
 # If each rank begins with a block, the bits are those of one process.
 blocks.BLOCK_BYTES = block * 4 * 8
-blocks.free_share = gram.free_share = lambda rows, gpu: 1 << 40
+blocks.room_for_blocks = gram.room_for_blocks = lambda *of: 1 << 40
 starts = block * np.linspace(0, rows // block + 1, comm.size + 1).astype(int)
 whole_blocks = slice(starts[comm.rank], min(rows, starts[comm.rank + 1]))
 for make, data, names in (

@@ -27,7 +27,7 @@ RESIDENT = (6, 2, 0)
 def limit(monkeypatch):
     """Return a function that sets how many blocks stay."""
     monkeypatch.setattr(blocks, "BLOCK_BYTES", BLOCK_ROWS * COLUMNS * 8)
-    monkeypatch.setattr(gram, "free_share", lambda of, gpu: 1 << 40)
+    monkeypatch.setattr(gram, "room_for_blocks", lambda *of: 1 << 40)
 
     def limit(resident):
         monkeypatch.setattr(gram, "count_resident", lambda *words: resident)

@@ -374,7 +374,7 @@ def test_a_fit_of_sparse_rows_that_do_not_fit_is_that_of_rows_that_do(monkeypatc
     limit = 5 * one
     stay = blocks.count_resident(10, one, one, limit, blocks.COLUMN_BYTES * X.shape[0])
     assert 0 < stay < 10
-    monkeypatch.setattr(blocks, "free_share", lambda rows, gpu: limit)
+    monkeypatch.setattr(blocks, "room_for_blocks", lambda *of: limit)
     found = KMeans(12, **options).fit(X)
     assert found.placement_.reason.startswith(f"as given; {stay} of 10 blocks of 32768 rows stay")
     assert found.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()
@@ -395,7 +395,7 @@ def test_a_fit_of_rows_in_a_file_that_do_not_fit_is_that_of_rows_that_do(monkeyp
     limit = (count // 2) * one + sized(blocks.COLUMN_BYTES * n, 0)
     stay = blocks.count_resident(count, one, one, limit, blocks.COLUMN_BYTES * len(X))
     assert sized(-1, 0) < stay < count
-    monkeypatch.setattr(blocks, "free_share", lambda rows, gpu: limit)
+    monkeypatch.setattr(blocks, "room_for_blocks", lambda *of: limit)
     found = KMeans(k, **options).fit(np.load(tmp_path / "X.npy", mmap_mode="r"))
     assert found.placement_.reason.startswith(f"as given; {stay} of {count} blocks of {size} rows stay")
     assert found.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()

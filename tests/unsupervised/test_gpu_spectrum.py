@@ -120,7 +120,7 @@ def test_the_spectral_bound_of_rows_in_blocks_or_in_place(monkeypatch):
     exact = np.linalg.svd(centred(X, None), compute_uv=False) ** 2
     np.testing.assert_allclose(whole.lower_bound, exact[1:].sum(), rtol=1e-10)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1024 * d * 8)
-    monkeypatch.setattr(gram, "free_share", lambda of, gpu: 1 << 40)
+    monkeypatch.setattr(gram, "room_for_blocks", lambda *of: 1 << 40)
     found = []
     for resident in (6, 1):
         monkeypatch.setattr(gram, "count_resident", lambda *words, resident=resident: resident)

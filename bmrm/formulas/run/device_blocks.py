@@ -133,11 +133,9 @@ def _upload(on: Device, rows: RowSet, each: int, stay: bool) -> _Copied:
     """Upload the first blocks: all that fit if they are to stay, else two of several."""
     X, number = rows.X, len(block_parts(rows.here, each))
     most = X.most_stored(each) if number > 1 else X.size
-    resident = number
-    if number > 1:
-        group = rows.group
-        sharers = ranks_per_gpu(group, count_devices()) if group else 1
-        limit = int(FREE_SHARE * on.free_bytes()) // sharers
-        needed = block_bytes(X, each, most)
-        resident = count_resident(number, needed, needed, limit) if stay else 0
+    resident = 0 if number > 1 else 1
+    if stay:
+        sharers = ranks_per_gpu(rows.group, count_devices()) if rows.group else 1
+        limit, needed = int(FREE_SHARE * on.free_bytes()) // sharers, block_bytes(X, each, most)
+        resident = count_resident(number, needed, needed, limit)
     return _Copied(rows, each, resident, lambda some, _: _Uploaded(on, X, some, most), read=lambda some: some)

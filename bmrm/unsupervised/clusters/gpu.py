@@ -78,23 +78,20 @@ class DeviceClusters(SharedClusters):
         self._gpu, self._max_trials = gpu, cuda.MAX_TRIALS
         self._count_additions = cuda.count_cluster_additions
         self._each = blocks.block_rows_of(rows)
-        on_host = not rows.on_gpu
-        if there is None and limit is None and on_host and rows.most_here > self._each:
-            limit = blocks.free_share(rows, gpu)
+        if there is None and limit is None:
+            limit = blocks.room_for_blocks(rows, gpu, self._each)
         with rows.together():
-            number = resident = -(-rows.here // self._each)
-            most = X.most_stored(self._each)
+            number, most = -(-rows.here // self._each), X.most_stored(self._each)
             if there is not None:
                 resident = len(there)
-            elif limit is not None and number > 1:
+            else:
                 if X.sparse:
                     kind = X.dtype if X.value_bytes else None
                     needed = cuda.predict_sparse_cluster_bytes(self._each, d, most, clusters, kind)
                 else:
                     needed = cuda.predict_cluster_bytes(self._each, d, clusters, X.dtype, True)
-                resident = blocks.count_resident(
-                    number, needed, needed, limit, blocks.COLUMN_BYTES * rows.here
-                )
+                columns = blocks.COLUMN_BYTES * rows.here
+                resident = blocks.count_resident(number, needed, needed, limit, columns)
 
             def put(X: Any, weights: Vector | None) -> Any:
                 options = {"device": gpu, "threads": rows.threads}
@@ -112,7 +109,7 @@ class DeviceClusters(SharedClusters):
         if rows.sparse:
             self._scale = scale_of(largest)
             return
-        if not on_host and 0.0 < largest < 2.0**-ORDINARY_EXPONENT:
+        if rows.on_gpu and 0.0 < largest < 2.0**-ORDINARY_EXPONENT:
             raise DataError(
                 f"X: found a largest value of {largest:.3g} on a GPU, expected "
                 f"{2.0**-ORDINARY_EXPONENT:.0e} or more; rows in main memory may be smaller"
