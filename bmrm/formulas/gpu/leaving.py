@@ -19,15 +19,16 @@ from bmrm.formulas.gpu.expressions import CudaExpressions, View
 from bmrm.formulas.gpu.writer import CudaWriter
 from bmrm.formulas.language.tree import Block, Loop, Statement, name_of, targets_left
 
+APART = "apart"
+"""Stands for the outermost of what lanes do on their own; no loop and no block has this name."""
+
 
 class Around(NamedTuple):
     """A loop or block around a statement."""
 
     name: str
     flag: str
-    """Whether a lane is still in it; "" if lanes leave by a jump."""
-    end: str
-    """The label to which they jump."""
+    """Whether a lane is still in it; "" if lanes leave by a jump to its end."""
 
 
 class CudaLeaving(CudaExpressions):
@@ -36,9 +37,10 @@ class CudaLeaving(CudaExpressions):
     def __init__(self, writer: CudaWriter, view: View) -> None:
         super().__init__(writer, view)
         self.around: list[Around] = []
-        self.branch_end = ""
-        """The label at the end of what lanes do on their own; "" where they arrive together."""
-        self._labels: set[str] = set()
+        self.apart = False
+        """Whether lanes do something on their own; else they arrive together."""
+        self._labels: dict[str, str] = {}
+        """Labels at the ends of loops and blocks, by their names, to which there are jumps."""
 
     @contextmanager
     def may_be_left(self, node: Loop | Block, mask: str) -> Iterator[str]:
@@ -47,41 +49,39 @@ class CudaLeaving(CudaExpressions):
         if name in self.facts.left and has_combination((node,)):
             flag = self.fresh("on")
             self.put(f"bool {flag} = {mask};")
-        self.around.append(Around(name, flag, self.fresh("end") if not flag else ""))
+        self.around.append(Around(name, flag))
         yield flag
-        self._label(self.around.pop().end)
+        self.around.pop()
+        self._end(name)
 
     @contextmanager
     def on_their_own(self) -> Iterator[None]:
         """Print what lanes do on their own."""
-        outer, self.branch_end = self.branch_end, self.branch_end or self.fresh("end")
+        outer, self.apart = self.apart, True
         yield
+        self.apart = outer
         if not outer:
-            self._label(self.branch_end)
-        self.branch_end = outer
+            self._end(APART)
 
-    def _label(self, label: str) -> None:
-        if label in self._labels:
-            self.put(f"{label}:;")
-
-    def _jump(self, label: str) -> None:
-        self._labels.add(label)
-        self.put(f"goto {label};")
+    def _end(self, of: str) -> None:
+        """Print the label at the end of something, if there is a jump to it."""
+        if of in self._labels:
+            self.put(f"{self._labels.pop(of)}:;")
 
     def leave(self, target: str, mask: str) -> None:
         """Print that lanes leave a loop or a block, and all in it."""
         place = [each.name for each in self.around].index(target)
         flags = [each.flag for each in self.around[place:] if each.flag]
-        end = self.around[place].end
         if flags:
             cleared = f"{' = '.join(flags)} = false;"
-            self.put(cleared if self.branch_end else f"if ({mask}) {cleared}")
-        if end or self.branch_end:
-            self._jump(end or self.branch_end)
+            self.put(cleared if self.apart else f"if ({mask}) {cleared}")
+        if self.apart or not flags:
+            end = APART if self.around[place].flag else target
+            self.put(f"goto {self._labels.setdefault(end, self.fresh('end'))};")
 
     def without_those_gone(self, statement: Statement, mask: str) -> str:
         """Return the mask after a statement in which lanes may have left something around it."""
-        if self.branch_end or not targets_left((statement,)) & self.facts.left:
+        if self.apart or not targets_left((statement,)) & self.facts.left:
             return mask
         flag = next(each.flag for each in reversed(self.around) if each.flag)
         if mask == flag:
