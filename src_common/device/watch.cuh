@@ -6,7 +6,7 @@ namespace bmrm {
 
 constexpr int kLookAfter = 1 << 24;  // operations; GPU_LOOK_OPERATIONS of long_loops.py
 
-// Adds a turn of a loop to the work of a lane; returns whether its loops are to end.
+// Adds an iteration of a loop to the work of a lane; returns whether its loops are to end.
 template <class Table>
 __device__ __forceinline__ bool is_to_end(const Table& table, int& work, int more) {
     work += more;

@@ -50,7 +50,7 @@ def test_an_index_in_a_while_is_checked():
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
 def test_a_signal_ends_an_endless_pass(function, monkeypatch):
-    monkeypatch.setattr(long_loops, "MIN_TURN", 1 << 22)  # an emulated lane takes long for 2^20 turns
+    monkeypatch.setattr(long_loops, "MIN_ITERATION_WORK", 1 << 22)  # 2^20 of them take an emulated lane long
     rows, words = arguments_of(function)
     timer = threading.Timer(2.0, lambda: signal.raise_signal(signal.SIGINT))
     function(rows[:0], device="cuda", **words)  # compiles it
@@ -60,11 +60,11 @@ def test_a_signal_ends_an_endless_pass(function, monkeypatch):
     assert uniform(np.ones((300, 9)), n=2, p=np.ones(2), device="cuda").out == 300
 
 
-def test_a_lane_looks_every_2_to_the_20_turns():
+def test_a_lane_looks_every_2_to_the_20_iterations():
     X = np.ones((40, 3))
     text = FUNCTIONS[-3].source("cuda", X, n=2, p=np.ones(2))
-    turn = long_loops.work_of_turn(long_loops.long_loops(FUNCTIONS[-3]._binder.general, {})["while.1"])
-    assert f"if (is_to_end(table, work, {turn})) break;" in text
-    assert turn << 20 == long_loops.GPU_LOOK_OPERATIONS
+    work = long_loops.work_of_iteration(long_loops.long_loops(FUNCTIONS[-3]._binder.general, {})["while.1"])
+    assert f"if (is_to_end(table, work, {work})) break;" in text
+    assert work << 20 == long_loops.GPU_LOOK_OPERATIONS
     short = CASES["stored"]
     assert "watch.cuh" not in short.reduction.source("cuda", rows_of(9), **short.words)

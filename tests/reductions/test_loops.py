@@ -104,6 +104,17 @@ def test_an_error_in_a_function_names_its_line(text):
     assert str(found.value).startswith(HELPERS[text])
 
 
+def test_functions_within_functions_have_a_limit():
+    lines = ["def f0(a):", "    return a + 1"]
+    for i in range(1, 11):
+        lines += [f"def f{i}(a):", f"    return f{i - 1}(a) + f{i - 1}(a)"]
+    scope = made("\n".join([*lines, "def row(x, out):", "    out += f8(x[0])", ""]))
+    assert reduction(scope["row"])(np.zeros((2, 1))).out == 2 * 2**8
+    row = made("def row(x, out):\n    out += f10(x[0])\n", f10=scope["f10"])["row"]
+    with pytest.raises(ReductionError, match=r"f1, line 4: found more than 1000 calls of functions"):
+        reduction(row)
+
+
 @pytest.mark.parametrize("call", ["f(a=x[0])", "f(*x)", "f(out)"])
 def test_what_a_call_cannot_be(call):
     row = made(f"def f(a):\n    return a\ndef row(x, out):\n    out += {call}\n")["row"]
@@ -231,9 +242,9 @@ def test_an_index_in_a_while_is_checked():
     assert outside(X, p=p, k=100, device="cpu").out == 0
 
 
-def test_explain_says_how_many_turns_are_assumed():
+def test_explain_says_how_many_iterations_are_assumed():
     case, X = CASES["Mandelbrot"], rows_of(50)
     text = case.reduction.explain(X, **case.words)
-    assert "each while is taken to have 16 turns" in text
+    assert "each while is taken to have 16 iterations" in text
     assert "while in line" in text
     assert "each row ends on its own, lanes wait for the last one" in text

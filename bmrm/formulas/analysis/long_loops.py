@@ -2,10 +2,10 @@
 
 A pass that nobody can end is not to take longer than about a second, but looking costs time in short loops.
 So a loop looks only if the operations of all its iterations, without those of loops in it that look
-themselves, may be too many for the sizes of a call. Nobody knows how many turns a `while` takes: it looks. On
-a CPU a loop that looks does so in each turn, and so does the loop over the rows. On a GPU the flag is in main
-memory, some microseconds away. There each lane adds up the work of its turns, and looks from time to time
-(`work_of_turn`).
+themselves, may be too many for the sizes of a call. Nobody knows how many iterations a `while` has: it looks.
+On a CPU a loop that looks does so in each iteration, and so does the loop over the rows. On a GPU the flag is
+in main memory, some microseconds away. There each lane adds up the work of its iterations, and looks from
+time to time (`work_of_iteration`).
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ CALL_OPERATIONS = 64
 """What a call of a function of the library counts, lane by lane."""
 
 
-MIN_TURN = 16
-"""Minimum number of operations that a turn of a loop counts on a GPU."""
+MIN_ITERATION_WORK = 16
+"""Minimum number of operations that an iteration of a loop counts on a GPU."""
 
 GPU_LOOK_OPERATIONS = 1 << 24
-"""Number of operations of a lane on a GPU between two looks: 2^20 turns of short loops. The device header
-``watch.cuh`` has the same."""
+"""Number of operations of a lane on a GPU between two looks: 2^20 iterations of short loops. The device
+header ``watch.cuh`` has the same."""
 
 ROWS = "rows"
 """Name of the loop over the rows; no other loop has it."""
 
 
-def work_of_turn(operations: float) -> int:
-    """Return what a turn counts on a GPU.
+def work_of_iteration(operations: float) -> int:
+    """Return what an iteration counts on a GPU.
 
     Examples
     --------
-    >>> work_of_turn(3), work_of_turn(100), GPU_LOOK_OPERATIONS // work_of_turn(3) == 2**20
+    >>> work_of_iteration(3), work_of_iteration(100), GPU_LOOK_OPERATIONS // work_of_iteration(3) == 2**20
     (16, 100, True)
     """
-    return int(min(max(operations, MIN_TURN), GPU_LOOK_OPERATIONS))
+    return int(min(max(operations, MIN_ITERATION_WORK), GPU_LOOK_OPERATIONS))
 
 
 def long_loops(program: Program, sizes: Mapping[str, int]) -> dict[str, float]:
-    """Return the loops that look whether the pass is to end early, and the operations of a turn of each.
+    """Return the loops that look whether the pass is to end early, and the operations of their iterations.
 
     If there are some, the loop over the rows is one of them, and called `ROWS`.
 

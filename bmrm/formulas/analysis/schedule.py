@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from bmrm.formulas.analysis import loops
 from bmrm.formulas.analysis.facts import ProgramFacts, find_facts
-from bmrm.formulas.analysis.long_loops import long_loops, work_of_turn
+from bmrm.formulas.analysis.long_loops import long_loops, work_of_iteration
 from bmrm.formulas.analysis.loops import Best
 from bmrm.formulas.analysis.products import Blocks, choose_blocks, held_bytes, without_lines
 from bmrm.formulas.language.tree import (
@@ -80,7 +80,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Diverging:
-    """Each lane has as many turns as its row; if something is combined, all lanes wait for the last one."""
+    """Each lane has the iterations of its row; if something is combined, all lanes wait for the last one."""
 
     waits: bool
 
@@ -196,7 +196,7 @@ class GpuSchedule:
     run_time : set of str
         Sizes that are read at run time: nothing is unrolled by them, and no register depends on them.
     looking : dict of str to int
-        Loops that look whether the pass is to end early, and the work of a turn of each.
+        Loops that look whether the pass is to end early, and the work of an iteration of each.
     """
 
     facts: ProgramFacts
@@ -251,7 +251,7 @@ def schedule_gpu(
         for a in program.outputs()
         if a.name in program.arrays and facts.count(a.dims) > MAX_OWN_ELEMENTS
     )
-    looking = {name: work_of_turn(each) for name, each in long_loops(program, sizes).items()}
+    looking = {name: work_of_iteration(each) for name, each in long_loops(program, sizes).items()}
     return GpuSchedule(facts, memory, blocks, blocked, found, ranked_by, in_place, run_time, looking)
 
 

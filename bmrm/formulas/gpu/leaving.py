@@ -5,7 +5,7 @@ all lanes of a warp must arrive there together. Then it has a flag, whether this
 the mask of what is in it. A lane that leaves from a branch of its own clears the flags of all that it leaves,
 and jumps to the end of this branch.
 
-A pass that is to end early leaves long loops as if they had no more turns, so that lanes still meet.
+A pass that is to end early leaves long loops as if they had no more iterations, so that lanes still meet.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ class CudaLeaving(CudaExpressions):
         return still
 
     def go_on_if(self, flag: str, test: str) -> None:
-        """Print that a turn begins for lanes for which a test holds; the loop ends if there are none."""
+        """Print that an iteration begins for lanes whose test holds; the loop ends if there are none."""
         self.put(f"{flag} = {flag} && {test};")
         self.put(f"if (!__any_sync(FULL, {flag})) break;")
 
     def look(self, node: Loop, flag: str = "") -> None:
-        """Print at the end of a turn of a long loop that it ends if the pass is to."""
+        """Print at the end of an iteration of a long loop that it ends if the pass is to."""
         work = self.writer.schedule.looking.get(name_of(node))
         if work is None:
             return

@@ -249,20 +249,20 @@ class CudaStatements(CudaLeaving):
         if not has_combination(node.body):
             with self.on_their_own():
                 self.open(f"if ({mask}) for (whole {place} = row_first; {place} < row_last; {place}++)")
-                self.stored_turn(node, place, "true")
+                self.stored_iteration(node, place, "true")
             return
         if flag:
             self.open(f"for (whole {place} = row_first;; {place}++)")
             self.go_on_if(flag, f"{place} < row_last")
-            self.stored_turn(node, place, flag, flag)
+            self.stored_iteration(node, place, flag, flag)
             return
         inner, on = self.fresh("active"), f"{mask} && {place} < row_last"
         self.open(f"for (whole {place} = row_first; __any_sync(FULL, {on}); {place}++)")
         self.put(f"const bool {inner} = {on};")
-        self.stored_turn(node, place, inner)
+        self.stored_iteration(node, place, inner)
 
-    def stored_turn(self, node: ForStored, place: str, inner: str, flag: str = "") -> None:
-        """Print a turn of a loop over stored values, and the end of the loop."""
+    def stored_iteration(self, node: ForStored, place: str, inner: str, flag: str = "") -> None:
+        """Print an iteration of a loop over stored values, and the end of the loop."""
         index, value, writer, combined = (
             self.name(node.index),
             self.name(node.value),

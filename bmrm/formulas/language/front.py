@@ -154,7 +154,7 @@ class Reader(InlineReader):
                 self.open_loops[-1].breaks.append(set(self.ready))
                 yield Leave(self.open_loops[-1].name)
             case ast.Continue():
-                yield Leave(self.open_loops[-1].turn)
+                yield Leave(self.open_loops[-1].iteration)
             case ast.Return() if self.calls:
                 yield from self.returned(node)
             case ast.Return(value=None) if node is self.source.tree.body[-1]:
@@ -347,7 +347,7 @@ class Reader(InlineReader):
         if not (isinstance(step, Const) and step.value):
             self.fail(node, "the step of range must be a constant other than 0")
         with _Scope(self, node, node.target.id) as scope:
-            body = enclosed(scope.turn, self.block(node.body))
+            body = enclosed(scope.iteration, self.block(node.body))
         yield For(scope.name, start, stop, int(step.value), body)
 
     def while_loop(self, node: ast.While) -> Iterator[Statement]:
@@ -357,14 +357,15 @@ class Reader(InlineReader):
         test = self.truth(node, self.expr(node.test))
         before, self.pending = tuple(self.pending), outer
         with _Scope(self, node) as scope:
-            body = enclosed(scope.turn, self.block(node.body))
+            body = enclosed(scope.iteration, self.block(node.body))
         made = While(scope.name, before, test, body, self.source.line(node))
         if is_true(test):
             if not targets_left((made,)) and not scope.breaks:
                 self.fail(node, "found a loop that never ends, expected a break in it")
             # What has a value at each break has one. On a GPU a pass that is to end leaves without.
             known = set.intersection(*scope.breaks) - self.ready if scope.breaks else set()
-            for name in sorted(known & self.types.keys()):
+            known = {name for name in known if "." not in name.removeprefix(self.source.prefix)}
+            for name in sorted(known):
                 yield Set(name, self.cast(node, self.types[name], Const(False, "bool")))
             self.ready |= known
         yield made
@@ -389,7 +390,7 @@ class Reader(InlineReader):
         known = value in self.ready
         with _Scope(self, node, index) as scope:
             self.ready.add(value)
-            body = enclosed(scope.turn, self.block(node.body))
+            body = enclosed(scope.iteration, self.block(node.body))
         if not known:
             self.ready.discard(value)
         yield self.visit_stored(scope.name, value, body)
@@ -439,7 +440,7 @@ class _Scope:
 
     Attributes
     ----------
-    name, turn : str
+    name, iteration : str
         What `break` and `continue` leave.
     breaks : list of set of str
         Locals that have a value, at each break.
@@ -459,7 +460,7 @@ class _Scope:
         reader.loops += 1
         self._ready = set(reader.ready)
         self.name = f"{self._counter or 'while'}.{reader.loops}"
-        self.turn = f"{self.name}.turn"
+        self.iteration = f"{self.name}.iteration"
         if self._counter:
             reader.counters[self._counter] = self.name
         reader.open_loops.append(self)

@@ -1,7 +1,7 @@
 """How statements end that `break`, `continue` or `return` may end early.
 
-Each of these leaves a loop or a block around it (`tree.Leave`). Most turns of loops, and most functions, need
-no block: what follows ``if c: continue`` may as well stand in the other branch.
+Each of these leaves a loop or a block around it (`tree.Leave`). Most iterations, and most functions, need no
+block: what follows ``if c: continue`` may as well stand in the other branch.
 """
 
 from __future__ import annotations

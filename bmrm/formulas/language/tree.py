@@ -169,7 +169,7 @@ class ForStored:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """Repeat as long as a test holds; ``before`` computes what the test needs, in each turn."""
+    """Repeat as long as a test holds; ``before`` computes what the test needs, in each iteration."""
 
     name: str
     before: tuple[Statement, ...]
@@ -180,7 +180,7 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Statements that run once, which `Leave` may end early: a turn of a loop, or an inlined function."""
+    """Statements that run once, which `Leave` may end early: an iteration, or an inlined function."""
 
     name: str
     body: tuple[Statement, ...]

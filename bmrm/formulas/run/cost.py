@@ -67,9 +67,9 @@ row; a loop whose vectors have columns begins for each row. Times are those with
 to the measured times of 94 calls, as those of ``benchmarks/reductions/predictions.py``, on one core with
 vectors of 64 bytes (2026-11-27): all are within a factor of 2.5."""
 
-ASSUMED_TURNS = 16
-"""Number of turns that a `while` is taken to have: iterations end after some 5, searches in a million values
-after 20, and those that end early after any number."""
+ASSUMED_ITERATIONS = 16
+"""Number of iterations that a `while` is taken to have: Newton's method has some 5, a search in a million
+values 20, and others any number."""
 
 WIDE = 2
 """Some number of lanes above 1: what loops become does not depend on it further."""
@@ -136,7 +136,7 @@ def work_of(call: Call) -> dict[str, float]:
 def _count_work(call: Call) -> dict[str, float]:
     """Count the work of a row, with the average number of stored values of one that is sparse.
 
-    Nobody knows how many turns a `while` has: `ASSUMED_TURNS`. Of a loop that may end early all turns count.
+    Nobody knows how many iterations a `while` has: `ASSUMED_ITERATIONS`. Of a `for` loop all count.
     """
     program, sizes, X = call.program, call.sizes, call.rows.X
     schedule = schedule_cpu(program, 1 if X.sparse else WIDE, contiguous=X.kind().contiguous)
@@ -145,7 +145,7 @@ def _count_work(call: Call) -> dict[str, float]:
 
     def iterations(node: Loop) -> float:
         if isinstance(node, While):
-            return ASSUMED_TURNS
+            return ASSUMED_ITERATIONS
         if isinstance(node, ForStored):
             middle[node.index] = sizes[program.width] / 2
             return float(X.stored)

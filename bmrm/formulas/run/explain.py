@@ -27,7 +27,7 @@ from bmrm.formulas.language.tree import (
     statements,
 )
 from bmrm.formulas.run.binding import Call
-from bmrm.formulas.run.cost import ASSUMED_TURNS, predict_seconds, work_of
+from bmrm.formulas.run.cost import ASSUMED_ITERATIONS, predict_seconds, work_of
 from bmrm.formulas.run.cpu import default_threads
 from bmrm.formulas.run.device_blocks import resident_bytes, rows_of_blocks
 from bmrm.formulas.run.memory import choose_lanes
@@ -89,12 +89,12 @@ def explain_call(source: FunctionSource, call: Call) -> str:
     lanes = choose_lanes(call)
     on_cpu = schedule_cpu(program, lanes, contiguous=rows.X.kind().contiguous)
     has_while = any(isinstance(each, While) for each in statements(program.body))
-    turns = f"; each while is taken to have {ASSUMED_TURNS} turns" if has_while else ""
+    iterations = f"; each while is taken to have {ASSUMED_ITERATIONS} iterations" if has_while else ""
     side = f"{lanes} rows side by side, one in each lane" if lanes > 1 else "one row after the other"
     lines += [
         f"CPU: {side}; vectors of {native.vector_bytes()} bytes",
         f"CPU loops: {explain_loops(program, on_cpu)}",
-        "per row: " + ", ".join(f"{count:.0f} {name}" for name, count in work_of(call).items()) + turns,
+        "per row: " + ", ".join(f"{count:.0f} {name}" for name, count in work_of(call).items()) + iterations,
         f"{parts_} parts of {each} rows, each with results of its own, {size_text(8 * numbers)}; "
         "they are combined in the order of the rows"
         if parts_ > 1
