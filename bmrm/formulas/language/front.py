@@ -225,6 +225,8 @@ class Reader(InlineReader):
             return Set(name, self.cast(node, kind, value))
         if isinstance(target, ast.Subscript):
             name, index = self.subscripts(target)
+            if name in self.source.roles and name not in self.arrays:
+                self.fail(node, f"{name!r} is one number for each row, found an index")
             if name not in self.arrays:
                 what = "is not a local array" if name in self.own else "is not known here"
                 self.fail(node, f"{name!r} {what}; local(...) makes one")

@@ -186,9 +186,10 @@ class Binder:
             raise ReductionError(f"{name}: found {array.dtype}, expected values of type {said}")
         has_shape = self.source.dims[argument.name] is not None and argument.name not in self.source.types
         expected, axes, dims = _shape_text(argument), argument.axes, len(argument.dims)
-        if not has_shape and array.ndim == dims + 1:
+        if not has_shape:
             own = f"({', '.join(map(str, (rows, *argument.dims)))}{',' * (not dims)})"
-            expected, axes = f"{expected}, or {own} for one per row", self.general.axes
+            expected = f"{expected}, or {own} for one per row"
+            axes = self.general.axes if array.ndim == dims + 1 else ()
         if array.ndim != dims + len(axes) or (axes and array.shape[0] != rows):
             raise ReductionError(f"{name}: found shape {array.shape}, expected {expected}")
         return Given(axes, said or kind)
