@@ -1,11 +1,15 @@
 # ruff: noqa: F821, F841 (annotations name sizes; results and counters are not read)
 """Parameters and results of which each row has its own: against the plain loop, and against NumPy."""
 
+import shutil
+
+import emulated_driver
 import numpy as np
 import pytest
 import scipy.sparse
 
 from bmrm.distributed._parts import part_rows
+from bmrm.distributed.reading import read_rows
 from bmrm.errors import HostMemoryError, ReductionError
 from bmrm.formulas.cpu import native
 from bmrm.reductions import dot, local, logaddexp, operator, reduction, squared_distance
@@ -126,26 +130,27 @@ def test_parts_threads_and_rows_in_a_file_change_nothing(tmp_path):
             np.testing.assert_array_equal(one, other, err_msg=name)
 
 
+@reduction
+def of_stored(
+    x, p: ("rows", "k", "d"), u, r: ("rows", "k"), dense: ("rows", "d"), best: "rows", who: "rows", n: ()
+):
+    for j in range(len(p)):
+        r[j] += dot(x, p[j])
+        e = squared_distance(x, p[j])
+        if e < best:
+            best, who = e, j
+    for f, v in x.stored():
+        dense[f] = v * u[f]
+        n += dense[f]
+
+
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_sparse_rows_have_numbers_of_their_own(kind):
-    @reduction
-    def own(
-        x, p: ("rows", "k", "d"), u, r: ("rows", "k"), dense: ("rows", "d"), best: "rows", who: "rows", n: ()
-    ):
-        for j in range(len(p)):
-            r[j] += dot(x, p[j])
-            e = squared_distance(x, p[j])
-            if e < best:
-                best, who = e, j
-        for f, v in x.stored():
-            dense[f] = v * u[f]
-            n += dense[f]
-
     for rows in (0, 1, 90):
         X = (RNG.integers(-8, 9, (rows, 6)) / 4 * (RNG.random((rows, 6)) < 0.4)).astype(kind)
         words = {"p": RNG.integers(-5, 6, (rows, 3, 6)) / 4, "u": RNG.integers(-5, 6, (rows, 6)) / 4}
         for given in (X, scipy.sparse.csr_array(X)):
-            found = compare(own, given, words)
+            found = compare(of_stored, given, words)
             np.testing.assert_array_equal(found.r, np.einsum("nf,nkf->nk", X, words["p"]))
             np.testing.assert_array_equal(found.dense, X * words["u"])
             assert (found.who == ((X[:, None] - words["p"]) ** 2).sum(axis=2).argmin(axis=1)).all()
@@ -229,24 +234,25 @@ def test_whole_numbers_and_truth_values_of_each_row(kind):
     np.testing.assert_array_equal(found.flags, at > 0)
 
 
-def test_columns_of_one_row_are_read_from_its_own_numbers():
-    @reduction
-    def grouped(x, p: ("rows", "d"), scale: ("rows", 2), group: int, sums: ("g", "d"), at: ("rows", "g")):
-        for f in range(len(x)):
-            sums[group, f] += scale[1] * p[f] * x[f]
-        at[group] += scale[0]
+@reduction
+def grouped(x, p: ("rows", "d"), scale: ("rows", 2), group: int, sums: ("g", "d"), at: ("rows", "g")):
+    for f in range(len(x)):
+        sums[group, f] += scale[1] * p[f] * x[f]
+    at[group] += scale[0]
 
-    X = RNG.integers(-8, 9, (170, 21)) / 4
-    p, scale, group = (
-        RNG.integers(-8, 9, X.shape) / 4,
-        RNG.integers(-8, 9, (170, 2)) / 4,
-        RNG.integers(0, 5, 170),
-    )
-    words = {"p": p, "scale": scale, "group": group, "g": 5}
-    assert "f: vectors of columns, row by row" in grouped.explain(X, **words)
-    found, expected = compare(grouped, X, words), np.zeros((5, 21))
+
+def grouped_arguments(rows, columns):
+    p, scale = RNG.integers(-8, 9, (rows, columns)) / 4, RNG.integers(-8, 9, (rows, 2)) / 4
+    X, group = RNG.integers(-8, 9, (rows, columns)) / 4, RNG.integers(0, 5, rows)
+    expected = np.zeros((5, columns))
     np.add.at(expected, group, scale[:, 1:] * p * X)
-    np.testing.assert_array_equal(found.sums, expected)
+    return X, {"p": p, "scale": scale, "group": group, "g": 5}, expected
+
+
+def test_columns_of_one_row_are_read_from_its_own_numbers():
+    X, words, expected = grouped_arguments(170, 21)
+    assert "f: vectors of columns, row by row" in grouped.explain(X, **words)
+    np.testing.assert_array_equal(compare(grouped, X, words).sums, expected)
 
 
 def test_long_arrays_of_a_row():
@@ -336,3 +342,113 @@ def test_results_that_do_not_fit_into_memory_are_refused_before_any_work():
 
     with pytest.raises(HostMemoryError, match="the results of large and its arrays"):
         large(np.ones((100_000, 1)), m=2**31 - 1)
+
+
+# --- on a GPU with driver and compiler emulated on the CPU
+
+
+@pytest.fixture
+def library(monkeypatch):
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++")
+    return emulated_driver.install(monkeypatch)
+
+
+def compare_on_gpu(function, X, words):
+    call = function._binder.bind(read_rows(X), words, gpu=True)
+    found = function._tuple(**function._gpu.run(call, contract=False))
+    for name, mine, theirs in zip(found._fields, found, function.python(X, **words), strict=True):
+        mine, theirs = np.asarray(mine), np.asarray(theirs)
+        assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape), name
+        rtol = 1e-12 if name in ("evidence", "product") else 0
+        np.testing.assert_allclose(mine, theirs, rtol=rtol, err_msg=name)
+    return found
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize(("rows", "k"), [(0, 2), (1, 1), (150, 4), (70, 70)])
+def test_every_operator_on_a_gpu(rows, k, kind, library):
+    X = (RNG.integers(-8, 9, (rows, 3)) / 4).astype(kind)
+    words = arguments(X, k)
+    said = "results of rows in global memory: chance, code, column, low, product, s, sure, top" in (
+        every_operator.explain(X, **words)
+    )
+    assert said == (k > 64)
+    compare_on_gpu(every_operator, X, words)
+
+
+def test_sparse_rows_on_a_gpu(library):
+    X = RNG.integers(-8, 9, (90, 6)) / 4 * (RNG.random((90, 6)) < 0.4)
+    words = {"p": RNG.integers(-5, 6, (90, 3, 6)) / 4, "u": RNG.integers(-5, 6, (90, 6)) / 4}
+    for given in (X, scipy.sparse.csr_array(X)):
+        compare_on_gpu(of_stored, given, words)
+
+
+@pytest.mark.parametrize("columns", [3, 12, 40])
+def test_other_lanes_read_the_numbers_of_a_row(columns, library):
+    @reduction
+    def mixed(x, p: ("rows", "k"), c: ("k", "d"), s: ("k", "d"), r: ("rows", "k"), n: "k"):
+        for j in range(len(p)):
+            n[j] += p[j]
+            for f in range(len(x)):
+                s[j, f] += p[j] * (x[f] - c[j, f])
+            r[j] = p[j] * x[0]
+
+    X, words, expected = grouped_arguments(150, columns)
+    text = grouped.source("cuda", X, **words)
+    assert ("place0[" in text) == (columns >= 8)
+    np.testing.assert_array_equal(compare_on_gpu(grouped, X, words).sums, expected)
+    words = {"p": RNG.integers(-8, 9, (150, 3)) / 4, "c": RNG.integers(-8, 9, (3, columns)) / 4}
+    compare_on_gpu(mixed, X, words)
+
+
+def test_two_rows_of_a_lane_have_arrays_of_their_own(library):
+    @reduction
+    def places(x, w: ("rows", 2), c: ("k", "d"), r: ("rows", 3), sums: ("rows", 3), total: ()):
+        best, at = w[0], 0
+        for j in range(len(c)):
+            dist = squared_distance(x, c[j])
+            if dist < best:
+                best, at = dist, j
+        r[at % 3] = best
+        sums[0] += r[1] * w[1]
+        sums[at % 3] += 1
+        total += best
+
+    X, c = RNG.integers(-9, 9, (200, 16)) / 4, RNG.integers(-9, 9, (64, 16)) / 4
+    words = {"w": RNG.integers(80, 90, (200, 2)) / 4, "c": c}
+    assert "start += 2 * WARP" in places.source("cuda", X, **words)
+    compare_on_gpu(places, X, words)
+
+
+@pytest.mark.parametrize("k", [3, 70])
+def test_results_of_rows_stay_and_are_parameters_of_the_next_call(k, library):
+    @reduction
+    def shares(x, c: ("k", "d"), r: ("rows", "k"), s: ("rows", "k")):
+        for j in range(len(c)):
+            r[j] = squared_distance(x, c[j])
+            s[j] += r[j]
+
+    @reduction
+    def weigh(x, r: ("rows", "k"), s, total: "k"):
+        for j in range(len(r)):
+            total[j] += r[j] - s[j]
+
+    X, c = (RNG.integers(-9, 9, (130, 4)) / 4).astype(np.float32), RNG.integers(-9, 9, (k, 4)) / 4
+    kept = shares(X, c=c, device="cuda", keep=True)
+    assert [(each.shape, each.dtype.name) for each in kept] == [((130, k), "float32"), ((130, k), "float64")]
+    assert weigh(X, r=kept.r, s=kept.s, device="cuda").total.tolist() == [0.0] * k
+    here = shares(X, c=c, device="cpu")
+    np.testing.assert_array_equal(kept.s.numpy(), here.s)
+
+
+def test_a_gpu_names_the_row_whose_index_is_outside(library):
+    @reduction
+    def beyond(x, p: ("rows", "k"), r: ("rows", "k")):
+        r[int(x[0])] = p[int(x[1])]
+
+    for column in (0, 1):
+        X = np.zeros((80, 2))
+        X[41, column] = 3
+        with pytest.raises(ReductionError, match="beyond: row 41: index 3 is out of bounds"):
+            beyond(X, p=np.ones((80, 3)), device="cuda")
