@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from bmrm.reductions import Reduction, dot, exp, inf, log, reduction
+from bmrm.reductions import Reduction, dot, exp, inf, local, log, reduction
 from examples.row_formulas import covariance, em_step, histogram, kmeans_step
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.errors import BmrmError, DataError, DeviceMemoryError
+from bmrm.matrix._cpu import MIN_PINNED_BYTES
 from bmrm.matrix.gpu import pinned
 
 OUT_OF_MEMORY = 2
@@ -146,7 +147,7 @@ class Device:
         except IndexError:
             address = self._take(size)
         else:
-            if size >= pinned.MIN_PINNED_BYTES:  # uploads to it do not wait for the work of who had it before
+            if size >= MIN_PINNED_BYTES:  # uploads to it do not wait for the work of who had it before
                 with self.current():
                     self.wait()
         return GpuArray(self, address, size, shape, kind)
