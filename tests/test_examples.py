@@ -72,7 +72,8 @@ def test_learning_formulas_agree_with_numpy(tmp_path):
     assert number(r"below it (\S+) from", out) < 1e-10
     assert "item sets of 3: 1 counted, [(2, 5, 7)]" in out
     assert "above 2: 0111" in out
-    assert re.findall(r"(\d+) other than", out) == ["0"] * 6
+    assert re.findall(r"(\d+) other than", out) == ["0"] * 7
+    assert "0 of 5000 rows not there" in out
 
 
 def test_train_and_certify_needs_no_scikit_learn(tmp_path, monkeypatch, capsys):
