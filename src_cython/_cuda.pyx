@@ -17,6 +17,7 @@ from cpython.pycapsule cimport PyCapsule_New
 from cuda.graph cimport *
 from cuda.joint cimport *
 from cuda.pair_values cimport *
+from cuda.pairs cimport *
 from cuda.scaling cimport *
 from cuda.upload_stream cimport *
 from cuda.python_loss cimport *
@@ -91,6 +92,7 @@ include "cuda/python_loss.pxi"
 include "cuda/joint.pxi"
 include "cuda/graph.pxi"
 include "cuda/pair_values.pxi"
+include "cuda/pairs.pxi"
 include "cuda/scaling.pxi"
 include "cuda/clusters.pxi"
 include "cuda/dense_rows.pxi"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,6 +24,9 @@ class HostPairs:
 
     device = "cpu"
     sample_points: ClassVar[dict[str, int]] = {"float64": 3000, "brute": 10_000, "cells": 50_000}
+
+    def clock(self) -> float:
+        return time.thread_time()
 
     @property
     def machine(self) -> str:

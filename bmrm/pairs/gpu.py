@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,13 +28,16 @@ class DevicePairs:
         self._cuda, self._number = import_cuda(), number
         self._info: dict[str, Any] = self._cuda.device_info(number)
 
+    def clock(self) -> float:
+        return time.perf_counter()
+
     @property
     def machine(self) -> str:
         """The name of the GPU."""
         return str(self._info["name"])
 
     def place(self, coordinates: Vector, box: Vector, order: NDArray[np.int64] | None = None) -> Any:
-        return self._cuda.PlacedPoints(coordinates, box, order=order, device=self._number)
+        return self._cuda.PlacedPoints(coordinates, box, device=self._number)  # it has an order of its own
 
     def counter(self, a: Any, b: Any, bounds: Vector, kernel: str, images: str) -> Counter:
         found: Counter = self._cuda.PairCounter(a, b, bounds, kernel, images)

@@ -198,7 +198,7 @@ def _checked(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     edges, counts, totals, box = (arrays[name] for name in ("edges", "counts", "totals", "box"))
     words, pairs, plan = arrays["words"], arrays["pairs"], arrays["plan"]
     bins = counts.size
-    shapes = {"edges": (bins + 1,), "counts": (bins,), "totals": (3,), "box": box.shape[:1], "words": (2,)}
+    shapes = {"edges": (bins + 1,), "counts": (bins,), "totals": (3,), "box": (box.size,), "words": (2,)}
     fits = all(
         arrays[name].shape == shapes.get(name, ())
         and arrays[name].dtype.newbyteorder("<").str[1:].startswith(kind)
@@ -468,10 +468,8 @@ def prepare_call(call: PairCall) -> tuple[Prepared, Placement]:
 def carry_out(call: PairCall, progress: Callable[[float], object] | None = None) -> Histogram:
     """Count; raise `Interrupted` with the histogram so far after Ctrl-C."""
     prepared, _ = prepare_call(call)
-    show = progress or (lambda share: None)
-    found = count_tasks(
-        prepared.counter, len(call.question.bins.counted) - 1, call.threads, call.question.a.group, show
-    )
+    bins, group = len(call.question.bins.counted) - 1, call.question.a.group
+    found = count_tasks(prepared.counter, bins, call.threads, group, progress)
     result = _result(call, prepared.plan, found)
     if found.share < 1.0:
         raise Interrupted(result)
@@ -482,7 +480,7 @@ def _result(call: PairCall, plan: PairPlan, found: Counted) -> Histogram:
     question, bins = call.question, call.question.bins
     counts = found.counts
     if bins.takes_all:
-        if found.share == 1.0:  # the last bin has also pairs whose squared distance overflows
+        if found.share == 1.0 and question.a.shape[1]:  # also pairs whose squared distance overflows
             counts[-1] = question.pairs - counts[:-1].sum()
         counts = counts[1:]
     if call.images == "all" and question.b is None:

@@ -10,8 +10,23 @@ from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import ParameterError
 from bmrm.pairs.edges import Bins
 
-MAX_IMAGES = 1e8
-"""Maximum number of images of a point."""
+MAX_IMAGES = 1e6
+"""Maximum number of images of a point that may be within reach."""
+
+
+def check_images(box: Vector, bins: Bins) -> None:
+    """Raise `ParameterError` if a point has too many images within reach."""
+    number = float(np.prod(2.0 * _farthest(box, bins) + 1.0))
+    if not number <= MAX_IMAGES:
+        raise ParameterError(
+            f"edges: found {number:.3g} images of a point within {bins.reach:g}, "
+            f"expected at most {MAX_IMAGES:g}"
+        )
+
+
+def _farthest(box: Vector, bins: Bins) -> Vector:
+    """Return how many periods away images may be on each periodic axis."""
+    return np.floor(max(bins.reach, 0.0) / box[box > 0.0]) + 1.0
 
 
 def own_images(points: int, box: Vector, bins: Bins) -> Indices:
@@ -23,26 +38,10 @@ def own_images(points: int, box: Vector, bins: Bins) -> Indices:
     >>> own_images(2, np.array([1.0, 1.0]), read_bins([0.0, 1.0, 1.5], "left"))
     array([0, 8])
     """
-    counts = np.zeros(bins.count, np.int64)
-    periodic = box[box > 0.0]
-    far = np.floor(bins.reach / periodic) + 1.0
-    number = float(np.prod(2.0 * far + 1.0))
-    if not number <= MAX_IMAGES:
-        raise ParameterError(
-            f"edges: found {number:.3g} images of a point within {bins.reach:g}, "
-            f"expected at most {MAX_IMAGES:g}"
-        )
-    axes = [np.arange(-last, last + 1.0) for last in far.tolist()]
-    rest = axes[1:]
-    tail = np.array(list(itertools.product(*rest))).reshape(-1, len(rest)) if len(axes) > 1 else None
-    for first in axes[0][axes[0] >= 0.0].tolist() if axes else ():
-        wholes = np.full((1 if tail is None else len(tail), len(axes)), first)
-        if tail is not None:
-            wholes[:, 1:] = tail
-        if first == 0.0:  # of opposite ones the later in this order
-            wholes = wholes[len(wholes) // 2 + 1 :]
-        counts += _in_bins(wholes * periodic, bins)
-    return points * counts
+    axes = [np.arange(-last, last + 1.0) for last in _farthest(box, bins).tolist()]
+    wholes = np.array(list(itertools.product(*axes)))  # without a periodic axis: one image, the point
+    later = wholes[len(wholes) // 2 + 1 :]  # of two opposite ones the later in this order
+    return points * _in_bins(later * box[box > 0.0], bins)
 
 
 def _in_bins(shifts: Vector, bins: Bins) -> Indices:

@@ -85,6 +85,10 @@ class PairPasses(Protocol):
     sample_points: ClassVar[dict[str, int]]
     """Points with which the rate of a kernel is measured."""
 
+    def clock(self) -> float:
+        """Return the time by which a rate is measured: on a CPU that of the thread, others may be busy."""
+        ...
+
     @property
     def machine(self) -> str:
         """The kind of processor, by which measured rates are kept."""
@@ -139,16 +143,17 @@ def count_tasks(
     bins: int,
     threads: int | None,
     group: Group | None = None,
-    show: Callable[[float], object] = lambda share: None,
+    show: Callable[[float], object] | None = None,
 ) -> Counted:
     """Count all tasks, those of a rank if there are several, and add up over the ranks.
 
     After Ctrl-C no other range begins, and the share says how far it came. ``show`` gets the share of the
-    tasks of this rank that are done.
+    candidates of this rank that are done.
     """
     found, done, each = Counted(np.zeros(bins, np.int64)), 0, 1
     blocks = _own_blocks(counter.tasks, group)
     own = sum(end - begin for begin, end in blocks)
+    whole = 1.0 if show is None else max(1.0, counter.candidates * own / max(1, counter.tasks))
     with hold_signals():
         for begin, end in blocks:
             first = begin
@@ -161,7 +166,8 @@ def count_tasks(
                 found.candidates += candidates
                 found.rechecked += rechecked
                 done, first = done + last - first, last
-                show(done / own)
+                if show is not None:
+                    show(1.0 if done == own else min(1.0, found.candidates / whole))
     return _over_ranks(found, done, counter.tasks, group)
 
 

@@ -17,6 +17,7 @@ from bmrm.base.suggestions import did_you_mean, nearest
 from bmrm.base.units import size_text, time_text
 from bmrm.errors import ParameterError
 from bmrm.matrix.gpu.work import threads_of
+from bmrm.pairs.images import check_images
 from bmrm.pairs.rates import seconds_per_candidate
 from bmrm.pairs.work import CELL_SECONDS
 
@@ -147,6 +148,7 @@ def images_of(a: Points, bins: Bins, images: str | None) -> str:
         return "nearest"
     if bins.reach == np.inf:
         raise ParameterError("edges: found an infinite edge, expected finite ones for images='all'")
+    check_images(a.box, bins)
     return "all"
 
 

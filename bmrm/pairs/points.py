@@ -135,10 +135,10 @@ class Points:
         else:
             given = arguments.matrix("x", x)
         require_memory(given.size * COORDINATE_BYTES, "the points")
+        found = np.ascontiguousarray(given.T, np.float64)
         with np.errstate(over="ignore"):
-            found = np.ascontiguousarray(given.T, np.float64)
-        # A sum of finite numbers may overflow, one of others never is finite.
-        if not np.isfinite(found.sum()) and not np.isfinite(found).all():
+            total = found.sum()  # of finite numbers it may overflow, of others it is never finite
+        if not np.isfinite(total):
             arguments.check_finite("x", found.T)
         return found
 
@@ -147,25 +147,29 @@ def read_points(
     x: Any, y: Any, device: str | None, threads: int | None, comm: Any
 ) -> tuple[Points, Points | None]:
     """Make points of the arguments of a count, those of y in the box of x, and check that they fit."""
-    if not isinstance(x, Points):
-        x = Points(x, device=device or "auto", threads=threads, comm=comm, box=y.box if _has_box(y) else None)
-    elif comm is not None:
+    known = next((each for each in (x, y) if isinstance(each, Points)), None)
+    if known is not None and comm is not None:
         raise ParameterError("comm: found with Points, expected it as an argument of Points alone")
-    if y is not None and not isinstance(y, Points):
-        y = Points(y, box=x.box, device=x.device, threads=x.threads, comm=x.group)
-    if y is None:
-        return x, None
-    if x.shape[1] != y.shape[1]:
-        raise DataError(f"y: found {y.shape[1]} columns, expected {x.shape[1]} as in x")
-    if x.box.tolist() != y.box.tolist():
-        raise ParameterError(f"y: found a box of {_box_text(y.box)}, expected {_box_text(x.box)} as in x")
-    if (x.group is None) != (y.group is None):
+    if known is None:
+        known = x = Points(x, device=device or "auto", threads=threads, comm=comm)
+    a, b = (each if each is None or isinstance(each, Points) else _in_box_of(known, each) for each in (x, y))
+    assert a is not None
+    if b is None:
+        return a, None
+    if a.shape[1] != b.shape[1]:
+        raise DataError(f"y: found {b.shape[1]} columns, expected {a.shape[1]} as in x")
+    if a.box.tolist() != b.box.tolist():
+        raise ParameterError(f"y: found a box of {_box_text(b.box)}, expected {_box_text(a.box)} as in x")
+    if (a.group is None) != (b.group is None):
         raise ParameterError("y: found points of one rank and of several, expected comm for both or for none")
-    return x, y
+    return a, b
 
 
-def _has_box(y: Any) -> bool:
-    return isinstance(y, Points)
+def _in_box_of(other: Points, given: Any) -> Points:
+    """Make points in the box of others, which must have as many axes."""
+    found = Points(given, device=other.device, threads=other.threads, comm=other.group)
+    found.box = other.box
+    return found
 
 
 def _box_text(box: Vector) -> str:

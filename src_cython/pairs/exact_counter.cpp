@@ -8,7 +8,17 @@ namespace bmrm {
 namespace {
 
 /// Points of a tile. Tasks are pairs of tiles, a millisecond each; those with many images have less points.
-constexpr i64 kExactTile = 512, kExactImageTile = 128;
+constexpr i64 kExactTile = 512, kImageTile = 128;
+/// Pairs and their images of a task, about.
+constexpr double kTaskImages = 4e6;
+
+/// Points of a tile if about so many images of each pair are within reach.
+i64 tile_for(const PlacedPoints& points, double square) {
+    double images = 1.0;
+    for (int k = 0; k < points.axes(); ++k)
+        if (points.box()[k] > 0.0) images *= 2.0 * std::sqrt(square) / points.box()[k] + 3.0;
+    return std::max<i64>(1, std::min<i64>(kImageTile, static_cast<i64>(std::sqrt(kTaskImages / images))));
+}
 
 i64 tiles_of(i64 points, i64 tile) { return (points + tile - 1) / tile; }
 
@@ -20,7 +30,7 @@ ExactCounter::ExactCounter(const PlacedPoints& a, const PlacedPoints* b, const d
       b_(b ? *b : a),
       own_(!b),
       all_(images == PairImages::all),
-      tile_(all_ ? kExactImageTile : kExactTile),
+      tile_(all_ ? tile_for(a, bounds[bins]) : kExactTile),
       finder_(bounds, bins),
       pairs_{tiles_of(a.points(), tile_), tiles_of(b_.points(), tile_), !b} {}
 

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mpi
 import numpy as np
 import pytest
-from problems import count_problem
+from count_problems import count_problem
 
 from bmrm.matrix._cpu import instruction_set
 from bmrm.pairs import histogram
@@ -41,7 +42,7 @@ def test_random_problems_have_the_counts_of_the_reference(first):
 def test_other_instruction_sets_count_the_same(name):
     program = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from test_random_problems import check\nfrom problems import count_problem\n"
+        "from test_random_counts import check\nfrom count_problems import count_problem\n"
         f"for seed in range({FIRST}, {FIRST} + {max(30, PROBLEMS // 5)}): check(count_problem(seed))\n"
         "from bmrm.matrix._cpu import instruction_set; print(instruction_set())"
     )
@@ -54,3 +55,14 @@ def test_other_instruction_sets_count_the_same(name):
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() in (name, "baseline")
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_count_the_same(ranks, tmp_path):
+    if not os.environ.get("BMRM_REQUIRE_PETSC"):
+        pytest.importorskip("mpi4py", reason="mpi4py is not installed; `make test` installs it")
+    program = Path(__file__).with_name("ranks_random.py")
+    for first in range(FIRST, FIRST + max(60, PROBLEMS // 10), 300):
+        done = mpi.run(ranks, program, str(first), str(min(300, max(60, PROBLEMS // 10))), cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.count("done") == ranks

@@ -3,9 +3,9 @@
 import itertools
 import threading
 
+import count_reference as reference
 import numpy as np
 import pytest
-import reference
 
 from bmrm import pairs
 from bmrm.pairs import Points, count, histogram

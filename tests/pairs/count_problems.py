@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from reference import histogram
+from count_reference import histogram
 
 KINDS = ("uniform", "lattice", "tenths", "clusters", "equal", "far", "outlier", "huge", "tiny", "float32")
 MAX_OPEN, MAX_IMAGED = 260, 25

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bmrm.errors import ParameterError
-from bmrm.pairs.edges import CLOSED, exceeds, read_bins, read_radii, reaches
+from bmrm.pairs.edges import CLOSED, exceeds, reaches, read_bins, read_radii
 
 ODD = [0.0, -0.0, 5e-324, 1e-300, 2.2e-162, 1e-160, 0.1, 1 / 3, 1.0, 2**0.5, 1e154, 1.4e154, 1e200, 1.7e308]
 
