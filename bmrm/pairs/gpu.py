@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base.arguments import check_finite
 from bmrm.base.vectors import Vector
 from bmrm.errors import DeviceMemoryError
+from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.pairs.passes import Counter
 from bmrm.pairs.work import device_bytes, gpu_pair_seconds
@@ -38,6 +40,13 @@ class DevicePairs:
 
     def place(self, coordinates: Vector, box: Vector, order: NDArray[np.int64] | None = None) -> Any:
         return self._cuda.PlacedPoints(coordinates, box, device=self._number)  # it has an order of its own
+
+    def place_resident(self, x: DeviceArray, box: Vector) -> Any:
+        """Copy points that are on this GPU, shape (n, d), there; raise `DataError` if some are not finite."""
+        _, row = self._cuda.DenseRows(x, device=self._number).extremes()
+        if row is not None:
+            check_finite("x", x.numpy())
+        return self._cuda.PlacedPoints(x, box, by_points=True, device=self._number)
 
     def counter(self, a: Any, b: Any, bounds: Vector, kernel: str, images: str) -> Counter:
         found: Counter = self._cuda.PairCounter(a, b, bounds, kernel, images)

@@ -71,18 +71,25 @@ class Points:
         self.device, self.threads = device, None if threads is None else read_threads(threads)
         self._group = None if comm is None else _group_of(comm)
         self._gpu: int | None = None
+        self._there: DeviceArray | None = None
+        self._coordinates: Vector | None = None
+        self._placed: dict[str, Any] = {}
+        self._lock = threading.Lock()
         if self._group is None:
-            self._coordinates = self._read(x)
+            self._there = _resident(x)
+            if self._there is None:
+                self._coordinates = self._read(x)
         else:
             with self._group.together():
                 here = self._read(x)
             self._coordinates = _of_all_ranks(here, self._group)
-        self.shape = (self._coordinates.shape[1], self._coordinates.shape[0])
+        shape = self._there.shape if self._there is not None else self.coordinates.shape[::-1]
+        self.shape = (shape[0], shape[1])
         self.box = _read_box(box, self.shape[1])
         if self._group is not None and len({each.tobytes() for each in self._group.everyones(self.box)}) > 1:
             raise ParameterError("box: found different lengths on the ranks, expected the same on all")
-        self._placed: dict[str, Any] = {}
-        self._lock = threading.Lock()
+        if self._there is not None:
+            self._place_resident(self._there)
 
     def __len__(self) -> int:
         return int(self.shape[0])
@@ -103,6 +110,9 @@ class Points:
     @property
     def coordinates(self) -> Vector:
         """Coordinates by axes, shape (d, n)."""
+        if self._coordinates is None:
+            assert self._there is not None
+            self._coordinates = _by_axes(self._there.numpy())
         return self._coordinates
 
     @property
@@ -115,7 +125,7 @@ class Points:
         with self._lock:
             found = self._placed.get(passes.device)
             if found is None:
-                coordinates, box = self._coordinates, self.box
+                coordinates, box = self.coordinates, self.box
                 if not self.shape[1]:  # points without coordinates have no distances
                     coordinates, box = np.empty((1, 0)), np.zeros(1)
                 found = self._placed[passes.device] = passes.place(coordinates, box)
@@ -123,7 +133,17 @@ class Points:
 
     def extents(self) -> tuple[Vector, Vector]:
         """Return the least and the largest coordinate on each axis, of at least one point."""
-        return self._coordinates.min(axis=1), self._coordinates.max(axis=1)
+        if self._there is not None:
+            low, high = self._placed[f"cuda:{self._gpu}"].extents
+            return low, high
+        return self.coordinates.min(axis=1), self.coordinates.max(axis=1)
+
+    def _place_resident(self, x: DeviceArray) -> None:
+        from bmrm.pairs.gpu import DevicePairs
+
+        passes = DevicePairs(x.device)
+        self._gpu = x.device
+        self._placed[passes.device] = passes.place_resident(x, self.box)
 
     def _read(self, x: Any) -> Vector:
         if arguments.is_on_device(x):
@@ -134,13 +154,26 @@ class Points:
                 raise DataError(f"x: found {given.dtype} on a GPU, expected real numbers")
         else:
             given = arguments.matrix("x", x)
-        require_memory(given.size * COORDINATE_BYTES, "the points")
-        found = np.ascontiguousarray(given.T, np.float64)
+        found = _by_axes(given)
         with np.errstate(over="ignore"):
             total = found.sum()  # of finite numbers it may overflow, of others it is never finite
         if not np.isfinite(total):
             arguments.check_finite("x", found.T)
         return found
+
+
+def _resident(x: Any) -> DeviceArray | None:
+    """Return points on a GPU that can be read where they are: by rows, at least one; None for others."""
+    if not arguments.is_on_device(x):
+        return None
+    found = DeviceArray("x", x, 2, None, any_order=True)
+    known = found.dtype in (np.float32, np.float64) and found.by_rows and found.size
+    return found if known else None
+
+
+def _by_axes(given: Any) -> Vector:
+    require_memory(given.size * COORDINATE_BYTES, "the points")
+    return np.ascontiguousarray(given.T, np.float64)
 
 
 def read_points(

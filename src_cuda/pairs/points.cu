@@ -109,6 +109,13 @@ bb_status bb_points_used(bb_points* points, int64_t* bytes) {
     return on_handle(points, [&](bb_points& held) { *bytes = held.memory.used(); });
 }
 
+bb_status bb_points_extents(bb_points* points, double* low, double* high) {
+    return on_handle(points, [&](bb_points& held) {
+        std::copy(held.low.begin(), held.low.end(), low);
+        std::copy(held.high.begin(), held.high.end(), high);
+    });
+}
+
 int64_t bb_points_bytes(int64_t n, int32_t axes, int64_t* peak) {
     const int64_t coordinates = 8 * n * axes, boxes = 4 * 8 * tiles_of(n) * axes;
     // The coordinates as given, and the sort with keys, positions and as much scratch memory.

@@ -70,6 +70,13 @@ cdef class PlacedPoints:
         check(bb_points_used(self.handle, &found))
         return found
 
+    @property
+    def extents(self):
+        """The least and the largest coordinate on each axis, 0 of no points."""
+        low, high = np.empty(self.axes), np.empty(self.axes)
+        check(bb_points_extents(self.handle, <double*>_address(low), <double*>_address(high)))
+        return low, high
+
 
 @cython.no_gc_clear
 cdef class PairCounter:

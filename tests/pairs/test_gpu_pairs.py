@@ -8,7 +8,7 @@ import pytest
 from count_problems import count_problem
 from devices import IS_EMULATED, cuda, few, gpu, large, on_device, sized
 
-from bmrm.errors import ParameterError
+from bmrm.errors import DataError, ParameterError
 from bmrm.pairs import Points, histogram
 from bmrm.pairs.edges import read_bins
 
@@ -110,6 +110,21 @@ def test_points_on_the_device_are_read_there(dtype):
         points = cuda.PlacedPoints(on_device(given), np.zeros(3), by_points=by_points)
         assert (points.n, points.axes) == (1200, 3)
         np.testing.assert_array_equal(counted(cuda.PairCounter(points, None, bounds, "brute")), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_arrays_on_the_device_are_points(dtype):
+    x = (CUBE[:300] * 50).astype(dtype)
+    edges, expected = [0, 10, 30.0], reference.histogram(x, edges=[0, 10, 30.0])
+    for device in ("auto", "cuda"):
+        points = Points(on_device(x), device=device)
+        assert points.shape == (300, 3)
+        assert points.gpu == 0
+        np.testing.assert_array_equal(histogram(points, edges=edges).counts, expected)
+        low, high = points.extents()
+        assert (low.tolist(), high.tolist()) == (x.min(axis=0).tolist(), x.max(axis=0).tolist())
+    with pytest.raises(DataError, match="row 18, column 2 has nan"):
+        Points(on_device(np.where(np.arange(900).reshape(300, 3) == 52, np.nan, x)))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
