@@ -42,7 +42,7 @@ demo: $(firstword $(wildcard $(VENV)/test.stamp) $(VENV)/demo.stamp)
 
 # Runs in the folder of the tests, so that they import the installed package.
 test: $(VENV)/test.stamp lint typecheck stubs architectures
-	cd tests && BMRM_REQUIRE_PETSC=1 $(abspath $(BIN))/python -m pytest -n 2 $(PYTEST_ARGS)
+	cd tests && BMRM_REQUIRE_PETSC=1 $(abspath $(BIN))/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 	$(MAKE) versions
 
 wheels:

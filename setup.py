@@ -1,9 +1,10 @@
 """Builds the compiled core: one extension per file of ``src_cython``; ``_cuda`` includes all of ``src_cuda``.
 
 Cython translates ``src_cython/_NAME.pyx``, and each ``.cpp`` in ``src_cython/NAME`` is one more translation
-unit of the same module; ``src_common`` is shared. Paths of #include start at these folders. All steps run
-side by side, whichever module they belong to, and their results are kept (`building/steps.py`). The headers
-of ``src_common/device`` are copied into the package too: there NVRTC compiles with them at run time.
+unit of the same module, or one per instruction set if it is called ``NAME_kernels.cpp``; ``src_common`` is
+shared. Paths of #include start at these folders. All steps run side by side, whichever module they belong to,
+and their results are kept (`building/steps.py`). The headers of ``src_common/device`` are copied into the
+package too: there NVRTC compiles with them at run time.
 
 The modules use the limited API of CPython 3.11, so one wheel serves all later versions, except the
 free-threaded ones, which have no such interface yet.
@@ -17,10 +18,12 @@ driver, and only if a device is used.
 
 import glob
 import os
+import platform
 import shutil
 import sys
 import sysconfig
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -28,7 +31,7 @@ from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # a build in isolation does not look here
 
-from building import cuda, emulated
+from building import cuda, device_api, emulated
 from building.checks import require_compiler, require_platform
 from building.sdist import ReproducibleSdist
 from building.steps import Step, Store, cache_folder, make
@@ -71,6 +74,10 @@ LONGEST = (
     "src_cuda/manifold/weighted_descent.cu",
     "src_cuda/training/losses/search_double.cu",
 )
+# How kernels are compiled for each instruction set; `src_cython/cpu/isa.h` chooses among them at run time.
+INSTRUCTION_SETS: dict[str, list[str]] = {"baseline": []}
+if platform.machine().lower() in ("x86_64", "amd64"):
+    INSTRUCTION_SETS |= {name: [f"-DBMRM_FOR_{name.upper()}"] for name in ("avx2", "avx512")}
 # Modules with no loop over data in what Cython translates, nor in the headers that this includes.
 BINDINGS = ("_clusters", "_cpu", "_graph", "_losses", "_manifold", "_mixtures", "_pairs")
 DIRECTIVES = {
@@ -151,8 +158,18 @@ class Tools:
             self._nvcc_version = cuda.ask(found, "--version") + self._cxx_version
             self.summary = f"bmrm: built for GPUs with sm_{', sm_'.join(names)} ({reason})"
 
-    def chain(self, source: str) -> list[Step]:
-        """The steps from a source to its object."""
+    def chains(self, source: str) -> list[list[Step]]:
+        """The steps from a source to its object, or to that of each instruction set."""
+        chain = self._chain(source)
+        if not source.endswith("_kernels.cpp"):
+            return [chain]
+        (step,) = chain
+        return [
+            [replace(step, target=f"{step.target}.{name}", command=(*step.command, *defined))]
+            for name, defined in INSTRUCTION_SETS.items()
+        ]
+
+    def _chain(self, source: str) -> list[Step]:
         target = f"{OBJECTS}/{source.replace('/', '-')}.o"
         if IS_EMULATED and source.startswith((CUDA, emulated.EMULATOR)):
             return [Step(emulated.translated(source), target, (*self._nvcc, "-c"), self._nvcc_version)]
@@ -164,6 +181,9 @@ class Tools:
         name = os.path.basename(source).removesuffix(".pyx")
         translated = f"build/cython/{name}.cpp"
         named = (*self._cython, "--module-name", f"{MODULES[name]}.{name}")
+        if name == "_cuda":
+            device_api.write_declarations()
+            named = (*named, "-I", device_api.FOLDER)
         level = ["-O1"] if name in BINDINGS or IS_EMULATED else []
         return [
             Step(source, translated, named, self._cython_version, asks_dependencies=("--depfile",)),
@@ -194,10 +214,10 @@ class Build(build_ext):
             (source for ext in self.extensions for source in ext.sources),
             key=lambda source: (order.get(source, len(order)), source),
         )
-        chains = {source: tools.chain(source) for source in sources}
-        make(list(chains.values()), Store(cache_folder()))
+        chains = {source: tools.chains(source) for source in sources}
+        make([chain for of_source in chains.values() for chain in of_source], Store(cache_folder()))
         for ext in self.extensions:
-            self._link(ext, [chains[source][-1].target for source in ext.sources])
+            self._link(ext, [chain[-1].target for source in ext.sources for chain in chains[source]])
         if not IS_EMULATED:
             SUMMARY.write_text(f"{tools.summary}\n", encoding="utf-8")
         print(tools.summary, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Formulas of one row for learning: a gradient, a vote, a split, item sets, and the rows nearest to means.
+"""Formulas of one row for learning: a gradient, a vote, a split, item sets, rows near means, Newton's method.
 
 The programs are those of Ma and Agrawal (ICS 2009) and their kind. Each is a plain Python function of one
 row, and each result is compared with NumPy's, and with the plain loop over some of the rows.
@@ -73,6 +73,30 @@ def nearest_rows(x, means: ("k", "d"), best: "k", who: "k", bits: ()):
         bits |= (1 << f) if x[f] > 2 else 0  # features that are above 2 in some row
 
 
+def rosenbrock(x, y):
+    """Return Rosenbrock's function, a curved valley whose lowest point is (1, 1)."""
+    return (1 - x) ** 2 + 100 * (y - x * x) ** 2
+
+
+@reduction
+def descents(x, limit: int, turns: int, reached, worst):
+    """Newton's method from each row on its own: some need more turns than others."""
+    a, b, n = x[0], x[1], 0
+    while n < limit:
+        slope, curve = 2 * (a - 1) - 400 * a * (b - a * a), 1200 * a * a - 400 * b + 2
+        side, other = 200 * (b - a * a), -400 * a
+        det = 200 * curve - other * other
+        if abs(det) < 1e-9:  # no step from here
+            break
+        a, b = a - (200 * slope - other * side) / det, b - (curve * side - other * slope) / det
+        n += 1
+        if rosenbrock(a, b) < 1e-20:
+            break
+    turns = n
+    reached += rosenbrock(a, b) < 1e-20
+    worst = max(worst, rosenbrock(a, b))
+
+
 def gradient_descent(rng: np.random.Generator) -> None:
     X = scipy.sparse.random_array((2000, 50), density=0.1, format="csr", rng=rng)
     y = np.where(X @ rng.standard_normal(50) > 0, 1, -1)
@@ -135,9 +159,19 @@ def medoids(rng: np.random.Generator) -> None:
     print(f"medoids: {(slow.who != fast.who).sum()} other than the plain loop's")
 
 
+def newton(rng: np.random.Generator) -> None:
+    starts = rng.uniform(-2, 2, (5000, 2))
+    out, plain = (run(starts[:500], limit=60) for run in (descents, descents.python))
+    print(f"newton: {(out.turns != plain.turns).sum()} other than the plain loop's")
+    out = descents(starts, limit=60)
+    print(
+        f"newton: {out.turns.min()} to {out.turns.max()} turns, {5000 - out.reached} of 5000 rows not there"
+    )
+
+
 def main() -> None:
     rng = np.random.default_rng(0)
-    for program in (gradient_descent, vote, stump, apriori, medoids):
+    for program in (gradient_descent, vote, stump, apriori, medoids, newton):
         program(rng)
 
 

@@ -1,10 +1,11 @@
 #!/bin/sh
 # On a machine with an NVIDIA GPU and nvcc: builds in place for that GPU, then does what PART says; all parts without it.
-#   tests       the tests that need a GPU, except those of graphs, reductions and pairs
+#   tests       the tests that need a GPU, except those of graphs, reductions, pairs and estimators without labels
 #   solves      kills of a training run, and the table of solves on the thesis's ten data sets
 #   products    the table of products compared with NVIDIA's libraries
 #   graph       the tests of graphs, and their figures compared with cuSPARSE
-#   reductions  the tests of reductions, and their figures compared with CuPy and PyTorch
+#   reductions  the tests of reductions and of estimators without labels, and their figures compared with CuPy and
+#               PyTorch
 #   pairs       the tests of pairs of points, their figures compared with plain kernels and PyTorch, and a paper's kernels
 # Each part takes less than 8 minutes. If PYTHON has the packages, it is used unchanged and nothing is downloaded;
 # otherwise they are installed into the environment VENV. GRAPH_ARGS are options of benchmarks/gpu/graph_gpu.py,
@@ -39,7 +40,7 @@ export PYTHONPATH="$PWD"
 BMRM_CUDA=on "$python" setup.py -q build_ext --inplace
 "$python" -c 'from bmrm.matrix import _cuda; print("GPU:", _cuda.device_info()["name"])'
 if wants tests; then
-    "$python" -m pytest -q $(grep -v -e '^tests/graph/' -e '^tests/reductions/' -e '^tests/pairs/' scripts/gpu-tests.txt)
+    "$python" -m pytest -q $(grep -v -E '^tests/(graph|reductions|pairs|unsupervised)/' scripts/gpu-tests.txt)
 fi
 if wants solves; then
     "$python" scripts/kill_runs.py
@@ -53,7 +54,7 @@ if wants graph; then
     "$python" -m benchmarks.gpu.graph_gpu ${GRAPH_ARGS:-}
 fi
 if wants reductions; then
-    "$python" -m pytest -q -n 8 -p no:benchmark $(grep '^tests/reductions/' scripts/gpu-tests.txt)
+    "$python" -m pytest -q -n 8 -p no:benchmark $(grep -E '^tests/(reductions|unsupervised)/' scripts/gpu-tests.txt)
     "$python" -m benchmarks.reductions.gpu ${REDUCTION_ARGS:-}
     "$python" -m benchmarks.reductions.gpu_clusters
     "$python" -m benchmarks.reductions.gpu_seeding

@@ -62,4 +62,4 @@ fi
 import sys, numpy, scipy, bmrm
 print(f"versions: Python {sys.version.split()[0]}, NumPy {numpy.__version__}, SciPy {scipy.__version__}")'
 cd tests
-exec "../$venv/bin/python" -m pytest -q -n 2 -p no:cacheprovider $(cat ../scripts/version-tests.txt)
+exec "../$venv/bin/python" -m pytest -q -n 2 --dist worksteal -p no:cacheprovider $(cat ../scripts/version-tests.txt)

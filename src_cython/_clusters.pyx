@@ -221,7 +221,7 @@ cdef class Clusters:
         Returns
         -------
         changed, rechecked : int
-            Rows with another label than before, and those decided in float64.
+            Rows with another label than before, and those resolved in float64.
         """
         centers = _input(centers, (len(centers), self._d), "centers")
         cdef PassArguments to = self._arguments(centers, labels)

@@ -10,20 +10,9 @@ must not clear attributes of these classes when it breaks a cycle (``no_gc_clear
 from typing import NamedTuple
 
 cimport cython
-from cuda.blackbox cimport *
-from cuda.clusters cimport *
-from cuda.dense_rows cimport *
 from cpython.pycapsule cimport PyCapsule_New
-from cuda.graph cimport *
-from cuda.joint cimport *
-from cuda.pair_values cimport *
-from cuda.pairs cimport *
-from cuda.scaling cimport *
-from cuda.upload_stream cimport *
-from cuda.python_loss cimport *
-from cuda.ranks cimport *
+from device_api cimport *
 from svmlight.block_consumer cimport *
-from cuda.training cimport *
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 

@@ -1,5 +1,6 @@
 """Fixtures shared by the suite."""
 
+import gc
 import importlib
 import os
 import pkgutil
@@ -37,6 +38,17 @@ def _import_all() -> None:
     for module in pkgutil.walk_packages(bmrm.__path__, "bmrm."):
         if module.name in needs_no_mpi or not module.name.startswith(apart):
             importlib.import_module(module.name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Collect without the garbage collector, which would go through half a million objects that stay."""
+    gc.disable()
+    found = yield
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+    return found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -97,6 +109,20 @@ def emulated_device(request: pytest.FixtureRequest, nothing_stays: None) -> Iter
         assert libraries.has_blas()  # tests of the module alone ask nobody to load it
         yield
     emulated.configure(0)
+
+
+@pytest.fixture(params=["late", "ahead"])
+def order_of_streams(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let other streams of an emulated device run late or ahead; a GPU has an order of its own."""
+    devices = sys.modules["devices"]
+    if not devices.IS_EMULATED:
+        if request.param == "ahead":
+            pytest.skip("there is a CUDA device")
+        yield
+        return
+    devices.emulated.library().emulator_run_ahead(request.param == "ahead")
+    yield
+    devices.emulated.library().emulator_run_ahead(False)
 
 
 @pytest.fixture(scope="session")

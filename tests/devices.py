@@ -31,6 +31,8 @@ IS_BUILT = _built is not None
 IS_EMULATED = not (IS_BUILT and _built.device_count())
 cuda = emulated.install() if IS_EMULATED else _built
 gpu = pytest.mark.gpu
+in_each_order = pytest.mark.usefixtures("order_of_streams")
+"""For tests in which several streams work: they run in each order of the emulator (`emulator/streams.h`)."""
 large = pytest.mark.skipif(IS_EMULATED, reason="there is no CUDA device, and the emulator takes too long")
 
 

@@ -1,5 +1,6 @@
 """How the build finds and runs nvcc, and that the installed package is whole."""
 
+import doctest
 import glob
 import importlib
 import os
@@ -15,7 +16,8 @@ import bmrm
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
-cuda, emulated = (importlib.import_module(f"building.{name}") for name in ("cuda", "emulated"))
+NAMES = ("cuda", "device_api", "emulated")
+cuda, device_api, emulated = (importlib.import_module(f"building.{name}") for name in NAMES)
 
 
 @pytest.fixture
@@ -141,6 +143,15 @@ def test_the_folders_of_the_libraries_are_those_that_nvcc_names():
     assert cuda.library_folders(said)[0] == "/opt/lib64/cu13/bin/..//lib64"
     assert "/opt/lib64/cu13/bin/..//lib" in cuda.library_folders(said)
     assert cuda.library_folders("") == []
+
+
+def test_all_that_the_headers_of_the_device_say_is_declared(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert doctest.testmod(device_api) == (0, 2)
+    said = "".join(path.read_text() for path in device_api.HEADERS.glob("*.h"))
+    names = set(re.findall(r"\b(?:bb|BB)_\w+", re.sub(r"//.*|#define BB_API.*", "", said))) - {"BB_API"}
+    assert len(names) > 200
+    assert names - set(re.findall(r"\w+", device_api.declarations())) == set()
 
 
 def extension(name: str) -> Path | None:

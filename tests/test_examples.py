@@ -72,7 +72,8 @@ def test_learning_formulas_agree_with_numpy(tmp_path):
     assert number(r"below it (\S+) from", out) < 1e-10
     assert "item sets of 3: 1 counted, [(2, 5, 7)]" in out
     assert "above 2: 0111" in out
-    assert re.findall(r"(\d+) other than", out) == ["0"] * 6
+    assert re.findall(r"(\d+) other than", out) == ["0"] * 7
+    assert "0 of 5000 rows not there" in out
 
 
 def test_train_and_certify_needs_no_scikit_learn(tmp_path, monkeypatch, capsys):
@@ -167,6 +168,15 @@ def test_scree_finds_the_number_of_components(tmp_path):
     assert number(r"all eigenvalues: .* (\S+) of the value", out) < 1e-8
     assert number(r"likeliest with (\d+) components", out) == 6
     assert (tmp_path / "scree.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_pairs_of_points_in_clouds_are_near(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
+    out = run("pair_distances.py", tmp_path)
+    assert number(r"excess (\S+) at 0.2", out) > 20
+    assert number(r"(\S+) at 30", out) < 0.1
+    assert number(r"at random beyond 3: (\S+)", out) < 0.05
+    assert (tmp_path / "pair_distances.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
 def test_demo_checks_both_of_its_certificates(tmp_path):

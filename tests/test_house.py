@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,6 +125,74 @@ def test_a_class_name_occurs_once():
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
 
 
+ESTIMATOR_MODULES = ("estimator", "passes", "cpu", "gpu", "work")
+"""What an estimator has in its folder, besides files of its method."""
+
+MAX_PYTHON_PLACES = 6
+
+NATIVE_PLACES = {"decomposition": 4, "mixtures": 8}
+"""Native files of estimators with one kernel; those of k-means and MDS have several."""
+
+USED_INSIDE = {"bb_candidates", "bb_copy", "bb_device_info", "bb_prepare_bytes"}
+"""Functions of the C interface that others of its sources, or several bindings, call too."""
+
+NATIVE = {
+    str(path.relative_to(ROOT)): re.sub("//.*", "", path.read_text())
+    for root in ("src_cython", "src_cuda")
+    for path in sorted((ROOT / root).rglob("*.*"))
+}
+
+
+def declared_in(header: str) -> list[str]:
+    """The functions of a header of the C interface."""
+    return re.findall(r"BB_API [^;(]*?(bb_\w+)\(", NATIVE[f"src_cuda/{header}"])
+
+
+def files_with(word: str) -> set[str]:
+    """The native files that have a word."""
+    return {path for path, text in NATIVE.items() if re.search(rf"\b{word}\b", text)}
+
+
+@pytest.mark.parametrize("name", ["clusters", "decomposition", "manifold", "mixtures"])
+def test_an_estimator_takes_few_python_files(name):
+    """Those of its folder that CONTRIBUTING asks for, and those elsewhere that name it; faces may use it."""
+    folder = PACKAGE / "unsupervised" / name
+    own = [path for path in FILES if path.parent == folder and path.stem in ESTIMATOR_MODULES]
+    others = [
+        path
+        for path in FILES
+        if not path.is_relative_to(folder.parent)
+        and not path.is_relative_to(PACKAGE / "cli")
+        and f"unsupervised.{name}" in path.read_text()
+    ]
+    assert len(own) + len(others) <= MAX_PYTHON_PLACES, [*own, *others]
+
+
+@pytest.mark.parametrize(("name", "most"), NATIVE_PLACES.items())
+def test_an_estimator_takes_few_native_files(name, most):
+    """Its folders and its module, and of the C interface its header and the bindings of that."""
+    folders = (f"src_cython/{name}/", f"src_cuda/{name}/", f"src_cython/_{name}.pyx")
+    own = {path for path in NATIVE if path.startswith(folders)}
+    headers = {found for path in own for found in re.findall(r'#include "(api/\w+\.h)"', NATIVE[path])}
+    bindings = {
+        path
+        for header in headers
+        for function in declared_in(header)
+        for path in files_with(function)
+        if path.startswith("src_cython/cuda/")
+    }
+    assert len(own) + len(headers) + len(bindings) <= most, sorted({*own, *headers, *bindings})
+
+
+def test_a_function_of_the_c_interface_is_in_three_native_files():
+    """Its header, its definition and its binding; declarations for Cython are made from the header."""
+    headers = [path.removeprefix("src_cuda/") for path in NATIVE if path.startswith("src_cuda/api/")]
+    places = {name: files_with(name) for header in headers for name in declared_in(header)}
+    assert len(places) > 100
+    wrong = {name: found for name, found in places.items() if len(found) != 3 and name not in USED_INSIDE}
+    assert wrong == {}
+
+
 def is_ours(name: str | None) -> bool:
     """Whether a dotted name is of the package; its GPU module is left out, since it needs a GPU build."""
     return name is not None and name.split(".")[0] == "bmrm" and not name.endswith("_cuda")
@@ -153,6 +222,14 @@ def imported(module: str, name: str | None) -> object:
     return getattr(found, name, None) or importlib.import_module(f"{module}.{name}")
 
 
+def has(module: types.ModuleType, name: str) -> bool:
+    """Whether a module has a name, which may need an optional package."""
+    try:
+        return hasattr(module, name)
+    except ImportError:
+        return True
+
+
 def missing_names(path: Path) -> list[str]:
     """What a file imports from the package, or reads as an attribute of its modules, and is not there."""
     tree = ast.parse(path.read_text())
@@ -160,8 +237,9 @@ def missing_names(path: Path) -> list[str]:
     for local, module, name in imported_names(tree):
         try:
             found = imported(module, name)
-        except ModuleNotFoundError:
-            missing.append(f"{module}.{name}")
+        except ImportError as error:
+            if is_ours(error.name):  # else it needs an optional package that is not here
+                missing.append(f"{module}.{name}")
             continue
         if isinstance(found, types.ModuleType):
             modules[local] = found
@@ -173,7 +251,7 @@ def missing_names(path: Path) -> list[str]:
         match node:
             case ast.Attribute(value=ast.Name(id=local), attr=attribute, ctx=ast.Load()):
                 if local in modules and local not in stored and attribute != "_cuda":
-                    missing += [] if hasattr(modules[local], attribute) else [f"{local}.{attribute}"]
+                    missing += [] if has(modules[local], attribute) else [f"{local}.{attribute}"]
     return missing
 
 

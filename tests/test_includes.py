@@ -36,13 +36,13 @@ MAY_INCLUDE = {
     "src_cython/{dual,graph,qp} bmrm/matrix": "src_cython/{cpu,common} src_common",
     "src_cython/{clusters,mixtures,pairs}": "src_cython/{parts,cpu,common} src_common{,/pairs}",
     "src_cython/manifold": "src_cython/{pairs,cpu,common} src_common",
-    "src_cython/cuda": "src_cuda/{api,choice} src_cython/common",
+    "src_cython/cuda": "src_cuda/choice src_cython/common",
 }
 
 INCLUDE = re.compile(r'^\s*(?:#\s*include|cdef\s+extern\s+from|include)\s+"([^"<]+)"', re.MULTILINE)
 CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+cimport\s|cimport\s+(.+)$)", re.MULTILINE)
-# Packages of Cython and NumPy, whose declarations are not ours.
-FOREIGN = {"cpython", "cython", "libc", "libcpp", "numpy"}
+# Declarations of Cython and NumPy, and those that the build makes from `src_cuda/api`.
+FOREIGN = {"cpython", "cython", "device_api", "libc", "libcpp", "numpy"}
 
 
 def expand(words: str) -> list[str]:

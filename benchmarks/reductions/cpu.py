@@ -67,7 +67,7 @@ def measure(program: str, rows: int, columns: int, k: int, dtype: str) -> dict[s
     """Measure a program."""
     case, X = CASES[program], normal_rows(rows, columns, dtype)
     words = case.words(np.random.default_rng(1), X, k)
-    few = {key: value[:FEW_ROWS] if np.shape(value) == (rows,) else value for key, value in words.items()}
+    few = {key: value[:FEW_ROWS] if np.shape(value)[:1] == (rows,) else value for key, value in words.items()}
     plain, fast = numba.njit(case.loops), numba.njit(case.loops, fastmath=True)
     compile_seconds = {
         "ours": compiling(lambda: case.reduction(X[:FEW_ROWS], threads=1, **few)),

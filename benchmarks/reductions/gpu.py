@@ -48,6 +48,9 @@ SHAPES = (
     ("k-means", 10_000_000, 16, 16),
     ("EM", 1_000_000, 16, 32),
     ("EM", 1_000_000, 8, 16),
+    ("memberships", 10_000_000, 4, 4),
+    ("memberships", 1_000_000, 16, 32),
+    ("sums by memberships", 1_000_000, 16, 32),
     ("covariance", 2_000_000, 64, 0),
     ("histogram", 4_000_000, 16, 32),
     ("logistic gradient", 4_000_000, 32, 0),
@@ -98,15 +101,25 @@ def kmeans(xp: Any, X: Any, w: float, centers: Any) -> tuple[Any, ...]:
     return sums, xp.bincount(label, minlength=len(centers)), distances.min(1).values.sum(), label
 
 
-def em(xp: Any, X: Any, mean: Any, prec: Any, const: Any) -> tuple[Any, ...]:
-    """Return a step of EM by products, for CuPy and PyTorch."""
+def memberships(xp: Any, X: Any, mean: Any, prec: Any, const: Any) -> tuple[Any, ...]:
+    """Return the memberships of EM by products, for CuPy and PyTorch."""
     q = const - 0.5 * ((X * X) @ prec.T - 2 * X @ (prec * mean).T + (prec * mean * mean).sum(1))
     top = q.max(1)
     top = top if xp is cp else top.values
     p = xp.exp(q - top[:, None])
     total = p.sum(1)
-    r = p / total[:, None]
-    return r.sum(0), r.T @ X, r.T @ (X * X), (top + xp.log(total)).sum()
+    return p / total[:, None], (top + xp.log(total)).sum()
+
+
+def member_sums(xp: Any, X: Any, r: Any) -> tuple[Any, ...]:
+    """Return the sums by memberships, for CuPy and PyTorch."""
+    return r.sum(0), r.T @ X, r.T @ (X * X)
+
+
+def em(xp: Any, X: Any, mean: Any, prec: Any, const: Any) -> tuple[Any, ...]:
+    """Return a step of EM by products, for CuPy and PyTorch."""
+    r, loglik = memberships(xp, X, mean, prec, const)
+    return *member_sums(xp, X, r), loglik
 
 
 def covariance(xp: Any, X: Any, shift: Any) -> tuple[Any, ...]:
@@ -139,7 +152,13 @@ OWN: dict[str, Callable[..., Callable[[], Any]]] = {
     "EM": own_em,
     "covariance": own_covariance,
 }
-PEERS: dict[str, Callable[..., tuple[Any, ...]]] = {"k-means": kmeans, "EM": em, "covariance": covariance}
+PEERS: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "k-means": kmeans,
+    "EM": em,
+    "memberships": memberships,
+    "sums by memberships": member_sums,
+    "covariance": covariance,
+}
 
 
 def least_seconds(call: Callable[[], Any]) -> float:

@@ -8,22 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bmrm.reductions import Reduction, dot, exp, inf, local, log, reduction
-
-
-@reduction
-def kmeans_step(x, w, centers: ("k", "d"), sums: ("k", "d"), counts: "k", inertia: (), label: int):
-    best, at = inf, 0
-    for j in range(len(centers)):
-        dist = 0.0
-        for f in range(len(x)):
-            dist += (x[f] - centers[j, f]) ** 2
-        if dist < best:
-            best, at = dist, j
-    for f in range(len(x)):
-        sums[at, f] += w * x[f]
-    counts[at] += w
-    inertia += w * best
-    label = at
+from examples.row_formulas import covariance, em_step, histogram, kmeans_step
 
 
 @reduction
@@ -73,38 +58,6 @@ def kmeans_loops(X, w, centers):
     return sums, counts, inertia, label
 
 
-@reduction
-def em_step(
-    x,
-    mean: ("k", "d"),
-    prec: ("k", "d"),
-    const: "k",
-    weight: "k",
-    s1: ("k", "d"),
-    s2: ("k", "d"),
-    loglik: (),
-):
-    q = local("k")
-    top = -inf
-    for j in range(len(mean)):
-        q[j] = const[j]
-        for f in range(len(x)):
-            q[j] -= 0.5 * prec[j, f] * (x[f] - mean[j, f]) ** 2
-        top = max(top, q[j])
-    total = 0.0
-    for j in range(len(mean)):
-        q[j] = exp(q[j] - top)
-        total += q[j]
-    loglik += top + log(total)
-    for j in range(len(mean)):
-        r = q[j] / total
-        weight[j] += r
-        for f in range(len(x)):
-            e = x[f] - mean[j, f]
-            s1[j, f] += r * e
-            s2[j, f] += r * e * e
-
-
 def em_numpy(X, mean, prec, const):
     e = X[:, None, :] - mean
     q = const - 0.5 * np.einsum("njf,njf,jf->nj", e, e, prec)
@@ -145,12 +98,78 @@ def em_loops(X, mean, prec, const):
 
 
 @reduction
-def covariance(x, shift: "d", total: "d", cross: ("d", "d")):
-    for f in range(len(x)):
-        a = x[f] - shift[f]
-        total[f] += a
-        for g in range(f + 1):
-            cross[f, g] += a * (x[g] - shift[g])
+def memberships(x, mean: ("k", "d"), prec: ("k", "d"), const: "k", r: ("rows", "k"), loglik: ()):
+    q = local("k")
+    top = -inf
+    for j in range(len(mean)):
+        q[j] = const[j]
+        for f in range(len(x)):
+            q[j] -= 0.5 * prec[j, f] * (x[f] - mean[j, f]) ** 2
+        top = max(top, q[j])
+    total = 0.0
+    for j in range(len(mean)):
+        q[j] = exp(q[j] - top)
+        total += q[j]
+    loglik += top + log(total)
+    for j in range(len(mean)):
+        r[j] = q[j] / total
+
+
+def memberships_numpy(X, mean, prec, const):
+    e = X[:, None, :] - mean
+    q = const - 0.5 * np.einsum("njf,njf,jf->nj", e, e, prec)
+    top = q.max(axis=1, keepdims=True)
+    p = np.exp(q - top)
+    total = p.sum(axis=1, keepdims=True)
+    return p / total, (top + np.log(total)).sum()
+
+
+def memberships_loops(X, mean, prec, const):
+    k, d = mean.shape
+    r, loglik = np.empty((len(X), k), X.dtype), 0.0
+    q = np.empty(k, X.dtype)
+    for i in range(len(X)):
+        top = -np.inf
+        for j in range(k):
+            a = const[j]
+            for f in range(d):
+                e = X[i, f] - mean[j, f]
+                a -= 0.5 * prec[j, f] * e * e
+            q[j] = a
+            top = max(top, a)
+        total = 0.0
+        for j in range(k):
+            q[j] = np.exp(q[j] - top)
+            total += q[j]
+        loglik += top + np.log(total)
+        for j in range(k):
+            r[i, j] = q[j] / total
+    return r, loglik
+
+
+@reduction
+def member_sums(x, r: ("rows", "k"), weight: "k", s1: ("k", "d"), s2: ("k", "d")):
+    for j in range(len(r)):
+        weight[j] += r[j]
+        for f in range(len(x)):
+            s1[j, f] += r[j] * x[f]
+            s2[j, f] += r[j] * x[f] ** 2
+
+
+def member_sums_numpy(X, r):
+    return r.sum(axis=0), r.T @ X, r.T @ X**2
+
+
+def member_sums_loops(X, r):
+    k, d = r.shape[1], X.shape[1]
+    weight, s1, s2 = np.zeros(k), np.zeros((k, d)), np.zeros((k, d))
+    for i in range(len(X)):
+        for j in range(k):
+            weight[j] += r[i, j]
+            for f in range(d):
+                s1[j, f] += r[i, j] * X[i, f]
+                s2[j, f] += r[i, j] * X[i, f] * X[i, f]
+    return weight, s1, s2
 
 
 def covariance_numpy(X, shift):
@@ -168,15 +187,6 @@ def covariance_loops(X, shift):
             for g in range(f + 1):
                 cross[f, g] += a * (X[i, g] - shift[g])
     return total, cross
-
-
-@reduction
-def histogram(x, low: "d", scale: "d", count: ("d", "bins"), least: "d", most: "d"):
-    for f in range(len(x)):
-        b = int((x[f] - low[f]) * scale[f])
-        count[f, min(max(b, 0), len(count[f]) - 1)] += 1
-        least[f] = min(least[f], x[f])
-        most[f] = max(most[f], x[f])
 
 
 def histogram_numpy(X, low, scale, bins):
@@ -241,19 +251,22 @@ class Case(NamedTuple):
     words: Callable[[np.random.Generator, np.ndarray, int], dict[str, Any]]
 
 
+def em_words(r: np.random.Generator, X: np.ndarray, k: int) -> dict[str, Any]:
+    """Return the parameters of a step of EM."""
+    return {"mean": X[:k].copy(), "prec": np.ones((k, X.shape[1]), X.dtype), "const": np.zeros(k, X.dtype)}
+
+
 CASES = {
     "k-means": Case(
         kmeans_step, kmeans_numpy, kmeans_loops, lambda r, X, k: {"w": 1.0, "centers": X[:k].copy()}
     ),
-    "EM": Case(
-        em_step,
-        em_numpy,
-        em_loops,
-        lambda r, X, k: {
-            "mean": X[:k].copy(),
-            "prec": np.ones((k, X.shape[1]), X.dtype),
-            "const": np.zeros(k, X.dtype),
-        },
+    "EM": Case(em_step, em_numpy, em_loops, em_words),
+    "memberships": Case(memberships, memberships_numpy, memberships_loops, em_words),
+    "sums by memberships": Case(
+        member_sums,
+        member_sums_numpy,
+        member_sums_loops,
+        lambda r, X, k: {"r": r.random((len(X), k)).astype(X.dtype)},
     ),
     "covariance": Case(
         covariance, covariance_numpy, covariance_loops, lambda r, X, k: {"shift": X[0].copy()}
@@ -282,6 +295,8 @@ SHAPES = (
     ("k-means", 1_000_000, 16, 64),
     ("k-means", 400_000, 4, 16),
     ("EM", 200_000, 8, 16),
+    ("memberships", 200_000, 4, 4),
+    ("sums by memberships", 200_000, 4, 4),
     ("covariance", 200_000, 32, 0),
     ("histogram", 400_000, 16, 32),
     ("logistic gradient", 400_000, 32, 0),

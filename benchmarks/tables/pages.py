@@ -61,9 +61,9 @@ least and the most of several problems. Below 1 ours is slower. Links lead to si
 NOTE = """
 ## All results
 
-All numbers are from results files in `benchmarks/results`. The command above a table wrote its file, with the
-machine and the baseline measured in the same run; it has the name of today. `make tables` writes these pages.
-An aim is what we set out to reach.
+All numbers are from results files in `benchmarks/results`. The command above a table, by its present
+name, wrote the file, with the machine and the baseline measured in the same run. `make tables` writes these
+pages. An aim is what we set out to reach.
 
 """
 

@@ -164,23 +164,29 @@ def wait_for(work: Callable[[], Found], leave: Callable[[], None] | None = None)
         return work()
     found: list[Found] = []
     failures: list[BaseException] = []
+    done = threading.Event()  # a signal during join() makes Python 3.11 and 3.12 take a thread for ended
 
     def run() -> None:
         try:
             found.append(work())
         except BaseException as failure:
             failures.append(failure)
+        finally:
+            done.set()
 
     thread = threading.Thread(target=run)
     try:
         thread.start()
-        while thread.is_alive():
-            thread.join(SIGNAL_SECONDS)
+        while not done.wait(SIGNAL_SECONDS):
             check_signals()
+        thread.join()
+        check_signals()
     except BaseException:
         if leave is not None:
             leave()
-            thread.join()
+            if thread.ident is not None:
+                done.wait()
+                thread.join()
         raise
     if failures:
         raise failures[0]

@@ -15,6 +15,9 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 """Row pointers, bounds, and numbers of rows."""
 
+UNIT = 2.0**-53
+"""Unit roundoff of float64: the maximum relative error of an operation."""
+
 ArrayOrNone = TypeVar("ArrayOrNone", bound="NDArray[Any] | None")
 
 

@@ -267,7 +267,7 @@ def _report(options: argparse.Namespace, found: dict[str, Any]) -> None:
     if "n_iter" in found:
         print(
             f"{found['status']}: {inertia}, within {found['inertia_error']:.1e}; {found['n_iter']} moves, "
-            f"{found['rechecked']:.2%} of the labels decided in float64, on {found['device']}, "
+            f"{found['rechecked']:.2%} of the labels resolved in float64, on {found['device']}, "
             f"{found['seconds']:.3f} s"
         )
     else:

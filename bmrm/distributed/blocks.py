@@ -4,7 +4,7 @@ The number of rows of a block depends on the number of columns and the type of t
 rows on the average number of stored values. Sums are those of the blocks, added in their order, whether a
 block stays or not: no bit depends on the GPU's memory.
 
-A block that does not stay has its place in one of two slots of the GPU. While a pass works on one slot, a
+A block that does not stay is copied to one of two slots of the GPU. While a pass works on one slot, a
 thread of the host reads the next block, fills pinned memory with it, and copies that to the other slot
 (``src_cuda/runtime/upload.h``). The first blocks stay, and those of the slots are copied in the meantime.
 """
@@ -104,22 +104,29 @@ def block_parts(rows: int, each: int) -> list[slice]:
     return [slice(at, min(at + each, rows)) for at in range(0, max(1, rows), each)]
 
 
-def free_share(rows: RowSet, gpu: int) -> int:
-    """Return the bytes of a GPU that the rows of a rank may take: those free, divided by the ranks on it."""
+def room_for_blocks(rows: RowSet, gpu: int, each: int) -> int | None:
+    """Return the bytes of a GPU that the rows of a rank may take: those free, divided by the ranks on it.
+
+    None if no rank has several blocks to upload. All ranks call it.
+    """
+    if rows.on_gpu or rows.most_here <= each:
+        return None
     free: int = import_cuda().device_info(gpu)["free_bytes"]
     here = platform.node(), gpu
     return int(FREE_SHARE * free) // rows.everyones(here).count(here)
 
 
-def count_resident(blocks: int, block_bytes: int, slot_bytes: int, limit: int, column_bytes: int = 0) -> int:
-    """Return the number of blocks that stay on a GPU.
+def count_resident(
+    blocks: int, block_bytes: int, slot_bytes: int, limit: int | None, column_bytes: int = 0
+) -> int:
+    """Return the number of blocks that stay on a GPU: all if there is one, or no limit.
 
     Parameters
     ----------
     blocks : int
     block_bytes, slot_bytes : int
         What a block that stays and a slot take, with what passes over them need.
-    limit : int
+    limit : int or None
         Bytes for all.
     column_bytes : int, default 0
         Bytes that stay for all rows if some blocks do not.
@@ -134,7 +141,7 @@ def count_resident(blocks: int, block_bytes: int, slot_bytes: int, limit: int, c
     >>> count_resident(10, 100, 100, 1000), count_resident(10, 100, 100, 999, column_bytes=50)
     (10, 7)
     """
-    if blocks * block_bytes <= limit:
+    if limit is None or blocks <= 1 or blocks * block_bytes <= limit:
         return blocks
     left = limit - SLOTS * slot_bytes - column_bytes
     if left < 0:
@@ -228,7 +235,7 @@ class RowBlocks(Generic[Held]):
         for i, some in enumerate(self.parts[: resident + SLOTS]):
             X = there[i] if i < len(there) else self._read(some)
             held.append(put(X, self._weights(some)))
-            rows.give_back(some)
+            rows.release(some)
         streamed = len(self.parts) - resident
         self.on: list[Held] = held + [held[resident + i % SLOTS] for i in range(SLOTS, streamed)]
         self._slots = Slots(streamed)
@@ -281,7 +288,7 @@ class RowBlocks(Generic[Held]):
     def _load(self, i: int) -> None:
         some = self.parts[self.resident + i]
         self.on[self.resident + i].load(self._read(some), self._weights(some))
-        self._rows.give_back(some)
+        self._rows.release(some)
 
     def _weights(self, some: slice) -> Vector | None:
         return None if self._rows.weights is None else self._rows.weights[some]

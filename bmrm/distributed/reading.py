@@ -42,7 +42,7 @@ MAX_ABSOLUTE_VALUE = 1e150
 """Values of float64 whose squares are far from overflow."""
 
 READ_BYTES = 1 << 25
-"""Size of rows of a mapped file that are validated before their pages are given back."""
+"""Size of rows of a mapped file that are validated before their pages are released."""
 
 
 def read_rows(data: Any) -> RowSet:
@@ -292,7 +292,7 @@ def _read_floats(X: Any) -> StoredRows:
 
 
 def _check_values(rows: StoredRows) -> None:
-    """Raise for values that are not finite or too large; pages of a large mapped file are given back."""
+    """Raise for values that are not finite or too large; pages of a large mapped file are released."""
     if rows.sparse:
         _check_largest(rows.values, lambda at: f"row {np.searchsorted(rows[:].indptr, at[0], 'right')} ")
         return
@@ -308,7 +308,7 @@ def _check_values(rows: StoredRows) -> None:
         block = rows[first : first + size]
         _check_largest(block, place)
         if too_much:
-            rows.give_back(first, first + len(block))
+            rows.release(first, first + len(block))
 
 
 def _check_largest(values: NDArray[Any], place: Callable[[NDArray[np.int64]], str]) -> None:

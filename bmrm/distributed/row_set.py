@@ -3,11 +3,11 @@
 Estimators and compiled functions have one rule of parts. The rows of a part depend on the number of all rows
 and of the results of a part alone, and parts are combined in the order of the rows; ranks add theirs in turn.
 So results have the same bits for any number of threads, in memory and from a file, and for any number of
-ranks if the rows of each begin at a multiple of a part's rows. Else a rank's last part is a shorter one, and
-the bits are those of these ranks.
+ranks if the rows of each begin at a multiple of a part's rows. Otherwise the last part of a rank is shorter,
+and the bits depend on which rows each rank has.
 
-A mapped file that would fill much of the memory is read in blocks of whole parts, whose pages are given back
-to the system after use.
+A mapped file that would fill much of the memory is read in blocks of whole parts, whose pages are released
+after use.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class RowSet:
     Attributes
     ----------
     X : StoredRows
-        The rows here; an array or a `Csr` becomes one. Those of estimators are validated, unless they are on
+        The local rows; an array or a `Csr` becomes one. Those of estimators are validated, unless they are on
         a GPU.
     weights : ndarray or None
-        Of the rows here. None, on all ranks, if all are 1.
+        Of the local rows. None, on all ranks, if all are 1.
     threads : int or None
     group : bmrm.distributed.group.Group or None
         The ranks that share the rows.
@@ -92,12 +92,12 @@ class RowSet:
 
     @property
     def gpu(self) -> int | None:
-        """Number of the GPU that has the rows here; None if they are in main memory."""
+        """Number of the GPU that has the local rows; None if they are in main memory."""
         return self.X.gpu  # type: ignore[no-any-return]
 
     @property
     def here(self) -> int:
-        """Number of rows here."""
+        """Number of local rows."""
         return int(self.X.shape[0])
 
     @property
@@ -217,7 +217,7 @@ class RowSet:
         found = np.empty((len(rows), self.X.shape[1]))
         for first in range(0, len(rows), MAX_TAKEN_ROWS):
             found[first : first + MAX_TAKEN_ROWS] = self.X.take(rows[first : first + MAX_TAKEN_ROWS])
-            self.X.give_back(0, self.here)
+            self.X.release(0, self.here)
         return found
 
     def sampled_mean(self, take_here: Callable[[Indices], Vector] | None = None) -> Vector:
@@ -277,15 +277,15 @@ class RowSet:
         return self.group.gathered(self.weights, np.array(self.bounds))
 
     def bytes_fit(self, needed: int) -> bool:
-        """Return whether a copy of the rows here should be made as a whole."""
+        """Return whether a copy of the local rows should be made as a whole."""
         free = available_bytes()
         return free is None or needed <= MAX_COPY_SHARE * free
 
     def blocks(self, each: int, limit: float | None = None) -> Iterator[slice]:
-        """Yield the rows here in blocks of whole parts of ``each`` rows.
+        """Yield the local rows in blocks of whole parts of ``each`` rows.
 
         - ``limit``: of the bytes of a block; None: none, unless the rows are in a mapped file that is too
-          large. Pages of such a file are given back after each block.
+          large. Pages of such a file are released after each block.
         """
         too_much, size = self.X.reads_too_much, self.here
         if limit is None:
@@ -297,19 +297,19 @@ class RowSet:
             block = slice(first, min(self.here, first + size))
             yield block
             if too_much:
-                self.X.give_back(block.start, block.stop)
+                self.X.release(block.start, block.stop)
 
-    def give_back(self, block: slice) -> None:
-        """Give the pages of some rows here back to the system, if the file with all is too large."""
+    def release(self, block: slice) -> None:
+        """Release the pages of some local rows, if the file with all is too large."""
         if self.X.reads_too_much:
-            self.X.give_back(block.start, block.stop)
+            self.X.release(block.start, block.stop)
 
     def part_rows(self, numbers: int = 1) -> int:
         """Return the number of rows of a part whose results are so many numbers."""
         return part_rows(self.shape[0], numbers)
 
     def part_bounds(self, numbers: int = 1) -> list[int]:
-        """Return the first row of each part of the rows here, and the end of the last."""
+        """Return the first row of each part of the local rows, and the end of the last."""
         each = self.part_rows(numbers)
         return [0, *range(each, self.here, each), self.here]
 
@@ -389,7 +389,7 @@ class RowSet:
     def accumulate(self, values: Vector) -> tuple[Vector, Vector]:
         """Return cumulative sums along the last axis, from the first row of all ranks on, and their end.
 
-        - ``values``: shape (..., m), numbers of the rows here in their order
+        - ``values``: shape (..., m), numbers of the local rows in their order
         """
         if self.group is None:
             found = np.add.accumulate(values, axis=-1)

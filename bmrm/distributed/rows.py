@@ -1,9 +1,9 @@
 """Rows as they are stored: dense or sparse, in main memory, in a mapped file or on a GPU.
 
-Whatever works on rows asks these classes, and does not look which one it has. Compiled functions read dense
-rows as they are, of any type and order that their code is made for, by the addresses of `entries`. Estimators
-read blocks of float32 or float64, stored by rows (``rows[some]``); what a mapped file has of anything else is
-converted some rows at a time.
+Callers ask these classes and do not check which one they have. Compiled functions read dense rows as they
+are, of any type and order that their code is made for, by the addresses of `entries`. Estimators read blocks
+of float32 or float64, stored by rows (``rows[some]``); other types of a mapped file are converted some rows
+at a time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_CONSTANT_WIDTH = 128
 """Maximum number of columns that is a constant of compiled code; above, a loop's counter costs nothing."""
 
 MAX_MAPPED_SHARE = 0.5
-"""Maximum share of the free memory for pages of a mapped file; else they are given back after each part."""
+"""Maximum share of the free memory for pages of a mapped file; else they are released after each part."""
 
 
 class Rows(NamedTuple):
@@ -203,8 +203,8 @@ class StoredRows(ABC):
         """Whether they are in a mapped file that would fill much of the free memory."""
         return False
 
-    def give_back(self, first: int, last: int) -> None:
-        """Give the pages of some rows of a mapped file back to the system; they can be read again."""
+    def release(self, first: int, last: int) -> None:
+        """Release the pages of some rows of a mapped file; they can be read again."""
         raise NotImplementedError
 
 
@@ -319,7 +319,7 @@ class DenseRows(StoredRows):
         free = available_bytes()
         return free is not None and self.nbytes > MAX_MAPPED_SHARE * free
 
-    def give_back(self, first: int, last: int) -> None:
+    def release(self, first: int, last: int) -> None:
         assert self.mapped is not None
         start = self.array.ctypes.data - np.frombuffer(self.mapped, np.uint8).ctypes.data
         page, step = mmap.PAGESIZE, self.array.strides[0]

@@ -26,7 +26,7 @@ class Area:
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
-        self.comm, self.capacity, self.turn = comm, 0, 0
+        self.comm, self.capacity, self.calls = comm, 0, 0
         self._window: MPI.Win | None = None
 
     @classmethod
@@ -49,8 +49,8 @@ class Area:
                 self._window.Free()  # collective: all ranks have read the old places by then
             self._window = MPI.Win.Allocate_shared(16 * self.capacity, comm=self.comm)
         assert self._window is not None
-        self.turn += 1
-        mine = slice((self.turn % 2) * self.capacity, (self.turn % 2) * self.capacity + length)
+        self.calls += 1
+        mine = slice((self.calls % 2) * self.capacity, (self.calls % 2) * self.capacity + length)
         return [
             np.frombuffer(self._window.Shared_query(rank)[0], np.float64)[mine]
             for rank in range(self.comm.Get_size())

@@ -1,6 +1,6 @@
 """Arrays of other libraries, as scikit-learn's ``array_api_dispatch`` lets estimators take and return them.
 
-The core computes with NumPy arrays in main memory. What is fitted or predicted is given back in the library
+The core computes with NumPy arrays in main memory. What is fitted or predicted is returned in the library
 and on the device of X, without a copy if that is main memory. While the dispatch is off nothing here does
 anything, as scikit-learn then converts all arguments to NumPy arrays itself.
 """

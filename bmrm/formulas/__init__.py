@@ -1,1 +1,1 @@
-"""The compiler of formulas in Python: from a function of one row to code for the CPU and text for the GPU."""
+"""The compiler of Python functions of a row: to machine code for CPUs, and by CUDA C++ for GPUs."""

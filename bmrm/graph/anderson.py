@@ -65,7 +65,7 @@ def _solve(gram: Vector, right: Vector) -> Vector:
     values, vectors = np.linalg.eigh(np.where(usable[:, None, None], scaled, 0.0))
     good = values > CUTOFF * np.maximum(values[:, -1:], 1e-300)
     weights = np.divide(1.0, values, out=np.zeros_like(values), where=good)
-    turned = np.einsum("kij,ki->kj", vectors, right * inverse) * weights
-    found: Vector = np.einsum("kij,kj->ki", vectors, turned) * inverse
+    coordinates = np.einsum("kij,ki->kj", vectors, right * inverse) * weights
+    found: Vector = np.einsum("kij,kj->ki", vectors, coordinates) * inverse
     found[~np.isfinite(found).all(1)] = 0.0
     return found

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from bmrm.base import arguments
-from bmrm.base.vectors import Vector
+from bmrm.base.vectors import UNIT, Vector
 from bmrm.errors import ParameterError
 from bmrm.graph.graph import Graph
 from bmrm.graph.labels import quote
 
-SHARE_ERROR = 4 * 2.0**-53
+SHARE_ERROR = 4 * UNIT
 """Bound of the relative error of a normalised entry: sum and quotient are rounded once each."""
 
 

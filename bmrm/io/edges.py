@@ -45,8 +45,6 @@ ADVICE = "bmrm-graph --dry-run predicts what a graph will need"  # if memory is 
 MAX_FIRST_LINE = 1 << 24  # bytes of a line that are looked at to find its columns
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8; some programs put it at the start of a text
 
-_Part = tuple[Any, int, int]  # a text, and the range of it that holds whole lines
-
 
 @interruptible
 def read_edges(

@@ -187,7 +187,7 @@ def rank_memory(
 ) -> dict[str, int]:  # fmt: skip
     """Return the bytes of one of several ranks on CPUs.
 
-    - ``size``: of the rows here, with the columns that they touch if weights are owned
+    - ``size``: of the local rows, with the columns that they touch if weights are owned
     - ``weights``: of all ranks
     - ``split_cuts``: each rank keeps some columns of the cuts
     """

@@ -44,9 +44,9 @@ from bmrm.linear.solvers.settings import SMALLEST_TOL, Callback, Settings, absol
 from bmrm.linear.warm_start import (
     Origin,
     checksums_of,
+    continue_run,
     earlier_end,
     first_point,
-    go_on,
     metric_key,
     origin_of,
     penalty_key,
@@ -58,7 +58,7 @@ from bmrm.losses.offset import margin_offsets
 from bmrm.matrix.adapted import MatrixAdapter, StackedIdentity
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.examples import Examples
-from bmrm.matrix.overflow import blame_overflow
+from bmrm.matrix.overflow import explain_overflow
 from bmrm.matrix.row_weights import ClassWeight, lam_from_c
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def _run(
         from bmrm.linear.precision import RoundedProblem  # few solves need it
 
         rows = RoundedProblem(problem, options.tol if tol is None else tol)
-    settings = _make_settings(options, data, rows, speaks=backend.speaks)
+    settings = _make_settings(options, data, rows, prints=backend.prints)
 
     # 2. The plan: all decisions
     start = options.warm_start
@@ -275,7 +275,7 @@ def _run(
     relative_tol = options.tol if options.tol_kind == "rel" else None
     asked = PlanOptions(options.solver, problem.cuts_per_pass, options.max_cuts, resumed, relative_tol)
     plan = make_plan(backend.facts(problem), asked)
-    if backend.speaks:
+    if backend.prints:
         plan.log()
         if options.verbose > 1:
             print(plan)
@@ -291,10 +291,10 @@ def _run(
     try:
         run = backend.run(objective, bundle, settings, problem, plan)
         if earlier is not None:
-            go_on(run, earlier)
+            continue_run(run, earlier)
         run.minimise()
     except BmrmError as fault:
-        raise blame_overflow(fault, data, problem.labels) from None
+        raise explain_overflow(fault, data, problem.labels) from None
 
     # 5. The result
     result = result_of(run, data, problem.labels, problem.classes)
@@ -349,10 +349,10 @@ def _make_data(X: Any, y: Any, loss: Loss, comm: Any, options: Options) -> Datas
 
 
 def _make_settings(
-    options: Options, data: Dataset | Examples, rows: RoundedProblem | None, *, speaks: bool
+    options: Options, data: Dataset | Examples, rows: RoundedProblem | None, *, prints: bool
 ) -> Settings:
     callback = options.callback
-    if options.verbose and speaks:
+    if options.verbose and prints:
         callback = _printing(callback)
     if callback is not None and rows is not None:
         callback = _showing_bounds(callback, rows)

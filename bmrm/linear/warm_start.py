@@ -280,7 +280,7 @@ def _of_checkpoint(
     checkpoint.check(problem, origin.data.shape[1], origin.loss, reg)
     doubt = checkpoint.doubt(own_loss=isinstance(origin.loss, CallableLoss))
     if doubt:
-        if backend.speaks:
+        if backend.prints:
             log.warning("%s: goes on from its weights alone: %s", checkpoint.path, doubt)
         return None
     certificate = checkpoint.model.certificate
@@ -305,7 +305,7 @@ def _of_checkpoint(
     )
 
 
-def go_on(run: BundleMethod, end: End) -> None:
+def continue_run(run: BundleMethod, end: End) -> None:
     """Continue from where another run ended; raise if the objective shows that the data differ."""
     state = run.state
     given, kept = state.given, state.best is state.given

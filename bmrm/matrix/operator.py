@@ -328,9 +328,9 @@ class Operator(LinearOperator):  # type: ignore[misc]
     _matvec, _rmatvec, _matmat, _rmatmat = matvec, rmatvec, matmat, rmatmat
 
     def _adjoint(self) -> Operator:
-        turned = Operator.__new__(Operator)
-        turned._hold(self._resident, not self._transposed)
-        return turned
+        transposed = Operator.__new__(Operator)
+        transposed._hold(self._resident, not self._transposed)
+        return transposed
 
     _transpose = _adjoint
 

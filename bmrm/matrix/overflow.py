@@ -15,7 +15,7 @@ MAX_MAGNITUDE = 1e150
 _TOO_LARGE = f"expected an absolute value of at most {MAX_MAGNITUDE:g}"
 
 
-def blame_overflow(fault: BmrmError, data: Dataset | Examples, labels: Vector) -> BmrmError:
+def explain_overflow(fault: BmrmError, data: Dataset | Examples, labels: Vector) -> BmrmError:
     """Return an error that names the value, label or offset that is too large; the fault if there is none.
 
     For example, public ranking data have 1.8e308 for missing values.

@@ -83,8 +83,8 @@ def exceeds(edge: Vector) -> Vector:
 
     Examples
     --------
-    >>> exceeds(np.array([-1.0, 2.0]))
-    array([0.       , 4.00...])
+    >>> exceeds(np.array([-1.0, 2.0])).tolist()
+    [0.0, 4.000000000000002]
     """
     return _least(np.greater, edge)
 

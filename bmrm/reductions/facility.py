@@ -80,7 +80,8 @@ class Reduction(CompiledFunction):
             Not on several ranks. On the CPU they always stay.
         **words
             The parameters of the row function by name, and sizes that no parameter has, as ``bins=32``. A
-            parameter that the function reads as one number may be a number, or an array with one per row.
+            parameter without a shape in its annotation may be a number or an array for all rows, or have one
+            more dimension, the first, with one for each row.
 
         Returns
         -------

@@ -16,14 +16,14 @@ __device__ __forceinline__ whole first_element(unsigned before) {
 
 // Not inline: it is compiled once.
 template <class Op, class A>
-__device__ __noinline__ void combine_parts(const A* from, A* to, whole count, whole parts, A neutral,
+__device__ __noinline__ void combine_parts(const A* from, A* to, whole count, whole parts, A identity,
                                            unsigned before, PartsHeld<A> held) {
     const int cell = threadIdx.x % kWarpLanes, group = threadIdx.x / kWarpLanes;
     const whole start = count == 1 ? threadIdx.x : group;
     const whole step = count == 1 ? kPartGroups * kWarpLanes : kPartGroups;
     for (whole first = first_element(before); first < count; first += gridDim.x * whole(kWarpLanes)) {
         const whole q = count == 1 ? 0 : first + cell;
-        A best = neutral;
+        A best = identity;
 #pragma unroll 4
         for (whole part = q < count ? start : parts; part < parts; part += step)
             best = Op::of(best, from[part * count + q]);
@@ -40,13 +40,13 @@ __device__ __noinline__ void combine_parts(const A* from, A* to, whole count, wh
 // bring(element, part) for what else is taken from that part; -1 if no row took part.
 template <class Op, class A, class Bring>
 __device__ __forceinline__ void combine_best(const A* from, const whole* rows, A* to, whole* to_rows,
-                                             whole count, whole parts, A neutral, unsigned before,
+                                             whole count, whole parts, A identity, unsigned before,
                                              PartsHeld<A> held, PartsHeld<whole> held_parts,
                                              const Bring& bring) {
     const int cell = threadIdx.x % kWarpLanes, group = threadIdx.x / kWarpLanes;
     for (whole first = first_element(before); first < count; first += gridDim.x * whole(kWarpLanes)) {
         const whole q = first + cell;
-        A best = neutral;
+        A best = identity;
         whole row = GREATEST_WHOLE, chosen = -1;
         const auto take = [&](A value, whole part) {
             const whole other = rows[part * count + q];

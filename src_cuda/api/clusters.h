@@ -14,7 +14,7 @@ extern "C" {
 
 enum {
     BB_PANEL_ROWS = 1024,  // rows of which bb_clusters_potentials returns one sum
-    BB_MAX_TRIALS = 15     // candidates for a centre of bb_clusters_begin_walk
+    BB_MAX_TRIALS = 15     // candidates for a centre of bb_clusters_begin_choice
 };
 
 typedef struct bb_clusters bb_clusters;
@@ -22,7 +22,7 @@ typedef struct bb_clusters bb_clusters;
 typedef struct {
     double inertia;     // sum of w |x - c|^2
     int64_t changed;    // rows with another label than before; rows that gain, in bb_clusters_moves
-    int64_t rechecked;  // rows that were decided in float64
+    int64_t rechecked;  // rows that were resolved in float64
     double largest;     // maximum gain of a single move
 } bb_cluster_counts;
 
@@ -93,15 +93,15 @@ BB_API bb_status bb_clusters_potentials(bb_clusters* rows, const double* points,
                                         float* closest, int32_t take, double* sums);
 
 // Begins k-means++ over dense rows, by the sums of bb_clusters_potentials and draws as in
-// bmrm/unsupervised/clusters/shared_clusters.py.  One handle has one walk at a time.
+// bmrm/unsupervised/clusters/shared_clusters.py.  One handle has one choice at a time.
 // first: row of the first centre; uniform: (k - 1, trials), numbers in [0, 1) that draw the candidates for
 // each further centre, 1 to BB_MAX_TRIALS; part_rows: a multiple of BB_PANEL_ROWS, rows of up to 128 parts
-// whose sums are added in order; closest: a column, all infinite, which the walk needs to its end.
-BB_API bb_status bb_clusters_begin_walk(bb_clusters* rows, int64_t first, const double* uniform, int64_t k,
-                                        int64_t trials, int64_t part_rows, float* closest);
+// whose sums are added in order; closest: a column, all infinite, which the choice needs to its end.
+BB_API bb_status bb_clusters_begin_choice(bb_clusters* rows, int64_t first, const double* uniform, int64_t k,
+                                          int64_t trials, int64_t part_rows, float* closest);
 // Goes on with up to `count` centres.  chosen: set to their rows; found: to their number, less if all are
 // there or if all rows are at centres.
-BB_API bb_status bb_clusters_walk(bb_clusters* rows, int64_t count, int64_t* chosen, int64_t* found);
+BB_API bb_status bb_clusters_choose(bb_clusters* rows, int64_t count, int64_t* chosen, int64_t* found);
 
 // Measures the rows against further points, numbered from `first`, and sums w times the squared distance to
 // the nearest point so far, by panels of BB_PANEL_ROWS rows.

@@ -160,8 +160,8 @@ bb_status bb_clusters_potentials(bb_clusters* rows, const double* points, int64_
     });
 }
 
-bb_status bb_clusters_begin_walk(bb_clusters* rows, int64_t first, const double* uniform, int64_t k,
-                                 int64_t trials, int64_t part_rows, float* closest) {
+bb_status bb_clusters_begin_choice(bb_clusters* rows, int64_t first, const double* uniform, int64_t k,
+                                   int64_t trials, int64_t part_rows, float* closest) {
     return on_handle(rows, [&](bb_clusters& held) {
         expect_centers(uniform, k);
         expect_range(held, first, 1);
@@ -169,12 +169,12 @@ bb_status bb_clusters_begin_walk(bb_clusters* rows, int64_t first, const double*
         expect(part_rows >= BB_PANEL_ROWS && part_rows % BB_PANEL_ROWS == 0 &&
                    (held.n - 1) / part_rows < kMaxSeedingParts,
                "part_rows: expected whole panels in up to 128 parts");
-        held.begin_walk(first, uniform, k, int(trials), part_rows, closest);
+        held.begin_choice(first, uniform, k, int(trials), part_rows, closest);
     });
 }
 
-bb_status bb_clusters_walk(bb_clusters* rows, int64_t count, int64_t* chosen, int64_t* found) {
-    return on_handle(rows, [&](bb_clusters& held) { *found = held.walk(count, chosen); });
+bb_status bb_clusters_choose(bb_clusters* rows, int64_t count, int64_t* chosen, int64_t* found) {
+    return on_handle(rows, [&](bb_clusters& held) { *found = held.choose(count, chosen); });
 }
 
 bb_status bb_clusters_approach(bb_clusters* rows, const double* points, int64_t count, int64_t first,

@@ -51,10 +51,10 @@ struct bb_clusters : bmrm::Handle {
     virtual void distances(const double* centers, int64_t k, int64_t first, int64_t count,
                            double* distances) = 0;
     virtual void potentials(const double* points, int64_t count, float* closest, bool take, double* sums) = 0;
-    virtual void begin_walk(int64_t, const double*, int64_t, int, int64_t, float*) {
+    virtual void begin_choice(int64_t, const double*, int64_t, int, int64_t, float*) {
         throw bmrm::Failure(BB_INVALID, "rows: expected dense ones");
     }
-    virtual int64_t walk(int64_t, int64_t*) { return 0; }
+    virtual int64_t choose(int64_t, int64_t*) { return 0; }
     virtual void approach(const double* points, int64_t count, int32_t first, double scale, float* closest,
                           int32_t* nearest, double* sums) = 0;
     int64_t draw(const float* closest, uint64_t key, int64_t first, double factor, int32_t* drawn) {

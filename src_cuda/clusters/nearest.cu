@@ -190,12 +190,12 @@ class DenseClusters final : public bb_clusters {
         fetch(out.data(), count * panels(), sums);
     }
 
-    void begin_walk(int64_t row, const double* uniform, int64_t k, int trials, int64_t part_rows,
-                    float* closest) override {
+    void begin_choice(int64_t row, const double* uniform, int64_t k, int trials, int64_t part_rows,
+                      float* closest) override {
         rows_.with(
             [&](auto X) { seeding_.begin(X, seeding_pass(), row, uniform, k, trials, part_rows, closest); });
     }
-    int64_t walk(int64_t count, int64_t* chosen) override {
+    int64_t choose(int64_t count, int64_t* chosen) override {
         int64_t found = 0;
         rows_.with([&](auto X) { found = seeding_.go_on(X, count, chosen); });
         return found;
@@ -371,7 +371,7 @@ class DenseClusters final : public bb_clusters {
     DenseRows rows_;
     Seeding seeding_{memory, device};
     Array<int32_t> fresh_;    // labels of the pass
-    Array<uint32_t> listed_;  // rows to decide in float64
+    Array<uint32_t> listed_;  // rows to resolve in float64
     Array<double> shift_, columns_, partial_;
     Array<float> shift32_, lanes_, halves_;
     Array<__half> rounded_, center_rounded_;

@@ -2,7 +2,7 @@
 #pragma once
 #include <algorithm>
 
-#include "clusters/kernels/seeding.cuh"
+#include "clusters/kernels/candidate_draws.cuh"
 #include "runtime/chain.cuh"
 #include "runtime/device_memory.h"
 

@@ -90,8 +90,9 @@ void Collective::add_up(Memory& memory, bb_type type, void* numbers, int64_t cou
     gather(memory.stream, {pieces});
 }
 
-unsigned char* Collective::staging(int64_t bytes) {
+unsigned char* Collective::staging(int64_t bytes, cudaStream_t stream) {
     if (staged_ < bytes) {
+        BB_CHECK(cudaStreamSynchronize(stream));  // the last sums may still be on their way from there
         if (staging_) BB_CHECK(cudaFreeHost(staging_));
         staging_ = nullptr;
         staged_ = 0;
@@ -103,7 +104,7 @@ unsigned char* Collective::staging(int64_t bytes) {
 
 void Collective::add_through_host(Memory& memory, int64_t bytes, void* numbers, int64_t count) {
     const size_t all = size_t(count * bytes);
-    void* const there = staging(int64_t(all));
+    void* const there = staging(int64_t(all), memory.stream);
     BB_CHECK(cudaMemcpyAsync(there, numbers, all, cudaMemcpyDefault, memory.stream));
     BB_CHECK(cudaStreamSynchronize(memory.stream));
     if (ranks_.add_up(ranks_.context, there, count))
@@ -143,8 +144,7 @@ void Collective::gather_through_host(cudaStream_t stream, const Parts& parts) {
     const auto copy = [&](void* to, const void* from, int64_t bytes) {
         if (bytes) BB_CHECK(cudaMemcpyAsync(to, from, size_t(bytes), cudaMemcpyDefault, stream));
     };
-    BB_CHECK(cudaStreamSynchronize(stream));  // what was there before has been read
-    unsigned char* const there = staging(end);
+    unsigned char* const there = staging(end, stream);
     copy(there + first, whole + first, stop - first);
     BB_CHECK(cudaStreamSynchronize(stream));
     gather_on_host(there, parts.bounds);

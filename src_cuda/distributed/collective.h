@@ -24,7 +24,7 @@ class Collective {
   public:
     Collective() = default;  // a single rank: sums are the numbers themselves
     Collective(const bb_ranks& ranks, bb_nccl* nccl);
-    ~Collective();
+    ~Collective();  // its owner has waited for the streams
     Collective(Collective&& other) noexcept { *this = std::move(other); }
     Collective& operator=(Collective&& other) noexcept;
 
@@ -44,7 +44,7 @@ class Collective {
   private:
     void add_through_host(Memory& memory, int64_t bytes, void* numbers, int64_t count);
     void gather_through_host(cudaStream_t stream, const Parts& parts);
-    unsigned char* staging(int64_t bytes);
+    unsigned char* staging(int64_t bytes, cudaStream_t stream);
 
     bb_ranks ranks_ = {0, 1, nullptr, nullptr, nullptr, nullptr};
     bb_nccl* nccl_ = nullptr;

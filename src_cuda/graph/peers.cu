@@ -27,10 +27,8 @@ Peers::~Peers() {
     } catch (const Failure&) {
         // The device has failed: nothing is on its way.
     }
-    if (exchanges_) {
-        cudaStreamSynchronize(memory_.stream);
-        cudaStreamSynchronize(exchanges_);
-    }
+    if (!alone()) cudaStreamSynchronize(memory_.stream);
+    if (exchanges_) cudaStreamSynchronize(exchanges_);
     for (cudaEvent_t event : {ready_, arrived_})
         if (event) cudaEventDestroy(event);
     if (exchanges_) cudaStreamDestroy(exchanges_);
@@ -117,9 +115,9 @@ bool Peers::open_window(int64_t node_bytes) {
 const double* Peers::gather(const double* own, Array<double>& room) {
     if (alone()) return own;
     const int64_t bytes = int64_t(sizeof(double)), count = bounds_[size_t(collective_.rank()) + 1] - first_;
+    await();  // the last exchange may still read from there
     reserve(memory_, room, nodes_);
     double* const mine = room.data() + first_;
-    await();  // the last exchange may still read from there
     if (own != mine)
         BB_CHECK(cudaMemcpyAsync(mine, own, size_t(count * bytes), cudaMemcpyDefault, memory_.stream));
     begin();

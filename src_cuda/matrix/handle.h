@@ -12,7 +12,7 @@ bb_status on_matrix(bb_matrix* matrix, Body&& body) noexcept {
         if (getpid() != matrix->process) forked();
         const std::lock_guard<std::recursive_mutex> hold(matrix->lock);
         const OnDevice scope(matrix->device.id);
-        body();
+        settled(matrix->memory, body);
     });
 }
 

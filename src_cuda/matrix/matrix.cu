@@ -239,7 +239,8 @@ template <class StorageOf, class Work>
 void bb_matrix::for_blocks(StorageOf&& storage_of, Work&& work) {
     const auto send = [&](size_t i) {
         const PlacedBlock& placed = *streamed_[i];
-        staging_.send(placed.area, placed.packed[storage_of(placed.block)]);
+        const Packed& packed = placed.packed[storage_of(placed.block)];
+        staging_.send(placed.area, packed.data(), packed.copied());
     };
     size_t sent = 0;
     if (!streamed_.empty()) staging_.begin(memory.stream);

@@ -70,44 +70,4 @@ void Packed::restore(Memory& memory, RowBlock& block, int storage) const {
     BB_CHECK(cudaStreamSynchronize(memory.stream));  // the copy on the host is freed next
 }
 
-Staging::~Staging() {
-    for (int i = 0; i < kAreas; i++) {
-        if (arrived_[i]) cudaEventDestroy(arrived_[i]);
-        if (free_[i]) cudaEventDestroy(free_[i]);
-    }
-    if (begin_) cudaEventDestroy(begin_);
-    if (copies_) cudaStreamDestroy(copies_);
-}
-
-void Staging::reserve(Memory& memory, int64_t bytes) {
-    for (Array<unsigned char>& area : areas_) bmrm::reserve(memory, area, bytes);
-    BB_CHECK(cudaStreamSynchronize(memory.stream));  // so that the other stream can use the memory
-    if (copies_) return;
-    BB_CHECK(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking));
-    BB_CHECK(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming));
-    for (int i = 0; i < kAreas; i++) {
-        BB_CHECK(cudaEventCreateWithFlags(&arrived_[i], cudaEventDisableTiming));
-        BB_CHECK(cudaEventCreateWithFlags(&free_[i], cudaEventDisableTiming));
-    }
-}
-
-void Staging::begin(cudaStream_t work) {
-    BB_CHECK(cudaEventRecord(begin_, work));
-    BB_CHECK(cudaStreamWaitEvent(copies_, begin_, 0));
-}
-
-void Staging::send(int area, const Packed& packed) {
-    if (packed.copied())
-        BB_CHECK(cudaMemcpyAsync(areas_[area].data(), packed.data(), size_t(packed.copied()),
-                                 cudaMemcpyHostToDevice, copies_));
-    BB_CHECK(cudaEventRecord(arrived_[area], copies_));
-}
-
-void Staging::await(int area, cudaStream_t work) { BB_CHECK(cudaStreamWaitEvent(work, arrived_[area], 0)); }
-
-void Staging::release(int area, cudaStream_t work) {
-    BB_CHECK(cudaEventRecord(free_[area], work));
-    BB_CHECK(cudaStreamWaitEvent(copies_, free_[area], 0));
-}
-
 }  // namespace bmrm

@@ -6,6 +6,7 @@
 // block's kernels are launched as usual once its copy is queued.
 #pragma once
 #include "matrix/row_block.h"
+#include "runtime/staging.h"
 
 namespace bmrm {
 
@@ -41,33 +42,6 @@ class Packed {
     }
     unsigned char* host_ = nullptr;
     int64_t copied_ = 0, bytes_ = 0;
-};
-
-// The two areas, and the order of copies and kernels.  Events are recorded and waited for within one product,
-// so that it can be captured in a graph.
-class Staging {
-  public:
-    static constexpr int kAreas = 2;
-
-    Staging() = default;
-    ~Staging();
-    Staging(const Staging&) = delete;
-    Staging& operator=(const Staging&) = delete;
-
-    void reserve(Memory& memory, int64_t bytes);  // per area
-    unsigned char* area(int number) const { return areas_[number].data(); }
-
-    // Makes copies wait for what is queued on the stream so far.
-    void begin(cudaStream_t work);
-    void send(int area, const Packed& packed);
-    // Makes the stream wait for the copy (await), and the next copy wait for the stream (release).
-    void await(int area, cudaStream_t work);
-    void release(int area, cudaStream_t work);
-
-  private:
-    Array<unsigned char> areas_[kAreas];
-    cudaStream_t copies_ = nullptr;
-    cudaEvent_t begin_ = nullptr, arrived_[kAreas] = {}, free_[kAreas] = {};
 };
 
 }  // namespace bmrm

@@ -1,5 +1,19 @@
 // Device memory of one matrix: a pool of its own, so that all of it is returned with the matrix, a limit that
 // is checked before each allocation, and arrays that free themselves.
+//
+// The order of work.  The host runs ahead of the device, so an object may go while the device still uses it:
+// - A handle has one stream, that of its memory.  Launches, copies, allocations and frees are all queued
+//   there.  An array can thus be freed or reserved anew once its last use is queued.
+// - Another stream (of staging.h, of graph/peers.h, of a caller's loss) uses an array only from an event of
+//   the handle's stream on, and until an event of its own for which that stream waits before the array is
+//   written again or freed.  A stream that is new to a handle first waits for the old one.
+// - What one handle lends another is not written while a call on the other runs, and such calls wait for
+//   what they have queued.
+// - Pinned memory is written or freed by the host only after an event, a letter (mailbox.h) or a wait that
+//   comes after its last copy: cudaFreeHost promises no wait.  Calls that fail wait too (handle.h), so that
+//   the next one finds its buffers free; so do those that end a handle.
+// The emulator of the tests frees at once, poisons what is freed or not yet allocated, and runs streams in
+// two orders (tests/emulator/streams.h).
 #pragma once
 #include <cuda_runtime.h>
 #include <stdint.h>

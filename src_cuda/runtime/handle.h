@@ -25,6 +25,18 @@ struct Handle {
     Memory memory;
 };
 
+// Runs a body.  If it fails, nothing of what it has queued is left when the call returns: the caller's arrays
+// and pinned memory are then free, as after a call that succeeds.
+template <class Body>
+void settled(Memory& memory, Body&& body) {
+    try {
+        body();
+    } catch (...) {
+        cudaStreamSynchronize(memory.stream);
+        throw;
+    }
+}
+
 // Runs body(handle) for a handle derived from `Handle`.
 template <class Held, class Body>
 bb_status on_handle(Held* handle, Body&& body) noexcept {
@@ -33,7 +45,7 @@ bb_status on_handle(Held* handle, Body&& body) noexcept {
         if (getpid() != handle->process) forked();
         const std::lock_guard<std::recursive_mutex> hold(handle->lock);
         const OnDevice scope(handle->memory.device);
-        body(*handle);
+        settled(handle->memory, [&] { body(*handle); });
     });
 }
 

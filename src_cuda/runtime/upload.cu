@@ -28,7 +28,10 @@ Uploader::~Uploader() { release(); }
 
 void Uploader::release() noexcept {
     for (Piece& piece : pieces_) {
-        if (piece.sent) cudaEventDestroy(piece.sent);
+        if (piece.sent) {
+            cudaEventSynchronize(piece.sent);
+            cudaEventDestroy(piece.sent);
+        }
         if (piece.memory) cudaFreeHost(piece.memory);
     }
     pieces_.clear();

@@ -24,7 +24,7 @@ class Uploader {
     // Copies from the host or the device, queued on the stream; the source may be freed when the call
     // returns.
     void copy(Memory& memory, void* to, const void* from, int64_t bytes);
-    // Frees the pinned pieces.
+    // Frees the pinned pieces once they are sent.
     void release() noexcept;
 
   private:

@@ -203,7 +203,10 @@ void bb_problem_destroy(bb_problem* problem) {
 }
 
 bb_status bb_problem_share(bb_problem* problem, const bb_ranks* ranks, bb_nccl* nccl) {
-    return on(problem, [&](bb_problem& p) { p.ranks = Collective(*ranks, nccl); });
+    return on(problem, [&](bb_problem& p) {
+        BB_CHECK(cudaStreamSynchronize(p.stream()));  // before the ranks of before are forgotten
+        p.ranks = Collective(*ranks, nccl);
+    });
 }
 
 bb_status bb_round_kinks(bb_problem* problem, double width) {

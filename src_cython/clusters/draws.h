@@ -1,6 +1,6 @@
-// Draws of k-means++ by sums of shares w D^2. src_cuda/clusters/kernels/seeding.cuh has the same operations
-// in the same order; a product is rounded before it is added or subtracted, also where there are fused
-// multiply-adds.
+// Draws of k-means++ by sums of shares w D^2. src_cuda/clusters/kernels/candidate_draws.cuh has the same
+// operations in the same order; a product is rounded before it is added or subtracted, also where there are
+// fused multiply-adds.
 #pragma once
 
 #include <algorithm>

@@ -339,7 +339,7 @@ class DenseClusters {
                            bounds->lower(base));
     }
 
-    /// Sets bounds that prove nothing, for a row that was decided in float64.
+    /// Sets bounds that prove nothing, for a row that was resolved in float64.
     static void forget_bounds(KeptBounds& bounds, i64 base, i64 l) {
         bounds.upper(base)[l] = std::numeric_limits<float>::infinity();
         for (i64 g = 0; g < bounds.groups; ++g) bounds.lower(base)[g * kPanelRows + l] = 0.0f;

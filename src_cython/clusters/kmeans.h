@@ -30,7 +30,7 @@ namespace bmrm {
 struct PassCounts {
     double inertia;  // sum of w |x - c|^2, of a part
     i64 changed;     // rows whose label differs from before
-    i64 rechecked;   // rows that were decided in float64
+    i64 rechecked;   // rows that were resolved in float64
     double largest;  // maximum gain of moving one row to another centre, in `single_moves`
 };
 

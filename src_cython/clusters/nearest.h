@@ -1,4 +1,4 @@
-// Distances from rows to centres: the loops of nearest_kernels.h, and what they share with their callers.
+// Distances from rows to centres: the loops of nearest_kernels.cpp, and what they share with their callers.
 #pragma once
 
 #include <cmath>
@@ -59,7 +59,7 @@ struct RowKernels {
     void (*long_products)(const i64* index, const V* value, i64 n, const double* columns, i64 k, double* out);
 };
 
-/// The loops of nearest_kernels.h.
+/// The loops of nearest_kernels.cpp.
 struct NearestKernels {
     void (*nearest)(const float* panel, i64 d, const CenterTiles& centers, float* least, float* second,
                     std::int32_t* label);

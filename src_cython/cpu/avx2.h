@@ -1,4 +1,4 @@
-// AVX2 with FMA. The first include of a translation unit of kernels.
+// AVX2 with FMA.
 #pragma once
 
 #include "cpu/target.h"

@@ -1,5 +1,5 @@
-// AVX-512. The first include of a translation unit of kernels. BMRM_AVX512_OPTIONS may add to the target: by
-// default GCC uses registers of 256 bits in loops that it vectorises itself.
+// AVX-512. BMRM_AVX512_OPTIONS may add to the target: by default GCC uses registers of 256 bits in loops that
+// it vectorises itself.
 #pragma once
 
 #include "cpu/target.h"

@@ -1,4 +1,4 @@
-// The compiler's default instruction set. The first include of a translation unit of kernels.
+// The compiler's default instruction set.
 #pragma once
 
 #include "cpu/target.h"

@@ -1,7 +1,7 @@
 // The instruction sets that kernels are compiled for, and which of them this processor has.
 //
-// Kernels are written once and compiled once per set, each time as a translation unit of its own that starts
-// with the header of the set (baseline.h, avx2.h, avx512.h) and defines a table of pointers to functions.
+// Kernels are written once, in a `*_kernels.cpp`, and compiled once per set (instruction_set.h); each time
+// they define a table of pointers to functions.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Inner loops over compressed rows, for one instruction set (product_kernels.h). Indices and values come
+// Inner loops over compressed rows, for one instruction set (product_kernels.cpp). Indices and values come
 // without their types, as in the table.
 #pragma once
 

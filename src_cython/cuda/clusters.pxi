@@ -4,7 +4,7 @@ PANEL_ROWS = BB_PANEL_ROWS
 """Number of rows of which `Clusters.potentials` returns one sum."""
 
 MAX_TRIALS = BB_MAX_TRIALS
-"""Maximum number of candidates for a centre of `Clusters.begin_walk`."""
+"""Maximum number of candidates for a centre of `Clusters.begin_choice`."""
 
 
 def predict_cluster_bytes(int64_t n, int64_t d, int64_t k, dtype, bint uploaded):
@@ -42,7 +42,7 @@ def count_cluster_additions(int64_t n, int64_t d, int64_t k):
 
 
 @cython.no_gc_clear
-cdef class Column:
+cdef class RowValues:
     """One number of four bytes per row, on the device: labels or squared distances."""
 
     cdef Clusters rows
@@ -247,8 +247,8 @@ cdef class Clusters:
                 check(bb_clusters_take(self.handle, chosen, count, to))
         return out
 
-    cdef Column _column(self, uint32_t bits, dtype):
-        cdef Column out = Column.__new__(Column)
+    cdef RowValues _column(self, uint32_t bits, dtype):
+        cdef RowValues out = RowValues.__new__(RowValues)
         out.rows, out.dtype = self, np.dtype(dtype)
         with nogil:
             check(bb_clusters_lend(self.handle, bits, &out.address))
@@ -267,12 +267,12 @@ cdef class Clusters:
             raise ParameterError("rows: there are none")
         return self.handle
 
-    cdef void* _of(self, Column column, dtype) except NULL:
+    cdef void* _of(self, RowValues column, dtype) except NULL:
         if column.rows is not self or column.dtype != dtype:
             raise ParameterError("column: it belongs elsewhere")
         return column.address
 
-    def assign(self, centers, Column labels, *, bint want_sums=True):
+    def assign(self, centers, RowValues labels, *, bint want_sums=True):
         """Label each row by its nearest centre; as `bmrm.unsupervised.clusters._clusters.Clusters.assign`."""
         centers = _input(centers, (len(centers), self.d), "centers")
         cdef int64_t k = len(centers)
@@ -289,7 +289,7 @@ cdef class Clusters:
             check(bb_clusters_assign(self.handle, places, k, column, to, weights, &found))
         return sums, cluster_weights, found.inertia, found.changed, found.rechecked
 
-    def own_distances(self, centers, Column labels):
+    def own_distances(self, centers, RowValues labels):
         """Return the squared distance of each row to the centre of its label."""
         centers = _input(centers, (len(centers), self.d), "centers")
         cdef int64_t k = len(centers)
@@ -301,7 +301,7 @@ cdef class Clusters:
             check(bb_clusters_own(self.handle, places, k, column, to))
         return out
 
-    def single_moves(self, centers, Column labels, cluster_weights):
+    def single_moves(self, centers, RowValues labels, cluster_weights):
         """Return how many rows would each lower the inertia by a move, and the largest gain."""
         centers = _input(centers, (len(centers), self.d), "centers")
         cdef int64_t k = len(centers)
@@ -325,7 +325,7 @@ cdef class Clusters:
             check(bb_clusters_distances(self.handle, places, k, 0, self.n, to))
         return out
 
-    def potentials(self, points, Column closest, *, bint take=False):
+    def potentials(self, points, RowValues closest, *, bint take=False):
         """For each of some rows, given by their values, as a new centre: the sums of w min(closest, distance).
 
         Returns
@@ -342,8 +342,8 @@ cdef class Clusters:
             check(bb_clusters_potentials(self.handle, chosen, count, column, take, to))
         return out
 
-    def begin_walk(self, int64_t first, uniform, int64_t part_rows, Column closest):
-        """Begin k-means++ over dense rows; `walk` goes on with it.
+    def begin_choice(self, int64_t first, uniform, int64_t part_rows, RowValues closest):
+        """Begin k-means++ over dense rows; `choose` goes on with it.
 
         Parameters
         ----------
@@ -353,8 +353,8 @@ cdef class Clusters:
             Numbers in [0, 1) that draw the candidates for the other centres, up to `MAX_TRIALS` for each.
         part_rows : int
             Rows of a part, whole panels; there are at most 128 parts.
-        closest : Column
-            All infinite; the walk needs it to its end.
+        closest : RowValues
+            All infinite; the choice needs it to its end.
         """
         if uniform.ndim != 2 or not uniform.shape[1]:
             raise ParameterError(f"uniform: found shape {uniform.shape}, expected one row per further centre")
@@ -363,18 +363,18 @@ cdef class Clusters:
         cdef int64_t k = 1 + uniform.shape[0], trials = uniform.shape[1]
         cdef float* column = <float*>self._of(closest, np.float32)
         with nogil:
-            check(bb_clusters_begin_walk(self.handle, first, numbers, k, trials, part_rows, column))
+            check(bb_clusters_begin_choice(self.handle, first, numbers, k, trials, part_rows, column))
 
-    def walk(self, int64_t count):
+    def choose(self, int64_t count):
         """Choose up to ``count`` further centres and return their rows; fewer if there are no more to choose."""
         chosen = np.empty(count, np.int64)
         cdef int64_t* rows = <int64_t*>_address(chosen)
         cdef int64_t found
         with nogil:
-            check(bb_clusters_walk(self.handle, count, rows, &found))
+            check(bb_clusters_choose(self.handle, count, rows, &found))
         return chosen[:found]
 
-    def approach(self, points, int64_t first, double scale, Column closest, Column nearest):
+    def approach(self, points, int64_t first, double scale, RowValues closest, RowValues nearest):
         """Measure the rows against further points; return sums of w closest, by panels of rows.
 
         Parameters
@@ -384,7 +384,7 @@ cdef class Clusters:
             Number of the first of these points; 0 begins anew.
         scale : float
             A power of two, whose square distances are multiplied by.
-        closest, nearest : Column
+        closest, nearest : RowValues
             The least squared distance so far, and the number of the point; of equal ones the first.
         """
         points = _input(points, (len(points), self.d), "points")
@@ -398,7 +398,7 @@ cdef class Clusters:
             check(bb_clusters_approach(self.handle, places, count, first, scale, squares, numbers, to))
         return out
 
-    def count(self, Column labels, int64_t k):
+    def count(self, RowValues labels, int64_t k):
         """Return the number of rows with each label, of labels below ``k``."""
         out = np.empty(k, np.uint32)
         cdef const int32_t* column = <const int32_t*>self._of(labels, np.int32)
@@ -407,12 +407,12 @@ cdef class Clusters:
             check(bb_clusters_count(self.handle, column, k, to))
         return out
 
-    def draw_each(self, uint64_t key, int64_t first, double factor, Column closest):
+    def draw_each(self, uint64_t key, int64_t first, double factor, RowValues closest):
         """Draw each row by itself with probability w closest factor; return their numbers, in any order.
 
         ``first`` is added to the numbers of rows for the generator of random numbers.
         """
-        cdef Column drawn = self.labels()
+        cdef RowValues drawn = self.labels()
         cdef const float* squares = <const float*>self._of(closest, np.float32)
         cdef int32_t* to = <int32_t*>drawn.address
         cdef int64_t count

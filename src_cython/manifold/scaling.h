@@ -32,7 +32,7 @@ struct WideningKernels {
     void (*clean_doubles)(const V* delta, const double* weights, i64 count, double* out, double* out_weights);
 };
 
-/// The loops of scaling_kernels.h.
+/// The loops of scaling_kernels.cpp.
 struct ScalingKernels {
     using Descent = bool(const double* rows, const double* X, i64 stride, i64 p, i64 count,
                          const double* const* delta, const double* const* weights, double* H,

@@ -33,7 +33,7 @@ struct MixtureComponent {
     bool full;
 };
 
-/// The loops of mixture_kernels.h.
+/// The loops of mixture_kernels.cpp.
 struct MixtureKernels {
     void (*log_density)(const double* x, i64 d, const MixtureComponent& of, double* e, double* q);
     void (*shares)(double* q, i64 k, double* log_sum);

@@ -1,35 +1,35 @@
 // From squared distances in float32 to bins of the contract, with a bound of every error.
 //
-// Bins are given by bounds B_0 <= ... <= B_m of the squared distance in float64 (pairs/decision.h): bin k holds
-// the pairs with B_k <= d2 < B_{k+1}. Kernels find the bin in float32 and look again in float64 at pairs that
-// may be on the other side of a bound. This file says which these are.
+// Bins are given by bounds B_0 <= ... <= B_m of the squared distance in float64 (pairs/decision.h): bin k
+// holds the pairs with B_k <= d2 < B_{k+1}. Kernels find the bin in float32 and look again in float64 at
+// pairs that may be on the other side of a bound. This file says which these are.
 //
 // Notation. u = 2^-24 is the unit roundoff of float32. A kernel gets points relative to a centre c near its
-// rows, times a factor s: A_k = fl32(s (a_k - c_k)), B_k likewise, with |s (a_k - c_k)| <= alpha_k and beta_k.
-// It computes S = sum_k (A_k - B_k)^2, with or without fused multiply-adds, in any order. r is the distance by
-// the reference formula of decision.h.
+// rows, times a factor s: A_k = fl32(s (a_k - c_k)), B_k likewise, with |s (a_k - c_k)| <= alpha_k and
+// beta_k. It computes S = sum_k (A_k - B_k)^2, with or without fused multiply-adds, in any order. r is the
+// distance by the reference formula of decision.h.
 //
 // Theorem. |sqrt(S) - s r| <= u' (|alpha + beta| + (d / 2 + 1) s r) + s e, with u' = 1.01 u and e the
 // roundings in float64 below, if d <= 2^16 and nothing over- or underflows.
 //
 // Proof. A_k has a relative error of at most u (1 + 2^-27): two roundings in float64 and one in float32. So
-// A_k - B_k misses s (a_k - b_k) by at most u (alpha_k + beta_k) (1 + 2^-27), and rounding the difference adds
-// at most u |A_k - B_k|. By the triangle inequality the length of the vector of rounded differences misses
-// s r by at most u |alpha + beta| + u s r to first order. All terms of S are positive: d products and d - 1
-// sums make a relative error of at most d u of S, so d u / 2 of its root. Terms of second order are below 1 %
-// of these as d u <= 2^-8. On a periodic axis kernels take min(D, L' - D) with D = |A_k - B_k|,
-// L' = fl32(s L): rounding L' and the difference adds 2 u s L to the error of that axis; without it, points
-// have been wrapped so that the difference is the shortest one. In float64, r misses the exact distance by a
+// A_k - B_k misses s (a_k - b_k) by at most u (alpha_k + beta_k) (1 + 2^-27), and rounding the difference
+// adds at most u |A_k - B_k|. By the triangle inequality the length of the vector of rounded differences
+// misses s r by at most u |alpha + beta| + u s r to first order. All terms of S are positive: d products and
+// d - 1 sums make a relative error of at most d u of S, so d u / 2 of its root. Terms of second order are
+// below 1 % of these as d u <= 2^-8. On a periodic axis kernels take min(D, L' - D) with D = |A_k - B_k|, L'
+// = fl32(s L): rounding L' and the difference adds 2 u s L to the error of that axis; without it, points have
+// been wrapped so that the difference is the shortest one. In float64, r misses the exact distance by a
 // relative error of (d + 3) 2^-53, and on a periodic axis, where d - L rint(d / L) cancels, by at most
 // 2^-51 (|a_k - b_k| + L); the same holds for points that were wrapped. The relative part is within the 1 %.
 //
-// Evenly spaced roots of bounds, sqrt(B_k) = first + k width up to `deviation`: s is chosen such that a bin is
-// 2^fraction_bits units wide. A kernel computes q = round(sqrt(S) + shift) with
-// shift = (1 - first / width) 2^fraction_bits + guard. Roots have a relative error of 1.1 u (lanes.h), the sum
-// one of u (its size is below that of the last place), and rounding adds 1/2. If guard is at least the sum of
-// all errors plus 1, then q >> fraction_bits is the place of the pair (0: below B_0, k + 1: bin k, m + 1: from
-// B_m on) or the next one, and the latter only if the fraction of q is less than 2 guard: these pairs are in
-// doubt, and their bound is the lower one of their place. guard is a power of two, so that one AND finds them.
+// Evenly spaced roots of bounds, sqrt(B_k) = first + k width up to `deviation`: s is chosen such that a bin
+// is 2^fraction_bits units wide. A kernel computes q = round(sqrt(S) + shift) with shift = (1 - first /
+// width) 2^fraction_bits + guard. Roots have a relative error of 1.1 u (lanes.h), the sum one of u (its size
+// is below that of the last place), and rounding adds 1/2. If guard is at least the sum of all errors plus 1,
+// then q >> fraction_bits is the place of the pair (0: below B_0, k + 1: bin k, m + 1: from B_m on) or the
+// next one, and the latter only if the fraction of q is less than 2 guard: these pairs are in doubt, and
+// their bound is the lower one of their place. guard is a power of two, so that one AND finds them.
 //
 // Other bounds: s = 1 / sqrt(B_m), and the upper bits of the float S are a slot. A slot which at most one
 // bound may touch has this as its threshold t; the pair is in doubt if |S - t| is at most the error. A slot
@@ -60,7 +60,7 @@ struct BinScale {
     float low, high;  // squared distances are clamped to these
     float shift;      // evenly spaced: what is added to a root
     int fraction_bits;
-    std::int32_t inner_mask;             // evenly spaced: bits of q that are all 0 if and only if it is in doubt
+    std::int32_t inner_mask;  // evenly spaced: bits of q that are all 0 if and only if it is in doubt
     float root_error, relative, square;  // others: the error of S is root_error sqrt(S) + relative S + square
     float beyond;                        // squared distances from here on are surely beyond the last bound
     int slot_bits;                       // others: bits of a float below the slot
@@ -94,8 +94,8 @@ class BinMap {
     /// The place of a key; of half slots, one that is not in doubt.
     i64 place(i64 key) const { return even_ ? key : places_[key]; }
 
-    /// The place of a squared distance of the reference formula, which often is `near` or the one before; 0 for
-    /// all that are in no bin.
+    /// The place of a squared distance of the reference formula, which often is `near` or the one before; 0
+    /// for all that are in no bin.
     i64 exact_place(double square, i64 near) const {
         const double* B = bounds();
         for (i64 k = std::min(near, bins()); k > 0 && k >= near - 1; --k)
@@ -114,12 +114,17 @@ class BinMap {
             const double one = std::ldexp(1.0, fraction_bits_), end = (first_ + bins()) * one;
             const double exact_shift = (1.0 - first_) * one;
             // Twice a root is at most so much where it matters.
-            const double root = std::min(2 * spread, end + one), sum = root + one + std::abs(exact_shift);
-            const double found = 2 * absolute + u * ((0.5 * axes_ + 2.8) * root + 2 * sum) + deviation_ * one + 1.0;
+            const double root = std::min(2 * spread, end + one), sum = root + std::max(0.0, exact_shift);
+            const double of_shift = std::abs(exact_shift) * (first_ > 0 ? u : 0.0);
+            const double found =
+                2 * absolute + u * ((0.5 * axes_ + 2.8) * root + sum) + of_shift + deviation_ * one + 1.0;
             const double guard = std::ldexp(1.0, std::ilogb(found) + 1);
             if (guard > std::ldexp(1.0, fraction_bits_ - kLeastFraction)) return false;
-            const auto lowest = bounds()[0] == 0.0 ? 0.25 : std::max(1e-3, first_ - 0.5);
-            c.low = static_cast<float>(0.25 * lowest * lowest * one * one);
+            // Nothing is below B_0 = 0: pairs near it are not in doubt. Otherwise they keep their sides of
+            // it.
+            const double lowest =
+                bounds()[0] == 0.0 ? 0.25 * one : std::max(kLeastRoot, (first_ - 0.5) * one);
+            c.low = static_cast<float>(0.25 * lowest * lowest);
             const double highest = (first_ + bins() + 0.5) * one;
             c.high = static_cast<float>(0.25 * highest * highest);
             c.shift = static_cast<float>(exact_shift + guard);
@@ -149,6 +154,8 @@ class BinMap {
   private:
     /// A guard of 2^-kLeastFraction of a bin puts an eighth of all pairs in doubt.
     static constexpr int kLeastFraction = 4;
+    /// Twice the root of a squared distance is made at least so large: roots of 0 are not found.
+    static constexpr double kLeastRoot = 1e-15;
     /// Maximum number of slots: their thresholds stay in the second level of cache.
     static constexpr i64 kMaxSlots = i64{1} << 14;
     /// Maximum absolute error of a distance for which slots are made, in units of the last bound.
@@ -156,7 +163,8 @@ class BinMap {
 
     bool spaced_evenly() {
         const i64 m = bins();
-        const double first = std::sqrt(bounds()[0]), width = (std::sqrt(bounds()[m]) - first) / static_cast<double>(m);
+        const double first = std::sqrt(bounds()[0]),
+                     width = (std::sqrt(bounds()[m]) - first) / static_cast<double>(m);
         if (!(width > 1e-120) || !(width < 1e120)) return false;
         double deviation = 0;
         for (i64 k = 0; k <= m; ++k)

@@ -45,10 +45,11 @@ struct BruteBlock : PairBlock {
     bool one_set;
 };
 
-/// Pairs of rows first_row + i and columns whose points are `ids`; of one set, columns from i + 1 - skipped on.
+/// Pairs of rows first_row + i and columns whose points are `ids`; of one set, columns from i + 1 - skipped
+/// on.
 struct CellBlock : PairBlock {
     i64 first_row;
-    const std::uint32_t* ids;
+    const i64* ids;
     i64 skipped;
     bool one_set;
 };
@@ -59,9 +60,9 @@ constexpr i64 kBlockRows = 256, kBlockColumns = 1024;
 constexpr i64 kBlockPad = 16;
 
 struct CountKernels {
-    /// Coordinates of an axis relative to a centre, the nearest images if period > 0, times a unit, in float32:
-    /// those of some ranges of points, one after the other. Returns the largest size before scaling. Reads and
-    /// writes up to kBlockPad more.
+    /// Coordinates of an axis relative to a centre, the nearest images if period > 0, times a unit, in
+    /// float32: those of some ranges of points, one after the other. Returns the largest size before scaling.
+    /// Reads and writes up to kBlockPad more.
     double (*scale)(const double* x, const PointRange* ranges, i64 count, double centre, double period,
                     double unit, float* out);
     void (*brute[kTableKinds])(const BruteBlock& block, Tally& tally);

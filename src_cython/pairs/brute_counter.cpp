@@ -1,5 +1,7 @@
 #include "pairs/brute_counter.h"
 
+#include "pairs/near_order.h"
+
 namespace bmrm {
 
 namespace {
@@ -9,18 +11,31 @@ constexpr i64 kBlockNumbers = 1 << 14;
 /// Differences of coordinates that a task computes, some milliseconds.
 constexpr i64 kTaskDifferences = i64{3} << 23;
 
+/// Tiles of points that are close have small errors, and are not spoilt by a point far away.
+PlacedPoints in_near_order(const PlacedPoints& points) {
+    return points.in_order(near_order(points, kBlockRows).data());
+}
+
 }  // namespace
 
 BruteCounter::BruteCounter(const PlacedPoints& a, const PlacedPoints* b, const double* bounds, i64 bins)
-    : problem_(a, b, bounds, bins) {
-    const i64 axes = problem_.scaled_axes(), n = problem_.exact.b.points();
-    block_columns_ = std::clamp<i64>(kBlockNumbers / axes / kMaxLanes * kMaxLanes, 4 * kMaxLanes, kBlockColumns);
-    task_columns_ = std::max(block_columns_, kTaskDifferences / (axes * kBlockRows) / block_columns_ * block_columns_);
+    : a_(in_near_order(a)),
+      b_(b ? std::make_unique<const PlacedPoints>(in_near_order(*b)) : nullptr),
+      problem_(a_, b_.get(), bounds, bins) {
+    const i64 axes = problem_.scaled_axes();
+    block_columns_ = kBlockColumns;
+    while (block_columns_ > kBlockRows && block_columns_ * axes > kBlockNumbers) block_columns_ /= 2;
+    task_columns_ =
+        std::max(block_columns_, kTaskDifferences / (axes * kBlockRows) / block_columns_ * block_columns_);
     first_task_.push_back(0);
     for (i64 row = 0; row < a.points(); row += kBlockRows) {
-        const i64 columns = problem_.one_set ? n - row : n;
+        const i64 columns = problem_.exact.b.points() - first_column(row);
         first_task_.push_back(first_task_.back() + (columns + task_columns_ - 1) / task_columns_);
     }
+}
+
+i64 BruteCounter::first_column(i64 row) const {
+    return problem_.one_set ? row / block_columns_ * block_columns_ : 0;
 }
 
 double BruteCounter::candidates() const {
@@ -37,28 +52,28 @@ PairsSeen BruteCounter::count(i64 first, i64 last, int threads, i64* counts) con
 void BruteCounter::count_task(i64 task, CountingThread& thread) const {
     const i64 tile = std::upper_bound(first_task_.begin(), first_task_.end(), task) - first_task_.begin() - 1;
     const i64 row = tile * kBlockRows, row_end = std::min(row + kBlockRows, problem_.exact.a.points());
-    const i64 start = (problem_.one_set ? row : 0) + (task - first_task_[tile]) * task_columns_;
-    const i64 end = std::min(start + task_columns_, problem_.exact.b.points());
+    const i64 begin = first_column(row) + (task - first_task_[tile]) * task_columns_;
+    const i64 end = std::min(begin + task_columns_, problem_.exact.b.points());
     thread.block.take_rows(row, row_end);
-    // The first columns of one set are the rows: all of them are in one block.
-    for (i64 column = start; column < end;) {
-        i64 columns = std::min(block_columns_, end - column);
-        if (problem_.one_set && column == row) columns = std::min(std::max(columns, kBlockRows), end - column);
-        const PointRange range{column, column + columns};
+    double columns = 0;
+    for (i64 from = begin; from < end; from += block_columns_) {
+        // Of one set, the first columns of a tile of rows are these rows.
+        const PointRange range{problem_.one_set ? std::max(from, row) : from,
+                               std::min(from + block_columns_, end)};
         thread.block.take_columns(&range, 1);
+        columns += static_cast<double>(range.size());
         BruteBlock block;
         block.first_row = row;
-        block.first_column = column;
+        block.first_column = range.begin;
         block.one_set = problem_.one_set;
         if (thread.block.finish(&block))
             count_kernels().brute[static_cast<int>(thread.tally.kind())](block, thread.tally);
         else
-            thread.count_exactly(row, row_end, column, column + columns);
-        column += columns;
+            thread.count_exactly(row, row_end, range.begin, range.end);
     }
-    const auto rows = static_cast<double>(row_end - row), columns = static_cast<double>(end - start);
+    const auto rows = static_cast<double>(row_end - row);
     thread.candidates += rows * columns;
-    if (problem_.one_set && start == row) thread.candidates -= rows * (rows + 1.0) / 2.0;
+    if (problem_.one_set && begin <= row) thread.candidates -= rows * (rows + 1.0) / 2.0;
 }
 
 }  // namespace bmrm

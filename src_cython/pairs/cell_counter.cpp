@@ -122,7 +122,7 @@ void CellCounter::count_block(i64 row, i64 row_end, const Ranges& columns, i64 f
     thread.block.take_columns(some.data(), static_cast<i64>(some.size()));
     i64 filled = 0;
     for (const auto& [begin, end] : some) {
-        for (i64 i = begin; i < end; ++i) thread.ids[filled++] = static_cast<std::uint32_t>(i);
+        for (i64 i = begin; i < end; ++i) thread.ids[filled++] = i;
     }
     CellBlock block;
     block.first_row = row;

@@ -43,8 +43,10 @@ class CellCounter : public PairCounter {
     void split_cell(i64 cell, i64 columns);
     /// The columns of some rows of a cell: of one set, those of the cell from the first row on come first.
     void find_columns(i64 cell, i64 row, Ranges& columns) const;
-    void count_rows(i64 row, i64 row_end, const Ranges& columns, i64 from, i64 to, CountingThread& thread) const;
-    void count_block(i64 row, i64 row_end, const Ranges& columns, i64 from, i64 to, CountingThread& thread) const;
+    void count_rows(i64 row, i64 row_end, const Ranges& columns, i64 from, i64 to,
+                    CountingThread& thread) const;
+    void count_block(i64 row, i64 row_end, const Ranges& columns, i64 from, i64 to,
+                     CountingThread& thread) const;
     void count_task(const Task& task, CountingThread& thread) const;
 
     const CellGrid grid_;

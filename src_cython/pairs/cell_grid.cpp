@@ -57,7 +57,8 @@ void CellGrid::sort(const PlacedPoints& points, std::vector<i64>& first, std::ve
     order.resize(n);
     for (i64 i = 0; i < n; ++i) {
         i64 at = 0;
-        for (int k = points.axes() - 1; k >= 0; --k) at = at * axes_[k].count + axes_[k].cell(points.axis(k)[i]);
+        for (int k = points.axes() - 1; k >= 0; --k)
+            at = at * axes_[k].count + axes_[k].cell(points.axis(k)[i]);
         cell[i] = at;
         ++first[at + 1];
     }

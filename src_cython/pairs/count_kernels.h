@@ -2,8 +2,9 @@
 //
 // Squared distances are computed for some rows in registers and a register of columns at a time. The bins
 // follow from them as bin_map.h proves; what is in doubt is decided in float64 by pairs/decision.h. In blocks
-// of cells most pairs are beyond the last bound: these are squeezed out first, so that bins are found for full
-// registers. Of the others only the mask of each register is kept, from which a pair in doubt is found again.
+// of cells most pairs are beyond the last bound: these are squeezed out first, so that bins are found for
+// full registers. Of the others only the mask of each register is kept, from which a pair in doubt is found
+// again.
 #pragma once
 
 #include "pairs/blocks.h"
@@ -48,7 +49,8 @@ struct CountLoops {
     }
     static double scale(const double* x, const PointRange* ranges, i64 count, double centre, double period,
                         double unit, float* out) {
-        return (period > 0 ? scale_axis<true> : scale_axis<false>)(x, ranges, count, centre, period, unit, out);
+        return (period > 0 ? scale_axis<true> : scale_axis<false>)(x, ranges, count, centre, period, unit,
+                                                                   out);
     }
 
     /// The numbers of a BinScale in registers.
@@ -89,15 +91,16 @@ struct CountLoops {
     BMRM_INLINE static void consume(const Ring& at, const std::uint32_t* keys, int first, int count) {
 #pragma GCC unroll 16
         for (int l = first; l < first + count; ++l)
-            ++at.table[(kind == TableKind::spread ? l * kSpreadStride : 0) + keys[l]];
+            ++at.table[l % shape_of(kind).copies * shape_of(kind).stride + keys[l]];
     }
 
     /// Counts R registers of squared distances; calls doubt(r, lanes, keys) for what is in doubt.
     template <TableKind kind, int R, class Doubt>
-    BMRM_INLINE static void count(const Bins<kind>& c, Ring& at, const Floats (&squares)[R], const Doubt& doubt) {
+    BMRM_INLINE static void count(const Bins<kind>& c, Ring& at, const Floats (&squares)[R],
+                                  const Doubt& doubt) {
         std::uint32_t* const keys = at.ring + at.step * (kMaxStepRows * kMaxLanes);
         at.step = at.step + 1 == kRingSteps ? 0 : at.step + 1;
-        constexpr bool two = kind == TableKind::spread || kind == TableKind::joint;
+        constexpr bool two = has_squares(kind);
         Words key[R];
         LaneBits in_doubt[R], any = 0;
 #pragma GCC unroll 4
@@ -160,7 +163,8 @@ struct CountLoops {
         }
     }
     /// The pairs of rows that are processed together.
-    BMRM_TARGET __attribute__((noinline)) static void count_own(const BruteBlock& block, Tally& tally, i64 row) {
+    BMRM_TARGET __attribute__((noinline)) static void count_own(const BruteBlock& block, Tally& tally,
+                                                                i64 row) {
         const i64 end = std::min<i64>(row + kRows, block.rows.count);
         for (i64 i = block.first_row + row; i < block.first_row + end; ++i)
             for (i64 j = i + 1; j < block.first_row + end; ++j)
@@ -262,12 +266,13 @@ struct CountLoops {
         };
         for (i64 v = 0; v < near.fill; v += kSqueezed * kLanes) {
             const Floats squares[kSqueezed] = {load(near.squares + v), load(near.squares + v + kLanes)};
-            count<kind, kSqueezed>(bins, ring, squares, [&](int r, LaneBits lanes, const std::uint32_t* keys) {
-                for (; lanes; lanes &= lanes - 1) {
-                    const int l = __builtin_ctz(lanes);
-                    settle_at(v + r * kLanes + l, keys[l]);
-                }
-            });
+            count<kind, kSqueezed>(bins, ring, squares,
+                                   [&](int r, LaneBits lanes, const std::uint32_t* keys) {
+                                       for (; lanes; lanes &= lanes - 1) {
+                                           const int l = __builtin_ctz(lanes);
+                                           settle_at(v + r * kLanes + l, keys[l]);
+                                       }
+                                   });
         }
         near.count = near.fill = near.mask = 0;
     }
@@ -316,11 +321,12 @@ struct CountLoops {
     }
 };
 
-const CountKernels count_kernels = {
-    CountLoops::scale,
-    {CountLoops::brute<TableKind::spread>, CountLoops::brute<TableKind::joint>,
-     CountLoops::brute<TableKind::single>, CountLoops::brute<TableKind::slots>},
-    {CountLoops::cells<TableKind::spread>, CountLoops::cells<TableKind::joint>,
-     CountLoops::cells<TableKind::single>, CountLoops::cells<TableKind::slots>}};
+template <TableKind... kinds>
+constexpr CountKernels kernels_of() {
+    return {CountLoops::scale, {CountLoops::brute<kinds>...}, {CountLoops::cells<kinds>...}};
+}
+
+const CountKernels count_kernels =
+    kernels_of<TableKind::spread, TableKind::joint, TableKind::single, TableKind::wide, TableKind::slots>();
 
 }  // namespace bmrm::BMRM_ISA

@@ -17,7 +17,7 @@ struct ExactBlock {
     bool triangle;        // rows and columns are the same points, of which pairs i < j count
 };
 
-/// The loops of exact_kernels.h.
+/// The loops of exact_kernels.cpp.
 struct ExactKernels {
     void (*count)(const ExactBlock& block, const BinFinder& finder, i64* counts);
 };

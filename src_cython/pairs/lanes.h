@@ -37,8 +37,8 @@ BMRM_INLINE Floats fused(Floats a, Floats b, Floats c) {
     return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 }
 /// 2 sqrt(x) + c for x > 0; the root has a relative error of 1.7 u, and the sum is rounded once. With
-/// y = (1 + e) / sqrt(x), |e| <= 2^-14, and s = x y (1 + a), t = 3 - s y is 2 - e (2 + e) but for a and its own
-/// rounding, at most u each of 2: s t / 2 misses the root by 1.5 e^2 < 0.1 u, a / 2 and u.
+/// y = (1 + e) / sqrt(x), |e| <= 2^-14, and s = x y (1 + a), t = 3 - s y is 2 - e (2 + e) but for a and its
+/// own rounding, at most u each of 2: s t / 2 misses the root by 1.5 e^2 < 0.1 u, a / 2 and u.
 BMRM_INLINE Floats twice_root_plus(Floats x, Floats c) {
     const __m512 v = (__m512)x, y = _mm512_rsqrt14_ps(v), s = _mm512_mul_ps(v, y);
     return (Floats)_mm512_fmadd_ps(s, _mm512_fnmadd_ps(s, y, _mm512_set1_ps(3.0f)), (__m512)c);
@@ -48,9 +48,7 @@ BMRM_INLINE Words shifted(Words a, Words by) { return (Words)_mm512_srlv_epi32((
 BMRM_INLINE Words spliced(Words upper, Words lower, Words mask) {
     return (Words)_mm512_ternarylogic_epi32((__m512i)upper, (__m512i)lower, (__m512i)mask, 0xec);
 }
-BMRM_INLINE LaneBits zeros(Words a, Words mask) {
-    return _mm512_testn_epi32_mask((__m512i)a, (__m512i)mask);
-}
+BMRM_INLINE LaneBits zeros(Words a, Words mask) { return _mm512_testn_epi32_mask((__m512i)a, (__m512i)mask); }
 BMRM_INLINE LaneBits below(Floats a, Floats b) {
     return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ);
 }
@@ -82,9 +80,7 @@ inline constexpr Squeezed kSqueezed{};
 
 BMRM_INLINE Floats least(Floats a, Floats b) { return (Floats)_mm256_min_ps((__m256)a, (__m256)b); }
 BMRM_INLINE Floats most(Floats a, Floats b) { return (Floats)_mm256_max_ps((__m256)a, (__m256)b); }
-BMRM_INLINE Floats magnitude(Floats a) {
-    return (Floats)_mm256_andnot_ps(_mm256_set1_ps(-0.0f), (__m256)a);
-}
+BMRM_INLINE Floats magnitude(Floats a) { return (Floats)_mm256_andnot_ps(_mm256_set1_ps(-0.0f), (__m256)a); }
 BMRM_INLINE Floats fused(Floats a, Floats b, Floats c) {
     return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 }

@@ -166,16 +166,16 @@ struct CountingThread {
     const CountProblem& problem;
     Tally tally;
     ScaledBlock block;
-    std::vector<std::uint32_t> ids;            // the points of a block's columns
-    std::vector<PointRange> ranges;            // the same as ranges
-    std::vector<i64> exact_counts;             // of blocks for which float32 is too coarse
+    std::vector<i64> ids;            // the points of a block's columns
+    std::vector<PointRange> ranges;  // the same as ranges
+    std::vector<i64> exact_counts;   // of blocks for which float32 is too coarse
     double candidates = 0, rechecked = 0;
 };
 
 /// Runs count_task(task, thread) for tasks first to last, and adds what the threads have counted.
 template <class CountTask>
-PairsSeen count_tasks(const CountProblem& problem, i64 block_columns, i64 first, i64 last, int threads, i64* counts,
-                      const CountTask& count_task) {
+PairsSeen count_tasks(const CountProblem& problem, i64 block_columns, i64 first, i64 last, int threads,
+                      i64* counts, const CountTask& count_task) {
     const int team = static_cast<int>(std::clamp<i64>(last - first, 1, threads));
     std::vector<std::unique_ptr<CountingThread>> members(team);
     for (auto& member : members) member = std::make_unique<CountingThread>(problem, block_columns);

@@ -5,10 +5,13 @@
 // table is updated in the same loop that computes the next ones, by units that the vectors leave idle.
 //
 // With few bins a key is two places, those of two rows and the same column, or of two registers: half as many
-// additions. The table is then a square. With very few bins each lane has its own square, because additions
-// to one number in succession wait for each other.
+// additions. The table is then a square.
+//
+// Additions to one number in succession wait for each other, and points that are close have many equal keys.
+// So there are several tables, which the lanes of a register take in turn.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "common/memory.h"
@@ -16,18 +19,28 @@
 
 namespace bmrm {
 
-enum class TableKind { spread, joint, single, slots };
-constexpr int kTableKinds = 4;
+/// A square per lane; four squares; four tables of places; one; one of half slots.
+enum class TableKind { spread, joint, single, wide, slots };
+constexpr int kTableKinds = 5;
+
+/// How many tables a thread has, from how many places (or half slots) on there is another kind, and what is
+/// from one table to the next: a few numbers more than a power of two, so that they do not share the sets of
+/// the caches.
+struct TableShape {
+    i64 copies, most_places, stride;
+};
+constexpr TableShape kTableShapes[kTableKinds] = {{16, 64, (1 << 12) + 16},
+                                                  {4, 256, (1 << 16) + 16},
+                                                  {4, 4096, (1 << 12) + 16},
+                                                  {1, std::numeric_limits<i64>::max(), 0},
+                                                  {1, std::numeric_limits<i64>::max(), 0}};
+constexpr TableShape shape_of(TableKind kind) { return kTableShapes[static_cast<int>(kind)]; }
+constexpr bool has_squares(TableKind kind) { return kind == TableKind::spread || kind == TableKind::joint; }
 
 /// Rows, or registers, of a step, at most, and lanes of a register.
 constexpr int kMaxStepRows = 4, kMaxLanes = 16;
 /// Steps that keys wait in the ring.
 constexpr int kRingSteps = 8;
-/// Places with squares per lane, and numbers from one to the next; a few more than a power of two, so that
-/// they do not share cache lines' sets.
-constexpr i64 kSpreadPlaces = 32, kSpreadStride = 1024 + 16;
-/// Places with one square: it stays in the second level of cache.
-constexpr i64 kJointPlaces = 256;
 /// Additions after which a table of 32 bits is emptied; those of one block fit into the rest.
 constexpr i64 kTableRoom = i64{4} << 30;
 
@@ -35,14 +48,13 @@ class Tally {
   public:
     explicit Tally(const BinMap& map) : map_(&map), counts_(map.bins() + 2) {
         const i64 keys = map.keys();
-        kind_ = !map.even()             ? TableKind::slots
-                : keys <= kSpreadPlaces ? TableKind::spread
-                : keys <= kJointPlaces  ? TableKind::joint
-                                        : TableKind::single;
+        if (map.even())
+            while (keys > shape_of(kind_).most_places)
+                kind_ = static_cast<TableKind>(static_cast<int>(kind_) + 1);
+        else
+            kind_ = TableKind::slots;
         while ((i64{1} << place_bits_) < keys) ++place_bits_;
-        size_ = kind_ == TableKind::spread  ? kMaxLanes * kSpreadStride
-                : kind_ == TableKind::joint ? i64{1} << (2 * place_bits_)
-                                            : keys + 1;
+        size_ = shape_of(kind_).copies > 1 ? shape_of(kind_).copies * shape_of(kind_).stride : keys + 1;
         table_ = Buffer<std::uint32_t>(size_);
         std::fill_n(table_.get(), size_, 0u);
         std::fill_n(ring_, sizeof ring_ / sizeof *ring_, idle());
@@ -85,17 +97,19 @@ class Tally {
     }
 
   private:
-    /// A key that counts for no bin.
-    std::uint32_t idle() const { return kind_ == TableKind::slots ? static_cast<std::uint32_t>(map_->keys()) : 0; }
+    /// A key that counts for no bin: that of pairs below all bounds, or one more than there are.
+    std::uint32_t idle() const {
+        return kind_ == TableKind::slots ? static_cast<std::uint32_t>(map_->keys()) : 0;
+    }
 
     void empty_table() {
         const i64 keys = map_->keys();
-        if (kind_ == TableKind::spread) {
-            for (int lane = 0; lane < kMaxLanes; ++lane) add_square(table_.get() + lane * kSpreadStride, keys);
-        } else if (kind_ == TableKind::joint) {
-            add_square(table_.get(), keys);
-        } else {
-            for (i64 k = 0; k < keys; ++k) counts_[map_->place(k)] += table_[k];
+        for (i64 copy = 0; copy < shape_of(kind_).copies; ++copy) {
+            const std::uint32_t* table = table_.get() + copy * shape_of(kind_).stride;
+            if (has_squares(kind_))
+                add_square(table, keys);
+            else
+                for (i64 k = 0; k < keys; ++k) counts_[map_->place(k)] += table[k];
         }
         std::fill_n(table_.get(), size_, 0u);
         since_ = 0;
@@ -114,7 +128,7 @@ class Tally {
 
     const BinMap* map_;
     std::vector<i64> counts_;
-    TableKind kind_;
+    TableKind kind_ = TableKind::spread;
     int place_bits_ = 0;
     i64 size_, since_ = 0;
     Buffer<std::uint32_t> table_;

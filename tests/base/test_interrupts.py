@@ -293,3 +293,19 @@ def test_any_number_of_interrupts_at_any_time(call):
             pass
         ended.set()
         thread.join()
+
+
+def test_work_that_is_left_has_ended_before_the_interrupt_is_raised():
+    left, ended = threading.Event(), threading.Event()
+
+    def work():
+        left.wait()
+        time.sleep(0.3)
+        ended.set()
+
+    timer = threading.Timer(0.25, press)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.wait_for(work, left.set)
+    assert ended.is_set()
+    timer.join()

@@ -24,12 +24,15 @@ EXPORTED int cublasDsyrk_v2(void* handle, int, int, int n, int k, const double* 
                             int lda, const double* beta, double* c, int ldc) {
     return emulator::launch(1, 1, 0, static_cast<Handle*>(handle)->stream, false,
                             [=, alpha = *alpha, beta = *beta] {
-                                for (int j = 0; j < n; j++)
-                                    for (int i = j; i < n; i++) {
-                                        double sum = 0;
-                                        for (int l = 0; l < k; l++) sum += a[i + l * lda] * a[j + l * lda];
-                                        c[i + j * ldc] = alpha * sum + (beta ? beta * c[i + j * ldc] : 0);
-                                    }
+                                std::vector<double> sums(static_cast<size_t>(n));
+                                for (int j = 0; j < n; j++) {
+                                    sums.assign(sums.size(), 0);
+                                    for (int l = 0; l < k; l++)
+                                        for (int i = j; i < n; i++)
+                                            sums[i] += a[i + l * lda] * a[j + l * lda];
+                                    for (int i = j; i < n; i++)
+                                        c[i + j * ldc] = alpha * sums[i] + (beta ? beta * c[i + j * ldc] : 0);
+                                }
                             });
 }
 EXPORTED const char* cublasGetStatusString(int) { return "failed"; }

@@ -2,6 +2,7 @@
 #pragma once
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 struct __half {
     uint16_t bits;
@@ -18,8 +19,10 @@ inline __half __float2half(float value) {
     return {uint16_t(sign + ((exponent + 13) << 10) + steps)};
 }
 inline float __half2float(__half value) {
-    const int exponent = value.bits >> 10 & 31, fraction = value.bits & 0x3FF;
-    const float sign = value.bits & 0x8000 ? -1.0f : 1.0f;
-    if (exponent == 31) return fraction ? NAN : sign * INFINITY;
-    return sign * (exponent ? ldexpf(float(fraction + 1024), exponent - 25) : ldexpf(float(fraction), -24));
+    const uint32_t size = uint32_t(value.bits & 0x7FFF) << 13, sign = uint32_t(value.bits & 0x8000) << 16;
+    float out;  // with the bias of a float16's exponent, which 2^112 makes that of a float
+    memcpy(&out, &size, sizeof out);
+    out *= 0x1p112f;
+    if (out >= 65536.0f) out = value.bits & 0x3FF ? NAN : INFINITY;
+    return sign ? -out : out;
 }

@@ -1,9 +1,10 @@
 // CUDA's runtime as far as src_cuda calls it, with main memory as that of the devices.
 //
 // What is queued in a stream runs when somebody waits for it, as late as it may: a buffer of the host that is
-// written again too early, or a result that is read too early, shows.  Copies from memory that is not pinned
-// take their bytes at once, as CUDA's do, and those to it wait.  New memory holds NaN, and bytes after an
-// allocation are checked when it is freed.
+// written again too early, or a result that is read too early, shows.  streams.h has the orders of several
+// streams.  Copies from memory that is not pinned take their bytes at once, as CUDA's do, and those to it
+// wait.  Memory holds NaN from where its stream allocates it, and once it is freed, for which nothing waits;
+// that nobody writes to it then, or after its end, is checked.
 //
 // What differs from a GPU besides time: kernels run one after another; the halves of a fused multiplication
 // and addition round each; a launch never begins before the one before it has ended; shared memory that a
@@ -56,7 +57,9 @@ enum cudaError_t {
     cudaErrorInvalidPc = 718,
     cudaErrorLaunchFailure = 719,
     cudaErrorSystemDriverMismatch = 803,
-    cudaErrorCompatNotSupportedOnDevice = 804
+    cudaErrorCompatNotSupportedOnDevice = 804,
+    cudaErrorStreamCaptureUnjoined = 904,
+    cudaErrorStreamCaptureIsolation = 905
 };
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost,

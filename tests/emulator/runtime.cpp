@@ -13,23 +13,10 @@
 #include <string>
 #include <unordered_map>
 
+#include "streams.h"
+
 namespace emulator {
 
-using Work = std::function<void()>;
-
-// What stands between an event and what it waits for.
-struct Mark {
-    Stream* stream;
-    bool over = false;
-    double seconds = 0;
-};
-struct Stream {
-    std::deque<Work> queue;
-    Recorded* recording = nullptr;
-};
-struct Recorded {
-    std::vector<Work> works;
-};
 struct Pool {
     int device;
 };
@@ -38,6 +25,7 @@ namespace {
 
 constexpr size_t kGuard = 64;  // bytes after an allocation that nobody may write
 constexpr unsigned char kNew = 0xFF;
+constexpr size_t kKept = 16 << 20;  // bytes of freed memory that is looked at again before it is used again
 
 struct Piece {
     size_t bytes;
@@ -57,11 +45,11 @@ struct World {
     Device device;
     std::map<const unsigned char*, Piece> pieces;
     std::unordered_map<const void*, Bind> kernels;
-    std::unordered_map<Stream*, std::unique_ptr<Stream>> streams;
-    Stream none;  // the stream 0
+    Streams streams;
+    std::deque<std::pair<unsigned char*, size_t>> freed;  // and the bytes of each, with those after it
+    size_t kept = 0;
     int64_t used = 0;
     cudaError_t failure = cudaSuccess;  // stays
-    double clock = 0;
 };
 // Never destroyed: Python may free arrays when the process ends.
 World& world() {
@@ -78,29 +66,9 @@ cudaError_t told(cudaError_t error) {
     return error;
 }
 
-Stream* found(Stream* stream) { return stream ? stream : &world().none; }
-
-void run_one(Stream* stream) {
-    const Work work = std::move(stream->queue.front());
-    stream->queue.pop_front();
-    work();
-}
-
-void drain(Stream* stream) {
-    while (!stream->queue.empty()) run_one(stream);
-}
-
-void wait_for(const std::shared_ptr<Mark>& mark) {
-    while (mark && !mark->over && !mark->stream->queue.empty()) run_one(mark->stream);
-}
-
 cudaError_t queue(Stream* stream, Work work) {
     const Hold hold(world().lock);
-    stream = found(stream);
-    if (stream->recording)
-        stream->recording->works.push_back(std::move(work));
-    else
-        stream->queue.push_back(std::move(work));
+    world().streams.add(world().streams.found(stream), std::move(work));
     return told(world().failure);
 }
 
@@ -114,11 +82,6 @@ Piece* piece_of(const void* address) {
                    after->first + std::max<size_t>(after->second.bytes, 1)
                ? &after->second
                : nullptr;
-}
-
-[[noreturn]] void stop(const std::string& text) {
-    fprintf(stderr, "emulated device: %s\n", text.c_str());
-    abort();
 }
 
 cudaError_t allocate(void** to, size_t bytes, cudaMemoryType type, int device) {
@@ -136,6 +99,16 @@ cudaError_t allocate(void** to, size_t bytes, cudaMemoryType type, int device) {
     return cudaSuccess;
 }
 
+void forget_freed() {
+    const auto [memory, bytes] = world().freed.front();
+    world().freed.pop_front();
+    world().kept -= bytes;
+    for (size_t k = 0; k < bytes; k++)
+        if (memory[k] != kNew) stop("something was written to memory after it was freed");
+    free(memory);
+}
+
+// Frees memory at once, whoever may still use it.
 void release(void* memory) {
     const Hold hold(world().lock);
     if (!memory) return;
@@ -145,8 +118,12 @@ void release(void* memory) {
         if (at->first[at->second.bytes + k] != kNew)
             stop("something was written after the end of " + std::to_string(at->second.bytes) + " bytes");
     if (at->second.type == cudaMemoryTypeDevice) world().used -= int64_t(at->second.bytes);
+    const size_t bytes = at->second.bytes + kGuard;
     world().pieces.erase(at);
-    free(memory);
+    memset(memory, kNew, bytes);
+    world().freed.push_back({static_cast<unsigned char*>(memory), bytes});
+    world().kept += bytes;
+    while (world().kept > kKept) forget_freed();
 }
 
 cudaError_t map_memory(void** to, const std::string& name, size_t bytes, int flags) {
@@ -175,9 +152,9 @@ struct Copy {
 cudaError_t copy(Copy copy, Stream* stream, bool waits) {
     const Hold hold(world().lock);
     if (!copy.width || !copy.height) return told(world().failure);
-    stream = found(stream);
+    stream = world().streams.found(stream);
     const Piece *to = piece_of(copy.to), *from = piece_of(copy.from);
-    if (!from && !stream->recording) {  // the bytes are those of now
+    if (!from && !stream->capture) {  // the bytes are those of now
         auto bytes = std::make_shared<std::vector<unsigned char>>(copy.width * copy.height);
         Copy{bytes->data(), copy.width, copy.from, copy.from_pitch, copy.width, copy.height}.run();
         copy.from = bytes->data();
@@ -186,7 +163,7 @@ cudaError_t copy(Copy copy, Stream* stream, bool waits) {
     } else {
         queue(stream, [copy] { copy.run(); });
     }
-    if ((waits || !to) && !stream->recording) drain(stream);
+    if ((waits || !to) && !stream->capture) world().streams.drain(stream);
     return told(world().failure);
 }
 
@@ -224,7 +201,7 @@ cudaError_t launch_bound(const void* kernel, dim3 grid, dim3 threads, void** arg
 using namespace emulator;
 
 struct CUevent_st {
-    std::shared_ptr<Mark> mark;
+    Event event;
 };
 
 cudaError_t cudaGetDeviceCount(int* count) {
@@ -262,8 +239,7 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
 }
 cudaError_t cudaDeviceSynchronize() {
     const Hold hold(world().lock);
-    drain(&world().none);
-    for (auto& [stream, owner] : world().streams) drain(stream);
+    world().streams.drain_all();
     return told(world().failure);
 }
 cudaError_t cudaGetLastError() { return std::exchange(last_error, world().failure); }
@@ -319,7 +295,6 @@ cudaError_t cudaHostAlloc(void** to, size_t bytes, unsigned) {
     return allocate(to, bytes, cudaMemoryTypeHost, current_device);
 }
 cudaError_t cudaFreeHost(void* memory) {
-    cudaDeviceSynchronize();
     release(memory);
     return cudaSuccess;
 }
@@ -333,11 +308,24 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
     delete pool;
     return cudaSuccess;
 }
-cudaError_t cudaMallocFromPoolAsync(void** to, size_t bytes, cudaMemPool_t pool, cudaStream_t) {
-    return allocate(to, bytes, cudaMemoryTypeDevice, pool->device);
+cudaError_t cudaMallocFromPoolAsync(void** to, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
+    const Hold hold(world().lock);
+    if (const cudaError_t error = allocate(to, bytes, cudaMemoryTypeDevice, pool->device)) return error;
+    if (Recorded* graph = world().streams.found(stream)->capture) {
+        graph->memory.push_back(std::shared_ptr<void>(*to, [](void* memory) { release(memory); }));
+        graph->allocated++;
+    }
+    return cudaMemsetAsync(*to, kNew, bytes, stream);
 }
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
-    return queue(stream, [memory] { release(memory); });
+    const Hold hold(world().lock);
+    Recorded* const graph = memory ? world().streams.found(stream)->capture : nullptr;
+    if (!graph) return queue(stream, [memory] { release(memory); });
+    bool own = false;
+    for (const auto& each : graph->memory) own |= each.get() == memory;
+    if (!own) stop("a graph frees memory that it did not allocate");
+    graph->freed++;
+    return cudaMemsetAsync(memory, kNew, piece_of(memory)->bytes, stream);
 }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void* memory) {
     const Hold hold(world().lock);
@@ -377,31 +365,29 @@ cudaError_t cudaMemset(void* to, int value, size_t bytes) {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
     const Hold hold(world().lock);
-    auto made = std::make_unique<Stream>();
-    *stream = made.get();
-    world().streams[*stream] = std::move(made);
+    *stream = world().streams.create();
     return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     const Hold hold(world().lock);
-    drain(stream);
-    world().streams.erase(stream);
+    world().streams.destroy(stream);
     return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     const Hold hold(world().lock);
-    drain(found(stream));
+    world().streams.drain(world().streams.found(stream));
     return told(world().failure);
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
     const Hold hold(world().lock);
-    stream = found(stream);
-    if (!stream->queue.empty()) run_one(stream);
+    stream = world().streams.found(stream);
+    world().streams.run_one(stream);
     return told(world().failure ? world().failure : stream->queue.empty() ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
     const Hold hold(world().lock);
-    return queue(stream, [mark = event->mark] { wait_for(mark); });
+    const bool may = world().streams.await(world().streams.found(stream), event->event);
+    return told(may ? world().failure : cudaErrorStreamCaptureIsolation);
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
     *lowest = *highest = 0;
@@ -417,52 +403,51 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     const Hold hold(world().lock);
-    event->mark = std::make_shared<Mark>(Mark{found(stream)});
-    return queue(stream, [mark = event->mark] {
-        mark->seconds = world().clock += 1e-3;
-        mark->over = true;
-    });
+    event->event = world().streams.record(world().streams.found(stream));
+    return told(world().failure);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     const Hold hold(world().lock);
-    wait_for(event->mark);
+    world().streams.finish(event->event);
     return told(world().failure);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     const Hold hold(world().lock);
-    if (event->mark && !event->mark->over && !event->mark->stream->queue.empty())
-        run_one(event->mark->stream);
-    return told(world().failure                     ? world().failure
-                : !event->mark || event->mark->over ? cudaSuccess
-                                                    : cudaErrorNotReady);
+    const bool left = event->event && !event->event->over;
+    if (left) world().streams.run_one(event->event->stream);
+    return told(world().failure               ? world().failure
+                : left && !event->event->over ? cudaErrorNotReady
+                                              : cudaSuccess);
 }
 // Between two events a millisecond passes, whatever runs, so that choices by time are always the same.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last) {
-    *milliseconds = float(1e3 * (last->mark->seconds - first->mark->seconds));
+    *milliseconds = float(1e3 * (last->event->seconds - first->event->seconds));
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     const Hold hold(world().lock);
-    stream->recording = new Recorded;
+    world().streams.begin_capture(world().streams.found(stream));
     return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     const Hold hold(world().lock);
-    *graph = std::exchange(stream->recording, nullptr);
-    return cudaSuccess;
+    *graph = world().streams.end_capture(stream);
+    return told(*graph ? cudaSuccess : cudaErrorStreamCaptureUnjoined);
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* to, cudaGraph_t graph, unsigned long long) {
-    *to = new Recorded(*graph);
+    const Hold hold(world().lock);
+    *to = world().streams.instantiate(*graph);
     return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
     const Hold hold(world().lock);
-    for (const Work& work : graph->works) queue(stream, work);
+    world().streams.launch(*graph, world().streams.found(stream));
     return told(world().failure);
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-    delete graph;
+    const Hold hold(world().lock);
+    world().streams.destroy(graph);
     return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return cudaGraphDestroy(graph); }
@@ -504,4 +489,5 @@ void emulator_free(void* memory) {
     release(memory);
 }
 int64_t emulator_used() { return world().used; }
+void emulator_run_ahead(int ahead) { world().streams.ahead = ahead != 0; }
 }

@@ -25,7 +25,9 @@ inline dim3 blockDim, gridDim;
 namespace emulator {
 
 constexpr int kLanes = 32, kMaxThreads = 1024, kShown = 24;
-constexpr size_t kStack = 1 << 17, kPage = 4096, kDynamicBytes = 1 << 18;
+// Stacks are an odd number of cache lines apart: their ends would compete for the same places of the
+// cache otherwise.
+constexpr size_t kStack = (1 << 17) + 64, kPage = 4096, kDynamicBytes = 1 << 18;
 constexpr uint64_t kMark = 0x5AFE57ACC0FFEE00;
 
 enum State { READY, AT_WARP, AT_BLOCK, AT_GRID, DONE };
@@ -41,17 +43,20 @@ struct Thread {
     // before another one has read this one's values, but not to the one after it.
     unsigned char shows[2][kShown];
     int turn = 0;
-    const void* const* seen = nullptr;  // what the lanes of the mask show: those of its first lane
-    const void* of_lanes[kLanes];
+    uint3 place;
+    const void* const* seen = nullptr;  // what the lanes of the mask show: of its first lane
 };
+using Shown = const void* [kLanes];
 
 struct Block {
     uint3 index;
     Thread* threads;
+    Shown* shown;  // of each thread
     int count;
 };
 
 inline Thread* pool = nullptr;
+inline Shown* pool_shown = nullptr;
 inline size_t pool_size = 0;
 inline Thread* current = nullptr;
 inline int lane = 0;  // of the current thread, in its warp
@@ -82,10 +87,17 @@ inline char* new_stacks(size_t count) {
     return static_cast<char*>(memory) + kPage;
 }
 
-inline void prepare(Thread& thread) {
+inline void prepare(Thread& thread, uint3 place) {
+    thread.place = place;
     memcpy(thread.stack, &kMark, sizeof kMark);
     thread.stack_pointer = first_stack_pointer(thread.stack, kStack, &enter);
     thread.state = READY;
+}
+
+inline void go_on(Thread& thread) {
+    current = &thread;
+    threadIdx = thread.place;
+    emulator_switch(&scheduler, thread.stack_pointer);
 }
 
 inline bool in(unsigned mask, int lane) { return mask >> lane & 1; }
@@ -104,7 +116,7 @@ const void* const* meet(Kind kind, unsigned mask, const A& mine) {
 }
 
 // Lets the lanes of a warp go on that have all that they wait for; returns whether there were some.
-inline bool release(Thread* warp, int lanes) {
+inline bool release(Thread* warp, Shown* shown, int lanes) {
     bool any = false;
     for (int a = 0; a < lanes; a++) {
         Thread& first = warp[a];
@@ -117,9 +129,9 @@ inline bool release(Thread* warp, int lanes) {
         if (!all) continue;
         const unsigned mask = first.mask;
         for (int b = 0; b < lanes; b++) {
-            first.of_lanes[b] = in(mask, b) ? warp[b].shows[warp[b].turn] : nullptr;
+            shown[a][b] = in(mask, b) ? warp[b].shows[warp[b].turn] : nullptr;
             if (!in(mask, b)) continue;
-            warp[b].seen = first.of_lanes;
+            warp[b].seen = shown[a];
             warp[b].state = READY;
         }
         any = true;
@@ -133,36 +145,27 @@ inline uint3 place_in(dim3 size, size_t number) {
 }
 
 // Runs a block until all of its threads have ended or wait for the grid; returns false if some wait for ever.
+// Each warp runs as far as it can, so that the stacks of its lanes stay in the cache.
 inline bool run_block(const Block& block) {
-    const int count = block.count;
     blockIdx = block.index;
     while (true) {
-        bool progress = false;
-        for (int t = 0; t < count; t++) {
-            Thread& thread = block.threads[t];
-            if (thread.state != READY) continue;
-            current = &thread;
-            lane = t % kLanes;
-            threadIdx = place_in(blockDim, size_t(t));
-            emulator_switch(&scheduler, thread.stack_pointer);
-            progress = true;
-        }
-        for (int t = 0; t < count; t += kLanes)
-            progress |= release(block.threads + t, count - t < kLanes ? count - t : kLanes);
-        bool at_block = true, at_grid = true, any = false;
-        for (int t = 0; t < count; t++) {
-            const State state = block.threads[t].state;
-            at_block &= state == AT_BLOCK || state == DONE;
-            at_grid &= state == AT_GRID || state == DONE;
-            any |= state == AT_BLOCK;
+        bool at_block = true, at_grid = true;
+        for (int first = 0; first < block.count; first += kLanes) {
+            Thread* const warp = block.threads + first;
+            const int lanes = block.count - first < kLanes ? block.count - first : kLanes;
+            do
+                for (lane = 0; lane < lanes; lane++)
+                    if (warp[lane].state == READY) go_on(warp[lane]);
+            while (release(warp, block.shown + first, lanes));
+            for (int t = 0; t < lanes; t++) {
+                at_block &= warp[t].state == AT_BLOCK || warp[t].state == DONE;
+                at_grid &= warp[t].state == AT_GRID || warp[t].state == DONE;
+            }
         }
         if (at_grid) return true;
-        if (at_block && any) {
-            for (int t = 0; t < count; t++)
-                if (block.threads[t].state == AT_BLOCK) block.threads[t].state = READY;
-            progress = true;
-        }
-        if (!progress) return false;
+        if (!at_block) return false;
+        for (int t = 0; t < block.count; t++)
+            if (block.threads[t].state == AT_BLOCK) block.threads[t].state = READY;
     }
 }
 
@@ -170,7 +173,8 @@ inline bool run_block(const Block& block) {
 inline void reserve(size_t count) {
     if (count <= pool_size) return;
     pool = static_cast<Thread*>(realloc(static_cast<void*>(pool), count * sizeof(Thread)));
-    if (!pool) abort();
+    pool_shown = static_cast<Shown*>(realloc(static_cast<void*>(pool_shown), count * sizeof(Shown)));
+    if (!pool || !pool_shown) abort();
     char* stacks = new_stacks(count - pool_size);
     for (; pool_size < count; pool_size++, stacks += kStack) {
         new (pool + pool_size) Thread();
@@ -190,12 +194,13 @@ bool run(dim3 grid, dim3 threads, size_t shared_bytes, bool together, const Kern
     gridDim = grid;
     blockDim = threads;
     for (size_t first = 0; first < blocks; first += resident) {
-        for (size_t t = 0; t < resident * count; t++) prepare(pool[t]);
+        for (size_t t = 0; t < resident * count; t++) prepare(pool[t], place_in(threads, t % count));
         for (bool going = true; going;) {
             going = false;
             for (size_t b = 0; b < resident; b++) {
                 memset(dynamic_bytes, 0xFF, shared_bytes);
-                const Block block = {place_in(grid, first + b), pool + b * count, int(count)};
+                const Block block = {place_in(grid, first + b), pool + b * count, pool_shown + b * count,
+                                     int(count)};
                 if (!run_block(block)) return false;
                 for (size_t t = 0; t < count; t++) {
                     if (block.threads[t].state != AT_GRID) continue;

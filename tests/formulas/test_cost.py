@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from benchmarks.reductions.predictions import grouped, lookup, membership
-from benchmarks.reductions.programs import kmeans_step
+from benchmarks.reductions.programs import kmeans_step, member_sums, memberships
 from bmrm.distributed.reading import read_rows
 from bmrm.formulas.cpu import native
-from bmrm.formulas.run.cost import predict_seconds, result_seconds, work_of
+from bmrm.formulas.run.cost import predict_seconds, result_seconds, row_numbers, work_of
 from bmrm.reductions import reduction
 
 MAX_FACTOR = 2.2
@@ -39,6 +39,8 @@ WORDS = {
     grouped: lambda n, d, k: {"group": np.zeros(n, int), "g": k},
     lookup: lambda n, d, k: {"table": np.zeros(k)},
     kmeans_step: lambda n, d, k: {"w": 1.0, "centers": np.zeros((k, d))},
+    memberships: lambda n, d, k: {"mean": np.zeros((k, d)), "prec": np.zeros((k, d)), "const": np.zeros(k)},
+    member_sums: lambda n, d, k: {"r": np.zeros((n, k))},
 }
 
 
@@ -65,6 +67,13 @@ MEASURED = [
     (grouped, 20_000, 1_000, 1_000, "f4", 42.4),
     (lookup, 400_000, 16, 1_000, "f4", 12.4),
     (lookup, 20_000, 1_000, 1_000, "f8", 57.3),
+    (memberships, 200_000, 4, 4, "f4", 2.8),
+    (memberships, 1_000_000, 4, 4, "f8", 15.7),
+    (memberships, 20_000, 64, 32, "f8", 7.4),
+    (memberships, 20_000, 4, 1_000, "f4", 38.1),
+    (member_sums, 200_000, 4, 4, "f4", 4.0),
+    (member_sums, 1_000_000, 2, 8, "f8", 11.1),
+    (member_sums, 20_000, 64, 32, "f8", 9.2),
 ]
 """Function, rows, columns, size and type, and the processor time of a pass on one core (milliseconds)."""
 
@@ -94,6 +103,22 @@ def test_work_is_counted_by_kinds():
     assert work_of(bound(membership, 100, 5, 3, "f8"))["vector functions"] == 3
     assert work_of(bound(membership, 100, 5, 3, "f8"))["scattered updates"] == 3
     assert work_of(bound(lookup, 100, 5, 3, "f8"))["scattered loads"] == 5
+
+
+def test_numbers_of_each_row_are_read_and_written():
+    @reduction
+    def own(x, p: ("rows", "k"), r: ("rows", "k"), at: ("rows", 3), code: "rows", last: "rows"):
+        for j in range(len(p)):
+            r[j] += p[j]
+            at[x.index % 3] += 1
+        code |= 1
+        last = max(last, p[0])
+
+    call = own._binder.bind(read_rows(np.zeros((100, 5))), {"p": np.zeros((100, 4))})
+    assert row_numbers(call) == 4 + 4 + 3 + 1 + 1
+    assert work_of(call)["scattered updates"] == 4
+    assert work_of(call)["updates"] == 0
+    assert result_seconds(call) == 0
 
 
 def test_results_are_set_and_combined_by_one_thread():

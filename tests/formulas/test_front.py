@@ -109,7 +109,7 @@ def test_types_grow_until_they_have_room():
             a = a + x[j]
         out[0] += c + b
 
-    found = read(row, k=Given("parameter", "int"))
+    found = read(row, k=Given((), "int"))
     assert found.locals["a"] == found.locals["c"] == "real"
     assert found.locals["b"] == "bool"
     assert found.arguments["out"].type == "real"
@@ -146,7 +146,7 @@ def test_indices_that_need_no_check():
             out[j] += 1
             out[j + 1] += 1
 
-    program = read(row, n=Given("parameter", "int"))
+    program = read(row, n=Given((), "int"))
     bounds = IndexBounds(program)
     inside = []
     for statement in statements(program.body):
@@ -169,7 +169,6 @@ def test_products_with_the_row_become_loops():
     dense = read_program(read_source(row))
     sparse = read_program(read_source(row), sparse=True)
     assert any(isinstance(p, RowItem) for s in statements(dense.body) for p in _all(s))
-    assert sparse.sparse
     assert sparse.squares == ("c",)
 
 
@@ -207,7 +206,14 @@ WRONG = {
     "out ^= x[0]": "line 2: 'out': ^= combines whole numbers",
     "out += x[0] * gamma": "'gamma' is not known here; parameters are arguments of the row function",
     "out += x[0]\n    out = max(out, x[1])": "line 3: 'out' is combined by sum above and combined by max",
-    "while x[0] > 0:\n        out += 1.0": "while is not available in a row function",
+    "while out:\n        out += 1.0": "line 2: 'out' is a result: its value exists only after the pass",
+    "while x[0] > 0:\n        out += 1\n    else:\n        out += 2": "line 2: else of a loop is not",
+    "for j in range(3):\n        out += 1\n    else:\n        out += 2": "line 2: else of a loop is not",
+    "while True:\n        out += 1": "line 2: found a loop that never ends, expected a break in it",
+    "while 1:\n        while 1:\n            break\n    out += 1": "line 2: found a loop that never ends",
+    "while x[0] > 0:\n        a = 1\n        break\n    out += a": "line 5: 'a' may have no value here",
+    "while True:\n        if x[0]:\n            break\n        a = 1\n    out += a": "line 6: 'a' may have",
+    "if x[0] > 0:\n        return\n    out += 1": "line 3: return is not available in a row function",
     "out[0] += 1": "'out' is a result with an index: its annotation must give its shape",
     "out += x[0.5]": "an index is a whole number; int(...) converts to one",
     "out += x[0, 1]": "'x' is one row: it has one index",
@@ -278,12 +284,51 @@ def test_an_error_names_the_line_and_what_is_allowed(text):
         ("def row(x: 3, out):", "'x' is the row: its annotation names one size"),
         ("async def row(x, out):", "found an async function"),
         ("def row(x, out, _s):\n    _s += 1", "its name may not begin with _"),
+        ("def row(x: 'rows', out):", "'x' is the row: its annotation names one size"),
+        (
+            "def row(x, p: ('k', 'rows'), out):",
+            "'p': 'rows' is the number of rows, expected it once and first",
+        ),
+        ("def row(x, p: ('rows', 'rows'), out):", "'p': 'rows' is the number of rows, expected it once"),
+        ("def row(x, out, r: 'k'):\n    r = x[0]", "expected the annotation ('rows', 'k')"),
     ],
 )
 def test_an_error_in_the_arguments(head, text):
     with pytest.raises(ReductionError) as found:
         read(made(f"{head}\n    out += 1\n"))
     assert text in str(found.value)
+
+
+OWN_WRONG = {
+    "r[x.index, 0] += 1": "'r' has 1 dimensions for each row, found an index of 2",
+    "r += 1": "'r' has 1 dimensions for each row, found an index of 0",
+    "r = x[0]": "'r' is a result with an index: its elements can be assigned",
+    "r[0] /= 2": "'r': found /=, expected +=, -=, *=, |=, &= or ^=",
+    "r[0] = 1\n    r[1] += 1": "'r' is assigned above and combined by sum here",
+    "r[0] += 1\n    n += r[0]": "'r' is a result and cannot be read here; one with an index that is",
+    "n += 1\n    r[0] = n": "'n' is a result and cannot be read here",
+    "r[0] = 1\n    n += r": "'r' is an array: read its elements, as r[j]",
+    "r[0.5] = 1": "an index is a whole number; int(...) converts to one",
+    "r[0] |= x[0]": "'r': |= combines whole numbers",
+    "n = 1\n    n[0] = 2": "'n' is one number for each row, found an index",
+    "q = local('rows')\n    n += q[0]": "'rows' is the number of rows: no local array has this size",
+    "if x[0] < n:\n        n, r[0] = x[0], 1": "'r' has another index or shape than 'n', expected the same",
+    "if x[0] < n:\n        n, out = x[0], 1": "'out' has another index or shape than 'n', expected the same",
+    "n += len(n)": "'n' has 0 dimensions, found dimension 1",
+}
+
+
+@pytest.mark.parametrize("text", OWN_WRONG)
+def test_an_error_in_a_result_of_each_row_names_the_line(text):
+    with pytest.raises(ReductionError) as found:
+        read(made(f"def row(x, out: (), r: ('rows', 'k'), n: 'rows'):\n    {text}\n"))
+    assert OWN_WRONG[text] in str(found.value)
+    assert str(found.value).startswith("row, line ")
+
+
+def test_a_number_that_is_assigned_has_no_elements():
+    with pytest.raises(ReductionError, match="'out' is a result: its value exists only after the pass"):
+        read(made("def row(x, out, s):\n    out = x[0]\n    s += out[0]\n"))
 
 
 @pytest.mark.parametrize("what", [3, len, int, print, "text", lambda x, out: 1, np.sum, object()])

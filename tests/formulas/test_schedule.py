@@ -104,11 +104,11 @@ def test_a_cpu_has_vectors_of_columns_only_for_rows_that_are_contiguous():
     program = nearest._binder.bind(
         read_rows(np.ones((10, 4))), {"w": 1.0, "centers": np.ones((3, 4))}
     ).program
-    there = loops(program, schedule_cpu(program, 8, sparse=False, contiguous=True))
+    there = loops(program, schedule_cpu(program, 8, contiguous=True))
     assert there["g"] == VectorColumns()
     assert there["j"] == there["f"] == there["i"] == Uniform(0)
     for lanes, contiguous in ((8, False), (1, True)):
-        apart = loops(program, schedule_cpu(program, lanes, sparse=False, contiguous=contiguous))
+        apart = loops(program, schedule_cpu(program, lanes, contiguous=contiguous))
         assert apart["g"] == Uniform(0)
 
 
@@ -160,4 +160,4 @@ def test_what_loops_become_is_explained():
     assert "g: columns in 16 lanes, row by row; i: 16 targets at a time by a warp butterfly" in text
     assert "CPU loops: j: uniform; f: uniform; g: vectors of columns, row by row; i: uniform" in text
     program = nearest._binder.general
-    assert explain_loops(program, schedule_cpu(program, 1, sparse=False, contiguous=True)).startswith("j: ")
+    assert explain_loops(program, schedule_cpu(program, 1, contiguous=True)).startswith("j: ")

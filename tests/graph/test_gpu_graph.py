@@ -14,12 +14,13 @@ from device_checks import check_bounds_in_exact_arithmetic, check_walks_are_thos
 from devices import IS_EMULATED, cuda, few, large, sized
 from devices import gpu as mark_gpu
 
+from bmrm.base.vectors import UNIT
 from bmrm.errors import BmrmError, DeviceMemoryError, ParameterError
 from bmrm.graph import Graph, hits, pagerank, random_walk
 from bmrm.graph.backends import choose, gpu
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.backends.gpu import GpuPair, GpuTransitions, additions_of, row_additions, upload
-from bmrm.graph.backends.host import UNIT, HostTransitions, transition_values
+from bmrm.graph.backends.host import HostTransitions, transition_values
 from bmrm.io.csr import Csr
 from bmrm.matrix.gpu import work
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from bmrm.base.vectors import UNIT
 from bmrm.errors import ParameterError
 from bmrm.graph import _graph
-from bmrm.graph.backends.host import UNIT
 
 WIDTHS = _graph.WIDTHS
 

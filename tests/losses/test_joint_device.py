@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from devices import cuda, few, gpu
+from devices import cuda, few, gpu, sized
 
 import bmrm
 from bmrm import losses
@@ -72,7 +72,7 @@ class OnDevice:
 @pytest.mark.parametrize("ties", [False, True])
 def test_risk_and_derivatives_are_those_of_the_cpu(name, sizes, ties):
     rng = np.random.default_rng(3)
-    y, weights, groups = instance(name, rng, 20_000, sizes)
+    y, weights, groups = instance(name, rng, sized(5000, 20_000), sizes)
     z, dz = 1.5 * rng.normal(size=(2, len(y)))
     t, b = (0.0, 0.0) if ties else (0.3, 0.25)
     if ties:  # margins at the kinks, and equal ones
@@ -160,7 +160,7 @@ def test_solves(name, options):
     if "fit_intercept" in options and losses.get(name).no_intercept:
         pytest.skip("the loss takes no intercept")
     rng = np.random.default_rng(7)
-    m, d = 2000, 30
+    m, d = sized(1100, 2000), 30  # more than a tile
     X = sp.random(m, d, 0.3, "csr", rng=rng)
     scores = X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(m)
     y = np.where(scores > 0, 1.0, -1.0) if name in BINARY else np.digitize(scores, [-0.5, 0.0, 0.5]) * 1.0
@@ -195,9 +195,10 @@ def test_blocks_of_groups_have_cuts_of_their_own():
 @pytest.mark.parametrize("name", ["roc_area", "f_beta", "pairwise"])
 def test_solves_with_fewer_rows_than_columns(name):
     rng = np.random.default_rng(9)
-    X = sp.random(150, 600, 0.1, "csr", rng=rng)
-    y = np.sign(X @ rng.standard_normal(600) + 0.1)
-    options = {"lam": 1e-2, "tol": 1e-6, "groups": np.arange(150) // 30 if name == "pairwise" else None}
+    m, d = sized((100, 300), (150, 600))
+    X = sp.random(m, d, 0.1, "csr", rng=rng)
+    y = np.sign(X @ rng.standard_normal(d) + 0.1)
+    options = {"lam": 1e-2, "tol": 1e-6, "groups": np.arange(m) // 25 if name == "pairwise" else None}
     here, there = (bmrm.solve(X, y, name, device=device, **options) for device in ("cpu", "cuda"))
     assert there.status == here.status == "converged"
     assert there.objective >= here.lower_bound - 1e-12

@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from devices import cuda
-from devices import large as gpu
+from devices import cuda, few, gpu, in_each_order, large, sized
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,8 +114,8 @@ def check_products(X, A, rng, dtype):
 
 @gpu
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", ["values", "ones", "implicit"])
-@pytest.mark.parametrize("share", [1.0, 0.6, 0.15, 0.03])
+@pytest.mark.parametrize("kind", few(["values", "ones", "implicit"]))
+@pytest.mark.parametrize("share", few([0.15, 0.6, 1.0, 0.03]))
 def test_products_under_a_limit(dtype, kind, share):
     rng = np.random.default_rng(5)
     indptr, indices, data, shape = arrays = random_csr(rng, 6000, 3000, 200_000, dtype, kind != "values")
@@ -147,7 +146,7 @@ LIMITS = (60_000_000, 6_000_000, 2_500_000)
 """For `random_csr(rng, 20_000, 2000, 1_000_000)`, whose formats take about 13 MB."""
 
 
-@gpu
+@large
 def test_some_blocks_stay_and_others_stream():
     rng = np.random.default_rng(6)
     arrays = random_csr(rng, 20_000, 2000, 1_000_000)
@@ -175,10 +174,12 @@ def test_blocks_of_an_unsorted_matrix_with_wide_indices():
 
 
 @gpu
+@in_each_order
 @pytest.mark.parametrize("plan", ["subwarp", "split", "sliced", "tiled", "hot", "binned"])
 def test_every_kernel_streams(plan):
     rng = np.random.default_rng(8)
-    arrays = random_csr(rng, 20_000, 2000, 1_000_000)
+    rows, nnz, room = sized((2_000, 100_000, 600_000), (20_000, 1_000_000, 4_000_000))
+    arrays = random_csr(rng, rows, 2000, nnz)
     parameters = {
         "subwarp": {"lanes": 8},
         "sliced": {"cap": 16},
@@ -187,7 +188,7 @@ def test_every_kernel_streams(plan):
         "binned": {"cap": 16, "tile": 4096},
     }
     chosen = cuda.Plan(plan, **parameters.get(plan, {}))
-    X = Matrix(*arrays, plan=chosen, memory_limit=4_000_000 + SPARE, spare=SPARE)
+    X = Matrix(*arrays, plan=chosen, memory_limit=room + SPARE, spare=SPARE)
     blocks = X.report()["blocks"]
     assert X.host_bytes
     assert {block["normal"]["kernel"] for block in blocks} == {plan}
@@ -195,10 +196,11 @@ def test_every_kernel_streams(plan):
 
 
 @gpu
+@in_each_order
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dense_rows_stream(dtype):
     rng = np.random.default_rng(9)
-    dense = rng.standard_normal((3000, 400)).astype(dtype)
+    dense = rng.standard_normal((sized(300, 3000), 400)).astype(dtype)
     X = Matrix.from_dense(dense, memory_limit=dense.nbytes // 3 + SPARE, spare=SPARE)
     assert X.host_bytes
     assert X.report()["peak_bytes"] <= dense.nbytes // 3 + SPARE
@@ -206,15 +208,17 @@ def test_dense_rows_stream(dtype):
 
 
 @gpu
+@in_each_order
 def test_a_streamed_product_can_be_timed():
-    arrays = random_csr(np.random.default_rng(11), 20_000, 2000, 1_000_000)
-    X = Matrix(*arrays, memory_limit=4_000_000 + SPARE, spare=SPARE)
+    rows, nnz, room = sized((2_000, 100_000, 600_000), (20_000, 1_000_000, 4_000_000))
+    arrays = random_csr(np.random.default_rng(11), rows, 2000, nnz)
+    X = Matrix(*arrays, memory_limit=room + SPARE, spare=SPARE)
     assert X.host_bytes
     assert 0 < X.time("normal") < 1
     assert 0 < X.time("transposed", columns=3) < 1
 
 
-@gpu
+@large
 def test_more_nonzeros_than_an_index_holds():
     cupy = pytest.importorskip("cupy", reason="CuPy makes the arrays on the device")
     if cuda.device_info()["free_bytes"] < 90 * 10**9:
@@ -248,7 +252,7 @@ def test_x_that_does_not_fit_at_all_is_reported_with_sizes():
 # --- solves
 
 
-@gpu
+@large
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 @pytest.mark.parametrize("limit", ["40M", "9M", "5M"])
 def test_a_solve_under_a_limit_finds_the_same_solution(loss, limit):
@@ -262,7 +266,7 @@ def test_a_solve_under_a_limit_finds_the_same_solution(loss, limit):
         assert one.lower_bound <= other.objective * (1 + 1e-5)
 
 
-@gpu
+@large
 def test_solves_on_one_dataset_repeat_within_the_limit():
     rng = np.random.default_rng(14)
     X = sp.csr_array(random_csr(rng, 20_000, 2000, 1_000_000)[2::-1], (20_000, 2000))

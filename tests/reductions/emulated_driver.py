@@ -2,14 +2,16 @@
 """CUDA's driver and NVRTC as far as reductions need them, with main memory as that of the GPUs.
 
 The text of kernels is compiled by g++ with ``tests/emulator/warps.h``. What differs from a GPU is time, and
-the last bits of functions such as ``exp``.
+the last bits of functions such as ``exp``. Kernels run, and asynchronous copies happen, as late as they may.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import compiled
@@ -26,6 +28,9 @@ UPLOADS = 5
 """The stream that is not the default one."""
 
 SHARED = "extern __shared__ double shared[];"
+TABLE = re.compile(r"struct Table {\s*whole at\[(\d+)\];")
+TABLE_BYTES: dict[bytes, int] = {}
+"""Size of the parameters of a module's kernels, by the name of its library."""
 LAUNCH = """
 extern "C" __attribute__((visibility("default"))) int emulated_launch(
     int is_rows, int blocks, int threads, int shared_bytes, const Table* first, const Table* second) {
@@ -46,15 +51,23 @@ class Driver:
     def __init__(self) -> None:
         self.limit, self.used = 1 << 30, 0
         self.pieces: dict[int, ctypes.Array] = {}
-        self.modules: list[ctypes.CDLL] = []
+        self.modules: list[tuple[ctypes.CDLL, int] | None] = []
+        self.work: list[Callable[[], None]] = []
+        """What is queued on the default stream."""
         self.depth = 0
         self.elsewhere: set[int] = set()
         """Addresses of other libraries' memory on GPU 1."""
         self.host: dict[int, ctypes.Array] = {}
         self.copies: list[tuple[int, int, int]] = []
-        """Asynchronous copies: they happen when an event after them is waited for, as late as they may."""
+        """Asynchronous copies: they happen when an event after them is waited for."""
         self.copied, self.events = 0, {}
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
+
+    def finish(self) -> None:
+        """Do what is queued on the default stream."""
+        with self.lock:
+            while self.work:
+                self.work.pop(0)()
 
     def cuDeviceGetCount(self, found):
         found._obj.value = DEVICES
@@ -103,14 +116,17 @@ class Driver:
         return 0
 
     def cuMemFree_v2(self, address):
+        self.finish()
         self.used -= len(self.pieces.pop(address.value))
         return 0
 
     def cuMemcpyHtoD_v2(self, to, source, size):
+        self.finish()
         ctypes.memmove(to.value, source.value, size.value)
         return 0
 
     def cuMemcpyDtoH_v2(self, to, source, size):
+        self.finish()
         ctypes.memmove(to.value, source.value, size.value)
         return 0
 
@@ -151,6 +167,7 @@ class Driver:
     def cuStreamSynchronize(self, stream):
         assert self.depth
         assert stream is None
+        self.finish()
         return 0
 
     def cuPointerGetAttribute(self, found, which, address):
@@ -161,7 +178,7 @@ class Driver:
         return 0
 
     def cuModuleLoadData(self, module, code):
-        self.modules.append(ctypes.CDLL(code.decode()))
+        self.modules.append((ctypes.CDLL(code.decode()), TABLE_BYTES[code]))
         module._obj.value = len(self.modules)
         return 0
 
@@ -187,12 +204,16 @@ class Driver:
         assert self.depth
         assert shared_bytes <= ATTRIBUTES[97]
         assert stream is extra is None
-        module = self.modules[function.value // 2 - 1]
-        places = [ctypes.c_void_p(place) for place in tables]
-        if not module.emulated_launch(
-            function.value % 2, blocks, threads, shared_bytes, *places, *places[: 2 - len(places)]
-        ):
-            raise AssertionError("lanes of a warp wait for others that never come")
+        module, size = self.modules[function.value // 2 - 1]
+        given = [ctypes.create_string_buffer(ctypes.string_at(place, size), size) for place in tables]
+        grid = function.value % 2, blocks, threads, shared_bytes
+
+        def launch() -> None:
+            ended = module.emulated_launch(*grid, *given, *given[: 2 - len(given)])
+            assert ended, "lanes of a warp wait for others that never come"
+
+        with self.lock:
+            self.work.append(launch)
         return 0
 
 
@@ -202,7 +223,7 @@ def install(monkeypatch) -> Driver:
     monkeypatch.setattr(driver, "load_driver", lambda: found)
     monkeypatch.setattr(driver, "_devices", {})
     monkeypatch.setattr(gpu, "compile_cuda", compiler())
-    monkeypatch.setattr(gpu, "MIN_CHUNK_ROWS", 32)
+    monkeypatch.setattr(gpu, "MIN_CHUNK_ROWS", 96)  # two rows per lane, and one
     return found
 
 
@@ -225,6 +246,7 @@ def compiler(*, traps: bool = False):
             contraction = f"-ffp-contract={'fast' if contract else 'off'}"
             options = [*compiled.FOR_EMULATOR, contraction, *found]
             made[key] = bytes(compiled.library_of_text(whole, options))
+            TABLE_BYTES[made[key]] = 8 * int(TABLE.search(text)[1])
         return made[key]
 
     return compile_cuda

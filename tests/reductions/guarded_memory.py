@@ -62,7 +62,7 @@ def sizes_in_bytes(call, code, outputs):
         count = 8 * math.prod(call.shape(result))
         found[f"argument {result.name}"] = outputs.get(result.name, count)
         found[f"rows {result.name}"] = count
-    for (name, _), each in zip(call.program.arrays.items(), host.array_bytes(call), strict=True):
+    for name, each in zip(call.program.own_arrays(), host.array_bytes(call), strict=True):
         found[f"array {name}"] = -(-code.lanes * each // 64) * 64
     if call.rows.sparse:
         csr = call.rows.X.csr
@@ -77,8 +77,8 @@ def sizes_in_bytes(call, code, outputs):
 def guarded(call, code, function, at_end):
     """A compiled function that runs on copies of its arrays in guarded blocks, and copies them back."""
     kinds = {"real": np.dtype(call.real).itemsize, "int": 8, "bool": 1}
-    outputs = {a.name: kinds[a.type] * call.rows.shape[0]
-               for a in call.program.results() if a.role == "output"}  # fmt: skip
+    outputs = {a.name: (8 if a.wide else kinds[a.type]) * call.rows.shape[0] * math.prod(call.shape(a))
+               for a in call.program.outputs()}  # fmt: skip
     sizes = sizes_in_bytes(call, code, outputs)
 
     def run(address):
@@ -138,7 +138,7 @@ def emulate(at_end, made={}):  # noqa: B006 (compiled code is kept)
     found = GuardedDriver()
     found.at_end = at_end
     driver.load_driver, driver._devices = lambda: found, {}
-    gpu.compile_cuda, gpu.MIN_CHUNK_ROWS = made["compiler"], 32
+    gpu.compile_cuda, gpu.MIN_CHUNK_ROWS = made["compiler"], 96
 
 
 def run_emulated(reduction, X, words, at_end):

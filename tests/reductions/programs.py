@@ -1,8 +1,10 @@
 # ruff: noqa: F821, F841 (annotations name sizes; results are assigned and not read)
 """Row functions of the tests, as users write them, each with its result by NumPy in float64."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,21 +22,8 @@ from bmrm.reductions import (
     squared_distance,
 )
 
-
-@reduction
-def kmeans_step(x, w, centers: ("k", "d"), sums: ("k", "d"), counts: "k", inertia: (), label: int):
-    best, at = inf, 0
-    for j in range(len(centers)):
-        dist = 0.0
-        for f in range(len(x)):
-            dist += (x[f] - centers[j, f]) ** 2
-        if dist < best:
-            best, at = dist, j
-    for f in range(len(x)):
-        sums[at, f] += w * x[f]
-    counts[at] += w
-    inertia += w * best
-    label = at
+sys.path.append(str(Path(__file__).parents[2]))  # for examples
+from examples.row_formulas import covariance, em_step, histogram, kmeans_step
 
 
 def kmeans_by_numpy(X, w, centers):
@@ -45,38 +34,6 @@ def kmeans_by_numpy(X, w, centers):
     np.add.at(sums, label, weights[:, None] * X)
     np.add.at(counts, label, weights)
     return sums, counts, (weights * distances.min(axis=1, initial=np.inf)).sum(), label
-
-
-@reduction
-def em_step(
-    x,
-    mean: ("k", "d"),
-    prec: ("k", "d"),
-    const: "k",
-    weight: "k",
-    s1: ("k", "d"),
-    s2: ("k", "d"),
-    loglik: (),
-):
-    q = local("k")
-    top = -inf
-    for j in range(len(mean)):
-        q[j] = const[j]
-        for f in range(len(x)):
-            q[j] -= 0.5 * prec[j, f] * (x[f] - mean[j, f]) ** 2
-        top = max(top, q[j])
-    total = 0.0
-    for j in range(len(mean)):
-        q[j] = exp(q[j] - top)
-        total += q[j]
-    loglik += top + log(total)
-    for j in range(len(mean)):
-        r = q[j] / total
-        weight[j] += r
-        for f in range(len(x)):
-            e = x[f] - mean[j, f]
-            s1[j, f] += r * e
-            s2[j, f] += r * e * e
 
 
 def em_by_numpy(X, mean, prec, const):
@@ -90,27 +47,9 @@ def em_by_numpy(X, mean, prec, const):
     return r.sum(axis=0), first, (r[:, :, None] * e * e).sum(axis=0), (top + np.log(total)).sum()
 
 
-@reduction
-def covariance(x, shift: "d", total: "d", cross: ("d", "d")):
-    for f in range(len(x)):
-        a = x[f] - shift[f]
-        total[f] += a
-        for g in range(f + 1):
-            cross[f, g] += a * (x[g] - shift[g])
-
-
 def covariance_by_numpy(X, shift):
     E = X - shift
     return E.sum(axis=0), np.tril(E.T @ E)
-
-
-@reduction
-def histogram(x, low: "d", scale: "d", count: ("d", "bins"), least: "d", most: "d"):
-    for f in range(len(x)):
-        b = int((x[f] - low[f]) * scale[f])
-        count[f, min(max(b, 0), len(count[f]) - 1)] += 1
-        least[f] = min(least[f], x[f])
-        most[f] = max(most[f], x[f])
 
 
 def histogram_by_numpy(X, low, scale, bins):
@@ -338,6 +277,53 @@ def operators_by_numpy(X, w, k):
     return np.prod(1 + X[:, 0] / 64), flips, -(w @ X), evidence, each, chance, first, last
 
 
+@reduction
+def memberships(
+    x,
+    mean: ("k", "d"),
+    prior: ("rows", "k"),
+    shift,
+    r: ("rows", "k"),
+    near: "rows",
+    who: "rows",
+    far: ("rows",),
+    growth: ("rows", "k"),
+    moved: ("rows", "k"),
+    chance: "rows",
+    flags: ("rows", 2),
+    sure: ("rows", "k"),
+    weight: "k",
+):
+    total = 0.0
+    for j in range(len(mean)):
+        dist = squared_distance(x, mean[j])
+        r[j] = prior[j] / (1 + dist)
+        total += r[j]
+        if dist < near:
+            near, who = dist, j
+        far = max(far, prior[j] - shift[j])
+        growth[j] *= 1 + prior[j]
+        moved[(x.index + j) % len(moved)] -= shift[j]
+        chance = either(prior[j] / 4, chance)
+        flags[j % 2] ^= 1 << j % 60
+        sure[j] = prior[j] > 0.5
+    for j in range(len(mean)):
+        r[j] = r[j] / total
+        weight[j] += r[j]
+
+
+def memberships_by_numpy(X, mean, prior, shift):
+    distances = ((X[:, None, :] - mean) ** 2).sum(axis=2)
+    r, moved, k = prior / (1 + distances), np.zeros(prior.shape), len(mean)
+    r /= r.sum(axis=1, keepdims=True)
+    for j in range(k):
+        np.subtract.at(moved, (np.arange(len(X)), (np.arange(len(X)) + j) % k), shift[:, j])
+    flags = np.tile([sum(1 << j for j in range(first, k, 2)) for first in (0, 1)], (len(X), 1))
+    far, chance = (prior - shift).max(axis=1), 1 - np.prod(1 - prior / 4, axis=1)
+    nearest = distances.min(axis=1), distances.argmin(axis=1)
+    return r, *nearest, far, 1 + prior, moved, chance, flags, prior > 0.5, r.sum(axis=0)
+
+
 def _centers(rng, X):
     return rng.integers(-8, 9, (rng.integers(1, 9), X.shape[1])) / 4 + 1 / 16
 
@@ -400,6 +386,16 @@ CASES = {
         operators,
         operators_by_numpy,
         lambda r, X: {"w": r.integers(0, 24, len(X)) / 8, "k": 24},
+    ),
+    "memberships": Case(
+        memberships,
+        memberships_by_numpy,
+        lambda r, X: {
+            "mean": (m := _centers(r, X)),
+            "prior": r.integers(1, 16, (len(X), len(m))) / 16,
+            "shift": r.integers(-8, 9, (len(X), len(m))) / 8,
+        },
+        sparse=True,
     ),
     "nearest rows": Case(nearest_rows, nearest_by_numpy, lambda r, X: {"centers": _centers(r, X)}),
 }

@@ -21,22 +21,28 @@ from bmrm.reductions import Reduction, exp, local, squared_distance
 SCOPE = {"local": local, "exp": exp, "squared_distance": squared_distance}
 HEAD = (
     'def row(x, p: "k", c: ("k", "d"), n: "k", w, v: int, total, low, high, bits, best: "k", who: "k", '
-    'count: ("k", "d"), sums: "k", moved: ("k", "d"), least: ("k", 3), out, whole):'
+    'count: ("k", "d"), sums: "k", moved: ("k", "d"), least: ("k", 3), out, whole, g: ("rows", "k"), '
+    'kept: ("rows", "k"), mine: ("rows", "k"), tally: ("rows", 3), soft: "rows", near: ("rows", "k"), '
+    'which: ("rows", "k"), peak: ("rows",), sign: "rows"):'
 )
 
 
 class Writer:
     """Writes one function."""
 
-    head = HEAD
+    head, more = HEAD, ""
+    """The first line of the row function, and its arguments that others get besides those of `helper`."""
 
     def __init__(self, seed: int, *, exact: bool) -> None:
         self.random, self.exact = random.Random(seed), exact
-        self.lines = [self.head]
+        self.lines: list[str] = []
         self.reals: list[str] = []
         self.wholes: list[str] = []
         self.counters: list[tuple[str, str]] = []
-        self.names = 0
+        self.names = self.open_loops = 0
+        self.helpers: list[tuple[str, str]] = []
+        """Functions that the row function may call: their names, and what they return."""
+        self.in_helper = False
 
     def pick(self, options: list[str]) -> str:
         return self.random.choice(options)
@@ -56,6 +62,7 @@ class Writer:
         options += self.wholes + [name for name, _ in self.counters]
         if depth:
             a, b = self.whole(depth - 1), self.whole(depth - 1)
+            options += self.calls("whole", depth)
             options += [f"n[{self.index('k', depth - 1)}]", f"({a} + {b})", f"({a} - {b})"]
             options += [f"({a} // {self.random.choice([-3, 2, 5])})"]
             options += [f"({a} % 7)", f"int({self.real(0)})", f"abs({a})", f"({a} & 6)", f"max({a}, {b})"]
@@ -66,7 +73,11 @@ class Writer:
         options = [str(self.random.randint(-8, 8) / 4), "w", "x[0]"]
         options += self.reals
         if depth:
+            options += self.calls("real", depth)
             options += [f"p[{self.index('k', depth - 1)}]", f"x[{self.index('d', depth - 1)}]"]
+            if not self.in_helper:
+                options += [f"{self.pick(['g', 'kept'])}[{self.index('k', depth - 1)}]"]
+            options += [f"z[{self.whole(depth - 1)} % len(z)]"] * self.in_helper
             options += [f"c[{self.index('k', depth - 1)}, {self.index('d', depth - 1)}]"]
             a, b = self.real(depth - 1), self.real(depth - 1)
             options += [f"({a} + {b})", f"({a} - {b})", f"({a} * {self.real(0)})", f"max({a}, {b})"]
@@ -75,6 +86,15 @@ class Writer:
             if not self.exact:
                 options += [f"({a} / (abs({b}) + 1))", f"exp(-abs({a}))", f"({a} // 0.75)"]
         return self.pick(options)
+
+    def calls(self, kind: str, depth: int) -> list[str]:
+        """Return calls of functions that return a kind of number."""
+        names = [name for name, of in self.helpers if of == kind]
+        if not names or self.random.random() < 0.5:
+            return []
+        row = self.pick(["p", "x", "c[0]", "c[-1]", f"c[{self.index('k', depth - 1)}]"])
+        given = f"{row}, w, {self.whole(0)}, {self.real(depth - 1)}, {self.whole(depth - 1)}{self.more}"
+        return [f"{self.pick(names)}(x, p, c, n, {given})"]
 
     def test(self, depth: int = 1) -> str:
         sign = self.pick(["<", "<=", ">", ">=", "==", "!="])
@@ -104,10 +124,14 @@ class Writer:
                 self.wholes.append(f"b{self.names}")
         elif kind == "set" and self.reals:
             # Halves and limits, so that numbers do not grow from loop to loop.
-            self.put(depth, f"{self.pick(self.reals)} = max(min({self.real()}, 8.0), -8.0)")
+            limited = f"max(min({self.real()}, 8.0), -8.0)"
+            limited = f"int({limited}) * 0.5" if self.exact and self.open_loops else limited
+            self.put(depth, f"{self.pick(self.reals)} = {limited}")
         elif kind == "array":
             self.put(depth, f"q[{self.index('k')}] = {self.real()}")
             self.put(depth, f"r[{self.index('3')}] += {self.whole(1)} % 11")
+        elif kind == "own":
+            self.own(depth)
         elif kind == "columns":
             self.columns(depth)
         elif kind == "wild":
@@ -122,10 +146,15 @@ class Writer:
             )
             self.put(depth, f"for {name} in range({bounds}):")
             self.counters.append((name, size))
-            for _ in range(self.random.randint(1, 3)):
-                self.statement(depth + 1)
+            self.turn(depth + 1)
             self.counters.pop()
             del self.reals[before[0] :], self.wholes[before[1] :]
+        elif kind == "while":
+            self.while_loop(depth)
+            del self.reals[before[0] :], self.wholes[before[1] + 1 :]
+        elif kind == "leave":
+            self.put(depth, f"if {self.test()}:")
+            self.put(depth + 1, self.pick(["break", "continue"]))
         elif kind == "if":
             self.put(depth, f"if {self.test()}:")
             for _ in range(self.random.randint(1, 2)):
@@ -139,8 +168,52 @@ class Writer:
             self.reduce(depth)
 
     def kinds(self, depth: int) -> list[str]:
-        kinds = ["local", "local", "set", "reduce", "reduce", "reduce", "reduce", "array", "columns"]
-        return [*kinds, "for", "if", "for", "if"] if depth < 3 else kinds
+        kinds = ["local", "local", "set", *["leave"] * 2 * (self.open_loops > 0)]
+        if not self.in_helper:
+            kinds += ["reduce", "reduce", "reduce", "reduce", "array", "columns", "own", "own"]
+        return [*kinds, "for", "if", "for", "if", "while", "while"] if depth < 3 else kinds
+
+    def turn(self, depth: int) -> None:
+        """Write the statements of a loop."""
+        self.open_loops += 1
+        for _ in range(self.random.randint(1, 3)):
+            self.statement(depth)
+        self.open_loops -= 1
+
+    def while_loop(self, depth: int) -> None:
+        """Write a loop with some turns at most; what counts them is a whole number after it."""
+        self.names += 1
+        left = f"w{self.names}"
+        self.put(depth, f"{left} = {self.whole()} % 6")
+        self.wholes.append(left)
+        if self.random.random() < 0.3:
+            self.put(depth, "while True:")
+            self.put(depth + 1, f"if {left} < 1 or {self.test()}:")
+            self.put(depth + 2, "break")
+        else:
+            self.put(depth, f"while {self.pick([left, f'{left} > 0 and {self.test()}', f'0 < {left}'])}:")
+        self.put(depth + 1, f"{left} -= 1")
+        self.turn(depth + 1)
+
+    def helper(self) -> None:
+        """Write a function that the row function, and functions after it, may call."""
+        self.names += 1
+        name, kind = f"helper{self.names}", self.pick(["real", "whole"])
+        self.put(0, f"def {name}(x, p, c, n, z, w, v, a, b{self.more}):")
+        self.in_helper, self.reals, self.wholes = True, ["a"], ["b"]
+        for _ in range(self.random.randint(0, 3)):
+            self.statement(1)
+            if self.random.random() < 0.5:
+                self.put(1, f"if {self.test()}:")
+                self.returned(2, kind)
+        self.returned(1, kind)
+        self.in_helper, self.reals, self.wholes = False, [], []
+        self.helpers.append((name, kind))
+
+    def returned(self, depth: int, kind: str) -> None:
+        real = f"max(min({self.real(1)}, 99.0), -99.0)"
+        real = f"int({real}) * 0.25" if self.exact else real
+        self.put(depth, f"return {real if kind == 'real' else f'{self.whole(1)} % 1000'}")
 
     def wild(self, depth: int) -> None:
         """Write what `WildWriter` adds."""
@@ -158,6 +231,33 @@ class Writer:
             value = self.pick([whole, f"-{e} + {self.whole(0)}", f"abs({e}) * x[{f}]"])
             target = "count" if value == whole else "moved"
             self.put(depth + 1, f"{target}[{self.index('k')}, {f}] += {value}")
+
+    def own(self, depth: int) -> None:
+        """Write a result of which each row has its own."""
+        k, third = self.index("k"), self.index("3")
+        self.put(
+            depth,
+            self.pick(
+                [
+                    f"kept[{k}] = max(min({self.real()}, 8.0), -8.0)",
+                    f"kept[{k}] = max(min({self.real()}, 8.0), -8.0)",
+                    f"mine[{k}] += {self.real()}",
+                    f"mine[{k}] = mine[{k}] - {self.real()}",
+                    f"tally[{third}] += {self.whole()} % 11",
+                    f"tally[{third}] -= {self.test(0)}",
+                    f"soft += {self.real()}",
+                    f"peak = max(peak, {self.real()})",
+                    f"peak = max({self.whole(0)}, peak)",
+                    f"sign = {self.test()}",
+                ]
+            ),
+        )
+        if self.random.random() < 0.4:
+            self.names += 1
+            value = f"held{self.names}"
+            self.put(depth, f"{value} = {self.real()}")
+            self.put(depth, f"if {value} < near[{k}]:")
+            self.put(depth + 1, f"near[{k}], which[{k}] = {value}, {self.whole(1)}")
 
     def reduce(self, depth: int) -> None:
         k, d, third = self.index("k"), self.index("d"), self.index("3")
@@ -193,6 +293,9 @@ class Writer:
             self.put(depth + 1, f"best[{k}], who[{k}] = {value}, x.index")
 
     def text(self) -> str:
+        for _ in range(self.random.choice([0, 0, 1, 2])):
+            self.helper()
+        self.lines.append(self.head)
         self.put(1, "q = local('k')")
         self.put(1, "r = local(3)")
         for _ in range(self.random.randint(3, 7)):
@@ -210,6 +313,14 @@ class Writer:
         self.put(1, "least[0, 0] = min(least[0, 0], w)")
         self.put(1, "out = q[-1]")
         self.put(1, "whole = r[2]")
+        self.put(1, "kept[0] = kept[-1] + g[0]")
+        self.put(1, "mine[0] += kept[0]")
+        self.put(1, "tally[0] += 1")
+        self.put(1, "soft += g[-1]")
+        self.put(1, "if x[0] < near[0]:")
+        self.put(2, "near[0], which[0] = x[0], x.index")
+        self.put(1, "peak = max(peak, w)")
+        self.put(1, "sign = x[0] > 0")
         return "\n".join(self.lines) + "\n"
 
 
@@ -220,14 +331,14 @@ class WildWriter(Writer):
     Most indices are inside, by luck or by a condition. If one is not, the compiled function must say so.
     """
 
-    head = HEAD.replace("v: int,", "v: int, far: int, edge: int, lucky: bool,")
+    head, more = HEAD.replace("v: int,", "v: int, far: int, edge: int, lucky: bool,"), ", far, edge, lucky"
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, exact=True)
         self.wrapping: list[str] = []
 
     def kinds(self, depth: int) -> list[str]:
-        return [*super().kinds(depth), *["wild"] * 8]
+        return [*super().kinds(depth), *["wild"] * 8 * (not self.in_helper)]
 
     def whole(self, depth: int = 2) -> str:
         if not depth or self.random.random() < 0.6:
@@ -263,7 +374,8 @@ class WildWriter(Writer):
         return self.pick(
             [(f"p[{index}]", "len(p)"), (f"x[{index}]", "len(x)"), (f"q[{index}]", "len(p)"),
              (f"c[{index}, {other}]", "len(c)"), (f"c[{self.index('k', 0)}, {index}]", "len(x)"),
-             (f"(n[{index}] * 0.25)", "len(n)"), (f"(r[{index}] * 0.25)", "3")]
+             (f"(n[{index}] * 0.25)", "len(n)"), (f"(r[{index}] * 0.25)", "3"),
+             (f"g[{index}]", "len(g)"), (f"kept[{index}]", "len(kept)")]
         )  # fmt: skip
 
     def wild(self, depth: int) -> None:
@@ -363,6 +475,8 @@ class WildWriter(Writer):
                     f"sums[({index}) % len(sums)] += 1",
                     f"count[({index}) % len(c), {self.index('d', 0)}] += {self.truth()}",
                     f"q[({index}) % len(p)] = {self.real(0)}",
+                    f"kept[({index}) % len(p)] = {self.real(0)}",
+                    f"mine[({index}) % len(mine)] += {self.real(0)}",
                     f"r[({self.test(0)}) + {self.test(0)}] += {self.whole(1)} % 11",
                     f"total += r[{self.test(0)}] * 0.25",
                     f"moved[({index}) & 0, ({index}) % len(x)] += {self.real(0)}",
@@ -398,6 +512,7 @@ def random_arguments(seed: int, rows: int) -> tuple[np.ndarray, dict[str, Any]]:
         "n": rng.integers(-9, 10, k),
         "w": rng.integers(-8, 9, rows) / 4 if rng.random() < 0.5 else 0.75,
         "v": rng.integers(-5, 6, rows) if rng.random() < 0.5 else 3,
+        "g": rng.integers(-8, 9, (rows, k)) / 4,
     }
 
 
@@ -412,7 +527,9 @@ def wild_arguments(seed: int, rows: int) -> tuple[np.ndarray, dict[str, Any]]:
 
 NEUTRAL = {
     "total": 0.0, "low": np.inf, "high": -(2**63), "bits": 0, "best": np.inf, "who": -1, "count": 0,
-    "sums": 0.0, "moved": 0.0, "least": np.inf, "out": None, "whole": None,
+    "sums": 0.0, "moved": 0.0, "least": np.inf, "out": 0, "whole": 0,
+    "kept": 0.0, "mine": 0.0, "tally": 0, "soft": 0.0, "near": np.inf, "which": -1, "peak": -np.inf,
+    "sign": False,
 }  # fmt: skip
 
 
@@ -420,7 +537,9 @@ def expected(text: str, X: np.ndarray, words: dict[str, Any]) -> dict[str, np.nd
     """Return what a function gives by `wrapping_python`; None if a row has an index outside of an array."""
     k, d = words["c"].shape
     shapes = {"p": (k,), "c": (k, d), "n": (k,), "best": (k,), "who": (k,), "count": (k, d), "sums": (k,)}
-    shapes |= {"moved": (k, d), "least": (k, 3)}
+    shapes |= {"moved": (k, d), "least": (k, 3), "tally": ("rows", 3)}
+    shapes |= dict.fromkeys(("g", "kept", "mine", "near", "which"), ("rows", k))
+    shapes |= dict.fromkeys(("out", "whole", "soft", "peak", "sign"), ("rows",))
     try:
         return wrapping_python.run(text, X, words, NEUTRAL, shapes, {"k": k, "d": d})
     except wrapping_python.OutsideError:

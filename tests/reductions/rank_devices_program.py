@@ -25,11 +25,11 @@ rng = np.random.default_rng(0)
 X = rng.integers(-32, 33, (1100, 4)) / 16 + 1 / 64
 bounds = [0, 300, len(X)]
 mine = slice(bounds[comm.rank], bounds[comm.rank + 1])
-for name in ("k-means", "nearest rows", "logistic gradient"):
+for name in ("k-means", "nearest rows", "logistic gradient", "memberships"):
     case = CASES[name]
     words = case.arguments(np.random.default_rng(1), X)
     here = {key: value[mine] if np.shape(value)[:1] == (len(X),) else value for key, value in words.items()}
-    outputs = {a.name for a in case.reduction._binder.general.results() if a.role == "output"}
+    outputs = {a.name for a in case.reduction._binder.general.outputs()}
     for make in (np.asarray, *([scipy.sparse.csr_matrix] if case.sparse else [])):
         shard, used[:] = Shard(make(X[mine]), comm=comm), []
         expected = case.reduction(make(X), device="cpu", **words)

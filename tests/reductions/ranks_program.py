@@ -27,7 +27,7 @@ def compare(name, make, bounds, same_bits):
     here = {key: value[mine] if np.shape(value)[:1] == (ROWS,) else value for key, value in words.items()}
     shard = Shard(make(X[mine]), comm=comm)
     found, alone = case.reduction(shard, **here), case.reduction(make(X), **words)
-    outputs = {a.name for a in case.reduction._binder.general.results() if a.role == "output"}
+    outputs = {a.name for a in case.reduction._binder.general.outputs()}
     exact = name in ("histogram", "item sets", "nearest rows", "vote")
     if comm.rank == 0:
         said = case.reduction.explain(shard, **here)

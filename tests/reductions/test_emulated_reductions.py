@@ -1,6 +1,7 @@
 # ruff: noqa: F821, F841 (annotations name sizes; results are assigned and not read)
 """Reductions on a GPU with driver and compiler emulated on the CPU (emulated_driver.py)."""
 
+import ctypes
 import gc
 import shutil
 from types import SimpleNamespace
@@ -37,7 +38,7 @@ from bmrm.formulas.run import device_blocks, gpu
 from bmrm.io import Csr
 from bmrm.matrix.gpu import driver, pinned
 from bmrm.matrix.gpu.driver import GpuArray
-from bmrm.reductions import exp, inf, reduction
+from bmrm.reductions import exp, inf, local, reduction, squared_distance
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 RNG = np.random.default_rng(0)
@@ -290,6 +291,25 @@ def test_rows_side_by_side_keep_the_first_of_equal_turns(clusters, columns):
         assert same_bits(found, on_gpu(*call, contract=False, blocks=1))
 
 
+def test_rows_side_by_side_have_arrays_of_their_own():
+    @reduction
+    def places(x, c: ("k", "d"), total: (), code: int):
+        best, at = inf, 0
+        for j in range(len(c)):
+            dist = squared_distance(x, c[j])
+            if dist < best:
+                best, at = dist, j
+        seen = local(3)
+        seen[at % 3] += 1
+        seen[0] += 2
+        code = seen[0] + 10 * seen[1] + 100 * seen[2]
+        total += best
+
+    X, c = RNG.integers(-9, 9, (200, 16)) / 4, RNG.integers(-9, 9, (64, 16)) / 4
+    assert "start += 2 * WARP" in places.source("cuda", X, c=c)
+    assert same_bits(on_gpu(places, X, {"c": c}, contract=False), places.python(X, c=c))
+
+
 def test_turns_that_keep_something_are_compared_one_by_one():
     @reduction
     def kept(x, table: ("k", 2), low: (), second: (), walk: ()):
@@ -431,8 +451,8 @@ def test_a_mapped_file_is_uploaded_piece_by_piece(kind, tmp_path, monkeypatch):
     rows = read_rows(mapped)
     kind = type(rows.X)
     assert rows.X.reads_too_much
-    give_back = kind.give_back
-    monkeypatch.setattr(kind, "give_back", lambda rows, *of: (returned.append(of), give_back(rows, *of))[1])
+    release = kind.release
+    monkeypatch.setattr(kind, "release", lambda rows, *of: (returned.append(of), release(rows, *of))[1])
     assert same_bits(covariance(rows, shift=shift, device="cuda"), expected)
     assert (returned[0][0], returned[-1][1]) == (0, 700)
     assert len(returned) > 1
@@ -592,6 +612,22 @@ def test_large_arrays_are_uploaded_through_pinned_pieces(workers, size, library,
     )
     by_columns = np.asfortranarray(given[:9_998].reshape(2, -1).astype(float))
     np.testing.assert_array_equal(on.upload(by_columns).numpy(), by_columns)
+
+
+def test_memory_that_others_still_read_is_not_overwritten(library, monkeypatch):
+    monkeypatch.setattr(pinned, "MIN_PINNED_BYTES", 10_000)
+    monkeypatch.setattr(pinned, "PINNED_PIECE_BYTES", 4096)
+    on, read = driver.Device(0), []
+    on._pinned = pinned.PinnedPieces(on, 2)
+    first, second = (np.full(20_000, number, np.uint8) for number in (1, 2))
+    kept = on.upload(first)
+    address = kept.address
+    library.work.append(lambda: read.append(ctypes.string_at(address, first.nbytes)))  # of another library
+    del kept
+    again = on.upload(second)
+    assert again.address == address
+    np.testing.assert_array_equal(again.numpy(), second)
+    assert read == [first.tobytes()]
 
 
 def test_pinned_arrays_are_copied_directly(library, monkeypatch):

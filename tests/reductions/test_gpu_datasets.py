@@ -1,4 +1,4 @@
-"""Data sets that are on a GPU: reductions and estimators read their rows in place."""
+"""Data sets that are on a GPU: reductions read their rows in place."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import scipy.sparse as sp
 from programs import CASES, covariance
 
 import bmrm
-from bmrm import PCA, GaussianMixture, KMeans
 from bmrm.errors import BmrmError, DataError
 from bmrm.formulas.gpu import nvrtc
 from bmrm.matrix.gpu.devices import gpu
@@ -50,26 +49,7 @@ def test_rows_of_a_data_set_in_main_memory_stay_on_the_gpu(rows):
                 np.testing.assert_array_equal(mine, theirs)
 
 
-@pytest.mark.parametrize(
-    ("make", "attribute"),
-    [
-        (lambda: KMeans(3, random_state=0), "cluster_centers_"),
-        (lambda: GaussianMixture(3, random_state=0, max_iter=5), "means_"),
-        (lambda: PCA(2), "components_"),
-    ],
-)
-def test_estimators_read_a_dense_data_set_in_place(make, attribute, rows):
-    X, weights = rows
-    cupy = pytest.importorskip("cupy")
-    data = bmrm.Dataset(X, sample_weight=weights, device="cuda")
-    found, expected = make().fit(data), make().fit(cupy.asarray(X), sample_weight=weights)
-    assert found.placement_.gpu == 0
-    np.testing.assert_array_equal(getattr(found, attribute), getattr(expected, attribute))
-
-
 def test_other_data_sets_on_a_gpu_are_refused():
     X = np.eye(300)
     with pytest.raises(DataError, match="found sparse rows in a data set on cuda"):
         covariance(bmrm.Dataset(sp.csr_array(X), device="cuda"), shift=np.zeros(300))
-    with pytest.raises(DataError, match="found sparse rows in a data set on cuda"):
-        KMeans(2).fit(bmrm.Dataset(sp.csr_array(X), device="cuda"))

@@ -23,7 +23,8 @@ def mutated(seed):
     """The text of a random function in which some expressions or statements are replaced by others."""
     draw = random.Random(seed)
     tree = ast.parse(Writer(seed, exact=False).text())
-    body = tree.body[0].body
+    function = tree.body[-1] if draw.random() < 0.7 else draw.choice(tree.body)
+    body = function.body
     for _ in range(draw.randint(1, 3)):
         nodes = list(ast.walk(ast.Module(body, [])))
         wanted = ast.stmt if draw.random() < 0.3 else ast.expr
@@ -36,7 +37,7 @@ def mutated(seed):
             setattr(parent, name, new)
         else:
             getattr(parent, name)[place] = new
-    tree.body[0].body = body
+    function.body = body
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 

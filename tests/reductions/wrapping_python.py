@@ -138,10 +138,10 @@ def call(name, *words):
 
 
 def read(cells, index, literal):
-    """An element, or a row as a list."""
-    count = math.prod(cells.shape[len(index) :])
-    first = Cells((), cells.shape[: len(index)]).place(index, literal) * count
-    return cells.values[first] if len(index) == len(cells.shape) else cells.values[first : first + count]
+    """An element, or a row."""
+    rest = cells.shape[len(index) :]
+    first = Cells((), cells.shape[: len(index)]).place(index, literal) * math.prod(rest)
+    return Cells(cells.values[first : first + math.prod(rest)], rest) if rest else cells.values[first]
 
 
 def write(cells, value, index, literal):
@@ -151,42 +151,63 @@ def write(cells, value, index, literal):
 def run(text, X, words, results, shapes, sizes):
     """Run a row function.
 
-    ``results`` are the values of no rows by name, None for one value per row; ``shapes`` are those of arrays
-    by name, and ``sizes`` those of the call. Returns the results by name.
+    ``results`` are the values of no rows by name; ``shapes`` are those of arrays by name, with "rows" first
+    if each row has its own, and ``sizes`` those of the call. Returns the results by name.
     """
+    of_rows = {name for name, shape in shapes.items() if shape[0] == "rows"}
+    shapes = {name: shape[1:] if name in of_rows else shape for name, shape in shapes.items()}
+
     tree = ast.parse(textwrap.dedent(text))
-    (function,) = tree.body
+    function = tree.body[-1]
     names = [each.arg for each in function.args.args]
     for argument in function.args.args:
         argument.annotation = None
-    function.body = [Rewriter().visit(each) for each in function.body]
-    function.body = [each for part in function.body for each in (part if isinstance(part, list) else [part])]
+    for each in tree.body:  # functions that the last one calls come before it
+        parts = [Rewriter().visit(statement) for statement in each.body]
+        each.body = [one for part in parts for one in (part if isinstance(part, list) else [part])]
     numbers = [name for name in results if not shapes.get(name)]
     function.body.append(ast.Return(ast.Tuple([ast.Name(name, ast.Load()) for name in numbers], ast.Load())))
     scope = {
         "binary": binary, "wrapped": wrapped, "read": read, "write": write, "int": whole,
         "local": lambda size: Cells([0] * sizes.get(size, size), (sizes.get(size, size),)),
-        "squared_distance": lambda row, p: sum((a - b) ** 2 for a, b in zip(row.values, p, strict=True)),
+        "squared_distance": lambda row, p: sum(
+            (a - b) ** 2 for a, b in zip(row.values, p.values, strict=True)
+        ),
     }  # fmt: skip
     exec(compile(ast.fix_missing_locations(tree), "<wrapping>", "exec"), scope)
-    state = dict(results)
-    for name in set(results) - set(numbers):
-        state[name] = Cells([results[name]] * math.prod(shapes[name]), shapes[name])
-    outputs = {name: [] for name, value in results.items() if value is None}
+
+    def start(name):
+        return (
+            results[name]
+            if name in numbers
+            else Cells([results[name]] * math.prod(shapes[name]), shapes[name])
+        )
+
+    def value(name):
+        return state[name] if name in numbers else np.reshape(state[name].values, shapes[name])
+
+    state = {name: start(name) for name in results}
+    outputs = {name: [] for name in results if name in of_rows}
     for at, values in enumerate(np.asarray(X).tolist()):
         row = Row(values, (len(values),))
         row.index = at
-        given = [state[n] if n in state else parameter(words[n], shapes.get(n), at) for n in names[1:]]
+        state |= {name: start(name) for name in outputs}
+        given = [
+            state[n] if n in state else parameter(words[n], shapes.get(n), at, n in of_rows)
+            for n in names[1:]
+        ]
         state |= zip(numbers, scope[function.name](row, *given), strict=True)
         for name, values in outputs.items():
-            values.append(state[name])
-    for name in set(results) - set(numbers):
-        state[name] = np.reshape(state[name].values, shapes[name])
-    return {name: np.asarray(value) for name, value in (state | outputs).items()}
+            values.append(value(name))
+    rows = len(X)
+    return {
+        name: np.reshape(outputs[name], (rows, *shapes[name])) if name in outputs else np.asarray(value(name))
+        for name in results
+    }
 
 
-def parameter(value, shape, row):
-    value = np.asarray(value)
+def parameter(value, shape, row, own):
+    value = np.asarray(value)[row] if own else np.asarray(value)
     if shape:
         return Cells(value.reshape(-1).tolist(), shape)
     return value[row].item() if value.ndim else value.item()

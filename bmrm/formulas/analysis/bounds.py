@@ -98,7 +98,7 @@ class IndexBounds:
                         self._add(name, self.of(value), round_)
                     case For(name, start, stop, step, _):
                         self._add(name, self._counter(start, stop, step), round_)
-                    case ForStored(index, _, _):
+                    case ForStored(index=index):
                         self._add(index, Interval(Bound("", 0), Bound(self.width, -1)), round_)
             if self.known == before:
                 return

@@ -1,17 +1,25 @@
-"""What analyses and printers know of a program: bounds of whole numbers, and what varies with the row."""
+"""What analyses and printers know of a program: bounds of whole numbers, and what varies from row to row.
+
+What varies has the axes along which it does: a number that depends on the rows of one axis only is the same
+for all rows of another.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 
 from bmrm.formulas.analysis.bounds import IndexBounds
 from bmrm.formulas.language.tree import (
+    Axis,
+    Block,
     Expr,
     For,
     ForStored,
     If,
+    Leave,
     Load,
     Program,
     RowItem,
@@ -21,6 +29,8 @@ from bmrm.formulas.language.tree import (
     Statement,
     Value,
     Var,
+    While,
+    name_of,
     parts,
 )
 
@@ -36,22 +46,34 @@ class ProgramFacts:
     sizes : dict of str to int
         Those of a call; empty if nothing depends on them.
     bounds : IndexBounds
-    varying : set of str
-        Locals that may differ from row to row.
+    varying : dict of str to set of Axis
+        Locals that may differ from row to row, with the axes along which they may.
+    left : set of str
+        Loops and blocks that rows leave one by one, each at a time of its own.
+    masked : set of str
+        Counters of loops within those: they are the same for all rows that are still there.
     """
 
     program: Program
     sizes: Mapping[str, int]
     bounds: IndexBounds
-    varying: set[str]
+    varying: dict[str, set[Axis]] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+    masked: set[str] = field(default_factory=set)
+
+    def axes_of(self, *exprs: Expr) -> AbstractSet[Axis]:
+        """Return the axes along which some expression may differ from row to row."""
+        return _axes_of(self.program, self.varying, *exprs)
 
     def varies(self, *exprs: Expr) -> bool:
         """Return whether some expression may differ from row to row."""
-        return any(_depends_on_row(self.program, expr, self.varying) for expr in exprs)
+        return bool(self.axes_of(*exprs))
 
-    def diverges(self, node: For) -> bool:
+    def diverges(self, node: For | While) -> bool:
         """Return whether the iterations of a loop may differ from row to row."""
-        return node.name in self.varying or self.varies(node.start, node.stop)
+        if node.name in self.left:
+            return True
+        return isinstance(node, For) and (node.name in self.varying or self.varies(node.start, node.stop))
 
     def iterations(self, node: For) -> int:
         """Return how many iterations a loop has at most; 0 if that is not known."""
@@ -62,54 +84,104 @@ class ProgramFacts:
         return math.prod(self.sizes[size] if isinstance(size, str) else size for size in dims)
 
 
-def find_facts(program: Program, sizes: Mapping[str, int], sparse: bool) -> ProgramFacts:
+def find_facts(program: Program, sizes: Mapping[str, int]) -> ProgramFacts:
     """Find the facts of a program for the sizes of a call."""
-    return ProgramFacts(program, sizes, IndexBounds(program), _varying_names(program, sparse))
-
-
-def _varying_names(program: Program, sparse: bool) -> set[str]:
-    """Return the locals that may differ from row to row, or be assigned for some rows only."""
-    found: set[str] = {a.name for a in program.results() if a.role == "output"}
-
-    def varies(expr: Expr) -> bool:
-        return _depends_on_row(program, expr, found)
-
-    def visit(body: tuple[Statement, ...], masked: bool) -> None:
-        for statement in body:
-            match statement:
-                case Set(name, value):
-                    if masked or varies(value):
-                        found.add(name)
-                case For(name, start, stop, _, inner):
-                    wide = masked or varies(start) or varies(stop)
-                    if wide:
-                        found.add(name)
-                    visit(inner, wide)
-                case ForStored(index, value, inner):
-                    found.update((index, value))
-                    visit(inner, True)
-                case If(test, inner, other):
-                    wide = masked or varies(test)
-                    visit(inner, wide)
-                    visit(other, wide)
-
-    count = -1
-    while count < len(found):
-        count = len(found)
-        visit(program.body, False)
+    found = ProgramFacts(program, sizes, IndexBounds(program))
+    for result in program.outputs():
+        found.varying[result.name] = set(result.axes)
+    visitor = _Visitor(found)
+    before = -1
+    while before < visitor.size():
+        before = visitor.size()
+        visitor.visit(program.body, frozenset(), frozenset())
     return found
 
 
-def _depends_on_row(program: Program, expr: Expr, varying: set[str]) -> bool:
-    """Return whether an expression may differ from row to row, if these locals may."""
-    for part in parts(expr):
-        match part:
-            case RowItem() | RowNumber():
-                return True
-            case Var(name, _) if name in varying:
-                return True
-            case Value(name, _) if program.arguments[name].role == "row value":
-                return True
-            case Load(array, _, _, _) if array in program.arrays:
-                return True
-    return False
+class _Visitor:
+    """Adds to facts what statements show: locals that differ from row to row, or are set for some rows only.
+
+    A loop under a condition on the row counts for each row. In a loop that rows leave one by one, those that
+    are still there count together.
+    """
+
+    def __init__(self, found: ProgramFacts) -> None:
+        self.found, self.around = found, list[str]()
+        self.leaving: dict[str, set[Axis]] = {}
+        """The axes along which rows leave a loop or a block one by one."""
+
+    def size(self) -> int:
+        """Return how much is known; it grows until nothing is new."""
+        return sum(map(len, self.found.varying.values())) + sum(map(len, self.leaving.values()))
+
+    def varies(self, name: str, axes: AbstractSet[Axis]) -> None:
+        """Note that a local may differ along axes."""
+        if axes:
+            self.found.varying.setdefault(name, set()).update(axes)
+
+    def leaves(self, name: str, axes: AbstractSet[Axis]) -> None:
+        """Note that rows may leave a loop or a block one by one."""
+        if axes:
+            self.leaving.setdefault(name, set()).update(axes)
+            self.found.left.add(name)
+
+    def visit(
+        self, body: tuple[Statement, ...], mask: AbstractSet[Axis], branched: AbstractSet[Axis]
+    ) -> None:
+        """Visit statements: rows may take no part along ``mask``, along ``branched`` by a condition."""
+        axes_of = self.found.axes_of
+        for statement in body:
+            match statement:
+                case Set(name, value):
+                    self.varies(name, mask | axes_of(value))
+                case For(name, start, stop, _, inner):
+                    wide = branched | axes_of(start, stop)
+                    self.varies(name, wide)
+                    if mask and not wide:
+                        self.found.masked.add(name)
+                    self.inside(statement, (inner,), mask | wide, wide)
+                case ForStored(axis, index, value, inner):
+                    self.varies(index, mask | {axis})
+                    self.varies(value, mask | {axis})
+                    self.inside(statement, (inner,), mask | {axis}, branched | {axis})
+                case While(name, before, test, inner):
+                    self.leaves(name, mask | axes_of(test))
+                    self.inside(statement, (before, inner), mask, branched)
+                case Block(body=inner):
+                    self.inside(statement, (inner,), mask, branched)
+                case Leave(target):
+                    for name in self.around[self.around.index(target) :]:
+                        self.leaves(name, mask)
+                case If(test, inner, other):
+                    wide = axes_of(test)
+                    self.visit(inner, mask | wide, branched | wide)
+                    self.visit(other, mask | wide, branched | wide)
+
+    def inside(
+        self,
+        node: For | ForStored | While | Block,
+        bodies: tuple[tuple[Statement, ...], ...],
+        mask: AbstractSet[Axis],
+        branched: AbstractSet[Axis],
+    ) -> None:
+        """Visit what is in a loop or a block."""
+        self.around.append(name_of(node))
+        for body in bodies:
+            self.visit(body, mask | self.leaving.get(name_of(node), frozenset()), branched)
+        self.around.pop()
+
+
+def _axes_of(program: Program, varying: Mapping[str, AbstractSet[Axis]], *exprs: Expr) -> AbstractSet[Axis]:
+    """Return the axes along which expressions may differ from row to row, if these locals may."""
+    found: set[Axis] = set()
+    for expr in exprs:
+        for part in parts(expr):
+            match part:
+                case RowItem(axis=axis) | RowNumber(axis=axis):
+                    found.add(axis)
+                case Var(name, _):
+                    found.update(varying.get(name, ()))
+                case Value(name, _):
+                    found.update(program.arguments[name].axes)
+                case Load(array, _, _, _):
+                    found.update(program.axes_of(array))
+    return found

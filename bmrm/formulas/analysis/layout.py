@@ -70,7 +70,7 @@ class TableLayout:
         names += [f"argument {name}" for name in program.arguments]
         names += [f"rows {a.name}" for a in program.results() if a.keeps_row]
         names += [f"squares {name}" for name in program.squares]
-        names += [f"array {name}" for name in program.arrays]
+        names += [f"array {name}" for name in program.own_arrays()]
         names += self.extra
         self.slots = {name: place for place, name in enumerate(names)}
 
@@ -95,7 +95,7 @@ class Place(NamedTuple):
 
 def places_of(program: Program, sizes: Mapping[str, int]) -> tuple[Place, ...]:
     """Return where the results of a part are: first all values, then the rows of extrema."""
-    results = [a for a in program.results() if a.role != "output"]
+    results = program.combined()
     found, first = [], 0
     for argument, is_row in (*((a, False) for a in results), *((a, True) for a in results if a.keeps_row)):
         shape = tuple(sizes[s] if isinstance(s, str) else s for s in argument.dims)

@@ -28,13 +28,16 @@ from bmrm.formulas.language.function_table import calls_of
 from bmrm.formulas.language.operators import OPERATORS
 from bmrm.formulas.language.tree import (
     Apply,
+    Block,
     Combine,
     Const,
     Expr,
     For,
     ForStored,
     If,
+    Leave,
     Load,
+    Loop,
     RowItem,
     Set,
     SizeOf,
@@ -95,7 +98,7 @@ def unrolled_iterations(node: For, facts: ProgramFacts) -> int:
 def _operations(body: tuple[Statement, ...], facts: ProgramFacts) -> int:
     """Count the operations of statements, those in loops for each iteration."""
 
-    def iterations(node: For | ForStored) -> int:
+    def iterations(node: Loop) -> int:
         return max(1, facts.iterations(node)) if isinstance(node, For) else 1
 
     total = 0.0
@@ -154,7 +157,9 @@ def butterfly_sums(node: For, facts: ProgramFacts) -> tuple[Combine, ...]:
         and not facts.varies(*each.index)
     ]
     others = [each for each in statements(node.body) if each not in found]
-    return () if any(isinstance(each, (Combine, For, ForStored)) for each in others) else tuple(found)
+    if any(isinstance(each, (Combine, Loop, Block, Leave)) for each in others):
+        return ()
+    return tuple(found)
 
 
 def column_sums(node: For, facts: ProgramFacts) -> tuple[Combine, ...]:
@@ -367,9 +372,9 @@ class ColumnVectors:
         match expr:
             case Var(name, kind):
                 return name in self.temporaries and kind == "real"
-            case RowItem(index, _):
+            case RowItem(index=index):
                 return self.is_counter(index) and inside(index, program.width)
-            case Load(array, index, "real", _) if array in program.arguments:
+            case Load(array, index, "real", _) if array not in program.arrays:
                 *others, last = index
                 is_inside = inside(last, program.arguments[array].dims[-1])
                 return self.is_counter(last) and is_inside and all(map(self.invariant, others))

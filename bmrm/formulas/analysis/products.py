@@ -286,13 +286,10 @@ def _is_safe(part: Expr, program: Program, bounds: IndexBounds, outputs: set[str
     match part:
         case Value(name, _) | Var(name, _):
             return name not in outputs
-        case RowItem(index, _):
+        case RowItem(index=index):
             return bounds.inside(index, program.width)
         case Load(array, index, _, _):
-            name = array.removesuffix(".squares")
-            if array in program.arrays or name not in program.arguments:
-                return False
-            return all(map(bounds.inside, index, program.arguments[name].dims))
+            return array not in program.arrays and all(map(bounds.inside, index, program.dims_of(array)))
         case Apply("shl" | "shr", args, _, _):
             return bounds.inside(args[1], 64)
         case Apply("floordiv" | "mod", args, _, _) if args[0].type != "real":
@@ -389,9 +386,7 @@ def choose_blocks(facts: ProgramFacts, sparse: bool) -> Blocks:
     if sparse:
         return blocks
     found = find_products(program, sizes, facts.bounds)
-    alone = len(found) == len(program.body) and not any(
-        a.role == "output" or not a.dims for a in program.results()
-    )
+    alone = len(found) == len(program.body) and not any(a.axes or not a.dims for a in program.results())
     left = MAX_ALONG_NUMBERS
     for place, sums in found.items():
         numbers = group_numbers(sums, sizes)

@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from bmrm.formulas.analysis import loops
 from bmrm.formulas.analysis.facts import ProgramFacts, find_facts
+from bmrm.formulas.analysis.long_loops import long_loops, work_of_iteration
 from bmrm.formulas.analysis.loops import Best
 from bmrm.formulas.analysis.products import Blocks, choose_blocks, held_bytes, without_lines
 from bmrm.formulas.language.tree import (
@@ -26,14 +27,16 @@ from bmrm.formulas.language.tree import (
     Combine,
     Expr,
     For,
-    ForStored,
-    If,
+    Loop,
     Program,
     Size,
     SizeOf,
     Statement,
+    While,
     direct_expressions,
+    name_of,
     parts,
+    parts_of,
     statements,
 )
 
@@ -55,6 +58,9 @@ BLOCKED_ROWS = 2
 MAX_BLOCKED_BYTES = 128
 """Maximum size of one of these rows: all of them are in registers."""
 
+MAX_OWN_ELEMENTS = 64
+"""Maximum size of a result of each row that a lane keeps until the row's end."""
+
 MAX_BUTTERFLY = 16
 """Maximum number of targets that are reduced together: their numbers are in registers."""
 
@@ -74,12 +80,12 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Diverging:
-    """Each lane counts on its own; if something is combined, all lanes wait for the last one."""
+    """Each lane has the iterations of its row; if something is combined, all lanes wait for the last one."""
 
     waits: bool
 
     def __str__(self) -> str:
-        return "each row counts on its own" + (", lanes wait for the last one" if self.waits else "")
+        return "each row ends on its own" + (", lanes wait for the last one" if self.waits else "")
 
 
 @dataclass(frozen=True)
@@ -185,8 +191,12 @@ class GpuSchedule:
     ranked_by : dict of int to int
         Statements that combine into the row of a result for which a loop just before has ranked the lanes:
         identity of the statement to that of the loop.
+    in_place : set of str
+        Results of each row that are combined and assigned in global memory.
     run_time : set of str
         Sizes that are read at run time: nothing is unrolled by them, and no register depends on them.
+    looking : dict of str to int
+        Loops that look whether the pass is to end early, and the work of an iteration of each.
     """
 
     facts: ProgramFacts
@@ -195,9 +205,11 @@ class GpuSchedule:
     blocked: int
     loops: Mapping[int, GpuLoop]
     ranked_by: Mapping[int, int]
+    in_place: frozenset[str]
     run_time: frozenset[str]
+    looking: Mapping[str, int]
 
-    def of(self, node: For) -> GpuLoop:
+    def of(self, node: For | While) -> GpuLoop:
         """Return what a loop becomes."""
         return self.loops[id(node)]
 
@@ -220,7 +232,7 @@ def schedule_gpu(
 
     ``shared_bytes`` limits the shared memory of a block; a GPU may have less than `SHARED_BYTES`.
     """
-    facts = find_facts(program, sizes, sparse)
+    facts = find_facts(program, sizes)
     blocks = choose_blocks(facts, sparse)
     memory = _choose_memory(facts, blocks, real_bytes, sparse, shared_bytes)
     few = memory.register_row and real_bytes * sizes[program.width] <= MAX_BLOCKED_BYTES
@@ -228,13 +240,19 @@ def schedule_gpu(
     found: dict[int, GpuLoop] = {}
     rest = tuple(s for place, s in enumerate(program.body) if place not in (*blocks.apart, *blocks.along))
     for each in statements(rest):
-        if isinstance(each, For):
+        if isinstance(each, (For, While)):
             first = any(each is statement for statement in program.body[:blocked])
-            best = loops.find_best(each, facts) if first else None
+            best = loops.find_best(each, facts) if first and isinstance(each, For) else None
             found[id(each)] = BestOfGroups(best) if best else _choose_loop(each, facts)
     ranked_by = dict(_find_ranked(rest, facts, found))
     run_time = frozenset(set(sizes) - _constant_sizes(facts, memory, blocks, found))
-    return GpuSchedule(facts, memory, blocks, blocked, found, ranked_by, run_time)
+    in_place = frozenset(
+        a.name
+        for a in program.outputs()
+        if a.name in program.arrays and facts.count(a.dims) > MAX_OWN_ELEMENTS
+    )
+    looking = {name: work_of_iteration(each) for name, each in long_loops(program, sizes).items()}
+    return GpuSchedule(facts, memory, blocks, blocked, found, ranked_by, in_place, run_time, looking)
 
 
 def _choose_memory(
@@ -242,7 +260,7 @@ def _choose_memory(
 ) -> Memory:
     """Decide where results and parameters are; see the top of this file."""
     program, count, in_blocks = facts.program, facts.count, blocks.results()
-    results = [a for a in program.results() if a.role != "output" and a.name not in in_blocks]
+    results = [a for a in program.combined() if a.name not in in_blocks]
     items = sum(count(a.dims) * (2 if a.keeps_row else 1) for a in results if a.dims)
     warps, held = MAX_WARPS, held_bytes(blocks, facts.sizes)
     while warps > 1 and 8 * items * warps + held > shared_bytes:
@@ -251,7 +269,7 @@ def _choose_memory(
     if not shared_results:
         warps = MAX_WARPS
     used = held + (8 * items * warps if shared_results else 0)
-    parameters = [a for a in program.arguments.values() if a.role == "parameter" and a.dims]
+    parameters = [a for a in program.arguments.values() if a.role == "parameter" and a.dims and not a.axes]
     chosen = []
     for argument in sorted(parameters, key=lambda a: count(a.dims)):
         bytes_ = count(argument.dims) * {"real": real_bytes, "int": 8, "bool": 1}[argument.type]
@@ -263,9 +281,13 @@ def _choose_memory(
     return Memory(warps, items, shared_results, tuple(chosen), used, held, register_row)
 
 
-def _choose_loop(node: For, facts: ProgramFacts) -> GpuLoop:
+def _choose_loop(node: For | While, facts: ProgramFacts) -> GpuLoop:
     if facts.diverges(node):
-        return Diverging(has_combination(node.body))
+        return Diverging(has_combination((node,)))
+    if isinstance(node, While):
+        return Uniform()
+    if node.name in facts.masked:  # rows that take no part have numbers that no bound holds for
+        return Uniform(loops.unrolled_iterations(node, facts))
     iterations = facts.iterations(node)
     if sums := loops.butterfly_sums(node, facts):
         count = min(MAX_BUTTERFLY, 1 << (iterations - 1).bit_length())
@@ -289,17 +311,13 @@ def _find_ranked(
     """Yield the statements whose lanes a loop just before has ranked, and the loop."""
     known: dict[tuple[Expr, ...], int] = {}
     for statement in body:
-        match statement:
-            case Combine(index=index):
-                loop = known.get(tuple(map(without_lines, index)))
-                if loop is not None:
-                    yield id(statement), loop
-                continue
-            case For(body=inner) | ForStored(body=inner):
-                yield from _find_ranked(inner, facts, found)
-            case If(body=inner, orelse=other):
-                yield from _find_ranked(inner, facts, found)
-                yield from _find_ranked(other, facts, found)
+        if isinstance(statement, Combine):
+            loop = known.get(tuple(map(without_lines, statement.index)))
+            if loop is not None:
+                yield id(statement), loop
+            continue
+        for inner in parts_of(statement):
+            yield from _find_ranked(inner, facts, found)
         how = found[id(statement)] if isinstance(statement, For) else None
         known = {}
         if isinstance(statement, For) and isinstance(how, Ranked) and facts.bounds.has_iteration(statement):
@@ -351,34 +369,43 @@ class CpuSchedule:
     facts: ProgramFacts
     loops: Mapping[int, CpuLoop]
 
-    def of(self, node: For) -> CpuLoop:
+    def of(self, node: For | While) -> CpuLoop:
         """Return what a loop becomes."""
         return self.loops[id(node)]
 
 
-def schedule_cpu(program: Program, lanes: int, *, sparse: bool, contiguous: bool) -> CpuSchedule:
+def schedule_cpu(program: Program, lanes: int, *, contiguous: bool) -> CpuSchedule:
     """Decide what a CPU does with a number of rows in the lanes of vectors.
 
     ``contiguous`` says whether the values of a row are next to each other.
     """
-    facts = find_facts(program, {}, sparse)
+    facts = find_facts(program, {})
     if lanes == 1:
-        facts = ProgramFacts(program, {}, facts.bounds, set())
+        facts = ProgramFacts(program, {}, facts.bounds, {})
 
-    def choose(node: For) -> CpuLoop:
-        if lanes > 1 and contiguous and loops.ColumnVectors(node, facts).fit():
+    def choose(node: For | While) -> CpuLoop:
+        may = lanes > 1 and contiguous and node.name not in facts.masked
+        if isinstance(node, For) and may and loops.ColumnVectors(node, facts).fit():
             return VectorColumns()
-        return Diverging(waits=True) if node.name in facts.varying else Uniform()
+        return Diverging(waits=True) if node.name in facts.varying.keys() | facts.left else Uniform()
 
-    found = {id(each): choose(each) for each in statements(program.body) if isinstance(each, For)}
+    found = {id(each): choose(each) for each in statements(program.body) if isinstance(each, (For, While))}
     return CpuSchedule(facts, found)
 
 
 def explain_loops(program: Program, schedule: GpuSchedule | CpuSchedule) -> str:
     """Return what loops become, in the order of the function, as text."""
     found = [
-        f"{each.name.partition('.')[0]}: {schedule.of(each)}"
+        f"{spoken_name(each)}: {schedule.of(each)}"
         for each in statements(program.body)
-        if isinstance(each, For) and id(each) in schedule.loops
+        if isinstance(each, (For, While)) and id(each) in schedule.loops
     ]
     return "; ".join(found) or "none"
+
+
+def spoken_name(node: Loop) -> str:
+    """Return how a loop is called in what users read; "" if it has no name of theirs."""
+    if isinstance(node, While):
+        return f"while in line {node.line}"
+    *function, counter, _ = name_of(node).split(".")
+    return f"{counter} of {function[0]}" if any(function) else counter if function == [] else ""

@@ -114,8 +114,8 @@ class ColumnVectorLoop:
         """Print the loop for the row of a lane."""
         printer = self.printer
         self.values = {expr: self._of_lane(expr, lane) for expr in self.held}
-        row = printer.new(f"add nsw i64 {printer.base}, {lane}")
-        off = printer.new(f"mul nsw i64 {row}, {printer.slot('row_step')}")
+        self.row = printer.new(f"add nsw i64 {printer.base}, {lane}")
+        off = printer.new(f"mul nsw i64 {self.row}, {printer.slot('row_step')}")
         self.row_at = printer.new(f"getelementptr i8, ptr {printer.slot('rows')}, i64 {off}")
         width = self.V = printer.vector
         last = printer.new(f"sub nsw i64 {stop}, {width - 1}")
@@ -199,9 +199,12 @@ class ColumnVectorLoop:
                 at = printer.new(f"getelementptr i8, ptr {self.row_at}, i64 {off}")
                 return printer.as_real(self._load(at, printer.rows.item, mask), f"<{self.V} x ", ">")
             case Load(array, index, _, _):
-                dims = printer.program.arguments[array].dims
-                flat = self._flat(index, dims, column)
-                at = printer.new(f"getelementptr {kind}, ptr {printer.slot(f'argument {array}')}, i64 {flat}")
+                argument, slot = printer.program.arguments[array], f"argument {array}"
+                flat = self._flat(index, argument.dims, column)
+                base = printer.slot(slot)
+                if argument.axes:
+                    base = printer.own_address(slot, argument.dims, kind, self.row)
+                at = printer.new(f"getelementptr {kind}, ptr {base}, i64 {flat}")
                 return self._load(at, kind, mask)
         assert isinstance(expr, Apply)
         args = [self._expr(each, column, mask) for each in expr.args]

@@ -52,7 +52,7 @@ class LaneExpressions(Writer):
                 return Val(self.size(size), "int", False)
             case RowNumber():
                 return self.row_number()
-            case RowItem(index, line):
+            case RowItem(_, index, line):
                 return self.row_item(index, line)
             case Load(array, index, kind, line):
                 return self.load(array, index, kind, line)
@@ -88,7 +88,7 @@ class LaneExpressions(Writer):
     def argument(self, name: str, kind: str) -> Val:
         base = self.slot(f"argument {name}")
         memory = self.memory(kind)
-        if self.program.arguments[name].role != "row value":
+        if not self.program.arguments[name].axes:
             return self.loaded(base, memory, kind)
         if self.W == 1:
             at = self.new(f"getelementptr {memory}, ptr {base}, i64 {self.base}")
@@ -135,18 +135,11 @@ class LaneExpressions(Writer):
         return self.from_memory(text, memory, kind, True)
 
     def load(self, array: str, index: tuple[Expr, ...], kind: str, line: int) -> Val:
-        own = self.program.arrays.get(array)
-        if own is not None:
-            dims, base = own.dims, self.slot(f"array {array}")
-        elif array.endswith(".squares"):
-            name = array.removesuffix(".squares")
-            dims, base = self.program.arguments[name].dims[:-1], self.slot(f"squares {name}")
-        else:
-            dims, base = self.program.arguments[array].dims, self.slot(f"argument {array}")
+        name, dims, memory = array.removesuffix(".squares"), self.program.dims_of(array), self.memory(kind)
         values = [self.expr(each) for each in index]
-        values = self.check_all(values, index, dims, array.removesuffix(".squares"), line)
-        flat, memory = self.flat(values, dims), self.memory(kind)
-        if own is not None and self.W > 1:
+        values = self.check_all(values, index, dims, name, line)
+        flat, base = self.flat(values, dims), self.base_of(array, memory)
+        if self.W > 1 and array in self.program.own_arrays():
             return self.lane_load(base, flat, memory, kind)
         if not flat.wide:
             text = self.single_safe(flat.text)
@@ -155,6 +148,16 @@ class LaneExpressions(Writer):
         flat = self.safe_index(flat)
         where = self.new(f"getelementptr {memory}, ptr {base}, <{self.W} x i64> {flat.text}")
         return self.gathered(where, memory, kind)
+
+    def base_of(self, array: str, kind: str) -> str:
+        """Return where an array begins; that of the row, or that of the rows of a block in lanes."""
+        name = array.removesuffix(".squares")
+        slot = f"squares {name}" if name != array else f"argument {name}"
+        if name not in self.program.arguments or (self.W > 1 and array in self.program.own_arrays()):
+            return self.slot(f"array {array}")
+        if self.program.axes_of(array):
+            return self.own_address(slot, self.program.dims_of(array), kind, self.base)
+        return self.slot(slot)
 
     def single_safe(self, text: str) -> str:
         """Replace an index that no row uses by 0, in code that computes both branches of a choice."""
@@ -445,10 +448,6 @@ class LaneExpressions(Writer):
                 self.put(f"store i64 {text}, ptr {at}")
             self.put("ret void")
             self.place(self.label("never"))
-
-    def memory(self, kind: str) -> str:
-        """Return the LLVM type of an element of a local array."""
-        return {"bool": "i8", "int": "i64", "real": self.real}[kind]
 
     def lane_places(self, flat: Val, base: str, kind: str) -> str:
         """Return the addresses of an element of each lane's own array."""

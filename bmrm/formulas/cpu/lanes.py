@@ -18,7 +18,9 @@ M. Pharr and W. R. Mark, ispc: A SPMD compiler for high-performance CPU programm
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bmrm.distributed.rows import Rows
@@ -28,7 +30,7 @@ from bmrm.formulas.cpu.llvm_text import Val, quote, short
 from bmrm.formulas.cpu.statements import LaneStatements, identity_text
 from bmrm.formulas.language.combination import read_operator
 from bmrm.formulas.language.operators import FunctionOperator, ReductionOperator
-from bmrm.formulas.language.tree import Argument, For, ForStored, Program, Size, statements
+from bmrm.formulas.language.tree import Argument, For, ForStored, Local, Program, statements
 
 NAME = "bmrm_rows"
 """Name of the compiled function."""
@@ -79,7 +81,7 @@ def print_lanes(
     looking : set of str, optional
         Counters of the loops that look in each iteration whether the pass is to end; the rows always do.
     """
-    schedule = schedule_cpu(program, lanes, sparse=bool(rows.column), contiguous=rows.contiguous)
+    schedule = schedule_cpu(program, lanes, contiguous=rows.contiguous)
     return Printer(schedule, rows, real, lanes, vector, contract, looking).print()
 
 
@@ -168,11 +170,10 @@ class Printer(LaneStatements):
             )
 
     def variables(self) -> dict[str, str]:
-        outputs = {a.name: a.type for a in self.program.results() if a.role == "output"}
-        found = {**self.program.locals, **outputs}
+        found = self.program.own_numbers()
         for statement in statements(self.program.body):
             match statement:
-                case For(name, _, _, _, _) | ForStored(name, _, _):
+                case For(name=name) | ForStored(index=name):
                     found[name] = "int"
         return found
 
@@ -180,12 +181,11 @@ class Printer(LaneStatements):
         """Return the results that each lane combines on its own until the end."""
         if self.W == 1:
             return []
-        return [a for a in self.program.results() if not a.dims and a.operator and not a.keeps_row]
+        return [a for a in self.program.combined() if not a.dims and a.operator and not a.keeps_row]
 
     def row_values(self) -> list[Argument]:
-        """Return the parameters with one number per row, which are copied for each block."""
-        values = [a for a in self.program.arguments.values() if a.role == "row value"]
-        return values if self.W > 1 else []
+        """Return the parameters with one number per row, which are copied for each block as vectors."""
+        return [a for a in self.program.row_values() if not a.dims] if self.W > 1 else []
 
     def start_block(self, last: str) -> None:
         """Stage the rows of a block, and give all locals a value."""
@@ -213,13 +213,46 @@ class Printer(LaneStatements):
                 else f"store {self.llvm(kind, False)} {self.constant(0, kind)}, ptr %{quote(name)}"
             )
         for name, array in self.program.arrays.items():
-            total = self.product(array.dims)
-            count = self.new(f"mul i64 {total}, {self.W * self.item_bytes(array.type)}")
+            if self.W > 1 or name not in self.program.arguments:
+                self.start_array(name, array)
+        for argument in self.program.row_values():
+            if argument.dims and self.W > 1:
+                with self.own_elements(argument.name) as (kind, there, here):
+                    self.put(f"store {kind} {self.new(f'load {kind}, ptr {there}, align 1')}, ptr {here}")
+
+    def start_array(self, name: str, array: Local) -> None:
+        """Set all elements of an array of the row to what they are at first.
+
+        A result of each row needs this only if it is kept in lanes: in memory it begins so.
+        """
+        total, (kind, bytes_) = self.product(array.dims), self.element(array)
+        at = self.slot(f"array {name}")
+        if array.initial == 0:
+            count = self.new(f"mul i64 {total}, {self.W * bytes_}")
             self.need("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
-            self.put(
-                f"call void @llvm.memset.p0.i64(ptr align 64 {self.slot(f'array {name}')}, "
-                f"i8 0, i64 {count}, i1 false)"
-            )
+            self.put(f"call void @llvm.memset.p0.i64(ptr align 64 {at}, i8 0, i64 {count}, i1 false)")
+            return
+        vector = f"<{self.W} x {kind}>"
+        with self.counted("0", total) as each:
+            to = self.new(f"getelementptr {vector}, ptr {at}, i64 {each}")
+            value = f"splat ({identity_text(self.program.arguments[name], kind)})"
+            self.put(f"store {vector} {value}, ptr {to}, align {bytes_}")
+
+    @contextmanager
+    def own_elements(self, name: str) -> Iterator[tuple[str, str, str]]:
+        """Visit the elements that the rows of a block have of an argument.
+
+        Their type is yielded, and where each is in the argument and in lanes.
+        """
+        array = self.program.own_arrays()[name]
+        (kind, _), count = self.element(array), self.product(array.dims)
+        with self.counted("0", self.rows_here) as lane:
+            row = self.new(f"add nsw i64 {self.base}, {lane}")
+            first = self.own_address(f"argument {name}", array.dims, kind, row)
+            with self.counted("0", count) as each:
+                flat = self.new(f"add nsw i64 {self.new(f'mul nsw i64 {each}, {self.W}')}, {lane}")
+                here = self.new(f"getelementptr {kind}, ptr {self.slot(f'array {name}')}, i64 {flat}")
+                yield kind, self.new(f"getelementptr {kind}, ptr {first}, i64 {each}"), here
 
     def stage(self) -> None:
         """Transpose the block: column f of it is the vector of W numbers from W f.
@@ -277,17 +310,13 @@ class Printer(LaneStatements):
         after = self.new(f"getelementptr i64, ptr {at}, i64 1")
         self.row_last = self.new(f"load i64, ptr {after}")
 
-    def product(self, dims: tuple[Size, ...]) -> str:
-        found = "1"
-        for size in dims:
-            text = self.size(size)
-            found = text if found == "1" else self.new(f"mul i64 {found}, {text}")
-        return found
-
     def store_outputs(self) -> None:
-        """Write the results that are one value per row."""
-        for result in self.program.results():
-            if result.role != "output":
+        """Write the results of which each row has its own."""
+        for result in self.program.outputs():
+            if result.name in self.program.arrays:
+                if self.W > 1:
+                    with self.own_elements(result.name) as (kind, there, here):
+                        self.put(f"store {kind} {self.new(f'load {kind}, ptr {here}')}, ptr {there}, align 1")
                 continue
             value = self.read_var(result.name, result.type)
             if value.type == "bool":
@@ -318,5 +347,5 @@ class Printer(LaneStatements):
 
 def operator_printer(op: FunctionOperator, contract: bool = True) -> Printer:
     """Return a printer of plain code in float64, for the function of an operator."""
-    schedule = schedule_cpu(read_operator(op)[1], 1, sparse=False, contiguous=False)
+    schedule = schedule_cpu(read_operator(op)[1], 1, contiguous=False)
     return Printer(schedule, Rows("double"), "double", 1, 1, contract, frozenset())

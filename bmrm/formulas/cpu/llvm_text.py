@@ -14,7 +14,7 @@ from bmrm.distributed.rows import Rows
 from bmrm.formulas.analysis.layout import OUTSIDE, Site, TableLayout
 from bmrm.formulas.analysis.schedule import CpuSchedule
 from bmrm.formulas.language.operators import FunctionOperator, ReductionOperator
-from bmrm.formulas.language.tree import Argument, Size
+from bmrm.formulas.language.tree import Argument, Leave, Local, Size, statements
 
 REAL_BITS = {"float": 32, "double": 64}
 
@@ -58,6 +58,10 @@ class Writer:
             schedule.facts.bounds,
             schedule.facts.varying,
         )
+        self.left = schedule.facts.left
+        self.targets = {s.target for s in statements(self.program.body) if isinstance(s, Leave)}
+        self.on: list[tuple[str, str]] = []  # loops and blocks around that rows leave one by one: their masks
+        self.ends: dict[str, str] = {}  # where those end that all rows leave together
         self.flags = "contract " if contract else ""
         self.looking = looking
         self.layout = TableLayout(self.program, bool(rows.column))
@@ -187,10 +191,13 @@ class Writer:
         return self.new(f"call {kind} @{name}({kind} {now}, {kind} {by})")
 
     @contextmanager
-    def counted(self, start: str, stop: str, step: int = 1, *, near: bool = True) -> Iterator[str]:
+    def counted(
+        self, start: str, stop: str, step: int = 1, *, near: bool = True, on: str = ""
+    ) -> Iterator[str]:
         """Count from start to before stop; yield the counter.
 
         ``near`` says that no value of the counter plus the step leaves 64 bits. For steps of 1 it never does.
+        ``on`` is where the lanes are that are still in the loop.
         """
         count = self.alloca(self.label("count"), "i64")
         head, body, done = self.label("head"), self.label("body"), self.label("done")
@@ -199,6 +206,9 @@ class Writer:
         self.place(head)
         now = self.new(f"load i64, ptr {count}")
         test = self.new(f"icmp {'slt' if step > 0 else 'sgt'} i64 {now}, {stop}")
+        if on:
+            some = self.any_lane(self.new(f"load <{self.W} x i1>, ptr {on}, align 8"))
+            test = self.new(f"and i1 {test}, {some}")
         self.put(f"br i1 {test}, label %{body}, label %{done}")
         self.place(body)
         yield now
@@ -228,6 +238,26 @@ class Writer:
 
     def item_bytes(self, kind: str) -> int:
         return 8 if kind == "int" else 1 if kind == "bool" else REAL_BITS[self.real] // 8
+
+    def memory(self, kind: str) -> str:
+        """Return the LLVM type of an element of an array."""
+        return {"bool": "i8", "int": "i64", "real": self.real}[kind]
+
+    def element(self, array: Local) -> tuple[str, int]:
+        """Return the LLVM type of an element of an array of the row, and its size."""
+        return ("double", 8) if array.wide else (self.memory(array.type), self.item_bytes(array.type))
+
+    def product(self, dims: tuple[Size, ...]) -> str:
+        found = "1"
+        for size in dims:
+            text = self.size(size)
+            found = text if found == "1" else self.new(f"mul i64 {found}, {text}")
+        return found
+
+    def own_address(self, slot: str, dims: tuple[Size, ...], kind: str, row: str) -> str:
+        """Return where the array of a row begins in an argument of which each row has its own."""
+        first = self.new(f"mul nsw i64 {row}, {self.product(dims)}")
+        return self.new(f"getelementptr {kind}, ptr {self.slot(slot)}, i64 {first}")
 
     def as_real(self, value: str, before: str = "", after: str = "") -> str:
         """Convert stored values to the type of real numbers; of vectors with the text around their type."""

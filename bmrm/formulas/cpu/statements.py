@@ -8,28 +8,32 @@ by lane over all blocks, and over the lanes at the end. So the order of every su
 from __future__ import annotations
 
 from bmrm.formulas.analysis.layout import NO_ROW
-from bmrm.formulas.analysis.schedule import Uniform, VectorColumns
+from bmrm.formulas.analysis.schedule import VectorColumns
 from bmrm.formulas.cpu.column_vectors import ColumnVectorLoop
-from bmrm.formulas.cpu.expressions import LaneExpressions
-from bmrm.formulas.cpu.llvm_text import Val, quote, real_text, short
+from bmrm.formulas.cpu.leaving import LaneLeaving
+from bmrm.formulas.cpu.llvm_text import REAL_BITS, Val, quote, real_text, short
 from bmrm.formulas.language.operators import FunctionOperator, ReductionOperator
 from bmrm.formulas.language.tree import (
     Argument,
+    Block,
     Combine,
     For,
     ForStored,
     If,
+    Leave,
     Set,
     SetItem,
     Statement,
+    While,
     statements,
 )
 
 
-class LaneStatements(LaneExpressions):
+class LaneStatements(LaneLeaving):
     """Prints statements."""
 
     def block(self, body: tuple[Statement, ...]) -> None:
+        outer = self.mask
         for statement in body:
             match statement:
                 case Set(name, value):
@@ -42,8 +46,18 @@ class LaneStatements(LaneExpressions):
                     self.loop(statement)
                 case ForStored():
                     self.stored_loop(statement)
+                case While():
+                    self.while_loop(statement)
+                case Block(name, inner):
+                    with self.may_be_left(name) as on:
+                        self.mask = self.still_on(on) if on else self.mask
+                        self.block(inner)
+                case Leave(target):
+                    self.leave(target)
                 case If():
                     self.condition(statement)
+            self.without_those_gone(statement)
+        self.mask = outer
 
     def set(self, name: str, value: Val) -> None:
         at = f"%{quote(name)}"
@@ -62,14 +76,18 @@ class LaneStatements(LaneExpressions):
 
     def set_item(self, node: SetItem) -> None:
         array = self.program.arrays[node.array]
+        kind, bytes_ = self.element(array)
         index = [self.expr(each) for each in node.index]
         value = self.widen(self.expr(node.value))
         index = self.check_all(index, node.index, array.dims, node.array, node.line)
         flat = self.flat(index, array.dims)
-        base, kind = self.slot(f"array {node.array}"), self.memory(array.type)
+        base = self.base_of(node.array, kind)
         text = value.text
         if array.type == "bool":
             text = self.new(f"zext {self.of(value)} {text} to {self.bytes_of(value)}")
+        if node.op is not None:
+            self.combine_own(node.op, self.program.arguments[node.array], base, flat, value)
+            return
         if self.W == 1:
             at = self.new(f"getelementptr {kind}, ptr {base}, i64 {flat.text}")
             self.put(f"store {kind} {text}, ptr {at}")
@@ -78,34 +96,37 @@ class LaneStatements(LaneExpressions):
         if not flat.wide:
             at = self.new(f"getelementptr {vector}, ptr {base}, i64 {flat.text}")
             if self.mask is not None:
-                old = self.new(f"load {vector}, ptr {at}, align {self.item_bytes(array.type)}")
+                old = self.new(f"load {vector}, ptr {at}, align {bytes_}")
                 text = self.new(f"select <{self.W} x i1> {self.mask}, {vector} {text}, {vector} {old}")
-            self.put(f"store {vector} {text}, ptr {at}, align {self.item_bytes(array.type)}")
+            self.put(f"store {vector} {text}, ptr {at}, align {bytes_}")
             return
         where = self.lane_places(flat, base, kind)
         name = f"llvm.masked.scatter.v{self.W}{short(kind)}.v{self.W}p0"
         self.need(f"declare void @{name}({vector}, <{self.W} x ptr>, i32 immarg, <{self.W} x i1>)")
         self.put(
             f"call void @{name}({vector} {text}, <{self.W} x ptr> {where}, "
-            f"i32 {self.item_bytes(array.type)}, <{self.W} x i1> {self.effect_mask()})"
+            f"i32 {bytes_}, <{self.W} x i1> {self.effect_mask()})"
         )
 
     def loop(self, node: For) -> None:
         how = self.schedule.of(node)
         if isinstance(how, VectorColumns):
             ColumnVectorLoop(self, node).print()
-        elif isinstance(how, Uniform):
+            return
+        with self.may_be_left(node.name) as on:
+            if node.name in self.varying:
+                self.diverging_loop(node, on)
+                return
             start, stop = self.expr(node.start), self.expr(node.stop)
             near = self.bounds.counts_near(node)
-            with self.counted(start.text, stop.text, node.step, near=near) as now:
+            with self.counted(start.text, stop.text, node.step, near=near, on=on) as now:
                 if node.name in self.looking:
                     self.look()
                 self.put(f"store i64 {now}, ptr %{quote(node.name)}")
+                self.mask = self.still_on(on) if on else self.mask
                 self.block(node.body)
-        else:
-            self.diverging_loop(node)
 
-    def diverging_loop(self, node: For) -> None:
+    def diverging_loop(self, node: For, on: str) -> None:
         """Print a loop in which lanes that have reached their end wait for the others, and count on."""
         start, stop = (self.widen(each) for each in (self.expr(node.start), self.expr(node.stop)))
         count = self.alloca(self.label("counts"), f"<{self.W} x i64>")
@@ -116,7 +137,7 @@ class LaneStatements(LaneExpressions):
         self.place(head)
         now = self.new(f"load {vector}, ptr {count}, align 64")
         active = self.new(f"icmp {'slt' if node.step > 0 else 'sgt'} {vector} {now}, {stop.text}")
-        active = self.new(f"and <{self.W} x i1> {active}, {self.effect_mask()}")
+        active = self.new(f"and <{self.W} x i1> {active}, {self.still_on(on) if on else self.effect_mask()}")
         self.put(f"br i1 {self.any_lane(active)}, label %{body}, label %{done}")
         self.place(body)
         if node.name in self.looking:
@@ -130,8 +151,30 @@ class LaneStatements(LaneExpressions):
         self.put(f"br label %{head}")
         self.place(done)
 
+    def while_loop(self, node: While) -> None:
+        """Print a loop that goes on as long as some lane has not left it, by its test or otherwise."""
+        head, body, done = self.label("head"), self.label("body"), self.label("done")
+        kind = f"<{self.W} x i1>"
+        with self.may_be_left(node.name) as on:
+            self.put(f"br label %{head}")
+            self.place(head)
+            self.mask = self.still_on(on) if on else self.mask
+            self.block(node.before)
+            test = self.expr(node.test)
+            go_on = test.text
+            if on:
+                active = self.new(f"and {kind} {self.mask}, {self.widen(test).text}")
+                self.put(f"store {kind} {active}, ptr {on}, align 8")
+                self.mask, go_on = active, self.any_lane(active)
+            self.put(f"br i1 {go_on}, label %{body}, label %{done}")
+            self.place(body)
+            self.look()
+            self.block(node.body)
+            self.put(f"br label %{head}")
+            self.place(done)
+
     def stored_loop(self, node: ForStored) -> None:
-        with self.counted(self.row_first, self.row_last) as place:
+        with self.may_be_left(node.index), self.counted(self.row_first, self.row_last) as place:
             if node.index in self.looking:
                 self.look()
             kind = self.rows.column
@@ -153,7 +196,7 @@ class LaneStatements(LaneExpressions):
         if not test.wide:
             self.plain_condition(node, test.text)
             return
-        simple = all(isinstance(s, Set) for s in statements((*node.body, *node.orelse)))
+        simple = all(isinstance(s, (Set, Leave)) for s in statements((*node.body, *node.orelse)))
         for body, wanted in ((node.body, True), (node.orelse, False)):
             if not body:
                 continue
@@ -206,7 +249,7 @@ class LaneStatements(LaneExpressions):
     def update(self, op: ReductionOperator, at: str, value: str, kind: str) -> None:
         """Combine a number into memory."""
         old = self.new(f"load {kind}, ptr {at}")
-        self.put(f"store {kind} {self.merged(op, old, value, kind, 'i1', kind == 'double')}, ptr {at}")
+        self.put(f"store {kind} {self.merged(op, old, value, kind, 'i1', kind in REAL_BITS)}, ptr {at}")
 
     def as_accumulated(self, value: Val, result: Argument) -> tuple[str, str]:
         """Convert a value to the type in which a result is kept: return text and type."""
@@ -311,7 +354,7 @@ class LaneStatements(LaneExpressions):
         """Replace the values of lanes that take no part, and NaN, which is neither least nor greatest."""
         mask = self.effect_mask()
         vector = f"<{self.W} x {kind}>"
-        if kind == "double" and result.combined_by.order:
+        if kind in REAL_BITS and result.combined_by.order:
             number = self.new(f"fcmp ord {vector} {text}, {text}")
             mask = self.new(f"and <{self.W} x i1> {mask}, {number}")
         return self.new(
@@ -321,17 +364,40 @@ class LaneStatements(LaneExpressions):
     def combine_lanes(self, result: Argument, value: Val) -> None:
         text, kind = self.as_accumulated(value, result)
         text = self.neutralised(result, text, kind)
-        at = f"%{quote(f'lanes.{result.name}')}"
+        self.update_lanes(result.combined_by, f"%{quote(f'lanes.{result.name}')}", text, kind)
+
+    def update_lanes(self, op: ReductionOperator, at: str, text: str, kind: str, align: int = 64) -> None:
+        """Combine a vector into memory, lane by lane."""
         vector = f"<{self.W} x {kind}>"
-        if isinstance(result.combined_by, FunctionOperator):
+        if isinstance(op, FunctionOperator):
             values = self.held_lanes(text, kind)
             with self.counted("0", self.rows_here) as lane:
                 to = self.new(f"getelementptr {kind}, ptr {at}, i64 {lane}")
-                self.update(result.combined_by, to, self.lane_of(values, kind, lane), kind)
+                self.update(op, to, self.lane_of(values, kind, lane), kind)
             return
-        old = self.new(f"load {vector}, ptr {at}, align 64")
-        new = self.merged(result.combined_by, old, text, vector, f"<{self.W} x i1>", kind == "double")
-        self.put(f"store {vector} {new}, ptr {at}, align 64")
+        old = self.new(f"load {vector}, ptr {at}, align {align}")
+        new = self.merged(op, old, text, vector, f"<{self.W} x i1>", kind in REAL_BITS)
+        self.put(f"store {vector} {new}, ptr {at}, align {align}")
+
+    def combine_own(self, op: ReductionOperator, result: Argument, base: str, flat: Val, value: Val) -> None:
+        """Combine the values of lanes into an element of a result of which each row has its own."""
+        text, kind = (
+            self.as_accumulated(value, result) if result.wide else (value.text, self.memory(value.type))
+        )
+        if self.W == 1:
+            at = self.new(f"getelementptr {kind}, ptr {base}, i64 {flat.text}")
+            self.update(op, at, text, kind)
+            return
+        text = self.neutralised(result, text, kind)
+        if not flat.wide:
+            at = self.new(f"getelementptr <{self.W} x {kind}>, ptr {base}, i64 {flat.text}")
+            self.update_lanes(op, at, text, kind, self.element(self.program.arrays[result.name])[1])
+            return
+        places, values = self.held_lanes(self.safe_index(flat).text, "i64"), self.held_lanes(text, kind)
+        with self.counted("0", str(self.W)) as lane:
+            first = self.new(f"mul nsw i64 {self.lane_of(places, 'i64', lane)}, {self.W}")
+            at = self.new(f"getelementptr {kind}, ptr {base}, i64 {self.new(f'add nsw i64 {first}, {lane}')}")
+            self.update(op, at, self.lane_of(values, kind, lane), kind)
 
     def combine_element(self, result: Argument, index: list[Val], value: Val) -> None:
         text, kind = self.as_accumulated(value, result)
@@ -384,4 +450,4 @@ class LaneStatements(LaneExpressions):
 def identity_text(result: Argument, kind: str) -> str:
     """Return the value that changes nothing, in LLVM's text with its type."""
     value = result.identity
-    return f"{kind} {real_text(float(value), 'double') if kind == 'double' else int(value)}"
+    return f"{kind} {real_text(float(value), kind) if kind in REAL_BITS else int(value)}"

@@ -27,7 +27,7 @@ class BlockedRows:
         self.writer, self.read_row = writer, read_row
         self.put, self.open, self.close, self.fresh = writer.put, writer.open, writer.close, writer.fresh
         self.width = max(1, writer.sizes[writer.program.width])
-        own = {name: writer.name(name) for name in writer.own_numbers()}
+        own = {name: writer.name(name) for name in writer.program.own_numbers()}
         self.rows = [
             CudaStatements(writer, View({name: text + end for name, text in own.items()}, f"x{end}"))
             for end in ("", *(f"_{row}" for row in range(1, BLOCKED_ROWS)))
@@ -73,6 +73,7 @@ class BlockedRows:
         for row in range(BLOCKED_ROWS):
             with self.each(row) as statements:
                 statements.block(node.body, "here")
+        first.look(node)
         self.close()
 
     def best_loop(self, node: For, best: Best, start: str, stop: str) -> None:
@@ -127,7 +128,7 @@ class BlockedRows:
         """Print that the next row of the lane becomes the first."""
         for row in range(1, BLOCKED_ROWS):
             before = f"_{row - 1}" if row > 1 else ""
-            for name in map(self.writer.name, self.writer.own_numbers()):
+            for name in map(self.writer.name, self.writer.program.own_numbers()):
                 self.put(f"{name}{before} = {name}_{row};")
             self.put("#pragma unroll")
             self.put(f"for (int f = 0; f < {self.width}; f++) x{before}[f] = x_{row}[f];")

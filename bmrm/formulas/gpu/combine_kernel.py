@@ -24,15 +24,15 @@ class CombineKernel:
         """Print the kernel that combines the parts."""
         self.open('extern "C" __global__ void __launch_bounds__(1024) bmrm_combine(Table table, Table to)')
         self.put("__shared__ double held[32][33];")
-        if any(a.leader for a in self.program.results()):
+        if any(a.leader for a in self.program.combined()):
             self.put("__shared__ whole rows[32][33];")
         self.put(f"const whole chunks = {self.writer.slot('chunks')};")
         error = self.writer.layout.slots["error"]
         self.put("const bool is_first = blockIdx.x == 0 && threadIdx.x == 0;")
         self.put(f"if (is_first) *(volatile whole*)to.at[{error}] = *(const whole*)table.at[{error}];")
         before = Number(0)
-        for result in self.program.results():
-            if result.role in ("output", "other"):
+        for result in self.program.combined():
+            if result.role == "other":
                 continue
             if result.keeps_row:
                 self.combine_best(result, before)

@@ -91,7 +91,7 @@ class BlockGroup:
             for each in sums
             for expr in each.expressions()
             for p in parts(expr)
-            if isinstance(p, Value) and printer.program.arguments[p.name].role == "row value"
+            if isinstance(p, Value) and printer.program.arguments[p.name].axes
         }
         self.parts: list[tuple[ProductSum, str, _Factors, _Factors | None, list[tuple[int, int]]]] = []
         for each in sums:

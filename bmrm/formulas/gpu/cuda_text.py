@@ -75,6 +75,8 @@ def print_cuda(
     RowsKernel(writer).print()
     CombineKernel(writer).print()
     headers = [*HEADERS, *(["products"] if schedule.blocks.sums() else [])]
+    headers += ["watch"] if schedule.looking else []
+    slots = writer.layout.slots
     head = [
         *(f'#include "device/{name}.cuh"' for name in headers),
         "using namespace bmrm;",
@@ -86,7 +88,8 @@ def print_cuda(
         "struct Table {",
         f"  whole at[{len(writer.layout.slots)}];",
         f"  static constexpr int SITES = {MAX_SITES};",
-        f"  __device__ whole* error() const {{ return (whole*)at[{writer.layout.slots['error']}]; }}",
+        f"  __device__ whole* error() const {{ return (whole*)at[{slots['error']}]; }}",
+        f"  __device__ const void* leave() const {{ return (const void*)at[{slots['leave']}]; }}",
         "};",
     ]
     return CudaCode("\n".join([*head, *writer.lines, ""]), writer.layout, schedule, writer.numbers)

@@ -125,7 +125,7 @@ class CudaExpressions:
                 return f"whole({self.name(name)})" if name in self.writer.narrow else self.name(name)
             case Value(name, kind):
                 text = self.name(name)
-                if self.program.arguments[name].role == "row value":
+                if self.program.arguments[name].axes:
                     text = self.view.values.get(name, f"{text}[mine]") + (" != 0" if kind == "bool" else "")
                     text = f"T({text})" if name in self.writer.wide else text
                 return f"({text})"
@@ -133,7 +133,7 @@ class CudaExpressions:
                 return self.writer.size(size)
             case RowNumber():
                 return "(number + row)"
-            case RowItem(index, line):
+            case RowItem(_, index, line):
                 if self.view.column and index == COUNTER:
                     return f"T({self.view.column})"
                 width = self.program.width
@@ -148,13 +148,10 @@ class CudaExpressions:
                 return self.apply(node, mask)
 
     def load(self, array: str, index: tuple[Expr, ...], kind: str, line: int, mask: str) -> str:
-        if array in self.program.arrays:
-            dims = self.program.arrays[array].dims
-        elif array.endswith(".squares"):
-            dims = self.program.arguments[array.removesuffix(".squares")].dims[:-1]
-        else:
-            dims = self.program.arguments[array].dims
+        dims = self.program.dims_of(array)
         flat = self.flat(index, dims, array.removesuffix(".squares"), line, mask)
+        if array not in self.program.arrays and self.program.axes_of(array):
+            flat = f"{self.writer.row_place(array, dims, 'mine')} + {flat}"
         text = f"{self.name(array)}[{flat}]"
         if array in self.writer.wide and array not in self.writer.memory.shared_parameters:
             return f"T({text})"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from bmrm.formulas.analysis.long_loops import ROWS
 from bmrm.formulas.analysis.schedule import BLOCKED_ROWS, WARP
 from bmrm.formulas.gpu.blocked_rows import BlockedRows
 from bmrm.formulas.gpu.cuda_products import BlockGroup, print_apart
@@ -59,6 +60,8 @@ class RowsKernel:
             places = f"({writer.slot('rows')} | {writer.slot('row_step')}) % {item * vector} == 0"
             self.put(f"const bool packed = {writer.slot('column_step')} == {item} && {places};")
         self.put("const whole step = gridDim.x * whole(WARPS);")
+        if self.schedule.looking:
+            self.put("int work = 0;")
         self.open("for (whole chunk = blockIdx.x * whole(WARPS) + warp; chunk < chunks; chunk += step)")
         self.results()
         self.put("const whole end = least((chunk + 1) * chunk_rows, last);")
@@ -82,7 +85,7 @@ class RowsKernel:
         if count:
             blocked = BlockedRows(self.writer, self.read_row)
             self.open(f"for (whole start = chunk * chunk_rows; start < end; start += {BLOCKED_ROWS} * WARP)")
-            self.declare_locals()
+            self.writer.declare_numbers()
             blocked.print(self.program.body[:count])
             each = f"base < end && base < start + {BLOCKED_ROWS} * WARP"
             self.open(f"for (whole base = start; {each}; base += WARP)")
@@ -91,7 +94,8 @@ class RowsKernel:
             self.open("for (whole base = chunk * chunk_rows; base < end; base += WARP)")
             self.writer.own_row("base", "base")
             self.find_row()
-            self.declare_locals()
+            self.writer.declare_numbers()
+        self.declare_arrays()
         for place, statement in enumerate(self.program.body[count:], count):
             if place in along:
                 along[place].step()
@@ -101,17 +105,18 @@ class RowsKernel:
         if count:
             blocked.next_row()
             self.close()
+        if ROWS in self.schedule.looking:
+            self.put(f"if (__any_sync(FULL, is_to_end(table, work, {self.schedule.looking[ROWS]}))) break;")
         self.close()
 
     # --- arguments
 
     def array_results(self) -> list[Argument]:
         in_blocks = self.schedule.blocks.results()
-        results = self.program.results()
-        return [a for a in results if a.role != "output" and a.dims and a.name not in in_blocks]
+        return [a for a in self.program.combined() if a.dims and a.name not in in_blocks]
 
     def number_results(self) -> list[Argument]:
-        return [a for a in self.program.results() if a.role != "output" and not a.dims]
+        return [a for a in self.program.combined() if not a.dims]
 
     def arrays_of(self, result: Argument) -> Iterator[tuple[str, str, str, str]]:
         """Yield the arrays of a result: the name in the text, entry of the table, type and identity."""
@@ -124,7 +129,7 @@ class RowsKernel:
         """Point to the parameters; copy those that have a place in shared memory."""
         writer, offset = self.writer, self.held_at + Number(self.memory.held_bytes)
         for argument in self.program.arguments.values():
-            if argument.role not in ("parameter", "row value"):
+            if argument.role != "parameter":
                 continue
             kind = writer.stored(argument.type)
             stored = "double" if argument.name in writer.wide else kind
@@ -137,7 +142,7 @@ class RowsKernel:
                 self.put(f"for (int q = threadIdx.x; q < {count}; q += blockDim.x) {name}[q] = {given}[q];")
                 bytes_ = number.value * {"T": 4 if writer.real == "float" else 8, "whole": 8}.get(kind, 1)
                 offset += Number(-(-bytes_ // 8) * 8, number.at_run_time)
-            elif argument.role == "parameter" and not argument.dims:
+            elif not argument.axes and not argument.dims:
                 self.put(f"const {writer.kind(argument.type)} {name} = {given}[0];")
             else:
                 self.put(f"const {stored}* __restrict__ const {name} = {given};")
@@ -241,16 +246,34 @@ class RowsKernel:
         most = {"float": 4, "double": 2}.get(self.writer.item, 1)
         return math.gcd(most, self.width) if self.memory.register_row and self.width else 1
 
-    def declare_locals(self) -> None:
-        self.writer.declare_numbers()
+    def declare_arrays(self) -> None:
+        """Declare the arrays that a row writes, as they are at first."""
         for name, array in self.program.arrays.items():
-            count = self.facts.count(array.dims)
-            self.put(f"{self.writer.stored(array.type)} {self.writer.name(name)}[{max(1, count)}];")
-            self.put(f"for (int q = 0; q < {count}; q++) {self.writer.name(name)}[q] = 0;")
+            count, kind, own = self.facts.count(array.dims), self.writer.element(name), self.writer.name(name)
+            result = self.program.arguments.get(name)
+            initial, guard = identity_text(result) if result else "0", ""
+            if result and name in self.schedule.in_place:
+                self.put(f"{kind}* const {own} = {self.own_place(result, kind, 'mine')};")
+                guard = "if (here) "
+            else:
+                self.put(f"{kind} {own}[{max(1, count)}];")
+            self.put(f"{guard}for (int q = 0; q < {count}; q++) {own}[q] = {initial};")
+
+    def own_place(self, result: Argument, kind: str, row: str) -> str:
+        """Return where a result of a row begins."""
+        place = self.writer.row_place(result.name, result.dims, row)
+        return f"({kind}*){self.writer.slot(f'argument {result.name}')} + {place}"
 
     def outputs(self) -> None:
-        for result in self.program.results():
-            if result.role == "output":
+        """Print how the results of each row are written that are not in place."""
+        for result in self.program.outputs():
+            name = self.writer.name(result.name)
+            if result.name not in self.program.arrays:
                 kind = self.writer.stored(result.type)
                 to = f"(({kind}*){self.writer.slot(f'argument {result.name}')})[row]"
-                self.put(f"if (here) {to} = {self.writer.name(result.name)};")
+                self.put(f"if (here) {to} = {name};")
+            elif result.name not in self.schedule.in_place:
+                to = f"({self.own_place(result, self.writer.element(result.name), 'row')})[q]"
+                self.put("#pragma unroll")
+                count = self.facts.count(result.dims)
+                self.put(f"for (int q = 0; q < {count}; q++) if (here) {to} = {name}[q];")

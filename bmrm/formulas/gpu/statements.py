@@ -16,23 +16,27 @@ from bmrm.formulas.analysis.schedule import (
     has_combination,
 )
 from bmrm.formulas.gpu.column_lanes import ColumnLoop
-from bmrm.formulas.gpu.expressions import SIGNS, CudaExpressions, View, constant
+from bmrm.formulas.gpu.expressions import SIGNS, View, constant
+from bmrm.formulas.gpu.leaving import CudaLeaving
 from bmrm.formulas.gpu.operator_text import identity_text
 from bmrm.formulas.gpu.writer import EVERY, CudaWriter
 from bmrm.formulas.language.tree import (
     Argument,
+    Block,
     Combine,
     For,
     ForStored,
     If,
+    Leave,
     Set,
     SetItem,
     Size,
     Statement,
+    While,
 )
 
 
-class CudaStatements(CudaExpressions):
+class CudaStatements(CudaLeaving):
     """Prints statements of a row."""
 
     def __init__(self, writer: CudaWriter, view: View) -> None:
@@ -43,27 +47,52 @@ class CudaStatements(CudaExpressions):
     def block(self, body: tuple[Statement, ...], mask: str) -> None:
         for statement in body:
             self.statement(statement, mask)
+            mask = self.without_those_gone(statement, mask)
 
     def statement(self, statement: Statement, mask: str) -> None:
         guard = "" if mask in EVERY else f"if ({mask}) "
         match statement:
             case Set(name, value):
                 self.put(f"{guard}{self.name(name)} = {self.expr(value, mask)};")
-            case SetItem(array, index, value, line):
-                flat = self.flat(index, self.program.arrays[array].dims, array, line, mask)
-                self.put(f"{guard}{self.name(array)}[{flat}] = {self.expr(value, mask)};")
+            case SetItem():
+                self.set_item(statement, mask)
             case Combine():
                 self.combine(statement, mask)
             case For():
-                self.loop(statement, mask)
+                with self.may_be_left(statement, mask) as flag:
+                    self.loop(statement, mask, flag)
             case ForStored():
-                self.stored_loop(statement, mask)
+                with self.may_be_left(statement, mask) as flag:
+                    self.stored_loop(statement, mask, flag)
+            case While():
+                with self.may_be_left(statement, mask) as flag:
+                    self.while_loop(statement, mask, flag)
+            case Block():
+                with self.may_be_left(statement, mask) as flag:
+                    self.once(statement, mask, flag)
+            case Leave(target):
+                self.leave(target, mask)
             case If():
                 self.condition(statement, mask)
 
+    def set_item(self, node: SetItem, mask: str) -> None:
+        """Print an assignment to an element of an array of the row, or what is combined into one.
+
+        In global memory a lane without a row has no array; others have one that nobody reads.
+        """
+        array, in_place = node.array, node.array in self.writer.schedule.in_place
+        guard = "" if mask == "true" or (mask in EVERY and not in_place) else f"if ({mask}) "
+        flat = self.flat(node.index, self.program.arrays[array].dims, array, node.line, mask)
+        value, place = self.expr(node.value, mask), f"{self.name(array)}[{flat}]"
+        if node.op is None:
+            self.put(f"{guard}{place} = {value};")
+            return
+        kind, op = self.writer.element(array), self.writer.struct(node.op)
+        self.put(f"{guard}{{ {kind}& to = {place}; to = {op}::of(to, {kind}({value})); }}")
+
     # --- loops
 
-    def loop(self, node: For, mask: str) -> None:
+    def loop(self, node: For, mask: str, flag: str) -> None:
         start, stop = self.expr(node.start, mask), self.expr(node.stop, mask)
         end = self.fresh("end")
         match self.writer.schedule.of(node):
@@ -73,8 +102,17 @@ class CudaStatements(CudaExpressions):
                 ColumnLoop(self, node, how).print(start, stop, mask)
             case Ranked() as how:
                 self.ranked_loop(node, how, start, stop, mask)
-            case Diverging(waits):
-                self.diverging_loop(node, waits, start, stop, end, mask)
+            case Diverging(waits) if not waits:
+                name = self.name(node.name)
+                test = f"{name} {'<' if node.step > 0 else '>'} {end}"
+                head = f"whole {name} = {start}, {end} = {stop}; {test}; {self.next_count(node)}"
+                with self.on_their_own():
+                    self.open(f"if ({mask}) for ({head})")
+                    self.block(node.body, "true")
+                    self.look(node)
+                    self.close()
+            case Diverging():
+                self.diverging_loop(node, end, mask, flag)
             case Uniform(unroll):
                 name = self.name(node.name)
                 if unroll:
@@ -83,23 +121,60 @@ class CudaStatements(CudaExpressions):
                 head = f"whole {name} = {start}, {end} = {stop}; {name} {sign} {end}"
                 self.open(f"for ({head}; {self.next_count(node)})")
                 self.block(node.body, mask)
+                self.look(node)
                 self.close()
 
-    def diverging_loop(self, node: For, waits: bool, start: str, stop: str, end: str, mask: str) -> None:
-        name = self.name(node.name)
+    def diverging_loop(self, node: For, end: str, mask: str, flag: str) -> None:
+        """Print a loop in which lanes wait for the last one."""
+        name, after = self.name(node.name), self.next_count(node, lanes_wait=True)
         test = f"{name} {'<' if node.step > 0 else '>'} {end}"
-        if not waits:
-            head = f"whole {name} = {start}, {end} = {stop}; {test}; {self.next_count(node)}"
-            self.open(f"if ({mask}) for ({head})")
-            self.block(node.body, "true")
+        head = f"whole {name} = {self.guarded(node.start, mask)}, {end} = {self.guarded(node.stop, mask)}"
+        if flag:
+            active = flag
+            self.open(f"for ({head};; {after})")
+            self.go_on_if(flag, test)
+        else:
+            active, on = self.fresh("active"), f"{mask} && {test}"
+            self.open(f"for ({head}; __any_sync(FULL, {on}); {after})")
+            self.put(f"const bool {active} = {on};")
+        self.block(node.body, active)
+        self.look(node, flag)
+        self.close()
+
+    def while_loop(self, node: While, mask: str, flag: str) -> None:
+        if flag:
+            self.open("for (;;)")
+            self.block(node.before, flag)
+            self.go_on_if(flag, self.guarded(node.test, flag))
+            self.block(node.body, flag)
+            self.look(node, flag)
+            self.close()
+        elif self.facts.diverges(node):
+            with self.on_their_own():
+                self.repeat(f"if ({mask}) for (;;)", node, "true")
+        else:
+            self.repeat("for (;;)", node, mask)
+
+    def repeat(self, head: str, node: While, mask: str) -> None:
+        """Print a loop that a lane, or all of them together, ends by itself."""
+        self.open(head)
+        self.block(node.before, mask)
+        self.put(f"if (!{self.expr(node.test, mask)}) break;")
+        self.block(node.body, mask)
+        self.look(node)
+        self.close()
+
+    def once(self, node: Block, mask: str, flag: str) -> None:
+        """Print statements that lanes may leave."""
+        if flag or node.name not in self.facts.left:
+            self.open()
+            self.block(node.body, flag or mask)
             self.close()
             return
-        active, on = self.fresh("active"), f"{mask} && {test}"
-        head = f"whole {name} = {self.guarded(node.start, mask)}, {end} = {self.guarded(node.stop, mask)}"
-        self.open(f"for ({head}; __any_sync(FULL, {on}); {self.next_count(node, lanes_wait=True)})")
-        self.put(f"const bool {active} = {on};")
-        self.block(node.body, active)
-        self.close()
+        with self.on_their_own():
+            self.open(f"if ({mask})")
+            self.block(node.body, "true")
+            self.close()
 
     def next_count(self, node: For, lanes_wait: bool = False) -> str:
         """Return how the counter of a loop goes on; that of a lane that waits for others goes on too."""
@@ -169,19 +244,32 @@ class CudaStatements(CudaExpressions):
         self.close()
         self.ranks[id(node)] = rank
 
-    def stored_loop(self, node: ForStored, mask: str) -> None:
-        place, index, value = self.fresh("place"), self.name(node.index), self.name(node.value)
-        inner, writer = mask, self.writer
-        combined = has_combination(node.body)
-        on = f"{mask} && {place} < row_last"
-        if combined:
-            inner = self.fresh("active")
-            self.open(f"for (whole {place} = row_first; __any_sync(FULL, {on}); {place}++)")
-            self.put(f"const bool {inner} = {on};")
-            where = f"({inner} ? {place} : 0)"
-        else:
-            self.open(f"if ({mask}) for (whole {place} = row_first; {place} < row_last; {place}++)")
-            inner, where = "true", place
+    def stored_loop(self, node: ForStored, mask: str, flag: str) -> None:
+        place = self.fresh("place")
+        if not has_combination(node.body):
+            with self.on_their_own():
+                self.open(f"if ({mask}) for (whole {place} = row_first; {place} < row_last; {place}++)")
+                self.stored_iteration(node, place, "true")
+            return
+        if flag:
+            self.open(f"for (whole {place} = row_first;; {place}++)")
+            self.go_on_if(flag, f"{place} < row_last")
+            self.stored_iteration(node, place, flag, flag)
+            return
+        inner, on = self.fresh("active"), f"{mask} && {place} < row_last"
+        self.open(f"for (whole {place} = row_first; __any_sync(FULL, {on}); {place}++)")
+        self.put(f"const bool {inner} = {on};")
+        self.stored_iteration(node, place, inner)
+
+    def stored_iteration(self, node: ForStored, place: str, inner: str, flag: str = "") -> None:
+        """Print an iteration of a loop over stored values, and the end of the loop."""
+        index, value, writer, combined = (
+            self.name(node.index),
+            self.name(node.value),
+            self.writer,
+            inner != "true",
+        )
+        where = f"({inner} ? {place} : 0)" if combined else place
         columns = f"((const {writer.column}*){writer.slot('columns')})"
         stored = f"T(((const {writer.item}*){writer.slot('values')})[{where}])" if writer.item else "T(1)"
         empty = f"{inner} ? " if combined else ""
@@ -189,6 +277,7 @@ class CudaStatements(CudaExpressions):
         self.put(f"const whole {index} = {empty}whole({columns}[{where}]){other};")
         self.put(f"{value} = {empty}{stored}{' : T(0)' if combined else ''};")
         self.block(node.body, inner)
+        self.look(node, flag)
         self.close()
 
     def condition(self, node: If, mask: str) -> None:
@@ -208,10 +297,15 @@ class CudaStatements(CudaExpressions):
         for flag, body in ((yes, node.body), (no, node.orelse)):
             if not body:
                 continue
-            combined = has_combination(body)
-            self.open(f"if (__any_sync(FULL, {flag}))" if combined else f"if ({flag})")
-            self.block(body, flag if combined else "true")
-            self.close()
+            if has_combination(body):
+                self.open(f"if (__any_sync(FULL, {flag}))")
+                self.block(body, flag)
+                self.close()
+                continue
+            with self.on_their_own():
+                self.open(f"if ({flag})")
+                self.block(body, "true")
+                self.close()
 
     # --- combining
 

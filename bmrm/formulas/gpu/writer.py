@@ -113,6 +113,15 @@ class CudaWriter:
         self.layout.slots.setdefault(name, len(self.layout.slots))
         return self.slot(name)
 
+    def element(self, name: str) -> str:
+        """Return the type of an element of an array that a row writes."""
+        array = self.program.arrays[name]
+        return "double" if array.wide else self.stored(array.type)
+
+    def row_place(self, name: str, dims: tuple[Size, ...], row: str) -> str:
+        """Return where the numbers of a row begin in an argument of which each row has its own."""
+        return f"{row} * {self.number(self.count(dims), f'count {name}', 'LL')}"
+
     def accumulated(self, result: Argument) -> str:
         return "double" if result.type == "real" else "whole"
 
@@ -122,14 +131,9 @@ class CudaWriter:
 
     # --- the row
 
-    def own_numbers(self) -> dict[str, str]:
-        """Return the types of a row's own numbers."""
-        outputs = {a.name: a.type for a in self.program.results() if a.role == "output"}
-        return {**self.program.locals, **outputs}
-
     def declare_numbers(self, suffix: str = "") -> None:
         """Print the declarations of a row's own numbers."""
-        for name, kind in self.own_numbers().items():
+        for name, kind in self.program.own_numbers().items():
             type_ = "int" if name in self.narrow else self.kind(kind)
             self.put(f"{type_} {self.name(name)}{suffix} = {'false' if kind == 'bool' else '0'};")
 

@@ -40,7 +40,7 @@ def _read(function: types.FunctionType, kind: str) -> tuple[FunctionSource, Prog
     source = read_definition(function)
     _return_a_result(source)
     names = source.names[:2]
-    program = read_program(source, dict.fromkeys(names, Given("parameter", kind)))
+    program = read_program(source, dict.fromkeys(names, Given((), kind)))
     wrong = _find_fault(program, kind)
     if wrong:
         source.fail(source.tree, wrong)

@@ -16,6 +16,7 @@ from bmrm.formulas.language.operators import find_function
 from bmrm.formulas.language.source import FunctionSource, target_name
 from bmrm.formulas.language.tree import (
     Apply,
+    Axis,
     Const,
     Expr,
     For,
@@ -60,12 +61,12 @@ class Given(NamedTuple):
 
     Attributes
     ----------
-    role : str
-        "parameter" or "row value".
+    axes : tuple of Axis
+        See `bmrm.formulas.language.tree.Argument`.
     type : str
     """
 
-    role: str
+    axes: tuple[Axis, ...]
     type: str
 
 
@@ -82,9 +83,12 @@ class ExpressionReader:
     """Sizes of arguments: annotated ones, and those that are found by how they are used."""
 
     def __post_init__(self) -> None:
-        self.names = {node.id for node in ast.walk(self.source.tree) if isinstance(node, ast.Name)}
         self.own = self.source.own
+        self.axes: tuple[Axis, ...] = (self.source.row,)
         self.dims = {name: dims for name, dims in self.source.dims.items() if dims is not None}
+        for name, role in self.source.roles.items():
+            if role == "output" and self.dims.get(name):
+                self.arrays[name] = Local(self.dims[name], "bool")
 
     def state(self) -> tuple[Any, ...]:
         return dict(self.types), dict(self.arrays), dict(self.dims)
@@ -96,18 +100,21 @@ class ExpressionReader:
         self.pending: list[Statement] = []  # what must be computed before the statement that is being read
         self.temporaries = self.loops = 0
         self.squares: dict[str, None] = {}
-        self.items = False  # whether elements of the row are read
 
     def fail(self, node: ast.AST | int, text: str) -> NoReturn:
         self.source.fail(node, text)
 
     def hold(self, value: Expr) -> Expr:
         """Give a value a name of its own before the statement."""
-        self.temporaries += 1
-        name = f"held.{self.temporaries}"
+        name = self.fresh("held")
         self.types[name] = join_types(self.types.get(name, "bool"), value.type)
         self.pending.append(Set(name, value))
         return Var(name, self.types[name])
+
+    def fresh(self, hint: str) -> str:
+        """Return a name that no local and no counter has: these begin with a name of the user's."""
+        self.temporaries += 1
+        return f".{hint}.{self.temporaries}"
 
     def is_local_call(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Call) and self.function_of(node) == "local"
@@ -135,7 +142,8 @@ class ExpressionReader:
     ) -> tuple[Expr, ...]:
         """Check an index; a number below 0 counts from the end, and a truth value is 0 or 1."""
         if len(index) != len(dims):
-            self.fail(node, f"{name!r} has {len(dims)} dimensions, found an index of {len(index)}")
+            own = " for each row" if name in self.source.axes else ""
+            self.fail(node, f"{name!r} has {len(dims)} dimensions{own}, found an index of {len(index)}")
         for each in index:
             if each.type not in ("int", "bool", "any"):
                 self.fail(node, "an index is a whole number; int(...) converts to one")
@@ -212,6 +220,8 @@ class ExpressionReader:
         return self.apply(node, kind, (value,), kind)
 
     def truth(self, node: ast.AST, value: Expr) -> Expr:
+        if isinstance(value, Const):
+            return Const(bool(value.value), "bool")
         if value.type in ("bool", "any"):
             return value
         zero = Const(0.0, "real") if value.type == "real" else Const(0, "int")
@@ -225,15 +235,11 @@ class ExpressionReader:
             self.fail(node, f"{name!r} is the row: read its elements, as {name}[f]")
         if name in source.roles:
             role = source.roles[name]
-            if role == "output":
+            if role == "output" and name not in self.arrays:
                 if name not in self.ready:
                     self.fail(node, f"{name!r} is a result and has no value here yet")
                 return Var(name, self.types[name])
-            if role != "parameter":
-                self.fail(
-                    node,
-                    f"{name!r} is a result: its value exists only after the pass, so it cannot be read here",
-                )
+            self.require_readable(node, name)
             if self.dims.get(name):
                 self.fail(node, f"{name!r} is an array: read its elements, as {name}[j]")
             self.dims.setdefault(name, ())
@@ -260,7 +266,7 @@ class ExpressionReader:
             owner = node.value.id
             if owner == self.source.row:
                 if node.attr == "index":
-                    return RowNumber()
+                    return RowNumber(owner)
                 self.fail(node, f"the row has index and stored(), found {node.attr!r}")
             if owner not in self.own and owner not in self.source.roles:
                 module = self.source.resolve(owner)
@@ -281,22 +287,31 @@ class ExpressionReader:
             index = self.placed(node, name, index, (self.source.width,))
             if self.sparse:
                 self.fail(node, f"rows are sparse: for f, v in {name}.stored() visits what they hold")
-            self.items = True
-            return RowItem(index[0], line)
+            return RowItem(name, index[0], line)
+        if name in self.source.roles:
+            self.require_readable(node, name)
         if name in self.arrays:
             dims, kind = self.arrays[name].dims, self.arrays[name].type
         elif name in self.source.roles:
-            if self.source.roles[name] != "parameter":
-                self.fail(
-                    node,
-                    f"{name!r} is a result: its value exists only after the pass, so it cannot be read here",
-                )
             dims, kind = self.find_dims(node, name, len(index)), self.type_of(name)
         elif name in self.own:
             self.fail(node, f"{name!r} is a number here, not an array; local(...) makes one")
         else:
             self.fail(node, f"{name!r} is not known here; parameters are arguments of the row function")
         return Load(name, self.placed(node, name, index, dims), kind, line)
+
+    def require_readable(self, node: ast.AST, name: str) -> None:
+        """Fail for a result, but for an array that the row assigns."""
+        role = self.source.roles[name]
+        if role == "parameter" or name in self.arrays:
+            return
+        if name in self.source.axes:
+            self.fail(
+                node, f"{name!r} is a result and cannot be read here; one with an index that is assigned can"
+            )
+        self.fail(
+            node, f"{name!r} is a result: its value exists only after the pass, so it cannot be read here"
+        )
 
     def find_dims(self, node: ast.AST, name: str, count: int) -> tuple[Size, ...]:
         """Return the sizes of a parameter; without annotation its use says how many there are."""
@@ -419,6 +434,9 @@ class ExpressionReader:
     def call(self, node: ast.Call) -> Expr:
         name = self.function_of(node)
         if name is None:
+            helper = self.source.helper_of(node)
+            if helper is not None:
+                return self.inlined(node, helper)
             text = ast.unparse(node.func)
             row, _, method = text.partition(".")
             if row == self.source.row and method == "stored":
@@ -432,7 +450,9 @@ class ExpressionReader:
             if find_function(self.source.called(node)):
                 self.fail(node, f"{text!r} combines a result here: out = {text}(out, ...)")
             self.fail(
-                node, f"{text!r} is not a function that a row function can call; there are {callable_names()}"
+                node,
+                f"{text!r} is not a function that a row function can call; there are {callable_names()}, "
+                "and functions in Python that are defined above",
             )
         if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
             self.fail(node, f"{name} takes arguments by position")
@@ -464,6 +484,10 @@ class ExpressionReader:
         values = tuple(self.cast(node, "real", each) for each in args)
         kind = "any" if any(each.type == "any" for each in values) else "real"
         return self.apply(node, name, values, "bool" if FUNCTIONS[name].result == "bool" else kind)
+
+    def inlined(self, node: ast.Call, helper: FunctionSource) -> Expr:
+        """Read a call of a plain function; `bmrm.formulas.language.inlining` does."""
+        raise NotImplementedError
 
     def count(self, node: ast.Call, name: str, expected: int) -> None:
         if len(node.args) != expected:
@@ -498,10 +522,8 @@ class ExpressionReader:
         row, other = node.args
         if target_name(row) != self.source.row:
             row, other = other, row
-        if not (isinstance(row, ast.Name) and row.id == self.source.row):
-            self.fail(node, f"{name} takes the row {self.source.row!r} and a row of a parameter")
-        found = target_name(other)
-        if found is None or found == self.source.row or self.source.roles.get(found) != "parameter":
+        found, is_row = target_name(other), isinstance(row, ast.Name) and row.id == self.source.row
+        if not is_row or found is None or self.source.roles.get(found) != "parameter":
             self.fail(node, f"{name} takes the row {self.source.row!r} and a row of a parameter")
         index: tuple[Expr, ...] = ()
         if isinstance(other, ast.Subscript):
@@ -515,22 +537,19 @@ class ExpressionReader:
         index = self.placed(node, found, index, dims[:-1])
         index = tuple(each if isinstance(each, (Var, Const, SizeOf)) else self.hold(each) for each in index)
         line = self.source.line(node)
-        self.temporaries += 1
-        total, value, at = (f"{part}.{self.temporaries}" for part in ("total", "stored", "column"))
+        total, value, at = map(self.fresh, ("total", "stored", "column"))
         self.types[total] = "real"
+        mine = Var(total, "real")
+        stored: Expr = RowItem(self.source.row, Var(at, "int"), line)
         if self.sparse:
             self.types[value] = "real"
-        mine = Var(total, "real")
-        if not self.sparse:
-            stored: Expr = RowItem(Var(at, "int"), line)
-        else:
             stored = Var(value, "real")
         theirs = self.cast(node, "real", Load(found, (*index, Var(at, "int")), self.type_of(found), line))
         first: Expr = Const(0.0, "real")
         if name == "dot":
             step: Expr = Apply("mul", (stored, theirs), "real", line)
         elif not self.sparse:
-            e = Var(f"held.{total}", "real")
+            e = Var(self.fresh("held"), "real")
             self.types[e.name] = "real"
             step = Apply("mul", (e, e), "real", line)
         else:
@@ -544,11 +563,9 @@ class ExpressionReader:
             add.insert(0, Set(e.name, Apply("sub", (stored, theirs), "real", line)))
         self.pending.append(Set(total, first))
         if self.sparse:
-            self.pending.append(ForStored(at, value, tuple(add)))
-            zero = Const(0.0, "real")
-            self.pending.append(Set(total, Apply("max", (zero, mine), "real", line)))
-            if name == "dot":
-                self.pending.pop()
+            self.pending.append(ForStored(self.source.row, at, value, tuple(add)))
+            if name == "squared_distance":  # rounding may leave a sum below 0
+                self.pending.append(Set(total, Apply("max", (Const(0.0, "real"), mine), "real", line)))
         else:
             self.pending.append(For(at, Const(0, "int"), SizeOf(width), 1, tuple(add)))
         return mine

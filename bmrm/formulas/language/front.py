@@ -10,9 +10,12 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from bmrm.errors import ReductionError
-from bmrm.formulas.language.expressions import ExpressionReader, Given, word_of
+from bmrm.formulas.language.expressions import Given, word_of
+from bmrm.formulas.language.inlining import InlineReader
+from bmrm.formulas.language.leaving import enclosed, ends, is_true
 from bmrm.formulas.language.operators import ReductionOperator, find_sign, sign_text
 from bmrm.formulas.language.source import (
+    ROWS,
     Extremum,
     FunctionSource,
     as_loaded,
@@ -24,6 +27,7 @@ from bmrm.formulas.language.source import (
 )
 from bmrm.formulas.language.tree import (
     RANKS,
+    Apply,
     Argument,
     Combine,
     Const,
@@ -31,6 +35,8 @@ from bmrm.formulas.language.tree import (
     For,
     ForStored,
     If,
+    Leave,
+    Load,
     Local,
     Program,
     RowItem,
@@ -40,11 +46,10 @@ from bmrm.formulas.language.tree import (
     SizeOf,
     Statement,
     Var,
+    While,
     join_types,
+    targets_left,
 )
-
-MAX_PASSES = 8
-"""Maximum number of passes that find types; a type can grow three times, and usually all do in one pass."""
 
 
 def read_program(
@@ -67,18 +72,21 @@ def read_program(
     """
     reader = Reader(source, given or {}, sparse)
     try:
-        for _ in range(MAX_PASSES):
+        before = None
+        while before != reader.state():  # each type can grow three times, and mostly all do in one pass
             before = reader.state()
             body = reader.read_all()
-            if reader.state() == before:
-                return reader.program(body)
+        return reader.program(body)
     except RecursionError:
         raise ReductionError(f"{source.name}: found too deeply nested text, expected less") from None
-    raise AssertionError("types grow at most three times")
 
 
-class Reader(ExpressionReader):
+class Reader(InlineReader):
     """Reads the statements of a row function; see `read_program`."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.open_loops: list[_Scope] = []
 
     def read_all(self) -> tuple[Statement, ...]:
         self.begin()
@@ -90,21 +98,27 @@ class Reader(ExpressionReader):
         for name in source.names:
             role, dims = source.roles[name], self.dims.get(name, ())
             kind = self.types.get(name, source.types.get(name, "any"))
+            axes = source.axes.get(name, self.axes if role == "output" else ())
             if role == "parameter" and name in self.given:
-                role, kind = self.given[name]
+                axes, kind = self.given[name]
+            elif name in self.arrays:
+                kind = self.arrays[name].type
             leader, operator = source.leaders.get(name, ""), source.operators.get(name)
-            arguments[name] = Argument(name, role, dims, kind, leader, operator)
-        if not any(a.role not in ("parameter", "row value") for a in arguments.values()):
+            found = Argument(name, role, dims, kind, leader, operator, axes)
+            arguments[name] = found
+            if axes and role != "parameter" and (role != "output" or dims):
+                self.arrays[name] = Local(dims, kind, found.identity, found.wide)
+        if not any(a.role != "parameter" for a in arguments.values()):
             self.fail(source.tree, "found no result, expected an argument that the function writes")
         locals_ = {n: t for n, t in self.types.items() if n not in arguments}
         return Program(
             source.name,
+            self.axes,
             source.width,
             arguments,
             locals_,
             dict(self.arrays),
             body,
-            not self.items,
             tuple(self.squares),
         )
 
@@ -115,7 +129,8 @@ class Reader(ExpressionReader):
         for statement in body:
             outer, self.pending = self.pending, []
             made = list(self.statement(statement))
-            found += [*self.pending, *made]
+            if not ends(tuple(found)):
+                found += [*self.pending, *made]
             self.pending = outer
         return tuple(found)
 
@@ -133,6 +148,15 @@ class Reader(ExpressionReader):
                 yield from self.condition(node)
             case ast.For():
                 yield from self.loop(node)
+            case ast.While():
+                yield from self.while_loop(node)
+            case ast.Break():
+                self.open_loops[-1].breaks.append(set(self.ready))
+                yield Leave(self.open_loops[-1].name)
+            case ast.Continue():
+                yield Leave(self.open_loops[-1].iteration)
+            case ast.Return() if self.calls:
+                yield from self.returned(node)
             case ast.Return(value=None) if node is self.source.tree.body[-1]:
                 return
             case ast.Expr():
@@ -190,7 +214,8 @@ class Reader(ExpressionReader):
             if name in self.counters:
                 self.fail(node, f"{name!r} counts a loop: it cannot be assigned inside it")
             if name in self.arrays:
-                self.fail(node, f"{name!r} is a local array: its elements can be assigned")
+                kind = "a result with an index" if name in self.source.roles else "a local array"
+                self.fail(node, f"{name!r} is {kind}: its elements can be assigned")
             known = self.source.types.get(name) if name in self.source.roles else None
             kind = join_types(self.types.get(name, known or "bool"), value.type)
             if known and kind != known and kind != "any":
@@ -200,6 +225,8 @@ class Reader(ExpressionReader):
             return Set(name, self.cast(node, kind, value))
         if isinstance(target, ast.Subscript):
             name, index = self.subscripts(target)
+            if name in self.source.roles and name not in self.arrays:
+                self.fail(node, f"{name!r} is one number for each row, found an index")
             if name not in self.arrays:
                 what = "is not a local array" if name in self.own else "is not known here"
                 self.fail(node, f"{name!r} {what}; local(...) makes one")
@@ -244,13 +271,21 @@ class Reader(ExpressionReader):
         along: list[tuple[str, Expr]] = []
         for one, what in others:
             other, _ = self.result(node, one)
-            if _index_text(one) != _index_text(target) or self.dims[other] != self.dims[name]:
+            shapes = [(self.source.axes.get(each), self.dims[each]) for each in (other, name)]
+            if _index_text(one) != _index_text(target) or shapes[0] != shapes[1]:
                 self.fail(node, f"{other!r} has another index or shape than {name!r}, expected the same")
             made = self.expr(what)
             self.types[other] = join_types(self.types.get(other, "int"), made.type)
             along.append((other, self.cast(node, self.types[other], made)))
-        made = self.cast(node, self.types[name], found)
-        return Combine(name, op, index, made, tuple(along), self.source.line(node))
+        made, line = self.cast(node, self.types[name], found), self.source.line(node)
+        if name not in self.source.axes:
+            return Combine(name, op, index, made, tuple(along), line)
+        if not along:
+            return SetItem(name, index, made, line, op)
+        held = self.hold(made)
+        better = Apply(op.order, (held, Load(name, index, held.type, line)), "bool", line)
+        kept = [(name, held), *along]
+        return If(better, tuple(SetItem(each, index, what, line) for each, what in kept), ())
 
     def result(self, node: ast.stmt, target: ast.expr) -> tuple[str, tuple[Expr, ...]]:
         """Return the name and the index of a result."""
@@ -281,7 +316,10 @@ class Reader(ExpressionReader):
         body = self.block(node.body)
         after, self.ready = self.ready, before
         orelse = self.block(node.orelse)
-        self.ready &= after
+        if ends(orelse):
+            self.ready = after
+        elif not ends(body):
+            self.ready &= after
         yield If(test, body, orelse)
 
     def is_result(self, found: Extremum) -> bool:
@@ -310,9 +348,29 @@ class Reader(ExpressionReader):
         step = bounds[2] if len(bounds) > 2 else Const(1, "int")
         if not (isinstance(step, Const) and step.value):
             self.fail(node, "the step of range must be a constant other than 0")
-        with _Scope(self, node, node.target.id) as name:
-            body = self.block(node.body)
-        yield For(name, start, stop, int(step.value), body)
+        with _Scope(self, node, node.target.id) as scope:
+            body = enclosed(scope.iteration, self.block(node.body))
+        yield For(scope.name, start, stop, int(step.value), body)
+
+    def while_loop(self, node: ast.While) -> Iterator[Statement]:
+        if node.orelse:
+            self.fail(node, "else of a loop is not available in a row function")
+        outer, self.pending = self.pending, []
+        test = self.truth(node, self.expr(node.test))
+        before, self.pending = tuple(self.pending), outer
+        with _Scope(self, node) as scope:
+            body = enclosed(scope.iteration, self.block(node.body))
+        made = While(scope.name, before, test, body, self.source.line(node))
+        if is_true(test):
+            if not targets_left((made,)) and not scope.breaks:
+                self.fail(node, "found a loop that never ends, expected a break in it")
+            # What has a value at each break has one. On a GPU a pass that is to end leaves without.
+            known = set.intersection(*scope.breaks) - self.ready if scope.breaks else set()
+            known = {name for name in known if "." not in name.removeprefix(self.source.prefix)}
+            for name in sorted(known):
+                yield Set(name, self.cast(node, self.types[name], Const(False, "bool")))
+            self.ready |= known
+        yield made
 
     def stored_loop(self, node: ast.For, call: ast.Call) -> Iterator[Statement]:
         function = call.func
@@ -332,18 +390,18 @@ class Reader(ExpressionReader):
             self.fail(node, f"{value!r} has another meaning here, expected a new name")
         self.types[value] = "real"
         known = value in self.ready
-        with _Scope(self, node, index) as name:
+        with _Scope(self, node, index) as scope:
             self.ready.add(value)
-            body = self.block(node.body)
+            body = enclosed(scope.iteration, self.block(node.body))
         if not known:
             self.ready.discard(value)
-        yield self.visit_stored(name, value, body)
+        yield self.visit_stored(scope.name, value, body)
 
     def visit_stored(self, index: str, value: str, body: tuple[Statement, ...]) -> Statement:
         """Loop over what is stored of a sparse row, or over all of a dense one."""
         if self.sparse:
-            return ForStored(index, value, body)
-        item = Set(value, RowItem(Var(index, "int"), 0))
+            return ForStored(self.source.row, index, value, body)
+        item = Set(value, RowItem(self.source.row, Var(index, "int"), 0))
         return For(index, Const(0, "int"), SizeOf(self.source.width), 1, (item, *body))
 
     # --- local arrays and subscripts
@@ -352,12 +410,16 @@ class Reader(ExpressionReader):
         assert isinstance(call, ast.Call)
         if not isinstance(target, ast.Name) or target.id in self.source.roles:
             self.fail(node, "local(...) makes an array of the row's own: assign it to a new name")
+        if self.calls:
+            self.fail(node, "local(...) is not available in a function that a row function calls")
         if node not in self.source.tree.body:
             self.fail(node, "local(...) must be outside of loops and branches")
         if call.keywords or not call.args:
             self.fail(node, 'local takes sizes: numbers, or names in quotes, as local("k")')
         dims: list[Size] = []
         for each in call.args:
+            if isinstance(each, ast.Constant) and each.value == ROWS:
+                self.fail(node, f"{ROWS!r} is the number of rows: no local array has this size")
             if isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value.isidentifier():
                 dims.append(each.value)
                 continue
@@ -376,26 +438,39 @@ class Reader(ExpressionReader):
 
 
 class _Scope:
-    """The body of a loop: its variable has a value, and what the body assigns may have none after it."""
+    """The body of a loop: its variable has a value, and what the body assigns may have none after it.
 
-    def __init__(self, reader: Reader, node: ast.AST, name: str) -> None:
-        if name in reader.source.roles or name == reader.source.row:
-            reader.fail(node, f"{name!r} is an argument: it cannot count a loop")
-        if name in reader.arrays:
-            reader.fail(node, f"{name!r} is a local array: it cannot count a loop")
-        if name in reader.counters:
-            reader.fail(node, f"{name!r} counts a loop around this one already")
-        self._reader, self._name = reader, name
+    Attributes
+    ----------
+    name, iteration : str
+        What `break` and `continue` leave.
+    breaks : list of set of str
+        Locals that have a value, at each break.
+    """
 
-    def __enter__(self) -> str:
+    def __init__(self, reader: Reader, node: ast.AST, counter: str = "") -> None:
+        if counter in reader.source.roles or counter == reader.source.row:
+            reader.fail(node, f"{counter!r} is an argument: it cannot count a loop")
+        if counter in reader.arrays:
+            reader.fail(node, f"{counter!r} is a local array: it cannot count a loop")
+        if counter in reader.counters:
+            reader.fail(node, f"{counter!r} counts a loop around this one already")
+        self._reader, self._counter, self.breaks = reader, counter, list[set[str]]()
+
+    def __enter__(self) -> _Scope:
         reader = self._reader
         reader.loops += 1
         self._ready = set(reader.ready)
-        unique = reader.counters[self._name] = f"{self._name}.{reader.loops}"
-        return unique
+        self.name = f"{self._counter or 'while'}.{reader.loops}"
+        self.iteration = f"{self.name}.iteration"
+        if self._counter:
+            reader.counters[self._counter] = self.name
+        reader.open_loops.append(self)
+        return self
 
     def __exit__(self, *_: object) -> None:
-        del self._reader.counters[self._name]
+        self._reader.open_loops.pop()
+        self._reader.counters.pop(self._counter, None)
         self._reader.ready = self._ready
 
 

@@ -23,7 +23,7 @@ from bmrm.formulas.language.expressions import MAX_POWER, ExpressionReader
 from bmrm.formulas.language.function_table import FUNCTIONS
 from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, FunctionOperator
 from bmrm.formulas.language.source import FunctionSource, as_loaded, match_update, pairs_of, target_name
-from bmrm.formulas.language.tree import Program, Size
+from bmrm.formulas.language.tree import Local, Program, Size
 
 GROWING = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.LShift)
 """Operators whose whole numbers may not fit 64 bits though those that they work on do."""
@@ -159,8 +159,11 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        name = self.reader.function_of(node)
+        name, text = self.reader.function_of(node), ast.unparse(node.func)
+        is_helper = name is None and self.reader.source.helper_of(node) is not None
         self.generic_visit(node)
+        if is_helper:
+            return _call(node, f"__function {text}", *node.args)
         if name == "int":
             return _call(node, "__whole", *node.args)
         if name == "float":
@@ -173,10 +176,7 @@ class _Rewriter(ast.NodeTransformer):
         if name in FUNCTIONS:
             return _call(node, f"__{name}", *(_call(node, "__real", each) for each in node.args))
         if name in ("dot", "squared_distance"):
-            row, other = node.args
-            if not (isinstance(row, ast.Name) and row.id == self.reader.source.row):
-                row, other = other, row
-            return _call(node, f"__{name}", row, other)
+            return _call(node, f"__{name}", *node.args)
         if name == "local":
             return _call(node, "__local", ast.Constant(self.target))
         return node
@@ -289,21 +289,43 @@ def make_plain(
         Takes the row and the other arguments in their order: parameters, arrays of results, and present
         values of results that are one number. Returns the latter, in their order.
     """
-    definition = copy.deepcopy(source.tree)
-    rewriter = _Rewriter(source)
-    limited = _Limited(rewriter.reader.own)
-    body = []
-    for statement in definition.body:
-        last = isinstance(statement, ast.Return)
-        if not last:
-            body.append(limited.visit(rewriter.visit(statement)))
     numbers = [a.name for a in program.results() if not a.dims]
     back = ast.Return(ast.Tuple([ast.Name(name, ast.Load()) for name in numbers], ast.Load()))
-    names = [source.row, *source.names]
+    words = {f"__{name}": each.plain for name, each in FUNCTIONS.items()}
+    words |= {
+        f"__combine_{name}": plain_operator(each)
+        for name, each in source.operators.items()
+        if isinstance(each, FunctionOperator)
+    }
+    words |= {
+        "__real": real,
+        "__divide": lambda a, b: real(a) / real(b),
+        "__power": lambda a, b: _power(a, b, real),
+        "__truth": bool,
+        "__whole": _whole,
+        "__fits": _fits,
+        "__shift": _shift,
+        "__at": _at,
+        "__below": _below_size,
+        "__local": lambda name: _make_local(program.arrays[name], sizes, real),
+        "__dot": _with_row_first(functions.dot),
+        "__squared_distance": _with_row_first(functions.squared_distance),
+    }
+    rewriter = _Rewriter(source)
+    limited = _Limited(rewriter.reader.own)
+    statements = copy.deepcopy(source.tree).body
+    body = [limited.visit(rewriter.visit(each)) for each in statements if not isinstance(each, ast.Return)]
+    return _compiled(source, [source.row, *source.names], [*body, back], words)
+
+
+def _compiled(
+    source: FunctionSource, names: list[str], body: list[ast.stmt], words: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """Compile rewritten statements of a function, in their lines, and the functions that it calls."""
     arguments = ast.arguments(
         posonlyargs=[], args=[ast.arg(n) for n in names], kwonlyargs=[], kw_defaults=[], defaults=[]
     )
-    made = ast.FunctionDef("row_function", arguments, [*body, back], [])
+    made = ast.FunctionDef("row_function", arguments, body, [])
     ast.copy_location(made, source.tree)
     if hasattr(source.tree, "type_params"):  # since Python 3.12
         vars(made)["type_params"] = []
@@ -318,36 +340,28 @@ def make_plain(
             scope[name] = cell.cell_contents
         except ValueError:
             continue
-    arrays = program.arrays
-    kinds: dict[str, Any] = {"real": real, "int": np.int64, "bool": np.bool_}
-
-    def make_local(name: str) -> NDArray[Any]:
-        shape = tuple(size_of(size, sizes) for size in arrays[name].dims)
-        return np.zeros(shape, kinds[arrays[name].type])
-
-    scope |= {
-        f"__combine_{name}": plain_operator(each)
-        for name, each in source.operators.items()
-        if isinstance(each, FunctionOperator)
-    }
-    scope |= {f"__{name}": each.plain for name, each in FUNCTIONS.items()}
-    scope |= {
-        "__real": real,
-        "__divide": lambda a, b: real(a) / real(b),
-        "__power": lambda a, b: _power(a, b, real),
-        "__truth": bool,
-        "__whole": _whole,
-        "__fits": _fits,
-        "__shift": _shift,
-        "__at": _at,
-        "__below": _below_size,
-        "__local": make_local,
-        "__dot": functions.dot,
-        "__squared_distance": functions.squared_distance,
-    }
+    scope |= words
+    scope |= {f"__function {text}": _plain_helper(each, words) for text, each in source.helpers.items()}
     exec(code, scope)
-    found: Callable[..., tuple[Any, ...]] = scope["row_function"]
+    found: Callable[..., Any] = scope["row_function"]
     return found
+
+
+def _plain_helper(helper: FunctionSource, words: Mapping[str, Any]) -> Callable[..., Any]:
+    """Make the plain function of one that a row function calls."""
+    rewriter = _Rewriter(helper)
+    limited = _Limited(rewriter.reader.own | set(helper.names))
+    body = [limited.visit(rewriter.visit(each)) for each in copy.deepcopy(helper.tree).body]
+    return _compiled(helper, helper.names, body, words)
+
+
+def _make_local(array: Local, sizes: Mapping[str, int], real: type[np.floating[Any]]) -> NDArray[Any]:
+    kinds: dict[str, Any] = {"real": real, "int": np.int64, "bool": np.bool_}
+    return np.zeros(tuple(size_of(size, sizes) for size in array.dims), kinds[array.type])
+
+
+def _with_row_first(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: function(a, b) if isinstance(a, Row) else function(b, a)
 
 
 def plain_operator(operator: FunctionOperator) -> Callable[[Any, Any], Any]:

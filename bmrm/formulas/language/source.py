@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from bmrm.errors import ReductionError
+from bmrm.formulas.language.function_table import KNOWN
 from bmrm.formulas.language.operators import (
     ReductionOperator,
     all_signs,
@@ -32,10 +33,13 @@ from bmrm.formulas.language.operators import (
     find_sign,
     sign_text,
 )
-from bmrm.formulas.language.tree import Size
+from bmrm.formulas.language.tree import Axis, Size
 
 OPTIONS = ("device", "keep", "order", "threads")
 """Names of the options of a call, which no argument may have."""
+
+ROWS = "rows"
+"""The first size of an argument of which each row has its own; the function sees that of its row."""
 
 TYPES: dict[Any, str] = {int: "int", float: "real", bool: "bool"}
 
@@ -57,7 +61,9 @@ class FunctionSource:
     names : list of str
         The other arguments.
     dims : dict of str to tuple or None
-        Sizes of annotated arguments; None without an annotation of shape.
+        Sizes of annotated arguments, without `ROWS`; None without an annotation of shape.
+    axes : dict of str to tuple of Axis
+        Of the arguments whose annotation has `ROWS`.
     types : dict of str to str
         Types of arguments whose annotation says one.
     roles : dict of str to str
@@ -66,6 +72,12 @@ class FunctionSource:
         Of the results that are combined over rows.
     leaders : dict of str to str
         For results that are set together with another one: its name.
+    numbers : tuple of str
+        Arguments that are numbers of the row's own, of a function that is inlined.
+    prefix : str
+        What the names of such a function begin with, where it is inlined.
+    helpers : dict of str to FunctionSource
+        The plain functions that it calls, by the text of their names.
     """
 
     function: types.FunctionType
@@ -75,10 +87,14 @@ class FunctionSource:
     width: str = "d"
     names: list[str] = field(default_factory=list)
     dims: dict[str, tuple[Size, ...] | None] = field(default_factory=dict)
+    axes: dict[str, tuple[Axis, ...]] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
     operators: dict[str, ReductionOperator] = field(default_factory=dict)
     leaders: dict[str, str] = field(default_factory=dict)
+    numbers: tuple[str, ...] = ()
+    prefix: str = ""
+    helpers: dict[str, FunctionSource] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -87,7 +103,8 @@ class FunctionSource:
 
     def fail(self, node: ast.AST | int, text: str) -> NoReturn:
         """Raise `ReductionError` for a line of the function."""
-        raise ReductionError(f"{self.name}, line {self.line(node)}: {text}")
+        said = text.replace(self.prefix, "") if self.prefix else text
+        raise ReductionError(f"{self.name}, line {self.line(node)}: {said}")
 
     def line(self, node: ast.AST | int) -> int:
         """Return the number of a line in its file."""
@@ -99,21 +116,45 @@ class FunctionSource:
         """Names that the function assigns, except its arguments: they hide all others."""
         names = (node for node in ast.walk(self.tree) if isinstance(node, ast.Name))
         found = {node.id for node in names if isinstance(node.ctx, (ast.Store, ast.Del))}
-        return found - set(self.roles) - {self.row}
+        return (found | set(self.numbers)) - set(self.roles) - {self.row}
 
     def called(self, node: ast.Call) -> Any:
         """Return the function that a call means, as ``f`` or ``module.f``; None if there is none."""
         match node.func:
-            case ast.Name(id=name) if name not in self.own and name not in self.roles:
-                return self.resolve(name)
-            case ast.Attribute(value=ast.Name(id=name), attr=attr):
-                module = None if name in self.own or name in self.roles else self.resolve(name)
-                return getattr(module, attr, None) if isinstance(module, types.ModuleType) else None
+            case ast.Name(id=name) | ast.Attribute(value=ast.Name(id=name)):
+                is_other = name not in self.own and name not in self.roles
+                return self._meaning(ast.unparse(node.func)) if is_other else None
         return None
+
+    def _meaning(self, text: str) -> Any:
+        """Return what ``f`` or ``module.f`` means."""
+        name, _, attr = text.removeprefix(self.prefix).partition(".")
+        found = self.resolve(name)
+        if not attr:
+            return found
+        return getattr(found, attr, None) if isinstance(found, types.ModuleType) else None
+
+    def helper_of(self, node: ast.Call) -> FunctionSource | None:
+        """Return the plain Python function that a call means; None if it means something else."""
+        found = self.called(node)
+        if not isinstance(found, types.FunctionType) or id(found) in KNOWN or find_function(found):
+            return None
+        text = ast.unparse(node.func).removeprefix(self.prefix)
+        if text not in self.helpers or self.helpers[text].function is not found:
+            self.helpers[text] = read_helper(found)
+        return self.helpers[text]
+
+    def helper_functions(self) -> tuple[Any, ...]:
+        """Return what its helpers are now: another function may have got the name of one."""
+        return tuple(
+            each
+            for text, helper in self.helpers.items()
+            for each in (self._meaning(text), *helper.helper_functions())
+        )
 
     def resolve(self, name: str) -> Any:
         """Return what a name outside of the function means; None if nothing."""
-        code = self.function.__code__
+        code, name = self.function.__code__, name.removeprefix(self.prefix)
         if name in code.co_freevars and self.function.__closure__ is not None:
             cell = self.function.__closure__[code.co_freevars.index(name)]
             try:
@@ -145,6 +186,19 @@ def read_definition(function: Callable[..., Any]) -> FunctionSource:
         kind = "an async function" if isinstance(definition, ast.AsyncFunctionDef) else "a lambda"
         raise ReductionError(f"{name}: found {kind}, expected a function defined by def")
     return FunctionSource(function, definition, max(first, 1))
+
+
+def read_helper(function: types.FunctionType) -> FunctionSource:
+    """Read the text of a plain function that a row function calls."""
+    found = read_definition(function)
+    given = found.tree.args
+    if hasattr(function, "__wrapped__"):
+        found.fail(found.tree, "found a function that another one wraps, expected a plain one")
+    if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
+        found.fail(found.tree, "found arguments with * or a default value, expected plain ones")
+    found.names = [each.arg for each in (*given.posonlyargs, *given.args)]
+    found.roles = dict.fromkeys(found.names, "parameter")
+    return found
 
 
 def read_source(function: Callable[..., Any]) -> FunctionSource:
@@ -187,7 +241,7 @@ def _read_arguments(source: FunctionSource) -> None:
     source.row = row.arg
     dims, _ = _read_annotation(source, row)
     if dims is not None:
-        if len(dims) != 1 or not isinstance(dims[0], str):
+        if len(dims) != 1 or not isinstance(dims[0], str) or dims[0] == ROWS:
             source.fail(row, f"{row.arg!r} is the row: its annotation names one size")
         source.width = dims[0]
     for argument in others:
@@ -195,7 +249,12 @@ def _read_arguments(source: FunctionSource) -> None:
         if name in OPTIONS:
             source.fail(argument, f"{name!r} is an option of the call; choose another name")
         source.names.append(name)
-        source.dims[name], kind = _read_annotation(source, argument)
+        dims, kind = _read_annotation(source, argument)
+        if dims and dims[0] == ROWS:
+            source.axes[name], dims = (source.row,), dims[1:]
+        source.dims[name] = dims
+        if dims and ROWS in dims:
+            source.fail(argument, f"{name!r}: {ROWS!r} is the number of rows, expected it once and first")
         if kind:
             source.types[name] = kind
         source.roles[name] = "parameter"
@@ -391,7 +450,7 @@ def _find_roles(source: FunctionSource, statement: ast.stmt) -> None:
                 _set_role(source, statement, name, "other")
                 if source.leaders.setdefault(name, leader) != leader:
                     source.fail(statement, f"{name!r} is set with {source.leaders[name]!r} above")
-        case ast.For():
+        case ast.For() | ast.While():
             for inner in [*statement.body, *statement.orelse]:
                 _find_roles(source, inner)
 
@@ -408,7 +467,7 @@ def _find_assigned(source: FunctionSource, statement: ast.stmt, target: ast.expr
     found = match_update(source, target, value)
     if found is not None:
         _set_operator(source, statement, name, found[0])
-    elif isinstance(target, ast.Name):
+    elif isinstance(target, ast.Name) or name in source.axes:
         _set_role(source, statement, name, "output")
     else:
         source.fail(
@@ -442,4 +501,11 @@ def _set_role(source: FunctionSource, statement: ast.stmt, name: str, role: str)
         source.fail(statement, f"{name!r} is {said[0]} above and {said[1]} here")
     if name.startswith("_"):
         source.fail(statement, f"{name!r} is a result: its name may not begin with _")
+    dims = source.dims[name]
+    if role == "output" and dims and name not in source.axes:
+        expected = ", ".join(map(repr, (ROWS, *dims)))
+        source.fail(
+            statement,
+            f"{name!r} is assigned, so that each row has its own: expected the annotation ({expected})",
+        )
     source.roles[name] = role

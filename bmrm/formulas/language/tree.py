@@ -17,6 +17,9 @@ from bmrm.formulas.language.operators import ReductionOperator
 Size: TypeAlias = "str | int"
 """A number of elements: a name that the arguments of a call give a value, or the number itself."""
 
+Axis: TypeAlias = str
+"""What rows are numbered along: the name that the function gives its row."""
+
 RANKS = {"bool": 0, "int": 1, "real": 2, "any": 3}
 """The types, each with room for those before it."""
 
@@ -68,8 +71,9 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class RowItem:
-    """An element of the row."""
+    """An element of the row of an axis."""
 
+    axis: Axis
     index: Expr
     line: int
     type: str = "real"
@@ -85,8 +89,9 @@ class SizeOf:
 
 @dataclass(frozen=True, slots=True)
 class RowNumber:
-    """The number of the row among all rows."""
+    """The number of the row of an axis among all rows."""
 
+    axis: Axis
     type: str = "int"
 
 
@@ -117,17 +122,18 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class SetItem:
-    """Assign an element of a local array."""
+    """Assign an element of an array of the row, or combine a value into one of a result of each row."""
 
     array: str
     index: tuple[Expr, ...]
     value: Expr
     line: int
+    op: ReductionOperator | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """Combine a value into an element of a result.
+    """Combine a value into an element of a result of all rows.
 
     If the operator keeps a row, ``others`` are the results that are set together with it.
     """
@@ -153,11 +159,38 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class ForStored:
-    """Visit the stored values of a row with their columns, in ascending order."""
+    """Visit the stored values of the row of an axis with their columns, in ascending order."""
 
+    axis: Axis
     index: str
     value: str
     body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Repeat as long as a test holds; ``before`` computes what the test needs, in each iteration."""
+
+    name: str
+    before: tuple[Statement, ...]
+    test: Expr
+    body: tuple[Statement, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements that run once, which `Leave` may end early: an iteration, or an inlined function."""
+
+    name: str
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Go on after the loop or the block around this statement that has a name."""
+
+    target: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +202,26 @@ class If:
     orelse: tuple[Statement, ...]
 
 
-Statement: TypeAlias = Set | SetItem | Combine | For | ForStored | If
+Statement: TypeAlias = Set | SetItem | Combine | For | ForStored | While | Block | Leave | If
+
+Loop: TypeAlias = For | ForStored | While
+
+
+def name_of(node: Loop | Block) -> str:
+    """Return the name by which a statement is left: of a loop with a counter, its counter."""
+    return node.index if isinstance(node, ForStored) else node.name
+
+
+def parts_of(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
+    """Return the statements in a statement: of a condition those of its branches."""
+    match statement:
+        case For(body=inner) | ForStored(body=inner) | Block(body=inner):
+            return (inner,)
+        case While(before=before, body=inner):
+            return (before, inner)
+        case If(body=inner, orelse=other):
+            return (inner, other)
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +232,17 @@ class Argument:
     ----------
     name : str
     role : str
-        "parameter", "row value" (a parameter with one number per row), "output" (a result with one number per
-        row), the name of the operator of a result, or "other" (set with a result whose operator keeps a row).
+        "parameter", "output" (a result that is assigned), the name of the operator of a result, or "other"
+        (set with a result whose operator keeps a row).
     dims : tuple of str or int
-        Sizes; empty for a number.
+        Sizes, of what a row has if each has its own; empty for a number.
     type : str
     leader : str
         For "other": the result that decides.
     operator : ReductionOperator, optional
         Of a result that is combined over rows.
+    axes : tuple of Axis
+        Those along which each row has a value of its own; none if it is the same for all rows.
     """
 
     name: str
@@ -197,6 +251,7 @@ class Argument:
     type: str
     leader: str = ""
     operator: ReductionOperator | None = None
+    axes: tuple[Axis, ...] = ()
 
     @property
     def combined_by(self) -> ReductionOperator:
@@ -207,17 +262,24 @@ class Argument:
     @property
     def keeps_row(self) -> bool:
         """Whether a result is kept with the number of its row, which decides between equal values."""
-        return self.operator is not None and self.operator.keeps_row
+        return self.operator is not None and self.operator.keeps_row and not self.axes
+
+    @property
+    def wide(self) -> bool:
+        """Whether real numbers are float64 where those of the rows are float32."""
+        return self.operator is not None and self.type == "real" and not self.operator.order
 
     @property
     def rounds(self) -> bool:
         """Whether its last bits depend on the order in which rows are combined."""
-        return self.operator is not None and self.type == "real" and not self.operator.order
+        return self.wide and not self.axes
 
     @property
     def identity(self) -> float:
-        """The result of no rows."""
+        """The result before anything is combined or assigned."""
         real = self.type == "real"
+        if self.role == "output":
+            return 0
         if self.operator is None:
             return math.nan if real else -1
         return self.operator.identity[0 if real else 1]
@@ -225,10 +287,22 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A local array of a row."""
+    """An array of a row: a local one, a result of each row, or a parameter of each row.
+
+    Attributes
+    ----------
+    dims : tuple of str or int
+    type : str
+    initial : float
+        What all elements are at first.
+    wide : bool
+        See `Argument`.
+    """
 
     dims: tuple[Size, ...]
     type: str
+    initial: float = 0
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,32 +312,64 @@ class Program:
     Attributes
     ----------
     name : str
+    axes : tuple of Axis
+        Those of the rows that the function is given.
     width : str
-        Name of the size of the row.
+        Name of the size of a row.
     arguments : dict of str to Argument
         In the order of the function; all except the row.
     locals : dict of str to str
         Type of each local number.
     arrays : dict of str to Local
+        Those that a row writes: local ones, and results of each row that are not assigned as one number.
     body : tuple of Statement
-    sparse : bool
-        Whether the function visits stored values, so that rows may be sparse.
     squares : tuple of str
         Parameters whose rows' sums of squares it needs, as the parameters ``NAME.squares``.
     """
 
     name: str
+    axes: tuple[Axis, ...]
     width: str
     arguments: dict[str, Argument]
     locals: dict[str, str]
     arrays: dict[str, Local]
     body: tuple[Statement, ...]
-    sparse: bool
     squares: tuple[str, ...]
 
     def results(self) -> list[Argument]:
         """Return the arguments that are results."""
-        return [a for a in self.arguments.values() if a.role not in ("parameter", "row value")]
+        return [a for a in self.arguments.values() if a.role != "parameter"]
+
+    def combined(self) -> list[Argument]:
+        """Return the results that are one for all rows."""
+        return [a for a in self.results() if not a.axes]
+
+    def outputs(self) -> list[Argument]:
+        """Return the results of which each row has its own."""
+        return [a for a in self.results() if a.axes]
+
+    def row_values(self) -> list[Argument]:
+        """Return the parameters of which each row has its own."""
+        return [a for a in self.arguments.values() if a.role == "parameter" and a.axes]
+
+    def own_numbers(self) -> dict[str, str]:
+        """Return the types of a row's own numbers: locals, and results that are assigned as one number."""
+        return {**self.locals, **{a.name: a.type for a in self.outputs() if a.name not in self.arrays}}
+
+    def own_arrays(self) -> dict[str, Local]:
+        """Return the arrays of which each row has its own."""
+        return {**self.arrays, **{a.name: Local(a.dims, a.type) for a in self.row_values() if a.dims}}
+
+    def dims_of(self, array: str) -> tuple[Size, ...]:
+        """Return the sizes of an array that is read, of what a row has if each has its own."""
+        if array in self.arrays:
+            return self.arrays[array].dims
+        name = array.removesuffix(".squares")
+        return self.arguments[name].dims[: -1 if name != array else None]
+
+    def axes_of(self, array: str) -> tuple[Axis, ...]:
+        """Return the axes along which each row has an array of its own."""
+        return self.axes if array in self.arrays else self.arguments[array.removesuffix(".squares")].axes
 
 
 def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
@@ -278,13 +384,13 @@ def direct_expressions(statement: Statement) -> tuple[Expr, ...]:
     match statement:
         case Set(_, value):
             return (value,)
-        case SetItem(_, index, value, _):
+        case SetItem(index=index, value=value):
             return (*index, value)
         case Combine(_, _, index, value, others, _):
             return (*index, value, *(other for _, other in others))
         case For(_, start, stop, _, _):
             return (start, stop)
-        case If(test, _, _):
+        case If(test, _, _) | While(_, _, test, _, _):
             return (test,)
         case _:
             return ()
@@ -294,16 +400,25 @@ def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
     """Yield all statements, with those inside others."""
     for statement in body:
         yield statement
-        match statement:
-            case For(body=inner) | ForStored(body=inner):
-                yield from statements(inner)
-            case If(body=inner, orelse=other):
-                yield from statements(inner)
-                yield from statements(other)
+        for inner in parts_of(statement):
+            yield from statements(inner)
+
+
+def targets_left(body: tuple[Statement, ...]) -> set[str]:
+    """Return the loops and blocks around some statements that these may leave."""
+    found: set[str] = set()
+    for statement in body:
+        if isinstance(statement, Leave):
+            found.add(statement.target)
+        for inner in parts_of(statement):
+            found |= targets_left(inner)
+        if isinstance(statement, (Loop, Block)):
+            found.discard(name_of(statement))
+    return found
 
 
 def repeated(
-    body: tuple[Statement, ...], iterations: Callable[[For | ForStored], float], times: float = 1
+    body: tuple[Statement, ...], iterations: Callable[[Loop], float], times: float = 1
 ) -> Iterator[tuple[Statement, float]]:
     """Yield all statements, with those inside others, and how often each runs; both branches of a condition.
 
@@ -311,11 +426,9 @@ def repeated(
     """
     for statement in body:
         yield statement, times
-        match statement:
-            case For(body=inner) | ForStored(body=inner):
-                yield from repeated(inner, iterations, times * iterations(statement))
-            case If(body=inner, orelse=other):
-                yield from repeated((*inner, *other), iterations, times)
+        inside = times * iterations(statement) if isinstance(statement, Loop) else times
+        for inner in parts_of(statement):
+            yield from repeated(inner, iterations, inside)
 
 
 def names_in(*exprs: Expr) -> set[str]:

@@ -27,7 +27,7 @@ class Results:
         self.matrix = np.empty((count, sum(place.size for place in call.places)))
         self.arrays: dict[str, NDArray[Any]] = {}
         self.best_rows: dict[str, NDArray[np.int64]] = {}
-        """Number of the row of each extremum: of equal values the earliest row counts."""
+        """Row index of each extremum: of equal values the first row counts."""
         for place in call.places:
             columns = self.matrix[:, place.first : place.first + place.size].view(place.dtype)
             found = columns.reshape(count, *place.shape)
@@ -75,17 +75,18 @@ class Results:
 
 
 def output_type(argument: Argument, real: type[np.floating[Any]]) -> type[np.generic]:
-    """Return the type of a result that is one value per row."""
-    return {"real": real, "int": np.int64, "bool": np.uint8}[argument.type]
+    """Return the type of a result of which each row has its own."""
+    return {"real": np.float64 if argument.wide else real, "int": np.int64, "bool": np.uint8}[argument.type]
 
 
-def make_outputs(call: Call) -> dict[str, NDArray[Any]]:
-    """Make room for the results that are one value per row."""
-    return {
-        a.name: np.zeros(call.rows.here, output_type(a, call.real))
-        for a in call.program.results()
-        if a.role == "output"
-    }
+def make_outputs(call: Call, rows: int) -> dict[str, NDArray[Any]]:
+    """Make the results of which each row has its own, as they are before a row writes them."""
+    found = {}
+    for argument in call.program.outputs():
+        shape, kind = (rows, *call.shape(argument)), output_type(argument, call.real)
+        start = argument.identity
+        found[argument.name] = np.full(shape, start, kind) if start else np.zeros(shape, kind)
+    return found
 
 
 Pass: TypeAlias = tuple[Results, dict[str, NDArray[Any]]]
@@ -93,7 +94,7 @@ Pass: TypeAlias = tuple[Results, dict[str, NDArray[Any]]]
 
 
 def over_ranks(call: Call, run: Callable[[], Pass]) -> dict[str, Any]:
-    """Run a pass over the rows here, and combine the parts of all ranks; an error of one ends all."""
+    """Run a pass over the local rows, and combine the parts of all ranks; an error of one ends all."""
     with call.rows.together():
         results, outputs = run()
     return finished(call, results.combined(), outputs)
@@ -105,7 +106,7 @@ def finished(call: Call, results: Results, outputs: dict[str, NDArray[Any]]) -> 
     found = results.one()
     for argument in call.program.results():
         name = argument.name
-        if argument.role == "output":
+        if argument.axes:
             made[name] = outputs[name].view(np.bool_) if argument.type == "bool" else outputs[name]
             continue
         value = found[name]

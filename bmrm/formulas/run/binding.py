@@ -1,4 +1,4 @@
-"""A call of a reduction: its arguments converted, its sizes found, everything compared before any work."""
+"""A call of a compiled function: arguments converted, sizes found, and all checked before any work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bmrm.errors import DataError, ReductionError
 from bmrm.formulas.analysis.layout import Place, places_of, sizes_of
 from bmrm.formulas.language.expressions import Given
 from bmrm.formulas.language.front import read_program
-from bmrm.formulas.language.source import FunctionSource
+from bmrm.formulas.language.source import ROWS, FunctionSource
 from bmrm.formulas.language.tree import Argument, Program
 from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.driver import GpuArray
@@ -77,7 +77,7 @@ class Call:
         return sum(place.size for place in self.places if not place.is_row)
 
     def part_bounds(self, order: str = "fixed") -> list[int]:
-        """Return the first row of each part of the rows here, and the end of the last part.
+        """Return the first row of each part of the local rows, and the end of the last part.
 
         In any order threads have results, not parts, which then need not be few if results are large.
         """
@@ -116,7 +116,7 @@ class Binder:
             found = read_program(self.source, given, sparse=sparse)
             return found, sizes_of(found)
 
-        return self._programs.get((*given.items(), sparse), read)
+        return self._programs.get((*given.items(), sparse, self.source.helper_functions()), read)
 
     def bind(self, rows: RowSet, words: Mapping[str, Any], *, gpu: bool = False) -> Call:
         """Bind the arguments of a call; if it is for a GPU, parameters may be on one.
@@ -134,7 +134,7 @@ class Binder:
         arrays = {each: _as_numbers(what, words[each], gpu) for each, what in self._names.items()}
         said = {word: _as_size(name, word, words[word]) for word in words if word not in self._names}
         types = [(array.dtype, array.shape) for array in arrays.values()]
-        key = (rows.X.shape, rows.sparse, *types, *said.items())
+        key = (rows.X.shape, rows.sparse, *types, *said.items(), self.source.helper_functions())
         plan = self._plans.get(key, lambda: self._plan(rows, arrays, said))
         values = {each: self._convert(plan.program, each, array, real) for each, array in arrays.items()}
         call = Call(plan.program, rows, plan.sizes, values, real, plan.key, plan.places)
@@ -184,25 +184,21 @@ class Binder:
         said = self.source.types.get(argument.name)
         if said is not None and kind != said and not (said == "real" or kind == "bool"):
             raise ReductionError(f"{name}: found {array.dtype}, expected values of type {said}")
-        role = "parameter"
-        if not argument.dims and array.ndim == 1:
-            if self.source.dims[argument.name] == () and argument.name not in self.source.types:
-                raise ReductionError(f"{name}: found shape {array.shape}, expected one number")
-            if array.shape != (rows,):
-                raise ReductionError(
-                    f"{name}: found shape {array.shape}, expected one number, or ({rows},) for one per row"
-                )
-            role = "row value"
-        elif array.ndim != len(argument.dims):
-            text = _shape_text(argument)
-            raise ReductionError(f"{name}: found shape {array.shape}, expected {text}")
-        return Given(role, said or kind)
+        has_shape = self.source.dims[argument.name] is not None and argument.name not in self.source.types
+        expected, axes, dims = _shape_text(argument), argument.axes, len(argument.dims)
+        if not has_shape:
+            own = f"({', '.join(map(str, (rows, *argument.dims)))}{',' * (not dims)})"
+            expected = f"{expected}, or {own} for one per row"
+            axes = self.general.axes if array.ndim == dims + 1 else ()
+        if array.ndim != dims + len(axes) or (axes and array.shape[0] != rows):
+            raise ReductionError(f"{name}: found shape {array.shape}, expected {expected}")
+        return Given(axes, said or kind)
 
     def _match(
         self, argument: Argument, array: AnyArray, sizes: dict[str, int], said: dict[str, str]
     ) -> None:
         for axis, size in enumerate(argument.dims):
-            found = array.shape[axis]
+            found = array.shape[len(argument.axes) + axis]
             if isinstance(size, str):
                 self._set_size(sizes, said, size, found, argument.name, array.shape)
             elif found != size:
@@ -288,7 +284,7 @@ def _as_size(name: str, word: str, value: Any) -> int:
 
 
 def _shape_text(argument: Argument) -> str:
-    if not argument.dims:
+    sizes = (*(ROWS for _ in argument.axes), *argument.dims)
+    if not sizes:
         return "one number"
-    inner = ", ".join(str(size) for size in argument.dims)
-    return f"the shape ({inner}{',' if len(argument.dims) == 1 else ''})"
+    return f"the shape ({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -24,8 +25,11 @@ from bmrm.formulas.language.tree import (
     For,
     ForStored,
     Load,
+    Loop,
     RowItem,
+    SetItem,
     SizeOf,
+    While,
     direct_expressions,
     expressions,
     parts,
@@ -63,11 +67,15 @@ row; a loop whose vectors have columns begins for each row. Times are those with
 to the measured times of 94 calls, as those of ``benchmarks/reductions/predictions.py``, on one core with
 vectors of 64 bytes (2026-11-27): all are within a factor of 2.5."""
 
+ASSUMED_ITERATIONS = 16
+"""Number of iterations that a `while` is taken to have: Newton's method has some 5, a search in a million
+values 20, and others any number."""
+
 WIDE = 2
 """Some number of lanes above 1: what loops become does not depend on it further."""
 
 STAGE_SECONDS = 9.3e-10
-"""Time to read one number of a dense row from main memory, and to transpose it."""
+"""Time to read one number of a dense row from main memory, and to transpose it; or to write one."""
 
 RESULT_SECONDS = 1.9e-9
 """Time to set a number of the results of a part, and to combine it with those of the others."""
@@ -97,10 +105,16 @@ _counted: Recent[dict[str, float]] = Recent(MAX_PLANS)
 def predict_seconds(call: Call, threads: int) -> float:
     """Predict the time of a pass with compiled code."""
     rows, X, lanes = call.rows.here, call.rows.X, lanes_of(call)
-    each = 0.0 if X.sparse else X.shape[1] * STAGE_SECONDS
+    each = (row_numbers(call) + (0 if X.sparse else X.shape[1])) * STAGE_SECONDS
     for name, count in work_of(call).items():
         each += count * KINDS[name].seconds / (lanes if KINDS[name].in_lanes else 1)
     return float(rows * each / threads + result_seconds(call))
+
+
+def row_numbers(call: Call) -> int:
+    """Return how many numbers of arguments with an array per row a row has."""
+    program = call.program
+    return sum(math.prod(call.shape(a)) for a in program.arguments.values() if a.name in program.own_arrays())
 
 
 def result_seconds(call: Call) -> float:
@@ -120,13 +134,18 @@ def work_of(call: Call) -> dict[str, float]:
 
 
 def _count_work(call: Call) -> dict[str, float]:
-    """Count the work of a row, with the average number of stored values of one that is sparse."""
+    """Count the work of a row, with the average number of stored values of one that is sparse.
+
+    Nobody knows how many iterations a `while` has: `ASSUMED_ITERATIONS`. Of a `for` loop all count.
+    """
     program, sizes, X = call.program, call.sizes, call.rows.X
-    schedule = schedule_cpu(program, 1 if X.sparse else WIDE, sparse=X.sparse, contiguous=X.kind().contiguous)
+    schedule = schedule_cpu(program, 1 if X.sparse else WIDE, contiguous=X.kind().contiguous)
     found, middle = dict.fromkeys(KINDS, 0.0), dict[str, float]()
     columns: set[int] = set()
 
-    def iterations(node: For | ForStored) -> float:
+    def iterations(node: Loop) -> float:
+        if isinstance(node, While):
+            return ASSUMED_ITERATIONS
         if isinstance(node, ForStored):
             middle[node.index] = sizes[program.width] / 2
             return float(X.stored)
@@ -145,8 +164,11 @@ def _count_work(call: Call) -> dict[str, float]:
         if isinstance(statement, Combine):
             scattered = X.sparse or schedule.facts.varies(*statement.index)
             found["scattered updates" if scattered and id(statement) not in columns else "updates"] += times
-            if isinstance(statement.op, FunctionOperator):
-                found["calls of functions"] += times * _calls_of_operator(statement.op)
+        if isinstance(statement, SetItem) and statement.op is not None:
+            scattered = not X.sparse and schedule.facts.varies(*statement.index)
+            found["scattered updates" if scattered else "operations"] += times * (1 if scattered else 2)
+        if isinstance(statement, (Combine, SetItem)) and isinstance(statement.op, FunctionOperator):
+            found["calls of functions"] += times * _calls_of_operator(statement.op)
     return found
 
 

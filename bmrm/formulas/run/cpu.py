@@ -1,4 +1,4 @@
-"""A pass over the rows on the CPU by any number of threads, which take parts of fixed rows in turn.
+"""A pass over the rows on the CPU: any number of threads, each of which takes the next part of fixed rows.
 
 With ``order="any"`` each thread has results of its own, of whichever parts it takes.
 """
@@ -40,7 +40,7 @@ class CpuRunner:
 
     def long_loops(self, call: Call) -> frozenset[str]:
         """Return the loops of a call that look whether the pass is to end early."""
-        return self._long_loops.get(call.key, lambda: long_loops(call.program, call.sizes))
+        return self._long_loops.get(call.key, lambda: frozenset(long_loops(call.program, call.sizes)))
 
     def code_of(self, call: Call, *, contract: bool = True) -> Code:
         """Print the code of a call."""
@@ -75,7 +75,7 @@ class CpuRunner:
         threads = min(threads, parts)
         require_room(self.source, call, threads if order == "any" else parts, threads)
         results = Results(call, threads if order == "any" else parts)
-        outputs = make_outputs(call)
+        outputs = make_outputs(call, call.rows.here)
         errors = np.zeros((parts, 3), np.int64)
         rows = call.rows.X
         too_much = rows.reads_too_much
@@ -93,7 +93,7 @@ class CpuRunner:
             for entries in table.passes(bounds[part], bounds[part + 1]):
                 function(entries)
             if too_much:
-                rows.give_back(bounds[part], bounds[part + 1])
+                rows.release(bounds[part], bounds[part + 1])
             if errors[part, 0]:
                 failed.append(part)
 
@@ -130,7 +130,7 @@ class _Table:
         self.call, self.slots = call, code.layout.slots
         self.table = np.zeros(len(self.slots), np.int64)
         self.kept: list[NDArray[Any]] = []
-        self._aggregates = [a.name for a in call.program.results() if a.role != "output"]
+        self._aggregates = [a.name for a in call.program.combined()]
         size = np.dtype(call.real).itemsize
         lanes = code.lanes
         for name, value in call.sizes.items():
@@ -141,7 +141,7 @@ class _Table:
         for name, array in call.squares.items():
             self.set(f"squares {name}", array.ctypes.data)
         self.set("staged", self.room(lanes * size * (1 if call.rows.sparse else call.rows.shape[1])))
-        for (name, _), bytes_ in zip(call.program.arrays.items(), array_bytes(call), strict=True):
+        for name, bytes_ in zip(call.program.own_arrays(), array_bytes(call), strict=True):
             self.set(f"array {name}", self.room(lanes * bytes_))
         self.set("number", call.rows.first)
         self.set("leave", leave.ctypes.data)

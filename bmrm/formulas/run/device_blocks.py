@@ -25,7 +25,7 @@ from bmrm.matrix.gpu.driver import Device, GpuArray, count_devices
 from bmrm.matrix.gpu.placement import ranks_per_gpu
 
 UPLOADED_BYTES = 1 << 26
-"""Size of rows of a mapped file that are uploaded before their pages are given back."""
+"""Size of rows of a mapped file that are uploaded before their pages are released."""
 
 
 def rows_of_blocks(X: StoredRows) -> int:
@@ -79,7 +79,7 @@ class _Uploaded:
                     self._arrays[name] = self._on.allocate((self._room[name],), array.dtype)
                 self._on.write(self._arrays[name], (first - some.start) * X.shape[1], array)
             if returns:
-                X.give_back(first, last)
+                X.release(first, last)
 
     @property
     def entries(self) -> Entries:
@@ -133,11 +133,9 @@ def _upload(on: Device, rows: RowSet, each: int, stay: bool) -> _Copied:
     """Upload the first blocks: all that fit if they are to stay, else two of several."""
     X, number = rows.X, len(block_parts(rows.here, each))
     most = X.most_stored(each) if number > 1 else X.size
-    resident = number
-    if number > 1:
-        group = rows.group
-        sharers = ranks_per_gpu(group, count_devices()) if group else 1
-        limit = int(FREE_SHARE * on.free_bytes()) // sharers
-        needed = block_bytes(X, each, most)
-        resident = count_resident(number, needed, needed, limit) if stay else 0
+    resident = 0 if number > 1 else 1
+    if stay:
+        sharers = ranks_per_gpu(rows.group, count_devices()) if rows.group else 1
+        limit, needed = int(FREE_SHARE * on.free_bytes()) // sharers, block_bytes(X, each, most)
+        resident = count_resident(number, needed, needed, limit)
     return _Copied(rows, each, resident, lambda some, _: _Uploaded(on, X, some, most), read=lambda some: some)

@@ -8,28 +8,29 @@ from bmrm.base.units import size_text
 from bmrm.distributed.blocks import block_parts
 from bmrm.distributed.rows import StoredRows
 from bmrm.formulas.analysis.facts import find_facts
-from bmrm.formulas.analysis.schedule import BLOCKED_ROWS, explain_loops, schedule_cpu, schedule_gpu
+from bmrm.formulas.analysis.schedule import (
+    BLOCKED_ROWS,
+    explain_loops,
+    schedule_cpu,
+    schedule_gpu,
+    spoken_name,
+)
 from bmrm.formulas.cpu import native
-from bmrm.formulas.language.source import FunctionSource
+from bmrm.formulas.language.source import ROWS, FunctionSource
 from bmrm.formulas.language.tree import (
     Argument,
     Combine,
     For,
     ForStored,
     Program,
+    While,
     statements,
 )
 from bmrm.formulas.run.binding import Call
-from bmrm.formulas.run.cost import predict_seconds, work_of
+from bmrm.formulas.run.cost import ASSUMED_ITERATIONS, predict_seconds, work_of
 from bmrm.formulas.run.cpu import default_threads
 from bmrm.formulas.run.device_blocks import resident_bytes, rows_of_blocks
 from bmrm.formulas.run.memory import choose_lanes
-
-_ROLES = {
-    "parameter": "parameter, the same for all rows",
-    "row value": "parameter, one number per row",
-    "output": "result, one value per row",
-}
 
 
 def explain_program(source: FunctionSource, program: Program) -> str:
@@ -52,14 +53,12 @@ def explain_program(source: FunctionSource, program: Program) -> str:
     lines += [
         (name, "local array of the row", f"({', '.join(map(str, array.dims))})", array.type)
         for name, array in program.arrays.items()
+        if name not in program.arguments
     ]
     lines += [(name, "local number", "", kind) for name, kind in program.locals.items() if "." not in name]
-    named = dict.fromkeys(
-        (s.name if isinstance(s, For) else s.index).partition(".")[0]
-        for s in statements(program.body)
-        if isinstance(s, (For, ForStored))
-    )
-    lines += [(name, "loop variable", "", "int") for name in named if name != "column"]
+    named = dict.fromkeys(spoken_name(s) for s in statements(program.body) if isinstance(s, (For, ForStored)))
+    lines += [(name, "loop variable", "", "int") for name in named if name]
+    lines += [(name, "function, in place of its calls", "", "") for name in source.helpers]
     widths = [max(len(line[column]) for line in lines) for column in range(3)]
     return "\n".join(
         "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[3]]).rstrip()
@@ -88,22 +87,20 @@ def explain_call(source: FunctionSource, call: Call) -> str:
     parts_ = len(call.part_bounds()) - 1
     threads = min(default_threads(call), parts_)
     lanes = choose_lanes(call)
-    on_cpu = schedule_cpu(program, lanes, sparse=rows.sparse, contiguous=rows.X.kind().contiguous)
+    on_cpu = schedule_cpu(program, lanes, contiguous=rows.X.kind().contiguous)
+    has_while = any(isinstance(each, While) for each in statements(program.body))
+    iterations = f"; each while is taken to have {ASSUMED_ITERATIONS} iterations" if has_while else ""
     side = f"{lanes} rows side by side, one in each lane" if lanes > 1 else "one row after the other"
     lines += [
         f"CPU: {side}; vectors of {native.vector_bytes()} bytes",
         f"CPU loops: {explain_loops(program, on_cpu)}",
-        "per row: " + ", ".join(f"{count:.0f} {name}" for name, count in work_of(call).items()),
+        "per row: " + ", ".join(f"{count:.0f} {name}" for name, count in work_of(call).items()) + iterations,
         f"{parts_} parts of {each} rows, each with results of its own, {size_text(8 * numbers)}; "
         "they are combined in the order of the rows"
         if parts_ > 1
         else f"one part of up to {each} rows, with results of {size_text(8 * numbers)}",
         _bits_text(call, each),
-        *(
-            ["rows in a mapped file: its pages are given back after each part"]
-            if rows.X.reads_too_much
-            else []
-        ),
+        *(["rows in a mapped file: its pages are released after each part"] if rows.X.reads_too_much else []),
         _gpu_text(call),
         *_blocks_text(call.rows.X),
         f"predicted on the CPU: {1e3 * predict_seconds(call, 1):.3g} ms on one thread, "
@@ -140,6 +137,8 @@ def _gpu_text(call: Call) -> str:
     parameters = ", ".join(memory.shared_parameters) or "none"
     row = "in registers" if memory.register_row else "read where it is"
     products = f"; sums of products by blocks in registers: {', '.join(blocks)}" if blocks else ""
+    if schedule.in_place:
+        products += f"; results of rows in global memory: {', '.join(sorted(schedule.in_place))}"
     first = f", {BLOCKED_ROWS} rows per lane for the first statements" if schedule.blocked else ""
     return (
         f"GPU: blocks of {memory.warps} warps, one row per lane, the row {row}; results of a warp in {where} "
@@ -163,12 +162,17 @@ def _blocks_text(X: StoredRows) -> list[str]:
 
 
 def _role_text(program: Program, argument: Argument) -> str:
-    if argument.role == "parameter" and argument.type == "any" and not argument.dims:
+    if argument.role == "parameter" and argument.type == "any" and not (argument.dims or argument.axes):
         return "parameter, one number or one per row"
+    if argument.role == "parameter":
+        own = "parameter, numbers of each row" if argument.dims else "parameter, one number per row"
+        return own if argument.axes else "parameter, the same for all rows"
     if argument.role == "other":
         return f"result, set with {argument.leader}"
     if argument.operator is None:
-        return _ROLES[argument.role]
+        return "result, values of each row" if argument.dims else "result, one value per row"
+    if argument.axes:
+        return f"result of each row, {argument.operator.about.partition(';')[0]}"
     found = f"result, {argument.operator.about}"
     bins = bool(argument.dims) and _has_bins(program, argument)
     return found + (", in bins that depend on the row" if bins else "")
@@ -176,7 +180,7 @@ def _role_text(program: Program, argument: Argument) -> str:
 
 def _has_bins(program: Program, argument: Argument) -> bool:
     """Return whether some index of a result depends on the row."""
-    facts = find_facts(program, {}, program.sparse)
+    facts = find_facts(program, {})
     return any(
         isinstance(each, Combine) and each.array == argument.name and facts.varies(*each.index)
         for each in statements(program.body)
@@ -184,5 +188,7 @@ def _has_bins(program: Program, argument: Argument) -> bool:
 
 
 def _shape_text(argument: Argument) -> str:
-    inner = ", ".join(map(str, argument.dims))
-    return f"({inner}{',' if len(argument.dims) == 1 else ''})" if argument.dims else ""
+    if not argument.dims:
+        return ""
+    sizes = (*(ROWS for _ in argument.axes), *argument.dims)
+    return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"

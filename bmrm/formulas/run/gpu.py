@@ -13,11 +13,13 @@ not change, stay there for the next calls, as many as fit.
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bmrm.base import interrupts
 from bmrm.base.recent import Recent
 from bmrm.distributed.blocks import block_parts
 from bmrm.errors import ParameterError, ReductionError
@@ -134,14 +136,14 @@ class _Kernels:
     results : list of (int, int)
         Entry of the table for each result, and where it is among all, in bytes.
     result_bytes : int
-    outputs : list of (str, dtype)
-        Results that are one value per row.
+    outputs : list of (str, tuple of int, dtype)
+        Results of which each row has its own, with the shape of a row's.
     row_values : list of str
-        Entries of parameters that are.
+        Entries of parameters of which each row has its own.
     """
 
     def __init__(self, code: CudaCode, loaded: _Loaded, on: Device, call: Call) -> None:
-        memory, arguments = code.schedule.memory, call.program.arguments.values()
+        memory = code.schedule.memory
         self.code, self.slots, self.module = code, code.layout.slots, loaded.module
         self.table: Table = (ctypes.c_int64 * len(self.slots))()
         for name, value in code.numbers.items():
@@ -161,9 +163,11 @@ class _Kernels:
         self.together = any(together for *_, together in self.parts)
         self.result_bytes = sum(bytes_ for _, bytes_, _ in self.parts)
         self.outputs = [
-            (a.name, np.dtype(output_type(a, call.real))) for a in arguments if a.role == "output"
+            (a.name, call.shape(a), np.dtype(output_type(a, call.real))) for a in call.program.outputs()
         ]
-        self.row_values = [f"argument {a.name}" for a in arguments if a.role == "row value"]
+        of_rows = [a.name for a in call.program.row_values()]
+        self.row_values = [f"argument {name}" for name in of_rows]
+        self.row_values += [f"squares {name}" for name in call.program.squares if name in of_rows]
         self._chunkings: Recent[_Chunking] = Recent(MAX_PLANS)
 
     def chunking(self, rows: int, each: int) -> _Chunking:
@@ -224,6 +228,7 @@ class GpuRunner:
         self._modules: Recent[_Loaded] = Recent(MAX_MODULES)
         self._held: Recent[GpuArray] = Recent(MAX_HELD)
         self._error_words: dict[Device, list[_ErrorWord]] = {}
+        self._flags: dict[Device, list[ctypes.c_int64]] = {}
 
     def code_of(self, call: Call, shared_bytes: int = SHARED_BYTES) -> CudaCode:
         """Print the code of a call."""
@@ -279,13 +284,37 @@ class GpuRunner:
     def _run_here(
         self, call: Call, number: int, contract: bool, grid: int | None
     ) -> tuple[GpuArray, dict[str, GpuArray]]:
-        """Run a pass over the rows of this rank; return the results of each block, and those of rows."""
-        on, here, each = device(number), call.rows.here, rows_of_blocks(call.rows.X)
+        """Run a pass over the rows of this rank; return the results of each block, and those of rows.
+
+        One that may last looks at a flag in main memory: then the main thread only waits, for signals too.
+        """
+        on = device(number)
         kernels = self.compiled(call, on, contract)
+        if not kernels.code.schedule.looking:
+            return self._pass_over(call, on, kernels, 0, grid)
+        flags = self._flags.setdefault(on, [])
+        with on.current():
+            flag = flags.pop() if flags else on.map_word()
+        flag.value = 0
+
+        def work() -> tuple[GpuArray, dict[str, GpuArray]]:
+            try:
+                return self._pass_over(call, on, kernels, ctypes.addressof(flag), grid)
+            finally:
+                flags.append(flag)  # not before the pass has ended
+
+        return interrupts.wait_for(work, lambda: setattr(flag, "value", 1))
+
+    def _pass_over(
+        self, call: Call, on: Device, kernels: _Kernels, leave: int, grid: int | None
+    ) -> tuple[GpuArray, dict[str, GpuArray]]:
+        """Run a pass; ``leave`` is the address of the flag that ends it early."""
+        here, each = call.rows.here, rows_of_blocks(call.rows.X)
         chunking, slots = kernels.chunking(here, each), kernels.slots
         table, total = type(kernels.table).from_buffer_copy(kernels.table), type(kernels.table)()
+        table[slots["leave"]] = leave
         owners = self._fill_arguments(on, call, table, slots)
-        outputs = {name: on.allocate((here,), dtype) for name, dtype in kernels.outputs}
+        outputs = {name: on.allocate((here, *shape), dtype) for name, shape, dtype in kernels.outputs}
         per_row = [(slots[f"argument {name}"], array) for name, array in outputs.items()]
         per_row += [(slots[name], owners[name]) for name in kernels.row_values]
         partial = on.allocate((chunking.bytes_,), BYTES)
@@ -302,7 +331,8 @@ class GpuRunner:
                     for name, value in on_gpu.on[i].entries.items():
                         table[slots[name]] = value
                     for slot, array in per_row:
-                        table[slot] = array.address + first * array.dtype.itemsize
+                        each_row = array.dtype.itemsize * math.prod(array.shape[1:])
+                        table[slot] = array.address + first * each_row
                     table[slots["number"]] = call.rows.first + first
                     table[slots["error"]] = error.there.address
                     total[slots["error"]] = ctypes.addressof(error.here)

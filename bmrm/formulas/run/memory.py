@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -21,7 +22,7 @@ VECTORS_PER_LANES = 4
 
 def require_room(source: FunctionSource, call: Call, parts: int, workers: int) -> None:
     """Raise `HostMemoryError` if the results and local arrays of a pass do not fit into main memory."""
-    outputs = 8 * call.rows.here * sum(a.role == "output" for a in call.program.results())
+    outputs = sum(8 * call.rows.here * math.prod(call.shape(a)) for a in call.program.outputs())
     lanes = choose_lanes(call) if native.can_compile() else 1
     arrays = workers * lanes * sum(array_bytes(call))
     advice = "smaller sizes or order='any' need less" if parts > workers else "smaller sizes need less"
@@ -45,9 +46,8 @@ def choose_lanes(call: Call) -> int:
 
 
 def array_bytes(call: Call) -> Iterator[int]:
-    """Yield the bytes of the local arrays of one row."""
-    for array in call.program.arrays.values():
-        count = 1
-        for size in array.dims:
-            count *= size_of(size, call.sizes)
-        yield count * (np.dtype(call.real).itemsize if array.type == "real" else 8)
+    """Yield the bytes of the arrays of one row."""
+    for array in call.program.own_arrays().values():
+        narrow = array.type == "real" and not array.wide
+        count = math.prod(size_of(size, call.sizes) for size in array.dims)
+        yield count * (np.dtype(call.real).itemsize if narrow else 8)

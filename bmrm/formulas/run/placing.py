@@ -8,7 +8,7 @@ from bmrm.errors import BmrmError
 from bmrm.formulas.cpu import native
 from bmrm.formulas.gpu.nvrtc import load_nvrtc
 from bmrm.formulas.run.binding import Call
-from bmrm.formulas.run.cost import predict_seconds, reduction_work, result_seconds
+from bmrm.formulas.run.cost import predict_seconds, reduction_work, result_seconds, row_numbers
 from bmrm.formulas.run.device_blocks import resident_bytes, rows_of_blocks
 from bmrm.matrix.gpu.driver import device as driver_device
 from bmrm.matrix.gpu.placement import Placement, place
@@ -27,7 +27,8 @@ def predict_place(call: Call, threads: int | None = None) -> Placement:
     uploaded: float = rows.nbytes
     if rows.held is not None:
         uploaded = 0.0 if rows.held else uploaded / DATASET_CALLS
-    parts, each, result_bytes = len(call.part_bounds()) - 1, rows_of_blocks(rows), 8 * call.numbers
+    parts, each = len(call.part_bounds()) - 1, rows_of_blocks(rows)
+    result_bytes = 8 * (call.numbers + call.rows.here * row_numbers(call))
     copied, there = uploaded + result_bytes, resident_bytes(rows, each) + result_bytes
     seconds, alone = predict_seconds(call, 1), result_seconds(call)
     work = reduction_work(seconds, parts, copied, there, threads, alone)

@@ -51,8 +51,8 @@ def _run_plain_here(source: FunctionSource, call: Call, limit: float | None) -> 
     function = make_plain(source, program, call.sizes, call.real)
     bounds = call.part_bounds()
     require_room(source, call, len(bounds) - 1, 1)
-    outputs = make_outputs(call)
-    results, part, arrays = Results(call, len(bounds) - 1), -1, {}
+    outputs = make_outputs(call, call.rows.here)
+    results, part = Results(call, len(bounds) - 1), -1
     numbers = [a for a in program.results() if not a.dims]
     rows, started = call.rows.here, time.perf_counter()
     with np.errstate(all="ignore"):
@@ -61,22 +61,20 @@ def _run_plain_here(source: FunctionSource, call: Call, limit: float | None) -> 
                 _check_limit(source, number, rows, time.perf_counter() - started, limit)
             if number == bounds[part + 1]:
                 part += 1
-                arrays = results.one(part)
+            arrays = results.one(part) | {name: array[number, ...] for name, array in outputs.items()}
             back = _call_plain(source, call, function, arrays, number)
             with _named_failures(source, number):
                 for argument, value in zip(numbers, back, strict=True):
-                    if argument.role == "output":
-                        outputs[argument.name][number] = value
-                    else:
-                        arrays[argument.name][...] = value
+                    arrays[argument.name][...] = value
     return results, outputs
 
 
 def run_plain_row(source: FunctionSource, call: Call, number: int) -> None:
     """Run the plain function on one row, for the error that it raises."""
     function = make_plain(source, call.program, call.sizes, call.real)
+    arrays = Results(call, 1).one() | {name: array[0, ...] for name, array in make_outputs(call, 1).items()}
     with np.errstate(all="ignore"):
-        _call_plain(source, call, function, Results(call, 1).one(), number)
+        _call_plain(source, call, function, arrays, number)
 
 
 def _call_plain(
@@ -86,7 +84,7 @@ def _call_plain(
     arrays: dict[str, NDArray[Any]],
     number: int,
 ) -> Any:
-    """Run the plain function on one row; it changes arrays in place and returns its other results."""
+    """Run the plain function on one row; it changes arrays in place and returns results that are numbers."""
     words = [_plain_argument(call, a, arrays, number) for a in call.program.arguments.values()]
     with _named_failures(source, number):
         return function(_plain_row(call, number), *words)
@@ -118,17 +116,16 @@ def _check_limit(source: FunctionSource, done: int, rows: int, spent: float, lim
 
 def _plain_argument(call: Call, argument: Argument, arrays: dict[str, NDArray[Any]], row: int) -> Any:
     name = argument.name
-    if argument.role in ("parameter", "row value"):
+    if argument.role == "parameter":
         array = to_host(call.values[name])
-        if argument.type == "bool":
-            array = array.view(np.bool_)
-        if argument.role == "row value" or not argument.dims:
-            value = array[row] if argument.role == "row value" else array[()]
-            return value if argument.type == "real" else value.item()
-        return array
-    if argument.role == "output":
-        return 0
-    return arrays[name] if argument.dims else arrays[name][()]
+        value = array[row, ...] if argument.axes else array
+    else:
+        value = arrays[name]
+    if argument.type == "bool":
+        value = value.view(np.bool_)
+    if argument.dims:
+        return value
+    return value.item() if argument.role == "parameter" and argument.type != "real" else value[()]
 
 
 def _plain_row(call: Call, at: int) -> Row:

@@ -39,13 +39,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import Indices, Vector
+from bmrm.base.vectors import UNIT, Indices, Vector
 from bmrm.errors import DeviceMemoryError
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.backends.host import (
     HIGHER_ORDER,
     PRODUCT_ROUNDINGS,
-    UNIT,
     bound_rounding,
     transition_values,
 )

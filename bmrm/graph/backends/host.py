@@ -27,14 +27,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import Indices, Vector, norm
+from bmrm.base.vectors import UNIT, Indices, Vector, norm
 from bmrm.graph import _graph
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.graph import Graph
 from bmrm.graph.peers import total_of
-
-UNIT = 2.0**-53
-"""Unit roundoff of float64."""
 
 LIGHT_UNIT = 2.0**-24
 """Unit roundoff of float32, in which a residual is kept."""
@@ -159,7 +156,7 @@ class HostTransitions:
         return HostWalk(self, damping, restarts)
 
     def take_array(self, columns: int, kind: type = np.float32, rows: int | None = None) -> NDArray[Any]:
-        """Return an array of shape (rows, columns) with any content, if possible one given back.
+        """Return an array of shape (rows, columns) with any content, if possible one that was released.
 
         Rows are by default the own nodes.
         """
@@ -170,7 +167,7 @@ class HostTransitions:
             return array
         return np.empty(shape, kind)
 
-    def give_back(self, arrays: Iterable[NDArray[Any]]) -> None:
+    def release(self, arrays: Iterable[NDArray[Any]]) -> None:
         """Keep arrays for the next walk, up to `MAX_SPARE_BYTES`."""
         for array in arrays:
             if self._spare_bytes + array.nbytes <= MAX_SPARE_BYTES:
@@ -319,7 +316,7 @@ class HostWalk:
         factor = self._to_distribution(slot)
         found = self._passes.exact_step(image, factor, self._base, residual, z, y, self._peers)
         kept = {id(array): array for array in (self._correction, *self._images.values(), y, z)}
-        self._transitions.give_back(array for array in kept.values() if array is not None)
+        self._transitions.release(array for array in kept.values() if array is not None)
         self._images = {into: residual}
         self._correction, self._sent, self._totals = residual, None, {}
         self._found, self._base_total = found[:, : self.columns], found[3]
@@ -394,7 +391,7 @@ class HostWalk:
 
     def keep(self, columns: Sequence[int], slot: int) -> None:
         chosen, base, residual = list(columns), self._base, self._residual(slot)
-        self._transitions.give_back([self._messages, self._sending])
+        self._transitions.release([self._messages, self._sending])
         if self._entries is not None:
             nodes, owners, shares = self._entries
             number = np.full(self.columns, -1)
@@ -405,7 +402,7 @@ class HostWalk:
         self._begin()
         self._base, found = (self._selected(array, chosen) for array in (base, residual))
         self._go_on_from(slot, found)
-        self._transitions.give_back([base, residual])
+        self._transitions.release([base, residual])
 
     def _go_on_from(self, slot: int, residual: NDArray[Any]) -> None:
         """Make a residual the correction, after the base has been reduced to some columns."""
@@ -420,7 +417,7 @@ class HostWalk:
 
     def close(self) -> None:
         arrays = [self._base, self._messages, self._sending, self._correction, *self._images.values()]
-        self._transitions.give_back({id(array): array for array in arrays if array is not None}.values())
+        self._transitions.release({id(array): array for array in arrays if array is not None}.values())
 
     @property
     def signal_mode(self) -> str:

@@ -110,7 +110,7 @@ class PeeledTransitions(HostTransitions):
         self.outer.multiply_columns(z, y)
         self.inner.multiply_columns(z[self.core], core)
         y[self.core] += core
-        self.give_back([core])
+        self.release([core])
 
 
 class PeeledWalk(HostWalk):
@@ -255,7 +255,7 @@ class PeeledWalk(HostWalk):
             found[3:, some] = self._passes.total(column, base)
             found[:3, some] = self._passes.residual(column, found[4, some], base, residual, y)
         kept = {id(array): array for array in self._images.values() if array is not self._correction}
-        peeled.give_back([z, y, *kept.values(), *([] if self._whole is None else [self._whole])])
+        peeled.release([z, y, *kept.values(), *([] if self._whole is None else [self._whole])])
         self._found = found[:, : self.columns]
         self._hold(into, residual)
         return np.asarray(self._found[0])
@@ -340,4 +340,4 @@ class PeeledWalk(HostWalk):
     def close(self) -> None:
         arrays = [self._base, self._messages, self._sending, self._whole]
         arrays += [image for image in self._images.values() if image is not self._correction]
-        self._transitions.give_back({id(array): array for array in arrays if array is not None}.values())
+        self._transitions.release({id(array): array for array in arrays if array is not None}.values())

@@ -24,7 +24,7 @@ class Backend(Protocol):
     """Where a solve runs. It first provides the parts of a problem, and later carries out a plan."""
 
     @property
-    def speaks(self) -> bool:
+    def prints(self) -> bool:
         """Whether this process is the one that prints."""
 
     def labels(self, loss: Loss) -> tuple[Vector, Labels | None]:

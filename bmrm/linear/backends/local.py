@@ -41,7 +41,7 @@ from bmrm.matrix.examples import Examples
 class LocalBackend:
     """`bmrm.linear.backends.base.Backend` if all rows are in this process."""
 
-    speaks = True
+    prints = True
 
     def __init__(self, data: Dataset | Examples) -> None:
         self.data = data

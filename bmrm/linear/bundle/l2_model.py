@@ -24,12 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from bmrm.base.vectors import Vector, dot, dot_rows
+from bmrm.base.vectors import UNIT, Vector, dot, dot_rows
 from bmrm.linear.bundle.cut_model import CutModel, combination, risk_and_excess
 from bmrm.linear.bundle.gram_cache import GramCache
 from bmrm.linear.bundle.inner_qp import piecewise
 from bmrm.linear.bundle.steepness import EASED_SHARE, MAX_MULTIPLIER_STEPS, Steepness
-from bmrm.linear.objective.running_error import UNIT
 from bmrm.linear.regularizers import Regularizer
 from bmrm.linear.regularizers.separable import Separable
 

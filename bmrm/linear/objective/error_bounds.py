@@ -28,7 +28,7 @@ def extent_of(
 ) -> Extent:
     """Return what the error bound needs to know of labels, weights and offsets.
 
-    - ``labels``, shape (rows,), or (rows, K): those of the rows here, coded for the loss
+    - ``labels``, shape (rows,), or (rows, K): those of the local rows, coded for the loss
     - ``weights``, shape (rows,), or None
     - ``offset``, shape (rows columns,), or None
     - ``columns``, ``classes``: margins per row; the number of classes, 0 if there are none

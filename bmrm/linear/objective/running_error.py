@@ -33,12 +33,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bmrm.base.vectors import Indices, Vector, norm
+from bmrm.base.vectors import UNIT, Indices, Vector, norm
 from bmrm.linear.regularizers import RADIUS, Reach, Regularizer
 from bmrm.losses.extent import Extent
-
-UNIT = 2.0**-53
-"""Unit roundoff of float64."""
 
 MOVE_ROUNDINGS = 3.0
 """Roundings of margins that are moved along a line, besides those of long sums."""

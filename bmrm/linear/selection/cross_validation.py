@@ -70,7 +70,7 @@ from bmrm.losses.labels import encode, row_labels
 from bmrm.losses.offset import margin_offsets, with_offset
 from bmrm.matrix import _cpu
 from bmrm.matrix.dataset import Dataset
-from bmrm.matrix.overflow import blame_overflow
+from bmrm.matrix.overflow import explain_overflow
 from bmrm.matrix.row_weights import lam_from_c
 
 if TYPE_CHECKING:
@@ -593,7 +593,7 @@ class _Shared:
         try:
             run.minimise()
         except BmrmError as fault:
-            raise blame_overflow(fault, problem.data, problem.labels) from None
+            raise explain_overflow(fault, problem.data, problem.labels) from None
         result = replace(
             result_of(run, problem.data, self._labels, problem.classes), bundle=self._bundle.active()
         )

@@ -126,7 +126,7 @@ class Worker(MatrixView):
         self.done = True
         self._yielded.release()
 
-    def turn(self) -> None:
+    def advance(self) -> None:
         """Run the solve until its next request, or its end."""
         self.wanted = None
         self._go.release()
@@ -229,7 +229,7 @@ class Lockstep(Generic[Found]):
         """Run each solve to its next request and answer all requests; return False if all have ended."""
         for worker in workers:
             if not worker.done:
-                worker.turn()
+                worker.advance()
         waiting = [worker.wanted for worker in workers if not worker.done and worker.wanted is not None]
         _do(self._matrix, waiting)
         return bool(waiting)

@@ -39,7 +39,7 @@ MIN_COLUMNS_PER_VALUE = 16
 """With more rows than columns, ascent pays only if a row has at most one stored value in this many
 columns."""
 
-MAX_THREADS = 4
+MAX_ASCENT_THREADS = 4
 """Threads up to which ascent is faster than planes even on large problems, where the bundle takes as long as
 the products."""
 
@@ -70,7 +70,7 @@ def is_wide(shape: tuple[int, int], nnz: int, columns: int, threads: int, *, qui
     sparse = MIN_COLUMNS_PER_VALUE * nnz <= m * d
     wide = nnz <= MAX_VALUES_PER_COLUMN * d and m <= (rows if sparse else 1) * d
     fits = m * columns * MARGIN_BYTES <= CUT_BYTES
-    return fits and wide and (threads <= MAX_THREADS or nnz <= MAX_SMALL_VALUES)
+    return fits and wide and (threads <= MAX_ASCENT_THREADS or nnz <= MAX_SMALL_VALUES)
 
 
 class Halving:
@@ -81,7 +81,7 @@ class Halving:
     Examples
     --------
     >>> halving = Halving(2)
-    >>> [halving.goes_on(gap) for gap in (1.0, 0.9, 0.5, 0.4, 0.4)]
+    >>> [halving.continues(gap) for gap in (1.0, 0.9, 0.5, 0.4, 0.4)]
     [True, True, True, True, False]
     """
 
@@ -89,7 +89,7 @@ class Halving:
         self._min_steps = min_steps
         self._gaps: list[float] = []
 
-    def goes_on(self, gap: float) -> bool:
+    def continues(self, gap: float) -> bool:
         """Whether to go on after a step that has left this gap."""
         self._gaps = [*self._gaps[-self._min_steps :], gap]
         return len(self._gaps) <= self._min_steps or gap <= 0.5 * self._gaps[0]

@@ -227,8 +227,8 @@ class InteriorPoint:
 
         sigma, rest, excess, slack = self._rows
         unmet = self._distances() - excess_product / rest + slack_product / sigma
-        turn = system.theta * unmet
-        r = self._slopes(sigma + turn, rest - turn)
+        change = system.theta * unmet
+        r = self._slopes(sigma + change, rest - change)
         wanted = self._reg.smooth_gradient(self.w) + self._pulled(r)
         if system.total:
             (slope,) = self._sums(r)
@@ -239,12 +239,12 @@ class InteriorPoint:
         intercept = 0.0
         if system.total:
             intercept = -(slope + float(system.mixed @ dw)) / system.total
-        turn = system.theta * (margins + intercept + unmet)
-        excess = (excess_product - excess * rest + excess * turn) / rest
-        slack = (slack_product - slack * sigma - slack * turn) / sigma
-        for change in (turn, excess, slack):  # rows without weight must not shorten a step
-            change[self._idle] = 0.0
-        return Move(dw, margins, intercept, turn, excess, slack)
+        change = system.theta * (margins + intercept + unmet)
+        excess = (excess_product - excess * rest + excess * change) / rest
+        slack = (slack_product - slack * sigma - slack * change) / sigma
+        for moved in (change, excess, slack):  # rows without weight must not shorten a step
+            moved[self._idle] = 0.0
+        return Move(dw, margins, intercept, change, excess, slack)
 
     def _longest(self, ahead: Move, wanted: Move) -> tuple[Move, float, float]:
         """Return the direction between these two along which the steps are longest, and the steps."""

@@ -164,19 +164,19 @@ class State:
         t: float,
         *,
         to_newton: bool = False,
-        goes_on: bool = False,
+        continues: bool = False,
         known: Iterate | None = None,
     ) -> Iterate:
         """Make a point of the line the best iterate if it is better; return it.
 
         - ``to_newton``: whether the line leads to Newton's point, whose margins come from a new product
-        - ``goes_on``: whether the next line begins at the point even if it is not better
+        - ``continues``: whether the next line begins at the point even if it is not better
         - ``known``: the point, if it has been evaluated
         """
         found = line.at(t, self.accuracy()) if known is None else known
         self.lap("loss")
         better = found.objective < self.best.objective
-        if better or goes_on:
+        if better or continues:
             self._magnified = abs(1.0 - t) * self._magnified + abs(t)
             fresh = self._magnified > MAX_MAGNIFICATION
             if better:

@@ -176,7 +176,7 @@ class NewtonStep:
             step = 1.0
             # Another look for a free intercept begins at the one found, and comes closer to its minimum.
             known = None if state.objective.profile else end
-            self._level = state.improve(line, step, to_newton=True, goes_on=True, known=known)
+            self._level = state.improve(line, step, to_newton=True, continues=True, known=known)
         else:
             state.improve(line, step, to_newton=True)
         decrease, state.shift = before - state.best.objective, 0.0
@@ -224,7 +224,7 @@ class SmoothedNewtonStep(NewtonStep):
         state, smoothing = self._state, self._smoothing
         step = state.step = line.search(1.0, smoothing.accuracy(state.tol), reach=0.0)
         state.lap("search")
-        smoothing.move(state.improve(line, step, to_newton=True, goes_on=True), step, state.gap, state.tol)
+        smoothing.move(state.improve(line, step, to_newton=True, continues=True), step, state.gap, state.tol)
         if not smoothing.is_useful(self._cutter.on_line(line, step, 0.0), state.gap, state.tol):
             self._end()
 
@@ -251,7 +251,7 @@ class AscentStep:
 
     def pays(self) -> bool:
         """Whether the ascent goes on: it ends when it is slow."""
-        if self.active and not self._halving.goes_on(self._state.gap):
+        if self.active and not self._halving.continues(self._state.gap):
             self._end()
         return self.active
 

@@ -1,1 +1,1 @@
-"""GPUs: detection, when one pays off, how much memory a solve needs, and the cache of measurements."""
+"""GPUs: which there are, what runs on one, what fits, what was measured; the driver, uploads and arrays."""

@@ -3,6 +3,10 @@
 All work is on the legacy default stream, in the device's primary context, which the CUDA runtime and other
 libraries use too: their work on this stream comes before and after ours in order. The context is current only
 while it is used, so the thread's device, as other libraries know it, stays as it is.
+
+So memory may go back while work on this stream still uses it. Only uploads through pinned memory, which have
+a stream of their own, would be too early: memory of their size is handed out again after a wait, and blocks
+of rows come to the place of others only after the pass over these has been waited for.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.errors import BmrmError, DataError, DeviceMemoryError
-from bmrm.matrix.gpu.pinned import PinnedPieces
+from bmrm.matrix._cpu import MIN_PINNED_BYTES
+from bmrm.matrix.gpu import pinned
 
 OUT_OF_MEMORY = 2
 """CUDA_ERROR_OUT_OF_MEMORY."""
@@ -102,7 +107,7 @@ class Device:
         self._handle, self._current = handle, _Current(self, context)
         self._spare: dict[int, list[int]] = {}
         self._words: list[ctypes.c_int64] = []
-        self._pinned = PinnedPieces(self)
+        self._pinned = pinned.PinnedPieces(self)
         self.capability = (self.attribute(MAJOR), self.attribute(MINOR))
         self.multiprocessors = self.attribute(MULTIPROCESSORS)
         self.shared_bytes = self.attribute(MAX_SHARED_BYTES)
@@ -141,6 +146,10 @@ class Device:
             address = self._spare.setdefault(size, []).pop()
         except IndexError:
             address = self._take(size)
+        else:
+            if size >= MIN_PINNED_BYTES:  # uploads to it do not wait for the work of who had it before
+                with self.current():
+                    self.wait()
         return GpuArray(self, address, size, shape, kind)
 
     def _take(self, size: int) -> int:
@@ -156,7 +165,7 @@ class Device:
                         self.library.cuMemFree_v2(ctypes.c_uint64(spare.pop()))
         return found.value
 
-    def give_back(self, address: int, size: int) -> None:
+    def release(self, address: int, size: int) -> None:
         """Take a piece of memory back."""
         if size <= MAX_SPARE_BYTES:
             self._spare[size].append(address)
@@ -244,7 +253,7 @@ class GpuArray:
     # `ending` is bound now: names of modules are gone when an interpreter ends.
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if self._whole is None and not ending():  # then the driver may be gone
-            self.device.give_back(self.address, self._size)
+            self.device.release(self.address, self._size)
 
     def part(self, first_byte: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> GpuArray:
         """Return an array in a part of the memory of this one, which stays as long."""

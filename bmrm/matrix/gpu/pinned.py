@@ -2,9 +2,9 @@
 
 The driver copies pageable memory through a buffer of its own on one thread: 9 GB/s onto an H100, to which the
 bus brings 55. Here each of a few threads copies one piece after another into one of its two pinned pieces,
-while the other is on the bus. ``src_cuda/runtime/upload.cu`` does the same for the compiled passes; the
-facility works without them. Copies have a stream of their own, so that kernels go on meanwhile: no kernel may
-be at work on the memory that is written.
+while the other is on the bus. ``src_cuda/runtime/upload.cu`` does the same for the compiled kernels, which
+compiled functions do not need. Copies have a stream of their own, so that kernels go on meanwhile: no kernel
+may be at work on the memory that is written.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class PinnedPieces:
         device = self._device
         with device.current(), self._waiting(worker) as mine:
             firsts = range(worker * PINNED_PIECE_BYTES, len(source), self.workers * PINNED_PIECE_BYTES)
-            for turn, first in enumerate(firsts):
-                piece, sent = mine[turn % 2]
+            for number, first in enumerate(firsts):
+                piece, sent = mine[number % 2]
                 device.check(device.library.cuEventSynchronize(sent))
                 part = source[first : first + PINNED_PIECE_BYTES]
                 np.copyto(piece[: len(part)], part)

@@ -1,7 +1,7 @@
 """Where something runs: on the CPU, or on one GPU. `place` decides, `with_fall_back` opens it there.
 
-Rows that are on a GPU stay there. For what is in main memory ``device="auto"`` asks its work, which is
-predicted beside each method (`bmrm.matrix.gpu.work`). Without a usable GPU the answer is the CPU.
+Rows that are on a GPU stay there. For rows in main memory ``device="auto"`` asks the predicted work,
+which is next to each method (`bmrm.matrix.gpu.work`). Without a usable GPU the answer is the CPU.
 """
 
 from __future__ import annotations

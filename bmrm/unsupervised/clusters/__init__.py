@@ -1,1 +1,1 @@
-"""k-means, exact, with a bound of how far it is from the best clusters."""
+"""k-means with exact labels, and a bound on how far its inertia is from the optimum."""

@@ -123,7 +123,7 @@ class HostClusters(SharedClusters):
             return np.asarray(cdist(X, centers))
         return np.sqrt(_sparse_squares(X.to_scipy(np.float64), centers))
 
-    def walk(self, first: int, uniform: Vector) -> None:
+    def choose_centers(self, first: int, uniform: Vector) -> None:
         return None
 
     def passes_over(self, rows: RowSet, clusters: int) -> ClusterPasses:
@@ -188,7 +188,7 @@ class HostClusters(SharedClusters):
         return np.concatenate(drawn)
 
     def _shares(self, block: slice) -> Vector:
-        """Return w D^2 of some rows here."""
+        """Return w D^2 of some local rows."""
         shares = self._closest[block].astype(np.float64)
         return shares if self.rows.weights is None else shares * self.rows.weights[block]
 
@@ -218,7 +218,7 @@ class HostClusters(SharedClusters):
         )
 
     def _blocks(self) -> Iterator[slice]:
-        """Yield the rows here in blocks, for passes without sums over blocks."""
+        """Yield the local rows in blocks, for passes without sums over blocks."""
         return self.rows.blocks(self.rows.part_rows(), self._limit)
 
 

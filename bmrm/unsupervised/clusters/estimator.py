@@ -138,7 +138,7 @@ class KMeans(Estimator, Transformer):
     status_ : {"converged", "precision", "max_iter", "max_time", "interrupted"}
         "precision": labels still change, but rounding hides whether the inertia falls.
     rechecked_ : float
-        Share of labels that the float32 pass could not prove and that were decided in float64.
+        Share of labels that the float32 pass could not prove and that were resolved in float64.
     placement_ : Placement
         Where it ran, and why: ``placement_.device`` and ``placement_.reason``.
     n_features_in_ : int

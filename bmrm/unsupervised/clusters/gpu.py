@@ -2,7 +2,7 @@
 
 Rows that are on the GPU already are used in place; others are uploaded once, or in each pass if they do not
 fit (`bmrm.distributed.blocks`). Labels and distances stay there between passes, and only sums cross
-the bus. Labels are those of the CPU, since rows that the fast pass cannot prove are decided by the same
+the bus. Labels are those of the CPU, since rows that the fast pass cannot prove are resolved by the same
 operations in float64. Sums have the same bits on every run and for any grid, and are as accurate as those of
 the CPU, which adds in another order. Those of blocks, and of ranks, are added in turn on the host: the bits
 are those of one process if each rank begins with a block. If one rank fails, all raise its error.
@@ -31,10 +31,10 @@ from bmrm.unsupervised.clusters.shared_clusters import SharedClusters, scale_of
 from bmrm.unsupervised.scales import ORDINARY_EXPONENT
 
 if TYPE_CHECKING:
-    from bmrm.matrix._cuda import Clusters, Column
+    from bmrm.matrix._cuda import Clusters, RowValues
 
 
-WALKED_CENTERS = 64
+CENTERS_PER_WAIT = 64
 """Centres that k-means++ on a GPU chooses before the host looks for signals: some milliseconds."""
 
 
@@ -78,23 +78,20 @@ class DeviceClusters(SharedClusters):
         self._gpu, self._max_trials = gpu, cuda.MAX_TRIALS
         self._count_additions = cuda.count_cluster_additions
         self._each = blocks.block_rows_of(rows)
-        on_host = not rows.on_gpu
-        if there is None and limit is None and on_host and rows.most_here > self._each:
-            limit = blocks.free_share(rows, gpu)
+        if there is None and limit is None:
+            limit = blocks.room_for_blocks(rows, gpu, self._each)
         with rows.together():
-            number = resident = -(-rows.here // self._each)
-            most = X.most_stored(self._each)
+            number, most = -(-rows.here // self._each), X.most_stored(self._each)
             if there is not None:
                 resident = len(there)
-            elif limit is not None and number > 1:
+            else:
                 if X.sparse:
                     kind = X.dtype if X.value_bytes else None
                     needed = cuda.predict_sparse_cluster_bytes(self._each, d, most, clusters, kind)
                 else:
                     needed = cuda.predict_cluster_bytes(self._each, d, clusters, X.dtype, True)
-                resident = blocks.count_resident(
-                    number, needed, needed, limit, blocks.COLUMN_BYTES * rows.here
-                )
+                columns = blocks.COLUMN_BYTES * rows.here
+                resident = blocks.count_resident(number, needed, needed, limit, columns)
 
             def put(X: Any, weights: Vector | None) -> Any:
                 options = {"device": gpu, "threads": rows.threads}
@@ -106,13 +103,13 @@ class DeviceClusters(SharedClusters):
 
             self._blocks: RowBlocks[Clusters] = RowBlocks(rows, self._each, resident, put, there or ())
             self._labels = [on.labels() for on in self._blocks.on]
-            self._closest: list[Column] = []
+            self._closest: list[RowValues] = []
             largest = self._largest()
         self.largest = largest = max(rows.everyones(largest))
         if rows.sparse:
             self._scale = scale_of(largest)
             return
-        if not on_host and 0.0 < largest < 2.0**-ORDINARY_EXPONENT:
+        if rows.on_gpu and 0.0 < largest < 2.0**-ORDINARY_EXPONENT:
             raise DataError(
                 f"X: found a largest value of {largest:.3g} on a GPU, expected "
                 f"{2.0**-ORDINARY_EXPONENT:.0e} or more; rows in main memory may be smaller"
@@ -128,12 +125,12 @@ class DeviceClusters(SharedClusters):
         """Which blocks stay on the GPU; empty if all do."""
         return self._blocks.note
 
-    def _pass_over(self) -> Iterator[tuple[Clusters, Column]]:
+    def _pass_over(self) -> Iterator[tuple[Clusters, RowValues]]:
         """Yield the blocks in their order, and their labels."""
         for i in self._blocks.pass_over():
             yield self._blocks.on[i], self._labels[i]
 
-    def _seeding_pass(self) -> Iterator[tuple[Clusters, Column, Column, int]]:
+    def _seeding_pass(self) -> Iterator[tuple[Clusters, RowValues, RowValues, int]]:
         """Yield the blocks, their labels, the distances to the nearest centres so far, and the first rows."""
         for i in self._blocks.pass_over():
             yield self._blocks.on[i], self._labels[i], self._closest[i], self._blocks.parts[i].start
@@ -195,16 +192,16 @@ class DeviceClusters(SharedClusters):
             self._closest += [on.distances() for on in self._blocks.on]
         self.points = 0
 
-    def walk(self, first: int, uniform: Vector) -> Indices | None:
+    def choose_centers(self, first: int, uniform: Vector) -> Indices | None:
         k, trials = 1 + uniform.shape[0], uniform.shape[1]
         if not self._whole or self.rows.sparse or trials > self._max_trials:
             return None
         on, (closest,) = self._blocks.on[0], self._closest
-        on.begin_walk(first, uniform, self._part_panels * SEEDING_PANEL_ROWS, closest)
+        on.begin_choice(first, uniform, self._part_panels * SEEDING_PANEL_ROWS, closest)
         chosen = np.empty(0, np.int64)
-        for end in range(WALKED_CENTERS, k + WALKED_CENTERS, WALKED_CENTERS):
+        for end in range(CENTERS_PER_WAIT, k + CENTERS_PER_WAIT, CENTERS_PER_WAIT):
             self.check_signals()
-            chosen = np.concatenate([chosen, on.walk(WALKED_CENTERS)])
+            chosen = np.concatenate([chosen, on.choose(CENTERS_PER_WAIT)])
             if len(chosen) < end:
                 break
         return chosen

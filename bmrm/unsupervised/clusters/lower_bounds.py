@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.arguments import positive_integer
 from bmrm.base.blas import small_matrices
-from bmrm.base.vectors import Vector
+from bmrm.base.vectors import UNIT, Vector
 from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
 from bmrm.distributed.row_set import RowSet
 from bmrm.matrix.gpu.placement import Placement
@@ -37,7 +37,7 @@ from bmrm.unsupervised.clusters.lloyd import run_lloyd
 from bmrm.unsupervised.clusters.passes import ClusterPasses
 from bmrm.unsupervised.clusters.seeding import choose_plus_plus
 from bmrm.unsupervised.decomposition.gpu import scatter_about_mean
-from bmrm.unsupervised.decomposition.scatter import FLOAT64_UNIT, MAX_GRAM_COLUMNS, Scatter
+from bmrm.unsupervised.decomposition.scatter import MAX_GRAM_COLUMNS, Scatter
 from bmrm.unsupervised.scales import LEAST, Scales, vanished
 
 ASCENT_STEPS = 150
@@ -114,7 +114,7 @@ def bound_by_spectrum(scatter: Scatter, k: int, lost: float = 0.0) -> float:
     """
     with small_matrices(len(scatter.matrix)):
         values = np.linalg.eigvalsh(scatter.matrix)
-    rounding = scatter.error + len(values) * (FLOAT64_UNIT * 8 * float(values[-1]) + lost)
+    rounding = scatter.error + len(values) * (UNIT * 8 * float(values[-1]) + lost)
     kept = values[: max(0, len(values) - (k - 1))] - rounding
     return max(0.0, float(kept.sum()))
 
@@ -158,8 +158,8 @@ def bound_small(rows: Vector, k: int, rng: np.random.Generator) -> float:
         values, vectors = eigh(M, subset_by_index=[0, k - 1])
         value = float(y.sum() + values.sum())
         # eigh is backward stable, and M is a sum of a few rounded numbers
-        rounding = 8 * n * FLOAT64_UNIT * k * float(np.sqrt(np.einsum("ij,ij->", M, M)))
-        best = max(best, value - rounding - n * FLOAT64_UNIT * float(np.abs(y).sum()))
+        rounding = 8 * n * UNIT * k * float(np.sqrt(np.einsum("ij,ij->", M, M)))
+        best = max(best, value - rounding - n * UNIT * float(np.abs(y).sum()))
         if best >= target * (1.0 - 1e-6):
             break
         P = vectors @ vectors.T
@@ -169,7 +169,7 @@ def bound_small(rows: Vector, k: int, rng: np.random.Generator) -> float:
         y = y + length * slope_y
         B = np.maximum(B + length * slope_B, 0.0)
     # The distances of rounded rows differ from those of the rows by this much.
-    return float(best - 16 * (rows.shape[1] + 4) * (FLOAT64_UNIT * squares.sum() + n * LEAST))
+    return float(best - 16 * (rows.shape[1] + 4) * (UNIT * squares.sum() + n * LEAST))
 
 
 def _best_clustering(rows: Vector, k: int, rng: np.random.Generator) -> tuple[float, NDArray[np.int32]]:

@@ -2,8 +2,8 @@
 
 `KMeans` talks to `ClusterPasses` only. The compiled loops of ``src_cython/clusters`` implement it in
 `bmrm.unsupervised.clusters.cpu`, also for rows that several ranks share or that are in a file; rows on a GPU
-have the same methods. What there is per row, as labels, stays inside. Numbers of rows are those among the
-rows of all ranks.
+have the same methods. Values per row, such as labels, stay inside. Row indices count the rows of all
+ranks.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ClusterPasses(Protocol):
         ...
 
     def labels(self) -> NDArray[np.int32]:
-        """Return a copy of the labels of the rows here; -1 for rows without one."""
+        """Return a copy of the labels of the local rows; -1 for rows without one."""
         ...
 
     def farthest(self, centers: Vector, count: int) -> Farthest:
@@ -75,7 +75,7 @@ class ClusterPasses(Protocol):
         """Forget all centres of k-means++."""
         ...
 
-    def walk(self, first: int, uniform: Vector) -> Indices | None:
+    def choose_centers(self, first: int, uniform: Vector) -> Indices | None:
         """Run k-means++ at once, after `begin_seeding`; None if only the single passes below can.
 
         Parameters
@@ -121,7 +121,7 @@ class ClusterPasses(Protocol):
     def draw_each(self, expected: float, key: int) -> Indices:
         """Draw each row by itself with probability ``expected`` w D^2 / potential, at most 1; ascending.
 
-        Draws depend on the key and the number of the row only; see
+        Draws depend on the key and the row index only; see
         `bmrm.unsupervised.clusters.draws.uniform_of_rows`.
         """
         ...

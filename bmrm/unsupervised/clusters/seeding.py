@@ -87,7 +87,7 @@ def choose_plus_plus(passes: ClusterPasses, k: int, rng: np.random.Generator) ->
     passes.begin_seeding()
     first = int(passes.draw_by_weight(rng.random(1))[0])
     uniform = rng.random((k - 1, trials))
-    chosen = passes.walk(first, uniform)
+    chosen = passes.choose_centers(first, uniform)
     if chosen is None:
         chosen = _choose_by_passes(passes, first, uniform)
     rest = uniform[len(chosen) - 1 :, 0]  # of the centres for which no row is left
@@ -95,7 +95,7 @@ def choose_plus_plus(passes: ClusterPasses, k: int, rng: np.random.Generator) ->
 
 
 def _choose_by_passes(passes: ClusterPasses, first: int, uniform: Vector) -> Indices:
-    """Choose rows as `ClusterPasses.walk` does."""
+    """Choose rows as `ClusterPasses.choose_centers` does."""
     chosen = [first]
     potential = passes.take_center(first)
     for numbers in uniform:

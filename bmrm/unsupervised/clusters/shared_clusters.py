@@ -1,12 +1,12 @@
 """Passes of k-means over the rows of several ranks: what each rank finds in its own, combined in rank order.
 
-Where the rows of a rank are makes no difference: `bmrm.unsupervised.mixtures.cpu` and
-`bmrm.unsupervised.clusters.gpu` have the passes over them. Numbers that a sum of floats would need are added
-in rank order by `RowSet`, so a fixed number of ranks gives fixed bits.
+Where the rows of a rank are makes no difference: `bmrm.unsupervised.clusters.cpu` and
+`bmrm.unsupervised.clusters.gpu` have the passes over them. `RowSet` makes all sums in rank order, so a fixed
+number of ranks gives fixed bits.
 
 Shares w D^2 of k-means++ are added up in four levels: strips of rows, panels of strips, parts of panels, and
-all parts in turn; a draw descends from the parts to a row. ``src_cuda/clusters/kernels/seeding.cuh`` has
-the same operations, without the host.
+all parts in turn; a draw descends from the parts to a row. ``src_cuda/clusters/kernels/candidate_draws.cuh``
+has the same operations, without the host.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_SCALE_EXPONENT = 1000
 
 
 class SharedClusters(ABC):
-    """What `ClusterPasses` combines over ranks; a subclass has the passes over the rows here."""
+    """What `ClusterPasses` combines over ranks; a subclass has the passes over the local rows."""
 
     error_factor = 1
     """Factor in the error of an inertia of dense rows."""
@@ -51,7 +51,7 @@ class SharedClusters(ABC):
 
     @abstractmethod
     def labels(self) -> NDArray[np.int32]:
-        """Return a copy of the labels of the rows here."""
+        """Return a copy of the labels of the local rows."""
 
     @abstractmethod
     def own_distances(self, centers: Vector) -> Vector:
@@ -59,7 +59,7 @@ class SharedClusters(ABC):
 
     @abstractmethod
     def moves_here(self, centers: Vector, cluster_weights: Vector) -> tuple[int, float]:
-        """Return what `single_moves` returns, for the rows here."""
+        """Return what `single_moves` returns, for the local rows."""
 
     @abstractmethod
     def panel_potentials(self, points: Vector, *, take: bool) -> Vector:
@@ -70,11 +70,11 @@ class SharedClusters(ABC):
 
     @abstractmethod
     def read_closest(self, some: slice) -> NDArray[np.float32]:
-        """Return the squared distances of some rows here to the nearest of the centres so far."""
+        """Return the squared distances of some local rows to the nearest of the centres so far."""
 
     @abstractmethod
     def approach_here(self, points: Vector) -> Vector:
-        """Measure the rows here against further points; return the sums of w D^2 of the panels here.
+        """Measure the local rows against further points; return the sums of w D^2 of the panels here.
 
         The labels become the numbers of the nearest points.
         """

@@ -101,7 +101,7 @@ def kmeans_work(
     if init == "k-means++":  # a pass of all trials for each centre, and one that takes the best
         operations += starts * values * clusters * (4 + math.log(clusters))
         host_steps += starts * 2.0 * clusters
-    walked = starts * clusters if init.startswith("k-means") else 0  # centres that a GPU chooses by itself
+    chosen = starts * clusters if init.startswith("k-means") else 0  # centres that a GPU chooses by itself
     return Work(
         cpu_seconds(operations * KMEANS_CPU_SECONDS, passes, host_steps, threads, rows / part_rows(rows)),
         operations * KMEANS_GPU_SECONDS + pinning_seconds(values * value_bytes),
@@ -109,7 +109,7 @@ def kmeans_work(
         values * value_bytes,
         values * (value_bytes + 4) + 18.0 * rows,
         copied_passes=host_steps,  # each is a pass
-        call_seconds=FIT_SECONDS + walked * KMEANS_GPU_CENTER_SECONDS,
+        call_seconds=FIT_SECONDS + chosen * KMEANS_GPU_CENTER_SECONDS,
     )
 
 

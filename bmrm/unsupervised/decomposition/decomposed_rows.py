@@ -35,7 +35,7 @@ SHORT_ROW = 64
 """Average number of stored values up to which products visit rows by length: if each row has another one
 than that before it, the ends of loops are mispredicted. With 10 values, 1.2 ms instead of 1.7."""
 
-GRAM_COPIES = 2
+MATRIX_COPIES = 2
 """Matrices d x d that there are at least when the covariance matrix is computed."""
 
 MIN_SIZE, MAX_SIZE = 2.0**-200, 2.0**900
@@ -175,7 +175,7 @@ class DecomposedRows:
 
     def _prepare_scatter(self) -> float:
         d = self.shape[1]
-        require_memory(8 * GRAM_COPIES * d * d, "the covariance matrix", "another svd_solver needs less")
+        require_memory(8 * MATRIX_COPIES * d * d, "the covariance matrix", "another svd_solver needs less")
         if self._gram is not None or (self._there is None and not self.set.sparse):
             about_mean = self._gram.scatter() if self._gram else scatter_matrix(self.set, center=True)
             self._centred = about_mean
@@ -276,7 +276,7 @@ class DecomposedRows:
         return np.maximum(spread, 0.0), whole if whole > noise else 0.0
 
     def _squares_about(self, center: Vector) -> float:
-        """Return the sum of w |x - center|^2 of the rows here."""
+        """Return the sum of w |x - center|^2 of the local rows."""
         X, weights = self.set.X, self.set.weights
         if X.sparse:
             starts, columns, data, _ = X[:]
@@ -292,5 +292,5 @@ class DecomposedRows:
             moved = X.dense(rows) - center
             squares = np.einsum("if,if->i", moved, moved)
             found += float(squares.sum() if weights is None else weights[rows] @ squares)
-            self.set.give_back(rows)
+            self.set.release(rows)
         return found

@@ -14,7 +14,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from bmrm.base.vectors import Vector
-from bmrm.distributed.blocks import RowBlocks, block_rows, count_resident, free_share
+from bmrm.distributed.blocks import RowBlocks, block_rows, count_resident, room_for_blocks
 from bmrm.distributed.reading import MAX_ABSOLUTE_VALUE
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 WEIGHT_BYTES = 8
 """Bytes of the weight of a row."""
 
-OTHER_ROUNDINGS = 8
+GPU_ROUNDINGS = 8
 """Roundings of x - shift, of its products, of r r', and of the sum of its entries."""
 
 
@@ -82,13 +82,11 @@ class DeviceGram:
         most = min(each, rows.most_here)
         spare = max(spare, cuda.predict_gram_bytes(most, d))
         self._rows = rows
-        if limit is None and rows.most_here > each and not rows.on_gpu:
-            limit = free_share(rows, gpu)
+        block = each * (d * size + WEIGHT_BYTES) + spare
+        limit = room_for_blocks(rows, gpu, each) if limit is None else limit
         with rows.together():
-            resident = -(-rows.here // each)
-            if limit is not None and resident > 1:
-                block = each * (d * size + WEIGHT_BYTES) + spare
-                resident = count_resident(resident, block + besides[0], block + besides[1], limit, besides[2])
+            number = -(-rows.here // each)
+            resident = count_resident(number, block + besides[0], block + besides[1], limit, besides[2])
 
             def put(X: Any, weights: Vector | None) -> Any:
                 return cuda.DenseRows(X, weights, device=gpu, spare=spare, threads=rows.threads)
@@ -97,7 +95,7 @@ class DeviceGram:
             if rows.on_gpu:  # those in main memory have been validated
                 self._validate()
         self._terms = cuda.count_gram_additions(most, d) + rows.most_here // each + rows.ranks
-        self._terms += OTHER_ROUNDINGS
+        self._terms += GPU_ROUNDINGS
 
     def _validate(self) -> None:
         for on, some in zip(self.blocks.on, self.blocks.parts, strict=True):

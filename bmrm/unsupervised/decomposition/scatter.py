@@ -22,15 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from bmrm.base.vectors import Vector
+from bmrm.base.vectors import UNIT, Vector
 from bmrm.distributed._parts import part_rows
 from bmrm.distributed.row_set import RowSet
 from bmrm.distributed.rows import StoredRows
 from bmrm.matrix import _cpu
 from bmrm.matrix.resident import default_threads
-
-FLOAT64_UNIT = 2.0**-53
-"""Maximum relative error of an operation in float64."""
 
 MAX_GRAM_COLUMNS = 1024
 """Columns up to which all eigenvalues of a d x d matrix take less than a second or so."""
@@ -99,7 +96,7 @@ class Scatter:
 
 def rounding_bound(terms: float) -> float:
     """Return g(terms), the maximum relative error of a sum of that number of products in float64."""
-    product = terms * FLOAT64_UNIT
+    product = terms * UNIT
     return product / (1.0 - product) if product < 0.5 else np.inf
 
 

@@ -70,22 +70,22 @@ class ShortRows:
     def _keep_sparse(self, X: Csr, w: Vector) -> bool:
         """Keep sparse rows; return False if centring them cancels most digits."""
         n, d = self._rows.shape
-        turned = X.to_scipy().tocsc()
-        self._touched = np.flatnonzero(np.diff(turned.indptr))
+        columns = X.to_scipy().tocsc()
+        self._touched = np.flatnonzero(np.diff(columns.indptr))
         if len(self._touched) < n:  # fewer than there may be vectors
             self._touched = np.arange(d)
-        starts = np.append(turned.indptr[self._touched], turned.nnz).astype(np.int64)
+        starts = np.append(columns.indptr[self._touched], columns.nnz).astype(np.int64)
         shape = (len(self._touched), n)
-        values = np.ones(turned.nnz) if X.data is None else turned.data
+        values = np.ones(columns.nnz) if X.data is None else columns.data
         self._matrix = resident_matrix(
-            stored_rows(Csr(starts, turned.indices, values, shape)), self._rows.threads
+            stored_rows(Csr(starts, columns.indices, values, shape)), self._rows.threads
         )
         self.mean = np.zeros(d)
         if self._center:
             self.mean[self._touched] = self._matrix.matvec(w) / self._total
         sums = np.repeat(np.arange(len(self._touched)), np.diff(starts))
-        squares = w[turned.indices] * (values.astype(np.float64) - self.mean[self._touched][sums]) ** 2
-        missing = self._total - np.bincount(sums, w[turned.indices], minlength=len(self._touched))
+        squares = w[columns.indices] * (values.astype(np.float64) - self.mean[self._touched][sums]) ** 2
+        missing = self._total - np.bincount(sums, w[columns.indices], minlength=len(self._touched))
         self.trace = float(squares.sum() + np.maximum(missing, 0.0) @ self.mean[self._touched] ** 2)
         size = self.trace + self._total * float(self.mean @ self.mean)
         g, big = rounding_bound(n + 8), np.sqrt(size * (1.0 + rounding_bound(d + n + 8)))

@@ -248,8 +248,8 @@ def _few_eigenvalues(matrix: Vector, error: float, p: int) -> Spectrum | None:
         return None
     size, largest = float(np.linalg.norm(matrix)), float(np.abs(values).max())
     residuals = np.linalg.norm(R, axis=0) + rounding_bound(d + 3) * (size + largest) * (1.0 + e)
-    turned = (float(np.linalg.norm(residuals)) + 2.0 * e * largest) / (1.0 - e)
-    low, high = values - turned - error, np.maximum(values, rest) + 1.4143 * turned + error
+    defect = (float(np.linalg.norm(residuals)) + 2.0 * e * largest) / (1.0 - e)
+    low, high = values - defect - error, np.maximum(values, rest) + 1.4143 * defect + error
     bounds = np.maximum(np.stack([low, high], axis=1), 0.0)
     residuals = residuals + error
     angles = _angles(values, residuals, bounds, float(high[-1]))
@@ -376,15 +376,15 @@ def randomized_eigenvalues(
         while True:
             product = multiply(np.ascontiguousarray(basis))
             n_iter += 1
-            values, turn = np.linalg.eigh(basis.T @ product)
-            values, turn = values[::-1][:p], turn[:, ::-1][:, :p]
-            residual = float(np.linalg.norm(product @ turn - basis @ turn * values, axis=0).max())
+            values, rotation = np.linalg.eigh(basis.T @ product)
+            values, rotation = values[::-1][:p], rotation[:, ::-1][:, :p]
+            residual = float(np.linalg.norm(product @ rotation - basis @ rotation * values, axis=0).max())
             status = why.status(residual, float(values[0]))
             status = agree(status or limit_reached(n_iter, power + 1, deadline))
             if status:
                 break
             basis = np.linalg.qr(product)[0]
-        vectors = np.ascontiguousarray(basis @ turn)
+        vectors = np.ascontiguousarray(basis @ rotation)
         vectors, product, turning = _final_product(values, vectors, multiply, way, unit)
         found = _bounded(vectors, product, trace, rounding + turning, status, n_iter + 1)
     return _expanded(found.in_unit(unit), way)
@@ -424,10 +424,10 @@ def _final_product(
     V = _lifted_vectors(vectors, values, way)
     product = way.multiply_long(V) * unit
     G = V.T @ product
-    best, turn = np.linalg.eigh((G + G.T) / 2.0)
-    turn, p = turn[:, ::-1], len(turn)
+    best, rotation = np.linalg.eigh((G + G.T) / 2.0)
+    rotation, p = rotation[:, ::-1], len(rotation)
     rounding = 4.0 * rounding_bound(p + 2) * np.sqrt(p) * max(float(best[-1]), float(np.abs(G).max()))
-    return np.ascontiguousarray(V @ turn), product @ turn, float(rounding)
+    return np.ascontiguousarray(V @ rotation), product @ rotation, float(rounding)
 
 
 def unit_of(trace: float) -> float:
@@ -511,17 +511,17 @@ class _Lanczos:
         self._H[first:size, :size] = C.T
         self._ritz: tuple[Vector, Vector] | None = None
         scale = self._scale = max(self._scale, float(np.abs(C).max()))
-        turn, sizes, other = self._factors(W)
+        rotation, sizes, other = self._factors(W)
         kept = min(W.shape[0] - size, int((sizes > 1e-14 * scale).sum()))
-        self._next = turn[:, :kept]
+        self._next = rotation[:, :kept]
         self._again = kept > 0 and sizes[kept - 1] < SMALL_REST * scale
         self._coupling = sizes[:, None] * other
         self.n_iter += 1
 
     def ritz_values(self) -> tuple[Vector, Vector]:
         """Return the p largest Ritz values and the norms of their residuals."""
-        values, turn = self._solve()
-        last = turn[self._size - self._coupling.shape[1] :, ::-1][:, : self._p]
+        values, rotation = self._solve()
+        last = rotation[self._size - self._coupling.shape[1] :, ::-1][:, : self._p]
         residuals = np.linalg.norm(self._coupling @ last, axis=0)
         values = values[::-1][: self._p]
         if len(values) < self._p:
@@ -549,15 +549,15 @@ class _Lanczos:
     def _make_room(self, columns: int) -> None:
         """Restart the basis from its best vectors if it has no room for some more."""
         if self._size + columns > len(self._basis):
-            values, turn = self._solve()
+            values, rotation = self._solve()
             best = self._p + self._width
-            self._basis[:best] = self._combine(turn[:, ::-1][:, :best]).T
+            self._basis[:best] = self._combine(rotation[:, ::-1][:, :best]).T
             self._H[:best, :best] = np.diag(values[::-1][:best])
             self._size, self._near = best, 0
 
     def ritz_vectors(self) -> tuple[Vector, Vector]:
-        values, turn = self._solve()
-        vectors = self._combine(turn[:, ::-1][:, : self._p])
+        values, rotation = self._solve()
+        vectors = self._combine(rotation[:, ::-1][:, : self._p])
         squares, basis = np.linalg.eigh(
             self._long(vectors).rmatmat(vectors)
         )  # the identity, but for rounding
@@ -565,8 +565,8 @@ class _Lanczos:
 
     def _solve(self) -> tuple[Vector, Vector]:
         if self._ritz is None:
-            values, turn = np.linalg.eigh(self._H[: self._size, : self._size])
-            self._ritz = values, turn
+            values, rotation = np.linalg.eigh(self._H[: self._size, : self._size])
+            self._ritz = values, rotation
         return self._ritz
 
     def _long(self, rows: Vector) -> _cpu.Matrix:
@@ -585,12 +585,12 @@ class _Lanczos:
     def _factors(self, W: Vector) -> tuple[Vector, Vector, Vector]:
         """Return factors Q diag(s) T' of W with almost orthonormal Q, s descending."""
         long = self._long(W)
-        squares, turn = np.linalg.eigh(long.rmatmat(W))
+        squares, rotation = np.linalg.eigh(long.rmatmat(W))
         if not squares[0] * MAX_CHOLESKY_RATIO > squares[-1]:
             Q, sizes, other = np.linalg.svd(W, full_matrices=False)
             return Q, sizes, other
-        sizes, turn = np.sqrt(squares[::-1]), turn[:, ::-1]
-        return long.matmat(turn / sizes), sizes, turn.T
+        sizes, rotation = np.sqrt(squares[::-1]), rotation[:, ::-1]
+        return long.matmat(rotation / sizes), sizes, rotation.T
 
 
 def _bounded(

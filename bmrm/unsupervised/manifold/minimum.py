@@ -53,8 +53,8 @@ class MinimumTest:
     ----------
     verdict : {"minimum", "saddle", "flat", "not stationary", "together"}
         "saddle": the stress falls along a direction, which is proven. "minimum": it rises along all, except
-        that the whole may be moved and turned; certain only if ``proven``. "flat": the bounds contain 0. "not
-        stationary": the gradient is too large for a verdict. "together": two points with a positive
+        that the whole may be moved and rotated; certain only if ``proven``. "flat": the bounds contain 0.
+        "not stationary": the gradient is too large for a verdict. "together": two points with a positive
         dissimilarity are at one place, which cannot be a minimum.
     least_eigenvalue : float
         Of the Hessian of the stress.
@@ -196,7 +196,7 @@ def _verdict(
 
 
 def _rigid_directions(X: Vector) -> Vector:
-    """Return an orthonormal basis of the directions that move and turn a configuration, in columns."""
+    """Return an orthonormal basis of the directions that move and rotate a configuration, in columns."""
     n, p = X.shape
     X = X - X.mean(axis=0)
     directions = []
@@ -207,10 +207,10 @@ def _rigid_directions(X: Vector) -> Vector:
     size = float(np.sqrt(inner(X, X)))
     for k in range(p):
         for other in range(k):
-            turned = np.zeros((n, p))
-            turned[:, k], turned[:, other] = X[:, other], -X[:, k]
+            rotated = np.zeros((n, p))
+            rotated[:, k], rotated[:, other] = X[:, other], -X[:, k]
             if size > 0.0:
-                directions.append(turned.ravel() / size)
+                directions.append(rotated.ravel() / size)
     U, sizes, _ = np.linalg.svd(np.array(directions).T, full_matrices=False)
     return np.asarray(U[:, sizes > 1e-10])
 

@@ -40,7 +40,7 @@ START_TOL = 1e-9
 MAX_START_PRODUCTS = 100
 """Products of Lanczos for a start: what has been found by then will do."""
 
-MAX_EXPONENT = 20
+MAX_START_EXPONENT = 20
 """Exponent of the ratio of the dissimilarities and a given configuration from which on that is resized."""
 
 LANCZOS_SEED = 0
@@ -142,8 +142,8 @@ def landmark_start(data: Dissimilarities, p: int, rng: np.random.Generator) -> V
         values, vectors = np.linalg.eigh((B + B.T) / 2.0)
     values, vectors = values[::-1][:p], vectors[:, ::-1][:, :p]
     kept = values > START_TOL * max(float(values[0]), 0.0)
-    turn = vectors[:, kept] / np.sqrt(values[kept])
-    places = -0.5 * (squares - mean[:, None]).T @ turn
+    axes = vectors[:, kept] / np.sqrt(values[kept])
+    places = -0.5 * (squares - mean[:, None]).T @ axes
     return _padded(places - places.mean(axis=0), p)
 
 
@@ -159,10 +159,10 @@ def near_start(given: Vector, size: float) -> Vector:
     """
     centred = given - given.mean(axis=0)
     spread = float(np.abs(centred).max())
-    if np.ldexp(float(np.abs(given).max()), -MAX_EXPONENT) > spread:
+    if np.ldexp(float(np.abs(given).max()), -MAX_START_EXPONENT) > spread:
         given = centred
     exponent = int(np.frexp(size)[1]) - int(np.frexp(spread)[1])
-    return np.array(given) if abs(exponent) <= MAX_EXPONENT else np.ldexp(given, exponent)
+    return np.array(given) if abs(exponent) <= MAX_START_EXPONENT else np.ldexp(given, exponent)
 
 
 def _padded(places: Vector, p: int) -> Vector:

@@ -19,7 +19,7 @@ from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.limits import limit_reached
 from bmrm.base.progress import ProgressStep, progress_line
-from bmrm.base.vectors import Vector
+from bmrm.base.vectors import UNIT, Vector
 from bmrm.distributed.reading import read_row_set
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
@@ -27,7 +27,6 @@ from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.placement import place
 from bmrm.unsupervised.clusters.estimator import KMeans
 from bmrm.unsupervised.clusters.seeding import choose_plus_plus, choose_random
-from bmrm.unsupervised.decomposition.scatter import FLOAT64_UNIT
 from bmrm.unsupervised.mixtures.gpu import open_mixture
 from bmrm.unsupervised.mixtures.passes import MixturePasses
 from bmrm.unsupervised.mixtures.work import mixture_work
@@ -390,8 +389,8 @@ class GaussianMixture(Estimator):
         for j, count in enumerate(counts.tolist()):
             normal = rng.standard_normal((count, self.n_features_in_))
             spread = parameters.covariances[j]
-            turned = normal @ np.linalg.cholesky(spread).T if parameters.full else normal * np.sqrt(spread)
-            parts.append(self.means_[j] + turned)
+            offsets = normal @ np.linalg.cholesky(spread).T if parameters.full else normal * np.sqrt(spread)
+            parts.append(self.means_[j] + offsets)
         return np.concatenate(parts), np.repeat(np.arange(len(counts)), counts)
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
@@ -523,7 +522,7 @@ class GaussianMixture(Estimator):
         self.weights_, self.means_ = found.weights, found.means
         covariances = np.array(found.covariances)
         least = np.linalg.eigvalsh(covariances)[:, 0] if found.full else covariances.min(axis=1)
-        floor = COLLAPSED_RATIO * self.reg_covar + 4.0 * FLOAT64_UNIT * float(np.abs(covariances).max())
+        floor = COLLAPSED_RATIO * self.reg_covar + 4.0 * UNIT * float(np.abs(covariances).max())
         self.collapsed_: list[int] = np.flatnonzero(least <= floor).tolist()
         roots = found.roots()[0]  # inverses of factors L of L L', so that no inverse is a singular matrix
         upper = np.swapaxes(roots, 1, 2) if found.full else roots

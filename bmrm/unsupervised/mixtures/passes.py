@@ -34,7 +34,7 @@ class MixturePasses(Protocol):
         ...
 
     def shares(self, means: Vector, roots: Vector, constants: Vector) -> tuple[Vector, Vector]:
-        """Return the log densities of the rows here, shape (n,), and the shares of components, (n, k)."""
+        """Return the log densities of the local rows, shape (n,), and the shares of components, (n, k)."""
         ...
 
     def scatter(self) -> Scatter:

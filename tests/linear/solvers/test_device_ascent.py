@@ -5,7 +5,7 @@ import types
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from devices import IS_EMULATED, cuda
+from devices import cuda, sized
 from devices import gpu as on_gpu
 from dual_problems import BEND, DUAL, ENTROPY, HIGH, LOW, PLACE, WIDTH, conjugate, data
 from loss_cases import labels_for
@@ -150,16 +150,13 @@ def test_planes_take_over_if_ascent_is_slow(monkeypatch):
 
 
 @on_gpu
-@pytest.mark.skipif(
-    IS_EMULATED, reason="on the emulator a kernel reads a block that streams before it is there"
-)
 def test_rows_in_several_blocks_that_stream():
     rng = np.random.default_rng(0)
-    m, d = 20_000, 30_000
-    X = sp.random(m, d, 0.002, "csr", rng=rng, dtype=np.float64)
+    m, d, density, room = sized((1_000, 1_500, 0.02, "1500k"), (20_000, 30_000, 0.002, "40M"))
+    X = sp.random(m, d, density, "csr", rng=rng, dtype=np.float64)
     y = np.where(X @ rng.standard_normal(d) > 0.0, 1.0, -1.0)
     whole = bmrm.solve(X, y, lam=1e-4, device="cuda", dtype=np.float64, tol=1e-5)
-    parts = bmrm.solve(X, y, lam=1e-4, device="cuda", dtype=np.float64, tol=1e-5, gpu_mem="40M")
+    parts = bmrm.solve(X, y, lam=1e-4, device="cuda", dtype=np.float64, tol=1e-5, gpu_mem=room)
     assert "ascent" in parts.timings
     assert parts.status == whole.status == "converged"
     assert parts.objective >= whole.lower_bound

@@ -19,7 +19,7 @@ from bmrm.matrix.gpu.devices import import_cuda
 
 MAX_WEIGHT_RATIO = 1e15
 """Maximum ratio of the largest weight of a row to the least. Sums over pairs are differences of sums over all
-rows here, which have twice the digits of float64."""
+local rows, which have twice the digits of float64."""
 
 
 class JointPasses(SlopePasses):

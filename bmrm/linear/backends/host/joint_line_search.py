@@ -51,7 +51,7 @@ class JointLineSearch:
         def slope(t: float) -> float:
             point = self._point(z, dz, t)
             found = penalty.slope(t) + self.risk.along(point.derivatives, dz)
-            self._give_back(sides.get(found > 0.0))
+            self._release(sides.get(found > 0.0))
             sides[found > 0.0] = point
             return found
 
@@ -59,7 +59,7 @@ class JointLineSearch:
         last = next((point for point in sides.values() if point.t == step), None)
         for point in sides.values():
             if point is not last:
-                self._give_back(point)
+                self._release(point)
         if last is None:
             last = self._point(z, dz, step)
         moved = self._passes.moved(z, dz, step)
@@ -72,10 +72,10 @@ class JointLineSearch:
             self._known = None
             if margins is z:
                 return known._replace(t=0.0)
-            self._give_back(known)
+            self._release(known)
         derivatives = self._spare.pop() if self._spare else np.empty(self.risk.size)
         return _Point(t, self.risk.evaluate(z, dz, t, derivatives), derivatives)
 
-    def _give_back(self, point: _Point | None) -> None:
+    def _release(self, point: _Point | None) -> None:
         if point is not None:
             self._spare.append(point.derivatives)

@@ -65,7 +65,7 @@ class RanksBackend:
         self.data, self.group = data, data.group
 
     @property
-    def speaks(self) -> bool:
+    def prints(self) -> bool:
         """Whether this rank is the one that prints."""
         return bool(self.group.rank == 0)
 

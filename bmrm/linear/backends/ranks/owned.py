@@ -1,7 +1,7 @@
 """A solve whose weights are owned in parts: a rank has a run of columns of w, of gradients and of cuts.
 
-Nothing here is as long as all columns. A product with X fetches the weights of the columns that the rows here
-touch, and one with X' adds up its columns at their owners (``exchange.py``); X itself has no other columns.
+Nothing here is as long as all columns. A product with X fetches the weights of the columns that the local
+rows touch, and one with X' adds up its columns at their owners (``exchange.py``); X itself has no others.
 Everything else is sums of what the ranks find for their columns: norms, the Gram matrix, the minimum of the
 model.
 """
@@ -77,7 +77,7 @@ class OwnedPasses(RankPasses):
         return w
 
     def _is_zero(self, w: Vector) -> bool:
-        """Whether the rows here need no product: unknown, as they meet weights of other ranks too."""
+        """Whether the local rows need no product: unknown, as they meet weights of other ranks too."""
         return False
 
 

@@ -24,12 +24,13 @@ inline void multiply_add(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, 
     const Fragments mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
     const void* const* seen = emulator::meet(emulator::MULTIPLY, ~0u, mine);
     const int lane = emulator::lane;
-    for (int s = 0; s < 4; s++) {
-        const int row = lane / 4 + s / 2 * 8, column = lane % 4 * 2 + s % 2;
-        for (int k = 0; k < 16; k++) {
-            const auto of_row = emulator::shown<Fragments>(seen, row % 8 * 4 + k % 8 / 2);
-            const auto of_column = emulator::shown<Fragments>(seen, column * 4 + k % 8 / 2);
-            sums[s] += part_of(of_row.a[row / 8 + k / 8 * 2], k % 2) * part_of(of_column.b[k / 8], k % 2);
+    for (int k = 0; k < 16; k++) {
+        const auto of_rows = emulator::shown<Fragments>(seen, lane / 4 * 4 + k % 8 / 2);
+        for (int column = 0; column < 2; column++) {
+            const auto of_column = emulator::shown<Fragments>(seen, (lane % 4 * 2 + column) * 4 + k % 8 / 2);
+            const float factor = part_of(of_column.b[k / 8], k % 2);
+            for (int row = 0; row < 2; row++)
+                sums[row * 2 + column] += part_of(of_rows.a[row + k / 8 * 2], k % 2) * factor;
         }
     }
 }

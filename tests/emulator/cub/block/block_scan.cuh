@@ -8,7 +8,7 @@ template <class T, int THREADS>
 class BlockScan {
   public:
     struct TempStorage {
-        T of_thread[THREADS];
+        T of_thread[THREADS], total;
     };
     explicit BlockScan(TempStorage& storage) : storage_(storage) {}
 
@@ -34,12 +34,18 @@ class BlockScan {
     T scan(T mine, T start, Add add, T& total) {
         storage_.of_thread[threadIdx.x] = mine;
         __syncthreads();
-        T before = start;
-        for (unsigned t = 0; t < threadIdx.x; t++) before = add(before, storage_.of_thread[t]);
-        total = storage_.of_thread[0];
-        for (int t = 1; t < THREADS; t++) total = add(total, storage_.of_thread[t]);
+        if (threadIdx.x == 0) {
+            T before = start;
+            for (int t = 0; t < THREADS; t++) {
+                const T now = storage_.of_thread[t];
+                storage_.total = t ? add(storage_.total, now) : now;
+                storage_.of_thread[t] = before;
+                before = add(before, now);
+            }
+        }
         __syncthreads();
-        return before;
+        total = storage_.total;
+        return storage_.of_thread[threadIdx.x];
     }
 
     TempStorage& storage_;

@@ -1,3 +1,0 @@
-#include "cpu/baseline.h"
-//
-#include "clusters/nearest_kernels.h"

@@ -1,3 +1,0 @@
-#include "cpu/baseline.h"
-//
-#include "cpu/product_kernels.h"

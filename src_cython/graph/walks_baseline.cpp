@@ -1,3 +1,0 @@
-#include "cpu/baseline.h"
-//
-#include "graph/kernels.h"

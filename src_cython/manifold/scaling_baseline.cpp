@@ -1,3 +1,0 @@
-#include "cpu/baseline.h"
-//
-#include "manifold/scaling_kernels.h"

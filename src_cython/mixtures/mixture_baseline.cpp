@@ -1,3 +1,0 @@
-#include "cpu/baseline.h"
-//
-#include "mixtures/mixture_kernels.h"

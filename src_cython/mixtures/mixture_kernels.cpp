@@ -1,0 +1,155 @@
+// One panel of rows of an EM step, for one instruction set (cpu/isa.h).
+#include "cpu/instruction_set.h"
+//
+#include "mixtures/mixture.h"
+
+namespace bmrm::BMRM_ISA {
+
+struct MixtureLoops {
+    typedef double Doubles __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
+    typedef i64 Longs __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
+    static constexpr int kGroups = kMixtureRows / BMRM_DOUBLES;
+
+    BMRM_INLINE static Doubles load(const double* from, int v) {
+        return *reinterpret_cast<const Doubles*>(from + v * BMRM_DOUBLES);
+    }
+    BMRM_INLINE static void store(double* to, int v, const Doubles& value) {
+        *reinterpret_cast<Doubles*>(to + v * BMRM_DOUBLES) = value;
+    }
+    BMRM_INLINE static double sum(const Doubles& value) {
+        // Halves are added until one number is left: three additions for eight numbers.
+        double lane[BMRM_DOUBLES];
+        store(lane, 0, value);
+        for (int half = BMRM_DOUBLES / 2; half > 0; half /= 2)
+            for (int l = 0; l < half; ++l) lane[l] += lane[l + half];
+        return lane[0];
+    }
+
+    /// exp(x) for x <= 0: 2^n e^r with |r| <= ln 2 / 2 and the Taylor polynomial of degree 13, of error below
+    /// 2^-54. Below kLeastExponent it is 0: denormal numbers would slow the sums down.
+    BMRM_INLINE static void exponential(double* values, int v) {
+        constexpr double kLog2 = 0x1.62e42fee00000p-1, kLog2Rest = 0x1.a39ef35793c76p-33, kRound = 0x1.8p52;
+        const Doubles x = load(values, v);
+        const Longs tiny = x < kLeastExponent;
+        const Doubles bounded = tiny ? Doubles{} + kLeastExponent : x;
+        const Doubles shifted = bounded * 0x1.71547652b82fep0 + kRound;
+        const Doubles n = shifted - kRound;
+        const Doubles r = (bounded - n * kLog2) - n * kLog2Rest;
+        Doubles p = Doubles{} + 1.0 / 6227020800.0;
+        for (const double c :
+             {1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0,
+              1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0})
+            p = p * r + c;
+        // The last bits of `shifted` are n: they become the exponent.
+        const Longs power = ((Longs)shifted + 1023) << 52;
+        store(values, v, tiny ? Doubles{} : p * (Doubles)power);
+    }
+
+    /// e = x - mean, both (d, kMixtureRows).
+    BMRM_INLINE static void subtract_mean(const double* x, i64 d, const MixtureComponent& of, double* e) {
+        for (i64 f = 0; f < d; ++f)
+            for (int v = 0; v < kGroups; ++v)
+                store(e + f * kMixtureRows, v, load(x + f * kMixtureRows, v) - of.mean[f]);
+    }
+
+    /// Logarithms of weight and density of one component at the rows of a panel x (d, kMixtureRows).
+    BMRM_TARGET static void log_density(const double* x, i64 d, const MixtureComponent& of, double* e,
+                                        double* out) {
+        Doubles half[kGroups];
+        for (int v = 0; v < kGroups; ++v) half[v] = Doubles{};
+        if (of.full) {
+            subtract_mean(x, d, of, e);
+            for (i64 f = 0; f < d; ++f) {
+                Doubles y[kGroups];
+                for (int v = 0; v < kGroups; ++v) y[v] = Doubles{};
+                for (i64 g = 0; g <= f; ++g)
+                    for (int v = 0; v < kGroups; ++v)
+                        y[v] += of.root[f * d + g] * load(e + g * kMixtureRows, v);
+                for (int v = 0; v < kGroups; ++v) half[v] += y[v] * y[v];
+            }
+        } else {
+            for (i64 f = 0; f < d; ++f)
+                for (int v = 0; v < kGroups; ++v) {
+                    const Doubles y = of.root[f] * (load(x + f * kMixtureRows, v) - of.mean[f]);
+                    half[v] += y * y;
+                }
+        }
+        for (int v = 0; v < kGroups; ++v) store(out, v, of.constant - 0.5 * half[v]);
+    }
+
+    /// From logarithms q (k, kMixtureRows): shares of the components, and the logarithm of their sum per row.
+    BMRM_TARGET static void shares(double* q, i64 k, double* log_sum) {
+        Doubles top[kGroups], total[kGroups];
+        for (int v = 0; v < kGroups; ++v) {
+            top[v] = load(q, v);
+            total[v] = Doubles{};
+        }
+        for (i64 j = 1; j < k; ++j)
+            for (int v = 0; v < kGroups; ++v) {
+                const Doubles value = load(q + j * kMixtureRows, v);
+                top[v] = value > top[v] ? value : top[v];
+            }
+        for (i64 j = 0; j < k; ++j) {
+            double* row = q + j * kMixtureRows;
+            for (int v = 0; v < kGroups; ++v) {
+                store(row, v, load(row, v) - top[v]);
+                exponential(row, v);
+                total[v] += load(row, v);
+            }
+        }
+        Doubles inverse[kGroups];
+        for (int v = 0; v < kGroups; ++v) inverse[v] = 1.0 / total[v];
+        for (i64 j = 0; j < k; ++j)
+            for (int v = 0; v < kGroups; ++v)
+                store(q + j * kMixtureRows, v, load(q + j * kMixtureRows, v) * inverse[v]);
+        for (int v = 0; v < kGroups; ++v)
+            for (int l = 0; l < BMRM_DOUBLES; ++l)
+                log_sum[v * BMRM_DOUBLES + l] = top[v][l] + std::log(total[v][l]);
+    }
+
+    /// Adds w, w (x - m) and w (x - m)(x - m)' to the sums of a component: w is the share times the row's
+    /// weight.
+    BMRM_TARGET static void add_moments(const double* x, i64 d, const MixtureComponent& of, const double* w,
+                                        double* e, double* sums) {
+        double *first = sums + 1, *second = sums + 1 + d;
+        Doubles weight[kGroups], all = Doubles{};
+        for (int v = 0; v < kGroups; ++v) {
+            weight[v] = load(w, v);
+            all += weight[v];
+        }
+        sums[0] += sum(all);
+        if (of.full) {
+            subtract_mean(x, d, of, e);
+            for (i64 f = 0; f < d; ++f) {
+                Doubles t[kGroups], total = Doubles{};
+                for (int v = 0; v < kGroups; ++v) {
+                    t[v] = weight[v] * load(e + f * kMixtureRows, v);
+                    total += t[v];
+                }
+                first[f] += sum(total);
+                for (i64 g = 0; g <= f; ++g) {
+                    Doubles product = Doubles{};
+                    for (int v = 0; v < kGroups; ++v) product += t[v] * load(e + g * kMixtureRows, v);
+                    second[f * d + g] += sum(product);
+                }
+            }
+            return;
+        }
+        for (i64 f = 0; f < d; ++f) {
+            Doubles total = Doubles{}, product = Doubles{};
+            for (int v = 0; v < kGroups; ++v) {
+                const Doubles difference = load(x + f * kMixtureRows, v) - of.mean[f];
+                const Doubles t = weight[v] * difference;
+                total += t;
+                product += t * difference;
+            }
+            first[f] += sum(total);
+            second[f] += sum(product);
+        }
+    }
+};
+
+const MixtureKernels mixture_kernels = {MixtureLoops::log_density, MixtureLoops::shares,
+                                        MixtureLoops::add_moments};
+
+}  // namespace bmrm::BMRM_ISA

@@ -1,3 +1,0 @@
-#include "cpu/baseline.h"
-//
-#include "pairs/exact_kernels.h"

@@ -1,3 +1,0 @@
-#include "cpu/baseline.h"
-//
-#include "qp/plane_kernels.h"

@@ -1,0 +1,70 @@
+"""`while`, `break` and `continue` on a GPU with driver and compiler emulated, and their end."""
+
+import shutil
+import signal
+import threading
+
+import emulated_driver
+import numpy as np
+import pytest
+import scipy.sparse
+from endless_functions import FUNCTIONS, arguments_of, uniform
+from loop_programs import CASES
+from test_loops import check, of_rows, outside, rows_of
+
+from bmrm.errors import ReductionError
+from bmrm.formulas.analysis import long_loops
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+
+
+@pytest.fixture(autouse=True)
+def library(monkeypatch):
+    found = emulated_driver.install(monkeypatch)
+    yield found
+    assert found.depth == 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_gives_what_numpy_gives(name):
+    case, X = CASES[name], rows_of(300)
+    check(case.reduction(X, device="cuda", **case.words), case.by_numpy(X, **case.words))
+    if case.sparse:
+        X[np.abs(X) < 0.5] = 0
+        found = case.reduction(scipy.sparse.csr_array(X), device="cuda", **case.words)
+        check(found, case.by_numpy(X, **case.words))
+
+
+def test_functions_are_given_rows_and_arrays():
+    X, rng = rows_of(70), np.random.default_rng(3)
+    words = {"p": rng.integers(1, 9, 5) / 4, "q": rng.integers(-8, 9, (3, 5)) / 4, "n": np.array([3, 7, -2])}
+    check(of_rows(X, device="cuda", **words), of_rows.python(X, **words))
+
+
+def test_an_index_in_a_while_is_checked():
+    X, p = np.ones((50, 2)), np.arange(60.0)
+    with pytest.raises(ReductionError, match=r"outside: row 0: index 80 is out of bounds"):
+        outside(X, p=p, k=40, device="cuda")
+    assert outside(X, p=p, k=100, device="cuda").out == 0
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
+def test_a_signal_ends_an_endless_pass(function, monkeypatch):
+    monkeypatch.setattr(long_loops, "MIN_ITERATION_WORK", 1 << 22)  # 2^20 of them take an emulated lane long
+    rows, words = arguments_of(function)
+    timer = threading.Timer(2.0, lambda: signal.raise_signal(signal.SIGINT))
+    function(rows[:0], device="cuda", **words)  # compiles it
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        function(rows[:300], device="cuda", **words)
+    assert uniform(np.ones((300, 9)), n=2, p=np.ones(2), device="cuda").out == 300
+
+
+def test_a_lane_looks_every_2_to_the_20_iterations():
+    X = np.ones((40, 3))
+    text = FUNCTIONS[-3].source("cuda", X, n=2, p=np.ones(2))
+    work = long_loops.work_of_iteration(long_loops.long_loops(FUNCTIONS[-3]._binder.general, {})["while.1"])
+    assert f"if (is_to_end(table, work, {work})) break;" in text
+    assert work << 20 == long_loops.GPU_LOOK_OPERATIONS
+    short = CASES["stored"]
+    assert "watch.cuh" not in short.reduction.source("cuda", rows_of(9), **short.words)
