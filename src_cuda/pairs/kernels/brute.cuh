@@ -246,6 +246,8 @@ __device__ __forceinline__ uint32_t decide(const BruteSets& sets, const TilePair
 template <int WIDTH, class Bins, bool JOINT>
 class BinCounts {
   public:
+    static constexpr int kResident =
+        3 * kTileThreads;  // threads for which registers of a multiprocessor shall last
     using BinsOf = Bins;
 
     __device__ BinCounts(const Bins& bins, const Totals& totals, unsigned char* shared)
@@ -263,7 +265,8 @@ class BinCounts {
         float doubt[kThreadRows];
 #pragma unroll
         for (int k = 0; k < kThreadRows; k++) doubt[k] = bins_.place(d2[k], key[k]);
-        if (some_above(doubt, threshold)) {
+        // No measure is NaN unless the threshold is.
+        if (!(fmaxf(fmaxf(doubt[0], doubt[1]), fmaxf(doubt[2], doubt[3])) <= threshold)) {
             uint32_t rows = 0;
 #pragma unroll
             for (int k = 0; k < kThreadRows; k++) {
@@ -310,6 +313,7 @@ struct OneRadius {
 template <int WIDTH>
 class RadiusCounts {
   public:
+    static constexpr int kResident = kMaxGroups * kTileThreads;
     using BinsOf = OneRadius;
 
     __device__ RadiusCounts(const OneRadius& bins, const Totals& totals, unsigned char*)
@@ -454,12 +458,13 @@ __device__ __forceinline__ void sweep_diagonal(Sweep<WIDTH, Counts>& sweep) {
 #pragma unroll
     for (int x = 0; x < WIDTH - 1; x++) length[x] = pair.length[x];
     const int n = pair.rows;
+    const float far = far_beyond(sets);
     sweep.run(1 + sweep.group, n / 2 + 1, sweep.groups, true, [&](int j, float (&d2)[kThreadRows]) {
 #pragma unroll
         for (int k = 0; k < kThreadRows; k++) {
             const int row = sweep.lane + k * kTileThreads;
             const float found = rows.template to<true>(k, columns[diagonal_column(row, j, n)], length);
-            d2[k] = is_on_diagonal(row, j, n) ? found : far_beyond(sets);
+            d2[k] = is_on_diagonal(row, j, n) ? found : far;
         }
     });
 }
@@ -480,7 +485,7 @@ __device__ void take_pair(const BruteSets& sets, const BruteLaunch& launch, cons
 
 // Shared memory: a table and the cells of bins (`table_bytes`), then two chunks of columns per group.
 template <int WIDTH, class Counts>
-__global__ void __launch_bounds__(kMaxGroups* kTileThreads)
+__global__ void __launch_bounds__(Counts::kResident)
     count_tiles(const BruteSets sets, const BruteLaunch launch, const typename Counts::BinsOf bins,
                 const int table_bytes) {
     __shared__ TilePair<WIDTH> pair;

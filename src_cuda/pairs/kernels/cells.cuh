@@ -10,6 +10,7 @@
 // A thread has one row, or a share of its columns if there are few rows.  Lanes have neighbouring rows, which
 // read nearly the same columns.  Candidates beyond the reach are dropped as soon as their distance is known.
 #pragma once
+#include "device/rows.cuh"
 #include "pairs/kernels/bins.cuh"
 #include "pairs/kernels/exact.cuh"
 #include "pairs/kernels/tables.cuh"
@@ -147,12 +148,14 @@ struct CellLaunch {
     Totals totals;
 };
 
-// The squared distance on the grid, and never 0.
-__device__ __forceinline__ float grid_distance(const GridPoint& a, const GridPoint& b, const CellGrid& grid) {
+// The squared distance on the grid, and never 0.  A point is read in one load.
+__device__ __forceinline__ float grid_distance(const GridPoint& a, const GridPoint* at,
+                                               const CellGrid& grid) {
+    const auto b = read_unwritten<uint32_t, 4>(at->at);
     float sum = kLeastSquare;
 #pragma unroll
     for (int k = 0; k < kCellAxes; k++) {
-        const float d = float(int32_t(a.at[k] - b.at[k]));
+        const float d = float(int32_t(a.at[k] - b.values[k]));
         sum = fmaf(d * d, grid.squares[k], sum);
     }
     return sum;
@@ -165,7 +168,7 @@ __global__ void __launch_bounds__(kCellThreads)
     Table<false> table(reinterpret_cast<uint32_t*>(shared), launch.totals);
     bins.load(shared + (Table<false>::size(launch.totals) * 4 + 15) / 16 * 16);
     __syncthreads();
-    unsigned long long rechecked = 0;
+    uint32_t rechecked = 0;
     const uint32_t apart = uint32_t(launch.shares);
     BB_FOR (item, (launch.last - launch.first) * launch.shares) {
         const uint32_t i = uint32_t(launch.first + item / launch.shares),
@@ -174,7 +177,7 @@ __global__ void __launch_bounds__(kCellThreads)
         for_each_run(sets.grid, sets.starts, sets.one_set, row.cell, i, [&](uint32_t first, uint32_t last) {
 #pragma unroll 1
             for (uint32_t j = first + share; j < last; j += apart) {
-                const float d2 = grid_distance(row, sets.columns[j], sets.grid);
+                const float d2 = grid_distance(row, sets.columns + j, sets.grid);
                 if (d2 > sets.reach) continue;
                 uint32_t key;
                 if (!(bins.place(d2, key) <= sets.threshold)) {
@@ -186,7 +189,7 @@ __global__ void __launch_bounds__(kCellThreads)
         });
     }
     table.flush();
-    if (rechecked) atomicAdd(launch.state + 1, rechecked);
+    if (rechecked) atomicAdd(launch.state + 1, (unsigned long long)rechecked);
 }
 
 }  // namespace bmrm
