@@ -232,10 +232,12 @@ class BinMap {
             const i64 place = place_after(first);
             places_[2 * s] = static_cast<std::int32_t>(place);
             places_[2 * s + 1] = static_cast<std::int32_t>(last == first ? place : place_after(first + 1));
-            several += last - first > 1;
-            thresholds_[s] = last == first       ? std::numeric_limits<float>::infinity()
-                             : last - first == 1 ? static_cast<float>(*first)
-                                                 : std::numeric_limits<float>::quiet_NaN();
+            // A bound below the least squared distance of kernels cannot be a threshold.
+            const bool many = last - first > 1 || (last > first && !(*first > 2.0 * low_));
+            several += many;
+            thresholds_[s] = many            ? std::numeric_limits<float>::quiet_NaN()
+                             : last == first ? std::numeric_limits<float>::infinity()
+                                             : static_cast<float>(*first);
         }
         return several;
     }
