@@ -25,11 +25,14 @@ MOST_BINS_SHARE = 10.0
 GPU_PAIR_SECONDS = {"float64": 1.4e-12, "brute": 5.5e-13, "cells": 3e-12}
 """Time of a candidate on an NVIDIA H100, in three dimensions with 100 bins."""
 
-CELL_SECONDS = 8e-8
+CELL_SECONDS = 1.5e-7
 """Time to sort a point into cells."""
 
 MIN_SHARED_SECONDS = 1e-3
 """Predicted time of a count from which on more threads than one pay: each has tables of its own."""
+
+CALL_SECONDS = 3e-4
+"""Time of a call besides its candidates."""
 
 TASK_PAIRS = 2.5e5
 """Pairs of a task, about."""
