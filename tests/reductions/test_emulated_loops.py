@@ -28,11 +28,13 @@ def library(monkeypatch):
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_gives_what_numpy_gives(name):
     case, X = CASES[name], rows_of(300)
-    check(case.reduction(X, device="cuda", **case.words), case.by_numpy(X, **case.words))
+    check(
+        case.reduction(X, device="cuda", **case.arguments(len(X))), case.by_numpy(X, **case.arguments(len(X)))
+    )
     if case.sparse:
         X[np.abs(X) < 0.5] = 0
-        found = case.reduction(scipy.sparse.csr_array(X), device="cuda", **case.words)
-        check(found, case.by_numpy(X, **case.words))
+        found = case.reduction(scipy.sparse.csr_array(X), device="cuda", **case.arguments(len(X)))
+        check(found, case.by_numpy(X, **case.arguments(len(X))))
 
 
 def test_functions_are_given_rows_and_arrays():

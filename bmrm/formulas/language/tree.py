@@ -425,8 +425,11 @@ def repeated(
     ``iterations`` returns how often the body of a loop runs; it is asked for outer loops first.
     """
     for statement in body:
-        yield statement, times
         inside = times * iterations(statement) if isinstance(statement, Loop) else times
+        yield (
+            statement,
+            inside if isinstance(statement, While) else times,
+        )  # its test is one of each iteration
         for inner in parts_of(statement):
             yield from repeated(inner, iterations, inside)
 
