@@ -680,14 +680,19 @@ def test_two_matrices_on_two_devices():
         check(X, A, rng)
 
 
+SOLVED = sized((700, 100, 7000), (2000, 300, 40_000))
+"""Rows, columns and nonzeros of what is solved."""
+
+
 @gpu
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared"])
 @pytest.mark.parametrize("dense", [False, True])
 def test_solve(loss, dense):
     rng = np.random.default_rng(22)
-    A = reference(*random_csr(rng, 2000, 300, 40_000))
+    A = reference(*random_csr(rng, *SOLVED))
     A = A.toarray() if dense else A
-    y = np.where(A @ rng.standard_normal(300) + rng.standard_normal(2000) > 0, 1.0, -1.0)
+    m, d = A.shape
+    y = np.where(A @ rng.standard_normal(d) + rng.standard_normal(m) > 0, 1.0, -1.0)
     here = bmrm.solve(A, y, loss, lam=1e-3, tol=1e-4, device="cpu")
     for dtype in (np.float32, None):
         there = bmrm.solve(A, y, loss, lam=1e-3, tol=1e-4, device="cuda", dtype=dtype)
@@ -702,8 +707,8 @@ def test_solve(loss, dense):
 @gpu
 def test_solve_is_reproducible():
     rng = np.random.default_rng(23)
-    A = reference(*random_csr(rng, 2000, 300, 40_000))
-    data = bmrm.Dataset(A, rng.choice([-1.0, 1.0], 2000), device="cuda", dtype=np.float32)
+    A = reference(*random_csr(rng, *SOLVED))
+    data = bmrm.Dataset(A, rng.choice([-1.0, 1.0], A.shape[0]), device="cuda", dtype=np.float32)
     one, two = (bmrm.solve(data, lam=1e-3) for _ in range(2))
     assert one.objective == two.objective
     np.testing.assert_array_equal(one.w, two.w)
@@ -774,8 +779,8 @@ def test_newton_steps_on_a_gpu_need_no_hessian():
 @gpu
 def test_a_tolerance_that_float32_cannot_resolve():
     rng = np.random.default_rng(24)
-    A = reference(*random_csr(rng, 2000, 300, 40_000))
-    y = rng.choice([-1.0, 1.0], 2000)
+    A = reference(*random_csr(rng, *SOLVED))
+    y = rng.choice([-1.0, 1.0], A.shape[0])
     coarse = bmrm.solve(A, y, lam=1e-2, tol=1e-8, device="cuda", dtype=np.float32)
     assert coarse.status == "precision"
     fine = bmrm.solve(A.astype(np.float32), y, lam=1e-2, tol=1e-8, device="cuda")
