@@ -138,7 +138,7 @@ def in_a_power(x, p, k: int, out):
 
 
 @case(p=np.ones((5, 4)), k=FAR)
-def in_a_loop_without_turns(x, p: ("k", "d"), k: int, sums: ("k", "d")):
+def in_a_loop_without_iterations(x, p: ("k", "d"), k: int, sums: ("k", "d")):
     at = int(abs(x[0])) % len(p)
     for f in range(0):
         sums[at, f] += p[k, f] * x[f]
@@ -325,7 +325,7 @@ def products_that_end_where_a_number_wraps(x, total: ("d",), cross: ("d", "d")):
 
 
 @case(n=0, p=P, k=FAR)
-def rows_of_a_result_in_a_loop_without_turns(x, n: int, p, k: int, sums: (5, "d"), most: (5, "d")):
+def rows_of_a_result_in_a_loop_without_iterations(x, n: int, p, k: int, sums: (5, "d"), most: (5, "d")):
     at = int(x[0])
     for f in range(min(max(n, 0), len(x))):
         sums[at + k, f] += x[f]
@@ -336,7 +336,7 @@ def rows_of_a_result_in_a_loop_without_turns(x, n: int, p, k: int, sums: (5, "d"
 
 
 @case(ERROR, n=2, p=P, k=FAR)
-def rows_of_a_result_in_a_loop_with_turns(x, n: int, p, k: int, sums: (5, "d")):
+def rows_of_a_result_in_a_loop_with_iterations(x, n: int, p, k: int, sums: (5, "d")):
     for f in range(min(max(n, 0), len(x))):
         sums[int(x[0]) + k, f] += x[f]
     sums[1, 1] += p[1]

@@ -89,7 +89,7 @@ class SizeOf:
 
 @dataclass(frozen=True, slots=True)
 class RowNumber:
-    """The number of the row of an axis among all rows."""
+    """The index of the row of an axis among all rows."""
 
     axis: Axis
     type: str = "int"
