@@ -296,6 +296,53 @@ def lanes_that_wait_for_long(x, out):
         out += 1
 
 
+@case(p=P, k=FAR)
+def in_a_while(x, p, k: int, out):
+    i = 0
+    while i < 3:
+        i += 1
+        if x[0] > 1e9:
+            out += p[k + i]
+
+
+@case(p=P)
+def of_lanes_that_have_left(x, p, out):
+    i = int(x[0])
+    while i < 5:
+        if i < 0:
+            break
+        out += p[i] * i
+        i += 1
+    out += p[i] > 0 if 0 <= i < 5 else -1
+
+
+@case(p=P, k=FAR)
+def after_a_continue(x, p, k: int, out):
+    for j in range(k, k + 3):
+        if x[0] < 1e9:
+            continue
+        out += p[j]
+
+
+def element_if_there(p, i):
+    if i < 0 or i >= len(p):
+        return -1.0
+    return p[i]
+
+
+@case(p=P, k=FAR)
+def of_a_function_that_returns_early(x, p, k: int, out):
+    out += element_if_there(p, int(x[0])) + element_if_there(p, k) + element_if_there(x, -k)
+
+
+@case(ERROR, p=P)
+def in_a_while_that_goes_too_far(x, p, out):
+    i = x.index % 3
+    while p[i] < 9.0:
+        i += 1
+    out += i
+
+
 @case(ERROR, p=np.array([2**62, 1]))
 def a_stride_that_wraps_from_one_to_the_next(x, p: 2, out):
     for i in range(len(p)):

@@ -242,6 +242,25 @@ def test_an_index_in_a_while_is_checked():
     assert outside(X, p=p, k=100, device="cpu").out == 0
 
 
+def picked(z, i):
+    if i < 0:
+        return z[0]
+    return z[i]
+
+
+@reduction
+def by_a_function(x, p, k: int, out):
+    out += picked(p, k) + picked(x, 0)
+
+
+@compiled
+def test_an_index_in_a_function_is_named_with_its_line():
+    line = picked.__code__.co_firstlineno + 3
+    with pytest.raises(ReductionError, match=f"picked, line {line}: row 0: p: found the index 9, expected"):
+        by_a_function(np.ones((50, 2)), p=np.ones(9), k=9, device="cpu")
+    assert by_a_function(np.ones((50, 2)), p=np.ones(9), k=-9, device="cpu").out == 100
+
+
 def test_explain_says_how_many_iterations_are_assumed():
     case, X = CASES["Mandelbrot"], rows_of(50)
     text = case.reduction.explain(X, **case.words)

@@ -20,6 +20,18 @@ Size: TypeAlias = "str | int"
 Axis: TypeAlias = str
 """What rows are numbered along: the name that the function gives its row."""
 
+
+class Line(int):
+    """The number of a line in its file, with the name of the function that it is in."""
+
+    def __new__(cls, number: int, function: str) -> Line:
+        found = super().__new__(cls, number)
+        found.function = function
+        return found
+
+    function: str
+
+
 RANKS = {"bool": 0, "int": 1, "real": 2, "any": 3}
 """The types, each with room for those before it."""
 
