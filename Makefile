@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm building src_co
 CXX_SOURCES := $(shell find src_common src_cython src_cuda benchmarks tests -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .NOTPARALLEL:
-.PHONY: help demo test wheels check-wheel versions architectures lint format typecheck stubs ext bench tables certify kill-runs fuzz fuzz-reductions gpu-check gpu-sanitize clean
+.PHONY: help demo test wheels check-wheel versions architectures lint format typecheck stubs ext bench tables certify kill-runs fuzz fuzz-reductions fuzz-pairs gpu-check gpu-sanitize clean
 
 help:
 	@echo "make demo       train, predict and check the certificate on two small data sets"
@@ -31,6 +31,7 @@ help:
 	@echo "make kill-runs  kill bmrm-train at 200 random moments, and check what is left of its model"
 	@echo "make fuzz       read randomly damaged files of every kind, with sanitizers, for FUZZ_SECONDS=600"
 	@echo "make fuzz-reductions  compile 3000 random row functions, compare each with Python, and look for accesses outside of arrays"
+	@echo "make fuzz-pairs  count the pairs of 10,000 random sets of points by every plan, instruction set and number of ranks"
 	@echo "make gpu-check  on a machine with an NVIDIA GPU: build, GPU tests, comparison with NVIDIA's libraries; PART=graph, ..."
 	@echo "make gpu-sanitize  likewise: the GPU tests under compute-sanitizer"
 	@echo "make clean      remove everything that was built, including .venv"
@@ -101,6 +102,11 @@ fuzz: $(VENV)/dev.stamp
 fuzz-reductions: $(VENV)/dev.stamp
 	cd tests && BMRM_RANDOM_PROGRAMS=$${BMRM_RANDOM_PROGRAMS:-3000} BMRM_RANDOM_FIRST=$${BMRM_RANDOM_FIRST:-$$(date +%y%m%d0000)} \
 	    $(abspath $(BIN))/python -m pytest -q reductions/test_random_programs.py
+
+# BMRM_PAIR_FIRST=SEED BMRM_PAIR_PROBLEMS=1 repeats one problem.
+fuzz-pairs: $(VENV)/dev.stamp
+	cd tests && BMRM_PAIR_PROBLEMS=$${BMRM_PAIR_PROBLEMS:-10000} BMRM_PAIR_FIRST=$${BMRM_PAIR_FIRST:-$$(date +%y%m%d0000)} \
+	    $(abspath $(BIN))/python -m pytest -q pairs/test_random_counts.py
 
 gpu-check:
 	PART='$(PART)' scripts/gpu-check.sh

@@ -55,6 +55,7 @@ MODULES = {
     "_losses": "bmrm.losses",
     "_manifold": "bmrm.unsupervised.manifold",
     "_mixtures": "bmrm.unsupervised.mixtures",
+    "_pairs": "bmrm.pairs",
     "_parts": "bmrm.distributed",
     "_qp": "bmrm.linear.bundle",
     "_svmlight": "bmrm.io",
@@ -78,7 +79,7 @@ INSTRUCTION_SETS: dict[str, list[str]] = {"baseline": []}
 if platform.machine().lower() in ("x86_64", "amd64"):
     INSTRUCTION_SETS |= {name: [f"-DBMRM_FOR_{name.upper()}"] for name in ("avx2", "avx512")}
 # Modules with no loop over data in what Cython translates, nor in the headers that this includes.
-BINDINGS = ("_clusters", "_cpu", "_graph", "_losses", "_manifold", "_mixtures")
+BINDINGS = ("_clusters", "_cpu", "_graph", "_losses", "_manifold", "_mixtures", "_pairs")
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -89,8 +90,8 @@ DIRECTIVES = {
 # Nothing reads the flags of floating-point exceptions; keeping them exact would stop loops with conditions
 # from being vectorised; so would errno. A loop of few instructions that crosses a line of decoded code takes
 # up to a third longer: the loop over a row's entries did so or not by chance. -ffp-contract and the like stay
-# at their defaults. -ffast-math is never used: sums have a fixed order, and NaN and infinity must not be
-# optimised away.
+# at their defaults but for `UNFUSED`. -ffast-math is never used: sums have a fixed order, and NaN and
+# infinity must not be optimised away.
 COMPILE_FLAGS = [
     "-O3",
     "-falign-loops=32",
@@ -102,6 +103,9 @@ COMPILE_FLAGS = [
     "-fvisibility=hidden",
     "-g0",
 ]
+# Files that decide in which bin a pair of points counts round each operation, on all instruction sets alike.
+# GCC's default fuses products with sums where the processor can.
+UNFUSED = f"{SOURCES}/pairs/"
 IS_SANITIZED = os.environ.get("BMRM_SANITIZE") == "1"
 SANITIZERS = ["-fsanitize=address,undefined"]
 SANITIZED_FLAGS = [*SANITIZERS, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-O1", "-g1"]
@@ -172,7 +176,8 @@ class Tools:
         if source.endswith(".cu"):
             return [Step(source, target, (*self._nvcc, "-c"), self._nvcc_version)]
         if not source.endswith(".pyx"):
-            return [Step(source, target, (*self._cxx, "-c"), self._cxx_version)]
+            unfused = ["-ffp-contract=off"] if source.startswith(UNFUSED) else []
+            return [Step(source, target, (*self._cxx, *unfused, "-c"), self._cxx_version)]
         name = os.path.basename(source).removesuffix(".pyx")
         translated = f"build/cython/{name}.cpp"
         named = (*self._cython, "--module-name", f"{MODULES[name]}.{name}")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bmrm import estimators as estimators
     from bmrm import io as io
     from bmrm import losses as losses
+    from bmrm import pairs as pairs
     from bmrm import petsc as petsc
     from bmrm.cli.versions import show_versions as show_versions
     from bmrm.io.dump import dump_svmlight as dump_svmlight
@@ -73,6 +74,8 @@ _MODULES = {
     "WORTH_A_GPU": "matrix.gpu.work",
     # reduce
     "reduction": "reductions.facility",
+    # count pairs of points
+    "pairs": "",
     # find structure without labels
     "KMeans": "unsupervised.clusters.estimator",
     "GaussianMixture": "unsupervised.mixtures.estimator",

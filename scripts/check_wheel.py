@@ -30,6 +30,7 @@ def write_files() -> None:
     Path("flowers.csv").write_text("\n".join(["id,sepal,petal,stem,species", *rows, ""]))
     Path("edges.txt").write_text("".join(f"{i} {(3 * i + 1) % 17}\n" for i in range(17)))
     np.save("rows.npy", X)
+    np.save("points.npy", X)
 
 
 def main() -> None:
@@ -47,6 +48,7 @@ def main() -> None:
         "bmrm-predict",
         "bmrm-graph",
         "bmrm-cluster",
+        "bmrm-pairs",
     }
     for line in commands:
         subprocess.run(line.split(), check=True, stdout=subprocess.DEVNULL)

@@ -1,14 +1,15 @@
 #!/bin/sh
 # On a machine with an NVIDIA GPU and nvcc: builds in place for that GPU, then does what PART says; all parts without it.
-#   tests       the tests that need a GPU, except those of graphs, reductions and estimators without labels
+#   tests       the tests that need a GPU, except those of graphs, reductions, pairs and estimators without labels
 #   solves      kills of a training run, and the table of solves on the thesis's ten data sets
 #   products    the table of products compared with NVIDIA's libraries
 #   graph       the tests of graphs, and their figures compared with cuSPARSE
 #   reductions  the tests of reductions and of estimators without labels, and their figures compared with CuPy and
 #               PyTorch
+#   pairs       the tests of pairs of points, their figures compared with plain kernels and PyTorch, and a paper's kernels
 # Each part takes less than 8 minutes. If PYTHON has the packages, it is used unchanged and nothing is downloaded;
 # otherwise they are installed into the environment VENV. GRAPH_ARGS are options of benchmarks/gpu/graph_gpu.py,
-# REDUCTION_ARGS those of benchmarks/reductions/gpu.py.
+# REDUCTION_ARGS those of benchmarks/reductions/gpu.py, PAIR_ARGS those of benchmarks/pairs/gpu.py.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,9 +18,9 @@ venv=${VENV:-.venv}
 part=${PART:-all}
 
 case $part in
-all | tests | solves | products | graph | reductions) ;;
+all | tests | solves | products | graph | reductions | pairs) ;;
 *)
-    echo "PART: found $part, expected tests, solves, products, graph or reductions" >&2
+    echo "PART: found $part, expected tests, solves, products, graph, reductions or pairs" >&2
     exit 2
     ;;
 esac
@@ -39,7 +40,7 @@ export PYTHONPATH="$PWD"
 BMRM_CUDA=on "$python" setup.py -q build_ext --inplace
 "$python" -c 'from bmrm.matrix import _cuda; print("GPU:", _cuda.device_info()["name"])'
 if wants tests; then
-    "$python" -m pytest -q $(grep -v -E '^tests/(graph|reductions|unsupervised)/' scripts/gpu-tests.txt)
+    "$python" -m pytest -q $(grep -v -E '^tests/(graph|reductions|pairs|unsupervised)/' scripts/gpu-tests.txt)
 fi
 if wants solves; then
     "$python" scripts/kill_runs.py
@@ -59,4 +60,9 @@ if wants reductions; then
     "$python" -m benchmarks.reductions.gpu_seeding
     "$python" -m benchmarks.reductions.gpu_mixture
     "$python" -m benchmarks.reductions.gpu_mds
+fi
+if wants pairs; then
+    "$python" -m pytest -q -n 8 -p no:benchmark $(grep '^tests/pairs/' scripts/gpu-tests.txt)
+    "$python" -m benchmarks.pairs.gpu ${PAIR_ARGS:-}
+    "$python" -m benchmarks.pairs.paper --most 1000000 --ncu
 fi

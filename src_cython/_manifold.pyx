@@ -1,7 +1,6 @@
 """Passes over pairs of points for multidimensional scaling (C++ in ``manifold/``)."""
 
 from libc.stdint cimport int32_t, int64_t
-from libcpp cimport bool as c_bool
 from libcpp.memory cimport unique_ptr
 
 import numpy as np
@@ -10,25 +9,14 @@ from bmrm.errors import ParameterError
 
 include "common/threads.pxi"
 include "common/vectors.pxi"
+include "pairs/pair_values.pxi"
 
 
 cdef extern from "manifold/scaling.h" namespace "bmrm" nogil:
-    cdef struct PairValues:
-        const void* values
-        int bytes
-        bint square
-
     cdef struct PairCounts:
         double stress
         double squares
         int64_t together
-
-    cdef struct PairDefect:
-        int kind
-        int64_t row
-        int64_t column
-        double value
-        double other
 
     cdef cppclass CPairs "bmrm::Pairs":
         CPairs(int64_t, PairValues, PairValues, bint, int) except +
@@ -43,11 +31,8 @@ cdef extern from "manifold/scaling.h" namespace "bmrm" nogil:
         void distances(const double*, int64_t, double*) except +
         void place(const double*, int64_t, const double*, int64_t, double*, double*, int64_t) except +
 
-    PairDefect c_inspect "bmrm::Pairs::inspect"(
-        int64_t, PairValues, bint, double, double, int, double*, c_bool*) except +
 
-
-cdef extern from "manifold/scaling.h" namespace "bmrm" nogil:
+cdef extern from "pairs/pair_parts.h" namespace "bmrm" nogil:
     const int64_t kMinPartPairs
 
 cdef extern from "device_limits.h" namespace "bmrm" nogil:
@@ -64,59 +49,6 @@ cdef extern from "manifold/ordinal.h" namespace "bmrm" nogil:
 MIN_PART_PAIRS = kMinPartPairs
 MAX_AXES, MAX_PRODUCTS, SQUARED_COLUMNS = kMaxPairAxes, kMaxPairProducts, kSquaredColumns
 MAX_STRIPS, TILE_COLUMNS = kMostStrips, kMostColumns
-
-DEFECTS = ("", "negative", "infinite", "asymmetric", "diagonal", "missing")
-"""What `inspect_pairs` may find."""
-
-
-cdef PairValues _pair_values(values) except *:
-    """Take a square matrix or its upper triangle row by row; None for all 1."""
-    cdef PairValues found
-    found.values = NULL
-    found.bytes = 8
-    found.square = True
-    if values is not None:
-        if values.dtype not in (np.float32, np.float64) or not values.flags.c_contiguous:
-            raise ParameterError(f"pairs: expected contiguous float32 or float64, found {values.dtype}")
-        found.values = _address(values)
-        found.bytes = values.itemsize
-        found.square = values.ndim == 2
-    return found
-
-
-def inspect_pairs(values, int64_t n, *, bint nan_allowed, double diagonal, double tolerance, threads=None):
-    """Look for what makes dissimilarities or weights of pairs invalid.
-
-    Parameters
-    ----------
-    values : ndarray of float32 or float64, shape (n, n) or (n (n - 1) / 2,)
-    n : int
-    nan_allowed : bool
-    diagonal : float
-        Maximum absolute value on the diagonal; negative: it is not looked at.
-    tolerance : float
-        Maximum difference of the two entries of a pair.
-    threads : int, optional
-
-    Returns
-    -------
-    defect : str
-        One of `DEFECTS`; the first in the order of the rows.
-    row, column : int
-    value, other : float
-        The two entries of the pair.
-    largest : float
-    missing : bool
-        Whether some are NaN.
-    """
-    cdef int n_threads = _threads(threads)
-    cdef PairValues given = _pair_values(values)
-    cdef double largest
-    cdef c_bool missing
-    cdef PairDefect found
-    with nogil:
-        found = c_inspect(n, given, nan_allowed, diagonal, tolerance, n_threads, &largest, &missing)
-    return DEFECTS[found.kind], found.row, found.column, found.value, found.other, largest, missing
 
 
 cdef class Pairs:

@@ -16,7 +16,7 @@ import pytest
 
 import bmrm
 from bmrm import losses
-from bmrm.cli import cluster, graph, predict, train
+from bmrm.cli import cluster, graph, pairs, predict, train
 from bmrm.linear import plan
 from bmrm.linear.backends.host import ascent as host_ascent
 from bmrm.linear.backends.host import row_space
@@ -49,6 +49,7 @@ COMMANDS = {
     "bmrm-predict": predict.main,
     "bmrm-graph": graph.main,
     "bmrm-cluster": cluster.main,
+    "bmrm-pairs": pairs.main,
 }
 LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]+))?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)

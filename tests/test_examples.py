@@ -170,6 +170,15 @@ def test_scree_finds_the_number_of_components(tmp_path):
     assert (tmp_path / "scree.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
+def test_pairs_of_points_in_clouds_are_near(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed; the extra `plot` installs it")
+    out = run("pair_distances.py", tmp_path)
+    assert number(r"excess (\S+) at 0.2", out) > 20
+    assert number(r"(\S+) at 30", out) < 0.1
+    assert number(r"at random beyond 3: (\S+)", out) < 0.05
+    assert (tmp_path / "pair_distances.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
 def test_demo_checks_both_of_its_certificates(tmp_path):
     """It runs the installed commands, so it needs them next to this Python."""
     pytest.importorskip("sklearn", reason="scikit-learn is not installed; the extra `sklearn` installs it")

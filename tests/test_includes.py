@@ -22,18 +22,20 @@ MAY_INCLUDE = {
     "{src_common,src_common/device,src_cuda/api,bmrm/base}": "",
     "src_cuda/runtime": "src_cuda/api src_common/device{,_limits.h}",
     "src_cuda/{formats,rows}": "src_cuda/{runtime,api} src_common/{host_device,device_limits}.h",
-    "src_cuda/choice": "src_cuda/{formats,runtime,api} src_common/host_device.h",
-    "src_cuda/matrix": "src_cuda/{choice,formats,runtime,api}",
+    "src_cuda/{choice,matrix}": "src_cuda/{choice,formats,runtime,api} src_common/host_device.h",
     "src_cuda/distributed": "src_cuda/{formats,runtime,api}",
-    "src_cuda/training": "src_cuda/{matrix,distributed,formats,runtime,api} src_common",
-    "src_cuda/joint": "src_cuda/{training,matrix,runtime,api} src_common",
+    "src_cuda/{training,joint}": "src_cuda/{training,matrix,distributed,formats,runtime,api} src_common",
     "src_cuda/graph": "src_cuda/{matrix,distributed,runtime,api}",
-    "src_cuda/{clusters,mixtures,decomposition,manifold}": "src_cuda/{rows,runtime,api} src_common{,/device}",
-    "src_cython/common": "src_common bmrm/base",
+    "src_cuda/{clusters,mixtures,decomposition,pairs}": (
+        "src_cuda/{rows,runtime,api} src_common{,/device,/pairs}"
+    ),
+    "src_cuda/manifold": "src_cuda/{pairs,runtime,api} src_common{,/device}",
+    "{src_common/pairs,src_cython/common}": "src_common bmrm/base",
     "src_cython/{cpu,text,losses,joint,parts}": "src_cython/common src_common",
     "{src_cython/svmlight,src_cython/edges,bmrm/io}": "src_cython/{text,common} src_common",
     "src_cython/{dual,graph,qp} bmrm/matrix": "src_cython/{cpu,common} src_common",
-    "src_cython/{clusters,mixtures,manifold}": "src_cython/{parts,cpu,common} src_common",
+    "src_cython/{clusters,mixtures,pairs}": "src_cython/{parts,cpu,common} src_common{,/pairs}",
+    "src_cython/manifold": "src_cython/{pairs,cpu,common} src_common",
     "src_cython/cuda": "src_cuda/choice src_cython/common",
 }
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from bmrm.cli.exits import (
     BENCH_MEANINGS,
     CLUSTER_MEANINGS,
     GRAPH_MEANINGS,
     INFO_MEANINGS,
+    PAIRS_MEANINGS,
     PREDICT_MEANINGS,
     TRAIN_MEANINGS,
 )
@@ -127,10 +128,14 @@ FORMAT = (
 
 THREADS = Option("--threads", "threads (default: all cores)", "N", type=integer(1))
 
+DEVICE = Option(
+    "--device", "where to compute (default: auto)", "auto|cpu|cuda|cuda:N", device, default="auto"
+)
+
 MACHINE = (
     Option("--max-time", "limit on seconds", "S", type=positive, default=math.inf),
     THREADS,
-    Option("--device", "where to compute (default: auto)", "auto|cpu|cuda|cuda:N", device, default="auto"),
+    DEVICE,
 )
 """Where to compute, and for how long."""
 
@@ -596,6 +601,80 @@ CLUSTER = Command(
 )
 
 
+def _numbers(expected: str, accept: Callable[[float], bool]) -> Callable[[str], tuple[float, ...]]:
+    """Return an argparse type for numbers with commas between them."""
+    number = real(expected, accept)
+    return lambda text: tuple(number(word) for word in text.split(","))
+
+
+def _box(text: str) -> float | tuple[float, ...]:
+    found = _numbers("lengths of at least 0, one or one per axis: 420 or 1,1,0", lambda value: value >= 0)(
+        text
+    )
+    return found[0] if len(found) == 1 else found
+
+
+PAIRS = Command(
+    "bmrm-pairs",
+    usage="hist|count|plan [options] POINTS [POINTS2]",
+    description="Count the pairs of the points in POINTS, or of POINTS with POINTS2, by their distance\n"
+    "(hist) or within radii (count), exactly; plan explains how hist would count.",
+    meanings=PAIRS_MEANINGS,
+    files=(
+        Option("task", "hist, count, plan", "TASK", choices=("hist", "count", "plan")),
+        Option(
+            "points",
+            "npy, npz, CSV, Parquet, Matrix Market, SVMlight; - is standard input; FILE:A,B,C reads some "
+            "columns, by names or numbers from 1",
+            "POINTS",
+        ),
+        Option("points2", "other points, for pairs of one with one", "POINTS2", kind="optional"),
+    ),
+    options={
+        "": (
+            Option(
+                "--edges",
+                "hist, plan: FROM:TO:BINS, evenly spaced; log:FROM:TO:BINS, evenly spaced logarithms; or a "
+                "file of edges, npy or text",
+                "EDGES",
+            ),
+            Option(
+                "--radius",
+                "count: largest distance; several with commas",
+                "R,...",
+                type=_numbers("numbers of at least 0: 0.1 or 0.1,0.2", lambda value: value >= 0),
+            ),
+            Option(
+                "--box", "lengths of a periodic box, 0 for an open axis: 420 or 1,1,0", "L,...", type=_box
+            ),
+            Option(
+                "--images",
+                "on periodic axes beyond half the shortest length: the nearest image of a pair, or all",
+                choices=("one", "all"),
+            ),
+            Option(
+                "--closed",
+                "hist, plan: ends that count: left ones and the last, left, right (default: last)",
+                choices=("last", "left", "right"),
+                default="last",
+            ),
+            Option("-o --output", "write counts: .npz, .npy, else text; - is stdout", "FILE"),
+            Option(
+                "--plan",
+                "how to count; counts do not depend on it (default: auto)",
+                choices=("auto", "brute", "cells", "float64"),
+                default="auto",
+            ),
+            COLUMNS[0],
+            COLUMNS[2],
+            THREADS,
+            DEVICE,
+            *_NO_PROGRESS,
+        )
+    },
+)
+
+
 def every() -> tuple[Command, ...]:
     """Return all commands."""
-    return (train(), PREDICT, INFO, BENCH, GRAPH, CLUSTER)
+    return (train(), PREDICT, INFO, BENCH, GRAPH, CLUSTER, PAIRS)

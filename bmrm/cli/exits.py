@@ -81,6 +81,12 @@ CLUSTER_MEANINGS = {
     Exit.LIMIT: "a limit was hit before convergence (iterations, time, precision); results are written",
     Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); the best clusters so far are written",
 }
+PAIRS_MEANINGS = {
+    Exit.OK: "success: all pairs are counted, or the plan is printed",
+    **COMMON_MEANINGS,
+    Exit.DEVICE_MEMORY: "out of GPU memory",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); the counts so far are written",
+}
 INFO_MEANINGS = {Exit.OK: "success", **COMMON_MEANINGS, Exit.INTERRUPTED: "interrupted (Ctrl-C)"}
 BENCH_MEANINGS = {
     Exit.OK: "success",

@@ -21,7 +21,7 @@ from bmrm.errors import ParameterError
 SHELLS = ("bash", "zsh", "tcsh")
 """The shells for which ``--print-completion`` prints a script."""
 
-FILE_METAVARS = ("DATA", "MODEL", "OUT", "EDGES", "FILE", "FILE|A,B", "TOML")
+FILE_METAVARS = ("DATA", "MODEL", "OUT", "EDGES", "FILE", "FILE|A,B", "POINTS", "POINTS2", "TOML")
 """What the help calls values that are names of files."""
 
 FEW_CHOICES = 8

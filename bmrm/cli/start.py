@@ -15,6 +15,6 @@ def _start(command: str) -> int:
     return code
 
 
-train, predict, bench, graph, cluster, info = (
-    partial(_start, command) for command in ("train", "predict", "bench", "graph", "cluster", "info")
+train, predict, bench, graph, cluster, info, pairs = (
+    partial(_start, command) for command in ("train", "predict", "bench", "graph", "cluster", "info", "pairs")
 )

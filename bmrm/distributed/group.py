@@ -153,14 +153,14 @@ class Group:
         return found
 
     def add_up(self, numbers: NDArray[Any]) -> None:
-        """Replace a vector of float32 or float64 by its sum over the ranks, computed in float64."""
+        """Replace a vector by its sum over the ranks: of floats in float64, of int64 in whole numbers."""
         if self.size == 1:
             return
         bounds = self.split(numbers.size)
         widths = np.diff(bounds).tolist()
         parts = np.empty((self.size, widths[self.rank]), numbers.dtype)
         self._wait(self.comm.Ialltoallv((numbers, widths), (parts, [parts.shape[1]] * self.size)))
-        piece = np.zeros(parts.shape[1])
+        piece = np.zeros(parts.shape[1], np.int64 if numbers.dtype == np.int64 else np.float64)
         for part in parts:
             piece += part
         self._wait(self.comm.Iallgatherv(piece.astype(numbers.dtype), (numbers, widths)))

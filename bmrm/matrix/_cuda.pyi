@@ -442,6 +442,48 @@ class ResidentPairs:
     def curvature(self, X: PointVector, direction: PointVector) -> PointVector: ...
     def row(self, i: int) -> _F64: ...
 
+PAIR_KERNELS: tuple[str, ...]
+
+def predict_point_bytes(n: int, axes: int) -> tuple[int, int]: ...
+
+class PlacedPoints:
+    def __new__(
+        cls,
+        coordinates: npt.NDArray[Any] | _CudaArray,
+        box: _F64,
+        *,
+        by_points: bool = False,
+        device: int = 0,
+        threads: int | None = None,
+    ) -> Self: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def axes(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def extents(self) -> tuple[_F64, _F64]: ...
+
+class PairCounter:
+    def __new__(
+        cls,
+        a: PlacedPoints,
+        b: PlacedPoints | None,
+        bounds: _F64,
+        kernel: str,
+        images: str = "nearest",
+    ) -> Self: ...
+    @property
+    def tasks(self) -> int: ...
+    @property
+    def candidates(self) -> float: ...
+    @property
+    def bytes(self) -> int: ...
+    def count(
+        self, first: int, last: int, threads: int | None = None
+    ) -> tuple[npt.NDArray[np.int64], float, float]: ...
+
 PANEL_ROWS: int
 MAX_TRIALS: int
 

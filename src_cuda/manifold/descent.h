@@ -1,6 +1,6 @@
 // The pass of each step of multidimensional scaling.
 #pragma once
-#include "manifold/device_pairs.h"
+#include "manifold/device_scaling.h"
 #include "manifold/kernels/scaling_terms.cuh"
 
 template <bool WEIGHTED>

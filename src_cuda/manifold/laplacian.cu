@@ -1,5 +1,5 @@
 // The product with V of a weighted step of multidimensional scaling.
-#include "manifold/device_pairs.h"
+#include "manifold/device_scaling.h"
 #include "manifold/kernels/scaling_terms.cuh"
 
 using namespace bmrm;

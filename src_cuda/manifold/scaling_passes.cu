@@ -1,6 +1,5 @@
 // Passes of multidimensional scaling that are not part of a step.
-#include "manifold/device_pairs.h"
-#include "manifold/kernels/pair_checks.cuh"
+#include "manifold/device_scaling.h"
 #include "manifold/kernels/scaling_terms.cuh"
 
 using namespace bmrm;
@@ -46,15 +45,4 @@ const double* bb_scaling::summary(double* degrees) {
     BB_CHECK(cudaMemcpyAsync(degrees, degrees_.data(), size_t(n) * 8, cudaMemcpyDefault, stream()));
     BB_CHECK(cudaStreamSynchronize(stream()));
     return found;
-}
-
-void bb_scaling::row(int64_t i, double* values) {
-    double* const found = lend(n);
-    with_source([&](const auto& source) {
-        const NextLaunch launch(blocks_for(n), 256, 0, stream(), false);
-        launch(read_row<std::decay_t<decltype(source)>>, source, n, i, found);
-    });
-    BB_CHECK(cudaMemcpyAsync(values, found, size_t(n) * 8, cudaMemcpyDefault, stream()));
-    BB_CHECK(cudaStreamSynchronize(stream()));
-    give(n, found);
 }

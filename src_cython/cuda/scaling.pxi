@@ -6,57 +6,6 @@ def predict_scaling_bytes(int64_t n, int32_t adds):
     return bb_scaling_sum_bytes(n, adds)
 
 
-cdef bb_pair_values _values_of_pairs(array) except *:
-    """Describe what `_array` returned: a square matrix or its upper triangle; None for none."""
-    cdef bb_pair_values found
-    memset(&found, 0, sizeof(found))
-    if array is None:
-        return found
-    if array.dtype not in (np.float32, np.float64) or array.ndim not in (1, 2):
-        raise ParameterError(f"pairs: found {array.ndim} dimensions of {array.dtype}, expected float32 or float64")
-    if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
-        raise ParameterError("pairs: expected a C-contiguous array")
-    found.values = _part(array, 0)
-    found.type, found.square = _type_of(array.dtype), array.ndim == 2
-    found.in_place = isinstance(array, _DeviceArray)
-    return found
-
-
-def inspect_resident_pairs(values, int64_t n, *, bint nan_allowed, double diagonal, double asymmetry, device=0):
-    """Look for what makes dissimilarities or weights on a device invalid.
-
-    Parameters
-    ----------
-    values : array on the device, float32 or float64, shape (n, n) or (n (n - 1) / 2,)
-    n : int
-    nan_allowed : bool
-    diagonal : float
-        Maximum absolute value on the diagonal, as a share of the largest entry; negative: it is not looked at.
-    asymmetry : float
-        Maximum difference of the two entries of a pair, as a share of the largest entry.
-    device : int, default 0
-
-    Returns
-    -------
-    kind : int
-        Place of the defect in `bmrm.unsupervised.manifold._manifold.DEFECTS`.
-    row, column : int
-    value, other : float
-        The two entries of the pair.
-    largest : float
-    missing : bool
-        Whether some are NaN.
-    """
-    cdef int32_t number = _device(device)
-    array = _DeviceArray(values, "pairs")
-    cdef bb_pair_values given = _values_of_pairs(array)
-    cdef bb_pair_defect found
-    memset(&found, 0, sizeof(found))
-    with nogil:
-        check(bb_scaling_inspect(number, n, &given, nan_allowed, diagonal, asymmetry, &found))
-    return found.kind, found.row, found.column, found.value, found.other, found.largest, bool(found.missing)
-
-
 @cython.no_gc_clear
 cdef class PointVector:
     """Numbers of the points of a `ResidentPairs` on its device; they go back with the last reference."""
@@ -190,9 +139,9 @@ cdef class ResidentPairs:
 
     def combine(self, vectors, factors):
         """Return the sum of factors times vectors."""
-        cdef int32_t count = <int32_t>_integer(len(vectors), "vectors", 1, BB_SCALING_VECTORS), k
-        cdef const double* from_[BB_SCALING_VECTORS]
-        cdef double shares[BB_SCALING_VECTORS]
+        cdef int32_t count = <int32_t>_integer(len(vectors), "vectors", 1, BB_PAIR_VECTORS), k
+        cdef const double* from_[BB_PAIR_VECTORS]
+        cdef double shares[BB_PAIR_VECTORS]
         cdef int32_t columns = (<PointVector?>vectors[0]).columns
         for k in range(count):
             from_[k], shares[k] = self._of(vectors[k], columns), factors[k]
@@ -203,10 +152,10 @@ cdef class ResidentPairs:
 
     def products(self, pairs):
         """Return the inner products of pairs of vectors, a list of floats."""
-        cdef int32_t count = <int32_t>_integer(len(pairs), "pairs", 1, BB_SCALING_PRODUCTS), k
-        cdef const double* vectors[BB_SCALING_PRODUCTS]
-        cdef const double* others[BB_SCALING_PRODUCTS]
-        cdef double found[BB_SCALING_PRODUCTS]
+        cdef int32_t count = <int32_t>_integer(len(pairs), "pairs", 1, BB_PAIR_PRODUCTS), k
+        cdef const double* vectors[BB_PAIR_PRODUCTS]
+        cdef const double* others[BB_PAIR_PRODUCTS]
+        cdef double found[BB_PAIR_PRODUCTS]
         cdef int32_t columns = (<PointVector?>pairs[0][0]).columns
         cdef int64_t size = self.n * columns
         for k in range(count):

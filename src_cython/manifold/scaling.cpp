@@ -2,32 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace bmrm {
-
-Pairs::Pairs(i64 n, const void* features, int bytes, i64 m, const PairValues& weights, int threads)
-    : n_(n),
-      m_(m),
-      delta_{nullptr, 8, true},
-      weights_(weights),
-      missing_(false),
-      weighted_(weights.values != nullptr),
-      threads_(threads),
-      panels_((n + kScalingPanel - 1) / kScalingPanel * kScalingPanel * m) {
-    const i64 panels = (n + kScalingPanel - 1) / kScalingPanel;
-    with_value_type(bytes, [&](auto type) {
-        const auto* values = static_cast<const decltype(type)*>(features);
-        for_each_task(panels, threads_for(n * m, threads_), [&](i64 panel) {
-            double* to = panels_.get() + panel * kScalingPanel * m_;
-            for (i64 l = 0; l < kScalingPanel; ++l) {
-                const i64 i = std::min(panel * kScalingPanel + l, n_ - 1);
-                for (i64 f = 0; f < m_; ++f)
-                    to[f * kScalingPanel + l] = static_cast<double>(values[i * m_ + f]);
-            }
-        });
-    });
-}
 
 PairCounts Pairs::descent(const double* X, i64 p, double* H) const {
     const Buffer<double> places = planar(X, p);
@@ -158,7 +134,7 @@ void Pairs::distances(const double* X, i64 p, double* out) const {
     const PairParts parts(n_, 1);
     const ScalingKernels& kernels = scaling_kernels();
     for_each_task(parts.count(), threads_for(n_ * n_ / 2 * p, threads_), [&](i64 t) {
-        alignas(64) double rest[kScalingPad];
+        alignas(64) double rest[kPairPad];
         for (i64 i = parts.begin(t); i < parts.end(t); ++i) {
             const i64 count = n_ - 1 - i, whole = count / kernels.lanes * kernels.lanes;
             double* to = out + PairValues{nullptr, 8, false}.begin(i, n_);
@@ -170,61 +146,6 @@ void Pairs::distances(const double* X, i64 p, double* out) const {
             }
         }
     });
-}
-
-PairDefect Pairs::inspect(i64 n, const PairValues& given, bool nan_allowed, double diagonal, double tolerance,
-                          int threads, double* largest, bool* missing) {
-    constexpr i64 kTile = 64;
-    const i64 tiles = (n + kTile - 1) / kTile;
-    std::vector<PairDefect> found(tiles);
-    std::vector<double> most(tiles);
-    std::vector<char> nan(tiles);
-    with_value_type(given.bytes, [&](auto type) {
-        const auto* values = static_cast<const decltype(type)*>(given.values);
-        for_each_task(tiles, threads_for(n * n, threads), [&](i64 t) {
-            PairDefect defect{};
-            const auto note = [&](int kind, i64 i, i64 j, double a, double b) {
-                if (!defect.kind || i < defect.row || (i == defect.row && j < defect.column))
-                    defect = {kind, i, j, a, b};
-            };
-            const i64 end = std::min(n, (t + 1) * kTile);
-            for (i64 base = t * kTile; base < n; base += kTile)
-                for (i64 i = t * kTile; i < end; ++i) {
-                    const i64 first = std::max(i + 1, base), last = std::min(n, base + kTile);
-                    const i64 at = given.begin(i, n) - i - 1;
-                    for (i64 j = first; j < last; ++j) {
-                        const double a = static_cast<double>(values[at + j]);
-                        most[t] = a > most[t] ? a : most[t];
-                        if (a < 0.0) note(1, i, j, a, a);
-                        if (a == std::numeric_limits<double>::infinity()) note(2, i, j, a, a);
-                        if (a != a) {
-                            nan[t] = 1;
-                            if (!nan_allowed) note(5, i, j, a, a);
-                        }
-                        if (given.square) {
-                            const double b = static_cast<double>(values[j * n + i]);
-                            const bool same = a == b || (a != a && b != b);
-                            if (!same && !(std::fabs(a - b) <= tolerance)) note(3, i, j, a, b);
-                        }
-                    }
-                }
-            if (given.square && diagonal >= 0.0)
-                for (i64 i = t * kTile; i < end; ++i) {
-                    const double a = static_cast<double>(values[i * n + i]);
-                    if (!(std::fabs(a) <= diagonal)) note(4, i, i, a, a);
-                }
-            found[t] = defect;
-        });
-    });
-    *largest = 0.0;
-    *missing = false;
-    PairDefect first{};
-    for (i64 t = 0; t < tiles; ++t) {
-        *largest = std::max(*largest, most[t]);
-        *missing |= nan[t] != 0;
-        if (!first.kind) first = found[t];
-    }
-    return first;
 }
 
 void Pairs::place(const double* X, i64 p, const double* delta, i64 count, double* Z, double* stress,
@@ -267,104 +188,9 @@ Buffer<double> Pairs::planar(const double* X, i64 p) const {
     Buffer<double> out(stride() * p);
     for (i64 k = 0; k < p; ++k) {
         for (i64 i = 0; i < n_; ++i) out[k * stride() + i] = X[i * p + k];
-        std::fill_n(out.get() + k * stride() + n_, kScalingPad, 0.0);
+        std::fill_n(out.get() + k * stride() + n_, kPairPad, 0.0);
     }
     return out;
-}
-
-void Pairs::fetch(const ScalingKernels& kernels, int rows, i64 i, i64 j, i64 end, Staging& staging,
-                  const double** delta, const double** weights) const {
-    const i64 count = end - j, base = j / kSegment * kSegment;
-    if (m_ >= 0) {
-        double* out[kPairRows];
-        for (i64 from = j / kScalingPanel * kScalingPanel; from < end; from += kScalingPanel) {
-            for (int r = 0; r < rows; ++r) out[r] = staging.delta[r] + (from - base);
-            kernels.panel_distances[rows - 1](staging.features.get(), panels_.get() + from * m_, m_, out);
-        }
-        for (int r = 0; r < rows; ++r) delta[r] = staging.delta[r] + (j - base);
-    }
-    for (int r = 0; r < rows; ++r) {
-        const i64 at = delta_.begin(i + r, n_) + j - (i + r) - 1;
-        const i64 at_weight = weights_.begin(i + r, n_) + j - (i + r) - 1;
-        weights[r] = nullptr;
-        if (m_ < 0 && !missing_) {
-            with_value_type(delta_.bytes, [&](auto type) {
-                const auto* from = static_cast<const decltype(type)*>(delta_.values) + at;
-                if constexpr (std::is_same_v<decltype(type), double>) {
-                    delta[r] = from;
-                } else {
-                    kernels.widen(from, count, staging.delta[r]);
-                    delta[r] = staging.delta[r];
-                }
-            });
-        }
-        if (!weighted_) continue;
-        weights[r] = staging.weights[r];
-        if (!missing_) {
-            with_value_type(weights_.bytes, [&](auto type) {
-                kernels.widen(static_cast<const decltype(type)*>(weights_.values) + at_weight, count,
-                              staging.weights[r]);
-            });
-            continue;
-        }
-        delta[r] = staging.delta[r];
-        with_value_type(delta_.bytes, [&](auto type) {
-            with_value_type(weights_.bytes, [&](auto weight) {
-                const auto* w = static_cast<const decltype(weight)*>(weights_.values);
-                kernels.clean(static_cast<const decltype(type)*>(delta_.values) + at,
-                              w ? w + at_weight : nullptr, count, staging.delta[r], staging.weights[r]);
-            });
-        });
-    }
-}
-
-void Pairs::take_features(i64 i, int rows, Staging& staging) const {
-    if (m_ < 0) return;
-    for (int r = 0; r < rows; ++r) {
-        const double* from =
-            panels_.get() + (i + r) / kScalingPanel * kScalingPanel * m_ + (i + r) % kScalingPanel;
-        for (i64 f = 0; f < m_; ++f) staging.features[r * m_ + f] = from[f * kScalingPanel];
-    }
-}
-
-template <class Use>
-void Pairs::for_rows(const ScalingKernels& kernels, int together, i64 begin, i64 end, const Use& use) const {
-    Staging staging;
-    if (m_ >= 0) staging.features = Buffer<double>(std::max<i64>(1, kPairRows * m_));
-    const auto columns = [&](int rows, i64 i, i64 from, i64 to) {
-        take_features(i, rows, staging);
-        for (i64 j = from; j < to;) {
-            const i64 last = std::min(to, (j / kSegment + 1) * kSegment), count = last - j;
-            const i64 whole = count / kernels.lanes * kernels.lanes;
-            Block block{i, j, whole, whole, {}, {}};
-            fetch(kernels, rows, i, j, last, staging, block.delta, block.weights);
-            if (whole) use(rows, weighted_, block);
-            if (whole < count) {
-                Block tail{i, j + whole, kernels.lanes, count - whole, {}, {}};
-                for (int r = 0; r < rows; ++r) {
-                    for (i64 l = 0; l < kernels.lanes; ++l) {
-                        const bool valid = whole + l < count;
-                        staging.rest[r][l] = valid ? block.delta[r][whole + l] : 0.0;
-                        staging.rest_weights[r][l] = !valid      ? 0.0
-                                                     : weighted_ ? block.weights[r][whole + l]
-                                                                 : 1.0;
-                    }
-                    tail.delta[r] = staging.rest[r];
-                    tail.weights[r] = staging.rest_weights[r];
-                }
-                use(rows, true, tail);
-            }
-            j = last;
-        }
-    };
-    i64 i = begin;
-    if (together == 2) {
-        for (; i + 1 < end; i += 2) {
-            columns(1, i, i + 1, i + 2);
-            columns(2, i, i + 2, n_);
-        }
-    }
-    for (; i < end; ++i) columns(1, i, i + 1, n_);
 }
 
 bool Pairs::at_one_place(const double* a, const double* b, i64 p) {

@@ -20,22 +20,9 @@
 
 #include "coincident_points.h"
 #include "cpu/isa.h"
-#include "parts/parts.h"
+#include "pairs/stored_pairs.h"
 
 namespace bmrm {
-
-/// Columns of features that are packed together.
-constexpr i64 kScalingPanel = 64;
-/// Columns of a segment: dissimilarities of two rows stay in the first cache.
-constexpr i64 kSegment = 512;
-/// Rows that are processed together.
-constexpr int kPairRows = 2;
-/// Maximum number of parts of a pass.
-constexpr i64 kMaxPairParts = 64;
-/// Minimum number of pairs of a part, so that adding up the parts costs little.
-constexpr i64 kMinPartPairs = i64{1} << 16;
-/// Numbers after the end of a planar axis that registers may touch.
-constexpr i64 kScalingPad = 16;
 
 /// Loops over values V.
 template <class V>
@@ -51,7 +38,7 @@ struct ScalingKernels {
                          const double* const* delta, const double* const* weights, double* H,
                          double* row_sums, double* scratch, double* stress, double* squares);
 
-    /// Columns are processed by so many, at most kScalingPad.
+    /// Columns are processed by so many, at most kPairPad.
     i64 lanes;
     /// For 1 and 2 rows; p from 1 to 3 or, at 0, any; without and with weights.
     Descent* descent[2][4][2];
@@ -95,47 +82,6 @@ struct ScalingKernels {
 
 BMRM_TABLES(ScalingKernels, scaling_kernels)
 
-/// Calls use(type) with float or double by the number of bytes of a value.
-template <class Use>
-void with_value_type(int bytes, const Use& use) {
-    if (bytes == 4)
-        use(float{});
-    else
-        use(double{});
-}
-
-/// One number per pair: a square matrix, of which the upper triangle counts, or that triangle row by row.
-struct PairValues {
-    const void* values;
-    int bytes;  // 4 or 8
-    bool square;
-
-    /// The place of pair (i, i + 1); those of the other columns follow.
-    i64 begin(i64 i, i64 n) const { return square ? i * n + i + 1 : i * (2 * n - i - 1) / 2; }
-};
-
-/// Rows split by their number alone into parts of about the same number of pairs; each begins at a multiple
-/// of kPairRows.
-struct PairParts {
-    std::vector<i64> ends;
-
-    PairParts(i64 n, i64 sums) {
-        const i64 pairs = n * (n - 1) / 2;
-        const i64 count = std::max<i64>(
-            1, std::min({pairs / kMinPartPairs, kMaxPairParts, kMaxPartSums / std::max<i64>(1, sums)}));
-        i64 done = 0, row = 0;
-        for (i64 p = 1; p <= count; ++p) {
-            while (row < n && (p == count || done < pairs / count * p)) {
-                for (int r = 0; r < kPairRows && row < n; ++r, ++row) done += n - 1 - row;
-            }
-            ends.push_back(row);
-        }
-    }
-    i64 count() const { return static_cast<i64>(ends.size()); }
-    i64 begin(i64 p) const { return p ? ends[p - 1] : 0; }
-    i64 end(i64 p) const { return ends[p]; }
-};
-
 /// What a pass found besides the direction.
 struct PairCounts {
     double stress;   // sum of w (delta - d)^2
@@ -143,29 +89,9 @@ struct PairCounts {
     i64 together;    // pairs at one place with w delta > 0
 };
 
-/// What `Pairs::inspect` finds in a square matrix or its triangle.
-struct PairDefect {
-    int kind;  // 0: none; 1: negative; 2: infinite; 3: not symmetric; 4: diagonal; 5: NaN
-    i64 row, column;
-    double value, other;
-};
-
-class Pairs {
+class Pairs : public StoredPairs {
   public:
-    /// Dissimilarities given; weights may have null values: all are 1.
-    Pairs(i64 n, const PairValues& delta, const PairValues& weights, bool missing, int threads)
-        : n_(n),
-          delta_(delta),
-          weights_(weights),
-          missing_(missing),
-          weighted_(weights.values || missing),
-          threads_(threads) {}
-
-    /// Dissimilarities are the distances of n rows of m features.
-    Pairs(i64 n, const void* features, int bytes, i64 m, const PairValues& weights, int threads);
-
-    i64 rows() const { return n_; }
-    i64 bytes() const { return panels_.bytes(); }
+    using StoredPairs::StoredPairs;
 
     /// The half descent direction of the stress at X (n x p), added up in H (n x p).
     PairCounts descent(const double* X, i64 p, double* H) const;
@@ -189,56 +115,24 @@ class Pairs {
     /// Distances of all pairs of X (n x p), row by row.
     void distances(const double* X, i64 p, double* out) const;
 
-    /// Looks for what makes dissimilarities or weights invalid; `tolerance` bounds |a_ij - a_ji|, and
-    /// `diagonal` numbers on the diagonal, which are not looked at if it is negative. Writes the largest
-    /// value, and whether some are NaN.
-    static PairDefect inspect(i64 n, const PairValues& given, bool nan_allowed, double diagonal,
-                              double tolerance, int threads, double* largest, bool* missing);
-
     /// Moves each of `count` new points Z (count x p) to where its own stress with the points X has a
     /// minimum; `delta` is count x n, NaN for unknown. Writes its stress.
     void place(const double* X, i64 p, const double* delta, i64 count, double* Z, double* stress,
                i64 max_iter) const;
 
   private:
-    /// Some rows from i on against columns from j on: `count` of them, a multiple of the lanes, of which
-    /// `valid` exist. The others have weight 0.
-    struct Block {
-        i64 i, j, count, valid;
-        const double *delta[kPairRows], *weights[kPairRows];
-    };
-
     /// A row against such columns, with its numbers.
     struct Row {
         i64 i, j, count, valid;
         const double *delta, *weights, *own;
     };
 
-    i64 stride() const { return n_ + kScalingPad; }
+    i64 stride() const { return n_ + kPairPad; }
 
     /// Numbers of axes up to 3 have kernels of their own, the others share the first one.
     static int known_axes(i64 p) { return p <= 3 ? static_cast<int>(p) : 0; }
 
     Buffer<double> planar(const double* X, i64 p) const;
-
-    /// Buffers of a thread.
-    struct Staging {
-        alignas(64) double delta[kPairRows][kSegment], weights[kPairRows][kSegment];
-        alignas(64) double rest[kPairRows][kScalingPad], rest_weights[kPairRows][kScalingPad];
-        Buffer<double> features;
-    };
-
-    /// Points at the dissimilarities and weights of some rows from i on, columns j to end, all of one
-    /// segment.
-    void fetch(const ScalingKernels& kernels, int rows, i64 i, i64 j, i64 end, Staging& staging,
-               const double** delta, const double** weights) const;
-
-    void take_features(i64 i, int rows, Staging& staging) const;
-
-    /// Calls use(number of rows, whether weights count, block) for all pairs of rows begin to end with later
-    /// rows, at most `together` rows at once. The order is fixed.
-    template <class Use>
-    void for_rows(const ScalingKernels& kernels, int together, i64 begin, i64 end, const Use& use) const;
 
     static bool at_one_place(const double* a, const double* b, i64 p);
 
@@ -249,12 +143,6 @@ class Pairs {
     /// point given and added.
     template <class Use>
     void single_rows(const double* Y, i64 T, i64 added, double* out, const Use& use) const;
-
-    i64 n_, m_ = -1;
-    PairValues delta_, weights_;
-    bool missing_, weighted_;
-    int threads_;
-    Buffer<double> panels_;
 };
 
 }  // namespace bmrm

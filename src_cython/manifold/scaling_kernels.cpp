@@ -207,18 +207,18 @@ struct ScalingLoops {
         }
     }
 
-    /// Distances from R rows (R x m) to the kScalingPanel columns of a panel (m x kScalingPanel).
+    /// Distances from R rows (R x m) to the kPairPanel columns of a panel (m x kPairPanel).
     template <int R>
     BMRM_TARGET static void panel_distances(const double* rows, const double* panel, i64 m,
                                             double* const* out) {
         constexpr int kGroup = 4;  // registers of columns at once: with two rows they hide the latency
-        for (i64 j = 0; j < kScalingPanel; j += kGroup * kLanes) {
+        for (i64 j = 0; j < kPairPanel; j += kGroup * kLanes) {
             Doubles square[R][kGroup];
             for (int r = 0; r < R; ++r)
                 for (int v = 0; v < kGroup; ++v) square[r][v] = Doubles{};
             for (i64 f = 0; f < m; ++f)
                 for (int v = 0; v < kGroup; ++v) {
-                    const Doubles column = load(panel + f * kScalingPanel + j + v * kLanes);
+                    const Doubles column = load(panel + f * kPairPanel + j + v * kLanes);
                     for (int r = 0; r < R; ++r) {
                         const Doubles u = rows[r * m + f] - column;
                         square[r][v] += u * u;

@@ -59,8 +59,17 @@ def test_rates_and_plans_do_not_overwrite_each_other():
     rates = dict.fromkeys(("launch", "copy", "read", "gather_shared", "gather_l2"), 1.0)
     rates |= {"gather_memory": 2.0, "fill_shared": 3.0}
     device_cache.save_plans(DEVICE, "X", plans(1))
+    device_cache.save_time(DEVICE, "some work", 2e-9)
     device_cache.save_constants(DEVICE, rates)
-    assert device_cache.read_record(DEVICE) == (rates, {"X": plans(1)})
+    device_cache.save_time(DEVICE, "other work", 3e-9)
+    times = {"some work": 2e-9, "other work": 3e-9}
+    assert device_cache.read_record(DEVICE) == (rates, {"X": plans(1)}, times)
+
+
+def test_times_that_are_none_are_left_out():
+    for seconds in (1e-9, 0.0, -1.0, float("inf")):
+        device_cache.save_time(DEVICE, f"work of {seconds}", seconds)
+    assert device_cache.read_record(DEVICE).times == {"work of 1e-09": 1e-9}
 
 
 def test_a_folder_that_is_not_writable_is_no_error(tmp_path, monkeypatch):

@@ -13,11 +13,12 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from bmrm import MDS
 from bmrm.errors import BmrmError, DataError, HostMemoryError, Interrupted, ParameterError
 from bmrm.matrix._cpu import instruction_set
-from bmrm.unsupervised.manifold._manifold import Pairs, fit_disparities, inspect_pairs
-from bmrm.unsupervised.manifold.cpu import HostPairPasses
+from bmrm.pairs._pairs import inspect_pairs
+from bmrm.pairs.pair_arrays import PairArray, read_pairs
+from bmrm.unsupervised.manifold._manifold import Pairs, fit_disparities
+from bmrm.unsupervised.manifold.cpu import HostScalingPasses
 from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities
 from bmrm.unsupervised.manifold.majorization import Stress
-from bmrm.unsupervised.manifold.pair_arrays import PairArray, read_pairs
 from bmrm.unsupervised.manifold.passes import PairData
 
 SIZES = [(1, 1), (2, 1), (2, 2), (3, 2), (17, 3), (65, 2), (130, 5), (520, 2)]
@@ -764,7 +765,7 @@ def test_inspection_finds_the_first_defect():
 def test_rows_of_given_pairs(dtype):
     D = noisy(np.random.default_rng(0), 30).astype(dtype)
     for values in (D, D[np.triu_indices(30, 1)]):
-        passes = HostPairPasses(PairData(30, values, None, None, False, None))
+        passes = HostScalingPasses(PairData(30, values, None, None, False, None))
         np.testing.assert_array_equal([passes.row(i) for i in (29, 0, 7)], D[[29, 0, 7]])
         condensed = PairArray(values, 30, 1.0, False).condensed()
         np.testing.assert_array_equal(condensed, D[np.triu_indices(30, 1)].astype(np.float64))

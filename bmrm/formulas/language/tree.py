@@ -21,10 +21,10 @@ Axis: TypeAlias = str
 """What rows are numbered along: the name that the function gives its row."""
 
 
-class Line(int):
+class SourceLine(int):
     """The number of a line in its file, with the name of the function that it is in."""
 
-    def __new__(cls, number: int, function: str) -> Line:
+    def __new__(cls, number: int, function: str) -> SourceLine:
         found = super().__new__(cls, number)
         found.function = function
         return found

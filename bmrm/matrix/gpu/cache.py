@@ -1,6 +1,6 @@
-"""A cache per kind of GPU: its measured rates, and the kernels that were chosen for matrices.
+"""A cache per kind of processor: its measured rates, and the kernels that were chosen for matrices.
 
-There is one small JSON file per kind of GPU and version of the package, in ``$XDG_CACHE_HOME/bmrm`` or
+There is one small JSON file per kind of GPU or CPU and version of the package, in ``$XDG_CACHE_HOME/bmrm`` or
 ``~/.cache/bmrm``. It saves time and keeps results the same from run to run, but is optional: a file that is
 missing, damaged or not writable is not an error, and its content is checked before use. Processes that add to
 the file, such as the ranks of a job, take turns through a lock on a file next to it.
@@ -43,6 +43,8 @@ class DeviceRecord(NamedTuple):
     plans: dict[str, Plans]
     """For each matrix, the plans of its two products as in `bmrm.matrix._cuda.Matrix.report`; the latest
     matrix is last."""
+    times: dict[str, float] = {}  # noqa: RUF012 (never changed)
+    """Measured times of other work, in seconds, by its name."""
 
 
 def read_record(device: str) -> DeviceRecord:
@@ -59,13 +61,24 @@ def read_record(device: str) -> DeviceRecord:
     if not isinstance(plans, dict):
         plans = {}
     good = {key: (pair[0], pair[1]) for key, pair in plans.items() if _are_plans(pair)}
-    return DeviceRecord(constants if _are_constants(constants) else None, good)
+    times = found.get("times")
+    if not isinstance(times, dict):
+        times = {}
+    known = {name: value for name, value in times.items() if _is_rate(value)}
+    return DeviceRecord(constants if _are_constants(constants) else None, good, known)
 
 
 def save_constants(device: str, constants: dict[str, float]) -> None:
     """Save the measured rates of a kind of GPU, if the file can be written."""
     with _lock_record(device):
         _write_record(device, read_record(device)._replace(constants=constants))
+
+
+def save_time(device: str, name: str, seconds: float) -> None:
+    """Save a measured time of some work, if the file can be written."""
+    with _lock_record(device):
+        record = read_record(device)
+        _write_record(device, record._replace(times={**record.times, name: seconds}))
 
 
 def find_plans(device: str, matrix: str) -> Plans | None:
@@ -102,11 +115,11 @@ def _add_plans(plans: dict[str, Plans], matrix: str, picked: Plans) -> dict[str,
 
 
 def _are_constants(found: Any) -> bool:
-    return (
-        isinstance(found, dict)
-        and set(found) == _RATES
-        and all(isinstance(value, float) and 0.0 < value < math.inf for value in found.values())
-    )
+    return isinstance(found, dict) and set(found) == _RATES and all(map(_is_rate, found.values()))
+
+
+def _is_rate(value: Any) -> bool:
+    return isinstance(value, float) and 0.0 < value < math.inf
 
 
 def _are_plans(found: Any) -> bool:

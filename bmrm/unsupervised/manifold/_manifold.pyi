@@ -6,8 +6,6 @@ import numpy.typing as npt
 _F64 = npt.NDArray[np.float64]
 _I64 = npt.NDArray[np.int64]
 
-DEFECTS: tuple[str, ...]
-
 MIN_PART_PAIRS: int
 """Minimum number of pairs of points of a part of a pass on the CPU."""
 MAX_AXES: int
@@ -20,16 +18,6 @@ MAX_STRIPS: int
 """Tiles of a column of pairs at most on a GPU, up to 163,840 points."""
 TILE_COLUMNS: int
 """Columns of a tile in two or three dimensions."""
-
-def inspect_pairs(
-    values: npt.NDArray[Any],
-    n: int,
-    *,
-    nan_allowed: bool,
-    diagonal: float,
-    tolerance: float,
-    threads: int | None = None,
-) -> tuple[str, int, int, float, float, float, bool]: ...
 
 class Pairs:
     @staticmethod

@@ -11,8 +11,8 @@ from bmrm.unsupervised.manifold._manifold import Pairs
 from bmrm.unsupervised.manifold.passes import Descent, PairData, PointVector, Summary, inner
 
 
-class HostPairPasses:
-    """Pairs in main memory, by the compiled loops; see `PairPasses`."""
+class HostScalingPasses:
+    """Pairs in main memory, by the compiled loops; see `ScalingPasses`."""
 
     def __init__(self, data: PairData) -> None:
         self._data = data

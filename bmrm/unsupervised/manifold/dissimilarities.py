@@ -18,11 +18,11 @@ from bmrm.base.weighting import multiply_weights
 from bmrm.distributed.reading import read_here
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.gpu.device_arrays import read_back
+from bmrm.pairs.pair_arrays import PairArray, read_pairs, read_resident_pairs
 from bmrm.unsupervised.manifold._manifold import Pairs
-from bmrm.unsupervised.manifold.cpu import HostPairPasses
-from bmrm.unsupervised.manifold.gpu import passes_on, read_resident_pairs
-from bmrm.unsupervised.manifold.pair_arrays import PairArray, read_pairs
-from bmrm.unsupervised.manifold.passes import PairData, PairPasses
+from bmrm.unsupervised.manifold.cpu import HostScalingPasses
+from bmrm.unsupervised.manifold.gpu import passes_on
+from bmrm.unsupervised.manifold.passes import PairData, ScalingPasses
 from bmrm.unsupervised.scales import (
     ORDINARY_EXPONENT,
     ORDINARY_WEIGHT_EXPONENT,
@@ -46,7 +46,7 @@ class Dissimilarities:
     Attributes
     ----------
     n : int
-    passes : PairPasses
+    passes : ScalingPasses
         In units of ``scale``.
     scale, weight_scale : float
         Powers of two: a dissimilarity of the passes is ``scale`` times that of the user, a weight
@@ -68,7 +68,7 @@ class Dissimilarities:
         features: NDArray[Any] | None = None,
         weights: PairArray | None = None,
         threads: int | None = None,
-        passes_of: Callable[[PairData], PairPasses] = HostPairPasses,
+        passes_of: Callable[[PairData], ScalingPasses] = HostScalingPasses,
         scale: float = 1.0,
     ) -> None:
         if given is not None:
@@ -176,7 +176,7 @@ class Proximities:
         if stored and (gpu is None or self.metric.name != "euclidean"):
             assert self.rows is not None
             scale, given = self.metric.among(self.rows, threads)
-        passes_of = HostPairPasses if gpu is None else passes_on(gpu, stored=stored)
+        passes_of = HostScalingPasses if gpu is None else passes_on(gpu, stored=stored)
         source: dict[str, Any] = {"features": self.rows} if given is None else {"given": given}
         return Dissimilarities(**source, weights=w, threads=threads, passes_of=passes_of, scale=scale)
 

@@ -7,61 +7,32 @@ matrix the upper triangle. Arithmetic is in float64, as on the CPU, but sums are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmrm.base.arguments import is_on_device
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
-from bmrm.matrix.gpu.device_arrays import DeviceArray, gpu_of
+from bmrm.matrix.gpu.device_arrays import gpu_of
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.unsupervised.manifold._manifold import DEFECTS, MAX_PRODUCTS, SQUARED_COLUMNS
-from bmrm.unsupervised.manifold.pair_arrays import (
-    MAX_ASYMMETRY,
-    MAX_DIAGONAL,
-    PairArray,
-    points_of,
-    raise_defect,
-    read_pairs,
-)
+from bmrm.unsupervised.manifold._manifold import MAX_PRODUCTS, SQUARED_COLUMNS
 from bmrm.unsupervised.manifold.passes import Descent, PairData, PointVector, Summary
 
 if TYPE_CHECKING:
     from bmrm.matrix import _cuda
 
 
-def read_resident_pairs(
-    what: str, given: Any, *, nan_allowed: bool, diagonal: bool, threads: int | None
-) -> PairArray:
-    """Validate numbers of pairs as `read_pairs` does, those on the GPU there."""
-    if not is_on_device(given):
-        return read_pairs(what, given, nan_allowed=nan_allowed, diagonal=diagonal, threads=threads)
-    values = DeviceArray(what, given, None, (np.float32, np.float64))
-    n = points_of(what, values.shape)
-    kind, row, column, value, other, largest, missing = import_cuda().inspect_resident_pairs(
-        values,
-        n,
-        nan_allowed=nan_allowed,
-        diagonal=MAX_DIAGONAL[values.dtype.itemsize] if diagonal else -1.0,
-        asymmetry=MAX_ASYMMETRY[values.dtype.itemsize],
-        device=values.device,
-    )
-    raise_defect(what, DEFECTS[kind], (row, column), value, other)
-    return PairArray(values, n, largest, missing)
-
-
-def passes_on(device: int, *, stored: bool) -> Callable[[PairData], DevicePasses]:
+def passes_on(device: int, *, stored: bool) -> Callable[[PairData], DeviceScalingPasses]:
     """Return what makes passes on a GPU; ``stored`` means that distances of features are computed once."""
 
-    def make(data: PairData) -> DevicePasses:
-        return DevicePasses(data, device, stored=stored)
+    def make(data: PairData) -> DeviceScalingPasses:
+        return DeviceScalingPasses(data, device, stored=stored)
 
     return make
 
 
-class DevicePasses:
-    """Pairs on a GPU; see `bmrm.unsupervised.manifold.passes.PairPasses`."""
+class DeviceScalingPasses:
+    """Pairs on a GPU; see `bmrm.unsupervised.manifold.passes.ScalingPasses`."""
 
     def __init__(self, data: PairData, device: int, *, stored: bool = False) -> None:
         for what, values in (("X", data.delta), ("weights", data.weights)):

@@ -31,7 +31,7 @@ from bmrm.errors import DataError
 from bmrm.unsupervised.manifold._manifold import Pairs
 from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities
 from bmrm.unsupervised.manifold.ordinal import Disparities
-from bmrm.unsupervised.manifold.passes import PairPasses, PointVector
+from bmrm.unsupervised.manifold.passes import PointVector, ScalingPasses
 from bmrm.unsupervised.scales import ORDINARY_EXPONENT, exponent_to_one
 
 DEPTH = 10
@@ -127,7 +127,7 @@ class Stress:
         self.disparities = disparities
         self._resize = relax
         self._inner_tol = LOOSE_INNER_TOL if relax else INNER_TOL
-        self.passes: PairPasses = data.passes if disparities is None else disparities.passes
+        self.passes: ScalingPasses = data.passes if disparities is None else disparities.passes
 
     @property
     def total(self) -> float:
@@ -194,7 +194,7 @@ class Stress:
 class _Acceleration:
     """The last steps s, the changes y of the gradient along them, and z = V^+ y, with inner products."""
 
-    def __init__(self, passes: PairPasses) -> None:
+    def __init__(self, passes: ScalingPasses) -> None:
         self._passes = passes
         self.forget()
 

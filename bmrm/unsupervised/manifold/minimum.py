@@ -32,7 +32,7 @@ from bmrm.errors import DataError
 from bmrm.unsupervised.decomposition.scatter import Scatter, rounding_bound
 from bmrm.unsupervised.decomposition.spectrum import Spectrum, all_eigenvalues, some_eigenvalues
 from bmrm.unsupervised.manifold.majorization import Evaluation, Stress
-from bmrm.unsupervised.manifold.passes import PairPasses, inner
+from bmrm.unsupervised.manifold.passes import ScalingPasses, inner
 from bmrm.unsupervised.scales import EXACT, LEAST, divided, vanished
 
 MAX_DENSE_UNKNOWNS = 400
@@ -216,7 +216,7 @@ def _rigid_directions(X: Vector) -> Vector:
 
 
 def _shifted_hessian(
-    passes: PairPasses, X: Vector, fixed: Vector, shift: float
+    passes: ScalingPasses, X: Vector, fixed: Vector, shift: float
 ) -> Callable[[Vector], Vector]:
     """Return the product with shift - P (H / 2) P, of columns of coordinates."""
 

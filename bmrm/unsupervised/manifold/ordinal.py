@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
+from bmrm.pairs.pair_arrays import PairArray
 from bmrm.unsupervised.manifold._manifold import fit_disparities
-from bmrm.unsupervised.manifold.cpu import HostPairPasses
+from bmrm.unsupervised.manifold.cpu import HostScalingPasses
 from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities
-from bmrm.unsupervised.manifold.pair_arrays import PairArray
 from bmrm.unsupervised.manifold.passes import PairData
 
 
@@ -30,7 +30,7 @@ class Disparities:
     ----------
     values : ndarray, shape (n (n - 1) / 2,)
         NaN for unknown pairs.
-    passes : HostPairPasses
+    passes : HostScalingPasses
         Over ``values``.
     total : float
         Sum of w dhat^2.
@@ -61,7 +61,7 @@ class Disparities:
             size = squares.sum() if weights is None else weights[order] @ squares
             self.values *= np.sqrt(self.total / size) if size > 0.0 else 1.0
         self._ranks = self.values.copy()
-        self.passes = HostPairPasses(
+        self.passes = HostScalingPasses(
             PairData(data.n, self.values, None, weights, data.given.missing, data.threads)
         )
         self.passes.summary()

@@ -1,8 +1,8 @@
 """The passes over the pairs of points that multidimensional scaling needs, wherever the pairs are.
 
-`MDS` and its loops talk to `PairPasses` only. Numbers of the points, such as places and directions, stay with
-the pairs: the loops combine such vectors and see inner products. `HostPairPasses` runs the compiled loops of
-``src_cython/manifold``; `bmrm.unsupervised.manifold.gpu` has the same on a GPU.
+`MDS` and its loops talk to `ScalingPasses` only. Numbers of the points, such as places and directions, stay
+with the pairs: the loops combine such vectors and see inner products. `HostScalingPasses` runs the compiled
+loops of ``src_cython/manifold``; `bmrm.unsupervised.manifold.gpu` has the same on a GPU.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Descent(NamedTuple):
     together: int
 
 
-class PairPasses(Protocol):
+class ScalingPasses(Protocol):
     """Passes over all pairs. All arithmetic is in float64; equal calls return equal bits."""
 
     def summary(self) -> Summary:

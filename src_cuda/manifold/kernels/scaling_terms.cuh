@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "coincident_points.h"
-#include "manifold/kernels/roots.cuh"
+#include "pairs/kernels/roots.cuh"
 
 namespace bmrm {
 

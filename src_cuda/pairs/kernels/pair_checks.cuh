@@ -2,7 +2,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "manifold/kernels/pair_tiles.cuh"
+#include "pairs/kernels/pair_tiles.cuh"
 #include "runtime/device_memory.h"
 
 namespace bmrm {

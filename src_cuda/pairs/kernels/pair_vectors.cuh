@@ -2,7 +2,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "api/scaling.h"
+#include "api/pair_values.h"
 #include "runtime/block_sum.cuh"
 #include "runtime/device_memory.h"
 #include "runtime/mailbox.h"
@@ -13,13 +13,13 @@ constexpr int kVectorThreads = 256;
 constexpr int64_t kProductChunk = 4096;  // numbers of a vector that a block multiplies
 
 struct Multiples {
-    const double* vectors[BB_SCALING_VECTORS];
-    double factors[BB_SCALING_VECTORS];
+    const double* vectors[BB_PAIR_VECTORS];
+    double factors[BB_PAIR_VECTORS];
     int count;
 };
 
 struct Products {
-    const double *vectors[BB_SCALING_PRODUCTS], *others[BB_SCALING_PRODUCTS];
+    const double *vectors[BB_PAIR_PRODUCTS], *others[BB_PAIR_PRODUCTS];
     int count;
 };
 

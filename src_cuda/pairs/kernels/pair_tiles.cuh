@@ -18,10 +18,10 @@
 #pragma once
 #include <stdint.h>
 
-#include "api/scaling.h"
+#include "api/pair_values.h"
 #include "device/copies.cuh"
 #include "device_limits.h"
-#include "manifold/kernels/roots.cuh"
+#include "pairs/kernels/roots.cuh"
 #include "runtime/block_sum.cuh"
 #include "runtime/mailbox.h"
 

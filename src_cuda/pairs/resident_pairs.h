@@ -1,19 +1,22 @@
-// Pairs of points on a device, with the vectors and the sums of the passes.
+// Numbers of all pairs of n points on a device, vectors of numbers of the points, and the sums of passes over
+// the pairs: kernels/pair_tiles.cuh says what a pass is made of.
 #pragma once
 #include <map>
 #include <type_traits>
 #include <vector>
 
-#include "api/scaling.h"
-#include "manifold/kernels/pair_tiles.cuh"
+#include "api/pair_values.h"
+#include "pairs/kernels/pair_tiles.cuh"
 #include "runtime/chain.cuh"
 #include "runtime/device_memory.h"
 #include "runtime/handle.h"
 #include "runtime/mailbox.h"
 #include "runtime/upload.h"
 
-struct bb_scaling : bmrm::Handle {
-    bb_scaling(int32_t device, const bb_pairs& pairs);
+namespace bmrm {
+
+struct ResidentPairs : Handle {
+    ResidentPairs(int32_t device, const bb_pairs& pairs);
 
     cudaStream_t stream() const { return memory.stream; }
 
@@ -23,18 +26,9 @@ struct bb_scaling : bmrm::Handle {
     void combine(int64_t size, const double* const* vectors, const double* factors, int count, double* to);
     const double* products(int64_t size, const double* const* vectors, const double* const* others,
                            int count);
-    void over_degrees(int p, const double* vector, double* to);
     void centre(int p, const double* vector, double* to);
 
-    // --- passes
-    const double* descent(int p, const double* X, double* direction);
-    template <bool WEIGHTED>  // each in a file of its own
-    const double* descend(int p, const double* X, double* direction);
-    void laplacian(int p, const double* Y, double* to);
-    void squared(int p, const double* Y, double unknown, double* to);
-    void pulls(int p, const double* X, double* to);
-    void curvature(int p, const double* X, const double* direction, double* to);
-    const double* summary(double* degrees);
+    // Writes the numbers of pairs of a point with all.
     void row(int64_t i, double* values);
 
     const int64_t n;
@@ -43,19 +37,18 @@ struct bb_scaling : bmrm::Handle {
     template <class Use>
     void with_source(const Use& use) const {
         if (features_.size() && !stored_.size())
-            use(bmrm::FeaturePairs{features_.data(), m_, stride_});
+            use(FeaturePairs{features_.data(), m_, stride_});
         else if (delta_.is_double)
-            use(bmrm::GivenPairs<double>{delta_});
+            use(GivenPairs<double>{delta_});
         else
-            use(bmrm::GivenPairs<float>{delta_});
+            use(GivenPairs<float>{delta_});
     }
 
     // Runs a pass; `kept` of the numbers that the term adds to a point go to `to`, by points.  WEIGHTED: 0 if
     // all pairs count the same, 1 if not.  Returns the sums over all pairs, if the term has some.
     template <class Term, bool WEIGHTED, class Source>
-    const double* run(const Source& source, const bmrm::PairWeights& weights, const Term& term, int kept,
+    const double* run(const Source& source, const PairWeights& weights, const Term& term, int kept,
                       double* to) {
-        using namespace bmrm;
         const PairTiles tiles = tiles_for(n, Term::COLUMNS);
         const int64_t strips = tiles.strips(), stacks = tiles.stacks(), blocks = strips * stacks;
         reserve(memory, row_sums_, stacks * n * Term::ADDS);
@@ -73,35 +66,33 @@ struct bb_scaling : bmrm::Handle {
         }
         return nullptr;
     }
-    bmrm::PairWeights weights() const { return {weight_, missing_, 0.0}; }
+    PairWeights weights() const { return {weight_, missing_, 0.0}; }
     bool weighted() const { return weight_.values || missing_; }
     bool missing() const { return missing_; }
 
     // Tiles for terms of which a thread has some columns; they depend on the number of points alone.
-    static bmrm::PairTiles tiles_for(int64_t n, int columns) {
+    static PairTiles tiles_for(int64_t n, int columns) {
         constexpr int64_t kLeastRows = 32, kMostRows = 1024;
         int64_t rows = kLeastRows;
-        while (rows < kMostRows && rows * bmrm::kMostStrips < n) rows *= 2;
-        return {n, rows, int64_t(bmrm::kPairThreads) * columns};
+        while (rows < kMostRows && rows * kMostStrips < n) rows *= 2;
+        return {n, rows, int64_t(kPairThreads) * columns};
     }
 
   private:
-    bmrm::PairTable upload(const bb_pair_values& from, bmrm::Uploader& uploader, bmrm::AnyArray& owner);
+    PairTable upload(const bb_pair_values& from, Uploader& uploader, AnyArray& owner);
     template <class T>
-    bmrm::PairTable pack(const bb_pair_values& from, bmrm::Uploader& uploader, bmrm::AnyArray& owner);
-    void take_features(const bb_pairs& pairs, bmrm::Uploader& uploader);
+    PairTable pack(const bb_pair_values& from, Uploader& uploader, AnyArray& owner);
+    void take_features(const bb_pairs& pairs, Uploader& uploader);
 
-    bmrm::PairTable delta_ = {}, weight_ = {};
-    bmrm::AnyArray owned_delta_, owned_weight_;
-    bmrm::Array<double> features_, stored_, degrees_, row_sums_, column_sums_, totals_, partial_, means_;
+    PairTable delta_ = {}, weight_ = {};
+    AnyArray owned_delta_, owned_weight_;
+    Array<double> features_, stored_, row_sums_, column_sums_, totals_, partial_, means_;
     int64_t m_ = 0, stride_ = 0;
     bool missing_;
-    bmrm::Mailbox mail_;
+    Mailbox mail_;
     std::map<int64_t, std::vector<double*>> idle_;
-    std::vector<bmrm::Array<double>> vectors_;
+    std::vector<Array<double>> vectors_;
 };
-
-namespace bmrm {
 
 // Calls use(integer) with the least of some numbers of coordinates that a kernel has and that is at least p.
 template <int FIRST, int... MORE, class Use>

@@ -16,7 +16,8 @@ from bmrm.base import arguments
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
 from bmrm.matrix.gpu.device_arrays import DeviceArray
-from bmrm.unsupervised.manifold._manifold import inspect_pairs
+from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.pairs._pairs import DEFECTS, inspect_pairs
 
 MAX_ASYMMETRY = {4: 1e-5, 8: 1e-10}
 """Maximum difference of the entries of a pair, as a share of the largest entry, by the bytes of a value."""
@@ -88,6 +89,26 @@ def read_pairs(what: str, given: Any, *, nan_allowed: bool, diagonal: bool, thre
         threads=threads,
     )
     raise_defect(what, defect, (row, column), value, other)
+    return PairArray(values, n, largest, missing)
+
+
+def read_resident_pairs(
+    what: str, given: Any, *, nan_allowed: bool, diagonal: bool, threads: int | None
+) -> PairArray:
+    """Validate numbers of pairs as `read_pairs` does, those on the GPU there."""
+    if not arguments.is_on_device(given):
+        return read_pairs(what, given, nan_allowed=nan_allowed, diagonal=diagonal, threads=threads)
+    values = DeviceArray(what, given, None, (np.float32, np.float64))
+    n = points_of(what, values.shape)
+    kind, row, column, value, other, largest, missing = import_cuda().inspect_resident_pairs(
+        values,
+        n,
+        nan_allowed=nan_allowed,
+        diagonal=MAX_DIAGONAL[values.dtype.itemsize] if diagonal else -1.0,
+        asymmetry=MAX_ASYMMETRY[values.dtype.itemsize],
+        device=values.device,
+    )
+    raise_defect(what, DEFECTS[kind], (row, column), value, other)
     return PairArray(values, n, largest, missing)
 
 

@@ -1,0 +1,64 @@
+"""Pairs of points in main memory, by the compiled loops; see `bmrm.pairs.passes`."""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bmrm.base.host_memory import require_memory
+from bmrm.base.vectors import Vector
+from bmrm.matrix._cpu import instruction_set
+from bmrm.matrix.gpu.work import cores_worth, threads_of
+from bmrm.pairs._pairs import PairCounter, PlacedPoints
+from bmrm.pairs.work import cpu_pair_seconds, host_bytes
+
+
+class HostPairs:
+    """Passes on the CPU."""
+
+    device = "cpu"
+    sample_points: ClassVar[dict[str, int]] = {"float64": 3000, "brute": 10_000, "cells": 50_000}
+
+    def clock(self) -> float:
+        return time.thread_time()
+
+    @property
+    def machine(self) -> str:
+        """The processor and its instruction set."""
+        return f"{_processor()} {instruction_set()}"
+
+    def place(self, coordinates: Vector, box: Vector, order: NDArray[np.int64] | None = None) -> PlacedPoints:
+        return PlacedPoints(coordinates, box, order=order)
+
+    def counter(
+        self, a: PlacedPoints, b: PlacedPoints | None, bounds: Vector, kernel: str, images: str
+    ) -> PairCounter:
+        return PairCounter(a, b, bounds, kernel, images)
+
+    def seconds(self, kernel: str, axes: int, bins: int) -> float:
+        return cpu_pair_seconds(kernel, axes, bins)
+
+    def worth(self, threads: int) -> float:
+        return cores_worth(threads)
+
+    def memory(self, kernel: str, points: int, axes: int, bins: int, threads: int | None) -> int:
+        return host_bytes(kernel, points, axes, bins, threads_of(threads))
+
+    def require(self, needed: int, what: str) -> None:
+        require_memory(needed, what)
+
+
+@functools.cache
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1].strip() if found else "cpu"

@@ -1,0 +1,251 @@
+"""Points: validated once, kept by axes in float64, and placed on a device when a count needs them there."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bmrm.base import arguments
+from bmrm.base.host_memory import require_memory
+from bmrm.base.vectors import Vector
+from bmrm.errors import DataError, ParameterError
+from bmrm.matrix.gpu.device_arrays import DeviceArray
+from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.placement import gpu_that_has
+
+if TYPE_CHECKING:
+    from bmrm.distributed.group import Group
+    from bmrm.pairs.passes import PairPasses
+
+COORDINATE_BYTES = 24
+"""Memory of a coordinate while it is converted: as given, by axes, and placed."""
+
+
+class Points:
+    """Points in space, converted and sorted once for many counts.
+
+    Parameters
+    ----------
+    x : array, shape (n, d)
+        Coordinates, finite: of NumPy, a memory-mapped file, a data frame, any library with DLPack, or on a
+        GPU. They count as float64. They need not be inside the box.
+    box : float or array, shape (d,), optional
+        Lengths of a periodic box; 0 or infinity for an axis that is open. By default all are open.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        Where pairs of these points are counted.
+    threads : int, optional
+        Maximum number of threads; by default all cores. No count depends on it.
+    comm : mpi4py.MPI.Comm or PETSc.Comm, optional
+        Ranks that count together. Each passes its own points; the points of all of them are meant.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Number of points, of all ranks, and of axes.
+    box : ndarray of float64, shape (d,)
+        Lengths of the axes; 0 for an open one.
+    device : str
+    threads : int or None
+
+    Raises
+    ------
+    DataError
+        If x is not a matrix of finite numbers.
+    ParameterError
+        If the box does not fit.
+
+    Examples
+    --------
+    >>> from bmrm import pairs
+    >>> points = pairs.Points([[0.1, 0.2], [0.9, 0.2]], box=1.0)
+    >>> points.shape, pairs.count(points, radius=0.25)
+    ((2, 2), 1)
+    """
+
+    def __init__(
+        self, x: Any, *, box: Any = None, device: str = "auto", threads: int | None = None, comm: Any = None
+    ) -> None:
+        parse_device(device)
+        self.device, self.threads = device, None if threads is None else read_threads(threads)
+        self._group = None if comm is None else _group_of(comm)
+        self._gpu: int | None = None
+        self._there: DeviceArray | None = None
+        self._coordinates: Vector | None = None
+        self._placed: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        if self._group is None:
+            self._there = _resident(x)
+            if self._there is None:
+                self._coordinates = self._read(x)
+        else:
+            with self._group.together():
+                here = self._read(x)
+            self._coordinates = _of_all_ranks(here, self._group)
+        shape = self._there.shape if self._there is not None else self.coordinates.shape[::-1]
+        self.shape = (shape[0], shape[1])
+        self.box = _read_box(box, self.shape[1])
+        if self._group is not None and len({each.tobytes() for each in self._group.everyones(self.box)}) > 1:
+            raise ParameterError("box: found different lengths on the ranks, expected the same on all")
+        if self._there is not None:
+            self._place_resident(self._there)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __repr__(self) -> str:
+        return f"<Points: {self.shape[0]} in {self.shape[1]} dimensions>"
+
+    @property
+    def group(self) -> Group | None:
+        """The ranks that count together."""
+        return self._group
+
+    @property
+    def gpu(self) -> int | None:
+        """Number of the GPU that x was on; None if it was in main memory."""
+        return self._gpu
+
+    @property
+    def coordinates(self) -> Vector:
+        """Coordinates by axes, shape (d, n)."""
+        if self._coordinates is None:
+            assert self._there is not None
+            self._coordinates = _by_axes(self._there.numpy())
+        return self._coordinates
+
+    @property
+    def half_period(self) -> float:
+        """Half the shortest periodic length; infinity if all axes are open."""
+        return float(self.box[self.box > 0.0].min(initial=np.inf)) / 2.0
+
+    def placed(self, passes: PairPasses) -> Any:
+        """Return the points on a device, placed there at the first call."""
+        with self._lock:
+            found = self._placed.get(passes.device)
+            if found is None:
+                coordinates, box = self.coordinates, self.box
+                if not self.shape[1]:  # points without coordinates have no distances
+                    coordinates, box = np.empty((1, 0)), np.zeros(1)
+                found = self._placed[passes.device] = passes.place(coordinates, box)
+            return found
+
+    def extents(self) -> tuple[Vector, Vector]:
+        """Return the least and the largest coordinate on each axis, of at least one point."""
+        if self._there is not None:
+            low, high = self._placed[f"cuda:{self._gpu}"].extents
+            return low, high
+        return self.coordinates.min(axis=1), self.coordinates.max(axis=1)
+
+    def _place_resident(self, x: DeviceArray) -> None:
+        from bmrm.pairs.gpu import DevicePairs
+
+        passes = DevicePairs(x.device)
+        self._gpu = x.device
+        self._placed[passes.device] = passes.place_resident(x, self.box)
+
+    def _read(self, x: Any) -> Vector:
+        if arguments.is_on_device(x):
+            array = DeviceArray("x", x, 2, None, any_order=True)
+            self._gpu = gpu_that_has(array)
+            given = array.numpy()
+            if given.dtype.kind not in "fiub":
+                raise DataError(f"x: found {given.dtype} on a GPU, expected real numbers")
+        else:
+            given = arguments.matrix("x", x)
+        found = _by_axes(given)
+        with np.errstate(over="ignore"):
+            total = found.sum()  # of finite numbers it may overflow, of others it is never finite
+        if not np.isfinite(total):
+            arguments.check_finite("x", found.T)
+        return found
+
+
+def _resident(x: Any) -> DeviceArray | None:
+    """Return points on a GPU that can be read where they are: by rows, at least one; None for others."""
+    if not arguments.is_on_device(x):
+        return None
+    found = DeviceArray("x", x, 2, None, any_order=True)
+    known = found.dtype in (np.float32, np.float64) and found.by_rows and found.size
+    return found if known else None
+
+
+def _by_axes(given: Any) -> Vector:
+    require_memory(given.size * COORDINATE_BYTES, "the points")
+    return np.ascontiguousarray(given.T, np.float64)
+
+
+def read_points(
+    x: Any, y: Any, device: str | None, threads: int | None, comm: Any
+) -> tuple[Points, Points | None]:
+    """Make points of the arguments of a count, those of y in the box of x, and check that they fit."""
+    known = next((each for each in (x, y) if isinstance(each, Points)), None)
+    if known is not None and comm is not None:
+        raise ParameterError("comm: found with Points, expected it as an argument of Points alone")
+    if known is None:
+        known = x = Points(x, device=device or "auto", threads=threads, comm=comm)
+    a, b = (each if each is None or isinstance(each, Points) else _in_box_of(known, each) for each in (x, y))
+    assert a is not None
+    if b is None:
+        return a, None
+    if a.shape[1] != b.shape[1]:
+        raise DataError(f"y: found {b.shape[1]} columns, expected {a.shape[1]} as in x")
+    if a.box.tolist() != b.box.tolist():
+        raise ParameterError(f"y: found a box of {_box_text(b.box)}, expected {_box_text(a.box)} as in x")
+    if (a.group is None) != (b.group is None):
+        raise ParameterError("y: found points of one rank and of several, expected comm for both or for none")
+    return a, b
+
+
+def _in_box_of(other: Points, given: Any) -> Points:
+    """Make points in the box of others, which must have as many axes."""
+    found = Points(given, device=other.device, threads=other.threads, comm=other.group)
+    found.box = other.box
+    return found
+
+
+def _box_text(box: Vector) -> str:
+    return ", ".join(f"{length:g}" for length in box) if box.any() else "open axes"
+
+
+def _read_box(box: Any, axes: int) -> Vector:
+    if box is None:
+        return np.zeros(axes)
+    given = arguments.numbers("box", box, ParameterError, expected="lengths of the axes")
+    if given.ndim == 0:
+        given = np.full(axes, float(given))
+    if given.shape != (axes,):
+        raise ParameterError(f"box: found shape {given.shape}, expected ({axes},), one length per axis")
+    if not (given >= 0.0).all():
+        bad = given[~(given >= 0.0)][0]
+        raise ParameterError(f"box: found {bad:g}, expected lengths of at least 0 (0: an open axis)")
+    return np.where(np.isinf(given), 0.0, given) + 0.0
+
+
+def read_threads(threads: Any) -> int:
+    """Validate a number of threads."""
+    from bmrm.base.threads import MAX_THREADS
+
+    found = arguments.positive_integer("threads", threads)
+    if found > MAX_THREADS:
+        raise ParameterError(f"threads: found {found}, expected at most {MAX_THREADS}")
+    return found
+
+
+def _group_of(comm: Any) -> Group:
+    from bmrm.distributed.group import Group
+
+    return comm if isinstance(comm, Group) else Group(comm)
+
+
+def _of_all_ranks(here: Vector, group: Group) -> Vector:
+    """Return the points of all ranks by axes, in rank order."""
+    shapes = group.everyones(here.shape)
+    axes = {d for d, _ in shapes}
+    if len(axes) > 1:
+        raise DataError(f"x: found {min(axes)} columns on one rank and {max(axes)} on another")
+    bounds = np.concatenate([[0], np.cumsum([n for _, n in shapes])]).astype(np.int64)
+    with group.together():
+        require_memory(int(bounds[-1]) * here.shape[0] * COORDINATE_BYTES, "the points of all ranks")
+    return np.array([group.gathered(axis, bounds) for axis in here]).reshape(here.shape[0], int(bounds[-1]))

@@ -1,0 +1,3 @@
+#include "cpu/baseline.h"
+//
+#include "pairs/count_kernels.h"

@@ -1,0 +1,44 @@
+#include "pairs/placed_points.h"
+
+#include <limits>
+
+namespace bmrm {
+
+PlacedPoints::PlacedPoints(const double* coordinates, i64 n, int axes, const double* box, const i64* order)
+    : PlacedPoints(n, std::vector<double>(box, box + axes)) {
+    copy(coordinates, n, order);
+}
+
+PlacedPoints PlacedPoints::in_order(const i64* order) const {
+    PlacedPoints sorted(n_, box_);
+    sorted.copy(values_.get(), stride(), order);
+    return sorted;
+}
+
+void PlacedPoints::copy(const double* from, i64 stride, const i64* order) {
+    for (int k = 0; k < axes(); ++k, from += stride) {
+        double* to = values_.get() + k * this->stride();
+        for (i64 i = 0; i < n_; ++i) to[i] = from[order ? order[i] : i];
+        std::fill_n(to + n_, kPointPad, std::numeric_limits<double>::quiet_NaN());
+    }
+}
+
+std::pair<double, double> PlacedPoints::range(int k, i64 first, i64 last) const {
+    constexpr int kChains = 8;  // the compiler makes them registers
+    const double* x = axis(k);
+    double low[kChains], high[kChains];
+    for (int c = 0; c < kChains; ++c) low[c] = high[c] = x[first];
+    i64 i = first;
+    for (; i + kChains <= last; i += kChains)
+        for (int c = 0; c < kChains; ++c) {
+            low[c] = std::min(low[c], x[i + c]);
+            high[c] = std::max(high[c], x[i + c]);
+        }
+    for (; i < last; ++i) {
+        low[0] = std::min(low[0], x[i]);
+        high[0] = std::max(high[0], x[i]);
+    }
+    return {*std::min_element(low, low + kChains), *std::max_element(high, high + kChains)};
+}
+
+}  // namespace bmrm

@@ -1,0 +1,203 @@
+"""The command bmrm-pairs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse
+from commands import start
+
+from bmrm.cli.pairs import main
+from bmrm.pairs import Histogram, Points, count, histogram
+
+EDGES = np.linspace(0, 1.5, 16)
+
+
+@pytest.fixture(scope="module")
+def x():
+    return np.random.default_rng(0).random((300, 3))
+
+
+@pytest.fixture
+def path(x, tmp_path):
+    np.save(tmp_path / "x.npy", x)
+    return str(tmp_path / "x.npy")
+
+
+def run(capsys, *words):
+    code = main([str(word) for word in words])
+    streams = capsys.readouterr()
+    return code, streams.out, streams.err
+
+
+def table(text):
+    return np.array([line.split() for line in text.splitlines()], float)
+
+
+def test_a_histogram_as_text(x, path, capsys):
+    code, out, err = run(capsys, "hist", "--edges", "0:1.5:15", path)
+    expected = histogram(x, edges=EDGES)
+    assert code == 0
+    assert np.array_equal(table(out), np.column_stack([EDGES[:-1], EDGES[1:], expected.counts]))
+    assert err.startswith("counted: 44848 of 44850 pairs in 15 bins; ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["npz", "npy", "txt", "-"])
+def test_counts_in_files(kind, x, path, tmp_path, capsys):
+    expected = histogram(x, edges=EDGES)
+    out_path = "-" if kind == "-" else tmp_path / f"out.{kind}"
+    code, out, err = run(capsys, "hist", "--edges", "0:1.5:15", "-o", out_path, path)
+    assert (code, err) == (0, "")
+    if kind == "npz":
+        found = Histogram.load(out_path)
+        assert found.counts.tolist() == expected.counts.tolist()
+        assert found.edges.tolist() == EDGES.tolist()
+    elif kind == "npy":
+        assert np.load(out_path).tolist() == expected.counts.tolist()
+    else:
+        text = out if kind == "-" else out_path.read_text()
+        assert table(text)[:, 2].tolist() == expected.counts.tolist()
+    assert (out == "") is False
+
+
+def test_radii(x, path, tmp_path, capsys):
+    radii = [0.5, 0.1, 0.2]
+    expected = count(Points(x, box=1.0), radius=sorted(radii)).tolist()
+    words = ["count", "--radius", "0.5,0.1,0.2", "--box", "1", path]
+    code, out, _ = run(capsys, *words)
+    assert (code, table(out).tolist()) == (0, np.column_stack([sorted(radii), expected]).tolist())
+    run(capsys, *words, "-o", tmp_path / "r.npz")
+    with np.load(tmp_path / "r.npz") as arrays:
+        assert (arrays["radius"].tolist(), arrays["counts"].tolist()) == (sorted(radii), expected)
+    report = json.loads(run(capsys, *words, "--json")[1])
+    assert (report["radius"], report["counts"]) == (sorted(radii), expected)
+
+
+def test_json(x, path, capsys):
+    words = ["--box", "1,0,2", "--images", "one", "--closed", "right", "--plan", "float64"]
+    code, out, err = run(capsys, "hist", "--edges", "0:1.5:15", "--json", *words, path)
+    expected = histogram(Points(x, box=(1, 0, 2)), edges=EDGES, images="one", closed="right")
+    report = json.loads(out)
+    assert (code, err, report["status"], report["counts"]) == (0, "", "counted", expected.counts.tolist())
+    assert (report["edges"], report["pairs"], report["closed"]) == (EDGES.tolist(), 44850, "right")
+    assert (report["rechecked"], report["share"], report["plan"]["kernel"]) == (1.0, 1.0, "float64")
+    assert report["seconds"] > 0
+
+
+def test_two_sets(x, path, tmp_path, capsys):
+    y = x[:50] + 0.1
+    np.save(tmp_path / "y.npy", y)
+    code, out, _ = run(capsys, "hist", "--edges", "0:1.5:15", path, tmp_path / "y.npy")
+    assert (code, table(out)[:, 2].tolist()) == (0, histogram(x, y, edges=EDGES).counts.tolist())
+
+
+@pytest.mark.parametrize("how", ["log", "text", "npy"])
+def test_edges_of_other_kinds(how, x, path, tmp_path, capsys):
+    edges = np.geomspace(0.1, 1, 8)
+    given = "log:0.1:1:7"
+    if how == "text":
+        given = tmp_path / "edges.txt"
+        given.write_text(", ".join(map(repr, edges[:4].tolist())) + "\n" + "\n".join(map(str, edges[4:])))
+    elif how == "npy":
+        given = tmp_path / "edges.npy"
+        np.save(given, edges)
+    code, out, _ = run(capsys, "hist", "--edges", given, path)
+    assert (code, table(out)[:, 2].tolist()) == (0, histogram(x, edges=edges).counts.tolist())
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "csv", "parquet"])
+def test_columns_of_files(kind, x, tmp_path, capsys):
+    data = tmp_path / f"x.{kind}"
+    wide = np.column_stack([x[:, 2], np.arange(300.0), x[:, 0]])
+    columns = "3,1"
+    if kind == "npy":
+        np.save(data, wide)
+    elif kind == "npz":
+        scipy.sparse.save_npz(data, scipy.sparse.csr_matrix(wide))
+    else:
+        pandas = pytest.importorskip("pandas")
+        pytest.importorskip("pyarrow")
+        frame = pandas.DataFrame(wide, columns=["z", "n", "x"])
+        frame.to_csv(data, index=False) if kind == "csv" else frame.to_parquet(data)
+        columns = "x,z"
+    code, out, _ = run(capsys, "hist", "--edges", "0:1.5:15", f"{data}:{columns}")
+    assert (code, table(out)[:, 2].tolist()) == (0, histogram(x[:, [0, 2]], edges=EDGES).counts.tolist())
+
+
+def test_a_plan_is_explained(path, capsys):
+    code, out, err = run(capsys, "plan", "--edges", "0:1.5:15", "--device", "cpu", path)
+    lines = out.splitlines()
+    assert (code, err, lines[0]) == (0, "", "device  cpu: as given")
+    assert lines[1].startswith("plan    cpu, brute: 4.485e+04 candidates")
+    report = json.loads(run(capsys, "plan", "--edges", "0:1.5:15", "--json", path)[1])
+    assert (report["status"], report["plan"]["kernel"]) == ("planned", "brute")
+
+
+WRONG = [
+    (["hist"], 2, "hist: found no --edges, expected FROM:TO:BINS, log:FROM:TO:BINS or a file"),
+    (["count"], 2, "count: found no --radius, expected one or several: --radius 0.1,0.2"),
+    (["count", "--radius", "1", "--edges", "0:1:2"], 2, "--edges: found with count, which does not take it"),
+    (["hist", "--edges", "0:1:2", "--radius", "1"], 2, "--radius: found with hist, which does not take it"),
+    (["plan", "--edges", "0:1:2", "-o", "f"], 2, "-o: found with plan, which does not take it"),
+    (["hist", "--edges", "1:0:2"], 2, "--edges: found 1:0:2, expected FROM:TO:BINS with FROM < TO and "),
+    (["hist", "--edges", "0:1:0"], 2, "--edges: found 0:1:0, expected "),
+    (["hist", "--edges", "log:0:1:5"], 2, "--edges: found log:0:1:5, expected "),
+    (["hist", "--edges", "none.txt"], 3, "none.txt: No such file or directory"),
+    (["count", "--radius", "-1"], 2, "argument --radius: found -1, expected numbers of at least 0"),
+    (
+        ["count", "--radius", "1", "--box", "-2"],
+        2,
+        "argument --box: found -2, expected lengths of at least 0",
+    ),
+    (["count", "--radius", "1", "--box", "1,1"], 2, "box: found shape (2,), expected (3,)"),
+    (["count", "--radius", "1", "--box", "1"], 2, "images: found None for a largest edge of 1"),
+    (["count", "--radius", "1", "--images", "most"], 2, "argument --images: found most"),
+    (["hist", "--edges", "0:1:2", "--json", "-o", "-"], 2, "--json: -o is stdout already, expected a file"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "text"), WRONG, ids=lambda each: str(each)[:40])
+def test_wrong_words(words, code, text, path, capsys):
+    found, out, err = run(capsys, *words, path)
+    assert (found, out) == (code, "")
+    assert err.startswith(f"bmrm-pairs: {text}")
+    assert err.count("\n") == 1
+
+
+def test_wrong_data(x, path, tmp_path, capsys):
+    x = x.copy()
+    x[16, 1] = np.nan
+    np.save(tmp_path / "bad.npy", x)
+    words = ["hist", "--edges", "0:1:2"]
+    code, _, err = run(capsys, *words, tmp_path / "bad.npy")
+    assert (code, err.count("\n")) == (3, 1)
+    assert "row 17, column 2" in err
+    code, _, err = run(capsys, *words, f"{path}:1,9")
+    assert (code, err) == (2, f"bmrm-pairs: {path}: found the column '9', expected a number from 1 to 3\n")
+    code, _, err = run(capsys, *words, "-o", path, path)
+    assert (code, err) == (2, f"bmrm-pairs: {path}: is POINTS itself, choose another file to write\n")
+    (tmp_path / "edges.txt").write_text("0 one 2")
+    code, _, err = run(capsys, "hist", "--edges", tmp_path / "edges.txt", path)
+    assert code == 3
+    assert "expected edges, one number per line" in err
+    code, _, err = run(capsys, *words, f"{path}:1", path)
+    assert (code, err) == (3, "bmrm-pairs: y: found 3 columns, expected 1 as in x\n")
+
+
+def test_an_interrupt_writes_the_counts_so_far(tmp_path):
+    np.save(tmp_path / "many.npy", np.random.default_rng(0).random((1_000_000, 3)))
+    words = ["hist", "--edges", "0:2:20", "--plan", "float64", "--device", "cpu", "-o", tmp_path / "h.npz"]
+    process = start("pairs", *words, "--json", tmp_path / "many.npy")
+    time.sleep(6)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    report, found = json.loads(out), Histogram.load(tmp_path / "h.npz")
+    assert report["status"] == "interrupted"
+    assert 0.0 < report["share"] == found.share < 1.0
+    assert report["counts"] == found.counts.tolist()
