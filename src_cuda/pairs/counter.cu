@@ -129,10 +129,9 @@ struct bb_pair_counter : Handle {
           on_host_(on_device(memory, bounds)),
           totals_(memory, int64_t(bounds.size()) - 1),
           state_(memory, 2) {
-        if (bb_device_info(memory.device, &device_) != BB_OK) throw Failure(BB_CUDA, bb_last_error());
         const double last = std::sqrt(bounds.back());
         const PairSetup setup{memory,
-                              device_,
+                              a.device,
                               a,
                               b,
                               one_set,
@@ -158,7 +157,6 @@ struct bb_pair_counter : Handle {
     const PairBins bins;
     Array<double> on_host_;
     Array<unsigned long long> totals_, state_;
-    bb_device device_ = {};
     std::unique_ptr<PairKernel> kernel_;
 };
 
