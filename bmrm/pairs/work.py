@@ -46,8 +46,8 @@ POINT_BYTES = {"float64": 8, "brute": 20, "cells": 40}
 TABLE_BYTES = 8
 """Memory of a bin in the table of a thread."""
 
-JOINT_BINS = 256
-"""Bins up to which a table has the bins of two pairs at once."""
+THREAD_BYTES = 1 << 21
+"""Memory of a thread besides that: tables of 32 bits, in several copies, and the points of a block."""
 
 
 def bins_share(bins: int) -> float:
@@ -77,8 +77,8 @@ def _shape_share(kernel: str, axes: int, bins: int) -> float:
 
 def host_bytes(kernel: str, points: int, axes: int, bins: int, threads: int) -> int:
     """Return the bytes of a call on the CPU."""
-    joint = 4 * (bins + 1) ** 2 if bins <= JOINT_BINS else 0
-    return points * max(1, axes) * POINT_BYTES[kernel] + threads * (TABLE_BYTES * bins + joint) + 16 * bins
+    tables = threads * (TABLE_BYTES * bins + THREAD_BYTES)
+    return points * max(1, axes) * POINT_BYTES[kernel] + tables + 16 * bins
 
 
 def device_bytes(kernel: str, points: int, axes: int, bins: int) -> int:
