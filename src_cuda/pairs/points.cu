@@ -116,11 +116,4 @@ bb_status bb_points_extents(bb_points* points, double* low, double* high) {
     });
 }
 
-int64_t bb_points_bytes(int64_t n, int32_t axes, int64_t* peak) {
-    const int64_t coordinates = 8 * n * axes, boxes = 4 * 8 * tiles_of(n) * axes;
-    // The coordinates as given, and the sort with keys, positions and as much scratch memory.
-    *peak = 2 * coordinates + boxes + 20 * n;
-    return coordinates + boxes;
-}
-
 }  // extern "C"

@@ -4,13 +4,6 @@ PAIR_KERNELS = ("float64", "brute", "cells")
 """Names of the kernels that count."""
 
 
-def predict_point_bytes(int64_t n, int32_t axes):
-    """Return the bytes of placed points, and the maximum while they are placed."""
-    cdef int64_t peak
-    cdef int64_t kept = bb_points_bytes(n, axes, &peak)
-    return kept, peak
-
-
 @cython.no_gc_clear
 cdef class PlacedPoints:
     """Points on a device, sorted along a curve; see `bmrm.pairs._pairs.PlacedPoints`.
