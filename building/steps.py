@@ -4,8 +4,8 @@ A step is current if nothing that went into it has changed: its command, the ver
 and the files that this includes. Which these are only the compiler knows, and it says so when it compiles
 (`-MMD` of gcc and nvcc, `--depfile` of Cython). So a step is looked up in two stages, as ccache's direct mode
 does. Its recipe (command, version, name and content of the source) leads to the list of files that it
-included last time, and their contents lead to the result. A list that has become wrong finds nothing, and the
-step runs again.
+included last time, in this checkout or in any, and their contents lead to the result. A list that has become
+wrong finds nothing, and the step runs again.
 
 The cache only saves time. If it cannot be read or written, or an entry is damaged, one line says so and the
 step runs; entries are checked by their digest. The least recently used ones go when all take more than
@@ -107,8 +107,10 @@ class Store:
     def fetch(self, step: Step) -> bool:
         """Put the kept result of a step in its place, and say whether there is one."""
         try:
-            included = self._file(step.recipe(), "list").read_text(encoding="utf-8").splitlines()
-            entry = self._file(step.key(included), "made")
+            for included in self._lists(step):
+                entry = self._file(step.key(included), "made")
+                if entry.exists():
+                    break
             kept = entry.read_bytes()
             os.utime(entry)
         except FileNotFoundError:
@@ -154,6 +156,12 @@ class Store:
                 left -= size
         except OSError:  # another build trims it, or nobody may: the size is no matter of this build
             return
+
+    def _lists(self, step: Step) -> Iterator[list[str]]:
+        """What the source included last time, here and then anywhere: headers of checkouts may differ."""
+        with contextlib.suppress(FileNotFoundError):
+            yield step.included()
+        yield self._file(step.recipe(), "list").read_text(encoding="utf-8").splitlines()
 
     def _file(self, name: str, ending: str) -> Path:
         return self.folder / name[:2] / f"{name[2:]}.{ending}"

@@ -5,7 +5,7 @@ import os
 CHOICES = (
     "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "PMI", "OMPI_", "MV2_", "SLURM_", "LC_", "NETWORKX_",
     "SKLEARN_", "LANG", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "SCIPY_ARRAY_API", "BMRM_CPU_ISA",
-    "MYPYPATH", "PYTHONUNBUFFERED", "PYTHONWARNINGS",
+    "MYPYPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONWARNINGS",
 )  # fmt: skip
 """How variables begin that say what the user or a launcher chose: a test that needs one sets it."""
 

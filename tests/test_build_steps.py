@@ -109,6 +109,18 @@ def test_another_checkout_finds_what_this_one_compiled(store, tree, monkeypatch)
     assert built(store, "a") == []
 
 
+def test_checkouts_whose_headers_include_other_files_displace_nothing(store, tree, monkeypatch):
+    built(store, "a")
+    other = tree.with_name("other")
+    subprocess.run(["cp", "-r", tree, other], check=True)
+    monkeypatch.chdir(other)
+    Path("one h").write_text("use three\none")
+    assert built(store, "a") == ["a"]
+    for folder in (tree, other):
+        monkeypatch.chdir(folder)
+        assert built(store, "a") == []
+
+
 def test_a_step_runs_in_its_folder(store, tree, monkeypatch):
     monkeypatch.chdir(tree.parent)
     step = steps.Step("b", "out/b.o", (sys.executable, "cc.py", "-O2"), "1", folder=str(tree))
@@ -154,7 +166,8 @@ def test_a_damaged_cache_costs_time_alone(store, capsys, damage):
     if damage == "list":
         for path in store.folder.glob("*/*.list"):
             path.write_bytes(b"\xff\xfe")
-    Path("out/a.o").unlink()
+    for path in Path("out").iterdir():
+        path.unlink()
     assert built(store, "a") == ["a"]
     assert capsys.readouterr().err.count(f"{store.folder}") == 1
     store.notes.clear()
