@@ -138,11 +138,9 @@ def measure_all() -> dict[str, Any]:
     assert (found.counts == all_distances(x, bins, "float64").counts).all()
     assert (all_distances(few, bins).counts == np.histogram(pdist(few), all_edges(bins))[0]).all()
     seconds = least_seconds(calls)
-    per_pair = {
-        who: s / (FEW * (FEW - 1) / 2 if who == "scipy" else found.pairs) for who, s in seconds.items()
-    }
-    rate = {who: 1e-9 / s for who, s in per_pair.items()}
-    return {"bins": bins, "seconds": seconds, "per_pair": per_pair, "rate": rate}
+    few_pairs = FEW * (FEW - 1) / 2
+    ns = {who: 1e9 * s / (few_pairs if who == "scipy" else found.pairs) for who, s in seconds.items()}
+    return {"bins": bins, "seconds": seconds, "ns": ns}
 
 
 def measure_bins() -> list[dict[str, Any]]:
