@@ -444,8 +444,6 @@ class ResidentPairs:
 
 PAIR_KERNELS: tuple[str, ...]
 
-def predict_point_bytes(n: int, axes: int) -> tuple[int, int]: ...
-
 class PlacedPoints:
     def __new__(
         cls,

@@ -25,11 +25,14 @@ MOST_BINS_SHARE = 10.0
 GPU_PAIR_SECONDS = {"float64": 1.4e-12, "brute": 5.5e-13, "cells": 3e-12}
 """Time of a candidate on an NVIDIA H100, in three dimensions with 100 bins."""
 
-CELL_SECONDS = 8e-8
+CELL_SECONDS = 1.5e-7
 """Time to sort a point into cells."""
 
 MIN_SHARED_SECONDS = 1e-3
 """Predicted time of a count from which on more threads than one pay: each has tables of its own."""
+
+CALL_SECONDS = 3e-4
+"""Time of a call besides its candidates."""
 
 TASK_PAIRS = 2.5e5
 """Pairs of a task, about."""
@@ -39,6 +42,12 @@ GPU_STEPS = 10.0
 
 POINT_BYTES = {"float64": 8, "brute": 20, "cells": 40}
 """Memory per coordinate of a point: as float64, as float32 about centres, with the cells."""
+
+PLACING_BYTES = 20
+"""Memory of a point on a GPU while it is sorted, besides its coordinates before and after."""
+
+CELL_BYTES = 56
+"""Memory of a point on a GPU while it is sorted into cells, besides its coordinates."""
 
 TABLE_BYTES = 8
 """Memory of a bin in the table of a thread."""
@@ -79,8 +88,16 @@ def host_bytes(kernel: str, points: int, axes: int, bins: int, threads: int) -> 
 
 
 def device_bytes(kernel: str, points: int, axes: int, bins: int) -> int:
-    """Return the bytes of a call on a GPU."""
-    return points * max(1, axes) * (8 + POINT_BYTES[kernel]) + 16 * bins
+    """Return the bytes of a call on a GPU: the most of placing the points and of preparing the kernel.
+
+    Examples
+    --------
+    >>> device_bytes("brute", 1000, 3, 100), device_bytes("cells", 1000, 3, 100)
+    (69600, 105600)
+    """
+    axes = max(1, axes)
+    prepared = {"float64": 0, "brute": 16 if axes <= 3 else 32, "cells": 8 * axes + CELL_BYTES}[kernel]
+    return points * max(16 * axes + PLACING_BYTES, 8 * axes + prepared) + 16 * bins
 
 
 def pair_work(pairs: int, near_share: float, axes: int, bins: int, points: int, threads: int | None) -> Work:

@@ -43,8 +43,6 @@ BB_API void bb_points_destroy(bb_points* points);
 BB_API bb_status bb_points_used(bb_points* points, int64_t* bytes);
 // low, high: (axes) on the host, set to the extremes of the coordinates.
 BB_API bb_status bb_points_extents(bb_points* points, double* low, double* high);
-// Returns the bytes of n points, and the maximum while they are placed.
-BB_API int64_t bb_points_bytes(int64_t n, int32_t axes, int64_t* peak);
 
 // Prepares counts of pairs: unordered pairs of a if b is NULL, else all of a with b, which has the same box.
 // Both sets of points must outlive the counter.

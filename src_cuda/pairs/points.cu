@@ -10,8 +10,8 @@
 
 using namespace bmrm;
 
-bb_points::bb_points(const bb_device& device, const bb_point_data& data)
-    : Handle(device.id), device(device), n(data.n), axes(data.axes), length(data.box, data.box + data.axes) {
+bb_points::bb_points(const bb_device& on, const bb_point_data& data)
+    : Handle(on.id), device(on), n(data.n), axes(data.axes), length(data.box, data.box + data.axes) {
     if (n < 0 || n >= int64_t(1) << 31 || axes < 1)
         throw Failure(BB_INVALID, "points: expected fewer than 2^31, of at least one coordinate");
     if (data.type != BB_FLOAT32 && data.type != BB_FLOAT64)
@@ -114,13 +114,6 @@ bb_status bb_points_extents(bb_points* points, double* low, double* high) {
         std::copy(held.low.begin(), held.low.end(), low);
         std::copy(held.high.begin(), held.high.end(), high);
     });
-}
-
-int64_t bb_points_bytes(int64_t n, int32_t axes, int64_t* peak) {
-    const int64_t coordinates = 8 * n * axes, boxes = 4 * 8 * tiles_of(n) * axes;
-    // The coordinates as given, and the sort with keys, positions and as much scratch memory.
-    *peak = 2 * coordinates + boxes + 20 * n;
-    return coordinates + boxes;
 }
 
 }  // extern "C"

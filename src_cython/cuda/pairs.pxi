@@ -4,13 +4,6 @@ PAIR_KERNELS = ("float64", "brute", "cells")
 """Names of the kernels that count."""
 
 
-def predict_point_bytes(int64_t n, int32_t axes):
-    """Return the bytes of placed points, and the maximum while they are placed."""
-    cdef int64_t peak
-    cdef int64_t kept = bb_points_bytes(n, axes, &peak)
-    return kept, peak
-
-
 @cython.no_gc_clear
 cdef class PlacedPoints:
     """Points on a device, sorted along a curve; see `bmrm.pairs._pairs.PlacedPoints`.
@@ -39,6 +32,7 @@ cdef class PlacedPoints:
 
     def __cinit__(self, coordinates, box, *, bint by_points=False, device=0, threads=None):
         cdef int32_t number = _device(device)
+        cdef bb_device info
         cdef bb_point_data data
         memset(&data, 0, sizeof(data))
         given = _array(coordinates, "coordinates")
@@ -53,7 +47,6 @@ cdef class PlacedPoints:
         data.axis = 1 if by_points else self.n
         data.threads = _threads(threads)
         data.box = <const double*>_address(box)
-        cdef bb_device info
         with nogil:
             check(bb_device_info(number, &info))
             check(bb_points_create(&info, &data, &self.handle))

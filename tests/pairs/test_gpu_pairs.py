@@ -11,6 +11,7 @@ from devices import IS_EMULATED, cuda, few, gpu, large, on_device, sized
 from bmrm.errors import DataError, ParameterError
 from bmrm.pairs import Points, histogram
 from bmrm.pairs.edges import read_bins
+from bmrm.pairs.work import device_bytes
 
 pytestmark = gpu
 
@@ -144,6 +145,16 @@ def test_other_shapes_of_the_device_count_the_same(kernel):
             np.testing.assert_array_equal(counted(counter), expected)
     finally:
         emulated.configure(1)
+
+
+@pytest.mark.parametrize("axes", [1, 3, 5])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_memory_is_predicted(kernel, axes):
+    if axes > MAX_AXES[kernel]:
+        pytest.skip("the kernel has fewer axes")
+    points = placed(RNG.random((20_000, axes)), None)
+    counter = cuda.PairCounter(points, None, np.linspace(0, 1e-3, 11), kernel)
+    assert points.bytes + counter.bytes <= device_bytes(kernel, 20_000, axes, 10)
 
 
 def test_what_a_kernel_lacks_is_said():

@@ -10,6 +10,12 @@
 // order of u^2 and of float64.  Where this is too much, or some pairs wrap and others do not, `DIRECT`
 // squares differences: there each axis is off by 2 u (|a| + |b| + L), so r by the norm of this, and then d2
 // by D + 3 roundings.  Where |a|^2 + |b|^2 - 2 a b could become negative, twice its error is added to it.
+//
+// Instructions per pair in the loops of sm_90 (nvcc 13.0, three axes), checks for doubt included: 13.9 for a
+// histogram with a joint table, 14.4 with one key per count, 17.0 with any bounds, 6.6 for a radius; with
+// DIRECT 21.9 for the first and 14.6 for the last.  No loop spills.  Histograms take 80 registers, three
+// blocks of 256 threads per multiprocessor, a radius about 108.  By these alone, an H100 at 1.98 GHz could
+// issue 2.4e12 pairs per second of a histogram and 5.1e12 of a radius.
 #pragma once
 #include <cuda_pipeline.h>
 

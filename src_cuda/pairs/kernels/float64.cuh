@@ -3,7 +3,8 @@
 //
 // Distances are those of decision.h.  The bin is found in float32, as bins.cuh has it, from the rounded
 // squared distance; where that is in doubt, it is searched.  A thread has four rows, of AXES axes in
-// registers, or of any number in the cache (AXES = 0), and two columns at once.
+// registers, or of any number in the cache (AXES = 0), and two columns at once.  In three dimensions a pair
+// takes 8 instructions of float64 and about 22 others (sm_90, nvcc 13.0, 64 to 80 registers).
 #pragma once
 #include "pairs/kernels/bins.cuh"
 #include "pairs/kernels/tables.cuh"
