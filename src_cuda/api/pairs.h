@@ -35,8 +35,9 @@ typedef struct {
 } bb_point_data;
 
 // Puts points on a device, sorted along a curve that keeps neighbours together.
-// data: finite coordinates; copied; out: is set to the points, which bb_points_destroy frees.
-BB_API bb_status bb_points_create(int32_t device, const bb_point_data* data, bb_points** out);
+// device: of bb_device_info; data: finite coordinates; copied; out: is set to the points, which
+// bb_points_destroy frees.
+BB_API bb_status bb_points_create(const bb_device* device, const bb_point_data* data, bb_points** out);
 BB_API void bb_points_destroy(bb_points* points);
 // bytes: is set to the device memory in use.
 BB_API bb_status bb_points_used(bb_points* points, int64_t* bytes);

@@ -126,19 +126,17 @@ struct bb_pair_counter : Handle {
         : Handle(a.memory.device),
           bounds(std::move(given)),
           bins(memory, bounds),
-          on_host_(on_device(memory, bounds)),
+          on_device_(on_device(memory, bounds)),
           totals_(memory, int64_t(bounds.size()) - 1),
           state_(memory, 2) {
-        if (bb_device_info(memory.device, &device_) != BB_OK) throw Failure(BB_CUDA, bb_last_error());
-        const double last = std::sqrt(bounds.back());
         const PairSetup setup{memory,
-                              device_,
+                              a.device,
                               a,
                               b,
                               one_set,
                               bins,
-                              {on_host_.data(), bin_count()},
-                              std::nextafter(last, INFINITY)};
+                              {on_device_.data(), bin_count()},
+                              std::nextafter(std::sqrt(bounds.back()), INFINITY)};
         if (a.n == 0 || b.n == 0 || bin_count() == 0) return;
         kernel_ = kernel == BB_PAIRS_BRUTE   ? make_brute(setup)
                   : kernel == BB_PAIRS_CELLS ? make_cells(setup)
@@ -156,9 +154,8 @@ struct bb_pair_counter : Handle {
   private:
     const std::vector<double> bounds;
     const PairBins bins;
-    Array<double> on_host_;
+    Array<double> on_device_;
     Array<unsigned long long> totals_, state_;
-    bb_device device_ = {};
     std::unique_ptr<PairKernel> kernel_;
 };
 

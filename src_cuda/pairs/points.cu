@@ -10,8 +10,8 @@
 
 using namespace bmrm;
 
-bb_points::bb_points(int32_t device, const bb_point_data& data)
-    : Handle(device), n(data.n), axes(data.axes), length(data.box, data.box + data.axes) {
+bb_points::bb_points(const bb_device& device, const bb_point_data& data)
+    : Handle(device.id), device(device), n(data.n), axes(data.axes), length(data.box, data.box + data.axes) {
     if (n < 0 || n >= int64_t(1) << 31 || axes < 1)
         throw Failure(BB_INVALID, "points: expected fewer than 2^31, of at least one coordinate");
     if (data.type != BB_FLOAT32 && data.type != BB_FLOAT64)
@@ -96,10 +96,10 @@ void bb_points::sort(const Array<double>& given) {
 
 extern "C" {
 
-bb_status bb_points_create(int32_t device, const bb_point_data* data, bb_points** out) {
+bb_status bb_points_create(const bb_device* device, const bb_point_data* data, bb_points** out) {
     return guarded([&] {
-        const OnDevice scope(device);
-        *out = new bb_points(device, *data);
+        const OnDevice scope(device->id);
+        *out = new bb_points(*device, *data);
     });
 }
 

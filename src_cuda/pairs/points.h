@@ -7,7 +7,7 @@
 #include "runtime/handle.h"
 
 struct bb_points : bmrm::Handle {
-    bb_points(int32_t device, const bb_point_data& data);
+    bb_points(const bb_device& device, const bb_point_data& data);
 
     bmrm::ExactPoints exact() const { return {exact_.data(), n, axes}; }
     bmrm::Box box() const { return {box_.data(), box_.data() + axes}; }
@@ -18,6 +18,7 @@ struct bb_points : bmrm::Handle {
     }
     bool is_periodic() const { return periodic_; }
 
+    const bb_device device;
     const int64_t n;
     const int axes;
     const std::vector<double> length;  // of the box; 0 of open axes
