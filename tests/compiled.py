@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import hashlib
 import importlib
@@ -47,6 +48,13 @@ def folder() -> Path:
 def library(sources: Sequence[str], options: Sequence[str]) -> Path:
     """Return a library of C++ sources, whose names are relative to the checkout."""
     return library_of_text("".join(f'#include "{ROOT / source}"\n' for source in sources), options)
+
+
+def with_emulator(*texts: str) -> ctypes.CDLL:
+    """Return C++ of ``src_cuda`` without launches in angle brackets, and what includes ``runtime.cpp``."""
+    folders = ("tests/emulator", "src_cuda", "src_cuda/runtime")
+    options = [*FOR_EMULATOR, *(f"-I{each}" for each in folders), "-include", "cuda_runtime.h"]
+    return ctypes.CDLL(str(library_of_text("\n".join(texts), options)))
 
 
 def library_of_text(text: str, options: Sequence[str]) -> Path:

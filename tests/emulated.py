@@ -87,10 +87,11 @@ def names_of_libraries() -> dict[str, tuple[str, ...]]:
     return dict.fromkeys(("NCCL_NAMES", "CUBLAS_NAMES"), (str(build()),))
 
 
-def start(devices: int) -> None:
-    """Let this process, which runs no tests, find devices, with NCCL and cuBLAS."""
+def start(devices: int, ahead: int = 0) -> None:
+    """Let this process, which runs no tests, find devices, with NCCL and cuBLAS, in an order of streams."""
     install()
     configure(devices)
+    library().emulator_run_ahead(ahead)
     vars(libraries).update(names_of_libraries())
 
 

@@ -42,7 +42,6 @@ REGRESSION = (
 )
 SCALAR = ("hinge", "squared_hinge", "huber_hinge", "logistic", "exponential", *REGRESSION, "novelty")
 ALL = (*SCALAR, *SEVERAL, *JOINT)
-TRANSCENDENTAL = ("logistic", "exponential", "poisson", "softmax", "ndcg", "lambda_ndcg")
 
 DEFAULTS = {
     "huber_hinge": {"h": 0.5},

@@ -23,7 +23,7 @@ class HostPairs:
     """Passes on the CPU."""
 
     device = "cpu"
-    sample_points: ClassVar[dict[str, int]] = {"float64": 3000, "brute": 10_000, "cells": 50_000}
+    sample_points: ClassVar[dict[str, int]] = {"float64": 3000, "brute": 10_000, "cells": 30_000}
 
     def clock(self) -> float:
         return time.thread_time()

@@ -26,7 +26,7 @@ from bmrm.pairs.images import own_images
 from bmrm.pairs.passes import Counted, count_tasks
 from bmrm.pairs.plan import IMAGES, PairPlan, Prepared, Question, check_plan, images_of, near_share, prepare
 from bmrm.pairs.points import Points, read_points, read_threads
-from bmrm.pairs.work import pair_work
+from bmrm.pairs.work import MIN_SHARED_SECONDS, pair_work
 
 if TYPE_CHECKING:
     from typing import Self
@@ -469,7 +469,8 @@ def carry_out(call: PairCall, progress: Callable[[float], object] | None = None)
     """Count; raise `Interrupted` with the histogram so far after Ctrl-C."""
     prepared, _ = prepare_call(call)
     bins, group = len(call.question.bins.counted) - 1, call.question.a.group
-    found = count_tasks(prepared.counter, bins, call.threads, group, progress)
+    threads = call.threads if prepared.plan.seconds > MIN_SHARED_SECONDS else 1
+    found = count_tasks(prepared.counter, bins, threads, group, progress)
     result = _result(call, prepared.plan, found)
     if found.share < 1.0:
         raise Interrupted(result)

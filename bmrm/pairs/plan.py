@@ -19,7 +19,7 @@ from bmrm.errors import ParameterError
 from bmrm.matrix.gpu.work import threads_of
 from bmrm.pairs.images import check_images
 from bmrm.pairs.rates import seconds_per_candidate
-from bmrm.pairs.work import CELL_SECONDS
+from bmrm.pairs.work import CALL_SECONDS, CELL_SECONDS
 
 if TYPE_CHECKING:
     from bmrm.pairs.edges import Bins
@@ -38,11 +38,14 @@ MAX_CELL_AXES = 3
 MIN_CELL_POINTS = 2000
 """Minimum number of points for which cells pay."""
 
-MAX_CELL_SHARE = 0.5
-"""Maximum share of all pairs, as a rough estimate, for which cells are tried."""
+MAX_CELL_SHARE = 0.9
+"""Maximum share of all pairs, as a rough estimate, for which cells are tried: sorting points is cheap."""
 
-CELL_REACH = 2.5
-"""Lengths of the reach that the cells near a point span, to either side of it together."""
+CELL_REACH = 2.0
+"""Lengths of the reach that pairs may span, to either side of a point together."""
+
+NEIGHBOUR_CELLS = 5
+"""Cells on each axis whose points are near enough to those of one: a cell is half as long as the reach."""
 
 NEAREST_SHARE = 0.49
 """Share of a period below which no second image of a pair can be within reach, rounding included."""
@@ -244,6 +247,11 @@ def _prepare_kernel(
 def _seconds(
     passes: PairPasses, question: Question, kernel: str, candidates: float, threads: int | None
 ) -> float:
-    each = seconds_per_candidate(passes, kernel, question.a.shape[1], question.bins.count, candidates)
+    axes = question.a.shape[1]
+    crowd = 0.0
+    if kernel == "cells":
+        each_point = candidates / max(1, len(question.a)) * (2.0 if question.b is None else 1.0)
+        crowd = each_point / NEIGHBOUR_CELLS**axes
+    each = seconds_per_candidate(passes, kernel, axes, question.bins.count, candidates, crowd)
     build = question.points * CELL_SECONDS if kernel == "cells" else 0.0
-    return build + candidates * each / passes.worth(threads_of(threads))
+    return CALL_SECONDS + build + candidates * each / passes.worth(threads_of(threads))

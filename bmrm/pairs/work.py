@@ -2,7 +2,7 @@
 
 Times are those of a candidate, a pair whose distance is computed, on one core. They depend on the kernel, on
 the number of axes and on the number of bins: tables that leave the first or second cache are slower. The
-constants here are of an Intel Xeon with AVX-512; what a machine does is measured when a count is long enough
+constants here are of an AMD EPYC with AVX-512; what a machine does is measured when a count is long enough
 for it to matter, and kept with the rates of its GPU (`bmrm.matrix.gpu.cache`).
 """
 
@@ -10,23 +10,29 @@ from __future__ import annotations
 
 from bmrm.matrix.gpu.work import MULTIPROCESSORS, Work, cpu_seconds, pinning_seconds
 
-PAIR_SECONDS = {"float64": 2.4e-9, "brute": 4e-10, "cells": 7e-10}
+PAIR_SECONDS = {"float64": 2.4e-9, "brute": 2.5e-10, "cells": 4e-10}
 """Time of a candidate in three dimensions with 100 bins."""
 
 AXIS_SHARE = {"float64": 0.06, "brute": 0.12, "cells": 0.12}
 """Share of that time by which each axis more or less makes it longer or shorter."""
 
-BINS_SHARE = ((128, 1.0), (1024, 1.5), (16384, 2.5))
+BINS_SHARE = ((128, 1.0), (1024, 1.5), (16384, 2.8))
 """Factors of the time for at most so many bins."""
 
-MOST_BINS_SHARE = 4.0
+MOST_BINS_SHARE = 10.0
 """The factor for more bins."""
 
 GPU_PAIR_SECONDS = {"float64": 1.4e-12, "brute": 5.5e-13, "cells": 3e-12}
 """Time of a candidate on an NVIDIA H100, in three dimensions with 100 bins."""
 
-CELL_SECONDS = 8e-8
+CELL_SECONDS = 1.5e-7
 """Time to sort a point into cells."""
+
+MIN_SHARED_SECONDS = 1e-3
+"""Predicted time of a count from which on more threads than one pay: each has tables of its own."""
+
+CALL_SECONDS = 3e-4
+"""Time of a call besides its candidates."""
 
 TASK_PAIRS = 2.5e5
 """Pairs of a task, about."""
@@ -46,8 +52,8 @@ CELL_BYTES = 56
 TABLE_BYTES = 8
 """Memory of a bin in the table of a thread."""
 
-JOINT_BINS = 256
-"""Bins up to which a table has the bins of two pairs at once."""
+THREAD_BYTES = 1 << 21
+"""Memory of a thread besides that: tables of 32 bits, in several copies, and the points of a block."""
 
 
 def bins_share(bins: int) -> float:
@@ -56,7 +62,7 @@ def bins_share(bins: int) -> float:
     Examples
     --------
     >>> bins_share(100), bins_share(1000), bins_share(10**6)
-    (1.0, 1.5, 4.0)
+    (1.0, 1.5, 10.0)
     """
     return next((share for most, share in BINS_SHARE if bins <= most), MOST_BINS_SHARE)
 
@@ -77,8 +83,8 @@ def _shape_share(kernel: str, axes: int, bins: int) -> float:
 
 def host_bytes(kernel: str, points: int, axes: int, bins: int, threads: int) -> int:
     """Return the bytes of a call on the CPU."""
-    joint = 4 * (bins + 1) ** 2 if bins <= JOINT_BINS else 0
-    return points * max(1, axes) * POINT_BYTES[kernel] + threads * (TABLE_BYTES * bins + joint) + 16 * bins
+    tables = threads * (TABLE_BYTES * bins + THREAD_BYTES)
+    return points * max(1, axes) * POINT_BYTES[kernel] + tables + 16 * bins
 
 
 def device_bytes(kernel: str, points: int, axes: int, bins: int) -> int:

@@ -32,6 +32,7 @@ cdef class PlacedPoints:
 
     def __cinit__(self, coordinates, box, *, bint by_points=False, device=0, threads=None):
         cdef int32_t number = _device(device)
+        cdef bb_device info
         cdef bb_point_data data
         memset(&data, 0, sizeof(data))
         given = _array(coordinates, "coordinates")

@@ -6,8 +6,9 @@ namespace bmrm {
 
 namespace {
 
-/// Keys of a table: it stays in the first cache beside the counts of some hundred bins.
-constexpr i64 kLeastKeys = 2048;
+/// Keys of a table: it stays in the first cache beside the counts of some hundred bins. There are more, up to
+/// so many per bin, if keys would leave more than two bins.
+constexpr i64 kLeastKeys = 2048, kMostKeysPerBin = 64;
 
 std::int64_t bits_of(double number) {
     std::int64_t bits;
@@ -25,7 +26,15 @@ BinFinder::BinFinder(const double* bounds, i64 bins)
         return;
     }
     const std::int64_t first = bits_of(*positive), last = bits_of(end_);
-    const i64 most = std::max<i64>(kLeastKeys, 2 * bins);
+    for (i64 most = kLeastKeys;; most *= 4) {
+        make_table(first, last, most);
+        if (narrow_ || most > kMostKeysPerBin * bins) return;
+    }
+}
+
+void BinFinder::make_table(std::int64_t first, std::int64_t last, i64 most) {
+    shift_ = 0;
+    narrow_ = true;
     while (((last >> shift_) - (first >> shift_)) + 3 > most) ++shift_;
     first_key_ = (first >> shift_) - 1;  // of all numbers below those with the key of the first bound
     const i64 keys = (last >> shift_) - first_key_ + 1;
@@ -33,7 +42,7 @@ BinFinder::BinFinder(const double* bounds, i64 bins)
     i64 bin = 0;
     for (i64 key = 0; key <= keys; ++key) {
         const std::int64_t start = key ? (first_key_ + key) << shift_ : 0;
-        while (bin < bins - 1 && bits_of(bounds_[bin + 1]) <= start) ++bin;
+        while (bin < bins_ - 1 && bits_of(bounds_[bin + 1]) <= start) ++bin;
         low_[key] = static_cast<std::int32_t>(bin);
         narrow_ = narrow_ && (key == 0 || bin - low_[key - 1] <= 1);
     }

@@ -42,6 +42,9 @@ class BinFinder {
     i64 bytes() const { return static_cast<i64>(low_.size() * sizeof(std::int32_t)); }
 
   private:
+    /// Makes the table for bounds from `first` to `last`, as bits, with at most so many keys.
+    void make_table(std::int64_t first, std::int64_t last, i64 most);
+
     i64 bins_;
     std::vector<double> bounds_;
     double least_, end_;

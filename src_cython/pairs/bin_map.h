@@ -17,19 +17,20 @@
 // adds at most u |A_k - B_k|. By the triangle inequality the length of the vector of rounded differences
 // misses s r by at most u |alpha + beta| + u s r to first order. All terms of S are positive: d products and
 // d - 1 sums make a relative error of at most d u of S, so d u / 2 of its root. Terms of second order are
-// below 1 % of these as d u <= 2^-8. On a periodic axis kernels take min(D, L' - D) with D = |A_k - B_k|, L'
-// = fl32(s L): rounding L' and the difference adds 2 u s L to the error of that axis; without it, points have
-// been wrapped so that the difference is the shortest one. In float64, r misses the exact distance by a
-// relative error of (d + 3) 2^-53, and on a periodic axis, where d - L rint(d / L) cancels, by at most
-// 2^-51 (|a_k - b_k| + L); the same holds for points that were wrapped. The relative part is within the 1 %.
+// below 1 % of these as d u <= 2^-8. On a periodic axis, unless points have been wrapped so that the
+// difference is the shortest one, kernels take min(D, L' - D) with D = fl32(|A_k - B_k|) and L' = fl32(s L):
+// rounding L' and D adds at most 2 u s L to the error of that axis, and rounding L' - D at most u times it.
+// In float64, r misses the exact distance by a relative error of (d + 3) 2^-53, which the 1 % have room for,
+// and on a periodic axis, where d - L rint(d / L) cancels, by at most 2^-51 (|a_k - b_k| + L); the same holds
+// for points that were wrapped.
 //
 // Evenly spaced roots of bounds, sqrt(B_k) = first + k width up to `deviation`: s is chosen such that a bin
-// is 2^fraction_bits units wide. A kernel computes q = round(sqrt(S) + shift) with shift = (1 - first /
-// width) 2^fraction_bits + guard. Roots have a relative error of 1.1 u (lanes.h), the sum one of u (its size
-// is below that of the last place), and rounding adds 1/2. If guard is at least the sum of all errors plus 1,
-// then q >> fraction_bits is the place of the pair (0: below B_0, k + 1: bin k, m + 1: from B_m on) or the
-// next one, and the latter only if the fraction of q is less than 2 guard: these pairs are in doubt, and
-// their bound is the lower one of their place. guard is a power of two, so that one AND finds them.
+// is 2^(fraction_bits - 1) units wide. A kernel computes q = round(2 sqrt(S) + shift), where shift is
+// (1 - first / width) 2^fraction_bits + guard. Roots have a relative error of 1.7 u (lanes.h), the sum one of
+// u, and rounding adds 1/2. If guard is at least the sum of all errors plus 1, then q >> fraction_bits is the
+// place of the pair (0: below B_0, k + 1: bin k, m + 1: from B_m on) or the next one, and the latter only if
+// the fraction of q is less than 2 guard: these pairs are in doubt, and their bound is the lower one of their
+// place. guard is a power of two, so that one AND finds them.
 //
 // Other bounds: s = 1 / sqrt(B_m), and the upper bits of the float S are a slot. A slot which at most one
 // bound may touch has this as its threshold t; the pair is in doubt if |S - t| is at most the error. A slot
@@ -232,10 +233,12 @@ class BinMap {
             const i64 place = place_after(first);
             places_[2 * s] = static_cast<std::int32_t>(place);
             places_[2 * s + 1] = static_cast<std::int32_t>(last == first ? place : place_after(first + 1));
-            several += last - first > 1;
-            thresholds_[s] = last == first       ? std::numeric_limits<float>::infinity()
-                             : last - first == 1 ? static_cast<float>(*first)
-                                                 : std::numeric_limits<float>::quiet_NaN();
+            // A bound below the least squared distance of kernels cannot be a threshold.
+            const bool many = last - first > 1 || (last > first && !(*first > 2.0 * low_));
+            several += many;
+            thresholds_[s] = many            ? std::numeric_limits<float>::quiet_NaN()
+                             : last == first ? std::numeric_limits<float>::infinity()
+                                             : static_cast<float>(*first);
         }
         return several;
     }

@@ -4,8 +4,8 @@ namespace bmrm {
 
 namespace {
 
-/// Candidates of a task, some milliseconds.
-constexpr i64 kTaskCandidates = i64{1} << 23;
+/// Candidates of a task, a millisecond.
+constexpr i64 kTaskCandidates = i64{1} << 21;
 
 }  // namespace
 

@@ -50,32 +50,32 @@ void CellGrid::choose(const CountProblem& given, i64 neighbours) {
     }
 }
 
-void CellGrid::sort(const PlacedPoints& points, std::vector<i64>& first, std::vector<i64>& order) const {
-    const i64 n = points.points();
-    std::vector<i64> cell(n);
-    first.assign(cells() + 1, 0);
-    order.resize(n);
-    for (i64 i = 0; i < n; ++i) {
+void CellGrid::assign(const PlacedPoints& points, std::vector<i64>& cell, std::vector<i64>& sizes) const {
+    cell.resize(points.points());
+    sizes.assign(cells() + 1, 0);
+    for (i64 i = 0; i < points.points(); ++i) {
         i64 at = 0;
         for (int k = points.axes() - 1; k >= 0; --k)
             at = at * axes_[k].count + axes_[k].cell(points.axis(k)[i]);
         cell[i] = at;
-        ++first[at + 1];
+        ++sizes[at + 1];
     }
+}
+
+void CellGrid::sort(const PlacedPoints& points, std::vector<i64>& first, std::vector<i64>& order) const {
+    std::vector<i64> cell;
+    assign(points, cell, first);
     for (i64 c = 0; c < cells(); ++c) first[c + 1] += first[c];
-    for (i64 i = 0; i < n; ++i) order[first[cell[i]]++] = i;
-    for (i64 c = cells(); c > 0; --c) first[c] = first[c - 1];
-    first[0] = 0;
+    std::vector<i64> next = first;
+    order.resize(points.points());
+    for (i64 i = 0; i < points.points(); ++i) order[next[cell[i]]++] = i;
 }
 
 double CellGrid::crowding(const PlacedPoints& points) const {
-    std::vector<i64> first, order;
-    sort(points, first, order);
+    std::vector<i64> cell, sizes;
+    assign(points, cell, sizes);
     double sum = 0;
-    for (i64 c = 0; c < cells(); ++c) {
-        const auto n = static_cast<double>(first[c + 1] - first[c]);
-        sum += n * n;
-    }
+    for (const i64 size : sizes) sum += static_cast<double>(size) * static_cast<double>(size);
     return sum / std::max(1.0, static_cast<double>(points.points()));
 }
 

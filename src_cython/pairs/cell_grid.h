@@ -55,6 +55,8 @@ class CellGrid {
 
   private:
     void choose(const CountProblem& given, i64 neighbours);
+    /// The cell of each point, and how many points each cell has, of cells() + 1, from the second number on.
+    void assign(const PlacedPoints& points, std::vector<i64>& cell, std::vector<i64>& sizes) const;
     /// How many points are in the cell of a point, on average.
     double crowding(const PlacedPoints& points) const;
 

@@ -42,7 +42,7 @@ constexpr int kMaxStepRows = 4, kMaxLanes = 16;
 /// Steps that keys wait in the ring.
 constexpr int kRingSteps = 8;
 /// Additions after which a table of 32 bits is emptied; those of one block fit into the rest.
-constexpr i64 kTableRoom = i64{4} << 30;
+constexpr i64 kTableRoom = i64{1} << 31;
 
 class Tally {
   public:

@@ -126,3 +126,25 @@ def test_results_are_set_and_combined_by_one_thread():
     alone = result_seconds(call)
     assert alone > 0.5 * predict_seconds(call, 1)
     assert predict_seconds(call, 4) - alone == pytest.approx((predict_seconds(call, 1) - alone) / 4)
+
+
+def test_a_while_is_taken_to_have_some_iterations():
+    @reduction
+    def halved(x, out):
+        a, b = x[0], 1
+        while a > 1:
+            a, b = a / 2, b + 1
+        out += a
+
+    @reduction
+    def halved_for(x, out):
+        a, b = x[0], 1
+        for _ in range(16):
+            if a > 1:
+                a, b = a / 2, b + 1
+        out += a
+
+    found, expected = (
+        work_of(each._binder.bind(read_rows(np.ones((9, 2))), {})) for each in (halved, halved_for)
+    )
+    assert found == expected

@@ -4,10 +4,12 @@ from bmrm.formulas.analysis.facts import find_facts
 from bmrm.formulas.language.tree import (
     Apply,
     Argument,
+    Block,
     Const,
     For,
     ForStored,
     If,
+    Leave,
     Load,
     Local,
     Program,
@@ -17,6 +19,7 @@ from bmrm.formulas.language.tree import (
     SetItem,
     Value,
     Var,
+    While,
 )
 
 ZERO = Const(0, "int")
@@ -77,3 +80,42 @@ def test_axes_travel_around_a_loop():
     facts = facts_of(For("j", ZERO, Const(9, "int"), 1, body))
     assert all(facts.varying[name] == {"x", "y"} for name in "abc")
     assert "j" not in facts.varying
+
+
+NINE = Const(9, "int")
+
+
+def less(a, b):
+    return Apply("lt", (a, b), "bool", 1)
+
+
+def test_a_loop_is_left_along_the_axes_of_its_test():
+    inner = For("j", ZERO, NINE, 1, (Set("a", Const(1.0, "real")),))
+    facts = facts_of(
+        While("first", (), less(X, Value("h", "real")), (inner,), 1),
+        While("second", (), less(Value("h", "real"), Const(1.0, "real")), (Set("b", Y),), 1),
+        While("third", (Set("c", Value("v", "real")),), less(var("c"), var("d")), (Set("d", X),), 1),
+    )
+    assert facts.left == {"first", "third"}
+    assert facts.masked == {"j"}  # the same for all rows that are still there
+    assert facts.varying == {"a": {"x"}, "b": {"y"}, "c": {"x", "y"}, "d": {"x", "y"}, "out": {"x"}}
+
+
+def test_a_row_leaves_all_loops_up_to_the_one_that_it_names():
+    leave = If(less(X, var("c")), (Leave("outer"),), ())
+    inner = For("j", ZERO, NINE, 1, (Block("j.iteration", (leave, Set("a", Const(1.0, "real")))),))
+    facts = facts_of(For("outer", ZERO, NINE, 1, (inner, Set("b", Value("h", "real")))), Set("d", ZERO))
+    assert facts.left == {"outer", "j", "j.iteration"}
+    assert facts.varying == {"a": {"x"}, "b": {"x"}, "out": {"x"}}
+    together = If(less(var("c"), var("d")), (Leave("outer"),), ())
+    facts = facts_of(For("outer", ZERO, NINE, 1, (together, Set("b", Value("h", "real")))))
+    assert facts.left == set()
+    assert facts.varying == {"out": {"x"}}
+
+
+def test_a_loop_under_a_condition_counts_for_each_row():
+    inner = For("j", ZERO, NINE, 1, (If(less(X, var("a")), (Leave("j"),), ()), Set("b", Y)))
+    facts = facts_of(If(less(Y, var("a")), (inner,), ()))
+    assert facts.left == {"j"}
+    assert facts.masked == set()
+    assert facts.varying == {"j": {"y"}, "b": {"x", "y"}, "out": {"x"}}

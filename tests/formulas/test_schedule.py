@@ -1,4 +1,4 @@
-# ruff: noqa: B007, F821 (annotations name sizes; results and counters are not read)
+# ruff: noqa: B007, F821, F841 (annotations name sizes; results and counters are not read)
 """What loops become, on a GPU and a CPU, and which sizes are read at run time."""
 
 import numpy as np
@@ -18,7 +18,7 @@ from bmrm.formulas.analysis.schedule import (
     schedule_cpu,
     schedule_gpu,
 )
-from bmrm.formulas.language.tree import For, statements
+from bmrm.formulas.language.tree import For, While, statements
 from bmrm.reductions import inf, local, reduction
 
 
@@ -98,6 +98,39 @@ def test_loops_whose_iterations_depend_on_the_row_diverge():
     assert found["i"] == Diverging(waits=True)
     assert found["j"] == Diverging(waits=False)
     assert found["t"] == Uniform(0)
+
+
+@reduction
+def searching(x, p: "k", sums: ("k", "d"), steps: int, found: int):
+    at, low, i = 0, 0.0, 0
+    while low < x[0]:
+        for f in range(len(x)):
+            low += p[f] * x[f]
+        at += 1
+    for j in range(len(p)):
+        if p[j] > x[0]:
+            break
+        for g in range(len(x)):
+            sums[j, g] += x[g]
+    while i < steps:
+        i += 1
+        for m in range(len(p)):
+            if p[m] > i:
+                break
+    found = at + i
+
+
+def test_loops_that_rows_leave_one_by_one_diverge_and_those_in_them_count_together():
+    call, schedule = gpu(searching, 9, p=np.ones(30), steps=2)
+    found = loops(call.program, schedule)
+    assert found["j"] == Diverging(waits=True)
+    assert found["f"] == found["g"] == found["m"] == Uniform(0)
+    whiles = [schedule.of(each) for each in statements(call.program.body) if isinstance(each, While)]
+    assert whiles == [Diverging(waits=False), Uniform(0)]
+    assert set(schedule.looking) == {"rows", "while.1", "while.5"}
+    host = schedule_cpu(call.program, 8, contiguous=True)
+    assert loops(call.program, host)["g"] == Uniform(0)  # no vectors of columns of rows that take no part
+    assert explain_loops(call.program, schedule).startswith("while in line ")
 
 
 def test_a_cpu_has_vectors_of_columns_only_for_rows_that_are_contiguous():

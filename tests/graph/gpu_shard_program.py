@@ -1,7 +1,7 @@
 """A program for several ranks: graphs over their GPUs against graphs of one process on the CPU.
 
-The argument is the number of emulated devices, of which two have what stands for NCCL (emulated.py). Rank 0
-prints a checksum of all results, and how vectors went.
+The arguments are the number of emulated devices, of which two have what stands for NCCL (emulated.py), and
+whether other streams run ahead. Rank 0 prints a checksum of all results, and how vectors went.
 """
 
 import sys
@@ -21,7 +21,7 @@ from bmrm.matrix.gpu.placement import place
 if len(sys.argv) > 1:
     import emulated
 
-    emulated.start(int(sys.argv[1]))
+    emulated.start(*map(int, sys.argv[1:]))
 
 world = MPI.COMM_WORLD
 group = Group(world)

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-import joint_oracles
+import joint_definitions
 import numpy as np
 import oracle
 import problems
@@ -105,9 +105,9 @@ def test_joint_risks_are_those_of_every_labelling_permutation_and_threshold(loss
         exact = Oracle(p).risk(np.ones(1), 0.0)
         given = {k: int(v) if k == "k" else v for k, v in params.items()}
         if loss == "ordinal":
-            value = joint_oracles.ordinal_value(y, s, u)
+            value = joint_definitions.ordinal_value(y, s, u)
         else:
-            value = joint_oracles.value(getattr(joint_oracles, loss)(y, s, groups, **given), u)
+            value = joint_definitions.value(getattr(joint_definitions, loss)(y, s, groups, **given), u)
         assert float(exact.high) == pytest.approx(value, rel=1e-12, abs=1e-13)
         assert exact.high - exact.low <= Fraction(1, 10**80)
 

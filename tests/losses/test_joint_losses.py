@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joint_oracles import TERMS, Term, ordinal_rows, ordinal_value, structured_optimum, value
+from joint_definitions import TERMS, Term, ordinal_rows, ordinal_value, structured_optimum, value
 from scipy.optimize import linear_sum_assignment
 
 import bmrm

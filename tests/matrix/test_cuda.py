@@ -138,7 +138,7 @@ def test_small_matrices_by_forced_plans(plan, m, d, density, kind, dtype, seed):
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: "-".join(map(str, plan)))
 def test_every_plan(plan, kind, dtype):
     rng = np.random.default_rng(3)
-    arrays = random_csr(rng, 3000, 2000, 60_000, kind, dtype)
+    arrays = random_csr(rng, *sized((1000, 1100, 20_000), (3000, 2000, 60_000)), kind, dtype)
     X = Matrix(*arrays, plan=plan)
     report = X.report()
     for name in ("normal", "transposed"):
@@ -173,9 +173,9 @@ def test_values_that_are_not_finite_stay_in_their_places():
 
 def rows_of_two_kinds(rng, kind, dtype):
     """Short rows and, among them, some of hundreds and thousands of nonzeros; the last ones are empty."""
-    m, d = 3000, 6000
+    m, d, long, most = sized((1000, 3000, 15, 2000), (3000, 6000, 40, 4000))
     lengths = rng.integers(0, 6, m)
-    lengths[rng.choice(m - 50, 40, replace=False)] = rng.integers(300, 4000, 40)
+    lengths[rng.choice(m - 50, long, replace=False)] = rng.integers(300, most, long)
     lengths[-20:] = 0
     indices = np.concatenate([np.sort(rng.choice(d, count, replace=False)) for count in lengths])
     indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
@@ -337,18 +337,19 @@ def test_non_finite_values_stay_in_their_rows(plan, bad):
         (3000, 128),
         (777, 777),
         (33, 31),
-        (20_000, 54),
-        # A part of a warp, one warp, or several per four rows; rows in segments.
+        (sized(2000, 20_000), 54),
+        # A part of a warp, one warp, or several per four rows; rows in segments. The emulator has fewer
+        # multiprocessors, so that fewer rows do.
         (7, 4),
-        (50_001, 8),
-        (30_003, 12),
-        (20_011, 256),
-        (9_999, 512),
-        (6_001, 1024),
-        (2_047, 3200),
-        (5, 100_000),
-        (515, 12_800),
-        (3, 300_000),
+        (sized(5001, 50_001), 8),
+        (sized(3003, 30_003), 12),
+        (sized(1011, 20_011), 256),
+        (sized(599, 9_999), 512),
+        (sized(401, 6_001), 1024),
+        (sized(247, 2_047), 3200),
+        (5, sized(10_000, 100_000)),
+        (sized(65, 515), 12_800),
+        (3, sized(30_000, 300_000)),
     ],
 )
 def test_dense_shapes(m, d, dtype):
@@ -388,7 +389,7 @@ def test_a_nan_stays_in_its_row():
 def test_the_bridge_carries_every_number(n, threads, dtype):
     numbers = np.random.default_rng(n).standard_normal(n).astype(dtype).astype(np.float64)
     indices = np.arange(n, dtype=np.int32)
-    X = Matrix(np.arange(n + 1), indices, np.full(n, 2.0, dtype), (n, n), threads=threads)
+    X = Matrix(np.arange(n + 1), indices, np.full(n, 2.0, dtype), (n, n), threads=threads, tune="predict")
     for _ in range(3):  # the first product of a size chooses where numbers are converted
         np.testing.assert_array_equal(X.matvec(numbers), 2.0 * numbers)
 
@@ -679,14 +680,19 @@ def test_two_matrices_on_two_devices():
         check(X, A, rng)
 
 
+SOLVED = sized((700, 100, 7000), (2000, 300, 40_000))
+"""Rows, columns and nonzeros of what is solved."""
+
+
 @gpu
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared"])
 @pytest.mark.parametrize("dense", [False, True])
 def test_solve(loss, dense):
     rng = np.random.default_rng(22)
-    A = reference(*random_csr(rng, 2000, 300, 40_000))
+    A = reference(*random_csr(rng, *SOLVED))
     A = A.toarray() if dense else A
-    y = np.where(A @ rng.standard_normal(300) + rng.standard_normal(2000) > 0, 1.0, -1.0)
+    m, d = A.shape
+    y = np.where(A @ rng.standard_normal(d) + rng.standard_normal(m) > 0, 1.0, -1.0)
     here = bmrm.solve(A, y, loss, lam=1e-3, tol=1e-4, device="cpu")
     for dtype in (np.float32, None):
         there = bmrm.solve(A, y, loss, lam=1e-3, tol=1e-4, device="cuda", dtype=dtype)
@@ -701,8 +707,8 @@ def test_solve(loss, dense):
 @gpu
 def test_solve_is_reproducible():
     rng = np.random.default_rng(23)
-    A = reference(*random_csr(rng, 2000, 300, 40_000))
-    data = bmrm.Dataset(A, rng.choice([-1.0, 1.0], 2000), device="cuda", dtype=np.float32)
+    A = reference(*random_csr(rng, *SOLVED))
+    data = bmrm.Dataset(A, rng.choice([-1.0, 1.0], A.shape[0]), device="cuda", dtype=np.float32)
     one, two = (bmrm.solve(data, lam=1e-3) for _ in range(2))
     assert one.objective == two.objective
     np.testing.assert_array_equal(one.w, two.w)
@@ -773,8 +779,8 @@ def test_newton_steps_on_a_gpu_need_no_hessian():
 @gpu
 def test_a_tolerance_that_float32_cannot_resolve():
     rng = np.random.default_rng(24)
-    A = reference(*random_csr(rng, 2000, 300, 40_000))
-    y = rng.choice([-1.0, 1.0], 2000)
+    A = reference(*random_csr(rng, *SOLVED))
+    y = rng.choice([-1.0, 1.0], A.shape[0])
     coarse = bmrm.solve(A, y, lam=1e-2, tol=1e-8, device="cuda", dtype=np.float32)
     assert coarse.status == "precision"
     fine = bmrm.solve(A.astype(np.float32), y, lam=1e-2, tol=1e-8, device="cuda")

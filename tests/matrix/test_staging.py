@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 
 import compiled
@@ -11,14 +10,11 @@ import pytest
 SOURCE = (compiled.ROOT / "src_cuda" / "runtime" / "staging.cu").read_text()
 PROGRAM = (compiled.ROOT / "tests" / "matrix" / "staging.cpp").read_text()
 WAIT = re.compile(r"BB_CHECK\(cudaStreamWaitEvent\(.*\)\);")
-FOLDERS = ("tests/emulator", "src_common", "src_cuda", "src_cuda/runtime")
 
 
 def wrong_bytes(source: str, *, ahead: bool, captured: bool) -> int:
     """Return the wrong bytes of products of streamed blocks, by a text of ``staging.cu``."""
-    text = f"{PROGRAM}\n{source}"
-    options = [*compiled.FOR_EMULATOR, *(f"-I{folder}" for folder in FOLDERS), "-include", "cuda_runtime.h"]
-    found: int = ctypes.CDLL(str(compiled.library_of_text(text, options))).wrong_bytes(ahead, captured)
+    found: int = compiled.with_emulator(PROGRAM, source).wrong_bytes(ahead, captured)
     return found
 
 

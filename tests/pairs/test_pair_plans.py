@@ -75,8 +75,8 @@ def test_the_share_of_near_pairs_is_that_of_a_volume():
 
     bins = read_bins([0, 0.1], "last")
     shares = [near_share(Question(Points(x), None, bins, "nearest")) for x in (MANY, MANY * 10, FEW[:0])]
-    assert shares[0] == pytest.approx(0.25**3, rel=0.01)
-    assert shares[1] == pytest.approx(0.025**3, rel=0.01)
+    assert shares[0] == pytest.approx(0.2**3, rel=0.01)
+    assert shares[1] == pytest.approx(0.02**3, rel=0.01)
     assert shares[2] == 1.0
 
 
@@ -89,17 +89,20 @@ def test_rates_are_measured_once_and_kept(monkeypatch, tmp_path):
     assert (short, calls) == (passes.seconds("brute", 3, 100), [])
     for bins in (100, 7, 128):
         assert rates.seconds_per_candidate(passes, "brute", 3, bins, 1e12) == 3e-9
-    assert calls == [("brute", 3, 128)]
+    assert calls == [("brute", 3, 128, 0)]
     monkeypatch.setattr(rates, "_known", {})
     assert rates.seconds_per_candidate(passes, "brute", 3, 100, 1e12) == 3e-9
     assert len(calls) == 1  # read from the file
     assert cache.read_record(passes.machine).times == {"pairs brute 3 128": 3e-9}
+    for crowd in (0.0, 8.0, 30.0, 1e9):
+        rates.seconds_per_candidate(passes, "cells", 3, 100, 1e12, crowd)
+    assert [words[3] for words in calls[1:]] == [8, 64, 512]
 
 
 @pytest.mark.parametrize("kernel", ["float64", "brute", "cells"])
 def test_a_measured_rate_is_a_time(kernel, monkeypatch):
     monkeypatch.setattr(HostPairs, "sample_points", dict.fromkeys(("float64", "brute", "cells"), 2000))
-    assert 1e-12 < rates._measure(HostPairs(), kernel, 3, 100) < 1e-5
+    assert 1e-12 < rates._measure(HostPairs(), kernel, 3, 100, 8 if kernel == "cells" else 0) < 1e-5
 
 
 def test_predictions_grow_with_what_is_counted():

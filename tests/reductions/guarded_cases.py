@@ -138,7 +138,7 @@ def in_a_power(x, p, k: int, out):
 
 
 @case(p=np.ones((5, 4)), k=FAR)
-def in_a_loop_without_turns(x, p: ("k", "d"), k: int, sums: ("k", "d")):
+def in_a_loop_without_iterations(x, p: ("k", "d"), k: int, sums: ("k", "d")):
     at = int(abs(x[0])) % len(p)
     for f in range(0):
         sums[at, f] += p[k, f] * x[f]
@@ -296,6 +296,53 @@ def lanes_that_wait_for_long(x, out):
         out += 1
 
 
+@case(p=P, k=FAR)
+def in_a_while(x, p, k: int, out):
+    i = 0
+    while i < 3:
+        i += 1
+        if x[0] > 1e9:
+            out += p[k + i]
+
+
+@case(p=P)
+def of_lanes_that_have_left(x, p, out):
+    i = int(x[0])
+    while i < 5:
+        if i < 0:
+            break
+        out += p[i] * i
+        i += 1
+    out += p[i] > 0 if 0 <= i < 5 else -1
+
+
+@case(p=P, k=FAR)
+def after_a_continue(x, p, k: int, out):
+    for j in range(k, k + 3):
+        if x[0] < 1e9:
+            continue
+        out += p[j]
+
+
+def element_if_there(p, i):
+    if i < 0 or i >= len(p):
+        return -1.0
+    return p[i]
+
+
+@case(p=P, k=FAR)
+def of_a_function_that_returns_early(x, p, k: int, out):
+    out += element_if_there(p, int(x[0])) + element_if_there(p, k) + element_if_there(x, -k)
+
+
+@case(ERROR, p=P)
+def in_a_while_that_goes_too_far(x, p, out):
+    i = x.index % 3
+    while p[i] < 9.0:
+        i += 1
+    out += i
+
+
 @case(ERROR, p=np.array([2**62, 1]))
 def a_stride_that_wraps_from_one_to_the_next(x, p: 2, out):
     for i in range(len(p)):
@@ -325,7 +372,7 @@ def products_that_end_where_a_number_wraps(x, total: ("d",), cross: ("d", "d")):
 
 
 @case(n=0, p=P, k=FAR)
-def rows_of_a_result_in_a_loop_without_turns(x, n: int, p, k: int, sums: (5, "d"), most: (5, "d")):
+def rows_of_a_result_in_a_loop_without_iterations(x, n: int, p, k: int, sums: (5, "d"), most: (5, "d")):
     at = int(x[0])
     for f in range(min(max(n, 0), len(x))):
         sums[at + k, f] += x[f]
@@ -336,7 +383,7 @@ def rows_of_a_result_in_a_loop_without_turns(x, n: int, p, k: int, sums: (5, "d"
 
 
 @case(ERROR, n=2, p=P, k=FAR)
-def rows_of_a_result_in_a_loop_with_turns(x, n: int, p, k: int, sums: (5, "d")):
+def rows_of_a_result_in_a_loop_with_iterations(x, n: int, p, k: int, sums: (5, "d")):
     for f in range(min(max(n, 0), len(x))):
         sums[int(x[0]) + k, f] += x[f]
     sums[1, 1] += p[1]

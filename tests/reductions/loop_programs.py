@@ -15,9 +15,15 @@ class Case(NamedTuple):
     by_numpy: Callable[..., tuple[Any, ...]]
     sparse: bool = False
 
+    def arguments(self, rows: int) -> dict[str, Any]:
+        """Return the arguments of a call with some rows."""
+        return {name: value[:rows] if value is ROW_ARRAYS else value for name, value in self.words.items()}
+
 
 RNG = np.random.default_rng(48)
 SORTED = np.sort(RNG.integers(-60, 60, 77)) / 16
+ROW_ARRAYS = RNG.integers(-60, 60, (5000, 4)) / 16
+"""A parameter with an array for each row, of as many rows as a call has."""
 CENTERS = RNG.integers(-32, 33, (9, 5)) / 16
 
 
@@ -249,6 +255,58 @@ def walk_by_numpy(X, p, steps):
     return seen, ends, longest, far
 
 
+def first_above(x, least):
+    for f in range(len(x)):
+        if x[f] > least:
+            return x[f]
+    return least
+
+
+@reduction
+def halvings(x, p: ("rows", "k"), r: ("rows", "k"), own: ("rows", "k"), most, total, seen: "k"):
+    """Arrays of each row in loops that rows leave one by one."""
+    best = 0.0
+    for j in range(len(seen)):
+        value, sum_, steps = abs(p[j]) * x[0], 0.0, 0
+        if value < 0:
+            continue
+        while value > 0.25:
+            value /= 2
+            r[j] += value
+            sum_ += value
+            own[j] = value
+            steps += 1
+            if sum_ > 3:
+                break
+        best = max(best, own[j])
+        seen[j] += steps
+        if steps == 0:
+            break
+    most = best
+    total += first_above(x, 0.5)
+
+
+def halvings_by_numpy(X, p):
+    n, k = p.shape
+    r, own, most, seen = np.zeros((n, k)), np.zeros((n, k)), np.zeros(n), np.zeros(k, int)
+    for i in range(n):
+        for j in range(k):
+            value, steps = abs(p[i, j]) * X[i, 0], 0
+            if value < 0:
+                continue
+            while value > 0.25 and r[i, j] <= 3:
+                value /= 2
+                r[i, j] += value
+                own[i, j] = value
+                steps += 1
+            most[i] = max(most[i], own[i, j])
+            seen[j] += steps
+            if steps == 0:
+                break
+    first = [next((v for v in x if v > 0.5), 0.5) for x in X]
+    return r, own, most, sum(first), seen
+
+
 CASES = {
     "Newton": Case(cube_roots, {}, cube_roots_by_numpy),
     "Mandelbrot": Case(mandelbrot, {"limit": 50, "limit_more": 51}, mandelbrot_by_numpy),
@@ -257,4 +315,5 @@ CASES = {
     "Kepler": Case(kepler, {}, kepler_by_numpy),
     "stored": Case(signed_parts, {"p": CENTERS[0], "limit": 1.5}, signed_parts_by_numpy, sparse=True),
     "walk": Case(walk, {"p": SORTED, "steps": 7}, walk_by_numpy),
+    "arrays of rows": Case(halvings, {"p": ROW_ARRAYS}, halvings_by_numpy),
 }

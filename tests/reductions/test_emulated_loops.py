@@ -14,6 +14,7 @@ from test_loops import check, of_rows, outside, rows_of
 
 from bmrm.errors import ReductionError
 from bmrm.formulas.analysis import long_loops
+from bmrm.reductions import reduction
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 
@@ -28,11 +29,13 @@ def library(monkeypatch):
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_gives_what_numpy_gives(name):
     case, X = CASES[name], rows_of(300)
-    check(case.reduction(X, device="cuda", **case.words), case.by_numpy(X, **case.words))
+    check(
+        case.reduction(X, device="cuda", **case.arguments(len(X))), case.by_numpy(X, **case.arguments(len(X)))
+    )
     if case.sparse:
         X[np.abs(X) < 0.5] = 0
-        found = case.reduction(scipy.sparse.csr_array(X), device="cuda", **case.words)
-        check(found, case.by_numpy(X, **case.words))
+        found = case.reduction(scipy.sparse.csr_array(X), device="cuda", **case.arguments(len(X)))
+        check(found, case.by_numpy(X, **case.arguments(len(X))))
 
 
 def test_functions_are_given_rows_and_arrays():
@@ -64,7 +67,26 @@ def test_a_lane_looks_every_2_to_the_20_iterations():
     X = np.ones((40, 3))
     text = FUNCTIONS[-3].source("cuda", X, n=2, p=np.ones(2))
     work = long_loops.work_of_iteration(long_loops.long_loops(FUNCTIONS[-3]._binder.general, {})["while.1"])
-    assert f"if (is_to_end(table, work, {work})) break;" in text
+    assert f"if (is_to_end(table, row, work, {work})) break;" in text
     assert work << 20 == long_loops.GPU_LOOK_OPERATIONS
     short = CASES["stored"]
     assert "watch.cuh" not in short.reduction.source("cuda", rows_of(9), **short.words)
+
+
+@reduction
+def until_large(x, p, out, places: 50):
+    i = int(x[0])
+    while p[i] < 9.0:
+        i += 1
+    out += i
+    while p[i] < 9.0:
+        places[i] += 1
+
+
+def test_a_loop_ends_whose_index_is_outside_and_the_earliest_row_is_named():
+    X, p = np.zeros((300, 2)), np.full(50, 9.0)
+    p[7:] = 1.0
+    X[[40, 250]] = 7
+    with pytest.raises(ReductionError, match="until_large: row 40: index 50 is out of bounds"):
+        until_large(X, p=p, device="cuda")
+    assert until_large(X * 0, p=p, device="cuda").out == 0

@@ -30,16 +30,16 @@ def check(found, expected, tolerance=1e-9):
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_gives_what_numpy_gives(name, rows):
     case, X = CASES[name], rows_of(rows)
-    found = case.reduction(X, device="cpu", threads=2, **case.words)
-    check(found, case.by_numpy(X, **case.words))
-    one = case.reduction(X, device="cpu", threads=1, **case.words)
+    found = case.reduction(X, device="cpu", threads=2, **case.arguments(len(X)))
+    check(found, case.by_numpy(X, **case.arguments(len(X))))
+    one = case.reduction(X, device="cpu", threads=1, **case.arguments(len(X)))
     assert all(np.array_equal(a, b) for a, b in zip(found, one, strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_plain_loop_gives_it_too(name):
     case, X = CASES[name], rows_of(60)
-    check(case.reduction.python(X, **case.words), case.by_numpy(X, **case.words))
+    check(case.reduction.python(X, **case.arguments(len(X))), case.by_numpy(X, **case.arguments(len(X))))
 
 
 @compiled
@@ -48,8 +48,8 @@ def test_sparse_rows(name):
     case, X = CASES[name], rows_of(300)
     X[np.abs(X) < 0.5] = 0
     sparse = scipy.sparse.csr_array(X)
-    found = case.reduction(sparse, device="cpu", **case.words)
-    check(found, case.by_numpy(X, **case.words))
+    found = case.reduction(sparse, device="cpu", **case.arguments(len(X)))
+    check(found, case.by_numpy(X, **case.arguments(len(X))))
     check(case.reduction.python(sparse[:50], **case.words), case.by_numpy(X[:50], **case.words))
 
 
@@ -57,7 +57,7 @@ def test_sparse_rows(name):
 @pytest.mark.parametrize("name", ["Mandelbrot", "binary search", "first near", "walk"])
 def test_rows_of_float32(name):
     case, X = CASES[name], rows_of(500, np.float32)
-    found, plain = (run(X, **case.words) for run in (case.reduction, case.reduction.python))
+    found, plain = (run(X, **case.arguments(len(X))) for run in (case.reduction, case.reduction.python))
     check(found, plain, 1e-4)
 
 
@@ -240,6 +240,25 @@ def test_an_index_in_a_while_is_checked():
     with pytest.raises(ReductionError, match="found the index -9223372036854775808"):
         outside(X, p=p, k=-(2**63), device="cpu")
     assert outside(X, p=p, k=100, device="cpu").out == 0
+
+
+def picked(z, i):
+    if i < 0:
+        return z[0]
+    return z[i]
+
+
+@reduction
+def by_a_function(x, p, k: int, out):
+    out += picked(p, k) + picked(x, 0)
+
+
+@compiled
+def test_an_index_in_a_function_is_named_with_its_line():
+    line = picked.__code__.co_firstlineno + 3
+    with pytest.raises(ReductionError, match=f"picked, line {line}: row 0: p: found the index 9, expected"):
+        by_a_function(np.ones((50, 2)), p=np.ones(9), k=9, device="cpu")
+    assert by_a_function(np.ones((50, 2)), p=np.ones(9), k=-9, device="cpu").out == 100
 
 
 def test_explain_says_how_many_iterations_are_assumed():

@@ -123,8 +123,9 @@ def test_the_spectral_bound_of_rows_in_blocks_or_in_place(monkeypatch):
     monkeypatch.setattr(gram, "room_for_blocks", lambda *of: 1 << 40)
     found = []
     for resident in (6, 1):
-        monkeypatch.setattr(gram, "count_resident", lambda *words, resident=resident: resident)
-        found.append(model.certificate(X, samples=0).lower_bound)
+        with monkeypatch.context() as patch:
+            patch.setattr(gram, "count_resident", lambda *words, resident=resident: resident)
+            found.append(model.certificate(X, samples=0).lower_bound)
     assert found[0] == found[1]
     np.testing.assert_allclose(found[0], whole.lower_bound, rtol=1e-10)
     there = KMeans.of_centers(X[:2]).certificate(on_device(X), samples=0)

@@ -52,6 +52,10 @@ class Site:
     what: str = ""
     size: Size = 0
 
+    def place(self, name: str) -> str:
+        """Return the function and the line; a row function of a name may call others."""
+        return f"{getattr(self.line, 'function', name)}, line {self.line}"
+
 
 @dataclass
 class TableLayout:

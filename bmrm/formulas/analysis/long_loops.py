@@ -72,16 +72,19 @@ def long_loops(program: Program, sizes: Mapping[str, int]) -> dict[str, float]:
     def operations(body: tuple[Statement, ...]) -> float:
         total = 0.0
         for statement in body:
-            total += 1
+            own = 1.0
             for expr in direct_expressions(statement):
                 applied = [part.op for part in parts(expr) if isinstance(part, Apply)]
-                total += sum(CALL_OPERATIONS * calls_of(op) or 1 for op in applied)
+                own += sum(CALL_OPERATIONS * calls_of(op) or 1 for op in applied)
             inside = sum(map(operations, parts_of(statement)))
+            total += own
             if not isinstance(statement, Loop):
                 total += inside
                 continue
             each, count = 1 + inside, None
-            if not isinstance(statement, While):
+            if isinstance(statement, While):
+                each = own + inside
+            else:
                 count = bounds.iterations(statement, sizes)
             if each * (math.inf if count is None else count) > MAX_UNWATCHED:
                 found[name_of(statement)] = each

@@ -73,7 +73,7 @@ class BlockedRows:
         for row in range(BLOCKED_ROWS):
             with self.each(row) as statements:
                 statements.block(node.body, "here")
-        first.look(node)
+        first.look(node, row="start + lane")
         self.close()
 
     def best_loop(self, node: For, best: Best, start: str, stop: str) -> None:

@@ -5,7 +5,8 @@ all lanes of a warp must arrive there together. Then it has a flag, whether this
 the mask of what is in it. A lane that leaves from a branch of its own clears the flags of all that it leaves,
 and jumps to the end of this branch.
 
-A pass that is to end early leaves long loops as if they had no more iterations, so that lanes still meet.
+A pass that is to end early leaves long loops as if they had no more iterations, so that lanes still meet. So
+does a row that has failed, since its loop may have lost its end.
 """
 
 from __future__ import annotations
@@ -95,12 +96,12 @@ class CudaLeaving(CudaExpressions):
         self.put(f"{flag} = {flag} && {test};")
         self.put(f"if (!__any_sync(FULL, {flag})) break;")
 
-    def look(self, node: Loop, flag: str = "") -> None:
-        """Print at the end of an iteration of a long loop that it ends if the pass is to."""
+    def look(self, node: Loop, flag: str = "", row: str = "row") -> None:
+        """Print at the end of an iteration of a long loop that it ends early; ``row`` is the lane's first."""
         work = self.writer.schedule.looking.get(name_of(node))
         if work is None:
             return
-        test = f"is_to_end(table, work, {work})"
+        test = f"is_to_end(table, {row}, work, {work})"
         if flag:
             self.put(f"if ({test}) {flag} = false;")
         elif has_combination((node,)):

@@ -106,7 +106,8 @@ class RowsKernel:
             blocked.next_row()
             self.close()
         if ROWS in self.schedule.looking:
-            self.put(f"if (__any_sync(FULL, is_to_end(table, work, {self.schedule.looking[ROWS]}))) break;")
+            row, work = f"{'start' if count else 'base'} + lane", self.schedule.looking[ROWS]
+            self.put(f"if (__any_sync(FULL, is_to_end(table, {row}, work, {work}))) break;")
         self.close()
 
     # --- arguments

@@ -33,7 +33,7 @@ from bmrm.formulas.language.operators import (
     find_sign,
     sign_text,
 )
-from bmrm.formulas.language.tree import Axis, Size
+from bmrm.formulas.language.tree import Axis, Size, SourceLine
 
 OPTIONS = ("device", "keep", "order", "threads")
 """Names of the options of a call, which no argument may have."""
@@ -106,10 +106,10 @@ class FunctionSource:
         said = text.replace(self.prefix, "") if self.prefix else text
         raise ReductionError(f"{self.name}, line {self.line(node)}: {said}")
 
-    def line(self, node: ast.AST | int) -> int:
+    def line(self, node: ast.AST | int) -> SourceLine:
         """Return the number of a line in its file."""
         inner = node if isinstance(node, int) else getattr(node, "lineno", 1)
-        return int(self.first_line + inner - 1)
+        return SourceLine(self.first_line + inner - 1, self.name)
 
     @functools.cached_property
     def own(self) -> set[str]:

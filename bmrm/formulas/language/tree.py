@@ -20,6 +20,18 @@ Size: TypeAlias = "str | int"
 Axis: TypeAlias = str
 """What rows are numbered along: the name that the function gives its row."""
 
+
+class SourceLine(int):
+    """The number of a line in its file, with the name of the function that it is in."""
+
+    def __new__(cls, number: int, function: str) -> SourceLine:
+        found = super().__new__(cls, number)
+        found.function = function
+        return found
+
+    function: str
+
+
 RANKS = {"bool": 0, "int": 1, "real": 2, "any": 3}
 """The types, each with room for those before it."""
 
@@ -89,7 +101,7 @@ class SizeOf:
 
 @dataclass(frozen=True, slots=True)
 class RowNumber:
-    """The number of the row of an axis among all rows."""
+    """The index of the row of an axis among all rows."""
 
     axis: Axis
     type: str = "int"
@@ -425,8 +437,11 @@ def repeated(
     ``iterations`` returns how often the body of a loop runs; it is asked for outer loops first.
     """
     for statement in body:
-        yield statement, times
         inside = times * iterations(statement) if isinstance(statement, Loop) else times
+        yield (
+            statement,
+            inside if isinstance(statement, While) else times,
+        )  # its test is one of each iteration
         for inner in parts_of(statement):
             yield from repeated(inner, iterations, inside)
 

@@ -178,7 +178,7 @@ def raise_failure(source: FunctionSource, call: Call, layout: TableLayout, error
     """Raise the error that compiled code reports: the place, the row and the number found."""
     number, row, found = (int(each) for each in error)
     site = layout.sites[number - 1]
-    where = f"{source.name}, line {site.line}: row {row}"
+    where = f"{site.place(source.name)}: row {row}"
     if site.kind == ZERO:
         raise ReductionError(f"{where}: division of a whole number by 0")
     last = size_of(site.size, call.sizes) - 1

@@ -395,7 +395,7 @@ class GpuRunner:
         if not call.rows.on_gpu:
             run_plain_row(self.source, call, row)
         site = layout.sites[number]
-        where = f"{self.source.name}, line {site.line}: row {row}"
+        where = f"{site.place(self.source.name)}: row {row}"
         if site.kind == ZERO:
             raise ReductionError(f"{where}: division of a whole number by 0")
         last = size_of(site.size, call.sizes) - 1

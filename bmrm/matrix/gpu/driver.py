@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bmrm.errors import BmrmError, DataError, DeviceMemoryError
-from bmrm.matrix._cpu import MIN_PINNED_BYTES
-from bmrm.matrix.gpu import pinned
+from bmrm.matrix.gpu.pinned import PinnedPieces
 
 OUT_OF_MEMORY = 2
 """CUDA_ERROR_OUT_OF_MEMORY."""
@@ -107,7 +106,7 @@ class Device:
         self._handle, self._current = handle, _Current(self, context)
         self._spare: dict[int, list[int]] = {}
         self._words: list[ctypes.c_int64] = []
-        self._pinned = pinned.PinnedPieces(self)
+        self._pinned = PinnedPieces(self)
         self.capability = (self.attribute(MAJOR), self.attribute(MINOR))
         self.multiprocessors = self.attribute(MULTIPROCESSORS)
         self.shared_bytes = self.attribute(MAX_SHARED_BYTES)
@@ -147,7 +146,7 @@ class Device:
         except IndexError:
             address = self._take(size)
         else:
-            if size >= MIN_PINNED_BYTES:  # uploads to it do not wait for the work of who had it before
+            if self._pinned.pays(size):  # such an upload does not wait for the work of who had it before
                 with self.current():
                     self.wait()
         return GpuArray(self, address, size, shape, kind)

@@ -62,12 +62,16 @@ class PinnedPieces:
         self._stream = ctypes.c_void_p()
         self._pieces: list[tuple[NDArray[np.uint8], ctypes.c_void_p]] = []
 
+    def pays(self, size: int) -> bool:
+        """Return whether an array of so many bytes is worth several threads."""
+        return size >= MIN_PINNED_BYTES and self.workers > 1
+
     def can_help(self, array: NDArray[Any]) -> bool:
         """Return whether an array is large and pageable, and there are threads and pinned memory.
 
         The context must be current.
         """
-        if array.nbytes < MIN_PINNED_BYTES or self.workers == 1:
+        if not self.pays(array.nbytes):
             return False
         found = ctypes.c_uint()
         pageable = self._device.library.cuPointerGetAttribute(

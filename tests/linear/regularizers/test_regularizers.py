@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import penalised_optimum
+from reference_solvers import penalised_optimum
 
 import bmrm
 from bmrm.errors import DataError, ParameterError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import objective, piecewise_linear_optimum
+from reference_solvers import objective, piecewise_linear_optimum
 
 import bmrm
 import bmrm.linear.selection.cross_validation

@@ -10,7 +10,7 @@ from dual_problems import BEND, DUAL, ENTROPY, HIGH, LOW, ascent_at_any_lam, con
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loss_cases import CASES, formula, labels_for
-from oracles import optimum
+from reference_solvers import optimum
 
 import bmrm
 from bmrm import losses

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from loss_cases import CASES, labels_for
-from oracles import optimum
+from reference_solvers import optimum
 
 import bmrm
 from bmrm import losses

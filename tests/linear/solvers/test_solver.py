@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loss_cases import CASES, formula, labels_for
-from oracles import SMOOTH, objective, optimum
+from reference_solvers import SMOOTH, objective, optimum
 
 import bmrm
 from bmrm import losses
