@@ -47,7 +47,6 @@ cdef class PlacedPoints:
         data.axis = 1 if by_points else self.n
         data.threads = _threads(threads)
         data.box = <const double*>_address(box)
-        cdef bb_device info
         with nogil:
             check(bb_device_info(number, &info))
             check(bb_points_create(&info, &data, &self.handle))
