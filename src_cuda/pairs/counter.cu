@@ -126,18 +126,17 @@ struct bb_pair_counter : Handle {
         : Handle(a.memory.device),
           bounds(std::move(given)),
           bins(memory, bounds),
-          on_host_(on_device(memory, bounds)),
+          on_device_(on_device(memory, bounds)),
           totals_(memory, int64_t(bounds.size()) - 1),
           state_(memory, 2) {
-        const double last = std::sqrt(bounds.back());
         const PairSetup setup{memory,
                               a.device,
                               a,
                               b,
                               one_set,
                               bins,
-                              {on_host_.data(), bin_count()},
-                              std::nextafter(last, INFINITY)};
+                              {on_device_.data(), bin_count()},
+                              std::nextafter(std::sqrt(bounds.back()), INFINITY)};
         if (a.n == 0 || b.n == 0 || bin_count() == 0) return;
         kernel_ = kernel == BB_PAIRS_BRUTE   ? make_brute(setup)
                   : kernel == BB_PAIRS_CELLS ? make_cells(setup)
@@ -155,7 +154,7 @@ struct bb_pair_counter : Handle {
   private:
     const std::vector<double> bounds;
     const PairBins bins;
-    Array<double> on_host_;
+    Array<double> on_device_;
     Array<unsigned long long> totals_, state_;
     std::unique_ptr<PairKernel> kernel_;
 };

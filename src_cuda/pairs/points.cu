@@ -10,8 +10,8 @@
 
 using namespace bmrm;
 
-bb_points::bb_points(const bb_device& on, const bb_point_data& data)
-    : Handle(on.id), device(on), n(data.n), axes(data.axes), length(data.box, data.box + data.axes) {
+bb_points::bb_points(const bb_device& device, const bb_point_data& data)
+    : Handle(device.id), device(device), n(data.n), axes(data.axes), length(data.box, data.box + data.axes) {
     if (n < 0 || n >= int64_t(1) << 31 || axes < 1)
         throw Failure(BB_INVALID, "points: expected fewer than 2^31, of at least one coordinate");
     if (data.type != BB_FLOAT32 && data.type != BB_FLOAT64)

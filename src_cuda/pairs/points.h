@@ -7,7 +7,7 @@
 #include "runtime/handle.h"
 
 struct bb_points : bmrm::Handle {
-    bb_points(const bb_device& on, const bb_point_data& data);
+    bb_points(const bb_device& device, const bb_point_data& data);
 
     bmrm::ExactPoints exact() const { return {exact_.data(), n, axes}; }
     bmrm::Box box() const { return {box_.data(), box_.data() + axes}; }
