@@ -1,6 +1,7 @@
 """Counts over the sources that must stay as they are."""
 
 import ast
+import functools
 import importlib
 import re
 import types
@@ -50,10 +51,16 @@ def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return lines_of(function) - (lines_of(function.body[0]) if ast.get_docstring(function) else 0)
 
 
+@functools.cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """All parts of a file's syntax tree."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def definitions(kind: type | tuple[type, ...]):
     """All classes or functions, also those within others, by "file:name"."""
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, kind):
                 yield f"{path.relative_to(PACKAGE)}:{node.name}", node
 
@@ -97,7 +104,7 @@ def test_methods_do_not_ask_what_kind_of_rows_they_have():
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for wing in ("formulas", "reductions", "unsupervised", "graph")
         for path in sorted((PACKAGE / wing).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if asks_for_a_kind(node)
     ]
     assert found == []
@@ -142,6 +149,8 @@ NATIVE = {
     for path in sorted((ROOT / root).rglob("*.*"))
 }
 
+WORDS = {path: set(re.findall(r"\w+", text)) for path, text in NATIVE.items()}
+
 
 def declared_in(header: str) -> list[str]:
     """The functions of a header of the C interface."""
@@ -150,7 +159,7 @@ def declared_in(header: str) -> list[str]:
 
 def files_with(word: str) -> set[str]:
     """The native files that have a word."""
-    return {path for path, text in NATIVE.items() if re.search(rf"\b{word}\b", text)}
+    return {path for path, words in WORDS.items() if word in words}
 
 
 @pytest.mark.parametrize("name", ["clusters", "decomposition", "manifold", "mixtures"])
