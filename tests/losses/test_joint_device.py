@@ -160,7 +160,7 @@ def test_solves(name, options):
     if "fit_intercept" in options and losses.get(name).no_intercept:
         pytest.skip("the loss takes no intercept")
     rng = np.random.default_rng(7)
-    m, d = sized(1100, 2000), 30  # more than a tile
+    m, d = 2000, 30
     X = sp.random(m, d, 0.3, "csr", rng=rng)
     scores = X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(m)
     y = np.where(scores > 0, 1.0, -1.0) if name in BINARY else np.digitize(scores, [-0.5, 0.0, 0.5]) * 1.0

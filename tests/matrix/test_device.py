@@ -526,7 +526,7 @@ def no_folder(gpu, monkeypatch, tmp_path):
 def test_constants_are_measured_once_for_all_processes(gpu, cache_file, monkeypatch):
     assert device.constants() == device.constants() == MEASURED
     assert gpu.measured == 1
-    assert json.loads(cache_file.read_text()) == {"constants": MEASURED, "plans": {}}
+    assert json.loads(cache_file.read_text()) == {"constants": MEASURED, "plans": {}, "times": {}}
     as_in_another_process(monkeypatch)
     assert device.constants() == device.constants(1) == MEASURED
     assert gpu.measured == 1
@@ -548,7 +548,7 @@ def test_an_invalid_file_is_replaced(gpu, cache_file, text):
     cache_file.write_text(text, encoding="latin-1")
     assert device.constants() == MEASURED
     assert gpu.measured == 1
-    assert json.loads(cache_file.read_text()) == {"constants": MEASURED, "plans": {}}
+    assert json.loads(cache_file.read_text()) == {"constants": MEASURED, "plans": {}, "times": {}}
 
 
 @pytest.mark.parametrize(

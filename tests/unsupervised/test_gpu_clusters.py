@@ -395,7 +395,7 @@ def test_a_fit_of_rows_in_a_file_that_do_not_fit_is_that_of_rows_that_do(monkeyp
     limit = (count // 2) * one + sized(blocks.COLUMN_BYTES * n, 0)
     stay = blocks.count_resident(count, one, one, limit, blocks.COLUMN_BYTES * len(X))
     assert sized(-1, 0) < stay < count
-    monkeypatch.setattr(blocks, "room_for_blocks", lambda *of: limit)
+    monkeypatch.setattr(blocks, "room_for_blocks", lambda rows, *of: None if rows.on_gpu else limit)
     found = KMeans(k, **options).fit(np.load(tmp_path / "X.npy", mmap_mode="r"))
     assert found.placement_.reason.startswith(f"as given; {stay} of {count} blocks of {size} rows stay")
     assert found.cluster_centers_.tobytes() == whole.cluster_centers_.tobytes()
