@@ -87,10 +87,10 @@ class Interrupted(KeyboardInterrupt):
 
     Attributes
     ----------
-    result : Result, Path, Selection or None
+    result : Result, Path, Selection, Histogram or None
         What the function would have returned, as far as it got: the certified model of `bmrm.solve`; the
-        models of `bmrm.path`, including the unfinished one; the scored values of lam of `bmrm.select`. None
-        if there is no result yet.
+        models of `bmrm.path`, including the unfinished one; the scored values of lam of `bmrm.select`; the
+        pairs that `bmrm.pairs.histogram` has counted. None if there is no result yet.
 
     Examples
     --------

@@ -60,6 +60,7 @@ from bmrm.linear.models import content
 from bmrm.linear.models.checkpoint import Checkpoint, Problem, save
 from bmrm.linear.models.model import Model
 from bmrm.matrix.gpu import cache as device_cache
+from bmrm.pairs import Histogram, histogram
 
 _SEAL = re.compile(rb'(\\"checksum\\": \\")[0-9a-f]{16}')
 
@@ -283,6 +284,8 @@ class Corpus:
             self.models.append(self.path.read_bytes())
         save(self.path, models[0], Problem(6, 30, 1, False, None), result.bundle.working())
         self.checkpoint = self.path.read_bytes()
+        histogram(dense_X, edges=[0.0, 1.0, 2.0, 5.0]).save(self.path)
+        self.histogram = self.path.read_bytes()
 
     def write(self, content: bytes) -> Path:
         """Write the damaged file."""
@@ -492,6 +495,12 @@ def checkpoint_case(rng: random.Random, corpus: Corpus) -> None:
     found.cuts(1, 3)
 
 
+def histogram_case(rng: random.Random, corpus: Corpus) -> None:
+    """Load a damaged histogram of pairs, add it to itself, and write it again."""
+    found = Histogram.load(corpus.write(mutated(rng, corpus.histogram, TOKENS)))
+    (found + found).save(corpus.path)
+
+
 def numbers_case(rng: random.Random, corpus: Corpus) -> None:
     """Read damaged weights, costs, options and cached kernel plans."""
     path = str(corpus.write(mutated(rng, b"1\n0.5\n2e3\n0\n", TOKENS)))
@@ -539,6 +548,7 @@ CASES = (
         checkpoint_case,
         checkpoint_case,
     ),
+    histogram_case,
     numbers_case,
 )
 

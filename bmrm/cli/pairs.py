@@ -181,16 +181,21 @@ def _check_bins(bins: int) -> None:
 def _edges_of_file(path: str) -> Vector:
     import numpy as np
 
+    from bmrm.io.npy import read_header
+    from bmrm.io.regular import read_array
+
     name = escape_unprintable(path)
     with reading(path), open(path, "rb") as file:
-        if file.read(6) == np.lib.format.MAGIC_PREFIX:
-            file.seek(0)
+        start = file.read(6)
+        if start == np.lib.format.MAGIC_PREFIX:
             try:
-                return np.asarray(np.load(file, allow_pickle=False), np.float64)
+                header = read_header(file, os.fstat(file.fileno()).st_size, 1)
+                return read_array(file, header.dtype, header.shape, header.start).astype(np.float64)
+            except DataError as error:
+                raise DataError(f"{name}: {error}") from None
             except ValueError as error:
                 raise DataError(f"{name}: found a damaged npy file ({error})") from None
-        file.seek(0)
-        content = file.read(MAX_EDGE_FILE_BYTES + 1)
+        content = start + file.read(MAX_EDGE_FILE_BYTES + 1)
     if len(content) > MAX_EDGE_FILE_BYTES:
         raise DataError(f"{name}: found more than 1 GB of edges, expected an npy file")
     try:

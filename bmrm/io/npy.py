@@ -19,7 +19,7 @@ _HEADER_READERS = {
 
 
 class NpyHeader(NamedTuple):
-    """The header of a file that holds a matrix of real numbers."""
+    """The header of a file that holds an array of real numbers."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -27,11 +27,11 @@ class NpyHeader(NamedTuple):
     start: int  # offset of the first number
 
 
-def read_header(file: BinaryIO, size: int) -> NpyHeader:
+def read_header(file: BinaryIO, size: int, dimensions: int = 2) -> NpyHeader:
     """Read the header of a regular file of ``size`` bytes.
 
-    Raise `DataError` if the array is not a matrix of real numbers. Raise `ValueError` if the file is damaged,
-    or too short for its header.
+    Raise `DataError` if the array has other dimensions, or no real numbers. Raise `ValueError` if the file is
+    damaged, or too short for its header.
     """
     file.seek(0)
     version = np.lib.format.read_magic(file)
@@ -41,8 +41,8 @@ def read_header(file: BinaryIO, size: int) -> NpyHeader:
         shape, by_columns, dtype = _HEADER_READERS[version](file)
     except Exception as error:  # NumPy parses the header as Python: what it raises is no list to rely on
         raise ValueError(f"a header that cannot be read, {' '.join(str(error).split())[:200]}") from None
-    if len(shape) != 2:
-        raise DataError(f"found an array of {len(shape)} dimensions, expected 2")
+    if len(shape) != dimensions:
+        raise DataError(f"found an array of {len(shape)} dimensions, expected {dimensions}")
     if dtype.hasobject:
         raise ValueError("an array of objects")
     if dtype.kind not in "fiub":

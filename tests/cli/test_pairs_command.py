@@ -201,3 +201,22 @@ def test_an_interrupt_writes_the_counts_so_far(tmp_path):
     assert report["status"] == "interrupted"
     assert 0.0 < report["share"] == found.share < 1.0
     assert report["counts"] == found.counts.tolist()
+
+
+def test_edges_of_damaged_files(path, tmp_path, capsys):
+    edges = tmp_path / "edges.npy"
+    np.save(edges, np.linspace(0, 1, 9))
+    whole = edges.read_bytes()
+    for content in (
+        whole[:-8],
+        whole[:70],
+        whole.replace(b"(9,)", b"(9e9", 1),
+        whole.replace(b"(9,)", b"(3,3)", 1),
+    ):
+        edges.write_bytes(content)
+        code, out, err = run(capsys, "hist", "--edges", edges, path)
+        assert (code, out, err.count("\n")) == (3, "", 1)
+        assert err.startswith(f"bmrm-pairs: {edges}: found ")
+    np.save(edges, np.zeros((2, 2)))
+    code, _, err = run(capsys, "hist", "--edges", edges, path)
+    assert (code, err) == (3, f"bmrm-pairs: {edges}: found an array of 2 dimensions, expected 1\n")
