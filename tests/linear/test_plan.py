@@ -126,7 +126,7 @@ def test_an_impossible_number_of_cuts():
 
 def test_each_decision_has_a_reason():
     plan = make_plan(facts(*TEXT, intercept=Intercept(False, 2.0)), PlanOptions())
-    names = ["backend", "weights", "first steps", "cuts per pass", "intercept", "memory"]
+    names = ["storage", "backend", "weights", "first steps", "cuts per pass", "intercept", "memory"]
     assert [line.split("  ")[0] for line in plan.lines()] == names
     assert all(line.partition(": ")[2] for line in plan.lines())
     assert str(plan) == "\n".join(plan.lines())
