@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.arguments import flag, integer, refuse
 from bmrm.base.host_memory import require_memory
-from bmrm.errors import DataError, Float32Error, ParameterError
+from bmrm.errors import DataError, Float32Error, HostMemoryError, ParameterError
 from bmrm.io import _svmlight, _text
 from bmrm.io.regular import UNCHANGED_FILE
 from bmrm.io.row_storage import SPARSE, StorageChoice, StorageRule, require_dense_memory
@@ -120,8 +120,7 @@ class Parser:
     ):
         self.name = name
         self.rule = rule
-        self.counted: tuple[int, int, int] | None = None
-        """Rows, stored values and columns by which the rule chose last."""
+        self._storage: StorageChoice | None = None  # None as long as the rule has not been asked
         self.grammar = grammar
         self.threads = threads
         self.block_bytes = block_bytes
@@ -177,16 +176,20 @@ class Parser:
     @property
     def storage(self) -> StorageChoice:
         """Why the rows of a text, parsed as one part, are sparse or dense."""
-        return self.rule.choose_by(self.counted, self.grammar.dtype.itemsize)
+        return self._storage or self.rule.choose_by(None, self.grammar.dtype.itemsize)
 
     def _chooses_dense(self, rows: int, nonzeros: int, columns: int) -> bool:
-        """Return whether rows become dense; raise if memory is too small for them."""
-        self.counted = rows, nonzeros, columns
+        """Return whether rows become dense; raise if they are to be dense, and memory is too small."""
         item = self.grammar.dtype.itemsize
-        dense = self.rule.choose(*self.counted, item).dense
-        if dense:
-            require_dense_memory(rows, columns, item, self.name)
-        return dense
+        self._storage = self.rule.choose_by((rows, nonzeros, columns), item)
+        if self._storage.dense:
+            try:
+                require_dense_memory(rows, columns, item, self.name)
+            except HostMemoryError:
+                if self.rule.asked != "auto":
+                    raise
+                self._storage = StorageChoice(False, "dense rows do not fit into memory")
+        return self._storage.dense
 
     def _choose_sink(self, land: _svmlight.Land | None, rows: int, nonzeros: int, pairs: int) -> Any:
         """Return the consumer of indices and values, None for arrays; raise if memory is too small."""

@@ -18,7 +18,7 @@ from bmrm.linear.models.model import Model
 REPORT_KEYS = {
     *("objective", "lower_bound", "gap", "status", "iterations"),
     *("n_samples", "n_features", "nnz", "nonzero_weights", "device", "lambda", "model", "timings", "options"),
-    *("dtype", "rounding"),
+    *("dtype", "storage", "rounding"),
 }
 
 
