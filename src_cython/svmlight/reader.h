@@ -89,8 +89,9 @@ class Reader {
     }
 
     // Second pass, into arrays of `rows` and `nonzeros` elements; sets both to the numbers found. Dense rows
-    // replace the arrays of nonzeros; they are right unless `misfit` is set. With a consumer, indices and values go there, in slots of `most_pairs`; the caller then applies `ones` and
-    // `index_shift`. Returns false if it was interrupted.
+    // replace the arrays of nonzeros; they are right unless `misfit` is set. With a consumer, indices and
+    // values go there, in slots of `most_pairs`; the caller then applies `ones` and `index_shift`. Returns
+    // false if it was interrupted.
     template <class Value>
     bool parse_all(const Options& options, const Arrays<Value>& arrays,
                    const svmlight_block_consumer* consumer) {
