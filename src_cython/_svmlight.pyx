@@ -1,4 +1,4 @@
-"""Binding of the SVMlight reader, from a text in memory or a file to CSR arrays, and of the checksum of the cache."""
+"""Binding of the SVMlight reader, from a text in memory or a file to CSR or dense arrays, and of the checksum of the cache."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.unicode cimport PyUnicode_DecodeUTF8
@@ -34,6 +34,13 @@ cdef extern from "svmlight/block.h" namespace "svmlight" nogil:
         Value* values
         double* labels
         int64_t* queries
+        Value* dense
+        int64_t columns
+
+cdef extern from "svmlight/extent.h" namespace "svmlight" nogil:
+    cdef struct Extent:
+        int64_t max_index
+        cbool has_zero
 
 cdef extern from "text/names.h" namespace "text" nogil:
     cdef cppclass Names:
@@ -46,7 +53,8 @@ cdef extern from "svmlight/reader.h" namespace "svmlight" nogil:
         Reader(
             const Bytes& text, size_t start, size_t stop, size_t block_bytes, int threads, Poll poll
         ) except +raise_python
-        cbool count_all() except +raise_python
+        cbool starts_dense(double least_share) except +raise_python
+        cbool count_all(cbool finds_extent) except +raise_python
         cbool parse_all[Value](
             const Options& options, const Arrays[Value]& arrays, const svmlight_block_consumer* consumer
         ) except +raise_python
@@ -65,6 +73,8 @@ cdef extern from "svmlight/reader.h" namespace "svmlight" nogil:
         cbool ones
         cbool rounded
         cbool negative
+        cbool misfit
+        Extent extent
         cbool has_lists
         CFault fault
         Place fault_at
@@ -121,8 +131,8 @@ class Parsed:
     """The result of `parse`; see the stub for the fields."""
 
     __slots__ = (
-        "has_lists", "has_zero", "indices", "indptr", "labels", "label_names", "label_starts", "lines",
-        "largest_at", "max_index", "negative", "no_label_at", "query", "rounded", "values",
+        "dense", "has_lists", "has_zero", "indices", "indptr", "labels", "label_names", "label_starts", "lines",
+        "largest_at", "max_index", "negative", "no_label_at", "query", "rounded", "rows", "values",
     )
 
 
@@ -140,64 +150,96 @@ def parse(
     int threads,
     size_t block_bytes,
     land=None,
+    choose=None,
+    double least_share=0.0,
+    n_features=None,
 ):
     """Parse whole lines ``text[start:stop]``; see the stub for the arguments."""
     cdef Text held = Text.of(text)
     held.check_range(start, stop)
     if block_bytes < 1:
         raise ValueError("block_bytes must be positive")
-    cdef bint single = np.dtype(dtype) == np.float32
     cdef Options options
     options.smallest = 1 if zero_based is False else 0
     options.largest = largest
-    options.base = 0 if zero_based is True else 1
     options.text_labels = text_labels
     options.query_id = query_id
     options.sum_duplicates = sum_duplicates
 
-    cdef Reader* reader = new Reader(held.bytes[0], start, stop, block_bytes, threads, poll)
-    try:
-        with nogil:
-            complete = reader.count_all()
-        if not complete:
-            raise_pending()
-        sink = None if land is None else land(reader.rows, reader.nonzeros, reader.most_pairs)
-        return fill(reader, options, single, sink)
-    finally:
-        del reader
+    # What the first pass has seen of the columns is wrong for few texts. A parse that finds this tells the
+    # truth. A text that still does not fit has changed, or has a fault that sparse rows let the caller report.
+    cdef Extent extent
+    cdef bint single = np.dtype(dtype) == np.float32, exact = False, dense = choose is not None
+    cdef Reader* reader
+    while True:
+        reader = new Reader(held.bytes[0], start, stop, block_bytes, threads, poll)
+        try:
+            with nogil:
+                dense = dense and reader.starts_dense(least_share)
+                complete = reader.count_all(dense and not exact)
+            if not complete:
+                raise_pending()
+            if not exact:
+                extent = reader.extent
+            zero = extent.has_zero if zero_based == "auto" else zero_based
+            columns = max(0, extent.max_index + zero) if n_features is None else n_features
+            dense = dense and columns > 0 and choose(reader.rows, reader.nonzeros, columns)
+            options.base = 0 if (zero if dense else zero_based is True) else 1
+            sink = None if dense or land is None else land(reader.rows, reader.nonzeros, reader.most_pairs)
+            parsed = fill(reader, options, single, sink, columns if dense else 0)
+            found = max(0, reader.max_index + zero) if n_features is None else n_features
+            other_base = zero_based == "auto" and zero != reader.has_zero
+            if not dense or not (reader.misfit or other_base or found != columns):
+                return parsed
+            dense, exact = not exact, True
+            extent.max_index, extent.has_zero = reader.max_index, reader.has_zero
+        finally:
+            del reader
 
 
-cdef fill(Reader* reader, Options& options, bint single, sink):
-    """Allocate arrays according to the counts, and parse into them, or into a sink."""
+cdef fill(Reader* reader, Options& options, bint single, sink, int64_t columns):
+    """Allocate arrays according to the counts, and parse into them: dense rows of so many columns, or sparse.
+
+    Sparse rows may go to a sink instead.
+    """
     cdef cbool complete
     cdef const svmlight_block_consumer* into = NULL
     cdef Arrays[float] floats
     cdef Arrays[double] doubles
-    indptr = np.empty(reader.rows + 1, np.int64)
+    indptr = None if columns else np.empty(reader.rows + 1, np.int64)
     labels = np.empty(reader.rows, np.float64)
     query = np.empty(reader.rows, np.int64) if options.query_id else None
-    indices = values = None
-    if sink is None:
+    kind = np.float32 if single else np.float64
+    indices = values = dense = None
+    if columns:
+        dense = np.empty(reader.rows * columns, kind)
+    elif sink is None:
         indices = np.empty(reader.nonzeros, np.int32)
-        values = np.empty(reader.nonzeros, np.float32 if single else np.float64)
+        values = np.empty(reader.nonzeros, kind)
     else:
         into = <const svmlight_block_consumer*>PyCapsule_GetPointer(sink.capsule, SVMLIGHT_BLOCK_CONSUMER)
 
-    indptr[0] = 0
-    doubles.row_ends = <int64_t*>address(indptr) + 1
+    doubles.row_ends = NULL
+    if indptr is not None:
+        indptr[0] = 0
+        doubles.row_ends = <int64_t*>address(indptr) + 1
     doubles.indices = <int32_t*>address(indices)
     doubles.labels = <double*>address(labels)
     doubles.queries = <int64_t*>address(query)
+    doubles.columns = columns
     if single:
         floats.row_ends = doubles.row_ends
         floats.indices = doubles.indices
         floats.labels = doubles.labels
         floats.queries = doubles.queries
+        floats.columns = columns
         floats.values = <float*>address(values)
+        floats.dense = <float*>address(dense)
         with nogil:
             complete = reader.parse_all[float](options, floats, into)
     else:
         doubles.values = <double*>address(values)
+        doubles.dense = <double*>address(dense)
         with nogil:
             complete = reader.parse_all[double](options, doubles, into)
     if not complete:
@@ -211,8 +253,13 @@ cdef fill(Reader* reader, Options& options, bint single, sink):
         raise fault(FAULTS[<int>reader.fault], reader.fault_at)
 
     parsed = Parsed()
-    parsed.indptr = shrunk(indptr, reader.rows + 1)
-    if sink is None:
+    parsed.rows = reader.rows
+    parsed.indptr = parsed.indices = parsed.values = parsed.dense = None
+    if indptr is not None:
+        parsed.indptr = shrunk(indptr, reader.rows + 1)
+    if columns:
+        parsed.dense = shrunk(dense, reader.rows * columns).reshape(reader.rows, columns)
+    elif sink is None:
         parsed.indices = shrunk(indices, reader.nonzeros)
         parsed.values = None if reader.ones else shrunk(values, reader.nonzeros)
     else:
@@ -356,7 +403,7 @@ def line_count(text, Py_ssize_t length, *, int threads, size_t block_bytes):
     cdef Reader* reader = new Reader(held.bytes[0], 0, length, block_bytes, threads, poll)
     try:
         with nogil:
-            complete = reader.count_all()
+            complete = reader.count_all(False)
         if not complete:
             raise_pending()
         return reader.lines

@@ -51,7 +51,7 @@ PAGES = {  # file, title and the results in it
         "Several ranks and GPUs",
         "scaling scaling_owned scaling_graph scaling_gpu scaling_graph_gpu",
     ),
-    "loading": ("Loading and start-up", "load edges startup"),
+    "loading": ("Loading and start-up", "load storage edges startup"),
 }
 INTRO = """# Performance
 

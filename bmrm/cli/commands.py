@@ -264,6 +264,11 @@ _DATA = (
     Option("--n-features", "number of features (default: as found)", "N", type=integer(1)),
     Option("--zero-based", "whether feature numbers start at 0", choices=_ZERO_BASED),
     Option("--cache", "keep a binary copy next to the text", kind="on-off"),
+    Option(
+        "--storage",
+        "rows of text: dense if that takes less time and no more memory, or as given",
+        choices=("auto", "sparse", "dense"),
+    ),
     Option("--device", "where to train", "auto|cpu|cuda|cuda:N", type=device),
     Option(
         "--gpu-mem",

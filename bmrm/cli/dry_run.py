@@ -25,6 +25,7 @@ from bmrm.linear.memory import ON_GPU, STREAMED, MeasuredRows, join_rows, measur
 from bmrm.linear.plan import Facts, Plan, PlanOptions, make_plan
 from bmrm.linear.storage import AUTO, DOUBLE
 from bmrm.matrix.resident import check_shape, wants_gpu
+from bmrm.matrix.row_storage import storage_rule
 from bmrm.matrix.row_weights import lam_from_c
 
 if TYPE_CHECKING:
@@ -112,12 +113,14 @@ def measure(options: TrainOptions) -> MeasuredRows:
     item = np.dtype(first_type(options) if auto else options.dtype).itemsize
     loss = losses.LOSSES[options.loss]
     labels: set[Any] = set()
-    parts = []
+    rule, parts = storage_rule(options.storage, options.device), []
     for X, y in _chunks(options, DOUBLE if auto else options.dtype):
         parts.append(measure_rows(X, item))
         if loss.several and y is not None:
             labels |= _labels(split_texts(y) if loss.task in LABEL_SET_TASKS else y)
     found = join_rows(parts or [MeasuredRows(0, 0, 0, 0, False)])._replace(columns=len(labels) or 1)
+    if _is_text(options):
+        found = found.in_storage(rule.choose(found.n_samples, found.nnz, found.n_features, item), item)
     plain_folds = options.validates and not options.has_grid and options.calibrate is None
     return found.in_single(exact=plain_folds) if auto else found
 
@@ -151,8 +154,8 @@ def _is_text(options: TrainOptions) -> bool:
 def plan_of(rows: MeasuredRows, options: TrainOptions) -> Plan:
     """Return the plan of training in one process; its bundle may grow up to what the plan says."""
     facts = _facts(rows, options)
-    # A text goes to the GPU before its columns are known.
-    landed = _is_text(options) and options.gpu_mem is None
+    # Sparse rows of a text go to the GPU before their columns are known.
+    landed = _is_text(options) and options.gpu_mem is None and not rows.is_dense
     if wants_gpu(options.device, rows.nnz, None if landed else rows.n_features):
         facts = on_gpu(facts, rows, tol=options.tol, limit=options.gpu_mem, device=options.device)
     return make_plan(facts, _plan_options(options))

@@ -39,6 +39,7 @@ def read(options: TrainOptions, land: Land | None = None) -> Data:
     """Read the data; ``land`` as for `bmrm.io.read_data`."""
     from bmrm import losses
     from bmrm.io import read_data
+    from bmrm.matrix.row_storage import storage_rule
 
     with reading(options.data, PATTERNS):
         data = read_data(
@@ -54,6 +55,7 @@ def read(options: TrainOptions, land: Land | None = None) -> Data:
             cache=options.cache,
             query_id=losses.LOSSES[options.loss].needs_groups,
             land=land,
+            storage=storage_rule(options.storage, options.device),
             labels=label_kind(options.text_labels),
         )
     data = with_labels(data, options.labels, text=options.text_labels)

@@ -86,6 +86,8 @@ def check(options: TrainOptions, group: Group) -> None:
     for name, given in {"folds": options.folds, "cache": options.cache, **table}.items():
         if given:
             raise ParameterError(f"--{name}: only without MPI; start the command without mpiexec")
+    if options.storage == "dense":
+        raise ParameterError("--storage dense: only without MPI; each rank reads sparse rows")
     may_differ = ("threads", "device", "gpu-mem", "json", "quiet", "verbose")
     shared = {name: value for name, value in options.as_dict().items() if name not in may_differ}
     check_alike(group, shared, "--")

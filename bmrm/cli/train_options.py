@@ -55,6 +55,7 @@ class TrainOptions:
     n_features: int | None = None
     zero_based: str = "auto"
     cache: bool = False
+    storage: str = "auto"
     device: str = "auto"
     gpu_mem: int | None = None
     dtype: str = "auto"

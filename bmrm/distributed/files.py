@@ -26,6 +26,7 @@ from bmrm.io import _svmlight, _text
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data
 from bmrm.io.formats import detect_format, read_matrix_file
+from bmrm.io.row_storage import StorageChoice
 from bmrm.io.sources import open_source
 from bmrm.io.svmlight import join_parts, read_text, resolve_thread_count
 from bmrm.io.text import BLOCK_BYTES, Grammar, Parser, ZeroBased, file_text, line_start
@@ -180,7 +181,15 @@ def _parse_range(paths: list[str], group: Group, grammar: Grammar, threads: int)
             raise
         X, y, qid = join_parts(parts, parser)
     dtype = grammar.dtype.name
-    return Data(X, y, qid=qid, zero_based=parser.zero_based, dtype=dtype, rounded=parser.rounded)
+    return Data(
+        X,
+        y,
+        qid=qid,
+        zero_based=parser.zero_based,
+        dtype=dtype,
+        rounded=parser.rounded,
+        storage=StorageChoice(False, "each rank reads sparse rows"),
+    )
 
 
 def _file_ranges(sizes: list[int], begin: int, end: int) -> list[tuple[int, int]]:

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
+from bmrm.io.row_storage import SPARSE, Storage, StorageRule
 from bmrm.io.sources import open_source
 from bmrm.io.svmlight import iter_svmlight, load_svmlight, read_text, resolve_thread_count
 from bmrm.io.text import Grammar, ZeroBased
@@ -37,6 +38,7 @@ def read_data(
     drop: Sequence[str] = (),
     offset: str | None = None,
     labels: str = "numbers",
+    storage: Storage | StorageRule = "sparse",
 ) -> Data:
     r"""Read a data file of any format.
 
@@ -77,6 +79,10 @@ def read_data(
         With ``"text"``, labels are read as text: the first word of each line of SVMlight text, or the column
         ``label`` of a table, which is text anyway if some cell is no number. ``"none"`` wants no labels: then
         text is CSV also if its first line has names with commas between them.
+    storage : {"auto", "sparse", "dense"} or StorageRule, default "sparse"
+        Whether rows of SVMlight text become a `Csr` or a dense array, into which they are parsed directly.
+        ``"auto"`` takes dense rows if that is predicted to save time in a solve, and takes no more memory. A
+        `bmrm.io.row_storage.StorageRule` predicts it for a device. Other formats have a storage of their own.
 
     Returns
     -------
@@ -105,21 +111,24 @@ def read_data(
 
     grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, duplicates, labels)
     count = resolve_thread_count(threads)
+    rule = storage if isinstance(storage, StorageRule) else StorageRule(storage)
+    if rule.asked == "sparse":
+        rule = SPARSE
     with open_source(path) as source:
         named = label is not None or bool(drop) or (labels == "none" and names_columns(source))
         kind = detect_format(source, format, named=named)
         if kind != "svmlight":
             return read_matrix_file(source, kind, grammar, label, drop, offset)
         if source.path is None or source.compressed:
-            return read_text(source, grammar, count, land)
+            return read_text(source, grammar, count, land, rule)
         from bmrm.io.cache import describe_source, load, store
 
         key = describe_source(source)
-        data = load(source.path, key, grammar, count) if cache else None
+        data = load(source.path, key, grammar, count, rule) if cache else None
         if data is None:
-            data = read_text(source, grammar, count, None if cache else land)
+            data = read_text(source, grammar, count, None if cache else land, rule)
             if cache and describe_source(source) == key:  # the file has not changed meanwhile
-                store(source, data, key, grammar, count)
+                store(source, data, key, grammar, count, rule)
         data.checksum = f"{key['checksum']:016x}"
         return data
 

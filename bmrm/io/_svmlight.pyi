@@ -29,9 +29,16 @@ Land = Callable[[int, int, int], Sink | None]
 """Returns the consumer of indices and values, None for arrays on the host. Its arguments are upper bounds:
 rows and nonzeros of the text, and nonzeros of a piece."""
 
+Choose = Callable[[int, int, int], bool]
+"""Returns whether rows become dense. Its arguments are upper bounds of the rows and nonzeros of the text, and
+its columns."""
+
 class Parsed:
     """The arrays and facts of one parsed text."""
 
+    rows: int
+    dense: NDArray[Any] | None
+    """The dense rows if they were chosen; then there are no row pointers, indices and values."""
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     """With a sink, indices and values are what it returns."""
@@ -73,12 +80,17 @@ def parse(
     threads: int,
     block_bytes: int,
     land: Land | None = None,
+    choose: Choose | None = None,
+    least_share: float = 0.0,
+    n_features: int | None = None,
 ) -> Parsed:
     """Parse the whole lines ``text[start:stop]``.
 
     ``largest`` is the largest allowed index as written. ``block_bytes`` is the minimum size of the pieces
     that threads process; neither it nor ``threads`` changes the result. ``land`` is called after the text has
-    been counted. Raises `TextError` for the first fault, the exception of a failed sink, and `ChangedError`.
+    been counted. ``choose`` is called before, if the first piece of the text has at least the ``least_share``
+    of the values of a dense array; dense rows have ``n_features`` columns, or as many as the text needs.
+    Raises `TextError` for the first fault, the exception of a failed sink, and `ChangedError`.
     """
 
 def read_entries(

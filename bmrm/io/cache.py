@@ -3,6 +3,9 @@
 It is a file of arrays (`bmrm.io.array_file`), whose key is what the cache was made from: size and time of
 change of the source, a checksum of 16 pieces spread over it, and the options of reading.
 
+It has sparse rows or dense ones, and what this was chosen by. The choice is made again whenever the cache is
+read, and if it is another one now, so is the text.
+
 A cache is never trusted. Besides its checksums, indices and row pointers must be in range; otherwise the text
 is read and the cache written again. If the name of the cache belongs to anything except a regular file, even
 a symbolic link, it is neither read nor replaced. Whoever may read the text may read the cache.
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,18 +35,19 @@ from bmrm.io.array_file import (
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
 from bmrm.io.regular import open_own_file
+from bmrm.io.row_storage import SPARSE, StorageChoice, StorageRule, require_dense_memory
 from bmrm.io.sources import Source
 from bmrm.io.text import Grammar, value_type
 
 SUFFIX = ".bmrmcache"
 MAGIC = b"bmrmCSR\x00"
-CACHE_VERSION = 2  # of the layout; caches of other versions are written again
+CACHE_VERSION = 3  # of the layout; caches of other versions are written again
 CHECKED_PIECES = 16  # of the source, for its checksum
 CHECKED_PIECE_BYTES = 1 << 16
 _ARRAY_DTYPES = {
     "indptr": ("<i8",),
     "indices": ("<i4",),
-    "values": ("<f4", "<f8"),
+    "values": ("<f4", "<f8"),  # of all columns if there are no row pointers and indices
     "labels": ("<f8",),
     "label_starts": ("<i8",),
     "label_names": ("|u1",),  # UTF-8, one per line, which the labels number
@@ -88,38 +93,69 @@ def read_cached_dtype(path: str) -> np.dtype[Any] | None:
         return None
 
 
-def load(path: str, key: dict[str, int], grammar: Grammar, threads: int) -> Data | None:
+def load(
+    path: str, key: dict[str, int], grammar: Grammar, threads: int, rule: StorageRule = SPARSE
+) -> Data | None:
     """Read the cache of ``path``; return None if there is none that is valid and matches."""
     began = time.perf_counter()
     try:
         with open_own_file(path + SUFFIX) as (file, status):
-            data = _load(file, status.st_size, {"source": key, "options": describe_options(grammar)}, threads)
+            options = {"source": key, "options": describe_options(grammar)}
+            data = _load(file, status.st_size, options, threads, rule)
     except (OSError, UnusableError, _text.ChangedError, *FAULTS):
         return None
     data.seconds["cache"] = time.perf_counter() - began
     return data
 
 
-def _load(file: Any, size: int, key: dict[str, Any], threads: int) -> Data:
+def _load(file: Any, size: int, key: dict[str, Any], threads: int, rule: StorageRule) -> Data:
     wanted = {"version": CACHE_VERSION, **key}
-    header, arrays = read_arrays(file, size, MAGIC, _ARRAY_DTYPES, wanted, _limits, threads)
-    rows, columns = header["shape"]
-    return _assemble(arrays, rows, columns, header)
+    limits = partial(_limits, rule)
+    header, arrays = read_arrays(file, size, MAGIC, _ARRAY_DTYPES, wanted, limits, threads)
+    return _assemble(arrays, header, _choice(rule, header))
 
 
-def _limits(header: Any) -> dict[str, int]:
-    _, columns = (require_size(n) for n in header["shape"])
+def _limits(rule: StorageRule, header: Any) -> dict[str, int]:
+    """Return the limits of the arrays; raise for another storage than the rule's, before these are read."""
+    rows, columns = (require_size(n) for n in header["shape"])
     if columns > _svmlight.MAX_INDEX + 1:
         raise UnusableError
+    dense = "indptr" not in header["arrays"]
+    if _choice(rule, header).dense != dense:
+        raise UnusableError
+    if dense:
+        require_dense_memory(rows, columns, np.dtype(header["options"]["dtype"]).itemsize, "the cache")
     return {"indices": columns}
 
 
-def _assemble(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header: Any) -> Data:
-    indptr, indices, labels = arrays["indptr"], arrays["indices"], arrays["labels"]
-    values, starts, query = (arrays.get(name) for name in ("values", "label_starts", "query"))
+def _choice(rule: StorageRule, header: Any) -> StorageChoice:
+    """Return what the rule chooses for a text; raise if that cannot be told from its cache."""
+    counted = header["counted"]
+    if rule.asked == "auto" and header["asked"] != "auto":
+        raise UnusableError
+    if counted is not None:
+        rows, stored, columns = map(require_size, counted)
+        counted = rows, stored, columns
+    return rule.choose_by(counted, np.dtype(header["options"]["dtype"]).itemsize)
+
+
+def _rows(arrays: dict[str, NDArray[Any]], header: Any, choice: StorageChoice) -> Csr | NDArray[Any]:
+    """Return the rows, sparse or dense; raise for arrays of other lengths."""
+    (rows, columns), values = header["shape"], arrays.get("values")
+    if choice.dense:
+        if values is None or "indices" in arrays or len(values) != rows * columns:
+            raise UnusableError
+        return values.reshape(rows, columns)
+    indptr, indices = arrays["indptr"], arrays["indices"]
     _check_starts(indptr, rows, len(indices))
     if values is not None and len(values) != len(indices):
         raise UnusableError
+    return Csr(indptr, indices, values, (rows, columns))
+
+
+def _assemble(arrays: dict[str, NDArray[Any]], header: Any, choice: StorageChoice) -> Data:
+    X, rows, labels = _rows(arrays, header, choice), header["shape"][0], arrays["labels"]
+    starts, query = arrays.get("label_starts"), arrays.get("query")
     y: Labels = labels
     if header["options"]["text_labels"]:
         if not ((labels >= 0) & np.isfinite(labels)).all():
@@ -136,13 +172,14 @@ def _assemble(arrays: dict[str, NDArray[Any]], rows: int, columns: int, header: 
     ):
         raise UnusableError
     return Data(
-        Csr(indptr, indices, values, (rows, columns)),
+        X,
         y,
         qid=query,
         zero_based=bool(header["zero_based"]),
         from_cache=True,
         dtype=np.dtype(header["options"]["dtype"]).name,
         rounded=header["rounded"],
+        storage=choice,
     )
 
 
@@ -151,11 +188,19 @@ def _check_starts(starts: NDArray[Any], rows: int, count: int) -> None:
         raise UnusableError
 
 
-def store(source: Source, data: Data, key: dict[str, int], grammar: Grammar, threads: int) -> None:
+def store(
+    source: Source,
+    data: Data,
+    key: dict[str, int],
+    grammar: Grammar,
+    threads: int,
+    rule: StorageRule = SPARSE,
+) -> None:
     """Write the cache of a regular file; if that fails, warn once and continue."""
     began = time.perf_counter()
     header = {"version": CACHE_VERSION, "source": key, "options": describe_options(grammar)}
     header |= {"shape": data.X.shape, "zero_based": data.zero_based, "rounded": data.rounded}
+    header |= {"asked": rule.asked, "counted": None if data.storage is None else data.storage.counted}
     store_arrays(source, MAGIC, header, _collect_arrays(data), threads)
     data.seconds["cache"] = time.perf_counter() - began
 
@@ -181,11 +226,14 @@ def store_arrays(
 
 def _collect_arrays(data: Data) -> dict[str, NDArray[Any]]:
     X, y = data.X, data.y
-    assert isinstance(X, Csr)
     assert y is not None
-    arrays: dict[str, NDArray[Any]] = {"indptr": X.indptr, "indices": X.indices}
-    if X.data is not None:
-        arrays["values"] = X.data
+    arrays: dict[str, NDArray[Any]] = {}
+    if not isinstance(X, Csr):
+        arrays["values"] = X.ravel()
+    else:
+        arrays |= {"indptr": X.indptr, "indices": X.indices}
+        if X.data is not None:
+            arrays["values"] = X.data
     if isinstance(y, np.ndarray) and y.dtype.kind == "U":
         names, codes = np.unique(y, return_inverse=True)
         arrays["labels"] = codes.astype(np.float64)

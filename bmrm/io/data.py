@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.io.csr import Csr
+from bmrm.io.row_storage import StorageChoice
 
 Labels = NDArray[np.float64] | NDArray[np.str_] | list[tuple[float, ...]]
 
@@ -43,6 +44,8 @@ class Data:
         Names of the columns of X, if the format has names.
     offset : ndarray of float64, shape (rows,), or None
         Offsets of the rows, if a column of a table was named.
+    storage : bmrm.io.row_storage.StorageChoice, or None
+        Why the rows of a text are sparse or dense; None for other formats.
     """
 
     X: Csr | NDArray[Any]
@@ -57,6 +60,7 @@ class Data:
     checksum: str | None = None
     feature_names: tuple[str, ...] | None = None
     offset: NDArray[np.float64] | None = None
+    storage: StorageChoice | None = None
 
     @property
     def shape(self) -> tuple[int, int]:

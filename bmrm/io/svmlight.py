@@ -21,6 +21,7 @@ from bmrm.errors import DataError, ParameterError
 from bmrm.io import _svmlight
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
+from bmrm.io.row_storage import SPARSE, StorageRule, dense_rows
 from bmrm.io.sources import Source, open_source
 from bmrm.io.text import (
     CHUNK_BYTES,
@@ -33,7 +34,7 @@ from bmrm.io.text import (
     read_chunks,
 )
 
-ParsedRows = tuple[Csr, Labels, Indices | None]
+ParsedRows = tuple[Any, Labels, Indices | None]
 
 
 @overload
@@ -242,11 +243,22 @@ def _parse_stream(source: Source, parser: Parser, size: int) -> Iterator[_svmlig
         yield part
 
 
-def read_text(source: Source, grammar: Grammar, threads: int, land: _svmlight.Land | None = None) -> Data:
+def read_text(
+    source: Source,
+    grammar: Grammar,
+    threads: int,
+    land: _svmlight.Land | None = None,
+    rule: StorageRule = SPARSE,
+) -> Data:
     """Read a whole source; ``land`` is used only for a plain file."""
     began = time.perf_counter()
-    parser = Parser(source.name, grammar, threads)
+    parser = Parser(source.name, grammar, threads, rule=rule if source.is_plain else SPARSE)
     X, y, query = _read(source, parser, land)
+    storage = parser.storage
+    if not source.is_plain:  # the parts of a stream are sparse
+        storage = rule.choose(X.shape[0], X.nnz, X.shape[1], grammar.dtype.itemsize)
+    if storage.dense and isinstance(X, Csr):
+        X = dense_rows(X, grammar.dtype, source.name)
     seconds = {"parse": time.perf_counter() - began}
     return Data(
         X,
@@ -257,6 +269,7 @@ def read_text(source: Source, grammar: Grammar, threads: int, land: _svmlight.La
         dtype=grammar.dtype.name,
         rounded=parser.rounded,
         negative=parser.negative,
+        storage=storage,
     )
 
 
@@ -273,7 +286,8 @@ def _read(source: Source, parser: Parser, land: _svmlight.Land | None = None) ->
 
 def join_parts(parts: list[_svmlight.Parsed], parser: Parser) -> ParsedRows:
     """Join parsed parts, and free each part as soon as it has been copied."""
-    if parser.grammar.zero_based == "auto" and parser.has_zero:
+    dense = parts[0].dense  # of a text in one part
+    if parser.grammar.zero_based == "auto" and parser.has_zero and dense is None:
         for part in parts:
             if not part.has_zero:
                 part.indices += 1
@@ -285,6 +299,8 @@ def join_parts(parts: list[_svmlight.Parsed], parser: Parser) -> ParsedRows:
     else:
         y = _concatenate([part.labels for part in parts])
     query = [part.query for part in parts if part.query is not None]
+    if dense is not None:
+        return dense, y, _concatenate(query) if query else None
     values: NDArray[Any] | None = None
     if any(part.values is not None for part in parts):
         if len(parts) > 1:

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from bmrm.base.arguments import flag, integer, refuse
 from bmrm.base.host_memory import require_memory
-from bmrm.errors import DataError, Float32Error, ParameterError
+from bmrm.errors import DataError, Float32Error, HostMemoryError, ParameterError
 from bmrm.io import _svmlight, _text
 from bmrm.io.regular import UNCHANGED_FILE
+from bmrm.io.row_storage import SPARSE, StorageChoice, StorageRule, require_dense_memory
 from bmrm.io.sources import Source
 
 ZeroBased = bool | Literal["auto"]
@@ -106,11 +107,20 @@ def value_type(dtype: Any) -> np.dtype[Any]:
 class Parser:
     """Parses the parts of one text in order.
 
-    For ``block_bytes`` see `bmrm.io._svmlight.parse`.
+    For ``block_bytes`` see `bmrm.io._svmlight.parse`; ``rule`` says whether rows become dense.
     """
 
-    def __init__(self, name: str, grammar: Grammar, threads: int, block_bytes: int = BLOCK_BYTES):
+    def __init__(
+        self,
+        name: str,
+        grammar: Grammar,
+        threads: int,
+        block_bytes: int = BLOCK_BYTES,
+        rule: StorageRule = SPARSE,
+    ):
         self.name = name
+        self.rule = rule
+        self._storage: StorageChoice | None = None  # None as long as the rule has not been asked
         self.grammar = grammar
         self.threads = threads
         self.block_bytes = block_bytes
@@ -140,6 +150,9 @@ class Parser:
                 threads=self.threads,
                 block_bytes=self.block_bytes,
                 land=partial(self._choose_sink, land),
+                choose=None if self.rule is SPARSE else self._chooses_dense,
+                least_share=self.rule.least_share(grammar.dtype.itemsize),
+                n_features=grammar.n_features,
             )
         except _text.TextError as error:
             raise self._error(error, text, stop, grammar) from None
@@ -152,13 +165,31 @@ class Parser:
             zero_based = grammar._replace(zero_based=True)
             self._too_large_if_zero_based = self._error(part.largest_at, text, stop, zero_based)
         self.lines += part.lines
-        self.rows += len(part.indptr) - 1
+        self.rows += part.rows
         self.max_index = max(self.max_index, part.max_index)
         self.has_zero |= part.has_zero
         self.has_lists |= part.has_lists
         self.rounded |= part.rounded
         self.negative |= part.negative
         return part
+
+    @property
+    def storage(self) -> StorageChoice:
+        """Why the rows of a text, parsed as one part, are sparse or dense."""
+        return self._storage or self.rule.choose_by(None, self.grammar.dtype.itemsize)
+
+    def _chooses_dense(self, rows: int, nonzeros: int, columns: int) -> bool:
+        """Return whether rows become dense; raise if they are to be dense, and memory is too small."""
+        item = self.grammar.dtype.itemsize
+        self._storage = self.rule.choose_by((rows, nonzeros, columns), item)
+        if self._storage.dense:
+            try:
+                require_dense_memory(rows, columns, item, self.name)
+            except HostMemoryError:
+                if self.rule.asked != "auto":
+                    raise
+                self._storage = StorageChoice(False, "dense rows do not fit into memory")
+        return self._storage.dense
 
     def _choose_sink(self, land: _svmlight.Land | None, rows: int, nonzeros: int, pairs: int) -> Any:
         """Return the consumer of indices and values, None for arrays; raise if memory is too small."""

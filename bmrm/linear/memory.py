@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bmrm.distributed.weight_layout import weight_bytes
 from bmrm.io.csr import Csr
+from bmrm.io.row_storage import StorageChoice
 from bmrm.linear.bundle.bundle import MAX_CUTS
 from bmrm.linear.bundle.store import CUT_BYTES
 from bmrm.linear.solvers.dual_ascent import MARGIN_BYTES as ASCENT_MARGIN_BYTES
@@ -28,6 +29,9 @@ JOINT_MARGIN_BYTES = 320
 
 FLOAT32_BYTES = 4
 FLOAT64_BYTES = 8
+
+AS_GIVEN = "as given"
+"""Why rows in memory are sparse or dense."""
 
 ON_GPU = "X on the GPU"
 """Name of a part of the memory."""
@@ -64,6 +68,7 @@ class MeasuredRows(NamedTuple):
     rounded: bool = False  # float32 values are rounded, so that training may come to store float64
     weighted_gram_work: float = NO_CHEAP_HESSIAN  # of ``X' diag(s) X``, as a matrix on the CPU counts it
     squares: float | None = None  # sum of the squares of all values; None if nobody has looked
+    storage: str = AS_GIVEN  # why rows are sparse or dense
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -79,6 +84,16 @@ class MeasuredRows(NamedTuple):
         """Return the rows with the values that training may come to store."""
         return self._replace(value_bytes=FLOAT64_BYTES) if self.rounded else self
 
+    def in_storage(self, choice: StorageChoice, item: int) -> MeasuredRows:
+        """Return sparse rows as a reader that makes this choice stores them, values in ``item`` bytes."""
+        found = self._replace(storage=choice.reason)
+        if not choice.dense:
+            return found
+        n, d = self.shape
+        return found._replace(
+            nnz=n * d, value_bytes=item, is_dense=True, weighted_gram_work=_dense_gram_work(n, d)
+        )
+
     def in_single(self, *, exact: bool) -> MeasuredRows:
         """Return the rows as they are stored if float32 is tried first; ``exact`` allows no rounding."""
         if self.value_bytes != FLOAT32_BYTES:
@@ -91,8 +106,10 @@ def measure_rows(X: Csr | NDArray[Any], item: int) -> MeasuredRows:
     """Measure rows whose values will take ``item`` bytes each, unless all are 1."""
     if not isinstance(X, Csr):
         m, d = X.shape
-        found = MeasuredRows(m, d, X.size, item, True, change=_change(X), weighted_gram_work=m * d * d / 16)
-        return found._replace(squares=_sum_squares(X))
+        work, squares = _dense_gram_work(m, d), _sum_squares(X)
+        return MeasuredRows(
+            m, d, X.size, item, True, change=_change(X), weighted_gram_work=work, squares=squares
+        )
     lengths = np.diff(X.indptr).astype(np.float64)
     return MeasuredRows(
         *X.shape,
@@ -103,6 +120,11 @@ def measure_rows(X: Csr | NDArray[Any], item: int) -> MeasuredRows:
         weighted_gram_work=float((lengths * (lengths + 1.0)).sum() / 2.0),  # each row times itself
         squares=float(X.nnz) if X.data is None else _sum_squares(X.data),
     )
+
+
+def _dense_gram_work(rows: int, columns: int) -> float:
+    """Return the multiply-adds of ``X' diag(s) X`` of dense rows, as a matrix on the CPU counts them."""
+    return rows * columns * columns / 16
 
 
 def join_rows(parts: Sequence[MeasuredRows]) -> MeasuredRows:

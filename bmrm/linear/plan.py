@@ -22,6 +22,7 @@ from bmrm.base.vectors import Vector
 from bmrm.linear.bundle.cuts_per_pass import MAX_SHORT_BLOCKS, blocks_of, short_blocks
 from bmrm.linear.intercept import Intercept
 from bmrm.linear.memory import (
+    AS_GIVEN,
     BundleSize,
     GpuMemory,
     MatrixSize,
@@ -84,6 +85,7 @@ class Facts:
     ranks: int | None = None  # processes that share the rows; None for a solve without MPI
     owned: bool = False  # each rank keeps some columns of the weights only
     rounds: bool = False  # sums are in float32
+    storage: str = AS_GIVEN  # why X has sparse or dense rows
     max_blocks: int | None = None  # blocks that the risk can be cut into; None for blocks of any rows
     row_square: Callable[[], float] | None = None
     """Returns the mean square of a row of X. None if that is not known: the plan then takes more memory."""
@@ -116,6 +118,7 @@ class Plan:
     ('host', 'newton', 1)
     """
 
+    storage: Literal["sparse", "dense"]  # of the rows of X
     backend: BackendName
     """Where weights, margins and cuts live: in arrays, as combinations of rows
     (`bmrm.linear.backends.host.row_space`), on a GPU, or spread over several processes."""
@@ -135,6 +138,7 @@ class Plan:
         """Return a line per decision, with its reason."""
         parts = ", ".join(f"{part} {size_text(count)}" for part, count in self.memory.items())
         values = {
+            "storage": self.storage,
             "backend": self.backend,
             "weights": self.weights,
             "first steps": self.step,
@@ -181,6 +185,7 @@ def make_plan(facts: Facts, options: PlanOptions) -> Plan:
     split_cuts = _splits_cuts(facts, options, newton=newton)
     ascent = step.value == "ascent"
     return Plan(
+        "dense" if facts.size.is_dense else "sparse",
         backend.value,
         weights.value,
         step.value,
@@ -192,6 +197,7 @@ def make_plan(facts: Facts, options: PlanOptions) -> Plan:
         split_cuts,
         _memory(facts, options, blocks.value, ascent=ascent, row_space=row_space, split_cuts=split_cuts),
         reasons={
+            "storage": facts.storage,
             "backend": backend.reason,
             "weights": weights.reason,
             "first steps": step.reason,

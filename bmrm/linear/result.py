@@ -83,6 +83,8 @@ class Result:
         Whether the margins had offsets in training; see `Model`.
     stored : {"float32", "float64"}, or None
         The type in which the values of a file were read; None if X was not read from a file.
+    storage : {"sparse", "dense"}, or None
+        How the rows of a text were stored; None if X was not read from text.
     rounding : float
         How far ``objective`` and ``lower_bound`` have been moved apart, so that they hold for the numbers of
         the file, of which ``stored`` has rounded some; see `bmrm.solve`.
@@ -127,6 +129,7 @@ class Result:
     stored: str | None = None
     rounding: float = 0.0
     text_checksum: str | None = None
+    storage: str | None = None
     origin: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

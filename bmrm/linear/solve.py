@@ -523,4 +523,5 @@ def result_of(
         has_offset=data.offset is not None,
         stored=None if source is None else source.dtype,
         text_checksum=None if source is None else source.checksum,
+        storage=None if source is None or source.storage is None else source.storage.name,
     )

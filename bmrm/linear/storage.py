@@ -38,6 +38,7 @@ from bmrm.losses import Loss
 from bmrm.matrix.dataset import Dataset
 from bmrm.matrix.gpu.memory import parse_memory_size
 from bmrm.matrix.resident import DEFAULT_TOL
+from bmrm.matrix.row_storage import storage_rule
 from bmrm.matrix.upload import Landing
 
 if TYPE_CHECKING:
@@ -303,7 +304,8 @@ def solve_file(
     **options
         Those of `bmrm.solve`, except ``X``, ``y``, ``comm`` and ``weights``; and ``format``, ``n_features``,
         ``zero_based``, ``cache``, ``duplicates``, ``label``, ``drop`` and ``labels`` of `bmrm.io.read_data`.
-        If ``offset`` is a text, it names a column of a table.
+        If ``offset`` is a text, it names a column of a table. ``storage``, "auto" by default, "sparse" or
+        "dense", is that of `bmrm.io.read_data`, with the times of this machine and ``device``.
 
     Returns
     -------
@@ -331,6 +333,7 @@ def solve_file(
 
     name = os.fspath(path)
     reading = {key: options.pop(key) for key in OF_READER if key in options}
+    asked = options.pop("storage", AUTO)
     of_rows = {key: options.pop(key) for key in OF_ROWS if key in options}
     if isinstance(of_rows.get("offset"), str):
         reading["offset"] = of_rows.pop("offset")
@@ -342,11 +345,20 @@ def solve_file(
     threads, tol = of_rows.get("threads"), options["tol"]
     landing_options = {key: of_rows[key] for key in ("device", "threads") if key in of_rows}
 
+    rule = storage_rule(asked, of_rows.get("device", AUTO))
+
     def read(kind: str) -> Dataset:
         limit = parse_memory_size(of_rows.get("gpu_mem"))
         with Landing(dtype=kind, tol=tol, gpu_mem=limit, **landing_options) as landing:
             query_id = chosen.needs_groups
-            data = read_data(name, dtype=kind, threads=threads, query_id=query_id, land=landing, **reading)
+            how: dict[str, Any] = {
+                "dtype": kind,
+                "threads": threads,
+                "query_id": query_id,
+                "land": landing,
+                "storage": rule,
+            }
+            data = read_data(name, **how, **reading)
             found = Dataset(data, tol=tol, **of_rows)
             if landing.used and isinstance(warm_start, Checkpoint):
                 found.take_checksum(data.X)

@@ -21,11 +21,13 @@ from bmrm.base.vectors import Vector, freeze
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.io.csr import Csr, find_numbering
 from bmrm.io.data import Data
+from bmrm.io.row_storage import Storage
 from bmrm.io.text import value_type
 from bmrm.matrix import _cpu
 from bmrm.matrix.checksums import matrix_checksum
 from bmrm.matrix.gpu.device_arrays import DeviceArray, read_back
 from bmrm.matrix.resident import DEFAULT_TOL, is_uploaded, place_matrix, read_matrix
+from bmrm.matrix.row_storage import stored_as
 from bmrm.matrix.row_weights import ClassWeight, row_weights
 
 
@@ -79,6 +81,9 @@ class Dataset:
         Device memory for X, vectors and cuts of solves: bytes, or a size like "8G" or "500M"; default: what
         is free. The part of X that does not fit streams from pinned host memory during each product. The
         result is the same to within its certified gap.
+    storage : {"auto", "sparse", "dense"}, default "auto"
+        Rows in main memory are converted to this form; with "auto" they stay as they are given. The reader
+        chooses for text, see `bmrm.io.read_data`.
 
     Attributes
     ----------
@@ -135,11 +140,12 @@ class Dataset:
         threads: int | None = None,
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
+        storage: Storage = "auto",
     ) -> None:
         self.source = X if isinstance(X, Data) else None
         X, y, offset, groups = unpacked(X, y, offset, groups, dtype)
         self.zero_based, self.feature_names = numbering_and_names(self.source or X)
-        X = read_matrix(X)
+        X = stored_as(storage, read_matrix(X), dtype)
         y, sample_weight, offset, groups = map(read_back, (y, sample_weight, offset, groups))
         placed = place_matrix(X, device=device, dtype=dtype, threads=threads, tol=tol, gpu_mem=gpu_mem)
         self.matrix, self.device, self.resolution, self.longest, self.fingerprint = placed

@@ -13,6 +13,7 @@
 #include <limits>
 #include <vector>
 
+#include "svmlight/extent.h"
 #include "svmlight/pair.h"
 #include "text/blocks.h"
 #include "text/characters.h"
@@ -51,6 +52,10 @@ struct Options {
 };
 
 // The final arrays, written by all blocks. Blocks of ones may leave the value array untouched.
+//
+// With dense rows, `indices` and `values` are those of one row of one block, whose memory stays in the cache,
+// and there are no row ends. The number of columns is then what the first pass has seen; a row that has an
+// index beyond it makes its block a misfit.
 template <class Value>
 struct Arrays {
     int64_t* row_ends;
@@ -58,6 +63,8 @@ struct Arrays {
     Value* values;
     double* labels;  // or the numbers of text
     int64_t* queries;
+    Value* dense;  // null for sparse rows
+    int64_t columns;
 };
 
 // A row with no label or several ones: those in [first, last) of the block's list.
@@ -71,6 +78,7 @@ struct Block : Span {
     const char* end = nullptr;
     int64_t pairs = 0;  // number of colons, so at least that of nonzeros
     int64_t first_row = 0, first_nonzero = 0;
+    Extent extent;  // of its lines, if the first pass looks for it
 
     int64_t rows = 0, nonzeros = 0;
     int64_t max_index = -1;  // as written
@@ -78,6 +86,7 @@ struct Block : Span {
     bool ones = true;        // every value is 1, and none has been stored
     bool rounded = false;    // some value is not the number of the text but the nearest of its type
     bool negative = false;   // some value is below 0
+    bool misfit = false;     // some index is not a column of the dense rows
     std::vector<LabelList> lists;
     std::vector<double> list_labels;
     NameList names;  // labels that are text
@@ -107,7 +116,7 @@ class BlockParser {
             p = read_line(p);
             if (p == nullptr) return;
         }
-        block_.nonzeros = k_ - block_.first_nonzero;
+        block_.nonzeros = stored_ + k_ - block_.first_nonzero;
     }
 
   private:
@@ -123,7 +132,11 @@ class BlockParser {
         const int64_t start = k_;
         p = read_pairs(p);
         if (p == nullptr || !finish_row(pairs, start)) return nullptr;
-        arrays_.row_ends[block_.first_row + block_.rows++] = k_;
+        if (arrays_.dense)
+            put_row(start);
+        else
+            arrays_.row_ends[block_.first_row + block_.rows] = k_;
+        ++block_.rows;
         return next_line(p);
     }
 
@@ -308,6 +321,24 @@ class BlockParser {
         return ordered_ || sort_row(pairs, start);
     }
 
+    // Moves the pairs from `start` on to their dense row. Indices are distinct and in order.
+    void put_row(int64_t start) {
+        const int64_t count = k_ - start;
+        const int32_t* const indices = arrays_.indices + start;
+        const Value* const values = arrays_.values + start;
+        Value* const row = arrays_.dense + (block_.first_row + block_.rows) * arrays_.columns;
+        k_ = start;
+        stored_ += count;
+        if (count > 0 && (indices[0] < 0 || indices[count - 1] >= arrays_.columns)) {
+            block_.misfit = true;
+        } else if (count == arrays_.columns && !block_.ones) {
+            std::copy_n(values, count, row);
+        } else {
+            std::fill_n(row, arrays_.columns, Value{0});
+            for (int64_t k = 0; k < count; ++k) row[indices[k]] = block_.ones ? Value{1} : values[k];
+        }
+    }
+
     // An index as it stood in the text: 2^31 - 1, which saturation gives, minus the base still fits.
     int64_t written(int64_t k) const { return int64_t{arrays_.indices[k]} + options_.base; }
 
@@ -361,7 +392,8 @@ class BlockParser {
     Block& block_;
     const char* line_begin_ = nullptr;
     int64_t line_ = 0;
-    int64_t k_;  // the next nonzero
+    int64_t k_;           // the next nonzero
+    int64_t stored_ = 0;  // nonzeros that are in dense rows
     const int64_t k_end_;
     const uint64_t seed_;
     bool ordered_ = true;

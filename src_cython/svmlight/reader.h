@@ -3,18 +3,23 @@
 // The first pass counts line ends and colons, which bound the rows and nonzeros of each block. Blank lines,
 // comments, qid: and added repeats make the bounds loose; the gaps are closed at the end. Indices and values
 // may go to a consumer instead, so that no array on the host holds them.
+//
+// Rows may also be written into a dense array. Its number of columns must be known before: from the options,
+// or from the first and last pair of each line (extent.h), which the first pass reads if asked to.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "svmlight/block.h"
+#include "svmlight/extent.h"
 #include "svmlight/ordered_blocks.h"
 #include "text/blocks.h"
 #include "text/bytes.h"
@@ -36,12 +41,26 @@ class Reader {
           poll_(poll),
           blocks_(split<Block>(start, stop, block_bytes)) {}
 
-    // First pass. Returns false if it was interrupted.
-    bool count_all() {
-        const auto counted = [](Block& block, const char* begin, const char* end) {
+    // Whether the first block of the text has at least this share of the values of a dense array of its rows.
+    bool starts_dense(double least_share) {
+        if (blocks_.empty()) return false;
+        Bytes::Loan buffer(text_);
+        const Lines found = lines_of(text_, start_, blocks_[0].first, blocks_[0].last, stop_, *buffer);
+        const char* const end = found.bytes + (found.end - found.begin);
+        const auto [line_ends, colons] = count<'\n', ':'>(found.bytes, end);
+        const double columns = static_cast<double>(find_extent(found.bytes, end).max_index);
+        const double cells = columns * static_cast<double>(lines_in(found.bytes, end, line_ends));
+        return static_cast<double>(colons) >= least_share * cells;
+    }
+
+    // First pass, which looks for the `extent` of the text too if asked to. Returns false if it was
+    // interrupted.
+    bool count_all(bool finds_extent) {
+        const auto counted = [finds_extent](Block& block, const char* begin, const char* end) {
             const auto [line_ends, colons] = count<'\n', ':'>(begin, end);
             block.lines = lines_in(begin, end, line_ends);
             block.pairs = colons;
+            if (finds_extent) block.extent = find_extent(begin, end);
         };
         const bool complete = find_lines(text_, start_, stop_, blocks_, threads_, poll_, counted);
         for (Block& block : blocks_) {
@@ -50,6 +69,7 @@ class Reader {
             lines += block.lines;
             rows += block.lines;
             nonzeros += block.pairs;
+            extent.add(block.extent);
             most_pairs = std::max(most_pairs, block.pairs);
         }
         return complete;
@@ -68,9 +88,10 @@ class Reader {
         return found;
     }
 
-    // Second pass, into arrays of `rows` and `nonzeros` elements; sets both to the numbers found. With a
-    // consumer, indices and values go there, in slots of `most_pairs`; the caller then applies `ones` and
-    // `index_shift`. Returns false if it was interrupted.
+    // Second pass, into arrays of `rows` and `nonzeros` elements; sets both to the numbers found. Dense rows
+    // replace the arrays of nonzeros; they are right unless `misfit` is set. With a consumer, indices and
+    // values go there, in slots of `most_pairs`; the caller then applies `ones` and `index_shift`. Returns
+    // false if it was interrupted.
     template <class Value>
     bool parse_all(const Options& options, const Arrays<Value>& arrays,
                    const svmlight_block_consumer* consumer) {
@@ -85,6 +106,15 @@ class Reader {
                 if (!ordered->lend(b, slot)) return;
                 place.indices = slot.indices;
                 place.values = static_cast<Value*>(slot.values);
+                blocks_[b].first_nonzero = 0;
+            }
+            std::unique_ptr<int32_t[]> row_indices;
+            std::unique_ptr<Value[]> row_values;
+            if (arrays.dense) {
+                row_indices.reset(new int32_t[static_cast<size_t>(blocks_[b].pairs)]);
+                row_values.reset(new Value[static_cast<size_t>(blocks_[b].pairs)]);
+                place.indices = row_indices.get();
+                place.values = row_values.get();
                 blocks_[b].first_nonzero = 0;
             }
             // Work on a copy: neighbouring blocks share cache lines, and every row writes to its block.
@@ -119,7 +149,7 @@ class Reader {
         index_shift = options.smallest == 0 && options.base == 1 && has_zero ? 1 : 0;
         close_gaps(arrays);
         if (options.text_labels && !number_labels(arrays.labels)) return false;
-        if (consumer) return true;
+        if (consumer || arrays.dense) return true;
         return for_each(blocks_.size(), threads_, poll_, [&](size_t b) {
             const Block& block = blocks_[b];
             Value* const values = arrays.values + block.first_nonzero;
@@ -165,6 +195,8 @@ class Reader {
     bool ones = true;         // every value is 1; the value array has not been touched
     bool rounded = false;     // some value is not the number of the text but the nearest of its type
     bool negative = false;    // some value is below 0
+    bool misfit = false;      // some index is not a column of the dense rows
+    Extent extent;            // as far as the first and last pairs of lines tell
     bool has_lists = false;   // some row has several labels
     int32_t index_shift = 0;  // added to every index if the text turned out to be zero-based
     bool consumer_failed = false;
@@ -214,6 +246,7 @@ class Reader {
             ones &= block.ones || block.nonzeros == 0;
             rounded |= block.rounded;
             negative |= block.negative;
+            misfit |= block.misfit;
         }
     }
 
@@ -226,10 +259,15 @@ class Reader {
             const int64_t shift = block.first_nonzero - nonzeros;
             move_part(arrays.labels, block.first_row, rows, block.rows);
             move_part(arrays.queries, block.first_row, rows, block.rows);
-            move_part(arrays.row_ends, block.first_row, rows, block.rows);
-            move_part(arrays.indices, block.first_nonzero, nonzeros, block.nonzeros);
-            if (!block.ones) move_part(arrays.values, block.first_nonzero, nonzeros, block.nonzeros);
-            for (int64_t i = 0; shift && i < block.rows; ++i) arrays.row_ends[rows + i] -= shift;
+            if (arrays.dense) {
+                const int64_t columns = arrays.columns;
+                move_part(arrays.dense, block.first_row * columns, rows * columns, block.rows * columns);
+            } else {
+                move_part(arrays.row_ends, block.first_row, rows, block.rows);
+                move_part(arrays.indices, block.first_nonzero, nonzeros, block.nonzeros);
+                if (!block.ones) move_part(arrays.values, block.first_nonzero, nonzeros, block.nonzeros);
+                for (int64_t i = 0; shift && i < block.rows; ++i) arrays.row_ends[rows + i] -= shift;
+            }
             block.first_row = rows;
             block.first_nonzero = nonzeros;
             rows += block.rows;

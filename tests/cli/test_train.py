@@ -18,7 +18,7 @@ from bmrm.linear.models.model import Model
 REPORT_KEYS = {
     *("objective", "lower_bound", "gap", "status", "iterations"),
     *("n_samples", "n_features", "nnz", "nonzero_weights", "device", "lambda", "model", "timings", "options"),
-    *("dtype", "rounding"),
+    *("dtype", "storage", "rounding"),
 }
 
 
@@ -204,7 +204,7 @@ def test_verbose_2_prints_the_plan(data, folder, bmrm_train):
     plain, more = bmrm_train("--verbose", data, "model"), bmrm_train("--verbose", "2", data, "model")
     assert "plan: " not in plain.err
     lines = [line for line in more.err.splitlines() if line.startswith("plan: ")]
-    names = ["backend", "weights", "first steps", "cuts per pass", "intercept", "memory"]
+    names = ["storage", "backend", "weights", "first steps", "cuts per pass", "intercept", "memory"]
     assert [line[6:].split("  ")[0] for line in lines] == names
     assert more.err.index("plan: ") < more.err.index("iteration ")
     memory = bmrm_train("--dry-run", "--verbose=2", data)

@@ -9,6 +9,7 @@ import pytest
 from bmrm.errors import DataError
 from bmrm.io._svmlight import MAX_INDEX
 from bmrm.io._text import PADDING
+from bmrm.io.row_storage import SPARSE
 from bmrm.io.svmlight import join_parts
 from bmrm.io.text import Grammar, Parser
 
@@ -113,11 +114,11 @@ def _value(text, dtype):
         return np.dtype(dtype).type(float(text))
 
 
-def parse(text, *, threads=1, block_bytes=1 << 20, parts=1, land=None, **options):
+def parse(text, *, threads=1, block_bytes=1 << 20, parts=1, land=None, rule=SPARSE, **options):
     """Run the compiled parser over a text in memory; return its X, y, qid and base."""
     settings = {"n_features": None, "zero_based": "auto", "dtype": "float64", "query_id": False}
     grammar = Grammar.from_arguments(**{**settings, "duplicates": "error", **options})
-    parser = Parser("text", grammar, threads, block_bytes)
+    parser = Parser("text", grammar, threads, block_bytes, rule)
     lines = re.findall(rb"[^\n]*\n|[^\n]+", text) if parts > 1 else [text]
     pieces = [b"".join(lines[i * len(lines) // parts : (i + 1) * len(lines) // parts]) for i in range(parts)]
     parsed = [parser.parse(piece + bytes(PADDING), 0, len(piece), land) for piece in pieces]

@@ -126,7 +126,7 @@ def test_an_impossible_number_of_cuts():
 
 def test_each_decision_has_a_reason():
     plan = make_plan(facts(*TEXT, intercept=Intercept(False, 2.0)), PlanOptions())
-    names = ["backend", "weights", "first steps", "cuts per pass", "intercept", "memory"]
+    names = ["storage", "backend", "weights", "first steps", "cuts per pass", "intercept", "memory"]
     assert [line.split("  ")[0] for line in plan.lines()] == names
     assert all(line.partition(": ")[2] for line in plan.lines())
     assert str(plan) == "\n".join(plan.lines())
@@ -219,9 +219,9 @@ def test_solve_prints_its_plan_once(capsys):
     X, y = np.eye(4), [1, 1, -1, -1]
     bmrm.solve(X, y, lam=0.1, verbose=2)
     out = capsys.readouterr().out.splitlines()
-    assert out[0].startswith("backend ")
+    assert out[0] == "storage        dense: as given"
     assert sum(line.startswith("first steps ") for line in out) == 1
-    assert out[6].startswith("     1  J ")
+    assert out[7].startswith("     1  J ")
     bmrm.solve(X, y, lam=0.1, verbose=1)
     assert "backend" not in capsys.readouterr().out
 
@@ -229,6 +229,6 @@ def test_solve_prints_its_plan_once(capsys):
 def test_the_log_has_the_plan(caplog):
     with caplog.at_level(logging.DEBUG, "bmrm"):
         bmrm.solve(np.eye(4), [1, 1, -1, -1], lam=0.1)
-    assert [line.partition(": ")[0] for line in caplog.messages] == ["plan"] * 6
+    assert [line.partition(": ")[0] for line in caplog.messages] == ["plan"] * 7
     assert isinstance(caplog.messages[0], str)
     assert Plan.__dataclass_params__.frozen

@@ -11,11 +11,13 @@ from devices import cuda, few, gpu, sized
 from devices import large as large_only
 
 import bmrm
+from bmrm import io
 from bmrm.cli import train
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.io._text import PADDING
 from bmrm.io.svmlight import join_parts
 from bmrm.io.text import Grammar, Parser
+from bmrm.matrix import row_storage
 from bmrm.matrix import upload as landing
 from bmrm.matrix.resident import fingerprint
 from bmrm.matrix.upload import Landing
@@ -199,3 +201,24 @@ def test_a_landing_without_room_or_already_closed_raises():
         X, _ = parsed(b"1 1:1 2:3", land=there)
     with pytest.raises(ParameterError, match="released"):
         np.asarray(X.indices)
+
+
+@gpu
+def test_dense_rows_of_text_are_uploaded_as_such(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(row_storage, "SAMPLE_ROWS", sized(256, row_storage.SAMPLE_ROWS))
+    costs = row_storage.measured_costs(0, 4)
+    assert min(costs.product) > 0.0
+    path = tmp_path / "full.svm"
+    path.write_text("".join(f"{1 - 2 * (i % 2)} 1:{i + 1} 2:0.5\n" for i in range(20)))
+    with Landing(device="cuda") as used:
+        data = io.read_data(path, land=used, storage="dense")
+        dataset = bmrm.Dataset(data, device="cuda")
+    assert not used.used
+    assert dataset.matrix.is_dense
+    assert dataset.shape == (20, 2)
+    with Landing(device="cuda") as used:
+        assert not bmrm.Dataset(
+            io.read_data(path, land=used, storage="sparse"), device="cuda"
+        ).matrix.is_dense
+        assert used.used

@@ -10,7 +10,7 @@ import numpy as np
 from bmrm.base.vectors import Indices
 from bmrm.linear.backends.host.ascent import ascent_on
 from bmrm.linear.intercept import Intercept, operator_of
-from bmrm.linear.memory import GpuMemory, MatrixSize, MeasuredRows
+from bmrm.linear.memory import AS_GIVEN, GpuMemory, MatrixSize, MeasuredRows
 from bmrm.linear.plan import Facts
 from bmrm.linear.regularizers import Regularizer
 from bmrm.losses import Loss, ScalarLoss
@@ -62,6 +62,7 @@ def facts_of(
         ranks=None if data.group is None else data.group.size,
         owned=data.owned,
         rounds=data.resolution > 0.0,
+        storage=storage_reason(data),
         max_blocks=None if borders is None else len(borders) - 1,
         row_square=lambda: float(matrix.mean_squares.sum()),
         column_squares=lambda: operator.mean_squares[:: operator.n_outputs],
@@ -92,6 +93,7 @@ def measured_facts(
         penalty,
         intercept,
         threads=threads or default_threads(rows.nnz),
+        storage=rows.storage,
         max_blocks=1 if one_block else None,
         row_square=None if squares is None or not mean_is_known else lambda: squares / rows.n_samples,
     )
@@ -131,6 +133,12 @@ def by_layout(known: Facts, rows: MeasuredRows, ranks: int, *, may_own: bool) ->
         touched = here._replace(columns=min(rows.n_features, nnz))
         found["owned"] = replace(known, ranks=ranks, size=touched, owned=True)
     return found
+
+
+def storage_reason(data: Dataset) -> str:
+    """Return why the rows of X are sparse or dense."""
+    read = None if data.source is None else data.source.storage
+    return AS_GIVEN if read is None else read.reason
 
 
 def size_of(data: Dataset) -> MatrixSize:

@@ -8,17 +8,21 @@ the file, such as the ranks of a job, take turns through a lock on a file next t
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
 import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from bmrm.base.atomic import atomic_write
 from bmrm.base.caches import cache_folder, lock_file
 from bmrm.base.version import __version__
 from bmrm.io.regular import open_own_file
+from bmrm.matrix._cpu import instruction_set
 
 Plan: TypeAlias = dict[str, Any]
 Plans: TypeAlias = tuple[Plan, Plan]
@@ -34,6 +38,13 @@ _PARAMETERS = ("lanes", "cap", "tiles", "tile")
 
 _picked: dict[str, dict[str, Plans]] = {}
 """Plans by device name and matrix that this process uses, even if the file could not be written."""
+
+
+_known_times: dict[tuple[str, str], float] = {}
+"""Times by device name and work that this process uses, even if the file could not be written."""
+
+MIN_SECONDS = 1e-15
+"""Least time of any work, as a clock may not have moved."""
 
 
 class DeviceRecord(NamedTuple):
@@ -79,6 +90,29 @@ def save_time(device: str, name: str, seconds: float) -> None:
     with _lock_record(device):
         record = read_record(device)
         _write_record(device, record._replace(times={**record.times, name: seconds}))
+
+
+def known_time(device: str, name: str, measure: Callable[[], float]) -> float:
+    """Return the time of some work that was saved; measure and save it if there is none."""
+    key = device, name
+    if key not in _known_times:
+        found = read_record(device).times.get(name)
+        if found is None:
+            found = max(MIN_SECONDS, measure())
+            save_time(device, name, found)
+        _known_times[key] = found
+    return _known_times[key]
+
+
+@functools.cache
+def cpu_name() -> str:
+    """Return the processor and its instruction set, by which its times are kept."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return f"{found[1].strip() if found else 'cpu'} {instruction_set()}"
 
 
 def find_plans(device: str, matrix: str) -> Plans | None:
