@@ -8,6 +8,7 @@ import pytest
 
 from bmrm.base.units import time_text
 from bmrm.matrix.gpu import cache
+from bmrm.matrix.gpu.placement import Placement
 from bmrm.pairs import PairPlan, Points, explain, histogram, rates
 from bmrm.pairs.cpu import HostPairs
 from bmrm.pairs.plan import near_share
@@ -76,6 +77,27 @@ def test_both_lines_have_one_prediction(x):
     seconds = histogram(x, edges=[0, 0.1]).plan.seconds
     assert device.startswith(f"device  cpu: the CPU takes {1e3 * seconds:.3g} ms, and a GPU ")
     assert f"about {time_text(seconds)}" in plan
+
+
+def test_a_count_that_is_longer_than_expected_moves_to_a_gpu(monkeypatch):
+    class Elsewhere(HostPairs):
+        def __init__(self, number):
+            self.device = f"cuda:{number}"
+
+    asked = []
+
+    def decide(device, there=None, work=None, group=None):
+        asked.append(work.cpu_seconds)
+        return Placement(0 if work.cpu_seconds > 0.01 else None, "by time", chosen=True)
+
+    monkeypatch.setattr("bmrm.pairs.gpu.DevicePairs", Elsewhere)
+    monkeypatch.setattr("bmrm.pairs.histograms.place", decide)
+    spread, cloud = MANY[:15_000], np.concatenate([0.001 * MANY[:15_000], np.ones((1, 3))])
+    found = [histogram(x, edges=[0, 0.1], threads=1) for x in (spread, cloud)]
+    assert [each.plan.device for each in found] == ["cpu", "cuda:0"]
+    assert asked[1] < 0.01
+    assert asked[2] < 0.01 < asked[3]
+    assert found[1].counts.tolist() == [15_000 * 14_999 // 2]
 
 
 def test_the_share_of_near_pairs_is_that_of_a_volume():
