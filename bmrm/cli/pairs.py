@@ -279,8 +279,9 @@ def _report(options: argparse.Namespace, found: Histogram, seconds: float) -> No
     if options.output is None:
         print("\n".join(_lines(options, found)))
     share = "" if found.share == 1.0 else f", {found.share:.2%} of the work done"
+    where = f"in {len(found.counts)} bins" if options.task == "hist" else f"within {found.edges[-1]:g}"
     print(
-        f"{status}: {int(found.counts.sum())} of {found.pairs} pairs in {len(found.counts)} bins{share}; "
+        f"{status}: {int(found.counts.sum())} of {found.pairs} pairs {where}{share}; "
         f"{found.rechecked:.2%} of {found.candidates:.4g} candidates decided in float64, "
         f"{_plan_text(found)}, {seconds:.3f} s",
         file=sys.stderr if options.output is None else sys.stdout,

@@ -16,7 +16,7 @@ from bmrm.base.vectors import Vector
 from bmrm.matrix._cpu import instruction_set
 from bmrm.matrix.gpu.work import cores_worth, threads_of
 from bmrm.pairs._pairs import PairCounter, PlacedPoints
-from bmrm.pairs.work import cpu_pair_seconds, host_bytes
+from bmrm.pairs.work import Rate, cpu_rate, host_bytes, point_growth
 
 
 class HostPairs:
@@ -41,8 +41,11 @@ class HostPairs:
     ) -> PairCounter:
         return PairCounter(a, b, bounds, kernel, images)
 
-    def seconds(self, kernel: str, axes: int, bins: int) -> float:
-        return cpu_pair_seconds(kernel, axes, bins)
+    def rate(self, kernel: str, axes: int, bins: int, points: int) -> Rate:
+        return cpu_rate(kernel, axes, bins, points)
+
+    def growth(self, axes: int, points: int) -> float:
+        return point_growth(axes, points)
 
     def worth(self, threads: int) -> float:
         return cores_worth(threads)

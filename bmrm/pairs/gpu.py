@@ -14,7 +14,7 @@ from bmrm.errors import DeviceMemoryError
 from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
 from bmrm.pairs.passes import Counter
-from bmrm.pairs.work import device_bytes, gpu_pair_seconds
+from bmrm.pairs.work import Rate, device_bytes, gpu_rate
 
 
 class DevicePairs:
@@ -52,8 +52,11 @@ class DevicePairs:
         found: Counter = self._cuda.PairCounter(a, b, bounds, kernel, images)
         return found
 
-    def seconds(self, kernel: str, axes: int, bins: int) -> float:
-        return gpu_pair_seconds(kernel, axes, bins, self._info["multiprocessors"])
+    def rate(self, kernel: str, axes: int, bins: int, points: int) -> Rate:
+        return gpu_rate(kernel, axes, bins, self._info["multiprocessors"])
+
+    def growth(self, axes: int, points: int) -> float:
+        return 1.0
 
     def worth(self, threads: int) -> float:
         return 1.0

@@ -24,12 +24,23 @@ from bmrm.matrix.gpu.placement import Placement, place, with_fall_back
 from bmrm.pairs.edges import CLOSED, Bins, read_bins, read_radii
 from bmrm.pairs.images import own_images
 from bmrm.pairs.passes import Counted, count_tasks
-from bmrm.pairs.plan import IMAGES, PairPlan, Prepared, Question, check_plan, images_of, near_share, prepare
+from bmrm.pairs.plan import (
+    IMAGES,
+    PairPlan,
+    Prepared,
+    Question,
+    check_plan,
+    expected_work,
+    images_of,
+    prepare,
+)
 from bmrm.pairs.points import Points, read_points, read_threads
-from bmrm.pairs.work import MIN_SHARED_SECONDS, pair_work
+from bmrm.pairs.work import MIN_SHARED_SECONDS
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from bmrm.matrix.gpu.work import Work
 
 _MEMBERS = {
     **dict.fromkeys(("edges", "totals", "box"), "f8"),
@@ -243,6 +254,7 @@ class PairCall(NamedTuple):
 
     question: Question
     placement: Placement
+    work: Work
     threads: int | None
     plan: str
     images: str | None
@@ -432,10 +444,9 @@ def check_call(
     question = Question(a, b, bins, images_of(a, bins, images))
     threads = _threads(a, threads)
     there = a.gpu if b is None or a.gpu is not None else b.gpu
-    work = pair_work(question.pairs, near_share(question), a.shape[1], bins.count, question.points, threads)
+    work = expected_work(question, plan, threads)
     placement = place(device or a.device, there, work, group=a.group)
-    placement.log()
-    return PairCall(question, placement, threads, plan, images)
+    return PairCall(question, placement, work, threads, plan, images)
 
 
 def _threads(a: Points, threads: int | None) -> int | None:
@@ -445,7 +456,21 @@ def _threads(a: Points, threads: int | None) -> int | None:
 
 
 def prepare_call(call: PairCall) -> tuple[Prepared, Placement]:
-    """Place the points, and decide how to count; on the CPU if a GPU that was chosen is too small."""
+    """Place the points, and decide how to count; on the CPU if a GPU that was chosen is too small.
+
+    A device is chosen by the extent of the points. On the CPU the points of each cell then say how many
+    candidates there are: the time of the plan decides, and a count that is much longer moves to a GPU.
+    """
+    prepared, placement = _prepare_at(call, call.placement)
+    if placement.chosen and placement.gpu is None and call.question.a.group is None:
+        placement = place("auto", work=call.work._replace(cpu_seconds=prepared.plan.seconds))
+        if placement.gpu is not None:
+            prepared, placement = _prepare_at(call, placement)
+    placement.log()
+    return prepared, placement
+
+
+def _prepare_at(call: PairCall, placement: Placement) -> tuple[Prepared, Placement]:
     group = call.question.a.group
 
     def on_host() -> Prepared:
@@ -459,9 +484,9 @@ def prepare_call(call: PairCall) -> tuple[Prepared, Placement]:
         return prepare(DevicePairs(number), call.question, call.plan, call.threads), ""
 
     if group is None:
-        return with_fall_back(call.placement, on_host, on_gpu)
+        return with_fall_back(placement, on_host, on_gpu)
     with group.together():
-        return with_fall_back(call.placement, on_host, on_gpu)
+        return with_fall_back(placement, on_host, on_gpu)
 
 
 @interruptible

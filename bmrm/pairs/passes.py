@@ -21,6 +21,7 @@ from bmrm.base.vectors import Vector
 
 if TYPE_CHECKING:
     from bmrm.distributed.group import Group
+    from bmrm.pairs.work import Rate
 
 RANGE_SECONDS = 0.05
 """Time that a range of tasks should take: signals wait as long, and threads for each other at its end."""
@@ -102,8 +103,12 @@ class PairPasses(Protocol):
         """Prepare to count the pairs of a with b, or of a with itself if b is None."""
         ...
 
-    def seconds(self, kernel: str, axes: int, bins: int) -> float:
-        """Return the time of a candidate on one core, or on the GPU, before anything is measured."""
+    def rate(self, kernel: str, axes: int, bins: int, points: int) -> Rate:
+        """Return what a kernel takes on one core, or on the GPU, before anything is measured."""
+        ...
+
+    def growth(self, axes: int, points: int) -> float:
+        """Return the factor of a point's time in cells for so many points."""
         ...
 
     def worth(self, threads: int) -> float:

@@ -16,10 +16,10 @@ import numpy as np
 from bmrm.base.suggestions import did_you_mean, nearest
 from bmrm.base.units import size_text, time_text
 from bmrm.errors import ParameterError
-from bmrm.matrix.gpu.work import threads_of
+from bmrm.matrix.gpu.work import Work, threads_of
 from bmrm.pairs.images import check_images
-from bmrm.pairs.rates import seconds_per_candidate
-from bmrm.pairs.work import CALL_SECONDS, CELL_SECONDS
+from bmrm.pairs.rates import rate
+from bmrm.pairs.work import CELL_MARGIN, pair_work
 
 if TYPE_CHECKING:
     from bmrm.pairs.edges import Bins
@@ -35,7 +35,7 @@ IMAGES = ("one", "all")
 MAX_CELL_AXES = 3
 """Maximum number of axes that have cells."""
 
-MIN_CELL_POINTS = 2000
+MIN_CELL_POINTS = 1000
 """Minimum number of points for which cells pay."""
 
 MAX_CELL_SHARE = 0.9
@@ -43,9 +43,6 @@ MAX_CELL_SHARE = 0.9
 
 CELL_REACH = 2.0
 """Lengths of the reach that pairs may span, to either side of a point together."""
-
-NEIGHBOUR_CELLS = 5
-"""Cells on each axis whose points are near enough to those of one: a cell is half as long as the reach."""
 
 NEAREST_SHARE = 0.49
 """Share of a period below which no second image of a pair can be within reach, rounding included."""
@@ -195,6 +192,29 @@ def why_float64(question: Question) -> str:
     return ""
 
 
+def expected_work(question: Question, asked: str, threads: int | None) -> Work:
+    """Predict the work of a count from the extent of the points, before they are placed."""
+    share, candidates = near_share(question), {"brute": float(question.pairs)}
+    if asked == "float64" or why_float64(question):
+        candidates = {"float64": float(question.pairs)}
+    elif asked == "cells" or (asked == "auto" and not _why_all_pairs(question, share)):
+        cells = question.pairs * min(1.0, share * CELL_MARGIN ** question.a.shape[1])
+        candidates = {"cells": cells} | (candidates if asked == "auto" else {})
+    words = question.a.shape[1], question.bins.count, question.points, threads
+    return min((pair_work(kernel, each, *words) for kernel, each in candidates.items()), key=_cpu_seconds)
+
+
+def _cpu_seconds(work: Work) -> float:
+    return work.cpu_seconds
+
+
+def _why_all_pairs(question: Question, share: float) -> str:
+    """Return why cells are not tried; "" if they are."""
+    if question.points < MIN_CELL_POINTS:
+        return "few points"
+    return "most pairs are near enough to count" if share > MAX_CELL_SHARE else ""
+
+
 def prepare(passes: PairPasses, question: Question, asked: str, threads: int | None) -> Prepared:
     """Decide by which kernel to count on a device, and prepare it.
 
@@ -214,9 +234,8 @@ def prepare(passes: PairPasses, question: Question, asked: str, threads: int | N
         raise ParameterError("plan: found 'cells' for an infinite edge, expected brute, float64 or auto")
     if asked != "auto" or guard:
         return _prepare_kernel(passes, question, "float64" if guard else asked, threads, guard or "as given")
-    share = near_share(question)
-    if question.points < MIN_CELL_POINTS or share > MAX_CELL_SHARE:
-        why = "few points" if question.points < MIN_CELL_POINTS else "most pairs are near enough to count"
+    why = _why_all_pairs(question, near_share(question))
+    if why:
         return _prepare_kernel(passes, question, "brute", threads, why)
     cells = _prepare_kernel(passes, question, "cells", threads, "")
     seconds = _seconds(passes, question, "brute", float(question.pairs), threads)
@@ -247,11 +266,5 @@ def _prepare_kernel(
 def _seconds(
     passes: PairPasses, question: Question, kernel: str, candidates: float, threads: int | None
 ) -> float:
-    axes = question.a.shape[1]
-    crowd = 0.0
-    if kernel == "cells":
-        each_point = candidates / max(1, len(question.a)) * (2.0 if question.b is None else 1.0)
-        crowd = each_point / NEIGHBOUR_CELLS**axes
-    each = seconds_per_candidate(passes, kernel, axes, question.bins.count, candidates, crowd)
-    build = question.points * CELL_SECONDS if kernel == "cells" else 0.0
-    return CALL_SECONDS + build + candidates * each / passes.worth(threads_of(threads))
+    found = rate(passes, kernel, question.a.shape[1], question.bins.count, question.points, candidates)
+    return found.seconds(question.points, candidates, passes.worth(threads_of(threads)))

@@ -1,20 +1,28 @@
 """The predicted work of counting pairs: seconds per candidate, bytes, and rates that were measured.
 
-Times are those of a candidate, a pair whose distance is computed, on one core. They depend on the kernel, on
-the number of axes and on the number of bins: tables that leave the first or second cache are slower. The
-constants here are of an AMD EPYC with AVX-512; what a machine does is measured when a count is long enough
-for it to matter, and kept with the rates of its GPU (`bmrm.matrix.gpu.cache`).
+A candidate is a pair whose distance is computed. Its time depends on the kernel, on the number of axes and on
+the number of bins: tables that leave the first or second cache are slower. Cells take a time per point
+besides, to sort it and to find the cells near to it, which has to do with memory and grows with the number of
+points. The constants here are of one core of an AMD EPYC with AVX-512; what a machine does is measured when a
+count is long enough for it to matter, and kept with the rates of its GPU (`bmrm.matrix.gpu.cache`).
+
+`Rate` turns these times into that of a call, for the choice of a device and for the plan alike.
 """
 
 from __future__ import annotations
 
-from bmrm.matrix.gpu.work import MULTIPROCESSORS, Work, cpu_seconds, pinning_seconds
+from typing import NamedTuple
+
+from bmrm.matrix.gpu.work import FIT_SECONDS, MULTIPROCESSORS, Work, cores_worth, pinning_seconds, threads_of
 
 PAIR_SECONDS = {"float64": 2.4e-9, "brute": 2.5e-10, "cells": 4e-10}
 """Time of a candidate in three dimensions with 100 bins."""
 
+AXES_SHARE = {"float64": (0.93, 0.97, 1.0), "brute": (1.15, 1.0, 1.0), "cells": (1.2, 0.9, 0.85)}
+"""Factors of that time for one to three axes: with few axes, more of the candidates are near and in a bin."""
+
 AXIS_SHARE = {"float64": 0.06, "brute": 0.12, "cells": 0.12}
-"""Share of that time by which each axis more or less makes it longer or shorter."""
+"""Share of that time by which each further axis makes it longer."""
 
 BINS_SHARE = ((128, 1.0), (1024, 1.5), (16384, 2.8))
 """Factors of the time for at most so many bins."""
@@ -25,17 +33,27 @@ MOST_BINS_SHARE = 10.0
 GPU_PAIR_SECONDS = {"float64": 1.4e-12, "brute": 5.5e-13, "cells": 3e-12}
 """Time of a candidate on an NVIDIA H100, in three dimensions with 100 bins."""
 
-CELL_SECONDS = 1.5e-7
-"""Time to sort a point into cells."""
+POINT_SECONDS = 7e-8
+"""Time of a point in cells besides its candidates."""
+
+CACHED_POINTS = 1e5
+"""Points up to which that time is the same."""
+
+POINT_GROWTH = (0.0, 0.1, 0.3)
+"""The power of their number with which it grows beyond, for one to three axes: cells next to each other are
+further apart in memory the more axes there are."""
+
+GPU_POINT_SECONDS = 2e-9
+"""Time of a point in cells besides its candidates, on a GPU."""
+
+CELL_MARGIN = 1.3
+"""Factor per axis by which cells reach further than the volume of near pairs."""
 
 MIN_SHARED_SECONDS = 1e-3
 """Predicted time of a count from which on more threads than one pay: each has tables of its own."""
 
 CALL_SECONDS = 3e-4
 """Time of a call besides its candidates."""
-
-TASK_PAIRS = 2.5e5
-"""Pairs of a task, about."""
 
 GPU_STEPS = 10.0
 """Calls of compiled code on a GPU that the host waits for."""
@@ -67,18 +85,48 @@ def bins_share(bins: int) -> float:
     return next((share for most, share in BINS_SHARE if bins <= most), MOST_BINS_SHARE)
 
 
-def cpu_pair_seconds(kernel: str, axes: int, bins: int) -> float:
-    """Return the time of a candidate on one core."""
-    return PAIR_SECONDS[kernel] * _shape_share(kernel, axes, bins)
+class Rate(NamedTuple):
+    """What a kernel takes."""
+
+    candidate: float
+    """Time of a candidate on one core, or on a GPU."""
+    point: float
+    """Time of a point, which threads do not share."""
+
+    def seconds(self, points: int, candidates: float, worth: float = 1.0) -> float:
+        """Return the time of a call.
+
+        - ``worth``: how many times as fast as one thread its threads are
+        """
+        return CALL_SECONDS + points * self.point + candidates * self.candidate / worth
 
 
-def gpu_pair_seconds(kernel: str, axes: int, bins: int, multiprocessors: float = MULTIPROCESSORS) -> float:
-    """Return the time of a candidate on a GPU."""
-    return GPU_PAIR_SECONDS[kernel] * _shape_share(kernel, axes, bins) * MULTIPROCESSORS / multiprocessors
+def cpu_rate(kernel: str, axes: int, bins: int, points: int) -> Rate:
+    """Return what a kernel takes on one core."""
+    point = POINT_SECONDS * point_growth(axes, points) if kernel == "cells" else 0.0
+    return Rate(PAIR_SECONDS[kernel] * _shape_share(kernel, axes, bins), point)
+
+
+def gpu_rate(kernel: str, axes: int, bins: int, multiprocessors: float = MULTIPROCESSORS) -> Rate:
+    """Return what a kernel takes on a GPU."""
+    candidate = GPU_PAIR_SECONDS[kernel] * _shape_share(kernel, axes, bins)
+    point = GPU_POINT_SECONDS if kernel == "cells" else 0.0
+    return Rate(candidate * MULTIPROCESSORS / multiprocessors, point * MULTIPROCESSORS / multiprocessors)
+
+
+def point_growth(axes: int, points: int) -> float:
+    """Return the factor of a point's time in cells, on a CPU, for so many points."""
+    return float(max(1.0, points / CACHED_POINTS) ** _of_axes(POINT_GROWTH, axes))
+
+
+def _of_axes(values: tuple[float, ...], axes: int) -> float:
+    return values[min(max(axes, 1), len(values)) - 1]
 
 
 def _shape_share(kernel: str, axes: int, bins: int) -> float:
-    return max(0.5, 1.0 + AXIS_SHARE[kernel] * (axes - 3)) * bins_share(bins)
+    few = AXES_SHARE[kernel]
+    further = max(0, axes - len(few))
+    return (_of_axes(few, axes) + AXIS_SHARE[kernel] * further) * bins_share(bins)
 
 
 def host_bytes(kernel: str, points: int, axes: int, bins: int, threads: int) -> int:
@@ -100,20 +148,14 @@ def device_bytes(kernel: str, points: int, axes: int, bins: int) -> int:
     return points * max(16 * axes + PLACING_BYTES, 8 * axes + prepared) + 16 * bins
 
 
-def pair_work(pairs: int, near_share: float, axes: int, bins: int, points: int, threads: int | None) -> Work:
-    """Predict the work of a count of all pairs, of which cells would leave about a share.
-
-    - ``near_share``: 1 if cells do not pay
-    """
-    kernel = "brute" if near_share > 0.5 else "cells"
-    candidates = pairs * near_share if kernel == "cells" else float(pairs)
-    build = points * CELL_SECONDS if kernel == "cells" else 0.0
-    core = build + candidates * cpu_pair_seconds(kernel, axes, bins)
+def pair_work(kernel: str, candidates: float, axes: int, bins: int, points: int, threads: int | None) -> Work:
+    """Predict the work of a call."""
     uploaded = 8.0 * points * max(1, axes)
     return Work(
-        cpu_seconds(core, 1.0, 1.0, threads, candidates / TASK_PAIRS),
-        candidates * gpu_pair_seconds(kernel, axes, bins) + pinning_seconds(uploaded),
+        cpu_rate(kernel, axes, bins, points).seconds(points, candidates, cores_worth(threads_of(threads))),
+        gpu_rate(kernel, axes, bins).seconds(points, candidates),
         GPU_STEPS,
         uploaded,
         device_bytes(kernel, points, axes, bins),
+        call_seconds=FIT_SECONDS + pinning_seconds(uploaded),
     )

@@ -69,8 +69,9 @@ def test_radii(x, path, tmp_path, capsys):
     radii = [0.5, 0.1, 0.2]
     expected = count(Points(x, box=1.0), radius=sorted(radii)).tolist()
     words = ["count", "--radius", "0.5,0.1,0.2", "--box", "1", path]
-    code, out, _ = run(capsys, *words)
+    code, out, err = run(capsys, *words)
     assert (code, table(out).tolist()) == (0, np.column_stack([sorted(radii), expected]).tolist())
+    assert err.startswith(f"counted: {expected[-1]} of 44850 pairs within 0.5; ")
     run(capsys, *words, "-o", tmp_path / "r.npz")
     with np.load(tmp_path / "r.npz") as arrays:
         assert (arrays["radius"].tolist(), arrays["counts"].tolist()) == (sorted(radii), expected)
