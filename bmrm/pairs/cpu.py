@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import re
 import time
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +10,7 @@ from numpy.typing import NDArray
 
 from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector
-from bmrm.matrix._cpu import instruction_set
+from bmrm.matrix.gpu.cache import cpu_name
 from bmrm.matrix.gpu.work import cores_worth, threads_of
 from bmrm.pairs._pairs import PairCounter, PlacedPoints
 from bmrm.pairs.work import Rate, cpu_rate, host_bytes, point_growth
@@ -31,7 +28,7 @@ class HostPairs:
     @property
     def machine(self) -> str:
         """The processor and its instruction set."""
-        return f"{_processor()} {instruction_set()}"
+        return cpu_name()
 
     def place(self, coordinates: Vector, box: Vector, order: NDArray[np.int64] | None = None) -> PlacedPoints:
         return PlacedPoints(coordinates, box, order=order)
@@ -55,13 +52,3 @@ class HostPairs:
 
     def require(self, needed: int, what: str) -> None:
         require_memory(needed, what)
-
-
-@functools.cache
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        text = ""
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1].strip() if found else "cpu"

@@ -9,7 +9,6 @@ counts use the constants of `bmrm.pairs.work`. Plans depend on these times; coun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,8 +25,6 @@ MIN_MEASURED_SECONDS = 0.5
 FULL, SPARSE = 512, 1
 """Points of a cell half as long as the reach: so many that candidates are all, and so few that points are."""
 
-_known: dict[tuple[str, str], float] = {}
-
 
 def rate(passes: PairPasses, kernel: str, axes: int, bins: int, points: int, candidates: float) -> Rate:
     """Return what a kernel takes for so many points and candidates."""
@@ -41,7 +38,7 @@ def rate(passes: PairPasses, kernel: str, axes: int, bins: int, points: int, can
         seconds, found = _measure(passes, kernel, axes, size, crowd)
         return seconds / max(1.0, found)
 
-    each, point = _kept(passes, name, candidate), 0.0
+    each, point = cache.known_time(passes.machine, name, candidate), 0.0
     if kernel == "cells":
         sample = passes.sample_points[kernel]
 
@@ -49,20 +46,8 @@ def rate(passes: PairPasses, kernel: str, axes: int, bins: int, points: int, can
             seconds, found = _measure(passes, kernel, axes, size, SPARSE)
             return max(0.1 * seconds, seconds - found * each) / sample / passes.growth(axes, sample)
 
-        point = _kept(passes, f"{name} point", of_point) * passes.growth(axes, points)
+        point = cache.known_time(passes.machine, f"{name} point", of_point) * passes.growth(axes, points)
     return Rate(each, point)
-
-
-def _kept(passes: PairPasses, name: str, measure: Callable[[], float]) -> float:
-    """Return a time that was measured before, or measure and keep it."""
-    key = passes.machine, name
-    if key not in _known:
-        found = cache.read_record(passes.machine).times.get(name)
-        if found is None:
-            found = measure()
-            cache.save_time(passes.machine, name, found)
-        _known[key] = found
-    return _known[key]
 
 
 def _measure(passes: PairPasses, kernel: str, axes: int, bins: int, crowd: int = 0) -> tuple[float, float]:

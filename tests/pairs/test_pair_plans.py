@@ -114,14 +114,14 @@ def test_the_share_of_near_pairs_is_that_of_a_volume():
 def test_rates_are_measured_once_and_kept(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     passes, calls = HostPairs(), []
-    monkeypatch.setattr(rates, "_known", {})
+    monkeypatch.setattr(cache, "_known_times", {})
     monkeypatch.setattr(rates, "_measure", lambda *words: (calls.append(words[1:]) or 3e-9, 1.0))
     short = rates.rate(passes, "brute", 3, 100, 1000, 1e6)
     assert (short, calls) == (passes.rate("brute", 3, 100, 1000), [])
     for bins in (100, 7, 128):
         assert rates.rate(passes, "brute", 3, bins, 1000, 1e12) == Rate(3e-9, 0.0)
     assert calls == [("brute", 3, 128, 0)]
-    monkeypatch.setattr(rates, "_known", {})
+    monkeypatch.setattr(cache, "_known_times", {})
     assert rates.rate(passes, "brute", 3, 100, 1000, 1e12) == Rate(3e-9, 0.0)
     assert len(calls) == 1  # read from the file
     assert cache.read_record(passes.machine).times == {"pairs brute 3 128": 3e-9}
@@ -129,7 +129,7 @@ def test_rates_are_measured_once_and_kept(monkeypatch, tmp_path):
 
 def test_cells_are_measured_full_and_nearly_empty(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(rates, "_known", {})
+    monkeypatch.setattr(cache, "_known_times", {})
     passes, times = HostPairs(), {rates.FULL: (2.0, 1e9), rates.SPARSE: (0.5, 1e8)}
     monkeypatch.setattr(rates, "_measure", lambda *words: times[words[-1]])
     few, many = (rates.rate(passes, "cells", 3, 100, points, 1e12) for points in (30_000, 10**7))
