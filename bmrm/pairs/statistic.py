@@ -258,7 +258,7 @@ class Statistic:
         if not self._pairs.shared:
             if ordered is not None:
                 raise ParameterError(
-                    f"{name}: ordered: found {ordered!r}, but no result that all pairs share"
+                    f"{name}: ordered: found {ordered!r}, expected it only for results that all pairs share"
                 )
             return "other"
         if ordered is None and self._asymmetric is not None:
