@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from bmrm.pairs.histograms import histogram as histogram
     from bmrm.pairs.plan import PairPlan as PairPlan
     from bmrm.pairs.points import Points as Points
-    from bmrm.pairs.statistic import Statistic as Statistic
-    from bmrm.pairs.statistic import statistic as statistic
+    from bmrm.pairs.statistics import Statistic as Statistic
+    from bmrm.pairs.statistics import statistic as statistic
 
 _MODULES = {
     "Points": "points",
@@ -24,8 +24,8 @@ _MODULES = {
     "explain": "histograms",
     "Histogram": "histograms",
     "PairPlan": "plan",
-    "Statistic": "statistic",
-    "statistic": "statistic",
+    "Statistic": "statistics",
+    "statistic": "statistics",
 }
 """The module of each public name that is not a function of the language, below ``bmrm.pairs``."""
 
