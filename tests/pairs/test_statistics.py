@@ -305,6 +305,10 @@ def stored(x, y, out):
         out += v
 
 
+def of_pairs(x, y, found: float):
+    found[x.index, y.index] = x[0] - y[0]
+
+
 def mixed(x, y, own: "rows", pairs_of_all):
     own[x.index], pairs_of_all = own[x.index] + 1, pairs_of_all + 1
 
@@ -324,6 +328,7 @@ def mixed(x, y, own: "rows", pairs_of_all):
         (name_of_option, "'reach' is an option of the call"),
         (name_of_mark, "'price' is an argument, and a number of each point"),
         (stored, "found 'stored'"),
+        (of_pairs, "'found' has a number of each pair, expected results of x or of all pairs"),
     ],
 )
 def test_a_function_that_is_no_statistic_is_one_line(function, text):

@@ -268,6 +268,10 @@ class _Lowering(ast.NodeTransformer):
             if not isinstance(node.ctx, ast.Load):
                 self.source.fail(node, f"{name!r} is a point: it can only be read")
             return self.point(node, *(self.visit(each) for each in parts))
+        if [ast.unparse(each) for each in parts] == [f"{self.x}.index", f"{self.y}.index"]:
+            self.source.fail(
+                node, f"{name!r} has a number of each pair, expected results of x or of all pairs"
+            )
         if name not in self.source.axes:
             self.lines.setdefault(name, node)
             return self.generic_visit(node)
