@@ -18,7 +18,17 @@ from bmrm.distributed.reading import read_rows
 from bmrm.errors import DataError, ParameterError, ReductionError
 from bmrm.formulas.analysis.symmetry import find_asymmetry
 from bmrm.formulas.language.front import read_program
-from bmrm.formulas.language.two_points import AT, BOX, PERIOD, REACH, PairRule, PairSource, lower
+from bmrm.formulas.language.two_points import (
+    AT,
+    BOX,
+    PERIOD,
+    REACH,
+    PairRule,
+    PairSource,
+    columns_of,
+    lower,
+    most_of,
+)
 from bmrm.formulas.run.function import CompiledFunction, refuses_deep_text
 from bmrm.pairs.edges import exceeds
 from bmrm.pairs.points import Points, read_points, read_threads
@@ -28,6 +38,7 @@ class _PairCall(NamedTuple):
     """What a call of a statistic gives its row function: points x, and all arguments."""
 
     function: CompiledFunction
+    rule: PairRule
     points: Points
     x: Any
     words: dict[str, Any]
@@ -118,7 +129,8 @@ class Statistic:
         Returns
         -------
         namedtuple
-            The results by name.
+            The results by name. Those of each pair are a matrix, or a `scipy.sparse.csr_array` if they are
+            assigned under a condition.
 
         Raises
         ------
@@ -133,7 +145,9 @@ class Statistic:
         rows, device = read_rows(call.x), device or call.points.device
         if device == "auto" and call.points.gpu is not None:
             device = f"cuda:{call.points.gpu}"
-        return call.function.run(rows, call.words, device, given, "fixed", False)
+        return self._filled(
+            call, lambda each: each.function.run(rows, each.words, device, given, "fixed", False)
+        )
 
     def python(
         self, x: Any, y: Any = None, /, *, reach: Any = None, ordered: bool | None = None, **words: Any
@@ -151,7 +165,23 @@ class Statistic:
             As of a call, up to rounding.
         """
         call = self._bind(x, y, reach, ordered, words)
-        return call.function.python(call.x, **call.words)
+        return self._filled(call, lambda each: each.function.python(each.x, **each.words))
+
+    def _filled(self, call: _PairCall, run: Callable[[_PairCall], Any]) -> Any:
+        """Run a call; sparse results of each pair are counted first, and then filled into sparse matrices."""
+        found, pairs = run(call), self._pairs
+        if not pairs.sparse:
+            return found
+        counts = {name: getattr(found, name) for name in pairs.sparse}
+        room = {most_of(name): max(1, int(each.max(initial=1))) for name, each in counts.items()}
+        _, function = self._of(call.rule._replace(fills=True))
+        filled = run(call._replace(function=function, words=call.words | room))
+        shape = (len(call.x), len(call.words[pairs.y]))
+        made = {
+            name: _as_csr(getattr(filled, name), getattr(filled, columns_of(name)), each, shape)
+            for name, each in counts.items()
+        }
+        return found._replace(**made)
 
     def explain(
         self, x: Any = None, y: Any = None, /, *, reach: Any = None, ordered: bool | None = None, **words: Any
@@ -172,6 +202,8 @@ class Statistic:
             pairs = "every result has its own numbers for each x"
         elif self._asymmetric is not None:
             pairs = f"exchanged points may give another result, line {self._asymmetric}"
+        for name in self._pairs.sparse:
+            pairs += f"\n{name}: a sparse matrix; the pairs of each x are counted, and then found again"
         if x is None:
             return f"{self._of(PairRule())[1].explain()}\npairs: {pairs}"
         call = self._bind(x, y, reach, ordered, words)
@@ -228,7 +260,8 @@ class Statistic:
         if b is not None and ordered is not None:
             raise ParameterError(f"{name}: ordered: found {ordered!r} with two sets, expected points x alone")
         boxed, within = bool(a.box.any()), reach is not None
-        found, function = self._of(PairRule(pairs, boxed, within))
+        rule = PairRule(pairs, boxed, within)
+        found, function = self._of(rule)
         both = a if b is None else b
         narrow = a.real is both.real is np.float32 and not within
         kind = np.float32 if narrow else np.float64
@@ -250,7 +283,7 @@ class Statistic:
         if within:
             given[REACH] = self._squared(reach)
         rows = given[found.y] if b is None else np.ascontiguousarray(a.coordinates.T, kind)
-        return _PairCall(function, a, rows, given)
+        return _PairCall(function, rule, a, rows, given)
 
     def _order(self, ordered: bool | None) -> str:
         """Return which pairs of one set count."""
@@ -293,6 +326,15 @@ class Statistic:
                 raise DataError(f"{name}: found {each[bad]} for point {bad}, expected finite numbers")
             found[side] = each
         return found
+
+
+def _as_csr(values: Any, columns: Any, counts: Any, shape: tuple[int, int]) -> Any:
+    """Return a sparse matrix of rows that have room for as many values as the longest needs."""
+    from scipy.sparse import csr_array
+
+    there = np.arange(values.shape[1]) < counts[:, None]
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    return csr_array((values[there], columns[there], starts), shape=shape)
 
 
 def statistic(function: Callable[..., Any]) -> Statistic:

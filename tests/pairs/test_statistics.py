@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from bmrm import pairs
 from bmrm.errors import BmrmError, DataError, ParameterError, ReductionError
@@ -150,6 +151,43 @@ def test_two_sets_have_numbers_of_their_own():
     assert (none.who == -1).all()
     assert np.isinf(none.near).all()
     np.testing.assert_allclose(product(x, y).out, 3 * (x @ y.T).sum(axis=1))
+
+
+@statistic
+def gram(x, y, gamma, K: float):
+    K[x.index, y.index] = exp(-gamma * squared_distance(x, y))
+
+
+@statistic
+def band_join(x, y, width, found: float, degree: "rows"):
+    if abs(x.price - y.price) <= width:
+        found[x.index, y.index] = x.price - y.price
+        degree[x.index] += 1
+
+
+@compiled
+@pytest.mark.parametrize("sizes", [(70, 50), (1, 1), (0, 3), (3, 0), (40, None)])
+def test_a_result_of_each_pair_is_a_matrix_or_a_sparse_one(sizes):
+    n, m = sizes
+    sets = [points_of(n), *([] if m is None else [points_of(m, seed=1)])]
+    a, b = sets[0], sets[-1]
+    expected = np.exp(-2.0 * squares_of(a, b))
+    price = [(each[:, 0] * 16).round() / 16 for each in sets]  # some differences are 0, and are stored
+    difference = price[0][:, None] - price[-1]
+    near = np.abs(difference) <= 0.125
+    if m is None:
+        np.fill_diagonal(expected, 0.0)
+        np.fill_diagonal(near, False)
+    np.testing.assert_allclose(gram(*sets, gamma=2.0).K, expected, rtol=1e-14)
+    price = price[0] if m is None else tuple(price)
+    for run in (band_join, band_join.python):
+        found = run(*sets, width=0.125, price=price)
+        assert found._fields == ("found", "degree")
+        assert isinstance(found.found, scipy.sparse.csr_array)
+        assert found.found.nnz == near.sum()
+        assert found.found.has_sorted_indices
+        assert (found.found.toarray() == np.where(near, difference, 0.0)).all()
+        assert (found.degree == near.sum(axis=1)).all()
 
 
 def shown(function):
@@ -306,7 +344,19 @@ def stored(x, y, out):
 
 
 def of_pairs(x, y, found: float):
-    found[x.index, y.index] = x[0] - y[0]
+    found[x.index, y.index] += x[0] - y[0]
+
+
+def twice(x, y, found: float):
+    found[x.index, y.index] = x[0]
+    if x[0] < y[0]:
+        found[x.index, y.index] = y[0]
+
+
+def in_a_loop(x, y, found: float):
+    for f in range(len(x)):
+        if x[f] < y[f]:
+            found[x.index, y.index] = x[f]
 
 
 def mixed(x, y, own: "rows", pairs_of_all):
@@ -328,7 +378,9 @@ def mixed(x, y, own: "rows", pairs_of_all):
         (name_of_option, "'reach' is an option of the call"),
         (name_of_mark, "'price' is an argument, and a number of each point"),
         (stored, "found 'stored'"),
-        (of_pairs, "'found' has a number of each pair, expected results of x or of all pairs"),
+        (of_pairs, "'found' has a number of each pair, expected one assignment, by ="),
+        (twice, "'found' is assigned above, expected one place"),
+        (in_a_loop, "found a result of each pair in a loop"),
     ],
 )
 def test_a_function_that_is_no_statistic_is_one_line(function, text):

@@ -64,11 +64,14 @@ class PairRule(NamedTuple):
         Whether `squared_distance` is that of the nearest images in a periodic box.
     within : bool
         Whether only pairs within a reach count.
+    fills : bool
+        Whether sparse results of each pair are written, for which there is room; else they are counted.
     """
 
     pairs: str = "other"
     boxed: bool = False
     within: bool = False
+    fills: bool = False
 
 
 class PairSource(NamedTuple):
@@ -85,6 +88,9 @@ class PairSource(NamedTuple):
         Results that all pairs share.
     own : tuple of str
         Results of each x.
+    full, sparse : tuple of str
+        Results of each pair: of all, and of those under a condition. For the latter a row counts its pairs,
+        or has their values, and their y in the result `columns_of`; there is room for `most_of` pairs.
     """
 
     source: FunctionSource
@@ -92,6 +98,18 @@ class PairSource(NamedTuple):
     marks: dict[str, tuple[str, ...]]
     shared: tuple[str, ...]
     own: tuple[str, ...]
+    full: tuple[str, ...]
+    sparse: tuple[str, ...]
+
+
+def columns_of(name: str) -> str:
+    """Return the result with the y of a sparse result of each pair."""
+    return f"columns_of_{name}"
+
+
+def most_of(name: str) -> str:
+    """Return the size of a row of a sparse result of each pair."""
+    return f"most_of_{name}"
 
 
 def periodic_distance(x: Any, y: Any, box: Any, period: Any) -> Any:
@@ -133,7 +151,8 @@ def _lower(source: FunctionSource, rule: PairRule) -> PairSource:
         "__in_box": periodic_distance,
     }
     reader = _Lowering(source, y, rule)
-    body = [reader.visit(each) for each in source.tree.body if not _is_bare_return(each)]
+    reader.find_pair_results()
+    body = reader.lowered([each for each in source.tree.body if not _is_bare_return(each)])
     for name in sorted(reader.marks):
         if name in source.roles:
             source.fail(source.tree, f"{name!r} is an argument, and a number of each point; rename one")
@@ -146,16 +165,17 @@ def _lower(source: FunctionSource, rule: PairRule) -> PairSource:
     find_roles(source)
     written = [name for name in source.names if source.roles[name] != "parameter"]
     for name in written:
-        if source.roles[name] == "output":
+        if source.roles[name] == "output" and name not in reader.written_of_pairs:
             source.fail(
                 reader.lines.get(name, 1),
                 f"{name!r} is assigned, expected one that combines what all pairs give, as {name} += ...",
             )
     own = tuple(name for name in written if name in source.axes)
     shared = tuple(name for name in written if name not in source.axes)
-    source.tree.body = reader.loops(body, bool(own), set(shared))
+    source.tree.body = [*reader.starts(), *reader.loops(body, bool(own), set(shared))]
     vars(source).pop("own", None)  # there is a counter now
-    return PairSource(source, y, {name: tuple(sides) for name, sides in reader.marks.items()}, shared, own)
+    marks = {name: tuple(sides) for name, sides in reader.marks.items()}
+    return PairSource(source, y, marks, shared, own, tuple(reader.full), tuple(reader.sparse))
 
 
 def _is_bare_return(node: ast.stmt) -> bool:
@@ -180,6 +200,83 @@ class _Lowering(ast.NodeTransformer):
         self.source, self.x, self.y, self.rule = source, source.row, y, rule
         self.marks: dict[str, dict[str, None]] = {}
         self.lines: dict[str, ast.AST] = {}
+        self.full: list[str] = []
+        self.sparse: list[str] = []
+        self.written_of_pairs: set[str] = set()
+
+    # --- results of each pair
+
+    def find_pair_results(self) -> None:
+        """Find the results of each pair: those under a condition are sparse."""
+        source = self.source
+        for node in ast.walk(source.tree):
+            name = self.pair_result(node)
+            if name is None:
+                continue
+            if name in (*self.full, *self.sparse):
+                source.fail(node, f"{name!r} is assigned above, expected one place where a pair is")
+            is_full = node in source.tree.body
+            (self.full if is_full else self.sparse).append(name)
+            source.types.pop(name, None)
+            source.axes[name] = (source.row,)
+            if is_full or self.rule.fills:
+                self.written_of_pairs.add(name)
+            source.dims[name] = (f"{self.y}.rows",) if is_full else (most_of(name),) * self.rule.fills
+            if not is_full and self.rule.fills:
+                columns = columns_of(name)
+                source.names.append(columns)
+                source.roles[columns], source.axes[columns] = "parameter", (source.row,)
+                source.dims[columns] = (most_of(name),)
+                self.written_of_pairs.add(columns)
+        for loop in ast.walk(source.tree):
+            if isinstance(loop, (ast.For, ast.While)) and any(map(self.pair_result, ast.walk(loop))):
+                source.fail(loop, "found a result of each pair in a loop, expected it after the loop")
+
+    def pair_result(self, node: ast.AST) -> str | None:
+        """Return the name of a result of each pair that a statement assigns."""
+        if not (isinstance(node, ast.Assign) and len(node.targets) == 1):
+            return None
+        target = node.targets[0]
+        if not (isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name)):
+            return None
+        both = isinstance(target.slice, ast.Tuple) and ast.unparse(target.slice).strip("()")
+        is_own = both == f"{self.x}.index, {self.y}.index" and target.value.id in self.source.roles
+        return target.value.id if is_own else None
+
+    def starts(self) -> list[ast.stmt]:
+        """Return statements before the loops: no pair is written yet."""
+        if not self.rule.fills:
+            return []
+        zero = [ast.Assign([ast.Name(f".{name}", ast.Store())], ast.Constant(0)) for name in self.sparse]
+        return [_placed(each, self.source.tree) for each in zero]
+
+    def lowered(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """Return statements as a row function has them."""
+        found: list[ast.stmt] = []
+        for statement in body:
+            made = self.visit(statement)
+            found += made if isinstance(made, list) else [made]
+        return found
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.stmt]:
+        name = self.pair_result(node)
+        if name is None:
+            return self.generic_visit(node)
+        if name in self.full:
+            return _placed(_assigned(name, ast.Name(AT, ast.Load()), self.visit(node.value)), node)
+        if not self.rule.fills:
+            return _placed(ast.AugAssign(ast.Name(name, ast.Store()), ast.Add(), ast.Constant(1)), node)
+        at, count = ast.Name(f".{name}", ast.Load()), ast.Name(f".{name}", ast.Store())
+        return [
+            _placed(each, node)
+            for each in (
+                _assigned(name, at, self.visit(node.value)),
+                _assigned(columns_of(name), at, ast.Name(AT, ast.Load())),
+                ast.AugAssign(count, ast.Add(), ast.Constant(1)),
+            )
+        ]
+
+    # --- loops
 
     def loops(self, body: list[ast.stmt], has_own: bool, shared: set[str]) -> list[ast.stmt]:
         """Return the loops over y: of one set before, among and after the rows that run side by side.
@@ -269,9 +366,7 @@ class _Lowering(ast.NodeTransformer):
                 self.source.fail(node, f"{name!r} is a point: it can only be read")
             return self.point(node, *(self.visit(each) for each in parts))
         if [ast.unparse(each) for each in parts] == [f"{self.x}.index", f"{self.y}.index"]:
-            self.source.fail(
-                node, f"{name!r} has a number of each pair, expected results of x or of all pairs"
-            )
+            self.source.fail(node, f"{name!r} has a number of each pair, expected one assignment, by =")
         if name not in self.source.axes:
             self.lines.setdefault(name, node)
             return self.generic_visit(node)
@@ -339,6 +434,11 @@ class _Once(ast.NodeTransformer):
 
 def _is_point(function: ast.Attribute, *points: str) -> bool:
     return isinstance(function.value, ast.Name) and function.value.id in points
+
+
+def _assigned(array: str, index: ast.expr, value: ast.expr) -> ast.Assign:
+    """Return a statement that assigns an element."""
+    return ast.Assign([ast.Subscript(ast.Name(array, ast.Load()), index, ast.Store())], value)
 
 
 def _called(name: str, *args: ast.expr) -> ast.Call:
