@@ -48,3 +48,18 @@ def test_counts_are_those_of_the_cpu_in_a_box_and_within_a_reach(kind):
         one, other = (near(points, scale=50.0, bins=40, reach=reach, device=d) for d in ("cuda", "cpu"))
         assert (one.count == other.count).all()
         assert (one.degree == other.degree).all()
+
+
+@statistic
+def join(x, y, width, found: float, total: float):
+    total[x.index, y.index] = x.z * y.z
+    if abs(x.z - y.z) <= width:
+        found[x.index, y.index] = x.z - y.z
+
+
+def test_results_of_each_pair_are_those_of_the_cpu():
+    x, z = np.zeros((70, 1)), np.random.default_rng(0).integers(0, 9, 70) / 8
+    one, other = (join(x, width=0.25, z=z, device=d) for d in ("cuda", "cpu"))
+    assert (one.found.toarray() == other.found.toarray()).all()
+    assert one.found.nnz == other.found.nnz
+    assert (one.total == other.total).all()
