@@ -38,8 +38,7 @@ EVEN, ODD = frozenset({1}), frozenset({-1})
 BOTH, NEITHER = EVEN | ODD, frozenset[int]()
 
 COMMUTATIVE = ("add", "mul", "min", "max", "eq", "ne", "and", "or", "bitand", "bitor", "bitxor")
-ODD_FUNCTIONS = ("neg", "real", "int", "sin", "tanh", "erf", "rint")
-EVEN_FUNCTIONS = ("abs", "cos")
+ODD_FUNCTIONS = ("neg", "real", "int")
 NOTHING = Const(0, "int")
 TURNED = {"gt": "lt", "ge": "le"}
 
@@ -121,7 +120,7 @@ class _Exchange:
                 return found[1] & found[2]
             case op if op in ODD_FUNCTIONS:
                 return found[0]
-            case op if op in EVEN_FUNCTIONS and found[0]:
+            case "abs" if found[0]:
                 return EVEN
         return EVEN if all(1 in each for each in found) else NEITHER
 
