@@ -31,7 +31,7 @@ help:
 	@echo "make kill-runs  kill bmrm-train at 200 random moments, and check what is left of its model"
 	@echo "make fuzz       read randomly damaged files of every kind, with sanitizers, for FUZZ_SECONDS=600"
 	@echo "make fuzz-reductions  compile 3000 random row functions, compare each with Python, and look for accesses outside of arrays"
-	@echo "make fuzz-pairs  count the pairs of 10,000 random sets of points by every plan, instruction set and number of ranks"
+	@echo "make fuzz-pairs  count the pairs of 10,000 random sets of points by every plan, instruction set and number of ranks; 2000 random functions of two points"
 	@echo "make gpu-check  on a machine with an NVIDIA GPU: build, GPU tests, comparison with NVIDIA's libraries; PART=graph, ..."
 	@echo "make gpu-sanitize  likewise: the GPU tests under compute-sanitizer"
 	@echo "make clean      remove everything that was built, including .venv"
@@ -107,6 +107,8 @@ fuzz-reductions: $(VENV)/dev.stamp
 fuzz-pairs: $(VENV)/dev.stamp
 	cd tests && BMRM_PAIR_PROBLEMS=$${BMRM_PAIR_PROBLEMS:-10000} BMRM_PAIR_FIRST=$${BMRM_PAIR_FIRST:-$$(date +%y%m%d0000)} \
 	    $(abspath $(BIN))/python -m pytest -q pairs/test_random_counts.py
+	cd tests && BMRM_RANDOM_STATISTICS=$${BMRM_RANDOM_STATISTICS:-2000} BMRM_RANDOM_FIRST=$${BMRM_RANDOM_FIRST:-$$(date +%y%m%d0000)} \
+	    $(abspath $(BIN))/python -m pytest -q pairs/test_random_statistics.py
 
 gpu-check:
 	PART='$(PART)' scripts/gpu-check.sh

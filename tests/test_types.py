@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LANGUAGE_OF_ITS_OWN = ("reductions.md",)
+LANGUAGE_OF_ITS_OWN = ("pairs-functions.md", "reductions.md")
 """Pages whose annotations are sizes of arrays, not types."""
 
 PAGES = [

@@ -1,4 +1,4 @@
-"""Distance histograms and pair counts of points, exact on CPU and GPU.
+"""Distance histograms and pair counts of points, exact on CPU and GPU; functions of two points, compiled.
 
 Names are loaded on first use.
 """
@@ -7,12 +7,15 @@ TYPE_CHECKING = False  # `typing` takes longer to load than all of this
 if TYPE_CHECKING:
     from typing import Any
 
+    from bmrm.formulas.language.functions import *  # noqa: F403 (those that a function of points may call)
     from bmrm.pairs.histograms import Histogram as Histogram
     from bmrm.pairs.histograms import count as count
     from bmrm.pairs.histograms import explain as explain
     from bmrm.pairs.histograms import histogram as histogram
     from bmrm.pairs.plan import PairPlan as PairPlan
     from bmrm.pairs.points import Points as Points
+    from bmrm.pairs.statistics import Statistic as Statistic
+    from bmrm.pairs.statistics import statistic as statistic
 
 _MODULES = {
     "Points": "points",
@@ -21,21 +24,29 @@ _MODULES = {
     "explain": "histograms",
     "Histogram": "histograms",
     "PairPlan": "plan",
+    "Statistic": "statistics",
+    "statistic": "statistics",
 }
-"""The module of each public name, below ``bmrm.pairs``."""
-
-__all__ = sorted(_MODULES)
+"""The module of each public name that is not a function of the language, below ``bmrm.pairs``."""
 
 
 def __getattr__(name: str) -> "Any":
-    if name not in _MODULES:
-        raise AttributeError(f"module 'bmrm.pairs' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"bmrm.pairs.{_MODULES[name]}"), name)
+    if name in _MODULES:
+        value = getattr(import_module(f"bmrm.pairs.{_MODULES[name]}"), name)
+    else:
+        functions = import_module("bmrm.formulas.language.functions")
+        known = functions.PUBLIC - {"local"}  # a pair of points has no array
+        if name == "__all__":
+            value = sorted({*_MODULES, *known})
+        elif name in known:
+            value = getattr(functions, name)
+        else:
+            raise AttributeError(f"module 'bmrm.pairs' has no attribute {name!r}")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__getattr__("__all__")})

@@ -48,6 +48,8 @@ class Points:
         Lengths of the axes; 0 for an open one.
     device : str
     threads : int or None
+    real : type
+        `numpy.float32` if x was given in this type, else `numpy.float64`: functions of points compute in it.
 
     Raises
     ------
@@ -72,6 +74,7 @@ class Points:
         self._group = None if comm is None else _group_of(comm)
         self._gpu: int | None = None
         self._there: DeviceArray | None = None
+        self.real: type[np.floating[Any]] = np.float64
         self._coordinates: Vector | None = None
         self._placed: dict[str, Any] = {}
         self._lock = threading.Lock()
@@ -83,6 +86,8 @@ class Points:
             with self._group.together():
                 here = self._read(x)
             self._coordinates = _of_all_ranks(here, self._group)
+        if self._there is not None and self._there.dtype == np.float32:
+            self.real = np.float32
         shape = self._there.shape if self._there is not None else self.coordinates.shape[::-1]
         self.shape = (shape[0], shape[1])
         self.box = _read_box(box, self.shape[1])
@@ -154,6 +159,8 @@ class Points:
                 raise DataError(f"x: found {given.dtype} on a GPU, expected real numbers")
         else:
             given = arguments.matrix("x", x)
+        if given.dtype == np.float32:
+            self.real = np.float32
         found = _by_axes(given)
         with np.errstate(over="ignore"):
             total = found.sum()  # of finite numbers it may overflow, of others it is never finite

@@ -14,8 +14,6 @@ from bmrm.formulas.language.combination import read_operator
 from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, FunctionOperator, operator_of
 from bmrm.formulas.run.function import CompiledFunction, refuses_deep_text
 from bmrm.matrix.gpu.devices import parse_device
-from bmrm.matrix.gpu.driver import count_devices
-from bmrm.matrix.gpu.placement import place
 
 ORDERS = ("fixed", "any")
 
@@ -104,11 +102,7 @@ class Reduction(CompiledFunction):
             there is none, or no NVRTC.
         """
         _check_options(device, threads, order, keep)
-        rows = read_rows(data)
-        known = place(device, rows.gpu, group=rows.group, count=count_devices)
-        with rows.together():
-            call = self._binder.bind(rows, words, gpu=known.gpu is not None)
-        return self._run(call, known, threads, order, keep)
+        return self.run(read_rows(data), words, device, threads, order, keep)
 
 
 def reduction(function: Callable[..., Any]) -> Reduction:

@@ -20,6 +20,7 @@ from bmrm.formulas.language.tree import (
     For,
     ForStored,
     Program,
+    RowNumber,
     Set,
     Size,
     SizeOf,
@@ -33,6 +34,9 @@ MAX_ROUNDS = 4
 
 NARROW = 2**31
 """Numbers from -NARROW to NARROW - 1 fit 32 bits; sizes are smaller than NARROW."""
+
+MOST_ROWS = 2**53
+"""Rows of all ranks are fewer."""
 
 FAR = 2**61
 """If a loop counts between -FAR and FAR, by less than FAR, no number that it computes wraps."""
@@ -131,6 +135,8 @@ class IndexBounds:
                 return Interval(Bound("", int(value)), Bound("", int(value)))
             case SizeOf(size):
                 return Interval(Bound(size, 0), Bound(size, 0))
+            case RowNumber():
+                return Interval(Bound("", 0), Bound("", MOST_ROWS))
             case Var(name, "int" | "bool"):
                 return self.known.get(name)
             case Apply(op, args, "int" | "bool", _):

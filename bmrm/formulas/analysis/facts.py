@@ -176,7 +176,7 @@ def _axes_of(program: Program, varying: Mapping[str, AbstractSet[Axis]], *exprs:
     for expr in exprs:
         for part in parts(expr):
             match part:
-                case RowItem(axis=axis) | RowNumber(axis=axis):
+                case RowItem(axis=axis) | RowNumber(axis=axis, of=""):
                     found.add(axis)
                 case Var(name, _):
                     found.update(varying.get(name, ()))

@@ -50,8 +50,8 @@ class LaneExpressions(Writer):
                 return self.argument(name, kind)
             case SizeOf(size):
                 return Val(self.size(size), "int", False)
-            case RowNumber():
-                return self.row_number()
+            case RowNumber(of=of):
+                return self.row_number(of)
             case RowItem(_, index, line):
                 return self.row_item(index, line)
             case Load(array, index, kind, line):
@@ -78,9 +78,11 @@ class LaneExpressions(Writer):
         """Load a stored value and convert it to the type of real numbers."""
         return self.as_real(self.new(f"load {self.rows.item}, ptr {at}, align 1"))
 
-    def row_number(self) -> Val:
+    def row_number(self, of: str = "") -> Val:
         first = self.new(f"add nsw i64 {self.slot('number')}, {self.base}")
-        if self.W == 1:
+        if of == "end":
+            first = self.new(f"add nsw i64 {first}, {self.W}")
+        if self.W == 1 or of:
             return Val(first, "int", False)
         wide = self.splat(first, "i64")
         return Val(self.new(f"add nsw <{self.W} x i64> {wide}, {self.lane_numbers()}"), "int", True)

@@ -131,8 +131,8 @@ class CudaExpressions:
                 return f"({text})"
             case SizeOf(size):
                 return self.writer.size(size)
-            case RowNumber():
-                return "(number + row)"
+            case RowNumber(of=of):
+                return {"": "(number + row)", "first": "(number + base)", "end": "(number + base + WARP)"}[of]
             case RowItem(_, index, line):
                 if self.view.column and index == COUNTER:
                     return f"T({self.view.column})"

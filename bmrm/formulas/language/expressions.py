@@ -52,6 +52,11 @@ BINARY = {
 COMPARED = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**"}
 
+FIRST, END = "first of those side by side", "end of those side by side"
+"""Attributes of the row that no user can write: of the rows beside it, the first and the end."""
+
+BESIDE = {FIRST: "first", END: "end"}
+
 MAX_POWER = 8
 """Maximum exponent of a power that becomes products."""
 
@@ -267,6 +272,8 @@ class ExpressionReader:
             if owner == self.source.row:
                 if node.attr == "index":
                     return RowNumber(owner)
+                if node.attr in BESIDE:
+                    return RowNumber(owner, of=BESIDE[node.attr])
                 self.fail(node, f"the row has index and stored(), found {node.attr!r}")
             if owner not in self.own and owner not in self.source.roles:
                 module = self.source.resolve(owner)

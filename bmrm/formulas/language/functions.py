@@ -84,6 +84,12 @@ def ceil(a: Any) -> Any:
     return np.ceil(a)
 
 
+@function(np.rint, intrinsic="rint")
+def rint(a: Any) -> Any:
+    """Return the whole number nearest to a as a real number; of two the even one."""
+    return np.rint(a)
+
+
 @function(math.isnan, np.isnan, result="bool", instruction="fcmp uno {type} {0}, {0}", cuda="is_nan({0})")
 def isnan(a: Any) -> Any:
     """Return whether a is NaN."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bmrm.errors import ReductionError
 from bmrm.formulas.language import functions
 from bmrm.formulas.language.combination import read_operator
-from bmrm.formulas.language.expressions import MAX_POWER, ExpressionReader
+from bmrm.formulas.language.expressions import BESIDE, MAX_POWER, ExpressionReader
 from bmrm.formulas.language.function_table import FUNCTIONS
 from bmrm.formulas.language.operators import GREATEST_INT, LEAST_INT, FunctionOperator
 from bmrm.formulas.language.source import FunctionSource, as_loaded, match_update, pairs_of, target_name
@@ -138,6 +138,13 @@ class _Rewriter(ast.NodeTransformer):
             if isinstance(found, float):
                 return _call(node, "__real", node)
         return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if node.attr not in BESIDE:
+            return node
+        after, node.attr = BESIDE[node.attr] == "end", "index"  # one row runs at a time
+        return ast.copy_location(ast.BinOp(node, ast.Add(), ast.Constant(int(after))), node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
@@ -340,7 +347,7 @@ def _compiled(
             scope[name] = cell.cell_contents
         except ValueError:
             continue
-    scope |= words
+    scope |= source.words | dict(words)
     scope |= {f"__function {text}": _plain_helper(each, words) for text, each in source.helpers.items()}
     exec(code, scope)
     found: Callable[..., Any] = scope["row_function"]

@@ -78,6 +78,10 @@ class FunctionSource:
         What the names of such a function begin with, where it is inlined.
     helpers : dict of str to FunctionSource
         The plain functions that it calls, by the text of their names.
+    words : dict of str to object
+        What names mean that are in the tree but not in the text.
+    may_be_empty : tuple of str
+        Sizes that may be 0, over which the function only loops.
     """
 
     function: types.FunctionType
@@ -95,6 +99,8 @@ class FunctionSource:
     numbers: tuple[str, ...] = ()
     prefix: str = ""
     helpers: dict[str, FunctionSource] = field(default_factory=dict)
+    words: dict[str, Any] = field(default_factory=dict)
+    may_be_empty: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -155,6 +161,8 @@ class FunctionSource:
     def resolve(self, name: str) -> Any:
         """Return what a name outside of the function means; None if nothing."""
         code, name = self.function.__code__, name.removeprefix(self.prefix)
+        if name in self.words:
+            return self.words[name]
         if name in code.co_freevars and self.function.__closure__ is not None:
             cell = self.function.__closure__[code.co_freevars.index(name)]
             try:
@@ -165,11 +173,11 @@ class FunctionSource:
         return getattr(builtins, name, None) if found is None else found
 
 
-def read_definition(function: Callable[..., Any]) -> FunctionSource:
+def read_definition(function: Callable[..., Any], what: str = "reduction") -> FunctionSource:
     """Read the text of a function that is to be compiled."""
     if not isinstance(function, types.FunctionType):
         kind = type(function).__name__
-        raise ReductionError(f"reduction: found an object of type {kind}, expected a function defined by def")
+        raise ReductionError(f"{what}: found an object of type {kind}, expected a function defined by def")
     name = function.__name__
     try:
         lines, first = inspect.getsourcelines(function)
@@ -217,17 +225,22 @@ def read_source(function: Callable[..., Any]) -> FunctionSource:
     {'out': 'sum'}
     """
     found = read_definition(function)
-    name = found.name
-    _read_arguments(found)
-    try:
-        for statement in found.tree.body:
-            _find_roles(found, statement)
-    except RecursionError:
-        raise ReductionError(f"{name}: found too deeply nested text, expected less") from None
+    read_arguments(found, OPTIONS)
+    find_roles(found)
     return found
 
 
-def _read_arguments(source: FunctionSource) -> None:
+def find_roles(source: FunctionSource) -> None:
+    """Find the role of each argument."""
+    try:
+        for statement in source.tree.body:
+            _find_roles(source, statement)
+    except RecursionError:
+        raise ReductionError(f"{source.name}: found too deeply nested text, expected less") from None
+
+
+def read_arguments(source: FunctionSource, options: tuple[str, ...]) -> None:
+    """Read the arguments and their annotations; none may have the name of an option of a call."""
     given = source.tree.args
     extra = given.vararg or given.kwarg
     if extra is not None:
@@ -239,17 +252,17 @@ def _read_arguments(source: FunctionSource) -> None:
         source.fail(source.tree, "found no argument, expected the row first")
     row, *others = arguments
     source.row = row.arg
-    dims, _ = _read_annotation(source, row)
+    dims, _ = _read_annotation(source, row, options)
     if dims is not None:
         if len(dims) != 1 or not isinstance(dims[0], str) or dims[0] == ROWS:
             source.fail(row, f"{row.arg!r} is the row: its annotation names one size")
         source.width = dims[0]
     for argument in others:
         name = argument.arg
-        if name in OPTIONS:
+        if name in options:
             source.fail(argument, f"{name!r} is an option of the call; choose another name")
         source.names.append(name)
-        dims, kind = _read_annotation(source, argument)
+        dims, kind = _read_annotation(source, argument, options)
         if dims and dims[0] == ROWS:
             source.axes[name], dims = (source.row,), dims[1:]
         source.dims[name] = dims
@@ -260,7 +273,9 @@ def _read_arguments(source: FunctionSource) -> None:
         source.roles[name] = "parameter"
 
 
-def _read_annotation(source: FunctionSource, argument: ast.arg) -> tuple[tuple[Size, ...] | None, str]:
+def _read_annotation(
+    source: FunctionSource, argument: ast.arg, options: tuple[str, ...]
+) -> tuple[tuple[Size, ...] | None, str]:
     """Return sizes and type that an annotation says; None or "" if it does not say that."""
     node, name = argument.annotation, argument.arg
     if node is None:
@@ -271,7 +286,7 @@ def _read_annotation(source: FunctionSource, argument: ast.arg) -> tuple[tuple[S
     sizes: list[Size] = []
     for value in found if isinstance(found, tuple) else (found,):
         if isinstance(value, str) and value.isidentifier():
-            if value in OPTIONS:
+            if value in options:
                 source.fail(
                     argument, f"{name!r}: the size {value!r} is an option of the call; choose another"
                 )

@@ -101,10 +101,14 @@ class SizeOf:
 
 @dataclass(frozen=True, slots=True)
 class RowNumber:
-    """The index of the row of an axis among all rows."""
+    """The index of the row of an axis among all rows.
+
+    Of the rows that run side by side it may also be that of the "first", or that after the last, their "end".
+    """
 
     axis: Axis
     type: str = "int"
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,7 @@ class Binder:
         self._parameters = [a for a in self.general.arguments.values() if a.role == "parameter"]
         self._names = {a.name: f"{source.name}: {a.name}" for a in self._parameters}
         self._sizes = {size for size in sizes_of(self.general) if size.isidentifier()}
+        self.takes = frozenset(self._names.keys() | self._sizes)
 
     def program(self, given: Mapping[str, Given], sparse: bool) -> tuple[Program, list[str]]:
         """Return the tree for the types of a call, and its sizes."""
@@ -148,13 +149,13 @@ class Binder:
         """Raise if names are missing or unknown."""
         name = self.source.name
         for word in words:
-            if word in self._names or word in self._sizes:
+            if word in self.takes:
                 continue
             if word in self.general.arguments:
                 raise ReductionError(
                     f"{name}: found the result {word!r} as an argument, expected parameters only"
                 )
-            expected = ", ".join(sorted(self._names.keys() | self._sizes))
+            expected = ", ".join(sorted(self.takes))
             raise ReductionError(f"{name}: found the argument {word!r}, expected one of {expected}")
         missing = [a.name for a in self._parameters if a.name not in words]
         if missing:
@@ -217,8 +218,9 @@ class Binder:
         shape: tuple[int, ...] | None = None,
     ) -> None:
         name = self.source.name
-        if value < 1:
-            raise ReductionError(f"{name}: {who}: found the size {size} = {value}, expected at least 1")
+        least = 0 if size in self.source.may_be_empty else 1
+        if value < least:
+            raise ReductionError(f"{name}: {who}: found the size {size} = {value}, expected at least {least}")
         if value > MAX_SIZE:
             raise ReductionError(
                 f"{name}: {who}: found the size {size} = {value}, expected at most {MAX_SIZE}"

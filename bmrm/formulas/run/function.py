@@ -11,15 +11,17 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from bmrm.distributed.reading import read_rows
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import BmrmError, ParameterError, ReductionError
 from bmrm.formulas.cpu import native
-from bmrm.formulas.language.source import read_source
+from bmrm.formulas.language.source import FunctionSource, read_source
 from bmrm.formulas.run.binding import Binder, Call
 from bmrm.formulas.run.cpu import CpuRunner
 from bmrm.formulas.run.explain import explain_call, explain_program
 from bmrm.formulas.run.gpu import GpuRunner
 from bmrm.formulas.run.placing import predict_place
 from bmrm.formulas.run.plain import MAX_PLAIN_SECONDS, run_plain
+from bmrm.matrix.gpu.driver import count_devices
 from bmrm.matrix.gpu.placement import Placement, place, with_fall_back
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,13 +48,17 @@ def refuses_deep_text(method: F) -> F:
 class CompiledFunction:
     """A function of rows that is compiled when it is called; its results have names."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._source = read_source(function)
+    def __init__(
+        self, function: Callable[..., Any], source: FunctionSource | None = None, *, contract: bool = True
+    ) -> None:
+        self._source, self._contract = source or read_source(function), contract
         self._binder = Binder(self._source)
         self._host = CpuRunner(self._source)
         self._gpu = GpuRunner(self._source)
         self.results: tuple[str, ...] = tuple(a.name for a in self._binder.general.results())
         """Names of the results."""
+        self.takes = self._binder.takes
+        """Names of the parameters, and of sizes that a call may give."""
         self._tuple = _results_type(function.__name__, self.results)
         functools.update_wrapper(cast(Any, self), function)
         self._name = function.__qualname__
@@ -127,7 +133,18 @@ class CompiledFunction:
                 f"{self._source.name}: found no compiler for the CPU; pip install bmrm[reductions] adds one"
             )
         call = self._call(data, words)
-        return (self._host.code_of(call) if target == "cpu" else self._gpu.code_of(call)).text
+        if target == "cpu":
+            return self._host.code_of(call, contract=self._contract).text
+        return self._gpu.code_of(call).text
+
+    def run(
+        self, rows: RowSet, words: dict[str, Any], device: str, threads: int | None, order: str, keep: bool
+    ) -> Any:
+        """Run a pass over rows; `bmrm.reductions.Reduction` says what the options mean."""
+        known = place(device, rows.gpu, group=rows.group, count=count_devices)
+        with rows.together():
+            call = self._binder.bind(rows, words, gpu=known.gpu is not None)
+        return self._run(call, known, threads, order, keep)
 
     def _run(self, call: Call, known: Placement, threads: int | None, order: str, keep: bool) -> Any:
         """Run a pass where its rows are, or where it is predicted to be fast."""
@@ -136,10 +153,13 @@ class CompiledFunction:
 
         def on_host() -> dict[str, Any]:
             if native.can_compile():
-                return self._host.run(call, threads, order)
+                return self._host.run(call, threads, order, contract=self._contract)
             return run_plain(self._source, call, limit=MAX_PLAIN_SECONDS)
 
-        found, _ = with_fall_back(placed, on_host, lambda number: (self._gpu.run(call, number, keep), ""))
+        def on_gpu(number: int) -> tuple[dict[str, Any], str]:
+            return self._gpu.run(call, number, keep, contract=self._contract), ""
+
+        found, _ = with_fall_back(placed, on_host, on_gpu)
         return self._tuple(**found)
 
     def _call(self, data: Any, words: dict[str, Any]) -> Call:
