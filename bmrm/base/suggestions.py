@@ -99,3 +99,17 @@ def suggest(name: str, known: Iterable[str], synonyms: Mapping[str, str] = SYNON
     ("; did you mean 'max_iter'?", "; did you mean 'threads'?", '')
     """
     return did_you_mean(map(repr, nearest(name, known, synonyms)))
+
+
+def check_choice(what: str, found: object, known: Sequence[str]) -> None:
+    """Raise `ParameterError` for an option that is none of the known ones.
+
+    Examples
+    --------
+    >>> check_choice("closed", "lef", ("left", "right"))
+    Traceback (most recent call last):
+    bmrm.errors.ParameterError: closed: found 'lef'; did you mean left?, expected one of left, right
+    """
+    if found not in known:
+        hint = did_you_mean(nearest(str(found), known))
+        raise ParameterError(f"{what}: found {found!r}{hint}, expected one of {', '.join(known)}")

@@ -109,9 +109,12 @@ def _split(text: str) -> tuple[str, list[str]]:
 
 def _read(options: argparse.Namespace, given: str) -> Points:
     """Read points, those columns that are named."""
+    import numpy as np
+
     from bmrm.cli.reading_progress import reading_step
     from bmrm.io import read_data
     from bmrm.io.csr import Csr
+    from bmrm.io.row_storage import dense_rows
     from bmrm.pairs import Points
 
     path, columns = _split(given)
@@ -122,10 +125,7 @@ def _read(options: argparse.Namespace, given: str) -> Points:
         )
     x: Any = data.X
     if isinstance(x, Csr):
-        from bmrm.base.host_memory import require_memory
-
-        require_memory(x.shape[0] * x.shape[1] * 8, f"the points of {name}")
-        x = x.to_scipy().toarray()
+        x = dense_rows(x, np.dtype(np.float64), name)
     if columns:
         x = x[:, _places(name, columns, data.feature_names, x.shape[1])]
     try:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from bmrm.base import arguments
-from bmrm.base.suggestions import did_you_mean, nearest
+from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import ParameterError
 
@@ -110,10 +110,7 @@ def read_bins(edges: Any, closed: str) -> Bins:
     ParameterError
         If they do not increase, or there are fewer than two.
     """
-    if closed not in CLOSED:
-        raise ParameterError(
-            f"closed: found {closed!r}{_hint(closed, CLOSED)}, expected one of {', '.join(CLOSED)}"
-        )
+    check_choice("closed", closed, CLOSED)
     found = np.array(arguments.numbers("edges", edges, ParameterError))
     if found.ndim != 1 or len(found) < 2:
         raise ParameterError(f"edges: found shape {found.shape}, expected at least 2 numbers")
@@ -143,7 +140,3 @@ def read_radii(radius: Any) -> tuple[Bins, Indices, bool]:
         raise ParameterError(f"radius: found {bad:g}, expected numbers of at least 0")
     bins = Bins(np.concatenate([[-0.0], radii]), "right", np.concatenate([[0.0], exceeds(radii)]))
     return bins, which.astype(np.int64).reshape(-1), given.ndim == 0
-
-
-def _hint(found: object, names: tuple[str, ...]) -> str:
-    return did_you_mean(nearest(str(found), names))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.interrupts import interruptible
+from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DataError, HostMemoryError, Interrupted, ParameterError, escape_unprintable
 from bmrm.matrix.gpu.placement import Placement, place, with_fall_back
@@ -26,10 +27,10 @@ from bmrm.pairs.images import own_images
 from bmrm.pairs.passes import Counted, count_tasks
 from bmrm.pairs.plan import (
     IMAGES,
+    PLANS,
     PairPlan,
     Prepared,
     Question,
-    check_plan,
     expected_work,
     images_of,
     prepare,
@@ -439,7 +440,7 @@ def check_call(
     threads: int | None = None,
 ) -> PairCall:
     """Check the arguments that have to do with each other, and decide where to count."""
-    check_plan(plan)
+    check_choice("plan", plan, PLANS)
     a, b = points
     question = Question(a, b, bins, images_of(a, bins, images))
     threads = _threads(a, threads)

@@ -8,7 +8,7 @@ from the points of each cell; what a candidate takes is measured on the machine 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -127,13 +127,6 @@ class Question(NamedTuple):
         return len(self.a) + (0 if self.b is None else len(self.b))
 
 
-def check_plan(plan: str) -> None:
-    """Raise `ParameterError` for an unknown plan."""
-    if plan not in PLANS:
-        hint = did_you_mean(nearest(str(plan), PLANS))
-        raise ParameterError(f"plan: found {plan!r}{hint}, expected one of {', '.join(PLANS)}")
-
-
 def images_of(a: Points, bins: Bins, images: str | None) -> str:
     """Return which images kernels count; raise for a reach that ``images`` does not allow."""
     if images not in (None, *IMAGES):
@@ -170,7 +163,7 @@ def _spans(question: Question) -> Any:
     sets = [each for each in (question.a, question.b) if each is not None and len(each)]
     with np.errstate(over="ignore"):
         low, high = (
-            pick([each.extents()[end] for each in sets], axis=0) for end, pick in enumerate((np.min, np.max))
+            pick([each.extents[end] for each in sets], axis=0) for end, pick in enumerate((np.min, np.max))
         )
         spans = high - low
     box = question.a.box
@@ -241,12 +234,8 @@ def prepare(passes: PairPasses, question: Question, asked: str, threads: int | N
     seconds = _seconds(passes, question, "brute", float(question.pairs), threads)
     if cells.plan.seconds < seconds:
         why = f"{cells.plan.candidates / max(1, question.pairs):.2%} of the pairs are in near cells"
-        return Prepared(_with_reason(cells.plan, why), cells.counter)
+        return Prepared(replace(cells.plan, reason=why), cells.counter)
     return _prepare_kernel(passes, question, "brute", threads, "cells would leave most pairs")
-
-
-def _with_reason(plan: PairPlan, reason: str) -> PairPlan:
-    return PairPlan(plan.device, plan.kernel, plan.candidates, plan.seconds, plan.bytes, reason)
 
 
 def _prepare_kernel(

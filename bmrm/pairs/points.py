@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -136,8 +137,9 @@ class Points:
                 found = self._placed[passes.device] = passes.place(coordinates, box)
             return found
 
+    @functools.cached_property
     def extents(self) -> tuple[Vector, Vector]:
-        """Return the least and the largest coordinate on each axis, of at least one point."""
+        """The least and the largest coordinate on each axis, of at least one point."""
         if self._there is not None:
             low, high = self._placed[f"cuda:{self._gpu}"].extents
             return low, high

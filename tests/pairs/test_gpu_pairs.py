@@ -122,7 +122,7 @@ def test_arrays_on_the_device_are_points(dtype):
         assert points.shape == (300, 3)
         assert points.gpu == 0
         np.testing.assert_array_equal(histogram(points, edges=edges).counts, expected)
-        low, high = points.extents()
+        low, high = points.extents
         assert (low.tolist(), high.tolist()) == (x.min(axis=0).tolist(), x.max(axis=0).tolist())
     with pytest.raises(DataError, match="row 18, column 2 has nan"):
         Points(on_device(np.where(np.arange(900).reshape(300, 3) == 52, np.nan, x)))
