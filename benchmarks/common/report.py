@@ -14,15 +14,9 @@ from typing import Any
 
 import bmrm
 from benchmarks.common.sections import parse
+from bmrm.base.threads import processor_name
 
 RESULTS = Path(__file__).parents[1] / "results"
-
-
-def cpu_name() -> str:
-    """Return the model name that Linux reports."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    found = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(found, platform.machine())
 
 
 def as_installed() -> None:
@@ -59,7 +53,7 @@ def late(result: bmrm.Result) -> str:
 def write(target: str | Path, sections: str, /, **numbers: Any) -> None:
     """Write a results file. The aims, if there are any, are among the numbers, as ``aims``."""
     machine = {
-        "cpu": cpu_name(),
+        "cpu": processor_name(),
         "cores": len(os.sched_getaffinity(0)),
         "system": platform.platform(),
         "python": platform.python_version(),

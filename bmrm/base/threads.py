@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
+import platform
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -103,3 +105,12 @@ def _quota_of(group: Path) -> float | None:
     except ValueError:  # "max 100000", or a file of another kind
         return None
     return quota / period if quota > 0 and period > 0 else None
+
+
+def processor_name() -> str:
+    """Return the model name of the processor, or the name of its architecture if there is none."""
+    found = None
+    with contextlib.suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text()
+        found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1].strip() if found else platform.machine()

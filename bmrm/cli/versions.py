@@ -7,6 +7,7 @@ import platform
 import re
 from pathlib import Path
 
+from bmrm.base.threads import processor_name
 from bmrm.base.version import __version__
 from bmrm.errors import BmrmError
 
@@ -47,7 +48,7 @@ def versions() -> dict[str, str]:
         "bmrm": __version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "system": platform.platform(),
-        "processor": _processor(),
+        "processor": processor_name(),
         "instructions": _cpu.instruction_set(),
         "cores": f"{usable_cores()} usable, {preferred_threads()} threads by default",
         "cuda": _cuda(),
@@ -58,14 +59,6 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             facts[library] = "not installed"
     return facts
-
-
-def _processor() -> str:
-    try:
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    return found[1] if found else platform.machine()
 
 
 def _cuda() -> str:

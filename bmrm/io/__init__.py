@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from bmrm.io.csr import Csr
 from bmrm.io.data import Data, Labels
-from bmrm.io.row_storage import SPARSE, Storage, StorageRule
+from bmrm.io.row_storage import Storage, StorageRule
 from bmrm.io.sources import open_source
 from bmrm.io.svmlight import iter_svmlight, load_svmlight, read_text, resolve_thread_count
 from bmrm.io.text import Grammar, ZeroBased
@@ -112,8 +112,6 @@ def read_data(
     grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, duplicates, labels)
     count = resolve_thread_count(threads)
     rule = storage if isinstance(storage, StorageRule) else StorageRule(storage)
-    if rule.asked == "sparse":
-        rule = SPARSE
     with open_source(path) as source:
         named = label is not None or bool(drop) or (labels == "none" and names_columns(source))
         kind = detect_format(source, format, named=named)

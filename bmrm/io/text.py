@@ -150,7 +150,7 @@ class Parser:
                 threads=self.threads,
                 block_bytes=self.block_bytes,
                 land=partial(self._choose_sink, land),
-                choose=None if self.rule is SPARSE else self._chooses_dense,
+                choose=None if self.rule.asked == "sparse" else self._chooses_dense,
                 least_share=self.rule.least_share(grammar.dtype.itemsize),
                 n_features=grammar.n_features,
             )

@@ -15,11 +15,11 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from bmrm.base.atomic import atomic_write
 from bmrm.base.caches import cache_folder, lock_file
+from bmrm.base.threads import processor_name
 from bmrm.base.version import __version__
 from bmrm.io.regular import open_own_file
 from bmrm.matrix._cpu import instruction_set
@@ -107,12 +107,7 @@ def known_time(device: str, name: str, measure: Callable[[], float]) -> float:
 @functools.cache
 def cpu_name() -> str:
     """Return the processor and its instruction set, by which its times are kept."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        text = ""
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return f"{found[1].strip() if found else 'cpu'} {instruction_set()}"
+    return f"{processor_name()} {instruction_set()}"
 
 
 def find_plans(device: str, matrix: str) -> Plans | None:
