@@ -88,11 +88,8 @@ BMRM_HD double squared_distance(const double* a, int64_t a_stride, const double*
     return square;
 }
 
-// The bin of a squared distance: the last k with bounds[k] <= square, if square < bounds[bins]; else -1.
-// There are bins + 1 bounds, which do not fall; NaN and infinity are in no bin.
-BMRM_HD int64_t bin_of(double square, const double* bounds, int64_t bins) {
-    if (!(square >= bounds[0] && square < bounds[bins])) return -1;
-    int64_t low = 0, high = bins - 1;
+// The last k from `low` to `high` with bounds[k] <= square, for which bounds[low] <= square.
+BMRM_HD int64_t last_reached(double square, const double* bounds, int64_t low, int64_t high) {
     while (low < high) {
         const int64_t middle = (low + high + 1) / 2;
         if (square >= bounds[middle])
@@ -101,6 +98,13 @@ BMRM_HD int64_t bin_of(double square, const double* bounds, int64_t bins) {
             high = middle - 1;
     }
     return low;
+}
+
+// The bin of a squared distance: the last k with bounds[k] <= square, if square < bounds[bins]; else -1.
+// There are bins + 1 bounds, which do not fall; NaN and infinity are in no bin.
+BMRM_HD int64_t bin_of(double square, const double* bounds, int64_t bins) {
+    if (!(square >= bounds[0] && square < bounds[bins])) return -1;
+    return last_reached(square, bounds, 0, bins - 1);
 }
 
 }  // namespace bmrm

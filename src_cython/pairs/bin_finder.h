@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/integers.h"
+#include "pairs/decision.h"
 
 namespace bmrm {
 
@@ -28,16 +29,9 @@ class BinFinder {
         std::int64_t bits;
         std::memcpy(&bits, &square, sizeof bits);
         const i64 place = (bits >> shift_) - first_key_, key = place < 0 ? 0 : place;
-        i64 low = low_[key];
+        const i64 low = low_[key];
         if (NARROW) return low + (square >= bounds_[low + 1]);  // never at the last bound
-        for (i64 high = low_[key + 1]; low < high;) {
-            const i64 middle = (low + high + 1) / 2;
-            if (square >= bounds_[middle])
-                low = middle;
-            else
-                high = middle - 1;
-        }
-        return low;
+        return last_reached(square, bounds_.data(), low, low_[key + 1]);
     }
     i64 bytes() const { return static_cast<i64>(low_.size() * sizeof(std::int32_t)); }
 
