@@ -19,7 +19,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import report
+from benchmarks.common.cpu_timing import least_seconds
 from bmrm.io import Csr, read_data
 from bmrm.io.row_storage import sparse_rows
 from bmrm.matrix._cpu import Matrix
@@ -123,12 +123,7 @@ def measure_solves(path: str) -> list[dict[str, Any]]:
 
 def least(call: Callable[[], object]) -> float:
     """Return the least milliseconds of processor time of some calls."""
-    times = []
-    for _ in range(3):
-        began = time.process_time()
-        call()
-        times.append(time.process_time() - began)
-    return 1e3 * min(times)
+    return 1e3 * least_seconds({"": call}, 3)[""]
 
 
 def products(*parts: Matrix) -> float:

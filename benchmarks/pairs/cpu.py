@@ -17,7 +17,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +27,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist
 
 from benchmarks.common import report
+from benchmarks.common.cpu_timing import least_seconds
 from bmrm import pairs
 
 ALL, FEW, PERIODIC, PERIODIC_FEW = 50_000, 10_000, 200_000, 50_000
@@ -74,17 +74,6 @@ def optional(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         return None
-
-
-def least_seconds(calls: dict[str, Callable[[], Any]], repeats: int = REPEATS) -> dict[str, float]:
-    """Return the least processor time of each call; they take turns."""
-    found = dict.fromkeys(calls, float("inf"))
-    for _ in range(repeats):
-        for who, call in calls.items():
-            start = time.process_time()
-            call()
-            found[who] = min(found[who], time.process_time() - start)
-    return found
 
 
 def cube(n: int) -> Any:
@@ -137,7 +126,7 @@ def measure_all() -> dict[str, Any]:
     found = all_distances(x, bins)
     assert (found.counts == all_distances(x, bins, "float64").counts).all()
     assert (all_distances(few, bins).counts == np.histogram(pdist(few), all_edges(bins))[0]).all()
-    seconds = least_seconds(calls)
+    seconds = least_seconds(calls, REPEATS)
     few_pairs = FEW * (FEW - 1) / 2
     ns = {who: 1e9 * s / (few_pairs if who == "scipy" else found.pairs) for who, s in seconds.items()}
     return {"bins": bins, "seconds": seconds, "ns": ns}
@@ -149,7 +138,7 @@ def measure_bins() -> list[dict[str, Any]]:
     found = {bins: all_distances(x, bins) for bins in BINS}
     for bins in BINS:
         assert (all_distances(x[:FEW], bins).counts == all_distances(x[:FEW], bins, "float64").counts).all()
-    seconds = least_seconds({str(bins): lambda bins=bins: all_distances(x, bins) for bins in BINS})
+    seconds = least_seconds({str(bins): lambda bins=bins: all_distances(x, bins) for bins in BINS}, REPEATS)
     return [
         {
             "bins": bins,
@@ -165,7 +154,7 @@ def own_seconds() -> dict[str, float]:
     """Return the times of our kernels, by the instruction set of this process."""
     x, y = cube(ALL), cube(PERIODIC)
     all_distances(x[:FEW], 100), near_pairs(y[:FEW])
-    return least_seconds({"brute": lambda: all_distances(x, 100), "cells": lambda: near_pairs(y)})
+    return least_seconds({"brute": lambda: all_distances(x, 100), "cells": lambda: near_pairs(y)}, REPEATS)
 
 
 def measure_sets() -> list[dict[str, Any]]:
@@ -202,7 +191,7 @@ def measure_periodic(n: int, *, trees: bool) -> dict[str, Any]:
         words = {"bin_type": "Linear", "min_sep": 0, "max_sep": RADIUS, "nbins": RADIUS_BINS}
         counts = treecorr.NNCorrelation(**words, bin_slop=0, metric="Periodic", period=1.0, num_threads=1)
         calls["treecorr"] = lambda: counts.process(catalogue)
-    return {"points": n, "seconds": seconds | least_seconds(calls)}
+    return {"points": n, "seconds": seconds | least_seconds(calls, REPEATS)}
 
 
 def aims(numbers: dict[str, Any]) -> list[dict[str, Any]]:

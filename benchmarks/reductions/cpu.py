@@ -21,6 +21,7 @@ import numba
 import numpy as np
 
 from benchmarks.common import report
+from benchmarks.common.cpu_timing import least_seconds
 from benchmarks.reductions.programs import CASES, SHAPES, normal_rows
 
 REPEATS = 7
@@ -40,17 +41,6 @@ NumPy ms = {seconds[numpy]:.3g ms} | Numba ms = {seconds[numba]:.3g ms} |
 fastmath ms = {seconds[numba_fastmath]:.3g ms} | compile s = {compile_seconds[ours]:.2f} |
 Numba's = {compile_seconds[numba]:.2f}
 """
-
-
-def least_seconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Return the least processor time of each call."""
-    found = dict.fromkeys(calls, float("inf"))
-    for _ in range(REPEATS):
-        for who, call in calls.items():
-            start = time.process_time()
-            call()
-            found[who] = min(found[who], time.process_time() - start)
-    return found
 
 
 def compiling(call: Callable[[], Any]) -> float:
@@ -80,7 +70,8 @@ def measure(program: str, rows: int, columns: int, k: int, dtype: str) -> dict[s
             "numpy": lambda: case.by_numpy(X, **words),
             "numba": lambda: plain(X, **words),
             "numba_fastmath": lambda: fast(X, **words),
-        }
+        },
+        REPEATS,
     )
     exact = X if program == "histogram" else X.astype(np.float64)  # float32 decides the bins
     ours, theirs = case.reduction(X, **words), case.by_numpy(exact, **words)

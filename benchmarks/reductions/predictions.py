@@ -11,14 +11,14 @@ which the relative errors are least.
 from __future__ import annotations
 
 import argparse
-import math
-import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 
+from benchmarks.common.cpu_timing import least_seconds
 from benchmarks.reductions.programs import CASES, SHAPES, normal_rows, sparse_rows
 from bmrm.distributed.reading import read_rows
 from bmrm.formulas.run.cost import KINDS, lanes_of, predict_seconds, work_of
@@ -96,12 +96,10 @@ def main() -> None:
     names = [*KINDS, "staged numbers", "numbers of results"]
     counted, measured = [], []
     for name, function, X, words in calls():
-        call, seconds = function._binder.bind(read_rows(X), words), math.inf
-        function._host.run(call, threads=1)
-        for _ in range(REPEATS):
-            start = time.process_time()
-            function._host.run(call, threads=1)
-            seconds = min(seconds, time.process_time() - start)
+        call = function._binder.bind(read_rows(X), words)
+        run = partial(function._host.run, call, threads=1)
+        run()
+        seconds = least_seconds({name: run}, REPEATS)[name]
         rows, columns = call.rows.X.shape
         each = {kind: rows * count for kind, count in work_of(call).items()}
         in_lanes = {kind: each[kind] / (lanes_of(call) if KINDS[kind].in_lanes else 1) for kind in KINDS}
