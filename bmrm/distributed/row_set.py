@@ -70,7 +70,7 @@ class RowSet:
     group : bmrm.distributed.group.Group or None
         The ranks that share the rows.
     bounds : tuple of int
-        Rank r has the rows ``bounds[r]`` to before ``bounds[r + 1]``.
+        Rank r has the rows ``bounds[r]`` to before ``bounds[r + 1]``; without ranks, those of some rows.
     """
 
     X: Any
@@ -108,7 +108,7 @@ class RowSet:
     @property
     def first(self) -> int:
         """Number of the first row here among the rows of all ranks."""
-        return self.bounds[self.group.rank] if self.group else 0
+        return self.bounds[self.group.rank if self.group else 0] if self.bounds else 0
 
     @property
     def shape(self) -> tuple[int, int]:

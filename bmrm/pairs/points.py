@@ -11,6 +11,7 @@ import numpy as np
 from bmrm.base import arguments
 from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector
+from bmrm.distributed.rows import DenseRows, DeviceRows, StoredRows
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import parse_device
@@ -78,6 +79,7 @@ class Points:
         self.real: type[np.floating[Any]] = np.float64
         self._coordinates: Vector | None = None
         self._placed: dict[str, Any] = {}
+        self._rows: dict[type[np.floating[Any]], StoredRows] = {}
         self._lock = threading.Lock()
         if self._group is None:
             self._there = _resident(x)
@@ -136,6 +138,19 @@ class Points:
                     coordinates, box = np.empty((1, 0)), np.zeros(1)
                 found = self._placed[passes.device] = passes.place(coordinates, box)
             return found
+
+    def rows(self, kind: type[np.floating[Any]], there: bool) -> StoredRows:
+        """Return the points as rows of a type, made once: if ``there``, those on a GPU where they are.
+
+        Rows in main memory stay on a GPU to which they are copied.
+        """
+        if there and self._there is not None and self._there.dtype == kind:
+            return DeviceRows(self._there)
+        with self._lock:
+            if kind not in self._rows:
+                require_memory(self.shape[0] * self.shape[1] * np.dtype(kind).itemsize, "the points by rows")
+                self._rows[kind] = DenseRows(np.ascontiguousarray(self.coordinates.T, kind), {})
+            return self._rows[kind]
 
     @functools.cached_property
     def extents(self) -> tuple[Vector, Vector]:

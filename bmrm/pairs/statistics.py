@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
 from bmrm.base import arguments
-from bmrm.distributed.reading import read_rows
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError, ReductionError
 from bmrm.formulas.analysis.symmetry import find_asymmetry
 from bmrm.formulas.language.front import read_program
@@ -25,23 +25,12 @@ from bmrm.formulas.language.two_points import (
     REACH,
     PairRule,
     PairSource,
-    columns_of,
     lower,
-    most_of,
 )
 from bmrm.formulas.run.function import CompiledFunction, refuses_deep_text
 from bmrm.pairs.edges import exceeds
 from bmrm.pairs.points import Points, read_points, read_threads
-
-
-class _PairCall(NamedTuple):
-    """What a call of a statistic gives its row function: points x, and all arguments."""
-
-    function: CompiledFunction
-    rule: PairRule
-    points: Points
-    x: Any
-    words: dict[str, Any]
+from bmrm.pairs.statistic_calls import StatisticCall, run_blocks, run_whole
 
 
 class Statistic:
@@ -99,6 +88,7 @@ class Statistic:
         *,
         reach: float | None = None,
         ordered: bool | None = None,
+        blocks: int | str | None = None,
         device: str | None = None,
         threads: int | None = None,
         **words: Any,
@@ -118,6 +108,9 @@ class Statistic:
         ordered : bool, optional
             Of x alone, for results that all pairs share: whether both orders of a pair count, or only the one
             in which x has the smaller index. By default the latter, if exchanged points show the same.
+        blocks : int or str, optional
+            Memory for results of each pair, in bytes or as "2 GB": they are returned in blocks of rows that
+            fit into it. It does not count the results of each x.
         device : {"auto", "cpu", "cuda", "cuda:N"}, optional
             As for a reduction; by default that of the points.
         threads : int, optional
@@ -130,7 +123,8 @@ class Statistic:
         -------
         namedtuple
             The results by name. Those of each pair are a matrix, or a `scipy.sparse.csr_array` if they are
-            assigned under a condition.
+            assigned under a condition. With ``blocks`` an iterator of pairs of a slice, the positions of some
+            x, and of their results.
 
         Raises
         ------
@@ -139,15 +133,22 @@ class Statistic:
             a pair may differ and ``ordered`` is not given.
         ParameterError, DataError
             If points, marks or options are none.
+        HostMemoryError, DeviceMemoryError
+            If the results of each pair do not fit into the memory.
         """
-        call = self._bind(x, y, reach, ordered, words, device, threads)
-        given = call.points.threads if threads is None else read_threads(threads)
-        rows, device = read_rows(call.x), device or call.points.device
-        if device == "auto" and call.points.gpu is not None:
-            device = f"cuda:{call.points.gpu}"
-        return self._filled(
-            call, lambda each: each.function.run(rows, each.words, device, given, "fixed", False)
-        )
+        a, b = read_points(x, y, device, threads, None)
+        workers, device = a.threads if threads is None else read_threads(threads), device or a.device
+        if device in ("auto", "cuda") and a.gpu is not None:
+            device = f"cuda:{a.gpu}"
+        call = self._bind(a, b, reach, ordered, words, there=device == f"cuda:{a.gpu}")
+
+        def run(each: StatisticCall) -> Any:
+            sets = {each.pairs.y: each.y}
+            return each.function.run(each.x, each.words, device, workers, "fixed", False, sets)
+
+        if blocks is None:
+            return run_whole(call, run)
+        return run_blocks(call, run, arguments.memory_size(f"{self._pairs.source.name}: blocks", blocks))
 
     def python(
         self, x: Any, y: Any = None, /, *, reach: Any = None, ordered: bool | None = None, **words: Any
@@ -164,24 +165,8 @@ class Statistic:
         namedtuple
             As of a call, up to rounding.
         """
-        call = self._bind(x, y, reach, ordered, words)
-        return self._filled(call, lambda each: each.function.python(each.x, **each.words))
-
-    def _filled(self, call: _PairCall, run: Callable[[_PairCall], Any]) -> Any:
-        """Run a call; sparse results of each pair are counted first, and then filled into sparse matrices."""
-        found, pairs = run(call), self._pairs
-        if not pairs.sparse:
-            return found
-        counts = {name: getattr(found, name) for name in pairs.sparse}
-        room = {most_of(name): max(1, int(each.max(initial=1))) for name, each in counts.items()}
-        _, function = self._of(call.rule._replace(fills=True))
-        filled = run(call._replace(function=function, words=call.words | room))
-        shape = (len(call.x), len(call.words[pairs.y]))
-        made = {
-            name: _as_csr(getattr(filled, name), getattr(filled, columns_of(name)), each, shape)
-            for name, each in counts.items()
-        }
-        return found._replace(**made)
+        call = self._bind(*read_points(x, y, None, None, None), reach, ordered, words)
+        return run_whole(call, lambda each: each.function.python(each.x, **each.all_words))
 
     def explain(
         self, x: Any = None, y: Any = None, /, *, reach: Any = None, ordered: bool | None = None, **words: Any
@@ -206,8 +191,8 @@ class Statistic:
             pairs += f"\n{name}: a sparse matrix; the pairs of each x are counted, and then found again"
         if x is None:
             return f"{self._of(PairRule())[1].explain()}\npairs: {pairs}"
-        call = self._bind(x, y, reach, ordered, words)
-        return f"{call.function.explain(call.x, **call.words)}\npairs: {pairs}"
+        call = self._bind(*read_points(x, y, None, None, None), reach, ordered, words)
+        return f"{call.function.explain(call.x, **call.all_words)}\npairs: {pairs}"
 
     def source(
         self,
@@ -233,8 +218,8 @@ class Statistic:
         str
             LLVM's text before optimisation, or CUDA C++.
         """
-        call = self._bind(x, y, reach, ordered, words)
-        return call.function.source(target, call.x, **call.words)
+        call = self._bind(*read_points(x, y, None, None, None), reach, ordered, words)
+        return call.function.source(target, call.x, **call.all_words)
 
     def _of(self, rule: PairRule) -> tuple[PairSource, CompiledFunction]:
         """Return the row function of a rule, made once."""
@@ -245,23 +230,25 @@ class Statistic:
 
     def _bind(
         self,
-        x: Any,
-        y: Any,
+        a: Points,
+        b: Points | None,
         reach: Any,
         ordered: bool | None,
         words: dict[str, Any],
-        device: str | None = None,
-        threads: int | None = None,
-    ) -> _PairCall:
-        """Read the points and what belongs to each, and choose the row function."""
+        there: bool = False,
+    ) -> StatisticCall:
+        """Read what belongs to the points, and choose the row functions.
+
+        - ``there``: whether points on a GPU are read there
+        """
         name = self._pairs.source.name
-        a, b = read_points(x, y, device, threads, None)
         pairs = "all" if b is not None else self._order(ordered)
         if b is not None and ordered is not None:
             raise ParameterError(f"{name}: ordered: found {ordered!r} with two sets, expected points x alone")
         boxed, within = bool(a.box.any()), reach is not None
         rule = PairRule(pairs, boxed, within)
         found, function = self._of(rule)
+        fill = self._of(rule._replace(fills=True))[1] if found.sparse else None
         both = a if b is None else b
         narrow = a.real is both.real is np.float32 and not within
         kind = np.float32 if narrow else np.float64
@@ -277,13 +264,12 @@ class Statistic:
         missing = [each for each in self._pairs.marks if each not in words]
         if missing:
             raise ReductionError(f"{name}: found no {missing[0]!r}, expected a number of each point")
-        given[found.y] = np.ascontiguousarray(both.coordinates.T, kind)
         if boxed:
             given |= {BOX: a.box, PERIOD: np.where(a.box > 0.0, a.box, np.inf)}
         if within:
             given[REACH] = self._squared(reach)
-        rows = given[found.y] if b is None else np.ascontiguousarray(a.coordinates.T, kind)
-        return _PairCall(function, rule, a, rows, given)
+        rows = RowSet(a.rows(kind, there))
+        return StatisticCall(found, function, fill, rows, both.rows(kind, there), given)
 
     def _order(self, ordered: bool | None) -> str:
         """Return which pairs of one set count."""
@@ -326,15 +312,6 @@ class Statistic:
                 raise DataError(f"{name}: found {each[bad]} for point {bad}, expected finite numbers")
             found[side] = each
         return found
-
-
-def _as_csr(values: Any, columns: Any, counts: Any, shape: tuple[int, int]) -> Any:
-    """Return a sparse matrix of rows that have room for as many values as the longest needs."""
-    from scipy.sparse import csr_array
-
-    there = np.arange(values.shape[1]) < counts[:, None]
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    return csr_array((values[there], columns[there], starts), shape=shape)
 
 
 def statistic(function: Callable[..., Any]) -> Statistic:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from random_statistics import double_loop, random_call, random_statistic
 
+from bmrm.matrix.gpu import driver
 from bmrm.pairs import Points, sqrt, squared_distance, statistic
 
 sys.path.append(str(Path(__file__).parents[1] / "reductions"))
@@ -58,8 +59,49 @@ def join(x, y, width, found: float, total: float):
 
 
 def test_results_of_each_pair_are_those_of_the_cpu():
-    x, z = np.zeros((70, 1)), np.random.default_rng(0).integers(0, 9, 70) / 8
+    x, z = np.zeros((170, 1)), np.random.default_rng(0).integers(0, 9, 170) / 8
     one, other = (join(x, width=0.25, z=z, device=d) for d in ("cuda", "cpu"))
     assert (one.found.toarray() == other.found.toarray()).all()
     assert one.found.nnz == other.found.nnz
     assert (one.total == other.total).all()
+    blocks = list(join(x, width=0.25, z=z, device="cuda", blocks=300_000))
+    assert len(blocks) > 2
+    for rows, part in blocks:
+        assert (part.found.toarray() == other.found[rows].toarray()).all()
+        assert (part.total == other.total[rows]).all()
+
+
+def test_points_are_uploaded_once(monkeypatch, library):
+    copy, sizes = library.cuMemcpyHtoD_v2, []
+    monkeypatch.setattr(
+        library, "cuMemcpyHtoD_v2", lambda *words: sizes.append(words[2].value) or copy(*words)
+    )
+    x, y = (Points(np.random.default_rng(seed).random((70, 3)), device="cuda") for seed in (0, 1))
+    for sets in ((x,), (x,), (x, y), (y, x)):
+        assert (near(*sets, scale=50.0, bins=40).degree == 69 + (len(sets) == 2)).all()
+    assert sizes.count(70 * 3 * 8) == 2
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_points_on_a_gpu_are_read_there(monkeypatch, kind):
+    given = np.random.default_rng(0).random((50, 3)).astype(kind)
+    monkeypatch.setattr(Points, "_place_resident", lambda self, x: setattr(self, "_gpu", x.device))
+    there = Points(driver.device(0).upload(given))
+    expected = near(given, scale=50.0, bins=40, device="cpu")
+    for words in ({}, {"reach": 0.5}):
+        expected = near(given, scale=50.0, bins=40, device="cpu", **words)
+        for sets in ((there,), (there, given), (Points(given), there)):
+            found = near(*sets, scale=50.0, bins=40, device="cuda", **words)
+            assert (found.count == expected.count).all() == (len(sets) == 1)
+            assert (found.degree == expected.degree + (len(sets) == 2)).all()
+    assert there._coordinates is not None  # a reach needs float64
+    gram = join(there, width=0.25, z=np.arange(50.0), blocks="1 GB")
+    assert [part.total.shape for _, part in gram] == [(50, 50)]
+
+
+@pytest.mark.parametrize("sizes", [(0, None), (1, None), (0, 3), (3, 0), (2, 3)])
+def test_few_points_and_those_without_coordinates(sizes):
+    sets = [np.ones((each, 0)) for each in sizes if each is not None]
+    found = near(*sets, scale=1.0, bins=2, device="cuda")
+    assert found.count.tolist() == [0 if len(sets) == 1 else sizes[0] * sizes[1], 0]
+    assert (found.degree == (0 if len(sets) == 1 else sizes[1])).all()

@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse
 
 from bmrm import pairs
-from bmrm.errors import BmrmError, DataError, ParameterError, ReductionError
+from bmrm.errors import BmrmError, DataError, HostMemoryError, ParameterError, ReductionError
 from bmrm.formulas.cpu import native
-from bmrm.pairs import Points, dot, exp, sqrt, squared_distance, statistic
+from bmrm.pairs import Points, dot, exp, sqrt, squared_distance, statistic, statistic_calls
 from bmrm.reductions import local
 
 compiled = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
@@ -188,6 +188,52 @@ def test_a_result_of_each_pair_is_a_matrix_or_a_sparse_one(sizes):
         assert found.found.has_sorted_indices
         assert (found.found.toarray() == np.where(near, difference, 0.0)).all()
         assert (found.degree == near.sum(axis=1)).all()
+
+
+@compiled
+@pytest.mark.parametrize("m", [None, 50])
+def test_blocks_of_rows_are_those_of_the_whole(m):
+    x, y = points_of(300), () if m is None else (points_of(m, seed=1),)
+    price = x[:, 0] if m is None else (x[:, 0], y[0][:, 0])
+    whole, sparse = gram(x, *y, gamma=2.0).K, band_join(x, *y, width=0.1, price=price)
+    blocks = list(gram(x, *y, gamma=2.0, blocks="60 kB"))
+    assert [rows.start for rows, _ in blocks][1:] == [rows.stop for rows, _ in blocks][:-1]
+    assert len(blocks) > 2
+    for rows, part in blocks:
+        assert part.K.nbytes <= 60_000
+        assert (whole[rows] == part.K).all()
+    blocks = list(band_join(x, *y, width=0.1, price=price, blocks=10_000, threads=2))
+    assert len(blocks) > 2
+    for rows, part in blocks:
+        assert (part.found != sparse.found[rows]).nnz == 0
+        assert part.found.nnz == sparse.degree[rows].sum()
+        assert (part.degree == sparse.degree[rows]).all()
+
+
+@compiled
+def test_long_rows_make_no_room_in_others(monkeypatch):
+    monkeypatch.setattr(statistic_calls, "FILLED_BYTES", 1000)
+    price = np.where(np.arange(200) < 3, np.linspace(0, 9, 200), 100 + 9 * np.arange(200.0))
+    price[3:50] = 0.0
+    found = band_join(points_of(200), width=1.0, price=price).found
+    near = np.abs(price[:, None] - price) <= 1.0
+    np.fill_diagonal(near, False)
+    assert (found.toarray() == np.where(near, price[:, None] - price, 0)).all()
+    assert found.nnz == near.sum()
+
+
+@compiled
+@pytest.mark.parametrize("d", [0, 2])
+@pytest.mark.parametrize("sizes", [(0, None), (1, None), (2, None), (0, 3), (3, 0), (1, 3)])
+def test_few_points_and_those_without_coordinates(sizes, d):
+    sets = [np.ones((each, d)) for each in sizes if each is not None]
+    each = sizes[0] - 1 if len(sets) == 1 else sizes[1]
+    for reach in (None, 0.5):
+        for run in (within, within.python):
+            found = run(*sets, reach=reach)
+            assert found.n == sizes[0] * each // (2 if len(sets) == 1 else 1)
+            assert found.degree.tolist() == [each] * sizes[0]
+    assert product(*sets).out.tolist() == [d * len(sets[0][0]) * each for _ in sets[0]]
 
 
 def shown(function):
@@ -414,6 +460,19 @@ def test_bad_arguments_are_one_line():
         match=r"density: ordered: found True, expected it only for results that all pairs share",
     ):
         density(x, h=1.0, ordered=True)
+    with pytest.raises(ReductionError, match=r"density: h: found shape \(20,\), expected one number"):
+        density(x, h=np.ones(20))
+    large = np.zeros((1_000_000, 0))
+    for run, text in (
+        (lambda: gram(large, gamma=1.0), "GB for the matrix of gram, .* blocks='1 GB' gives it in blocks"),
+        (lambda: gram(x, gamma=1.0, blocks="2 gb"), "blocks: found '2 gb', expected bytes"),
+        (lambda: gram(x, gamma=1.0, blocks=0), "blocks: found 0, expected a whole number"),
+        (lambda: gram(x, gamma=1.0, blocks=9), "gram: blocks: found 9 bytes, expected at least 160"),
+        (lambda: density(x, h=1.0, blocks=9), "density: blocks: found no result of each pair"),
+        (lambda: within(x, blocks=9), "within: blocks: found 'n', which all pairs share"),
+    ):
+        with pytest.raises((ParameterError, HostMemoryError), match=text):
+            run()
 
 
 @compiled

@@ -82,6 +82,8 @@ class FunctionSource:
         What names mean that are in the tree but not in the text.
     may_be_empty : tuple of str
         Sizes that may be 0, over which the function only loops.
+    is_of_points : bool
+        Whether only arguments that say so have a value for each row.
     """
 
     function: types.FunctionType
@@ -101,6 +103,7 @@ class FunctionSource:
     helpers: dict[str, FunctionSource] = field(default_factory=dict)
     words: dict[str, Any] = field(default_factory=dict)
     may_be_empty: tuple[str, ...] = ()
+    is_of_points: bool = False
 
     @property
     def name(self) -> str:

@@ -142,7 +142,8 @@ def _lower(source: FunctionSource, rule: PairRule) -> PairSource:
     if not source.names or source.dims[source.names[0]] not in (None, (source.width,)):
         source.fail(source.tree, "found no second point, expected two points before the other arguments")
     y = source.names[0]
-    source.dims[y], source.may_be_empty = (f"{y}.rows", source.width), (f"{y}.rows",)
+    source.dims[y], source.is_of_points = (f"{y}.rows", source.width), True
+    source.may_be_empty = (f"{y}.rows", source.width)
     source.words |= {
         "__range": range,
         "__len": len,

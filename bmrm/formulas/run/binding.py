@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from bmrm.base.foreign_arrays import LEGACY_STREAM
 from bmrm.base.host_memory import require_memory
 from bmrm.base.recent import Recent
 from bmrm.distributed.row_set import RowSet
+from bmrm.distributed.rows import StoredRows
 from bmrm.errors import DataError, ReductionError
 from bmrm.formulas.analysis.layout import Place, places_of, sizes_of
 from bmrm.formulas.language.expressions import Given
@@ -28,6 +30,8 @@ MAX_SIZE = 2**31 - 1
 
 AnyArray: TypeAlias = NDArray[Any] | GpuArray | DeviceArray
 """A parameter in main memory, or on a GPU: a result that was kept there, or another library's."""
+
+NO_SETS: Mapping[str, StoredRows] = MappingProxyType({})
 
 MAX_PLANS = 64
 """Number of combinations of types and shapes whose trees, sizes and code a function remembers."""
@@ -55,6 +59,8 @@ class Call:
         Equal for calls of the same program and sizes.
     places : tuple of Place
         Where the results of a part are.
+    sets : dict of str to StoredRows
+        Parameters that are rows, and stay on GPUs as these do.
     """
 
     program: Program
@@ -64,6 +70,7 @@ class Call:
     real: type[np.floating[Any]]
     key: tuple[Any, ...]
     places: tuple[Place, ...]
+    sets: Mapping[str, StoredRows]
     squares: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def require_host_rows(self) -> None:
@@ -119,7 +126,14 @@ class Binder:
 
         return self._programs.get((*given.items(), sparse, self.source.helper_functions()), read)
 
-    def bind(self, rows: RowSet, words: Mapping[str, Any], *, gpu: bool = False) -> Call:
+    def bind(
+        self,
+        rows: RowSet,
+        words: Mapping[str, Any],
+        *,
+        gpu: bool = False,
+        sets: Mapping[str, StoredRows] = NO_SETS,
+    ) -> Call:
         """Bind the arguments of a call; if it is for a GPU, parameters may be on one.
 
         Raises
@@ -130,6 +144,7 @@ class Binder:
             If values are not real numbers.
         """
         name, real = self.source.name, rows.X.dtype.type
+        words = {**words, **{each: X.there if X.on_gpu else X.given for each, X in sets.items()}}
         if words.keys() != self._names.keys():
             self._check_names(words)
         arrays = {each: _as_numbers(what, words[each], gpu) for each, what in self._names.items()}
@@ -138,7 +153,7 @@ class Binder:
         key = (rows.X.shape, rows.sparse, *types, *said.items(), self.source.helper_functions())
         plan = self._plans.get(key, lambda: self._plan(rows, arrays, said))
         values = {each: self._convert(plan.program, each, array, real) for each, array in arrays.items()}
-        call = Call(plan.program, rows, plan.sizes, values, real, plan.key, plan.places)
+        call = Call(plan.program, rows, plan.sizes, values, real, plan.key, plan.places, sets)
         for each in plan.program.squares:
             narrow = np.asarray(to_host(values[each]), real)
             squares = np.square(narrow, dtype=np.float64).sum(axis=-1)
@@ -189,8 +204,9 @@ class Binder:
         expected, axes, dims = _shape_text(argument), argument.axes, len(argument.dims)
         if not has_shape:
             own = f"({', '.join(map(str, (rows, *argument.dims)))}{',' * (not dims)})"
-            expected = f"{expected}, or {own} for one per row"
-            axes = self.general.axes if array.ndim == dims + 1 else ()
+            expected += "" if self.source.is_of_points else f", or {own} for one per row"
+            is_own = array.ndim == dims + 1 and not self.source.is_of_points
+            axes = self.general.axes if is_own else ()
         if array.ndim != dims + len(axes) or (axes and array.shape[0] != rows):
             raise ReductionError(f"{name}: found shape {array.shape}, expected {expected}")
         return Given(axes, said or kind)

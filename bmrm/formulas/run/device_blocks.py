@@ -129,6 +129,15 @@ def blocks_on(on: Device, rows: RowSet, each: int) -> _InPlace | _Copied:
     return found
 
 
+def find_whole(on: Device, X: StoredRows) -> tuple[int, Any] | None:
+    """Return the address of rows that stay on the device in one block, and their owner; None for others."""
+    each = rows_of_blocks(X)
+    if X.held is None or not X.size or len(X) > each:
+        return None
+    found = blocks_on(on, RowSet(X), each)
+    return (found.on[0].entries["rows"], found) if found.resident else None
+
+
 def _upload(on: Device, rows: RowSet, each: int, stay: bool) -> _Copied:
     """Upload the first blocks: all that fit if they are to stay, else two of several."""
     X, number = rows.X, len(block_parts(rows.here, each))

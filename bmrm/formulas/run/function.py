@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import functools
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from bmrm.distributed.reading import read_rows
 from bmrm.distributed.row_set import RowSet
+from bmrm.distributed.rows import StoredRows
 from bmrm.errors import BmrmError, ParameterError, ReductionError
 from bmrm.formulas.cpu import native
 from bmrm.formulas.language.source import FunctionSource, read_source
-from bmrm.formulas.run.binding import Binder, Call
+from bmrm.formulas.run.binding import NO_SETS, Binder, Call
 from bmrm.formulas.run.cpu import CpuRunner
 from bmrm.formulas.run.explain import explain_call, explain_program
 from bmrm.formulas.run.gpu import GpuRunner
@@ -138,12 +139,22 @@ class CompiledFunction:
         return self._gpu.code_of(call).text
 
     def run(
-        self, rows: RowSet, words: dict[str, Any], device: str, threads: int | None, order: str, keep: bool
+        self,
+        rows: RowSet,
+        words: dict[str, Any],
+        device: str,
+        threads: int | None,
+        order: str,
+        keep: bool,
+        sets: Mapping[str, StoredRows] = NO_SETS,
     ) -> Any:
-        """Run a pass over rows; `bmrm.reductions.Reduction` says what the options mean."""
+        """Run a pass over rows; `bmrm.reductions.Reduction` says what the options mean.
+
+        ``sets`` are parameters that are rows too, and stay on GPUs as these do.
+        """
         known = place(device, rows.gpu, group=rows.group, count=count_devices)
         with rows.together():
-            call = self._binder.bind(rows, words, gpu=known.gpu is not None)
+            call = self._binder.bind(rows, words, gpu=known.gpu is not None, sets=sets)
         return self._run(call, known, threads, order, keep)
 
     def _run(self, call: Call, known: Placement, threads: int | None, order: str, keep: bool) -> Any:

@@ -31,7 +31,7 @@ from bmrm.formulas.language.plain import size_of
 from bmrm.formulas.language.source import FunctionSource
 from bmrm.formulas.run.accumulators import Pass, Results, output_type, over_ranks
 from bmrm.formulas.run.binding import MAX_PLANS, Call, to_host
-from bmrm.formulas.run.device_blocks import blocks_on, rows_of_blocks
+from bmrm.formulas.run.device_blocks import blocks_on, find_whole, rows_of_blocks
 from bmrm.formulas.run.plain import run_plain_row
 from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.driver import Device, GpuArray, Module, device, pointer_device
@@ -371,12 +371,17 @@ class GpuRunner:
 
     def _fill_arguments(self, on: Device, call: Call, table: Any, slots: dict[str, int]) -> dict[str, Any]:
         """Put parameters on the device, and their addresses in the table; return what must live so long."""
-        owners = {}
+        owners: dict[str, Any] = {}
+        for name, rows in call.sets.items():
+            if found := find_whole(on, rows):
+                table[slots[f"argument {name}"]], owners[f"argument {name}"] = found
         for what, arrays in (("argument", call.values), ("squares", call.squares)):
             for name, array in arrays.items():
+                entry = f"{what} {name}"
+                if entry in owners:
+                    continue
                 if isinstance(array, np.ndarray) or not _is_on(on, array):
                     array = self._upload(on, np.asarray(to_host(array), order="C"))
-                entry = f"{what} {name}"
                 table[slots[entry]], owners[entry] = array.address, array
         return owners
 

@@ -11,6 +11,7 @@ from bmrm.base.host_memory import require_memory
 from bmrm.formulas.cpu import native
 from bmrm.formulas.language.plain import size_of
 from bmrm.formulas.language.source import FunctionSource
+from bmrm.formulas.run.accumulators import output_type
 from bmrm.formulas.run.binding import Call
 
 STAGED_BYTES = 1 << 17
@@ -22,7 +23,10 @@ VECTORS_PER_LANES = 4
 
 def require_room(source: FunctionSource, call: Call, parts: int, workers: int) -> None:
     """Raise `HostMemoryError` if the results and local arrays of a pass do not fit into main memory."""
-    outputs = sum(8 * call.rows.here * math.prod(call.shape(a)) for a in call.program.outputs())
+    outputs = sum(
+        np.dtype(output_type(a, call.real)).itemsize * call.rows.here * math.prod(call.shape(a))
+        for a in call.program.outputs()
+    )
     lanes = choose_lanes(call) if native.can_compile() else 1
     arrays = workers * lanes * sum(array_bytes(call))
     advice = "smaller sizes or order='any' need less" if parts > workers else "smaller sizes need less"
