@@ -1,0 +1,44 @@
+"""Damaged functions of two points: each gets one clear line, or compiles to text that LLVM accepts."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from random_statistics import Writer, random_call
+
+from bmrm.errors import DataError, ReductionError
+from bmrm.formulas.cpu import native
+from bmrm.pairs import Statistic, squared_distance
+
+sys.path.append(str(Path(__file__).parents[1] / "reductions"))
+from mutants import damaged_scope
+
+MUTANTS = int(os.environ.get("BMRM_RANDOM_STATISTICS", "100"))
+
+pytestmark = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
+
+
+def test_a_damaged_function_is_refused_or_compiles():
+    import llvmlite.binding as llvm
+
+    compiled, refused = 0, []
+    for seed in range(MUTANTS):
+        scope = damaged_scope(Writer(seed).text(), seed, {"squared_distance": squared_distance})
+        if scope is None:
+            continue
+        sets, marks, words = random_call(seed, 5, 4)
+        given = {name: tuple(each[name] for each in marks) for name in marks[0]}
+        try:
+            found = Statistic(scope["pair"])
+            taken = {*found._taken, *found._pairs.marks}
+            words = {name: value for name, value in (words | given).items() if name in taken}
+            printed = found.source("cpu", *sets, **words)
+        except (ReductionError, DataError) as error:
+            refused.append(str(error))
+            continue
+        llvm.parse_assembly(printed).verify()
+        compiled += 1
+    assert compiled > MUTANTS // 25
+    assert len(refused) > MUTANTS // 20
+    assert not any("\n" in text for text in refused)
