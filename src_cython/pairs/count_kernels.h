@@ -9,7 +9,7 @@
 
 #include "pairs/blocks.h"
 #include "pairs/decision.h"
-#include "pairs/lanes.h"
+#include "cpu/lanes.h"
 
 namespace bmrm::BMRM_ISA {
 
