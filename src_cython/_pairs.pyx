@@ -246,8 +246,10 @@ cdef extern from "pairs/neighbours.h" namespace "bmrm" nogil:
         int64_t tasks()
         void search(int64_t, int64_t, int, const Sought&, const FoundTarget&) except +
 
-    unique_ptr[CNeighbourSearch] make_neighbour_search(
-        const CPlacedPoints&, const CPlacedPoints*, Metric, c_bool) except +
+    cdef cppclass Sides:
+        Sides(const CPlacedPoints&, const CPlacedPoints&, int64_t)
+
+    unique_ptr[CNeighbourSearch] make_neighbour_search(const Sides&, Metric, c_bool) except +
 
 
 METRICS = ("euclidean", "sqeuclidean", "cosine", "manhattan", "chebyshev", "jaccard")
@@ -259,27 +261,30 @@ cdef class NeighbourSearch:
 
     Parameters
     ----------
-    a, b : PlacedPoints
-        Neighbours of each point of a among those of b; of a itself, other than the point, if b is None.
+    rows, points : PlacedPoints
+        Whose neighbours are sought, and among which points; the same object or two.
     metric : str
         One of `METRICS`.
     products : bool
         Whether candidates come from products in float32, for distances of squares on open axes.
+    own : int
+        The rows are the points from this one on, none of which is its own neighbour; -1: they are others.
     """
 
     cdef unique_ptr[CNeighbourSearch] impl
     cdef object _owners
-    cdef int64_t _rows, _points
+    cdef int64_t _rows, _others
 
-    def __cinit__(self, PlacedPoints a not None, PlacedPoints b, str metric, bint products):
-        if b is not None and b.axes != a.axes:
-            raise ParameterError(f"b: found {b.axes} axes, expected {a.axes}")
+    def __cinit__(self, PlacedPoints rows not None, PlacedPoints points not None, str metric, *,
+                  bint products, int64_t own):
+        if points.axes != rows.axes:
+            raise ParameterError(f"points: found {points.axes} axes, expected {rows.axes}")
         cdef Metric which = <Metric><int>METRICS.index(metric)
-        cdef const CPlacedPoints* other = b.impl.get() if b is not None else NULL
-        self._owners = a, b
-        self._rows, self._points = a.n, a.n - 1 if b is None else b.n
+        self._owners = rows, points
+        self._rows, self._others = rows.n, points.n - (own >= 0)
         with nogil:
-            self.impl = make_neighbour_search(a.impl.get()[0], other, which, products)
+            self.impl = make_neighbour_search(
+                Sides(rows.impl.get()[0], points.impl.get()[0], own), which, products)
 
     @property
     def tasks(self):
@@ -305,7 +310,7 @@ cdef class NeighbourSearch:
         threads : int, optional
         """
         cdef int64_t k = distances.shape[1]
-        if distances.shape[0] != self._rows or not 1 <= k <= self._points:
+        if distances.shape[0] != self._rows or not 1 <= k <= self._others:
             raise ParameterError(f"distances: found shape {distances.shape}")
         _output(distances, (self._rows, k))
         cdef Sought sought = Sought(k, float("inf"))

@@ -11,21 +11,27 @@ constexpr int kMaxBoxAxes = 8;
 /// Leaves of a task if there are boxes: a millisecond.
 constexpr i64 kGroup = 16;
 
+bool has_boxes(const Sides& sides, Metric metric) {
+    return sides.points.axes() <= kMaxBoxAxes && metric != Metric::jaccard;
+}
+
 }  // namespace
 
-LeafSearch::LeafSearch(const PlacedPoints& a, const PlacedPoints* b, Metric metric)
+LeafSearch::LeafSearch(const Sides& sides, Metric metric)
     : metric_(metric),
       measure_(measure_of(metric)),
-      points_(b ? *b : a, a.axes() <= kMaxBoxAxes && measure_ != Measure::share),
-      other_rows_(b ? std::make_unique<const Leaves>(a, a.axes() <= kMaxBoxAxes) : nullptr),
-      periods_(a.box(), a.box() + a.axes()),
-      slack_(a.axes()),
+      own_(sides.own),
+      points_(sides.points, has_boxes(sides, metric)),
+      other_rows_(sides.same() ? nullptr
+                               : std::make_unique<const Leaves>(sides.rows, has_boxes(sides, metric))),
+      periods_(sides.rows.box(), sides.rows.box() + sides.rows.axes()),
+      slack_(points_.axes()),
       group_(points_.has_boxes() ? kGroup : 1) {
-    for (int k = 0; k < a.axes(); ++k) {
+    for (int k = 0; k < points_.axes(); ++k) {
         double largest = periods_[k];
-        for (const PlacedPoints* points : {&a, b}) {
-            if (!points || points->points() == 0) continue;
-            const auto [least, most] = points->range(k, 0, points->points());
+        for (const PlacedPoints* some : {&sides.rows, &sides.points}) {
+            if (some->points() == 0) continue;
+            const auto [least, most] = some->range(k, 0, some->points());
             largest = std::max({largest, -least, most});
         }
         slack_[k] = largest * 0x1p-48;
@@ -35,7 +41,7 @@ LeafSearch::LeafSearch(const PlacedPoints& a, const PlacedPoints* b, Metric metr
 void LeafSearch::search(i64 first, i64 last, int threads, const Sought& sought,
                         const FoundTarget& target) const {
     search_tasks(first, last, threads, [&](i64 task) {
-        FoundRows found(sought, target, kLeaf, !other_rows_);
+        FoundRows found(sought, target, kLeaf, own_);
         const i64 begin = task * group_, end = std::min(begin + group_, rows().count());
         for (i64 leaf = begin; leaf < end; ++leaf) search_leaf(leaf, found);
     });
@@ -103,7 +109,7 @@ void LeafSearch::scan(Group& group, i64 leaf) const {
 }
 
 bool LeafSearch::count_whole(Group& group, i64 leaf) const {
-    if (!group.rows.counts_only()) return false;
+    if (!group.rows.counts_only() || (other_rows_ && own_ >= 0)) return false;
     const double most = bound(rows().leaf_box(group.leaf), points_.leaf_box(leaf), true);
     if (!(distance_of(metric_, most) <= group.rows[0].limit)) return false;
     const i64 others = points_.size(leaf) - (!other_rows_ && leaf == group.leaf);

@@ -28,7 +28,7 @@ BMRM_TABLES(LeafKernels, leaf_kernels)
 
 class LeafSearch : public NeighbourSearch {
   public:
-    LeafSearch(const PlacedPoints& a, const PlacedPoints* b, Metric metric);
+    LeafSearch(const Sides& sides, Metric metric);
 
     i64 tasks() const override { return (rows().count() + group_ - 1) / group_; }
     void search(i64 first, i64 last, int threads, const Sought& sought,
@@ -54,6 +54,7 @@ class LeafSearch : public NeighbourSearch {
 
     const Metric metric_;
     const Measure measure_;
+    const i64 own_;  // as of `Sides`
     const Leaves points_;
     const std::unique_ptr<const Leaves> other_rows_;  // null: the points themselves
     const std::vector<double> periods_;

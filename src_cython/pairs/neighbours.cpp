@@ -5,11 +5,10 @@
 
 namespace bmrm {
 
-std::unique_ptr<NeighbourSearch> make_neighbour_search(const PlacedPoints& a, const PlacedPoints* b,
-                                                       Metric metric, bool products) {
+std::unique_ptr<NeighbourSearch> make_neighbour_search(const Sides& sides, Metric metric, bool products) {
     if (products)
-        if (std::unique_ptr<NeighbourSearch> found = ProductSearch::make(a, b, metric)) return found;
-    return std::make_unique<LeafSearch>(a, b, metric);
+        if (std::unique_ptr<NeighbourSearch> found = ProductSearch::make(sides, metric)) return found;
+    return std::make_unique<LeafSearch>(sides, metric);
 }
 
 }  // namespace bmrm

@@ -106,17 +106,26 @@ class NeighbourSearch {
                         const FoundTarget& target) const = 0;
 };
 
-/// Prepares to search for neighbours of `a` among the points of `b`, or of `a` itself, without each point
-/// itself, if it is null. Both outlive the search. With `products`, for distances of squares on open axes,
-/// candidates come from products in float32, if it has numbers of such sizes.
-std::unique_ptr<NeighbourSearch> make_neighbour_search(const PlacedPoints& a, const PlacedPoints* b,
-                                                       Metric metric, bool products);
+/// Whose neighbours are sought, and among which points.
+struct Sides {
+    const PlacedPoints &rows, &points;
+    i64 own;  // the rows are the points from this one on, none of which is its own neighbour; -1: others
+
+    Sides(const PlacedPoints& rows, const PlacedPoints& points, i64 own)
+        : rows(rows), points(points), own(own) {}
+    bool same() const { return &rows == &points; }
+};
+
+/// Prepares a search; the points of both sides outlive it. With `products`, for distances of squares on open
+/// axes, candidates come from products in float32, if it has numbers of such sizes.
+std::unique_ptr<NeighbourSearch> make_neighbour_search(const Sides& sides, Metric metric, bool products);
 
 /// The rows that a thread is searching for, and their results.
 class FoundRows {
   public:
-    FoundRows(const Sought& sought, const FoundTarget& target, i64 rows, bool one_set)
-        : sought_(sought), target_(target), one_set_(one_set), found_(rows) {
+    /// For up to `rows` rows; `own` as of `Sides`.
+    FoundRows(const Sought& sought, const FoundTarget& target, i64 rows, i64 own)
+        : sought_(sought), target_(target), own_(own), found_(rows) {
         if (sought.nearest) entries_.resize(rows * sought.room());
     }
 
@@ -133,7 +142,7 @@ class FoundRows {
         for (i64 i = 0; i < count; ++i) {
             Found& row = found_[i];
             row = {};
-            row.own = one_set_ ? indices[i] : -1;
+            row.own = own_ < 0 ? -1 : own_ + indices[i];
             row.limit = sought_.radius;
             row.nearest = sought_.nearest;
             row.entries = target_.distances ? at : nullptr;
@@ -176,7 +185,7 @@ class FoundRows {
 
     const Sought sought_;
     const FoundTarget target_;
-    const bool one_set_;
+    const i64 own_;
     std::vector<Found> found_;
     std::vector<Neighbour> entries_;
     const i64* indices_ = nullptr;

@@ -37,17 +37,16 @@ i64 panels_of_task(i64 d) {
 
 }  // namespace
 
-std::unique_ptr<ProductSearch> ProductSearch::make(const PlacedPoints& a, const PlacedPoints* b,
-                                                   Metric metric) {
-    const PlacedPoints& points = b ? *b : a;
+std::unique_ptr<ProductSearch> ProductSearch::make(const Sides& sides, Metric metric) {
+    const PlacedPoints& points = sides.points;
     if (points.points() == 0) return nullptr;
-    std::vector<double> shift(a.axes());
+    std::vector<double> shift(points.axes());
     double largest = 0.0;
-    for (int k = 0; k < a.axes(); ++k) {
+    for (int k = 0; k < points.axes(); ++k) {
         const double* const x = points.axis(k);
         const auto n = static_cast<double>(points.points());
         shift[k] = std::accumulate(x, x + points.points(), 0.0) / n;
-        for (const PlacedPoints* some : {&a, &points}) {
+        for (const PlacedPoints* some : {&sides.rows, &points}) {
             if (some->points() == 0) continue;
             const auto [low, high] = some->range(k, 0, some->points());
             largest = std::max({largest, shift[k] - low, high - shift[k]});
@@ -56,16 +55,15 @@ std::unique_ptr<ProductSearch> ProductSearch::make(const PlacedPoints& a, const 
     }
     if (!(largest > kLeast && largest < kMost)) return nullptr;
     const double scale = std::ldexp(1.0, -std::ilogb(largest) - 1);
-    return std::unique_ptr<ProductSearch>(new ProductSearch(a, b, metric, std::move(shift), scale));
+    return std::unique_ptr<ProductSearch>(new ProductSearch(sides, metric, std::move(shift), scale));
 }
 
-ProductSearch::ProductSearch(const PlacedPoints& a, const PlacedPoints* b, Metric metric,
-                             std::vector<double> shift, double scale)
+ProductSearch::ProductSearch(const Sides& sides, Metric metric, std::vector<double> shift, double scale)
     : metric_(metric),
-      n_(a.points()),
-      m_(b ? b->points() : n_),
-      d_(a.axes()),
-      one_set_(!b),
+      n_(sides.rows.points()),
+      m_(sides.points.points()),
+      d_(sides.points.axes()),
+      own_(sides.own),
       shift_(std::move(shift)),
       scale_(scale),
       error_([this] {
@@ -75,8 +73,8 @@ ProductSearch::ProductSearch(const PlacedPoints& a, const PlacedPoints* b, Metri
       task_rows_(panels_of_task(d_) * kPanelRows),
       tiles_((m_ + kTilePoints - 1) / kTilePoints),
       chunk_(std::max<i64>(1, kChunkBytes / (kTilePoints * d_ * static_cast<i64>(sizeof(float))))),
-      points_(by_rows(b ? *b : a)),
-      other_rows_(b ? by_rows(a) : Buffer<double>()),
+      points_(by_rows(sides.points)),
+      other_rows_(sides.same() ? Buffer<double>() : by_rows(sides.rows)),
       values_(tiles_ * kTilePoints * d_),
       starts_(tiles_ * kTilePoints) {
     pack_points();
@@ -106,7 +104,7 @@ class ProductSearch::Task {
     Task(const ProductSearch& search, const Sought& sought, const FoundTarget& target)
         : search_(search),
           indices_(search.task_rows_),
-          found_(sought, target, search.task_rows_, search.one_set_),
+          found_(sought, target, search.task_rows_, search.own_),
           panels_(search.task_rows_ * search.d_),
           squares_(search.task_rows_),
           limits_(search.task_rows_),

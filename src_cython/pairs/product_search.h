@@ -33,7 +33,7 @@ BMRM_TABLES(CandidateKernels, candidate_kernels)
 class ProductSearch : public NeighbourSearch {
   public:
     /// Null if float32 has no numbers of such sizes.
-    static std::unique_ptr<ProductSearch> make(const PlacedPoints& a, const PlacedPoints* b, Metric metric);
+    static std::unique_ptr<ProductSearch> make(const Sides& sides, Metric metric);
 
     i64 tasks() const override { return (n_ + task_rows_ - 1) / task_rows_; }
     void search(i64 first, i64 last, int threads, const Sought& sought,
@@ -42,14 +42,13 @@ class ProductSearch : public NeighbourSearch {
   private:
     class Task;
 
-    ProductSearch(const PlacedPoints& a, const PlacedPoints* b, Metric metric, std::vector<double> shift,
-                  double scale);
+    ProductSearch(const Sides& sides, Metric metric, std::vector<double> shift, double scale);
     const double* row(i64 i) const { return (other_rows_.size() ? other_rows_ : points_).get() + i * d_; }
     void pack_points();
 
     const Metric metric_;
     const i64 n_, m_, d_;  // rows, points, axes
-    const bool one_set_;
+    const i64 own_;        // as of `Sides`
     const std::vector<double> shift_;
     const double scale_;
     const double error_;  // g
