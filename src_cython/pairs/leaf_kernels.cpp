@@ -1,5 +1,5 @@
-// What the points of a leaf measure to a point or a box, for one instruction set (cpu/isa.h): in float64, each
-// operation rounded once in the order of the axes, as decision.h has it.
+// What the points of a leaf measure to a point or a box, for one instruction set (cpu/isa.h): in float64,
+// each operation rounded once in the order of the axes, as decision.h has it.
 #define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
 #include "cpu/instruction_set.h"
 //
@@ -118,10 +118,9 @@ struct LeafLoops {
     }
 };
 
-const LeafKernels leaf_kernels = {
-    {LeafLoops::points<Measure::squares>, LeafLoops::points<Measure::sizes>,
-     LeafLoops::points<Measure::largest>, LeafLoops::points<Measure::share>},
-    {LeafLoops::box<Measure::squares>, LeafLoops::box<Measure::sizes>, LeafLoops::box<Measure::largest>,
-     nullptr}};
+const LeafKernels leaf_kernels = {{LeafLoops::points<Measure::squares>, LeafLoops::points<Measure::sizes>,
+                                   LeafLoops::points<Measure::largest>, LeafLoops::points<Measure::share>},
+                                  {LeafLoops::box<Measure::squares>, LeafLoops::box<Measure::sizes>,
+                                   LeafLoops::box<Measure::largest>, nullptr}};
 
 }  // namespace bmrm::BMRM_ISA

@@ -15,8 +15,8 @@ struct Interval {
 
 class Leaves {
   public:
-    /// With `near`, neighbours are near to each other and each leaf and node has a box; otherwise leaves are in
-    /// the order of the points.
+    /// With `near`, neighbours are near to each other and each leaf and node has a box; otherwise leaves are
+    /// in the order of the points.
     Leaves(const PlacedPoints& points, bool near);
 
     i64 count() const { return (n_ + kLeaf - 1) / kLeaf; }
@@ -27,8 +27,8 @@ class Leaves {
     /// The points of a leaf as they were given.
     const i64* indices(i64 leaf) const { return order_.data() + leaf * kLeaf; }
     bool has_boxes() const { return !boxes_.empty(); }
-    /// The box of a node by axis. Node 0 has all leaves; of m leaves from a node on, the first m / 2 are those
-    /// of the next node, and the others those of node + 2 (m / 2).
+    /// The box of a node by axis. Node 0 has all leaves; of m leaves from a node on, the first m / 2 are
+    /// those of the next node, and the others those of node + 2 (m / 2).
     const Interval* box(i64 node) const { return boxes_.data() + node * axes_; }
     const Interval* leaf_box(i64 leaf) const { return box(node_of_[leaf]); }
 

@@ -2,8 +2,8 @@
 // ways to find them share.
 //
 // Neighbours are ordered by their distance in float64 and then by their index. Distances are those of
-// decision.h and of a few lines of leaf_kernels.h; whatever leaves out pairs before has to prove that they are
-// too far. So results do not depend on the way, on the other rows, on k or on threads.
+// decision.h and of a few lines of leaf_kernels.h; whatever leaves out pairs before has to prove that they
+// are too far. So results do not depend on the way, on the other rows, on k or on threads.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ namespace bmrm {
 /// The cosine metric is that of rows of length 1, for which it is half the squared distance.
 enum class Metric { euclidean, sqeuclidean, cosine, manhattan, chebyshev, jaccard };
 
-/// What loops compute of a pair: the sum of squares, the sum or the maximum of sizes, or the share of the axes
-/// on which only one of two rows of zeros and ones is 1 in those on which any is.
+/// What loops compute of a pair: the sum of squares, the sum or the maximum of sizes, or the share of the
+/// axes on which only one of two rows of zeros and ones is 1 in those on which any is.
 enum class Measure { squares, sizes, largest, share };
 
 constexpr Measure measure_of(Metric metric) {
@@ -35,8 +35,7 @@ constexpr Measure measure_of(Metric metric) {
 
 /// The distance of a measured pair; one that overflows is infinite.
 inline double distance_of(Metric metric, double measured) {
-    if (!(measured < std::numeric_limits<double>::infinity()))
-        return std::numeric_limits<double>::infinity();
+    if (!(measured < std::numeric_limits<double>::infinity())) return std::numeric_limits<double>::infinity();
     return metric == Metric::euclidean ? std::sqrt(measured)
            : metric == Metric::cosine  ? 0.5 * measured
                                        : measured;
@@ -90,10 +89,10 @@ struct Found {
 /// Where the results of some rows go.
 struct FoundTarget {
     double* distances = nullptr;
-    i64* indices = nullptr;         // or
+    i64* indices = nullptr;          // or
     std::int32_t* narrow = nullptr;  // indices in 32 bits
-    const i64* starts = nullptr;    // of each row of a sparse matrix; null: rows are `nearest` long
-    i64* counts = nullptr;          // of each row; alone: neighbours are counted
+    const i64* starts = nullptr;     // of each row of a sparse matrix; null: rows are `nearest` long
+    i64* counts = nullptr;           // of each row; alone: neighbours are counted
 };
 
 class NeighbourSearch {

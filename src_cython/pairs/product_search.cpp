@@ -145,7 +145,8 @@ class ProductSearch::Task {
         const double limit = 0.5 * (most * search_.scale_ * search_.scale_ - squares_[i]) +
                              search_.error_ * squares_[i] + kUnderflow;
         const auto rounded = static_cast<float>(limit);
-        limits_[i] = rounded < limit ? std::nextafter(rounded, std::numeric_limits<float>::infinity()) : rounded;
+        limits_[i] =
+            rounded < limit ? std::nextafter(rounded, std::numeric_limits<float>::infinity()) : rounded;
     }
 
     void scan(i64 panel, i64 row, i64 first, i64 last) {

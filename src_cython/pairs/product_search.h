@@ -1,14 +1,14 @@
 // Neighbours by products in float32, which leave few candidates to decide in float64: for distances of
 // squares with many open axes.
 //
-// Rows y and points z are those given after a common shift and a scaling by a power of two, rounded to float32,
-// so that |y_f| <= 1. A pass computes |z|^2 / 2 - y.z, which is (|y - z|^2 - |y|^2) / 2. As k-means has it
-// (clusters/kmeans.h), the roundings change it by at most
+// Rows y and points z are those given after a common shift and a scaling by a power of two, rounded to
+// float32, so that |y_f| <= 1. A pass computes |z|^2 / 2 - y.z, which is (|y - z|^2 - |y|^2) / 2. As k-means
+// has it (clusters/kmeans.h), the roundings change it by at most
 //
 //     g (|z|^2 / 2 + |y| |z|) <= g (|z|^2 + |y|^2 / 2),   g = (d + 12) u / (1 - (d + 12) u),   u = 2^-24,
 //
-// and underflow. Both terms belong to one row each: the sum begins with |z|^2 / 2 - g |z|^2, and if it is more
-// than the limit of a row plus g |y|^2, the point is farther than the limit.
+// and underflow. Both terms belong to one row each: the sum begins with |z|^2 / 2 - g |z|^2, and if it is
+// more than the limit of a row plus g |y|^2, the point is farther than the limit.
 #pragma once
 
 #include "cpu/isa.h"
