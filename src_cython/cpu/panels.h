@@ -20,7 +20,7 @@ BMRM_INLINE void subtract_products(const float* panel, const float* tile, i64 d,
         Floats rows[kGroup];
         for (int v = 0; v < kGroup; ++v) rows[v] = load(panel + v * kLanes);
         for (int j = 0; j < kTile; ++j)
-            for (int v = 0; v < kGroup; ++v) sum[j][v] = fused(-rows[v], all(tile[j]), sum[j][v]);
+            for (int v = 0; v < kGroup; ++v) sum[j][v] = less_product(sum[j][v], rows[v], all(tile[j]));
     }
 }
 

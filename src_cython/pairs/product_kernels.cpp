@@ -14,18 +14,25 @@ struct CandidateLoops {
             for (int j = 0; j < kTilePoints; ++j)
                 for (int v = 0; v < kGroup; ++v) sum[j][v] = all(starts[t * kTilePoints + j]);
             subtract_products(panel, tiles + t * kTilePoints * d, d, sum);
-            std::uint64_t near[kTilePoints] = {}, any = 0;
+            LaneBits any = 0;
+#pragma GCC unroll 4
             for (int v = 0; v < kGroup; ++v) {
-                const Floats limit = load(limits + v * kLanes);
-                for (int j = 0; j < kTilePoints; ++j) {
-                    near[j] |= static_cast<std::uint64_t>(at_least(limit, sum[j][v])) << v * kLanes;
-                    any |= near[j];
+                Floats low = sum[0][v];
+#pragma GCC unroll 4
+                for (int j = 1; j < kTilePoints; ++j) low = least(low, sum[j][v]);
+                any |= at_least(load(limits + v * kLanes), low);
+            }
+            if (__builtin_expect(any == 0, 1)) continue;
+#pragma GCC unroll 4
+            for (int j = 0; j < kTilePoints; ++j) {
+                rows[j] = 0;
+#pragma GCC unroll 4
+                for (int v = 0; v < kGroup; ++v) {
+                    const LaneBits near = at_least(load(limits + v * kLanes), sum[j][v]);
+                    rows[j] |= static_cast<std::uint64_t>(near) << v * kLanes;
                 }
             }
-            if (__builtin_expect(any != 0, 0)) {
-                for (int j = 0; j < kTilePoints; ++j) rows[j] = near[j];
-                return t;
-            }
+            return t;
         }
         return last;
     }

@@ -84,7 +84,7 @@ void ProductSearch::pack_points() {
     std::fill_n(values_.get(), values_.size(), 0.0f);
     for (i64 j = 0; j < tiles_ * kTilePoints; ++j) {
         if (j >= m_) {
-            starts_[j] = std::numeric_limits<float>::quiet_NaN();  // at most nothing
+            starts_[j] = std::numeric_limits<float>::infinity();
             continue;
         }
         float* const to = values_.get() + j / kTilePoints * kTilePoints * d_ + j % kTilePoints;
@@ -157,7 +157,8 @@ class ProductSearch::Task {
             t = loops.find(rows, search_.d_, search_.values_.get(), search_.starts_.get(), t, last,
                            limits_.data() + row, near);
             if (t == last) return;
-            for (int j = 0; j < kTilePoints; ++j)
+            const i64 points = std::min<i64>(kTilePoints, search_.m_ - t * kTilePoints);
+            for (i64 j = 0; j < points; ++j)
                 for (std::uint64_t bits = near[j]; bits; bits &= bits - 1) {
                     const i64 i = row + __builtin_ctzll(bits);
                     candidates_[i * kDecided + waiting_[i]++] = t * kTilePoints + j;
