@@ -9,7 +9,6 @@ and merges integers that float64 cannot tell apart.
 from __future__ import annotations
 
 import operator
-import re
 import sys
 from collections.abc import Iterator, Mapping, MappingView, Sequence, Set
 from decimal import Decimal
@@ -483,23 +482,6 @@ def positive_integer(what: str, given: Any) -> int:
     if found < 1 or isinstance(given, (bool, np.bool_)):
         raise ParameterError(f"{what}: found {given}, expected a whole number of at least 1")
     return found
-
-
-def memory_size(what: str, given: Any) -> int:
-    """Return the bytes that a number of bytes or a text with a decimal unit says.
-
-    Examples
-    --------
-    >>> memory_size("blocks", "1.5 GB"), memory_size("blocks", 4096)
-    (1500000000, 4096)
-    """
-    text = str(given).strip() if isinstance(given, str) else ""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT]?)B", text)
-    if found:
-        return int(float(found[1]) * 1000 ** " kMGT".index(found[2] or " "))
-    if isinstance(given, (str, bool, np.bool_)):
-        raise ParameterError(f"{what}: found {short_repr(given)}, expected bytes, as 4096 or '2 GB'")
-    return positive_integer(what, given)
 
 
 def nonnegative_number(what: str, given: Any) -> float:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from bmrm.base import arguments
+from bmrm.base.threads import preferred_threads
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError, ReductionError
 from bmrm.formulas.analysis.symmetry import find_asymmetry
@@ -21,6 +22,9 @@ from bmrm.formulas.language.front import read_program
 from bmrm.formulas.language.two_points import (
     AT,
     BOX,
+    NEAR,
+    NEAR_END,
+    NEAR_FIRST,
     PERIOD,
     REACH,
     PairRule,
@@ -28,9 +32,15 @@ from bmrm.formulas.language.two_points import (
     lower,
 )
 from bmrm.formulas.run.function import CompiledFunction, refuses_deep_text
+from bmrm.formulas.run.placing import usable_gpu
+from bmrm.matrix.gpu.memory import parse_memory_size
 from bmrm.pairs.edges import exceeds
+from bmrm.pairs.neighbours import list_near
 from bmrm.pairs.points import Points, read_points, read_threads
 from bmrm.pairs.statistic_calls import StatisticCall, run_blocks, run_whole
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 class Statistic:
@@ -140,15 +150,21 @@ class Statistic:
         workers, device = a.threads if threads is None else read_threads(threads), device or a.device
         if device in ("auto", "cuda") and a.gpu is not None:
             device = f"cuda:{a.gpu}"
-        call = self._bind(a, b, reach, ordered, words, there=device == f"cuda:{a.gpu}")
+        near = None
+        if reach is not None and (device == "cpu" or (device == "auto" and usable_gpu() is None)):
+            near = list_near(a, b, self._reach(reach))
+        if near is not None and workers is None:
+            workers = preferred_threads()  # their number cannot be predicted of the text
+        call = self._bind(a, b, reach, ordered, words, there=device == f"cuda:{a.gpu}", near=near)
 
         def run(each: StatisticCall) -> Any:
             sets = {each.pairs.y: each.y}
             return each.function.run(each.x, each.words, device, workers, "fixed", False, sets)
 
-        if blocks is None:
+        memory = parse_memory_size(blocks, f"{self._pairs.source.name}: blocks")
+        if memory is None:
             return run_whole(call, run)
-        return run_blocks(call, run, arguments.memory_size(f"{self._pairs.source.name}: blocks", blocks))
+        return run_blocks(call, run, memory)
 
     def python(
         self, x: Any, y: Any = None, /, *, reach: Any = None, ordered: bool | None = None, **words: Any
@@ -236,17 +252,19 @@ class Statistic:
         ordered: bool | None,
         words: dict[str, Any],
         there: bool = False,
+        near: csr_array | None = None,
     ) -> StatisticCall:
         """Read what belongs to the points, and choose the row functions.
 
         - ``there``: whether points on a GPU are read there
+        - ``near``: the pairs within the reach, if they are listed
         """
         name = self._pairs.source.name
         pairs = "all" if b is not None else self._order(ordered)
         if b is not None and ordered is not None:
             raise ParameterError(f"{name}: ordered: found {ordered!r} with two sets, expected points x alone")
         boxed, within = bool(a.box.any()), reach is not None
-        rule = PairRule(pairs, boxed, within)
+        rule = PairRule(pairs, boxed, within and near is None, near is not None)
         found, function = self._of(rule)
         fill = self._of(rule._replace(fills=True))[1] if found.sparse else None
         both = a if b is None else b
@@ -266,8 +284,11 @@ class Statistic:
             raise ReductionError(f"{name}: found no {missing[0]!r}, expected a number of each point")
         if boxed:
             given |= {BOX: a.box, PERIOD: np.where(a.box > 0.0, a.box, np.inf)}
-        if within:
-            given[REACH] = self._squared(reach)
+        if near is not None:
+            starts = near.indptr.astype(np.int64)
+            given |= {NEAR: near.indices.astype(np.int64), NEAR_FIRST: starts[:-1], NEAR_END: starts[1:]}
+        elif within:
+            given[REACH] = float(exceeds(np.array([self._reach(reach)]))[0])
         rows = RowSet(a.rows(kind, there))
         return StatisticCall(found, function, fill, rows, both.rows(kind, there), given)
 
@@ -289,12 +310,11 @@ class Statistic:
             raise ParameterError(f"{name}: ordered: found {ordered!r}, expected True or False")
         return "other" if ordered else "once"
 
-    def _squared(self, reach: Any) -> float:
-        """Return the number below which squared distances are within a reach."""
+    def _reach(self, reach: Any) -> float:
         found = arguments.number(f"{self._pairs.source.name}: reach", reach)
         if not found >= 0.0:
             raise ParameterError(f"{self._pairs.source.name}: reach: found {found:g}, expected at least 0")
-        return float(exceeds(np.array([found]))[0])
+        return found
 
     def _marks(self, word: str, value: Any, counts: tuple[int, int], two: bool) -> dict[str, Any]:
         """Return the numbers of each point of x and of y that one name gives."""

@@ -11,7 +11,7 @@ import scipy.sparse
 from bmrm import pairs
 from bmrm.errors import BmrmError, DataError, HostMemoryError, ParameterError, ReductionError
 from bmrm.formulas.cpu import native
-from bmrm.pairs import Points, dot, exp, sqrt, squared_distance, statistic, statistic_calls
+from bmrm.pairs import Points, dot, exp, neighbours, sqrt, squared_distance, statistic, statistic_calls
 from bmrm.reductions import local
 
 compiled = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")
@@ -137,6 +137,33 @@ def test_exactly_the_pairs_within_a_reach_count(kind, box, d):
     assert (found.degree == near.sum(axis=1)).all()
     assert within(x, reach=np.inf).n == 300 * 299 // 2
     assert within(x, reach=0.0).n == (np.triu(squares_of(x, x), 1)[np.triu_indices(300, 1)] == 0).sum()
+
+
+@compiled
+@pytest.mark.parametrize("box", [None, 1.0])
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("m", [None, 200])
+def test_pairs_within_a_reach_that_are_listed_give_the_same_bits(monkeypatch, box, d, m):
+    x = (points_of(300, d) * 16).round() / 16
+    sets = [Points(x, box=box), *([] if m is None else [Points(x[:m], box=box)])]
+    near = np.sqrt(squares_of(x, x[:m], box)) <= 0.1875
+    np.fill_diagonal(near, near.diagonal() & (m is not None))
+    z, price = (x[:, 0], x[:, 0]) if m is None else ((x[:, 0], x[:m, 0]), (x[:, 0], x[:m, 0]))
+    calls = [
+        lambda: within(*sets, reach=0.1875),
+        lambda: both(*sets, z=z, q=z, reach=0.1875),
+        lambda: distances(*sets, scale=40.0, bins=8, reach=0.1875),
+        lambda: band_join(*sets, width=0.05, price=price, reach=0.1875),
+    ]
+    found = [call() for call in calls]
+    monkeypatch.setattr(neighbours, "MIN_LISTED_PAIRS", 0)
+    monkeypatch.setattr(neighbours, "MAX_LISTED_SHARE", 1.0)
+    listed = [call() for call in calls]
+    assert (listed[0].degree == near.sum(axis=1)).all()
+    for one, other in zip(found[:3], listed[:3], strict=True):
+        assert all(np.array(a).tobytes() == np.array(b).tobytes() for a, b in zip(one, other, strict=True))
+    assert (found[3].found != listed[3].found).nnz == 0
+    assert found[3].found.nnz == listed[3].found.nnz > 0
 
 
 @compiled
@@ -465,8 +492,8 @@ def test_bad_arguments_are_one_line():
     large = np.zeros((1_000_000, 0))
     for run, text in (
         (lambda: gram(large, gamma=1.0), "GB for the matrix of gram, .* blocks='1 GB' gives it in blocks"),
-        (lambda: gram(x, gamma=1.0, blocks="2 gb"), "blocks: found '2 gb', expected bytes"),
-        (lambda: gram(x, gamma=1.0, blocks=0), "blocks: found 0, expected a whole number"),
+        (lambda: gram(x, gamma=1.0, blocks="2 gb"), "gram: blocks: found '2 gb', expected bytes"),
+        (lambda: gram(x, gamma=1.0, blocks=0), "blocks: found 0, expected bytes, or a size"),
         (lambda: gram(x, gamma=1.0, blocks=9), "gram: blocks: found 9 bytes, expected at least 160"),
         (lambda: density(x, h=1.0, blocks=9), "density: blocks: found no result of each pair"),
         (lambda: within(x, blocks=9), "within: blocks: found 'n', which all pairs share"),

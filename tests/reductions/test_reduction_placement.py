@@ -54,7 +54,7 @@ def test_a_reduction_says_where_it_runs_and_why(monkeypatch, caplog):
     monkeypatch.setattr(work_module, "is_started", lambda: True)
     X = np.random.default_rng(0).normal(size=(20_000, 8))
     words = {"w": 1.0, "centers": X[:3]}
-    monkeypatch.setattr(placing, "_usable_gpu", lambda: None)
+    monkeypatch.setattr(placing, "usable_gpu", lambda: None)
     assert kmeans_step.explain(X, **words).splitlines()[-1].startswith("device  cpu: ")
     with caplog.at_level(logging.DEBUG, "bmrm"):
         kmeans_step(X, **words)
@@ -62,7 +62,7 @@ def test_a_reduction_says_where_it_runs_and_why(monkeypatch, caplog):
     assert [m.startswith("plan: device  cpu: ") for m in caplog.messages] == [True, True]
     monkeypatch.setattr(cost, "REDUCTION_GPU_CALL_SECONDS", 0.0)
     monkeypatch.setattr(work_module, "UPLOAD_BYTES_PER_SECOND", 1e15)
-    monkeypatch.setattr(placing, "_usable_gpu", lambda: {"multiprocessors": 132, "free_bytes": 1 << 33})
+    monkeypatch.setattr(placing, "usable_gpu", lambda: {"multiprocessors": 132, "free_bytes": 1 << 33})
     assert kmeans_step.explain(X, **words).splitlines()[-1].startswith("device  cuda:0: the CPU takes ")
 
 
@@ -71,4 +71,4 @@ def test_a_machine_without_a_gpu_or_its_compiler_has_none(monkeypatch):
         raise BmrmError("NVRTC: found none")
 
     monkeypatch.setattr(placing, "load_nvrtc", fails)
-    assert placing._usable_gpu() is None
+    assert placing.usable_gpu() is None

@@ -40,12 +40,19 @@ from bmrm.formulas.language.source import (
     read_definition,
     target_name,
 )
+from bmrm.formulas.language.tree import Size
 
 OPTIONS = ("blocks", "device", "ordered", "reach", "threads")
 """Names of the options of a call, which no argument may have."""
 
 AT = ".y"
 """The counter of the loop over y, which no user can write."""
+
+NEAR_AT = ".near"
+"""The counter of the loop over the y near an x."""
+
+NEAR, NEAR_FIRST, NEAR_END = "points near each x", "first point near", "end of the points near"
+"""Parameters of functions that visit lists: the y near all x, those of one x by index, and where they are."""
 
 BOX, PERIOD, REACH = "box of the points", "period of the points", "squared reach"
 """Parameters that only lowered functions have: lengths, 0 for open axes; these or infinity; a bound."""
@@ -64,6 +71,8 @@ class PairRule(NamedTuple):
         Whether `squared_distance` is that of the nearest images in a periodic box.
     within : bool
         Whether only pairs within a reach count.
+    listed : bool
+        Whether a call lists the pairs that count, so that no distance is needed to find them.
     fills : bool
         Whether sparse results of each pair are written, for which there is room; else they are counted.
     """
@@ -71,6 +80,7 @@ class PairRule(NamedTuple):
     pairs: str = "other"
     boxed: bool = False
     within: bool = False
+    listed: bool = False
     fills: bool = False
 
 
@@ -158,10 +168,16 @@ def _lower(source: FunctionSource, rule: PairRule) -> PairSource:
         if name in source.roles:
             source.fail(source.tree, f"{name!r} is an argument, and a number of each point; rename one")
         _add_parameters(source, reader, name)
-    for name in ((BOX, PERIOD) if rule.boxed else ()) + ((REACH,) if rule.within else ()):
-        source.names.append(name)
-        source.roles[name] = "parameter"
-        source.dims[name] = () if name == REACH else (source.width,)
+    if rule.boxed:
+        _add_parameter(source, BOX, (source.width,))
+        _add_parameter(source, PERIOD, (source.width,))
+    if rule.within:
+        _add_parameter(source, REACH, ())
+    if rule.listed:
+        _add_parameter(source, NEAR, (NEAR,))
+        source.may_be_empty += (NEAR,)
+        for name in (NEAR_FIRST, NEAR_END):
+            _add_parameter(source, name, (), of_x=True)
     source.tree.body = body
     find_roles(source)
     written = [name for name in source.names if source.roles[name] != "parameter"]
@@ -187,11 +203,14 @@ def _add_parameters(source: FunctionSource, reader: _Lowering, name: str) -> Non
     """Make the numbers of each point parameters: of x, of which each row has one; and of all y."""
     for each in reader.marks[name]:
         of_x = each == f"{source.row}.{name}"
-        source.names.append(each)
-        source.roles[each] = "parameter"
-        source.dims[each] = () if of_x else (f"{reader.y}.rows",)
-        if of_x:
-            source.axes[each] = (source.row,)
+        _add_parameter(source, each, () if of_x else (f"{reader.y}.rows",), of_x=of_x)
+
+
+def _add_parameter(source: FunctionSource, name: str, dims: tuple[Size, ...], *, of_x: bool = False) -> None:
+    source.names.append(name)
+    source.roles[name], source.dims[name] = "parameter", dims
+    if of_x:
+        source.axes[name] = (source.row,)
 
 
 class _Lowering(ast.NodeTransformer):
@@ -285,6 +304,12 @@ class _Lowering(ast.NodeTransformer):
         Only those meet themselves, so only there a condition costs time.
         """
         rule, count = self.rule, _called("len", ast.Name(self.y, ast.Load()))
+        only_later = rule.pairs == "once" and not has_own
+        if rule.listed:
+            if rule.pairs == "once":
+                later = [_Once(self, shared, drop=False).visit(each) for each in body]
+                body = [ast.If(self.compared(ast.Gt()), body, [])] if only_later else later
+            return [self.near_loop([_placed(each, self.source.tree) for each in body])]
         if rule.within:
             near = ast.Compare(self.distance(body[0]), [ast.Lt()], [ast.Name(REACH, ast.Load())])
             body = [_placed(ast.If(near, body, []), body[0])]
@@ -297,7 +322,6 @@ class _Lowering(ast.NodeTransformer):
                 [_Once(self, shared, drop).visit(each) for each in copy.deepcopy(body)]
                 for drop in (True, False)
             )
-        only_later = rule.pairs == "once" and not has_own
         test = self.compared(ast.Gt() if only_later else ast.NotEq())
         return [
             *([] if only_later else [self.loop(before, first)]),
@@ -309,6 +333,15 @@ class _Lowering(ast.NodeTransformer):
         """Return a loop over some y."""
         made = ast.For(ast.Name(AT, ast.Store()), _called("range", *bounds), body, [])
         return _placed(copy.deepcopy(made), self.source.tree)
+
+    def near_loop(self, body: list[ast.stmt]) -> ast.stmt:
+        """Return the loop over the listed y near an x."""
+        at = ast.Subscript(ast.Name(NEAR, ast.Load()), ast.Name(NEAR_AT, ast.Load()), ast.Load())
+        bounds = (ast.Name(name, ast.Load()) for name in (NEAR_FIRST, NEAR_END))
+        body = [ast.Assign([ast.Name(AT, ast.Store())], at), *body]
+        return _placed(
+            ast.For(ast.Name(NEAR_AT, ast.Store()), _called("range", *bounds), body, []), self.source.tree
+        )
 
     def compared(self, sign: ast.cmpop) -> ast.expr:
         """Return the test of the index of y against that of x."""

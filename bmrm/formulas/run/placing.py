@@ -34,10 +34,10 @@ def predict_place(call: Call, threads: int | None = None) -> Placement:
     work = reduction_work(seconds, parts, copied, there, threads, alone)
     if rows.held is not None and each < len(rows):
         work = work._replace(copied_passes=1.0)
-    return place("auto", None, work, find_gpu=_usable_gpu)
+    return place("auto", None, work, find_gpu=usable_gpu)
 
 
-def _usable_gpu() -> dict[str, Any] | None:
+def usable_gpu() -> dict[str, Any] | None:
     """Return what the choice needs of the first GPU; None if there is none, or no compiler for it."""
     try:
         load_nvrtc()
