@@ -179,6 +179,19 @@ def test_pairs_of_points_in_clouds_are_near(tmp_path):
     assert (tmp_path / "pair_distances.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
+def test_functions_of_two_points_find_what_is_known(tmp_path):
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed; the extra `sklearn` installs it")
+    out = run("pairs_functions.py", tmp_path)
+    assert number(r"support vectors: (\S+)%", out) > 95
+    assert number(r"recommender: (\S+) times", out) > 2.5
+    assert re.findall(r"band join: (\d+) of 2\d+ rows wrong", out) == ["0"]
+    assert abs(number(r"(\S+) of the same", out)) < 0.3 * number(r"(\S+) of others", out)
+    assert number(r"Nadaraya-Watson: (\S+) from", out) < 0.15
+    assert number(r"vote: (\S+)% of the kinds", out) > 90
+    assert number(r"outliers: (\d+) of 10", out) == 10
+    assert abs(number(r"dimension (\S+), known", out) - 1.2) < 0.05
+
+
 def test_demo_checks_both_of_its_certificates(tmp_path):
     """It runs the installed commands, so it needs them next to this Python."""
     pytest.importorskip("sklearn", reason="scikit-learn is not installed; the extra `sklearn` installs it")
