@@ -51,7 +51,8 @@ cKDTree s = {seconds[scipy]:.3f}
 The {sizes[k]} nearest of some points among these:
 
 [few]
-columns = {columns} | points = {queries} | bmrm s = {seconds[ours]:.3f} | scikit-learn s = {seconds[sklearn]:.3f} |
+columns = {columns} | points = {queries} | bmrm s = {seconds[ours]:.3f} |
+scikit-learn s = {seconds[sklearn]:.3f} |
 FAISS s = {seconds[faiss]:.3f} | bmrm, Manhattan, s = {seconds[manhattan]:.3f}
 
 Pairs within {sizes[radius]} as a sparse matrix, of {sizes[points]} points in a cube; and counting until the

@@ -7,7 +7,7 @@ namespace bmrm {
 namespace {
 
 /// Axes up to which boxes leave out enough pairs to pay.
-constexpr int kMaxBoxAxes = 8;
+constexpr int kMaxBoxAxes = 16;
 /// Leaves of a task if there are boxes: a millisecond.
 constexpr i64 kGroup = 16;
 
@@ -49,9 +49,11 @@ void LeafSearch::search(i64 first, i64 last, int threads, const Sought& sought,
 
 void LeafSearch::search_leaf(i64 leaf, FoundRows& rows) const {
     rows.begin(this->rows().indices(leaf), this->rows().size(leaf));
-    Group group{leaf, rows, {}, 0};
+    const bool known = own_ < 0 || !other_rows_;  // where a row is among the points
+    Group group{leaf, rows, {}, 0, rows.counts_only() && known};
     std::fill_n(group.limits, kLeaf, -1.0);
-    for (i64 i = 0; i < rows.count(); ++i) group.limits[i] = most_measured(metric_, rows[i].limit);
+    const auto limit = group.counts ? last_measured : most_measured;
+    for (i64 i = 0; i < rows.count(); ++i) group.limits[i] = limit(metric_, rows[i].limit);
     group.limit = group.limits[0];
     if (points_.has_boxes()) {
         descend(group, 0, 0, points_.count());
@@ -95,6 +97,11 @@ void LeafSearch::scan(Group& group, i64 leaf) const {
                                                    group.limits[i], measured);
         if (row.limit == std::numeric_limits<double>::infinity())
             near = ~0u >> (kLeaf - points_.size(leaf));  // also if differences of infinite numbers are NaN
+        if (group.counts) {
+            if (!other_rows_ && leaf == group.leaf) near &= ~(1u << i);
+            row.count += __builtin_popcount(near);
+            continue;
+        }
         const double before = row.limit;
         for (; near; near &= near - 1) {
             const int j = __builtin_ctz(near);
@@ -109,7 +116,7 @@ void LeafSearch::scan(Group& group, i64 leaf) const {
 }
 
 bool LeafSearch::count_whole(Group& group, i64 leaf) const {
-    if (!group.rows.counts_only() || (other_rows_ && own_ >= 0)) return false;
+    if (!group.counts) return false;
     const double most = bound(rows().leaf_box(group.leaf), points_.leaf_box(leaf), true);
     if (!(distance_of(metric_, most) <= group.rows[0].limit)) return false;
     const i64 others = points_.size(leaf) - (!other_rows_ && leaf == group.leaf);

@@ -48,6 +48,13 @@ inline double most_measured(Metric metric, double distance) {
     return metric == Metric::cosine ? 2.0 * distance : distance;
 }
 
+/// The largest number that a pair measures whose distance is at most `distance`.
+inline double last_measured(Metric metric, double distance) {
+    double most = most_measured(metric, distance);
+    while (distance_of(metric, most) > distance) most = std::nextafter(most, 0.0);
+    return most;
+}
+
 struct Neighbour {
     double distance;
     i64 index;

@@ -46,10 +46,11 @@ def check(k, x, y=None, *, metric="euclidean", box=None):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("least", [1, 99])
-def test_neighbours_are_those_of_a_sort(metric, kind, least, monkeypatch):
-    monkeypatch.setattr(neighbours, "MIN_PRODUCT_AXES", least)
-    for axes in (1, 3, 11, 37) if metric in SQUARES or least > 1 else ():
+@pytest.mark.parametrize("most", [0.0, np.inf])
+def test_neighbours_are_those_of_a_sort(metric, kind, most, monkeypatch):
+    monkeypatch.setattr(neighbours, "MAX_PRODUCT_POINTS", most)
+    monkeypatch.setattr(neighbours, "MAX_NEAR_SHARE", 1.0)
+    for axes in (1, 3, 11, 37) if metric in SQUARES or most == 0.0 else ():
         x = make(kind, 150, axes)
         check(4, x, metric=metric)
         check(70, x[:90], make(kind, 91, axes, 1), metric=metric)
