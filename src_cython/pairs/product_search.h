@@ -69,7 +69,6 @@ class ProductSearch : public NeighbourSearch {
 
     ProductSearch(const Sides& sides, Metric metric, std::vector<double> shift, double largest);
 
-    const double* row(i64 i) const { return (other_rows_.size() ? other_rows_ : points_).get() + i * d_; }
     template <class V>
     i64 steps() const {
         return std::is_same_v<V, float> ? d_ : (d_ + kStepBytes - 1) / kStepBytes;
@@ -89,7 +88,7 @@ class ProductSearch : public NeighbourSearch {
     const double scale_, byte_scale_;
     const double error_;  // g
     const i64 task_rows_, tiles_, chunk_;
-    const Buffer<double> points_, other_rows_;      // by rows; of one set the rows are the points
+    const double *const rows_, *const points_;
     PointTiles<std::int32_t> bytes_;                // if there are any
     mutable double byte_size_ = 0, byte_rest_ = 0;  // S, B
     mutable PointTiles<float> floats_;              // from the first use on
