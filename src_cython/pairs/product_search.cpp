@@ -11,8 +11,6 @@ namespace bmrm {
 
 namespace {
 
-using Bytes = std::int32_t;  // those of a step
-
 /// Bytes of points, and of packed rows, that stay in the second cache.
 constexpr i64 kChunkBytes = i64{1} << 18;
 constexpr i64 kMaxPanels = 4;
@@ -22,52 +20,13 @@ constexpr int kDecided = 8;
 constexpr double kUnderflow = 0x1p-110;
 /// Sizes within which squares are far from overflow and underflow in float64.
 constexpr double kLeast = 0x1p-400, kMost = 0x1p400;
-/// The largest whole number of a byte; with more axes sums of products might overflow.
-constexpr int kLargestByte = 127;
+/// With more axes sums of products of bytes might overflow.
 constexpr i64 kMaxByteAxes = i64{1} << 15;
-/// Share of the pairs that are candidates by bytes from which float32 takes less time.
+/// Candidates of a row per point from which float32 takes less time than bytes.
 constexpr double kMaxByteShare = 1.0 / 64;
 
 i64 panels_of_task(i64 d) {
     return std::clamp<i64>(kChunkBytes / (kPanelRows * d * static_cast<i64>(sizeof(float))), 1, kMaxPanels);
-}
-
-/// What is known of a coded row: the square of its length, and in bytes that of what rounding left, and the
-/// sum of the whole numbers.
-struct Code {
-    double square = 0, rest = 0;
-    i64 sum = 0;
-};
-
-/// Codes a row; values are `stride` apart. A point's bytes are negative, those of a row unsigned.
-Code encode(const double* x, const std::vector<double>& shift, double scale, bool, float* to, i64 stride) {
-    Code code;
-    for (const double centre : shift) {
-        const auto y = static_cast<float>((*x++ - centre) * scale);
-        *to = y;
-        to += stride;
-        code.square += static_cast<double>(y) * y;
-    }
-    return code;
-}
-
-Code encode(const double* x, const std::vector<double>& shift, double scale, bool is_point, Bytes* to,
-            i64 stride) {
-    Code code;
-    const auto d = static_cast<i64>(shift.size());
-    for (i64 first = 0; first < d; first += kStepBytes, to += stride) {
-        std::uint8_t bytes[kStepBytes] = {};
-        for (i64 k = first; k < std::min(first + kStepBytes, d); ++k) {
-            const double y = (x[k] - shift[k]) * scale;
-            const int whole = static_cast<int>(y < 0.0 ? y - 0.5 : y + 0.5);
-            code.square += y * y;
-            code.rest += (y - whole) * (y - whole);
-            code.sum += whole;
-            bytes[k - first] = static_cast<std::uint8_t>(is_point ? -whole : whole + kLargestByte + 1);
-        }
-        std::memcpy(to, bytes, kStepBytes);
-    }
-    return code;
 }
 
 }  // namespace
@@ -137,7 +96,7 @@ void ProductSearch::pack(PointTiles<V>& tiles) const {
     std::fill_n(tiles.starts.get() + (tiles_ - 1) * kTilePoints, kTilePoints, V{});
     for (i64 j = 0; j < m_; ++j) {
         V* const to = tiles.values.get() + j / kTilePoints * each + j % kTilePoints;
-        const Code code = encode(points_ + j * d_, shift_, scale<V>(), true, to, kTilePoints);
+        const Code code = encode(points_ + j * d_, scale<V>(), true, to, kTilePoints);
         if constexpr (std::is_same_v<V, float>) {
             tiles.starts[j] = static_cast<float>(code.square * (0.5 - error_));
         } else {
@@ -167,12 +126,13 @@ class ProductSearch::Task {
         found_.begin(indices_.data(), count);
         use_bytes_ = search_.bytes_.values.size() > 0;
         use_bytes_ ? pack(bytes_) : pack(floats_);
+        const double most = static_cast<double>(count) * (kMaxByteShare * static_cast<double>(search_.m_) +
+                                                          static_cast<double>(patience_));
         for (i64 begin = 0; begin < search_.tiles_; begin += search_.chunk_) {
             const i64 end = std::min(begin + search_.chunk_, search_.tiles_);
             use_bytes_ ? scan(bytes_, search_.bytes_, candidate_kernels().bytes, begin, end)
                        : scan(floats_, search_.floats(), candidate_kernels().floats, begin, end);
-            const auto pairs = static_cast<double>(count * end * kTilePoints);
-            if (use_bytes_ && static_cast<double>(decided_ - count * patience_) > kMaxByteShare * pairs) {
+            if (use_bytes_ && static_cast<double>(decided_) > most) {
                 use_bytes_ = false;
                 pack(floats_);
             }
@@ -197,8 +157,8 @@ class ProductSearch::Task {
                                                          : std::numeric_limits<V>::min());
         for (i64 i = 0; i < found_.count(); ++i) {
             V* const to = rows.panels.get() + i / kPanelRows * kPanelRows * steps + i % kPanelRows;
-            codes_[i] = encode(search_.rows_ + indices_[i] * search_.d_, search_.shift_, search_.scale<V>(),
-                               false, to, kPanelRows);
+            codes_[i] = search_.encode(search_.rows_ + indices_[i] * search_.d_, search_.scale<V>(), false,
+                                       to, kPanelRows);
             set_limit(i);
         }
     }
