@@ -89,7 +89,8 @@ def test_a_failing_product_gives_device_memory_back(X, monkeypatch):
 
         apply_wide = apply
 
-    A.getPythonContext().matrix = Failing()
+    context = A.getPythonContext()
+    monkeypatch.setattr(context, "_placed", context.placed._replace(matrix=Failing()))
     with pytest.raises(PETSc.Error):
         A.mult(x, y)
     x.set(1.0)
