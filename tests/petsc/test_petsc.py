@@ -12,6 +12,7 @@ if not os.environ.get("BMRM_REQUIRE_PETSC"):
     pytest.importorskip("petsc4py", reason="petsc4py is not installed; `make test` installs it")
 
 import mpi
+from devices import cuda, gpu
 from petsc4py import PETSc
 
 import bmrm
@@ -120,12 +121,10 @@ except BmrmError as error:
     assert done.stdout.count("\n") == 1
 
 
+@gpu
 def test_products_on_a_gpu_agree_with_scipy(rng):
-    cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
-    if not cuda.device_count():
-        pytest.skip("there is no CUDA device")
     X = sparse()
-    A = resident_mat(X, device="cuda")
+    A = resident_mat(X, device="cuda", tune="predict")
     assert isinstance(A.getPythonContext().placed.matrix, cuda.Matrix)
     check_products(A, X, rng, 1e-12)
 

@@ -10,6 +10,7 @@ if not os.environ.get("BMRM_REQUIRE_PETSC"):
     pytest.importorskip("petsc4py", reason="petsc4py is not installed; `make test` installs it")
 
 import mpi
+from devices import gpu, with_device
 from petsc4py import PETSc
 
 from bmrm.errors import BmrmError, ParameterError
@@ -213,6 +214,16 @@ def test_the_diagonal_of_a_square_matrix(database):
     np.testing.assert_array_equal(A.getDiagonal().getArray(), square.diagonal())
 
 
+@gpu
+def test_a_matrix_on_a_gpu(database):
+    database["mat_python_device"], database["mat_python_tune"] = "cuda", "predict"
+    A = by_rows()
+    placed = A.getPythonContext().placed
+    assert placed.device.startswith("cuda")
+    assert placed.matrix.vector_dtype == np.float64
+    np.testing.assert_allclose(product(A), X @ W, rtol=1e-12)
+
+
 @pytest.mark.parametrize("method", ["lsqr", "cgne", "cg"])
 def test_krylov_methods_run_as_on_a_stored_matrix(database, method):
     rhs = vec(np.random.default_rng(5).standard_normal(D))
@@ -327,6 +338,15 @@ right.setArray(w[slice(*right.getOwnershipRange())])
 dense.mult(right, left)
 np.testing.assert_allclose(left.getArray(), full @ w, rtol=1e-12, atol=1e-13)
 
+# Each rank has a GPU, and its columns go there through the host if PETSc has no CUDA.
+options = PETSc.Options()
+options["mat_python_device"], options["mat_python_tune"] = "cuda", "predict"
+on_gpus = made("python")
+assert on_gpus.getPythonContext().placed.device.startswith("cuda")
+on_gpus.multTranspose(x, y)
+np.testing.assert_allclose(y.getArray(), (X.T @ w)[first:last], rtol=1e-12, atol=1e-13)
+options.delValue("mat_python_device")
+
 solutions = []
 for operator in (A, stored):
     ksp = PETSc.KSP().create(world)
@@ -351,6 +371,7 @@ PETSc.Sys.Print("ranks agree")
 """
 
 
+@gpu
 def test_a_matrix_on_several_ranks(tmp_path):
-    done = mpi.run(3, mpi.script(tmp_path, SEVERAL_RANKS))
+    done = mpi.run(3, mpi.script(tmp_path, with_device(SEVERAL_RANKS, devices=2)))
     assert (done.returncode, done.stdout.strip()) == (0, "ranks agree"), done.stderr
