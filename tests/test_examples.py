@@ -203,7 +203,7 @@ def test_petscs_tao_trains_on_the_resident_matrix(tmp_path):
 
 
 def test_petscs_options_make_the_products_of_a_program_resident(tmp_path):
-    resident = "-mat_type python -mat_python_type bmrm.petsc.Resident".split()
+    resident = ["-mat_type", "python", "-mat_python_type", "bmrm.petsc.Resident"]
     petscs = run_on_ranks("petsc_options.py", tmp_path, ranks=1)
     ours = run_on_ranks("petsc_options.py", tmp_path, *resident)
     assert petscs.startswith("matrix: seqaij, 3000 x 200")

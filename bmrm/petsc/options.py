@@ -110,8 +110,8 @@ def mat_options(prefix: str) -> dict[str, Any]:
 
     Examples
     --------
-    >>> PETSc.Options()["other_mat_python_threads"] = 2
-    >>> mat_options("other_")
+    >>> PETSc.Options()["coarse_mat_python_threads"] = 2
+    >>> mat_options("coarse_")
     {'threads': 2}
     """
     found = _read(f"{prefix}mat_python_", _OF_MATRICES)

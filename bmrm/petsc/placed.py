@@ -47,7 +47,7 @@ class Sums(NamedTuple):
     largest_row: float
 
 
-class Placed(NamedTuple):
+class PlacedRows(NamedTuple):
     """The rows of this rank on their device."""
 
     matrix: Matrix
@@ -62,7 +62,7 @@ class Placed(NamedTuple):
         return make_vec(sizes, comm, on_gpu=self.device != "cpu")
 
 
-def place_rows(X: Any, comm: PETSc.Comm, columns: int | None, options: dict[str, Any]) -> Placed:
+def place_rows(X: Any, comm: PETSc.Comm, columns: int | None, options: dict[str, Any]) -> PlacedRows:
     """Place the rows of this rank; collective.
 
     Parameters
@@ -97,7 +97,7 @@ def place_rows(X: Any, comm: PETSc.Comm, columns: int | None, options: dict[str,
         placed = _place_on_ranks(rows, group, options)
     share_stream(placed.matrix)
     sums = _sum(rows, placed.matrix, sizes[1], touched, comm)
-    return Placed(placed.matrix, placed.device, sizes, touched, sums, diagonal)
+    return PlacedRows(placed.matrix, placed.device, sizes, touched, sums, diagonal)
 
 
 def _read(X: Any) -> HostMatrix:

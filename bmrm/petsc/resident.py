@@ -24,7 +24,7 @@ from bmrm.matrix.petsc_rows import check_scalars
 from bmrm.petsc.assembly import Assembly
 from bmrm.petsc.bridge import make_vec, multiply, unlocking
 from bmrm.petsc.options import mat_options
-from bmrm.petsc.placed import Placed, place_rows
+from bmrm.petsc.placed import PlacedRows, place_rows
 
 
 class Resident:
@@ -45,16 +45,16 @@ class Resident:
 
     Parameters
     ----------
-    placed : Placed, optional
+    placed : PlacedRows, optional
         What `resident_mat` has placed; by default values are set later.
 
     Examples
     --------
     >>> from petsc4py import PETSc
     >>> database = PETSc.Options()
-    >>> database["demo_mat_type"], database["demo_mat_python_type"] = "python", "bmrm.petsc.Resident"
+    >>> database["fine_mat_type"], database["fine_mat_python_type"] = "python", "bmrm.petsc.Resident"
     >>> A = PETSc.Mat().create(PETSc.COMM_SELF)
-    >>> A.setOptionsPrefix("demo_")
+    >>> A.setOptionsPrefix("fine_")
     >>> A.setSizes((2, 3))
     >>> A.setFromOptions()
     >>> A.setValues([0, 1], [0, 2], [1.0, 2.0, 3.0, 4.0])
@@ -66,7 +66,7 @@ class Resident:
     (array([3., 7.]), 'Resident')
     """
 
-    def __init__(self, placed: Placed | None = None) -> None:
+    def __init__(self, placed: PlacedRows | None = None) -> None:
         self._placed = placed
         self._assembly: Assembly | None = None
         self._options: dict[str, Any] = {}
@@ -78,11 +78,11 @@ class Resident:
         return mat
 
     @property
-    def placed(self) -> Placed:
+    def placed(self) -> PlacedRows:
         """X on its device; collective if values have come without an assembly, as with preallocation."""
         return self._take_values() if self._placed is None else self._placed
 
-    def _take_values(self) -> Placed:
+    def _take_values(self) -> PlacedRows:
         """Place the values that the program has set."""
         if self._assembly is None or not self._assembly.is_complete:
             raise BmrmError("A: found no values, expected an assembled matrix")
@@ -166,7 +166,7 @@ class Resident:
 class NormalContext:
     """The context of ``X'X + shift I``."""
 
-    def __init__(self, placed: Placed, shift: float) -> None:
+    def __init__(self, placed: PlacedRows, shift: float) -> None:
         self.placed, self.shift = placed, shift
         rows, _ = placed.sizes
         self._margins = placed.vec((rows[0], rows[0]), PETSc.COMM_SELF)
@@ -197,12 +197,12 @@ class NormalContext:
         show(viewer, f"X'X + {self.shift:g} I of X resident on {self.placed.device}")
 
 
-def product(placed: Placed, x: PETSc.Vec, y: PETSc.Vec) -> None:
+def product(placed: PlacedRows, x: PETSc.Vec, y: PETSc.Vec) -> None:
     """Compute y = X x."""
     multiply(placed.matrix, "normal", x if placed.columns is None else placed.columns.fetch(x), y)
 
 
-def transposed_product(placed: Placed, x: PETSc.Vec, y: PETSc.Vec) -> None:
+def transposed_product(placed: PlacedRows, x: PETSc.Vec, y: PETSc.Vec) -> None:
     """Compute y = X' x."""
     if placed.columns is None:
         multiply(placed.matrix, "transposed", x, y)

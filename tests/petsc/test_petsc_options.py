@@ -84,6 +84,14 @@ def by_coordinates() -> "PETSc.Mat":
     return A
 
 
+def by_values_of_compressed_rows() -> "PETSc.Mat":
+    A = empty()
+    A.setUp()
+    A.setValuesCSR(X.indptr, X.indices, X.data)
+    A.assemble()
+    return A
+
+
 def by_compressed_rows() -> "PETSc.Mat":
     A = empty()
     A.setPreallocationCSR((X.indptr, X.indices, X.data))  # which assembles
@@ -122,8 +130,9 @@ def converted_by_one_call() -> "PETSc.Mat":
 @pytest.mark.parametrize(
     "make",
     [
-        by_rows, by_rows_preallocated, by_additions_in_stages, by_coordinates, by_compressed_rows,
-        from_a_file, converted, converted_in_place, converted_by_one_call,
+        by_rows, by_rows_preallocated, by_additions_in_stages, by_coordinates,
+        by_values_of_compressed_rows, by_compressed_rows, from_a_file, converted, converted_in_place,
+        converted_by_one_call,
     ],
 )  # fmt: skip
 def test_values_come_in_as_in_any_matrix(database, make, tmp_path, monkeypatch):
@@ -157,6 +166,9 @@ def test_placed_values_do_not_change(database):
     with pytest.raises(PETSc.Error, match="No method setvalues for Mat of type python"):
         A.setValue(0, 0, 1.0)
     A.assemble()
+    for change in (lambda: A.scale(2.0), lambda: A.shift(1.0), lambda: A.axpy(1.0, stored())):
+        with pytest.raises(PETSc.Error):
+            change()
     np.testing.assert_allclose(product(A), X @ W, rtol=1e-13)
 
 
