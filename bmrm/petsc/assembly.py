@@ -77,9 +77,9 @@ class Assembly:
         if self._stored is None:
             stored = PETSc.Mat().create(self._comm)
             stored.setOptionsPrefix("stored_")  # no option is meant for it
-            sizes = self._sizes()
-            if max(sizes[0]) >= 0:
-                stored.setSizes(sizes)
+            if max(self._sizes()[0]) >= 0:  # else those of a file
+                self._require("MatSetUp")  # distributes rows and columns, perhaps in blocks
+                stored.setSizes(self._sizes())
             stored.setType(PETSc.Mat.Type.AIJ)
             self._stored = stored
         return self._stored
@@ -92,20 +92,18 @@ class Assembly:
 
     def pass_on(self, name: str, given: tuple[Any, ...]) -> int:
         """Call a function for the AIJ matrix; return PETSc's error code."""
-        if name != "MatLoad":
-            failed = self._call("MatSetUp")
-            return failed or _call(name, self.stored.handle, *given)
         failed = _call(name, self.stored.handle, *given)
-        if failed:
-            return failed
-        (m, rows), (n, columns) = self.stored.getSizes()  # of the file
-        return self._call("MatSetSizes", *map(_INT, (m, n, rows, columns))) or self._call("MatSetUp")
+        if not failed and name == "MatLoad":
+            (m, rows), (n, columns) = self.stored.getSizes()
+            self._require("MatSetSizes", *map(_INT, (m, n, rows, columns)))
+            self._require("MatSetUp")
+        return failed
 
     def _sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return local and global numbers of rows and of columns; -1 if not set."""
         m, n, rows, columns = _INT(), _INT(), _INT(), _INT()
-        self._call("MatGetLocalSize", ctypes.byref(m), ctypes.byref(n))
-        self._call("MatGetSize", ctypes.byref(rows), ctypes.byref(columns))
+        self._require("MatGetLocalSize", ctypes.byref(m), ctypes.byref(n))
+        self._require("MatGetSize", ctypes.byref(rows), ctypes.byref(columns))
         return (m.value, rows.value), (n.value, columns.value)
 
     def _offer(self, functions: dict[str, Any]) -> None:
@@ -113,23 +111,25 @@ class Assembly:
         for name, function in functions.items():
             if name in ("MatSetValues", "MatLoad"):
                 operation = _SET_VALUES if name == "MatSetValues" else self._find_load()
-                self._call("MatSetOperation", _ENUM(operation), function)
+                self._require("MatSetOperation", _ENUM(operation), function)
             else:
-                self._call("PetscObjectComposeFunction_Private", f"{name}_C".encode(), function)
+                self._require("PetscObjectComposeFunction_Private", f"{name}_C".encode(), function)
 
     def _find_load(self) -> int:
         """Return the number of MatLoad: it depends on the release, and so does that of MatCreateVecs."""
         found = ctypes.c_void_p()
         newer, older = _LOADS
-        self._call("MatGetOperation", _ENUM(newer + _CREATE_VECS_AFTER_LOAD), ctypes.byref(found))
+        self._require("MatGetOperation", _ENUM(newer + _CREATE_VECS_AFTER_LOAD), ctypes.byref(found))
         return newer if found.value else older
 
-    def _call(self, name: str, *given: Any) -> int:
-        return _call(name, self._address, *given)
+    def _require(self, name: str, *given: Any) -> None:
+        failed = _call(name, self._address, *given)
+        if failed:
+            raise PETSc.Error(failed)
 
 
 def _call(name: str, address: int, *given: Any) -> int:
-    return int(LIBRARY[name](ctypes.c_void_p(address), *given))
+    return int(getattr(LIBRARY, name)(ctypes.c_void_p(address), *given))
 
 
 @cache

@@ -341,6 +341,20 @@ assert placed.matrix.shape == (last - first, touched)
 assert placed.columns.fetch(x).getSize() == touched
 np.testing.assert_array_equal(placed.columns.fetch(x).getArray(), w[np.unique(X[first:last].indices)])
 
+# Blocks of rows are not divided, and options may come first.
+options = PETSc.Options()
+options["mat_type"] = "python"
+blocks = PETSc.Mat().create(world)
+blocks.setSizes((20, 20))
+blocks.setBlockSize(5)
+blocks.setFromOptions()
+blocks.setOption(PETSc.Mat.Option.IGNORE_OFF_PROC_ENTRIES, True)
+top, bottom = ((0, 10), (10, 15), (15, 20))[rank]
+blocks.setValuesBlocked(range(top // 5, bottom // 5), [0], np.ones((bottom - top, 5)))
+blocks.assemble()
+assert blocks.getOwnershipRange() == (top, bottom)
+assert blocks.norm(PETSc.NormType.NORM_1) == 20.0
+
 # If all ranks touch all columns, it is an all-gather.
 from bmrm.petsc import resident_mat
 full = rng.standard_normal((4, d))
@@ -351,7 +365,6 @@ dense.mult(right, left)
 np.testing.assert_allclose(left.getArray(), full @ w, rtol=1e-12, atol=1e-13)
 
 # Each rank has a GPU, and its columns go there through the host if PETSc has no CUDA.
-options = PETSc.Options()
 options["mat_python_device"], options["mat_python_tune"] = "cuda", "predict"
 on_gpus = made("python")
 assert on_gpus.getPythonContext().placed.device.startswith("cuda")
