@@ -8,7 +8,8 @@ a square grid. Ours is made from PETSc's by one call. Both sides are called as K
 several that alternate with the other side's, and that of the slowest rank: it includes waiting for other
 ranks, which MPI does in a loop. Each product is compared with PETSc's.
 
-With `--device cuda` the peer is `aijcusparse`, vectors are on GPUs, and the time is that of the clock.
+With `--device cuda --out petsc_mat_ranks_gpu.json` the peer is `aijcusparse`, vectors are on GPUs, and the
+time is that of the clock.
 """
 
 from __future__ import annotations
@@ -36,9 +37,21 @@ NEAR_ON_GPU = {"float32": 1e-4, "float64": 1e-12}
 SECTIONS = """
 ## PETSc's matrix on several ranks
 
-Values in PETSc's matrix ({petscs}, PETSc {petsc}) are doubles, ours are those that the table names; vectors
-are doubles. {clock}, ms per product. Several ranks fetch the columns that their rows touch: `touched` is the
-share of these in all columns, on the rank with the most.
+Values in PETSc's matrix (aij, PETSc {petsc}) are doubles, ours are those that the table names; vectors are
+doubles. Processor time of the slowest rank, one thread each, ms per product. Several ranks fetch the columns
+that their rows touch: `touched` is the share of these in all columns, on the rank with the most.
+
+[rows]
+shape, product = {shape}, {product} | ranks = {ranks} | values = {values} | touched = {touched:.3f} |
+PETSc ms = {petsc_ms:.3f} | bmrm ms = {bmrm_ms:.3f} | times faster = {times_faster:.2f}
+"""
+
+SECTIONS_ON_GPU = """
+## PETSc's matrix on several GPUs
+
+Values in PETSc's matrix (aijcusparse, PETSc {petsc}) are doubles, ours are those that the table names;
+vectors are doubles, on the GPU of each rank, {gpu}. Time of the slowest rank, ms per product. `touched` is
+the share of columns that the rows of a rank touch, on the rank with the most.
 
 [rows]
 shape, product = {shape}, {product} | ranks = {ranks} | values = {values} | touched = {touched:.3f} |
@@ -173,13 +186,13 @@ def main() -> None:
     rows = [row for name in options.shapes.split(",") for row in measure(name, options)]
     from petsc4py import PETSc
 
-    on_cpu = options.device == "cpu"
+    from bmrm.matrix.gpu.devices import gpu
+
     report.write(
         options.out,
-        SECTIONS,
-        petscs="aij" if on_cpu else "aijcusparse",
+        SECTIONS if options.device == "cpu" else SECTIONS_ON_GPU,
         petsc=".".join(map(str, PETSc.Sys.getVersion())),
-        clock="Processor time of the slowest rank, one thread each" if on_cpu else "Time of the slowest rank",
+        gpu=None if options.device == "cpu" else (gpu() or {})["name"],
         rows=rows,
     )
 

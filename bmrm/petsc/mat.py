@@ -98,7 +98,7 @@ def resident_mat(
     comm = PETSc.COMM_SELF if comm is None else comm
     options = {"device": device, "dtype": dtype, "threads": threads, "gpu_mem": gpu_mem, "tune": tune}
     placed = place_rows(X, comm, columns, options)
-    return Resident(placed).make_mat(comm)
+    return Resident(placed, options).make_mat(comm)
 
 
 def normal_mat(A: PETSc.Mat, *, shift: float = 0.0) -> PETSc.Mat:

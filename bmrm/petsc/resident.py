@@ -47,6 +47,8 @@ class Resident:
     ----------
     placed : PlacedRows, optional
         What `resident_mat` has placed; by default values are set later.
+    options : dict, optional
+        Its keywords, for values that are set again; by default those of PETSc's options.
 
     Examples
     --------
@@ -66,10 +68,10 @@ class Resident:
     (array([3., 7.]), 'Resident')
     """
 
-    def __init__(self, placed: PlacedRows | None = None) -> None:
+    def __init__(self, placed: PlacedRows | None = None, options: dict[str, Any] | None = None) -> None:
         self._placed = placed
         self._assembly: Assembly | None = None
-        self._options: dict[str, Any] = {}
+        self._options = {} if options is None else options
 
     def make_mat(self, comm: PETSc.Comm) -> PETSc.Mat:
         """Make a matrix of X, which has been placed."""
@@ -147,7 +149,7 @@ class Resident:
         )
 
     def duplicate(self, mat: PETSc.Mat, option: int) -> PETSc.Mat:
-        return Resident(self.placed).make_mat(mat.getComm())
+        return Resident(self.placed, self._options).make_mat(mat.getComm())
 
     def createVecs(self, mat: PETSc.Mat) -> tuple[PETSc.Vec, PETSc.Vec]:
         rows, columns = mat.getSizes()

@@ -159,6 +159,10 @@ def test_values_are_set_again_from_zero(database):
     np.testing.assert_array_equal(product(A), np.eye(M)[1] * 5.0 * W[2])
     np.testing.assert_allclose(product(twin), X @ W, rtol=1e-13)
     assert normal_mat(A).getDiagonal().getArray()[2] == 25.0
+    small = resident_mat(stored(), dtype="float32")
+    small.zeroEntries()
+    set_rows(small)
+    assert small.getPythonContext().placed.matrix.dtype == np.float32
 
 
 def test_placed_values_do_not_change(database):
