@@ -42,11 +42,11 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
 _SET_VALUES = 0
 """MATOP_SET_VALUES."""
 
-_LOADS = (78, 84)
-"""MATOP_LOAD, in newer and older releases of PETSc."""
+_CREATE_VECS = range(83, 90)
+"""MATOP_CREATE_VECS, by release; a matrix of type ``python`` has no other one of these operations."""
 
-_CREATE_VECS_AFTER_LOAD = 5
-"""How much greater MATOP_CREATE_VECS is than MATOP_LOAD in all releases."""
+_LOAD_BEFORE_CREATE_VECS = 5
+"""How much less MATOP_LOAD is than MATOP_CREATE_VECS in all releases."""
 
 _assemblies: WeakValueDictionary[int, Assembly] = WeakValueDictionary()
 
@@ -118,9 +118,11 @@ class Assembly:
     def _find_load(self) -> int:
         """Return the number of MatLoad: it depends on the release, and so does that of MatCreateVecs."""
         found = ctypes.c_void_p()
-        newer, older = _LOADS
-        self._require("MatGetOperation", _ENUM(newer + _CREATE_VECS_AFTER_LOAD), ctypes.byref(found))
-        return newer if found.value else older
+        for operation in _CREATE_VECS:
+            self._require("MatGetOperation", _ENUM(operation), ctypes.byref(found))
+            if found.value:
+                break
+        return operation - _LOAD_BEFORE_CREATE_VECS
 
     def _require(self, name: str, *given: Any) -> None:
         failed = _call(name, self._address, *given)
