@@ -1,4 +1,4 @@
-"""Distance histograms and pair counts of points, exact on CPU and GPU; functions of two points, compiled.
+"""Distance histograms, pair counts and neighbours of points, exact; functions of two points, compiled.
 
 Names are loaded on first use.
 """
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from bmrm.pairs.histograms import count as count
     from bmrm.pairs.histograms import explain as explain
     from bmrm.pairs.histograms import histogram as histogram
+    from bmrm.pairs.neighbours import nearest as nearest
+    from bmrm.pairs.neighbours import within as within
     from bmrm.pairs.plan import PairPlan as PairPlan
     from bmrm.pairs.points import Points as Points
     from bmrm.pairs.statistics import Statistic as Statistic
@@ -23,6 +25,8 @@ _MODULES = {
     "count": "histograms",
     "explain": "histograms",
     "Histogram": "histograms",
+    "nearest": "neighbours",
+    "within": "neighbours",
     "PairPlan": "plan",
     "Statistic": "statistics",
     "statistic": "statistics",

@@ -1,5 +1,5 @@
 // Registers of float32 and the operations on them that GCC's vectors lack, for one instruction set
-// (cpu/isa.h). Included by count_kernels.h alone.
+// (cpu/isa.h).
 #pragma once
 
 #if defined(__x86_64__)
@@ -23,7 +23,9 @@ constexpr LaneBits kAllLanes = (1u << kLanes) - 1;
 BMRM_INLINE Floats load(const float* from) { return *reinterpret_cast<const Floats*>(from); }
 BMRM_INLINE void store(float* to, const Floats& value) { *reinterpret_cast<Floats*>(to) = value; }
 BMRM_INLINE void store(std::uint32_t* to, const Words& value) { *reinterpret_cast<Words*>(to) = value; }
-BMRM_INLINE Floats all(float value) { return Floats{} + value; }
+BMRM_INLINE Floats all(float value) {
+    return value - Floats{};
+}  // unlike a sum, which may change -0, it is free
 
 BMRM_INLINE Floats twice_root_plus(Floats x, Floats c);
 BMRM_INLINE Floats twice_root(Floats x) { return twice_root_plus(x, Floats{}); }
@@ -35,6 +37,9 @@ BMRM_INLINE Floats most(Floats a, Floats b) { return (Floats)_mm512_max_ps((__m5
 BMRM_INLINE Floats magnitude(Floats a) { return (Floats)_mm512_abs_ps((__m512)a); }
 BMRM_INLINE Floats fused(Floats a, Floats b, Floats c) {
     return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+BMRM_INLINE Floats less_product(Floats c, Floats a, Floats b) {
+    return (Floats)_mm512_fnmadd_ps((__m512)a, (__m512)b, (__m512)c);
 }
 /// 2 sqrt(x) + c for x > 0; the root has a relative error of 1.7 u, and the sum is rounded once. With
 /// y = (1 + e) / sqrt(x), |e| <= 2^-14, and s = x y (1 + a), t = 3 - s y is 2 - e (2 + e) but for a and its
@@ -84,6 +89,9 @@ BMRM_INLINE Floats magnitude(Floats a) { return (Floats)_mm256_andnot_ps(_mm256_
 BMRM_INLINE Floats fused(Floats a, Floats b, Floats c) {
     return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 }
+BMRM_INLINE Floats less_product(Floats c, Floats a, Floats b) {
+    return (Floats)_mm256_fnmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
 BMRM_INLINE Floats twice_root_plus(Floats x, Floats c) {
     return fused((Floats)_mm256_sqrt_ps((__m256)x), all(2.0f), c);
 }
@@ -113,6 +121,7 @@ BMRM_INLINE Floats least(Floats a, Floats b) { return a < b ? a : b; }
 BMRM_INLINE Floats most(Floats a, Floats b) { return a > b ? a : b; }
 BMRM_INLINE Floats magnitude(Floats a) { return (Floats)((Words)a & 0x7fffffffu); }
 BMRM_INLINE Floats fused(Floats a, Floats b, Floats c) { return a * b + c; }
+BMRM_INLINE Floats less_product(Floats c, Floats a, Floats b) { return c - a * b; }
 BMRM_INLINE Floats twice_root_plus(Floats x, Floats c) {
 #if defined(__x86_64__)
     const Floats y = (Floats)_mm_sqrt_ps((__m128)x);

@@ -1,0 +1,302 @@
+#include "pairs/product_search.h"
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "cpu/simd.h"
+#include "pairs/decision.h"
+
+namespace bmrm {
+
+namespace {
+
+using Bytes = std::int32_t;  // those of a step
+
+/// Bytes of points, and of packed rows, that stay in the second cache.
+constexpr i64 kChunkBytes = i64{1} << 18;
+constexpr i64 kMaxPanels = 4;
+/// Candidates of a row that are decided at once: their sums are computed side by side.
+constexpr int kDecided = 8;
+/// More than all that underflows: numbers are at most 1, and there are less than 2^30 axes.
+constexpr double kUnderflow = 0x1p-110;
+/// Sizes within which squares are far from overflow and underflow in float64.
+constexpr double kLeast = 0x1p-400, kMost = 0x1p400;
+/// The largest whole number of a byte; with more axes sums of products might overflow.
+constexpr int kLargestByte = 127;
+constexpr i64 kMaxByteAxes = i64{1} << 15;
+/// Share of the pairs that are candidates by bytes from which float32 takes less time.
+constexpr double kMaxByteShare = 1.0 / 64;
+
+Buffer<double> by_rows(const PlacedPoints& points) {
+    const i64 n = points.points(), d = points.axes();
+    Buffer<double> rows(n * d);
+    for (i64 first = 0; first < n; first += kPanelRows)
+        for (i64 k = 0; k < d; ++k) {
+            const double* const x = points.axis(static_cast<int>(k));
+            for (i64 i = first; i < std::min(first + kPanelRows, n); ++i) rows[i * d + k] = x[i];
+        }
+    return rows;
+}
+
+i64 panels_of_task(i64 d) {
+    return std::clamp<i64>(kChunkBytes / (kPanelRows * d * static_cast<i64>(sizeof(float))), 1, kMaxPanels);
+}
+
+/// What is known of a coded row: the square of its length, and in bytes that of what rounding left, and the
+/// sum of the whole numbers.
+struct Code {
+    double square = 0, rest = 0;
+    i64 sum = 0;
+};
+
+/// Codes a row; values are `stride` apart. A point's bytes are negative, those of a row unsigned.
+Code encode(const double* x, const std::vector<double>& shift, double scale, bool, float* to, i64 stride) {
+    Code code;
+    for (const double centre : shift) {
+        const auto y = static_cast<float>((*x++ - centre) * scale);
+        *to = y;
+        to += stride;
+        code.square += static_cast<double>(y) * y;
+    }
+    return code;
+}
+
+Code encode(const double* x, const std::vector<double>& shift, double scale, bool is_point, Bytes* to,
+            i64 stride) {
+    Code code;
+    const auto d = static_cast<i64>(shift.size());
+    for (i64 first = 0; first < d; first += kStepBytes, to += stride) {
+        std::uint8_t bytes[kStepBytes] = {};
+        for (i64 k = first; k < std::min(first + kStepBytes, d); ++k) {
+            const double y = (x[k] - shift[k]) * scale;
+            const int whole = static_cast<int>(y < 0.0 ? y - 0.5 : y + 0.5);
+            code.square += y * y;
+            code.rest += (y - whole) * (y - whole);
+            code.sum += whole;
+            bytes[k - first] = static_cast<std::uint8_t>(is_point ? -whole : whole + kLargestByte + 1);
+        }
+        std::memcpy(to, bytes, kStepBytes);
+    }
+    return code;
+}
+
+}  // namespace
+
+bool CandidateKernels::has_bytes() const {
+#if defined(__x86_64__)
+    static const bool can = __builtin_cpu_supports("avx512vnni");
+    return bytes && can;
+#else
+    return false;
+#endif
+}
+
+std::unique_ptr<ProductSearch> ProductSearch::make(const Sides& sides, Metric metric) {
+    const PlacedPoints& points = sides.points;
+    if (points.points() == 0) return nullptr;
+    std::vector<double> shift(points.axes());
+    double largest = 0.0;
+    for (int k = 0; k < points.axes(); ++k) {
+        const double* const x = points.axis(k);
+        const auto n = static_cast<double>(points.points());
+        shift[k] = std::accumulate(x, x + points.points(), 0.0) / n;
+        for (const PlacedPoints* some : {&sides.rows, &points}) {
+            if (some->points() == 0) continue;
+            const auto [low, high] = some->range(k, 0, some->points());
+            largest = std::max({largest, shift[k] - low, high - shift[k]});
+        }
+        if (!(std::abs(shift[k]) < kMost)) return nullptr;
+    }
+    if (!(largest > kLeast && largest < kMost)) return nullptr;
+    return std::unique_ptr<ProductSearch>(new ProductSearch(sides, metric, std::move(shift), largest));
+}
+
+ProductSearch::ProductSearch(const Sides& sides, Metric metric, std::vector<double> shift, double largest)
+    : metric_(metric),
+      n_(sides.rows.points()),
+      m_(sides.points.points()),
+      d_(sides.points.axes()),
+      own_(sides.own),
+      shift_(std::move(shift)),
+      scale_(std::ldexp(1.0, -std::ilogb(largest) - 1)),
+      byte_scale_(kLargestByte / largest),
+      error_([this] {
+          const double share = static_cast<double>(d_ + 12) * 0x1p-24;
+          return share / (1.0 - share);
+      }()),
+      task_rows_(panels_of_task(d_) * kPanelRows),
+      tiles_((m_ + kTilePoints - 1) / kTilePoints),
+      chunk_(std::max<i64>(1, kChunkBytes / (kTilePoints * d_ * static_cast<i64>(sizeof(float))))),
+      points_(by_rows(sides.points)),
+      other_rows_(sides.same() ? Buffer<double>() : by_rows(sides.rows)) {
+    if (candidate_kernels().has_bytes() && d_ <= kMaxByteAxes) pack(bytes_);
+}
+
+const PointTiles<float>& ProductSearch::floats() const {
+    std::call_once(packed_, [this] { pack(floats_); });
+    return floats_;
+}
+
+template <class V>
+void ProductSearch::pack(PointTiles<V>& tiles) const {
+    const i64 each = kTilePoints * steps<V>();
+    tiles.values = Buffer<V>(tiles_ * each);
+    tiles.starts = Buffer<V>(tiles_ * kTilePoints);
+    std::fill_n(tiles.values.get() + (tiles_ - 1) * each, each, V{});
+    std::fill_n(tiles.starts.get() + (tiles_ - 1) * kTilePoints, kTilePoints, V{});
+    for (i64 j = 0; j < m_; ++j) {
+        V* const to = tiles.values.get() + j / kTilePoints * each + j % kTilePoints;
+        const Code code = encode(points_.get() + j * d_, shift_, scale<V>(), true, to, kTilePoints);
+        if constexpr (std::is_same_v<V, float>) {
+            tiles.starts[j] = static_cast<float>(code.square * (0.5 - error_));
+        } else {
+            // Less than the number by more than the roundings of the square; rows are 128 too large.
+            const double least = std::floor(0.5 * code.square) - 2.0;
+            tiles.starts[j] = static_cast<V>(least) + static_cast<V>((kLargestByte + 1) * code.sum);
+            byte_rest_ = std::max(byte_rest_, std::sqrt(code.rest) * (1.0 + 0x1p-40));
+            byte_size_ = std::max(byte_size_, std::sqrt(code.square) + std::sqrt(code.rest));
+        }
+    }
+}
+
+/// The rows of a task, while a thread searches for their neighbours.
+class ProductSearch::Task {
+  public:
+    Task(const ProductSearch& search, const Sought& sought, const FoundTarget& target)
+        : search_(search),
+          patience_(4 * sought.room()),
+          indices_(search.task_rows_),
+          found_(sought, target, search.task_rows_, search.own_),
+          codes_(search.task_rows_),
+          candidates_(search.task_rows_ * kDecided),
+          waiting_(search.task_rows_) {}
+
+    void run(i64 first, i64 count) {
+        std::iota(indices_.begin(), indices_.end(), first);
+        found_.begin(indices_.data(), count);
+        use_bytes_ = search_.bytes_.values.size() > 0;
+        use_bytes_ ? pack(bytes_) : pack(floats_);
+        for (i64 begin = 0; begin < search_.tiles_; begin += search_.chunk_) {
+            const i64 end = std::min(begin + search_.chunk_, search_.tiles_);
+            use_bytes_ ? scan(bytes_, search_.bytes_, candidate_kernels().bytes, begin, end)
+                       : scan(floats_, search_.floats(), candidate_kernels().floats, begin, end);
+            const auto pairs = static_cast<double>(count * end * kTilePoints);
+            if (use_bytes_ && static_cast<double>(decided_ - count * patience_) > kMaxByteShare * pairs) {
+                use_bytes_ = false;
+                pack(floats_);
+            }
+        }
+        for (i64 i = 0; i < count; ++i) decide(i);
+        found_.finish();
+    }
+
+  private:
+    template <class V>
+    struct Rows {
+        Buffer<V> panels;
+        std::vector<V> limits;
+    };
+
+    template <class V>
+    void pack(Rows<V>& rows) {
+        const i64 steps = search_.steps<V>(), all = search_.task_rows_;
+        rows.panels = Buffer<V>(all * steps);
+        std::fill_n(rows.panels.get(), rows.panels.size(), V{});
+        rows.limits.assign(all, std::is_same_v<V, float> ? -std::numeric_limits<V>::infinity()
+                                                         : std::numeric_limits<V>::min());
+        for (i64 i = 0; i < found_.count(); ++i) {
+            V* const to = rows.panels.get() + i / kPanelRows * kPanelRows * steps + i % kPanelRows;
+            codes_[i] =
+                encode(search_.row(indices_[i]), search_.shift_, search_.scale<V>(), false, to, kPanelRows);
+            set_limit(i);
+        }
+    }
+
+    void set_limit(i64 i) {
+        // More than a measured number is off by its own roundings.
+        const double most = most_measured(search_.metric_, found_[i].limit) * (1.0 + 0x1p-40);
+        const double square = codes_[i].square;
+        if (use_bytes_) {
+            const double rest = std::sqrt(codes_[i].rest), size = std::sqrt(square) + rest;
+            const double error = size * search_.byte_rest_ + rest * (search_.byte_size_ + search_.byte_rest_);
+            const double scale = search_.byte_scale_;
+            const double limit = 0.5 * (most * scale * scale - square) + error * (1.0 + 0x1p-40) + 4.0;
+            constexpr Bytes kHighest = std::numeric_limits<Bytes>::max();
+            bytes_.limits[i] = limit < kHighest ? static_cast<Bytes>(limit) : kHighest;
+            return;
+        }
+        const double limit =
+            0.5 * (most * search_.scale_ * search_.scale_ - square) + search_.error_ * square + kUnderflow;
+        const auto rounded = static_cast<float>(limit);
+        floats_.limits[i] =
+            rounded < limit ? std::nextafter(rounded, std::numeric_limits<float>::infinity()) : rounded;
+    }
+
+    template <class V>
+    void scan(const Rows<V>& rows, const PointTiles<V>& points, FindCandidates<V> find, i64 first, i64 last) {
+        const i64 steps = search_.steps<V>(), sweep = candidate_kernels().sweep;
+        for (i64 row = 0; row < found_.count(); row += sweep) {
+            const i64 panel = row / kPanelRows * kPanelRows;
+            const V* const some = rows.panels.get() + panel * steps + (row - panel);
+            std::uint64_t near[kTilePoints];
+            for (i64 t = first;; ++t) {
+                t = find(some, steps, points.values.get(), points.starts.get(), t, last,
+                         rows.limits.data() + row, near);
+                if (t == last) break;
+                const i64 in_tile = std::min<i64>(kTilePoints, search_.m_ - t * kTilePoints);
+                for (i64 j = 0; j < in_tile; ++j)
+                    for (std::uint64_t bits = near[j]; bits; bits &= bits - 1)
+                        wait(row + __builtin_ctzll(bits), t * kTilePoints + j);
+            }
+        }
+    }
+
+    void wait(i64 i, i64 candidate) {
+        if (i >= found_.count()) return;
+        candidates_[i * kDecided + waiting_[i]++] = candidate;
+        if (waiting_[i] == kDecided) decide(i);
+    }
+
+    /// Adds the candidates of a row by their distances in float64.
+    void decide(i64 i) {
+        const i64* const candidates = candidates_.data() + i * kDecided;
+        const int count = waiting_[i];
+        if (count == 0) return;
+        const double* const x = search_.row(indices_[i]);
+        const double* z[kDecided];
+        double squares[kDecided] = {};
+        for (int c = 0; c < kDecided; ++c)
+            z[c] = search_.points_.get() + candidates[c < count ? c : 0] * search_.d_;
+        for (i64 k = 0; k < search_.d_; ++k)
+            for (int c = 0; c < kDecided; ++c) squares[c] = add_square(squares[c], x[k] - z[c][k]);
+        Found& row = found_[i];
+        const double before = row.limit;
+        for (int c = 0; c < count; ++c) row.add(distance_of(search_.metric_, squares[c]), candidates[c]);
+        waiting_[i] = 0;
+        decided_ += count;
+        if (row.limit != before) set_limit(i);
+    }
+
+    const ProductSearch& search_;
+    const i64 patience_;  // candidates of a row that there are before there is a limit
+    std::vector<i64> indices_;
+    FoundRows found_;
+    std::vector<Code> codes_;
+    bool use_bytes_ = false;
+    Rows<Bytes> bytes_;
+    Rows<float> floats_;
+    std::vector<i64> candidates_;
+    std::vector<int> waiting_;
+    i64 decided_ = 0;
+};
+
+void ProductSearch::search(i64 first, i64 last, int threads, const Sought& sought,
+                           const FoundTarget& target) const {
+    search_tasks(first, last, threads, [&](i64 task) {
+        const i64 begin = task * task_rows_;
+        Task(*this, sought, target).run(begin, std::min(task_rows_, n_ - begin));
+    });
+}
+
+}  // namespace bmrm
