@@ -246,8 +246,14 @@ cdef extern from "pairs/neighbours.h" namespace "bmrm" nogil:
         int64_t tasks()
         void search(int64_t, int64_t, int, const Sought&, const FoundTarget&) except +
 
-    cdef cppclass Sides:
-        Sides(const CPlacedPoints&, const CPlacedPoints&, int64_t)
+    cdef struct Sides:
+        const double* rows
+        const double* points
+        int64_t row_count
+        int64_t point_count
+        int64_t axes
+        const double* box
+        int64_t own
 
     unique_ptr[CNeighbourSearch] make_neighbour_search(const Sides&, Metric, c_bool) except +
 
@@ -261,12 +267,15 @@ cdef class NeighbourSearch:
 
     Parameters
     ----------
-    rows, points : PlacedPoints
-        Whose neighbours are sought, and among which points; the same object or two.
+    rows, points : ndarray, shape (n, d) and (m, d)
+        Whose neighbours are sought, and among which points, finite; the same array or two. They must not
+        change while the search is in use.
+    box : ndarray, shape (d,)
+        Lengths of the axes; 0 for an open one.
     metric : str
         One of `METRICS`.
     products : bool
-        Whether candidates come from products in float32, for distances of squares on open axes.
+        Whether candidates come from products in low precision, for distances of squares on open axes.
     own : int
         The rows are the points from this one on, none of which is its own neighbour; -1: they are others.
     """
@@ -275,16 +284,24 @@ cdef class NeighbourSearch:
     cdef object _owners
     cdef int64_t _rows, _others
 
-    def __cinit__(self, PlacedPoints rows not None, PlacedPoints points not None, str metric, *,
-                  bint products, int64_t own):
-        if points.axes != rows.axes:
-            raise ParameterError(f"points: found {points.axes} axes, expected {rows.axes}")
+    def __cinit__(self, rows, points, box, str metric, *, bint products, int64_t own):
+        same = rows is points
+        points = _input(points, points.shape, "points")
+        if points.shape[1] < 1:
+            raise ParameterError("points: found no axes, expected at least 1")
+        rows = points if same else _input(rows, (rows.shape[0], points.shape[1]), "rows")
+        box = _input(box, (points.shape[1],), "box")
         cdef Metric which = <Metric><int>METRICS.index(metric)
+        cdef Sides sides
+        sides.rows, sides.points = <const double*>_address(rows), <const double*>_address(points)
+        sides.row_count, sides.point_count, sides.axes = len(rows), len(points), points.shape[1]
+        sides.box, sides.own = <const double*>_address(box), own
+        if own >= 0 and own + sides.row_count > sides.point_count:
+            raise ParameterError(f"own: found {own}, expected the first of {sides.row_count} points")
         self._owners = rows, points
-        self._rows, self._others = rows.n, points.n - (own >= 0)
+        self._rows, self._others = sides.row_count, sides.point_count - (own >= 0)
         with nogil:
-            self.impl = make_neighbour_search(
-                Sides(rows.impl.get()[0], points.impl.get()[0], own), which, products)
+            self.impl = make_neighbour_search(sides, which, products)
 
     @property
     def tasks(self):

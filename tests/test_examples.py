@@ -29,11 +29,11 @@ def run(name, folder):
     return done.stdout
 
 
-def run_on_ranks(name, folder, ranks=2):
-    """Output of an example on several ranks of MPI."""
+def run_on_ranks(name, folder, *options, ranks=2):
+    """Output of an example on several ranks of MPI, with options of PETSc."""
     if not os.environ.get("BMRM_REQUIRE_PETSC"):
         pytest.importorskip("petsc4py", reason="petsc4py is not installed; `make test` installs it")
-    done = mpi.run(ranks, EXAMPLES / name, cwd=folder)
+    done = mpi.run(ranks, EXAMPLES / name, *options, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -213,6 +213,17 @@ def test_petscs_tao_trains_on_the_resident_matrix(tmp_path):
     for method in ("bmrm", "blmvm"):
         assert 0.0 <= number(rf"TAO {method}: at most (\S+) above", out) < 1e-5
     assert 0 < number(r"TAO owlqn: keeps (\S+) of", out) < 60
+
+
+def test_petscs_options_make_the_products_of_a_program_resident(tmp_path):
+    resident = ["-mat_type", "python", "-mat_python_type", "bmrm.petsc.Resident"]
+    petscs = run_on_ranks("petsc_options.py", tmp_path, ranks=1)
+    ours = run_on_ranks("petsc_options.py", tmp_path, *resident)
+    assert petscs.startswith("matrix: seqaij, 3000 x 200")
+    assert ours.startswith("matrix: python, 3000 x 200")
+    for pattern in (r"norm (\S+)", r"lsqr: (\d+) iterations", r"residual (\S+),"):
+        assert number(pattern, ours) == pytest.approx(number(pattern, petscs), rel=1e-9)
+    assert number(r"gradient (\S+)", ours) < 1e-6
 
 
 def test_every_example_is_run_here():

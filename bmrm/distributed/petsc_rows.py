@@ -44,4 +44,4 @@ def local_rows(X: Any, y: Any, comm: Any) -> tuple[Any, Any, Any]:
                     f"{X.getLocalSize()[0]} rows"
                 )
             y = np.array(y.getArray(readonly=True), np.float64)
-    return copy_rows(X), y, comm
+        return copy_rows(X), y, comm

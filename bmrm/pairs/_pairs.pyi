@@ -55,7 +55,14 @@ METRICS: tuple[str, ...]
 
 class NeighbourSearch:
     def __new__(
-        cls, rows: PlacedPoints, points: PlacedPoints, metric: str, *, products: bool, own: int
+        cls,
+        rows: npt.NDArray[np.float64],
+        points: npt.NDArray[np.float64],
+        box: npt.NDArray[np.float64],
+        metric: str,
+        *,
+        products: bool,
+        own: int,
     ) -> Self: ...
     @property
     def tasks(self) -> int: ...

@@ -26,9 +26,9 @@ from bmrm.errors import DataError, HostMemoryError, ParameterError
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.memory import parse_memory_size
 from bmrm.matrix.gpu.work import threads_of
-from bmrm.pairs._pairs import METRICS, NeighbourSearch, PlacedPoints
+from bmrm.pairs._pairs import METRICS, NeighbourSearch
 from bmrm.pairs.passes import task_ranges
-from bmrm.pairs.points import Points, read_points, read_threads
+from bmrm.pairs.points import Points, read_box, read_points, read_threads
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -36,11 +36,17 @@ if TYPE_CHECKING:
 SQUARES = ("euclidean", "sqeuclidean", "cosine")
 """Metrics that are made of squares."""
 
-MIN_PRODUCT_AXES = 9
-"""Axes from which products leave out more than boxes."""
+MAX_PRODUCT_POINTS = 2.0
+"""Points up to which products leave out more than boxes do, over 4 to the power of the number of axes."""
 
 MIN_PRODUCT_ROWS = 16
 """Rows from which products pay: a panel of them takes the time of 64."""
+
+MAX_NEAR_SHARE = 1 / 64
+"""Share of the pairs that are near up to which products pay: near pairs are decided one by one."""
+
+SAMPLE_ROWS, SAMPLE_POINTS = 64, 512
+"""What that share is estimated from."""
 
 NEIGHBOUR_BYTES = 16
 """Memory of a neighbour: its distance, and its index in 64 bits."""
@@ -67,84 +73,130 @@ class _Search:
         self, x: Any, y: Any, metric: str, box: Any, device: str | None, threads: int | None
     ) -> None:
         check_choice("metric", metric, METRICS)
-        if box is not None:
-            if isinstance(x, Points):
-                raise ParameterError("box: found with Points, expected it as an argument of Points alone")
-            x = Points(x, box=box, device=device or "auto", threads=threads)
-        a, b = read_points(x, y, device, threads, None)
-        _check(a, metric, device)
-        self.metric, self.threads, self._box = metric, threads_of(_threads(a, threads)), a.box
+        a, b, self._box = _sides(x, y, box, device, threads)
+        if not a.shape[1]:
+            raise DataError("x: found 0 columns, expected at least 1")
+        if metric in ("cosine", "jaccard") and self._box.any():
+            raise ParameterError(f"box: found with the metric {metric}, which has no periodic axes")
+        if threads is None and isinstance(x, Points):
+            threads = x.threads
+        self.metric, self.threads = metric, threads_of(None if threads is None else read_threads(threads))
         self.is_one_set, self.shape = b is None, (len(a), len(a if b is None else b))
-        self._x, self._y = _measured(a.coordinates, None if b is None else b.coordinates, metric)
-        self._points = self._place(self._x if self._y is None else self._y)
+        self._rows, other = _measured(a, b, metric)
+        self._points = self._rows if other is None else other
+        self._box = np.resize(self._box, self._points.shape[1])
 
     @property
     def others(self) -> int:
         """Number of points that may be neighbours of a row."""
         return self.shape[1] - self.is_one_set
 
-    def _place(self, coordinates: Vector) -> PlacedPoints:
-        return PlacedPoints(coordinates, np.resize(self._box, len(coordinates)))
-
-    def run(self, task: Callable[[NeighbourSearch, int, int], object], first: int, last: int) -> None:
+    def run(
+        self,
+        task: Callable[[NeighbourSearch, int, int], object],
+        first: int,
+        last: int,
+        radius: float = 0.0,
+    ) -> None:
         """Call ``task`` for ranges of all tasks of the search for the neighbours of some rows."""
-        if self.is_one_set and (first, last) == (0, self.shape[0]):
-            rows = self._points
-        else:
-            rows = self._place(self._x[:, first:last])
-        products = (
-            self.metric in SQUARES
-            and not self._box.any()
-            and rows.axes >= MIN_PRODUCT_AXES
-            and rows.n >= MIN_PRODUCT_ROWS
+        rows = self._rows if (first, last) == (0, self.shape[0]) else self._rows[first:last]
+        search = NeighbourSearch(
+            rows,
+            self._points,
+            self._box,
+            self.metric,
+            products=self._products_pay(len(rows), radius),
+            own=first if self.is_one_set else -1,
         )
-        own = first if self.is_one_set else -1
-        search = NeighbourSearch(rows, self._points, self.metric, products=products, own=own)
         with hold_signals():
             for begin, end in task_ranges([(0, search.tasks)], self.threads):
                 task(search, begin, end)
         check_signals()
 
+    def _products_pay(self, rows: int, radius: float) -> bool:
+        points, axes = self._points.shape
+        return (
+            self.metric in SQUARES
+            and not self._box.any()
+            and rows >= MIN_PRODUCT_ROWS
+            and points <= MAX_PRODUCT_POINTS * 4.0 ** min(axes, 500)
+            and self._near_share(radius) <= MAX_NEAR_SHARE
+        )
 
-def _threads(points: Points, given: int | None) -> int | None:
-    return points.threads if given is None else read_threads(given)
+    def _near_share(self, radius: float) -> float:
+        """Estimate the share of the pairs within a radius, from some of them."""
+        if radius == 0.0:
+            return 0.0
+        some = self._rows[:: 1 + len(self._rows) // SAMPLE_ROWS]
+        others = self._points[:: 1 + len(self._points) // SAMPLE_POINTS]
+        reach = {"euclidean": radius * radius, "cosine": 2.0 * radius}.get(self.metric, radius)
+        with np.errstate(over="ignore"):
+            near = [(np.square(others - row).sum(axis=1) <= reach).mean() for row in some]
+        return float(np.mean(near))
 
 
-def _check(points: Points, metric: str, device: str | None) -> None:
-    """Raise for points that are not searched, or not on this device."""
-    if points.group is not None:
-        raise ParameterError("comm: found points of several ranks, expected those of one process")
-    wanted = device or points.device
-    parse_device(wanted)
-    if wanted.startswith("cuda"):
-        raise ParameterError(f"device: found {wanted}, expected auto or cpu: neighbours are found on the CPU")
-    if not points.shape[1]:
-        raise DataError("x: found 0 columns, expected at least 1")
-    if metric in ("cosine", "jaccard") and points.box.any():
-        raise ParameterError(f"box: found with the metric {metric}, which has no periodic axes")
+def _sides(
+    x: Any, y: Any, box: Any, device: str | None, threads: int | None
+) -> tuple[Vector, Vector | None, Vector]:
+    """Return the coordinates of x and of y by rows, and the box."""
+    if any(isinstance(each, Points) or arguments.is_on_device(each) for each in (x, y)):
+        if box is not None:
+            if isinstance(x, Points):
+                raise ParameterError("box: found with Points, expected it as an argument of Points alone")
+            x = Points(x, box=box)
+        a, b = read_points(x, y, device, threads, None)
+        if a.group is not None:
+            raise ParameterError("comm: found points of several ranks, expected those of one process")
+        _check_device(device or a.device)
+        rows = [np.ascontiguousarray(each.coordinates.T) for each in (a, b) if each is not None]
+        return rows[0], None if b is None else rows[1], a.box
+    _check_device("auto" if device is None else device)
+    found = _rows("x", x)
+    if y is None:
+        return found, None, read_box(box, found.shape[1])
+    others = _rows("y", y)
+    if others.shape[1] != found.shape[1]:
+        raise DataError(f"y: found {others.shape[1]} columns, expected {found.shape[1]} as in x")
+    return found, others, read_box(box, found.shape[1])
+
+
+def _check_device(device: str) -> None:
+    parse_device(device)
+    if device.startswith("cuda"):
+        raise ParameterError(f"device: found {device}, expected auto or cpu: neighbours are found on the CPU")
+
+
+def _rows(what: str, given: Any) -> Vector:
+    """Return finite rows in float64, in place if they are."""
+    found = np.ascontiguousarray(arguments.matrix(what, given), np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = found.sum()  # of finite numbers it may overflow, of others it is never finite
+    if not np.isfinite(total):
+        arguments.check_finite(what, found)
+    return found
 
 
 def _measured(x: Vector, y: Vector | None, metric: str) -> tuple[Vector, Vector | None]:
-    """Return the coordinates, by axes, that compiled code measures."""
+    """Return the rows that compiled code measures."""
     if metric == "jaccard":
         return (x != 0.0).astype(np.float64), None if y is None else (y != 0.0).astype(np.float64)
     if metric != "cosine":
         return x, y
     units = [_units(each) for each in (x, y) if each is not None]
-    zeros = [~unit.any(axis=0) for unit in units]
+    zeros = [~unit.any(axis=1) for unit in units]
     if any(zero.any() for zero in zeros):  # on an axis of their own
-        units = [np.vstack([unit, zero]) for unit, zero in zip(units, zeros, strict=True)]
+        units = [np.column_stack([unit, zero]) for unit, zero in zip(units, zeros, strict=True)]
     return units[0], None if y is None else units[1]
 
 
-def _units(x: Vector) -> Vector:
-    """Return rows, by axes, divided by their lengths."""
-    _, powers = np.frexp(np.abs(x).max(axis=0, initial=0.0))
-    found: Vector = np.ldexp(x, -powers)  # so that no square overflows
-    squares = np.zeros(x.shape[1])
-    for axis in found:
+def _units(rows: Vector) -> Vector:
+    """Return rows divided by their lengths."""
+    _, powers = np.frexp(np.abs(rows).max(axis=1, initial=0.0))
+    found: Vector = np.ldexp(rows, -powers[:, None])  # so that no square overflows
+    squares = np.zeros(len(rows))
+    for axis in found.T:
         squares += axis * axis
-    found /= np.sqrt(np.where(squares > 0.0, squares, 1.0))
+    found /= np.sqrt(np.where(squares > 0.0, squares, 1.0))[:, None]
     return found
 
 
@@ -296,7 +348,7 @@ class Within:
         Examples
         --------
         >>> from bmrm import pairs
-        >>> for rows, block in pairs.within.blocks(1.0, [[0.0], [1.0], [3.0]], memory=64):
+        >>> for rows, block in pairs.within.blocks(1.0, [[0.0], [1.0], [3.0]], memory=48):
         ...     print(rows.start, rows.stop, block.nnz)
         0 2 2
         2 3 0
@@ -357,7 +409,7 @@ def _counts(radius: float, search: _Search, *, must_fit: bool = False) -> Indice
                 f"{free / 1e9:.4g} GB are free; {BLOCKS}"
             )
 
-    search.run(count, 0, search.shape[0])
+    search.run(count, 0, search.shape[0], radius)
     return counts
 
 
@@ -391,6 +443,7 @@ def _filled(radius: float, search: _Search, counts: Indices, first: int, last: i
         lambda native, *tasks: native.fill(*tasks, radius, starts, indices, distances, search.threads),
         first,
         last,
+        radius,
     )
     found = csr_array((distances, indices, starts.astype(kind)), shape=(last - first, search.shape[1]))
     found.has_canonical_format = True

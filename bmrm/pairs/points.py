@@ -93,7 +93,7 @@ class Points:
             self.real = np.float32
         shape = self._there.shape if self._there is not None else self.coordinates.shape[::-1]
         self.shape = (shape[0], shape[1])
-        self.box = _read_box(box, self.shape[1])
+        self.box = read_box(box, self.shape[1])
         if self._group is not None and len({each.tobytes() for each in self._group.everyones(self.box)}) > 1:
             raise ParameterError("box: found different lengths on the ranks, expected the same on all")
         if self._there is not None:
@@ -233,7 +233,8 @@ def _box_text(box: Vector) -> str:
     return ", ".join(f"{length:g}" for length in box) if box.any() else "open axes"
 
 
-def _read_box(box: Any, axes: int) -> Vector:
+def read_box(box: Any, axes: int) -> Vector:
+    """Validate the lengths of a periodic box; 0 is an open axis."""
     if box is None:
         return np.zeros(axes)
     given = arguments.numbers("box", box, ParameterError, expected="lengths of the axes")

@@ -10,6 +10,7 @@ except ImportError as error:
 
 from bmrm.petsc.mat import normal_mat, resident_mat
 from bmrm.petsc.options import options
+from bmrm.petsc.resident import Resident
 from bmrm.petsc.training import Solution, solve, weights
 
-__all__ = ["Solution", "normal_mat", "options", "resident_mat", "solve", "weights"]
+__all__ = ["Resident", "Solution", "normal_mat", "options", "resident_mat", "solve", "weights"]

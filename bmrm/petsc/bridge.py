@@ -37,6 +37,9 @@ DEFAULT_STREAM = 0
 
 Operator = Literal["normal", "transposed"]
 
+LIBRARY = ctypes.CDLL(PETSc.__file__)
+"""PETSc's C functions, for those that petsc4py does not have."""
+
 
 def share_stream(matrix: Matrix) -> None:
     """Make a matrix on a GPU use the stream of PETSc's vectors, so that neither has to wait."""
@@ -46,7 +49,7 @@ def share_stream(matrix: Matrix) -> None:
 
 def multiply(matrix: Matrix, op: Operator, x: PETSc.Vec, y: PETSc.Vec) -> None:
     """Compute ``y = X x``, or ``y = X' x`` if ``op="transposed"``, with this process's parts of x and y."""
-    if _on_gpu(x) and _on_gpu(y) and (apply := _device_product(matrix)) is not None:
+    if is_on_gpu(x) and is_on_gpu(y) and (apply := _device_product(matrix)) is not None:
         with _Pointer(x, "r") as source, _Pointer(y, "w") as target:
             apply(op, source, target)
     else:
@@ -80,8 +83,18 @@ def _device_product(matrix: Matrix) -> Callable[[Operator, _Pointer, _Pointer], 
     return matrix.apply_wide if kind == np.float64 else None
 
 
-def _on_gpu(vec: PETSc.Vec) -> bool:
+def is_on_gpu(vec: PETSc.Vec) -> bool:
+    """Return whether a vector is one of PETSc's CUDA vectors."""
     return str(vec.getType()).endswith("cuda")
+
+
+def make_vec(sizes: tuple[int, int], comm: PETSc.Comm, *, on_gpu: bool) -> PETSc.Vec:
+    """Make a vector on PETSc's GPU, or on the host, which is also where it is if PETSc has no CUDA."""
+    vec = PETSc.Vec().create(comm=comm)
+    vec.setSizes(sizes)
+    there = on_gpu and PETSc.Sys.hasExternalPackage("cuda")
+    vec.setType(PETSc.Vec.Type.CUDA if there else PETSc.Vec.Type.STANDARD)
+    return vec
 
 
 class _Pointer:
@@ -131,8 +144,7 @@ def _unlock(x: PETSc.Vec) -> None:
     MatMult and similar functions lock x during the product. Like all of PETSc, they do not undo this if they
     return with an error, and petsc4py has no function for it.
     """
-    library = ctypes.CDLL(PETSc.__file__)
     vec, locks = ctypes.c_void_p(x.handle), ctypes.c_int64()
-    library.VecLockGet(vec, ctypes.byref(locks))
+    LIBRARY.VecLockGet(vec, ctypes.byref(locks))
     for _ in range(locks.value):
-        library.VecLockReadPop(vec)
+        LIBRARY.VecLockReadPop(vec)

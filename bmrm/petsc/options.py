@@ -1,4 +1,4 @@
-"""The solver's options from PETSc's options database, for programs that take their options from there."""
+"""Options of the solver and of matrices from PETSc's database, for programs that take them from there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from petsc4py import PETSc
 
+from bmrm.base.suggestions import did_you_mean, nearest
 from bmrm.errors import ParameterError
 from bmrm.losses import PARAMETERS
 
@@ -61,6 +62,16 @@ _KEYWORDS: dict[str, tuple[str, _Reader]] = {
     **{name: (name, _number) for name in PARAMETERS},
 }
 
+# The same for `bmrm.petsc.resident_mat`; the type is PETSc's own option.
+_OF_MATRICES: dict[str, tuple[str, _Reader]] = {
+    "device": ("device", _text),
+    "dtype": ("dtype", _text),
+    "threads": ("threads", _count),
+    "gpu_mem": ("gpu_mem", _text),
+    "tune": ("tune", _text),
+    "type": ("type", _text),
+}
+
 
 def options(prefix: str = "bmrm_") -> dict[str, Any]:
     """Read keywords of `bmrm.solve` from PETSc's options database.
@@ -91,14 +102,33 @@ def options(prefix: str = "bmrm_") -> dict[str, Any]:
     >>> options("demo_")
     {'lam': 0.5, 'loss': 'logistic'}
     """
+    return _read(prefix, _KEYWORDS)
+
+
+def mat_options(prefix: str) -> dict[str, Any]:
+    """Read keywords of `bmrm.petsc.resident_mat` from the options of a matrix with a prefix.
+
+    Examples
+    --------
+    >>> PETSc.Options()["coarse_mat_python_threads"] = 2
+    >>> mat_options("coarse_")
+    {'threads': 2}
+    """
+    found = _read(f"{prefix}mat_python_", _OF_MATRICES)
+    found.pop("type", None)
+    return found
+
+
+def _read(prefix: str, known: dict[str, tuple[str, _Reader]]) -> dict[str, Any]:
     database = PETSc.Options(prefix)
     found: dict[str, Any] = {}
     for name in sorted(database.getAll()):
-        if name not in _KEYWORDS:
+        if name not in known:
+            hint = did_you_mean(f"-{prefix}{other}" for other in nearest(name, known))
             raise ParameterError(
-                f"-{prefix}{name}: found no such option, expected one of {', '.join(_KEYWORDS)}"
+                f"-{prefix}{name}: found no such option{hint}, expected one of {', '.join(known)}"
             )
-        keyword, read = _KEYWORDS[name]
+        keyword, read = known[name]
         try:
             found[keyword] = read(database, name)
         except PETSc.Error:

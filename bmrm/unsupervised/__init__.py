@@ -1,1 +1,1 @@
-"""Estimators that need no labels: clusters, mixtures, decompositions, and multidimensional scaling."""
+"""Estimators that need no labels: clusters, mixtures, decompositions, scaling, and neighbours."""

@@ -7,12 +7,14 @@ namespace bmrm {
 namespace {
 
 /// Axes up to which boxes leave out enough pairs to pay.
-constexpr int kMaxBoxAxes = 8;
+constexpr int kMaxBoxAxes = 16;
 /// Leaves of a task if there are boxes: a millisecond.
 constexpr i64 kGroup = 16;
 
-bool has_boxes(const Sides& sides, Metric metric) {
-    return sides.points.axes() <= kMaxBoxAxes && metric != Metric::jaccard;
+Leaves leaves_of(const double* rows, i64 n, const Sides& sides, Metric metric) {
+    const auto axes = static_cast<int>(sides.axes);
+    const PlacedPoints points = PlacedPoints::by_rows(rows, n, axes, sides.box);
+    return Leaves(points, axes <= kMaxBoxAxes && metric != Metric::jaccard);
 }
 
 }  // namespace
@@ -21,21 +23,20 @@ LeafSearch::LeafSearch(const Sides& sides, Metric metric)
     : metric_(metric),
       measure_(measure_of(metric)),
       own_(sides.own),
-      points_(sides.points, has_boxes(sides, metric)),
+      points_(leaves_of(sides.points, sides.point_count, sides, metric)),
       other_rows_(sides.same() ? nullptr
-                               : std::make_unique<const Leaves>(sides.rows, has_boxes(sides, metric))),
-      periods_(sides.rows.box(), sides.rows.box() + sides.rows.axes()),
-      slack_(points_.axes()),
+                               : std::make_unique<const Leaves>(
+                                     leaves_of(sides.rows, sides.row_count, sides, metric))),
+      periods_(sides.box, sides.box + sides.axes),
+      slack_(periods_),
       group_(points_.has_boxes() ? kGroup : 1) {
-    for (int k = 0; k < points_.axes(); ++k) {
-        double largest = periods_[k];
-        for (const PlacedPoints* some : {&sides.rows, &sides.points}) {
-            if (some->points() == 0) continue;
-            const auto [least, most] = some->range(k, 0, some->points());
-            largest = std::max({largest, -least, most});
-        }
-        slack_[k] = largest * 0x1p-48;
-    }
+    const auto look = [&](const double* rows, i64 n) {
+        for (i64 i = 0; i < n; ++i)
+            for (double& most : slack_) most = std::max(most, std::abs(*rows++));
+    };
+    look(sides.points, sides.point_count);
+    if (other_rows_) look(sides.rows, sides.row_count);
+    for (double& most : slack_) most *= 0x1p-48;
 }
 
 void LeafSearch::search(i64 first, i64 last, int threads, const Sought& sought,
@@ -49,9 +50,11 @@ void LeafSearch::search(i64 first, i64 last, int threads, const Sought& sought,
 
 void LeafSearch::search_leaf(i64 leaf, FoundRows& rows) const {
     rows.begin(this->rows().indices(leaf), this->rows().size(leaf));
-    Group group{leaf, rows, {}, 0};
+    const bool known = own_ < 0 || !other_rows_;  // where a row is among the points
+    Group group{leaf, rows, {}, 0, rows.counts_only() && known};
     std::fill_n(group.limits, kLeaf, -1.0);
-    for (i64 i = 0; i < rows.count(); ++i) group.limits[i] = most_measured(metric_, rows[i].limit);
+    const auto limit = group.counts ? last_measured : most_measured;
+    for (i64 i = 0; i < rows.count(); ++i) group.limits[i] = limit(metric_, rows[i].limit);
     group.limit = group.limits[0];
     if (points_.has_boxes()) {
         descend(group, 0, 0, points_.count());
@@ -95,6 +98,11 @@ void LeafSearch::scan(Group& group, i64 leaf) const {
                                                    group.limits[i], measured);
         if (row.limit == std::numeric_limits<double>::infinity())
             near = ~0u >> (kLeaf - points_.size(leaf));  // also if differences of infinite numbers are NaN
+        if (group.counts) {
+            if (own_ >= 0 && leaf == group.leaf) near &= ~(1u << i);
+            row.count += __builtin_popcount(near);
+            continue;
+        }
         const double before = row.limit;
         for (; near; near &= near - 1) {
             const int j = __builtin_ctz(near);
@@ -109,10 +117,10 @@ void LeafSearch::scan(Group& group, i64 leaf) const {
 }
 
 bool LeafSearch::count_whole(Group& group, i64 leaf) const {
-    if (!group.rows.counts_only() || (other_rows_ && own_ >= 0)) return false;
+    if (!group.counts) return false;
     const double most = bound(rows().leaf_box(group.leaf), points_.leaf_box(leaf), true);
     if (!(distance_of(metric_, most) <= group.rows[0].limit)) return false;
-    const i64 others = points_.size(leaf) - (!other_rows_ && leaf == group.leaf);
+    const i64 others = points_.size(leaf) - (own_ >= 0 && leaf == group.leaf);
     for (i64 i = 0; i < group.rows.count(); ++i) group.rows[i].count += others;
     return true;
 }

@@ -41,13 +41,14 @@ class LeafSearch : public NeighbourSearch {
         FoundRows& rows;
         double limits[kLeaf];  // what near enough points measure at most
         double limit;          // of all rows
+        bool counts;           // limits are exact, and near points are counted
     };
 
     const Leaves& rows() const { return other_rows_ ? *other_rows_ : points_; }
     void search_leaf(i64 leaf, FoundRows& rows) const;
     void descend(Group& group, i64 node, i64 first, i64 leaves) const;
     void scan(Group& group, i64 leaf) const;
-    /// Counts a leaf all of whose points are within the radius of all rows; false if it is none.
+    /// Counts a leaf if all of its points are within the radius of all rows; false if some may not be.
     bool count_whole(Group& group, i64 leaf) const;
     /// A bound on what a point in one box and one in another measure: at least, or with `most` at most.
     double bound(const Interval* a, const Interval* b, bool most) const;

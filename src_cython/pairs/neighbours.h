@@ -15,7 +15,7 @@
 #include <new>
 #include <vector>
 
-#include "pairs/placed_points.h"
+#include "common/memory.h"
 
 namespace bmrm {
 
@@ -48,6 +48,13 @@ inline double most_measured(Metric metric, double distance) {
     return metric == Metric::cosine ? 2.0 * distance : distance;
 }
 
+/// The largest number that a pair measures whose distance is at most `distance`.
+inline double last_measured(Metric metric, double distance) {
+    double most = most_measured(metric, distance);
+    while (distance_of(metric, most) > distance) most = std::nextafter(most, 0.0);
+    return most;
+}
+
 struct Neighbour {
     double distance;
     i64 index;
@@ -75,7 +82,10 @@ struct Found {
 
     void add(double distance, i64 index) {
         if (!(distance <= limit) || index == own) return;
-        if (entries) entries[count] = {distance, index};
+        if (entries) {
+            if (count == room) return;  // points that have changed since they were counted
+            entries[count] = {distance, index};
+        }
         if (++count == room && nearest) settle();
     }
     /// Drops all but the nearest.
@@ -105,18 +115,21 @@ class NeighbourSearch {
                         const FoundTarget& target) const = 0;
 };
 
-/// Whose neighbours are sought, and among which points.
+/// Whose neighbours are sought, and among which points: coordinates by rows.
 struct Sides {
-    const PlacedPoints &rows, &points;
+    const double *rows, *points;
+    i64 row_count, point_count, axes;
+    const double* box;  // lengths of the axes, 0 for open ones
     i64 own;  // the rows are the points from this one on, none of which is its own neighbour; -1: others
 
-    Sides(const PlacedPoints& rows, const PlacedPoints& points, i64 own)
-        : rows(rows), points(points), own(own) {}
-    bool same() const { return &rows == &points; }
+    bool same() const { return rows == points && row_count == point_count; }
+    bool has_box() const {
+        return std::any_of(box, box + axes, [](double length) { return length > 0.0; });
+    }
 };
 
-/// Prepares a search; the points of both sides outlive it. With `products`, for distances of squares on open
-/// axes, candidates come from products in float32, if it has numbers of such sizes.
+/// Prepares a search; coordinates outlive it. With `products`, for distances of squares on open axes,
+/// candidates come from products in low precision, if numbers have sizes for that.
 std::unique_ptr<NeighbourSearch> make_neighbour_search(const Sides& sides, Metric metric, bool products);
 
 /// The rows that a thread is searching for, and their results.
@@ -145,8 +158,8 @@ class FoundRows {
             row.limit = sought_.radius;
             row.nearest = sought_.nearest;
             row.entries = target_.distances ? at : nullptr;
-            row.room = sought_.nearest ? sought_.room() : std::numeric_limits<i64>::max();
-            at += target_.starts ? length(i) : sought_.nearest ? sought_.room() : 0;
+            row.room = target_.starts ? length(i) : sought_.nearest ? sought_.room() : 0;
+            at += row.room;
         }
     }
     Found& operator[](i64 i) { return found_[i]; }

@@ -9,6 +9,18 @@ PlacedPoints::PlacedPoints(const double* coordinates, i64 n, int axes, const dou
     copy(coordinates, n, order);
 }
 
+PlacedPoints PlacedPoints::by_rows(const double* rows, i64 n, int axes, const double* box) {
+    constexpr i64 kTogether = 64;  // rows that stay in the first cache
+    PlacedPoints points(n, std::vector<double>(box, box + axes));
+    for (i64 first = 0; first < n; first += kTogether)
+        for (int k = 0; k < axes; ++k) {
+            double* const to = points.values_.get() + k * points.stride();
+            for (i64 i = first; i < std::min(first + kTogether, n); ++i) to[i] = rows[i * axes + k];
+        }
+    points.end_axes();
+    return points;
+}
+
 PlacedPoints PlacedPoints::in_order(const i64* order) const {
     PlacedPoints sorted(n_, box_);
     sorted.copy(values_.get(), stride(), order);
@@ -19,8 +31,13 @@ void PlacedPoints::copy(const double* from, i64 stride, const i64* order) {
     for (int k = 0; k < axes(); ++k, from += stride) {
         double* to = values_.get() + k * this->stride();
         for (i64 i = 0; i < n_; ++i) to[i] = from[order ? order[i] : i];
-        std::fill_n(to + n_, kPointPad, std::numeric_limits<double>::quiet_NaN());
     }
+    end_axes();
+}
+
+void PlacedPoints::end_axes() {
+    for (int k = 0; k < axes(); ++k)
+        std::fill_n(values_.get() + k * stride() + n_, kPointPad, std::numeric_limits<double>::quiet_NaN());
 }
 
 std::pair<double, double> PlacedPoints::range(int k, i64 first, i64 last) const {

@@ -17,6 +17,9 @@ class PlacedPoints {
     /// they are if it is null. `box` has the lengths of the axes, 0 for open ones.
     PlacedPoints(const double* coordinates, i64 n, int axes, const double* box, const i64* order);
 
+    /// Copies points whose coordinates are next to each other.
+    static PlacedPoints by_rows(const double* rows, i64 n, int axes, const double* box);
+
     /// A copy in another order.
     PlacedPoints in_order(const i64* order) const;
 
@@ -32,6 +35,7 @@ class PlacedPoints {
 
   private:
     PlacedPoints(i64 n, const std::vector<double>& box) : n_(n), box_(box), values_(axes() * stride()) {}
+    void end_axes();
     void copy(const double* from, i64 stride, const i64* order);
 
     i64 n_;

@@ -1,4 +1,5 @@
 // Products of a panel of rows with tiles of points, for one instruction set (cpu/isa.h).
+#define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
 #include "cpu/instruction_set.h"
 //
 #include "cpu/panels.h"
@@ -41,17 +42,54 @@ struct CandidateLoops {
         return last;
     }
 
+    BMRM_TARGET static Code encode_floats(const double* x, const double* shift, i64 d, double scale, bool,
+                                          float* to, i64 stride) {
+        double square = 0;
+#pragma omp simd reduction(+ : square)
+        for (i64 k = 0; k < d; ++k) {
+            const auto y = static_cast<float>((x[k] - shift[k]) * scale);
+            to[k * stride] = y;
+            square += static_cast<double>(y) * y;
+        }
+        return {square};
+    }
+
+    BMRM_TARGET static Code encode_bytes(const double* x, const double* shift, i64 d, double scale,
+                                         bool is_point, Bytes* to, i64 stride) {
+        constexpr i64 kTogether = 64;
+        double square = 0, rest = 0;
+        i64 sum = 0;
+        const int sign = is_point ? -1 : 1, offset = is_point ? 0 : kLargestByte + 1;
+        for (i64 first = 0; first < d; first += kTogether) {
+            const i64 count = d - first < kTogether ? d - first : kTogether;
+            alignas(64) std::uint8_t bytes[kTogether] = {};
+            int part = 0;
+#pragma omp simd reduction(+ : square, rest, part)
+            for (i64 k = 0; k < count; ++k) {
+                const double y = (x[first + k] - shift[first + k]) * scale;
+                const int whole = static_cast<int>(y + __builtin_copysign(0.5, y));
+                square += y * y;
+                rest += (y - whole) * (y - whole);
+                part += whole;
+                bytes[k] = static_cast<std::uint8_t>(sign * whole + offset);
+            }
+            sum += part;
+            for (i64 k = 0; k < count; k += kStepBytes, to += stride)
+                __builtin_memcpy(to, bytes + k, kStepBytes);
+        }
+        return {square, rest, sum};
+    }
+
 #ifdef BMRM_BYTES
-    BMRM_BYTES static i64 bytes(const std::int32_t* panel, i64 steps, const std::int32_t* tiles,
-                                const std::int32_t* starts, i64 first, i64 last, const std::int32_t* limits,
-                                std::uint64_t* rows) {
+    BMRM_BYTES static i64 bytes(const Bytes* panel, i64 steps, const Bytes* tiles, const Bytes* starts,
+                                i64 first, i64 last, const Bytes* limits, std::uint64_t* rows) {
         __m512i limit[kGroup];
         for (int v = 0; v < kGroup; ++v) limit[v] = _mm512_loadu_si512(limits + v * kLanes);
         for (i64 t = first; t < last; ++t) {
             __m512i sum[kTilePoints][kGroup];
             for (int j = 0; j < kTilePoints; ++j)
                 for (int v = 0; v < kGroup; ++v) sum[j][v] = _mm512_set1_epi32(starts[t * kTilePoints + j]);
-            const std::int32_t *y = panel, *z = tiles + t * kTilePoints * steps;
+            const Bytes *y = panel, *z = tiles + t * kTilePoints * steps;
             for (i64 f = 0; f < steps; ++f, y += kPanelRows, z += kTilePoints) {
                 __m512i some[kGroup];
                 for (int v = 0; v < kGroup; ++v) some[v] = _mm512_loadu_si512(y + v * kLanes);
@@ -83,10 +121,12 @@ struct CandidateLoops {
 #endif
 };
 
-#ifdef BMRM_BYTES
-const CandidateKernels candidate_kernels = {kGroupRows, CandidateLoops::floats, CandidateLoops::bytes};
+#ifndef BMRM_BYTES
+constexpr FindCandidates<Bytes> kBytes = nullptr;
 #else
-const CandidateKernels candidate_kernels = {kGroupRows, CandidateLoops::floats, nullptr};
+constexpr FindCandidates<Bytes> kBytes = CandidateLoops::bytes;
 #endif
+const CandidateKernels candidate_kernels = {kGroupRows, CandidateLoops::floats, kBytes,
+                                            CandidateLoops::encode_floats, CandidateLoops::encode_bytes};
 
 }  // namespace bmrm::BMRM_ISA

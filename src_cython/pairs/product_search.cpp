@@ -11,8 +11,6 @@ namespace bmrm {
 
 namespace {
 
-using Bytes = std::int32_t;  // those of a step
-
 /// Bytes of points, and of packed rows, that stay in the second cache.
 constexpr i64 kChunkBytes = i64{1} << 18;
 constexpr i64 kMaxPanels = 4;
@@ -22,63 +20,13 @@ constexpr int kDecided = 8;
 constexpr double kUnderflow = 0x1p-110;
 /// Sizes within which squares are far from overflow and underflow in float64.
 constexpr double kLeast = 0x1p-400, kMost = 0x1p400;
-/// The largest whole number of a byte; with more axes sums of products might overflow.
-constexpr int kLargestByte = 127;
+/// With more axes sums of products of bytes might overflow.
 constexpr i64 kMaxByteAxes = i64{1} << 15;
-/// Share of the pairs that are candidates by bytes from which float32 takes less time.
+/// Candidates of a row per point from which float32 takes less time than bytes.
 constexpr double kMaxByteShare = 1.0 / 64;
-
-Buffer<double> by_rows(const PlacedPoints& points) {
-    const i64 n = points.points(), d = points.axes();
-    Buffer<double> rows(n * d);
-    for (i64 first = 0; first < n; first += kPanelRows)
-        for (i64 k = 0; k < d; ++k) {
-            const double* const x = points.axis(static_cast<int>(k));
-            for (i64 i = first; i < std::min(first + kPanelRows, n); ++i) rows[i * d + k] = x[i];
-        }
-    return rows;
-}
 
 i64 panels_of_task(i64 d) {
     return std::clamp<i64>(kChunkBytes / (kPanelRows * d * static_cast<i64>(sizeof(float))), 1, kMaxPanels);
-}
-
-/// What is known of a coded row: the square of its length, and in bytes that of what rounding left, and the
-/// sum of the whole numbers.
-struct Code {
-    double square = 0, rest = 0;
-    i64 sum = 0;
-};
-
-/// Codes a row; values are `stride` apart. A point's bytes are negative, those of a row unsigned.
-Code encode(const double* x, const std::vector<double>& shift, double scale, bool, float* to, i64 stride) {
-    Code code;
-    for (const double centre : shift) {
-        const auto y = static_cast<float>((*x++ - centre) * scale);
-        *to = y;
-        to += stride;
-        code.square += static_cast<double>(y) * y;
-    }
-    return code;
-}
-
-Code encode(const double* x, const std::vector<double>& shift, double scale, bool is_point, Bytes* to,
-            i64 stride) {
-    Code code;
-    const auto d = static_cast<i64>(shift.size());
-    for (i64 first = 0; first < d; first += kStepBytes, to += stride) {
-        std::uint8_t bytes[kStepBytes] = {};
-        for (i64 k = first; k < std::min(first + kStepBytes, d); ++k) {
-            const double y = (x[k] - shift[k]) * scale;
-            const int whole = static_cast<int>(y < 0.0 ? y - 0.5 : y + 0.5);
-            code.square += y * y;
-            code.rest += (y - whole) * (y - whole);
-            code.sum += whole;
-            bytes[k - first] = static_cast<std::uint8_t>(is_point ? -whole : whole + kLargestByte + 1);
-        }
-        std::memcpy(to, bytes, kStepBytes);
-    }
-    return code;
 }
 
 }  // namespace
@@ -93,30 +41,31 @@ bool CandidateKernels::has_bytes() const {
 }
 
 std::unique_ptr<ProductSearch> ProductSearch::make(const Sides& sides, Metric metric) {
-    const PlacedPoints& points = sides.points;
-    if (points.points() == 0) return nullptr;
-    std::vector<double> shift(points.axes());
-    double largest = 0.0;
-    for (int k = 0; k < points.axes(); ++k) {
-        const double* const x = points.axis(k);
-        const auto n = static_cast<double>(points.points());
-        shift[k] = std::accumulate(x, x + points.points(), 0.0) / n;
-        for (const PlacedPoints* some : {&sides.rows, &points}) {
-            if (some->points() == 0) continue;
-            const auto [low, high] = some->range(k, 0, some->points());
-            largest = std::max({largest, shift[k] - low, high - shift[k]});
-        }
-        if (!(std::abs(shift[k]) < kMost)) return nullptr;
+    const i64 n = sides.point_count, d = sides.axes;
+    if (n == 0) return nullptr;
+    std::vector<double> shift(d);
+    for (i64 i = 0; i < n; ++i)
+        for (i64 k = 0; k < d; ++k) shift[k] += sides.points[i * d + k];
+    for (double& sum : shift) {
+        sum /= static_cast<double>(n);
+        if (!(std::abs(sum) < kMost)) return nullptr;
     }
+    double largest = 0.0;
+    const auto look = [&](const double* rows, i64 count) {
+        for (i64 i = 0; i < count; ++i)
+            for (i64 k = 0; k < d; ++k) largest = std::max(largest, std::abs(rows[i * d + k] - shift[k]));
+    };
+    look(sides.points, n);
+    if (!sides.same()) look(sides.rows, sides.row_count);
     if (!(largest > kLeast && largest < kMost)) return nullptr;
     return std::unique_ptr<ProductSearch>(new ProductSearch(sides, metric, std::move(shift), largest));
 }
 
 ProductSearch::ProductSearch(const Sides& sides, Metric metric, std::vector<double> shift, double largest)
     : metric_(metric),
-      n_(sides.rows.points()),
-      m_(sides.points.points()),
-      d_(sides.points.axes()),
+      n_(sides.row_count),
+      m_(sides.point_count),
+      d_(sides.axes),
       own_(sides.own),
       shift_(std::move(shift)),
       scale_(std::ldexp(1.0, -std::ilogb(largest) - 1)),
@@ -128,8 +77,8 @@ ProductSearch::ProductSearch(const Sides& sides, Metric metric, std::vector<doub
       task_rows_(panels_of_task(d_) * kPanelRows),
       tiles_((m_ + kTilePoints - 1) / kTilePoints),
       chunk_(std::max<i64>(1, kChunkBytes / (kTilePoints * d_ * static_cast<i64>(sizeof(float))))),
-      points_(by_rows(sides.points)),
-      other_rows_(sides.same() ? Buffer<double>() : by_rows(sides.rows)) {
+      rows_(sides.rows),
+      points_(sides.points) {
     if (candidate_kernels().has_bytes() && d_ <= kMaxByteAxes) pack(bytes_);
 }
 
@@ -147,7 +96,7 @@ void ProductSearch::pack(PointTiles<V>& tiles) const {
     std::fill_n(tiles.starts.get() + (tiles_ - 1) * kTilePoints, kTilePoints, V{});
     for (i64 j = 0; j < m_; ++j) {
         V* const to = tiles.values.get() + j / kTilePoints * each + j % kTilePoints;
-        const Code code = encode(points_.get() + j * d_, shift_, scale<V>(), true, to, kTilePoints);
+        const Code code = encode(points_ + j * d_, scale<V>(), true, to, kTilePoints);
         if constexpr (std::is_same_v<V, float>) {
             tiles.starts[j] = static_cast<float>(code.square * (0.5 - error_));
         } else {
@@ -177,12 +126,13 @@ class ProductSearch::Task {
         found_.begin(indices_.data(), count);
         use_bytes_ = search_.bytes_.values.size() > 0;
         use_bytes_ ? pack(bytes_) : pack(floats_);
+        const double most = static_cast<double>(count) * (kMaxByteShare * static_cast<double>(search_.m_) +
+                                                          static_cast<double>(patience_));
         for (i64 begin = 0; begin < search_.tiles_; begin += search_.chunk_) {
             const i64 end = std::min(begin + search_.chunk_, search_.tiles_);
             use_bytes_ ? scan(bytes_, search_.bytes_, candidate_kernels().bytes, begin, end)
                        : scan(floats_, search_.floats(), candidate_kernels().floats, begin, end);
-            const auto pairs = static_cast<double>(count * end * kTilePoints);
-            if (use_bytes_ && static_cast<double>(decided_ - count * patience_) > kMaxByteShare * pairs) {
+            if (use_bytes_ && static_cast<double>(decided_) > most) {
                 use_bytes_ = false;
                 pack(floats_);
             }
@@ -207,8 +157,8 @@ class ProductSearch::Task {
                                                          : std::numeric_limits<V>::min());
         for (i64 i = 0; i < found_.count(); ++i) {
             V* const to = rows.panels.get() + i / kPanelRows * kPanelRows * steps + i % kPanelRows;
-            codes_[i] =
-                encode(search_.row(indices_[i]), search_.shift_, search_.scale<V>(), false, to, kPanelRows);
+            codes_[i] = search_.encode(search_.rows_ + indices_[i] * search_.d_, search_.scale<V>(), false,
+                                       to, kPanelRows);
             set_limit(i);
         }
     }
@@ -263,11 +213,11 @@ class ProductSearch::Task {
         const i64* const candidates = candidates_.data() + i * kDecided;
         const int count = waiting_[i];
         if (count == 0) return;
-        const double* const x = search_.row(indices_[i]);
+        const double* const x = search_.rows_ + indices_[i] * search_.d_;
         const double* z[kDecided];
         double squares[kDecided] = {};
         for (int c = 0; c < kDecided; ++c)
-            z[c] = search_.points_.get() + candidates[c < count ? c : 0] * search_.d_;
+            z[c] = search_.points_ + candidates[c < count ? c : 0] * search_.d_;
         for (i64 k = 0; k < search_.d_; ++k)
             for (int c = 0; c < kDecided; ++c) squares[c] = add_square(squares[c], x[k] - z[c][k]);
         Found& row = found_[i];

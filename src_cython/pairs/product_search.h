@@ -38,11 +38,32 @@ template <class V>
 using FindCandidates = i64 (*)(const V* panel, i64 steps, const V* tiles, const V* starts, i64 first,
                                i64 last, const V* limits, std::uint64_t* rows);
 
+/// The bytes of a step, as they are stored.
+using Bytes = std::int32_t;
+
+/// The largest whole number of a byte.
+constexpr int kLargestByte = 127;
+
+/// What is known of a coded row: the square of its length, and in bytes that of what rounding left, and the
+/// sum of the whole numbers.
+struct Code {
+    double square = 0, rest = 0;
+    i64 sum = 0;
+};
+
+/// Codes a row; values are `stride` apart. A point's bytes are negative, those of a row unsigned.
+template <class V>
+using EncodeRow = Code (*)(const double* x, const double* shift, i64 d, double scale, bool is_point, V* to,
+                           i64 stride);
+
 /// The loops of product_kernels.cpp.
 struct CandidateKernels {
     i64 sweep;  // rows of a panel that are multiplied at once
     FindCandidates<float> floats;
-    FindCandidates<std::int32_t> bytes;  // of rows unsigned, of points signed and negative; may be null
+    FindCandidates<Bytes> bytes;  // of rows unsigned, of points signed and negative; may be null
+
+    EncodeRow<float> encode_floats;
+    EncodeRow<Bytes> encode_bytes;
 
     bool has_bytes() const;
 };
@@ -69,7 +90,6 @@ class ProductSearch : public NeighbourSearch {
 
     ProductSearch(const Sides& sides, Metric metric, std::vector<double> shift, double largest);
 
-    const double* row(i64 i) const { return (other_rows_.size() ? other_rows_ : points_).get() + i * d_; }
     template <class V>
     i64 steps() const {
         return std::is_same_v<V, float> ? d_ : (d_ + kStepBytes - 1) / kStepBytes;
@@ -77,6 +97,13 @@ class ProductSearch : public NeighbourSearch {
     template <class V>
     double scale() const {
         return std::is_same_v<V, float> ? scale_ : byte_scale_;
+    }
+    template <class V>
+    Code encode(const double* x, double scale, bool is_point, V* to, i64 stride) const {
+        if constexpr (std::is_same_v<V, float>)
+            return candidate_kernels().encode_floats(x, shift_.data(), d_, scale, is_point, to, stride);
+        else
+            return candidate_kernels().encode_bytes(x, shift_.data(), d_, scale, is_point, to, stride);
     }
     template <class V>
     void pack(PointTiles<V>& tiles) const;
@@ -89,8 +116,8 @@ class ProductSearch : public NeighbourSearch {
     const double scale_, byte_scale_;
     const double error_;  // g
     const i64 task_rows_, tiles_, chunk_;
-    const Buffer<double> points_, other_rows_;      // by rows; of one set the rows are the points
-    PointTiles<std::int32_t> bytes_;                // if there are any
+    const double *const rows_, *const points_;
+    PointTiles<Bytes> bytes_;                       // if there are any
     mutable double byte_size_ = 0, byte_rest_ = 0;  // S, B
     mutable PointTiles<float> floats_;              // from the first use on
     mutable std::once_flag packed_;

@@ -1,5 +1,9 @@
 """Neighbours are those of a float64 lexsort by distance and index, whatever the way, rows, k and threads."""
 
+import os
+import signal
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -9,8 +13,8 @@ from neighbour_reference import distances, sorted_neighbours
 
 from bmrm import pairs
 from bmrm.base import host_memory
-from bmrm.errors import DataError, HostMemoryError, ParameterError
-from bmrm.pairs import Points, nearest, neighbours, within
+from bmrm.errors import DataError, HostMemoryError, Interrupted, ParameterError
+from bmrm.pairs import Points, nearest, neighbours, passes, within
 
 KINDS = ("uniform", "lattice", "far", "equal", "scales", "tiny", "huge")
 SQUARES = ("euclidean", "sqeuclidean", "cosine")
@@ -46,10 +50,11 @@ def check(k, x, y=None, *, metric="euclidean", box=None):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("least", [1, 99])
-def test_neighbours_are_those_of_a_sort(metric, kind, least, monkeypatch):
-    monkeypatch.setattr(neighbours, "MIN_PRODUCT_AXES", least)
-    for axes in (1, 3, 11, 37) if metric in SQUARES or least > 1 else ():
+@pytest.mark.parametrize("most", [0.0, np.inf])
+def test_neighbours_are_those_of_a_sort(metric, kind, most, monkeypatch):
+    monkeypatch.setattr(neighbours, "MAX_PRODUCT_POINTS", most)
+    monkeypatch.setattr(neighbours, "MAX_NEAR_SHARE", 1.0)
+    for axes in (1, 3, 11, 37) if metric in SQUARES or most == 0.0 else ():
         x = make(kind, 150, axes)
         check(4, x, metric=metric)
         check(70, x[:90], make(kind, 91, axes, 1), metric=metric)
@@ -75,6 +80,40 @@ def test_results_do_not_depend_on_rows_k_or_threads(axes):
             found = nearest(k, x[:rows], x, threads=threads)
             np.testing.assert_array_equal(found[0], whole[0][:rows, :k])
             np.testing.assert_array_equal(found[1], whole[1][:rows, :k])
+
+
+@pytest.mark.parametrize("isa", ["avx512", "avx2", "baseline"])
+def test_instruction_sets_find_the_same(isa):
+    """Also if bytes leave too many candidates: tight clusters with one point far away."""
+    program = (
+        "import numpy as np\n"
+        "from bmrm.pairs import nearest\n"
+        "rng = np.random.default_rng(0)\n"
+        "x = rng.integers(0, 9, (500, 300)) * 1e-4 + np.eye(1, 300) * (np.arange(500) == 7)[:, None]\n"
+        "for rows in (x, x[:, :30], rng.random((500, 20))):\n"
+        "    found = nearest(3, rows, threads=1)\n"
+        "    print(*map(float.hex, found[0].ravel().tolist()), *found[1].ravel())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "BMRM_CPU_ISA": isa},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rng = RNG(0)
+    x = rng.integers(0, 9, (500, 300)) * 1e-4 + np.eye(1, 300) * (np.arange(500) == 7)[:, None]
+    for rows, line in zip((x, x[:, :30], rng.random((500, 20))), done.stdout.splitlines(), strict=True):
+        found = sorted_neighbours(3, rows)
+        assert line.split() == [*map(float.hex, found[0].ravel().tolist()), *map(str, found[1].ravel())]
+
+
+def test_a_signal_ends_a_search(monkeypatch):
+    monkeypatch.setattr(passes, "requested", iter([False, False, True]).__next__)
+    monkeypatch.setattr(neighbours, "check_signals", lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(Interrupted) as stop:
+        nearest(2, np.zeros((3000, 2)), threads=1)
+    assert stop.value.result is None
 
 
 def test_digits():

@@ -12,11 +12,12 @@ if not os.environ.get("BMRM_REQUIRE_PETSC"):
     pytest.importorskip("petsc4py", reason="petsc4py is not installed; `make test` installs it")
 
 import mpi
+from devices import cuda, gpu
 from petsc4py import PETSc
 
 import bmrm
 import bmrm.petsc.bridge
-import bmrm.petsc.mat
+import bmrm.petsc.placed
 from bmrm.errors import BmrmError, ParameterError
 from bmrm.io.csr import Csr
 from bmrm.matrix import _cpu
@@ -88,7 +89,7 @@ def test_implicit_ones(rng):
 def test_a_small_matrix_is_on_the_cpu(rng, device):
     X = sparse()
     A = resident_mat(X, device=device, threads=1)
-    assert isinstance(A.getPythonContext().matrix, _cpu.Matrix)
+    assert isinstance(A.getPythonContext().placed.matrix, _cpu.Matrix)
     w = rng.standard_normal(D)
     _, margins = A.createVecs()
     A.mult(vec(w), margins)
@@ -120,13 +121,11 @@ except BmrmError as error:
     assert done.stdout.count("\n") == 1
 
 
+@gpu
 def test_products_on_a_gpu_agree_with_scipy(rng):
-    cuda = pytest.importorskip("bmrm.matrix._cuda", reason="the package was built without CUDA")
-    if not cuda.device_count():
-        pytest.skip("there is no CUDA device")
     X = sparse()
-    A = resident_mat(X, device="cuda")
-    assert isinstance(A.getPythonContext().matrix, cuda.Matrix)
+    A = resident_mat(X, device="cuda", tune="predict")
+    assert isinstance(A.getPythonContext().placed.matrix, cuda.Matrix)
     check_products(A, X, rng, 1e-12)
 
 
@@ -164,7 +163,7 @@ def test_ridge_regression_by_ksp_lsqr(rng):
 def mat_on(matrix, monkeypatch) -> "PETSc.Mat":
     """A PETSc matrix on a stand-in for a resident matrix."""
     monkeypatch.setattr(
-        bmrm.petsc.mat, "place_matrix", lambda X, **options: PlacedMatrix(matrix, "cpu", 0.0, 1)
+        bmrm.petsc.placed, "place_matrix", lambda X, **options: PlacedMatrix(matrix, "cpu", 0.0, 1)
     )
     return resident_mat(sparse())
 
@@ -254,7 +253,7 @@ def test_a_duplicate_shares_the_resident_matrix(rng):
     X = sparse()
     A = resident_mat(X)
     twin = A.duplicate(copy=True)
-    assert twin.getPythonContext().matrix is A.getPythonContext().matrix
+    assert twin.getPythonContext().placed.matrix is A.getPythonContext().placed.matrix
     A.destroy()
     w = rng.standard_normal(D)
     _, margins = twin.createVecs()
@@ -268,7 +267,7 @@ def test_the_view_says_where_the_matrix_is(capfd):
     normal_mat(A, shift=2.0).view()
     PETSc.Viewer.STDOUT(PETSc.COMM_SELF).flush()
     shown = capfd.readouterr().out
-    assert f"resident on cpu: {A.getPythonContext().matrix.nnz} values" in shown
+    assert f"resident on cpu: {A.getPythonContext().placed.matrix.nnz} values" in shown
     assert "X'X + 2 I of X resident on cpu" in shown
 
 
@@ -587,6 +586,11 @@ def fails_everywhere(error, call, *arguments, **options):
 spread = PETSc.Vec().createMPI((last - first + (rank == 1) - (rank == 2), m), comm=world)
 fails_everywhere(ParameterError, solve, stored, spread, lam=0.05)
 fails_everywhere(ParameterError, solve, stored, labels, lam=0.05 * (1 + rank))
+unbounded = stored.duplicate(copy=True)
+unbounded.setValue(0, X.indices[0], np.inf)  # of one rank
+unbounded.assemble()
+fails_everywhere(DataError, solve, unbounded, labels, lam=0.05)
+fails_everywhere(DataError, resident_mat, unbounded)
 PETSc.Options()["bmrm_tol"] = "0.1" if rank else "0.01"
 try:
     solve(stored, labels, lam=0.05)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 if not os.environ.get("BMRM_REQUIRE_PETSC"):
     pytest.importorskip("petsc4py", reason="petsc4py is not installed; `make test` installs it")
 
+import mpi
 from petsc4py import PETSc
 
 from bmrm.petsc import bridge, normal_mat, resident_mat
@@ -89,7 +90,8 @@ def test_a_failing_product_gives_device_memory_back(X, monkeypatch):
 
         apply_wide = apply
 
-    A.getPythonContext().matrix = Failing()
+    context = A.getPythonContext()
+    monkeypatch.setattr(context, "_placed", context.placed._replace(matrix=Failing()))
     with pytest.raises(PETSc.Error):
         A.mult(x, y)
     x.set(1.0)
@@ -114,3 +116,37 @@ def test_ridge_regression_on_the_gpu():
     expected = np.linalg.solve((X.T @ X).toarray() + lam * np.eye(D), X.T @ target)
     np.testing.assert_allclose(w.getArray(), expected, rtol=1e-8)
     assert w.getType() == "seqcuda"
+
+
+ON_TWO_RANKS = """
+import petsc4py
+petsc4py.init(["program", "-use_gpu_aware_mpi", "0"])
+import numpy as np
+import scipy.sparse as sp
+from petsc4py import PETSc
+from bmrm.petsc import resident_mat
+
+world = PETSc.COMM_WORLD
+rank, size = world.getRank(), world.getSize()
+m, d = 40, 90
+X = sp.random_array((m, d), density=0.02, format="csr", rng=np.random.default_rng(5))
+w, r = np.linspace(-1.0, 1.0, d), np.linspace(1.0, 2.0, m)
+first, last = (m * k // size for k in (rank, rank + 1))
+A = resident_mat(X[first:last], device="cuda", comm=world)
+right, left = A.createVecs()
+gradient, margins = A.createVecs()
+assert right.getType() == "mpicuda"
+right.setArray(w[slice(*right.getOwnershipRange())])
+left.setArray(r[first:last])
+A.mult(right, margins)
+A.multTranspose(left, gradient)
+assert A.getPythonContext().placed.columns.local(right).getType() == "seqcuda"
+np.testing.assert_allclose(margins.getArray(), (X @ w)[first:last], rtol=1e-12, atol=1e-13)
+np.testing.assert_allclose(
+    gradient.getArray(), (X.T @ r)[slice(*gradient.getOwnershipRange())], rtol=1e-12, atol=1e-13
+)
+"""
+
+
+def test_columns_are_fetched_from_gpu_to_gpu(tmp_path):
+    mpi.succeed(2, mpi.script(tmp_path, ON_TWO_RANKS), forked=False)

@@ -181,7 +181,7 @@ def split_by_source(X: Csr, own: slice) -> tuple[Csr, Csr]:
     return near, part(~inside, X.indptr - before, 0, X.shape[1])
 
 
-class Resident(NamedTuple):
+class DeviceTransitions(NamedTuple):
     """P' on a device, in the formats for one vector or for several."""
 
     nodes: _cuda.Nodes
@@ -212,14 +212,14 @@ class GpuTransitions:
             device,
             limit,
         )
-        self._residents: dict[bool, Resident] = {}  # by whether it is for several vectors
+        self._residents: dict[bool, DeviceTransitions] = {}  # by whether it is for several vectors
         self._shared = graph.peers.on_gpus(device)
         self.numbers, self._places = own_numbers(graph)
 
     def walk(self, damping: float, restarts: Restarts) -> GpuWalk:
         return GpuWalk(self, damping, restarts)
 
-    def resident(self, columns: int, min_resident: float = 0.0) -> Resident:
+    def resident(self, columns: int, min_resident: float = 0.0) -> DeviceTransitions:
         """Return P' in the formats for a number of vectors, which are built when they are needed.
 
         Raises
@@ -234,7 +234,7 @@ class GpuTransitions:
                 self._residents[several] = self._upload(columns, min_resident)
         return self._residents[several]
 
-    def _upload(self, columns: int, min_resident: float) -> Resident:
+    def _upload(self, columns: int, min_resident: float) -> DeviceTransitions:
         cuda = import_cuda()
         spare = cuda.predict_walk_bytes(self.n_own, columns, MAX_IMAGES, self.n)
         plan = "split" if columns > 1 else None
@@ -260,7 +260,7 @@ class GpuTransitions:
         nodes = cuda.Nodes(
             *light, exact, lengths, self._scale, self._places, beside, self._shared, all_places
         )
-        return Resident(nodes, additions_of(exact, columns))
+        return DeviceTransitions(nodes, additions_of(exact, columns))
 
 
 def own_numbers(graph: Graph) -> tuple[Indices, NDArray[Any] | None]:
