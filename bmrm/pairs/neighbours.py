@@ -367,15 +367,20 @@ class Within:
 within = Within()
 
 
-def list_near(a: Points, b: Points | None, reach: float) -> csr_array | None:
-    """Return the pairs within a reach if it pays to list them before they are visited; else None."""
+def pays_to_list(a: Points, b: Points | None, reach: float) -> bool:
+    """Return whether a function of two points on a CPU should visit a list of the pairs within a reach."""
     both = a if b is None else b
-    if not (0 < a.shape[1] <= MAX_LISTED_AXES and len(a) * len(both) >= MIN_LISTED_PAIRS):
-        return None
+    known = 0 < a.shape[1] <= MAX_LISTED_AXES and a.group is None
+    if not known or len(a) * len(both) < MIN_LISTED_PAIRS:
+        return False
     (low, high), (other_low, other_high) = a.extents, both.extents
     sides = np.where(a.box > 0.0, a.box, np.maximum(high, other_high) - np.minimum(low, other_low))
-    if np.minimum(1.0, 2.0 * reach / np.maximum(sides, TINY)).prod() > MAX_LISTED_SHARE:
-        return None
+    share = np.minimum(1.0, 2.0 * reach / np.maximum(sides, TINY)).prod()
+    return bool(share <= MAX_LISTED_SHARE)
+
+
+def list_near(a: Points, b: Points | None, reach: float) -> csr_array | None:
+    """Return the pairs within a reach; None if they do not fit into memory."""
     try:
         return within(reach, a, b, device="cpu")
     except HostMemoryError:

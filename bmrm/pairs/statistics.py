@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from bmrm.base import arguments
-from bmrm.base.threads import preferred_threads
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError, ReductionError
 from bmrm.formulas.analysis.symmetry import find_asymmetry
@@ -35,7 +34,7 @@ from bmrm.formulas.run.function import CompiledFunction, refuses_deep_text
 from bmrm.formulas.run.placing import usable_gpu
 from bmrm.matrix.gpu.memory import parse_memory_size
 from bmrm.pairs.edges import exceeds
-from bmrm.pairs.neighbours import list_near
+from bmrm.pairs.neighbours import list_near, pays_to_list
 from bmrm.pairs.points import Points, read_points, read_threads
 from bmrm.pairs.statistic_calls import StatisticCall, run_blocks, run_whole
 
@@ -150,11 +149,9 @@ class Statistic:
         workers, device = a.threads if threads is None else read_threads(threads), device or a.device
         if device in ("auto", "cuda") and a.gpu is not None:
             device = f"cuda:{a.gpu}"
-        near = None
-        if reach is not None and (device == "cpu" or (device == "auto" and usable_gpu() is None)):
-            near = list_near(a, b, self._reach(reach))
-        if near is not None and workers is None:
-            workers = preferred_threads()  # their number cannot be predicted of the text
+        near, short = None, self._short_reach(a, b, reach)
+        if short is not None and (device == "cpu" or (device == "auto" and usable_gpu() is None)):
+            near = list_near(a, b, short)
         call = self._bind(a, b, reach, ordered, words, there=device == f"cuda:{a.gpu}", near=near)
 
         def run(each: StatisticCall) -> Any:
@@ -207,7 +204,10 @@ class Statistic:
             pairs += f"\n{name}: a sparse matrix; the pairs of each x are counted, and then found again"
         if x is None:
             return f"{self._of(PairRule())[1].explain()}\npairs: {pairs}"
-        call = self._bind(*read_points(x, y, None, None, None), reach, ordered, words)
+        a, b = read_points(x, y, None, None, None)
+        if self._short_reach(a, b, reach) is not None:
+            pairs += "\nreach: on a CPU those within it are listed, and only these are visited"
+        call = self._bind(a, b, reach, ordered, words)
         return f"{call.function.explain(call.x, **call.all_words)}\npairs: {pairs}"
 
     def source(
@@ -309,6 +309,11 @@ class Statistic:
         if ordered not in (None, True, False):
             raise ParameterError(f"{name}: ordered: found {ordered!r}, expected True or False")
         return "other" if ordered else "once"
+
+    def _short_reach(self, a: Points, b: Points | None, reach: Any) -> float | None:
+        """Return a reach if it pays to list the pairs within it."""
+        found = None if reach is None else self._reach(reach)
+        return found if found is not None and pays_to_list(a, b, found) else None
 
     def _reach(self, reach: Any) -> float:
         found = arguments.number(f"{self._pairs.source.name}: reach", reach)

@@ -159,6 +159,7 @@ def test_pairs_within_a_reach_that_are_listed_give_the_same_bits(monkeypatch, bo
     monkeypatch.setattr(neighbours, "MIN_LISTED_PAIRS", 0)
     monkeypatch.setattr(neighbours, "MAX_LISTED_SHARE", 1.0)
     listed = [call() for call in calls]
+    assert "those within it are listed" in within.explain(*sets, reach=0.1875)
     assert (listed[0].degree == near.sum(axis=1)).all()
     for one, other in zip(found[:3], listed[:3], strict=True):
         assert all(np.array(a).tobytes() == np.array(b).tobytes() for a, b in zip(one, other, strict=True))

@@ -35,6 +35,7 @@ from bmrm.formulas.language.tree import (
     parts,
     repeated,
 )
+from bmrm.formulas.language.two_points import NEAR, NEAR_END
 from bmrm.formulas.run.binding import MAX_PLANS, Call
 from bmrm.matrix.gpu.work import Work, threads_of
 
@@ -136,11 +137,14 @@ def work_of(call: Call) -> dict[str, float]:
 def _count_work(call: Call) -> dict[str, float]:
     """Count the work of a row, with the average number of stored values of one that is sparse.
 
-    Nobody knows how many iterations a `while` has: `ASSUMED_ITERATIONS`. Of a `for` loop all count.
+    Nobody knows how many iterations a `while` has: `ASSUMED_ITERATIONS`. Of a `for` loop all count, of one
+    over listed points their average.
     """
     program, sizes, X = call.program, call.sizes, call.rows.X
     schedule = schedule_cpu(program, 1 if X.sparse else WIDE, contiguous=X.kind().contiguous)
     found, middle = dict.fromkeys(KINDS, 0.0), dict[str, float]()
+    if NEAR in sizes:
+        middle[NEAR_END] = 1.0 + sizes[NEAR] / max(1, call.rows.here)
     columns: set[int] = set()
 
     def iterations(node: Loop) -> float:
