@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bmrm.base.host_memory import require_memory
 from bmrm.distributed.row_set import RowSet
 from bmrm.distributed.rows import StoredRows
-from bmrm.errors import ParameterError
+from bmrm.errors import DeviceMemoryError, ParameterError
 from bmrm.formulas.language.two_points import PairSource, columns_of, most_of
 from bmrm.formulas.run.function import CompiledFunction
 
@@ -78,8 +78,15 @@ Run: TypeAlias = Callable[[StatisticCall], Any]
 def run_whole(call: StatisticCall, run: Run) -> Any:
     """Run a call; sparse results of each pair become sparse matrices."""
     name, advice = call.pairs.source.name, "blocks='1 GB' gives it in blocks of rows"
-    require_memory(call.x.here * call.row_bytes, f"the matrix of {name}", advice)
-    found = run(call)
+    size = call.x.here * call.row_bytes
+    require_memory(size, f"the matrix of {name}", advice)
+    try:
+        found = run(call)
+    except DeviceMemoryError as error:
+        if not size:
+            raise
+        text = f"{error}; the matrix of {name} needs {size / 1e9:.4g} GB, {advice}"
+        raise DeviceMemoryError(text) from None
     if call.fill is None:
         return found
     counts = _counts_of(call, found)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from random_statistics import double_loop, random_call, random_statistic
 
+from bmrm.errors import DeviceMemoryError
 from bmrm.matrix.gpu import driver
 from bmrm.pairs import Points, sqrt, squared_distance, statistic
 
@@ -69,6 +70,15 @@ def test_results_of_each_pair_are_those_of_the_cpu():
     for rows, part in blocks:
         assert (part.found.toarray() == other.found[rows].toarray()).all()
         assert (part.total == other.total[rows]).all()
+
+
+def test_a_matrix_that_does_not_fit_is_one_line(monkeypatch, library):
+    x = np.zeros((1000, 1))
+    monkeypatch.setattr(library, "limit", 4_000_000)
+    with pytest.raises(DeviceMemoryError, match=r"the matrix of join needs 0.008 GB, blocks='1 GB' gives it"):
+        join(x, width=0.0, z=np.arange(1000.0), device="cuda")
+    blocks = join(x, width=0.0, z=np.arange(1000.0), device="cuda", blocks="2 MB")
+    assert sum(len(part.total) for _, part in blocks) == 1000
 
 
 def test_points_are_uploaded_once(monkeypatch, library):
