@@ -379,12 +379,17 @@ def pays_to_list(a: Points, b: Points | None, reach: float) -> bool:
     return bool(share <= MAX_LISTED_SHARE)
 
 
-def list_near(a: Points, b: Points | None, reach: float) -> csr_array | None:
-    """Return the pairs within a reach; None if they do not fit into memory."""
+def list_near(a: Points, b: Points | None, reach: float) -> tuple[Indices, Indices] | None:
+    """Return the points within a reach of each x, by index, and where those of each begin.
+
+    None if they do not fit into memory.
+    """
     try:
-        return within(reach, a, b, device="cpu")
+        found = within(reach, a, b, device="cpu")
+        require_memory(8 * found.nnz, f"a list of {found.nnz} pairs")
     except HostMemoryError:
         return None
+    return found.indices.astype(np.int64), found.indptr.astype(np.int64)
 
 
 def _within(radius: Any, search: _Search) -> csr_array:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from bmrm.base import arguments
+from bmrm.base.vectors import Indices
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError, ReductionError
 from bmrm.formulas.analysis.symmetry import find_asymmetry
@@ -37,9 +38,6 @@ from bmrm.pairs.edges import exceeds
 from bmrm.pairs.neighbours import list_near, pays_to_list
 from bmrm.pairs.points import Points, read_points, read_threads
 from bmrm.pairs.statistic_calls import StatisticCall, run_blocks, run_whole
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 
 class Statistic:
@@ -252,7 +250,7 @@ class Statistic:
         ordered: bool | None,
         words: dict[str, Any],
         there: bool = False,
-        near: csr_array | None = None,
+        near: tuple[Indices, Indices] | None = None,
     ) -> StatisticCall:
         """Read what belongs to the points, and choose the row functions.
 
@@ -285,8 +283,8 @@ class Statistic:
         if boxed:
             given |= {BOX: a.box, PERIOD: np.where(a.box > 0.0, a.box, np.inf)}
         if near is not None:
-            starts = near.indptr.astype(np.int64)
-            given |= {NEAR: near.indices.astype(np.int64), NEAR_FIRST: starts[:-1], NEAR_END: starts[1:]}
+            columns, starts = near
+            given |= {NEAR: columns, NEAR_FIRST: starts[:-1], NEAR_END: starts[1:]}
         elif within:
             given[REACH] = float(exceeds(np.array([self._reach(reach)]))[0])
         rows = RowSet(a.rows(kind, there))
