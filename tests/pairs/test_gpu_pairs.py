@@ -9,7 +9,7 @@ from count_problems import count_problem
 from devices import IS_EMULATED, cuda, few, gpu, large, on_device, sized
 
 from bmrm.errors import DataError, ParameterError
-from bmrm.pairs import Points, histogram
+from bmrm.pairs import Points, dot, histogram, squared_distance, statistic
 from bmrm.pairs.edges import read_bins
 from bmrm.pairs.work import device_bytes
 
@@ -203,3 +203,24 @@ def test_tasks_add_up():
     whole = counter.count(0, counter.tasks)
     np.testing.assert_array_equal(sum(counts for counts, _, _ in parts), whole[0])
     assert sum(candidates for _, candidates, _ in parts) == whole[1] == counter.candidates
+
+
+@statistic
+def close(x, y, square, degree: "rows", product: float):  # noqa: F821
+    product[x.index, y.index] = dot(x, y)
+    if squared_distance(x, y) < square:
+        degree[x.index] += 1
+
+
+@large
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_functions_of_two_points_read_those_on_the_gpu_where_they_are(kind):
+    x = CUBE.astype(kind)
+    there, here = Points(on_device(x)), Points(x, device="cpu")
+    for words in ({}, {"reach": 0.2}):
+        found, expected = (close(each, square=0.01, **words) for each in (there, here))
+        assert (found.degree == expected.degree).all()
+        assert (found.product == expected.product).all()
+        for rows, part in close(there, square=0.01, blocks="4 MB", **words):
+            assert (part.product == expected.product[rows]).all()
+            assert (part.degree == expected.degree[rows]).all()
