@@ -62,9 +62,7 @@ class DensitySums:
     def __new__(
         cls, y: npt.NDArray[np.float64], weights: npt.NDArray[np.float64], *, light: bool
     ) -> Self: ...
-    def nearest(
-        self, x: npt.NDArray[np.float64], threads: int | None = None
-    ) -> npt.NDArray[np.float64]: ...
+    def nearest(self, x: npt.NDArray[np.float64], threads: int | None = None) -> npt.NDArray[np.float64]: ...
     def sums(
         self,
         x: npt.NDArray[np.float64],

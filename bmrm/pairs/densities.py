@@ -4,23 +4,25 @@
 
 Coordinates are divided by the power of two next to h, which is exact. Let u = 2^-53 and v = 2^-24.
 
-*Exponents.* Gaussian and exponential terms are exp(-s), s = |x - y|^2 / 2 h^2 or |x - y| / h. A computed s has
-a relative error of at most (d + 5) u: two of the differences, d of products and sums, three of the factor.
-So the relative error of a sum S is (d + 5) u times the mean of s over the terms, and 4 u of exp. Terms
-p_j = w_j exp(-s_j) / S are shares, and their relative entropy to w_j / W, W = sum_j w_j, is not negative:
+*Exponents.* Gaussian and exponential terms are exp(-s), s = |x - y|^2 / 2 h^2 or |x - y| / h. A computed s
+has a relative error of at most (d + 5) u: two of the differences, d of products and sums, three of the
+factor. So the relative error of a sum S is (d + 5) u times the mean of s over the terms, and 4 u of exp. The
+terms p_j = w_j exp(-s_j) / S are shares, whose relative entropy to w_j / W, W = sum_j w_j, is not negative:
 the mean of s is at most log(W / S) (Jensen). Far from all points S underflows. Then the least exponent m is
 found first, and terms are exp(m - s): their sum is at least the weight of the nearest point, and the mean of
 s is at most m + log(W / S).
 
 *float32.* If the points are float32, Gaussian terms are too, and their sums float64: (d + 2) v times the mean
-of s, whose own sum is kept, 3 v of exp, 3 v of sums of eight terms, 2 v of weights. The factor of s that float32
-rounds is corrected. Points for which this is more than `LIGHT_ERROR`, or the tolerance, are summed in float64.
+of s, of which a sum is kept, 3 v of exp, 3 v of sums of eight terms, 2 v of weights; (d + 3) v and 4 v where
+products are not fused. That float32 rounds the factor of s is corrected by the mean. Sums for which this is
+more than `LIGHT_ERROR`, or than the tolerance, are done again in float64.
 
-*Shapes that end.* Distances are those of `bmrm.pairs.edges`: a term counts if the rounded distance is below
-h. Its absolute error is at most (2 (d + 5) + 6) u, none for tophat. The weights of the terms that count are summed too.
+*Kernels that end.* Distances are those of `bmrm.pairs.edges`: a term counts if the rounded distance is below
+h. Its absolute error is at most (2 (d + 5) + 6) u, none for tophat; the weights of the terms that count are
+summed too.
 
-*Sums* of positive terms in tiles: of T terms at most (T / 2 + 8 + number of tiles) u. Logarithms and their sum: a few u
-times their sizes.
+*Additions.* A sum of positive terms over tiles of T has an error of at most (T / 2 + 8 + number of tiles) u.
+That of a logarithm is a few u times the sizes of its parts.
 """
 
 from __future__ import annotations
@@ -276,7 +278,7 @@ class _Smoother:
                 )
             self._x, y = (np.ldexp(each.coordinates, -unit) for each in (at, sample))
         self._is_weighted = weights is not None
-        weights = np.ones(len(sample)) if weights is None else scale_weights(weights)
+        weights = scale_weights(np.ones(len(sample)) if weights is None else weights)
         y, weights = y[:, weights > 0.0], weights[weights > 0.0]
         self._total, self._count = float(weights.sum()), len(weights)
         self._scale = 0.5 / self._h**2 if kernel == "gaussian" else 1.0 / self._h

@@ -207,7 +207,9 @@ def read_points(
     if a.shape[1] != b.shape[1]:
         raise DataError(f"{second}: found {b.shape[1]} columns, expected {a.shape[1]} as in x")
     if a.box.tolist() != b.box.tolist():
-        raise ParameterError(f"{second}: found a box of {_box_text(b.box)}, expected {_box_text(a.box)} as in x")
+        raise ParameterError(
+            f"{second}: found a box of {_box_text(b.box)}, expected {_box_text(a.box)} as in x"
+        )
     if (a.group is None) != (b.group is None):
         raise ParameterError(
             f"{second}: found points of one rank and of several, expected comm for both or for none"

@@ -1,0 +1,1 @@
+"""Estimators that keep their points: nearest neighbours, and densities."""
