@@ -134,9 +134,10 @@ class KernelDensity(RowEstimator):
         -------
         bmrm.pairs.Density
         """
+        rows = _dense(self._read_new(X))
         return kde(
             self._sample,
-            _dense(self._read_new(X))[:],
+            rows[:],
             bandwidth=self.bandwidth_,
             kernel=self.kernel,
             weights=self._weights,
