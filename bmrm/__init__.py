@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from bmrm.unsupervised.manifold.estimator import MDS as MDS
     from bmrm.unsupervised.mixtures.estimator import GaussianMixture as GaussianMixture
     from bmrm.unsupervised.neighbours.kernel_density import KernelDensity as KernelDensity
+    from bmrm.unsupervised.neighbours.nearest import NearestNeighbors as NearestNeighbors
 
 _MODULES = {
     # train
@@ -84,6 +85,7 @@ _MODULES = {
     "TruncatedSVD": "unsupervised.decomposition.estimator",
     "MDS": "unsupervised.manifold.estimator",
     "KernelDensity": "unsupervised.neighbours.kernel_density",
+    "NearestNeighbors": "unsupervised.neighbours.nearest",
     # select
     "select": "linear.selection.select",
     "Selection": "linear.selection.select",

@@ -1,6 +1,6 @@
 """Pairs of points on the CPU (C++ in ``pairs/``)."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 from libcpp cimport bool as c_bool
 from libcpp.memory cimport unique_ptr
@@ -423,3 +423,142 @@ cdef class DensitySums:
             self.impl.get().light_sums(
                 values, n, smoothing, rate, most, tolerance, n_threads, out, out + n, out + 2 * n)
         return found[0], found[1], found[2]
+
+
+cdef extern from "pairs/neighbours.h" namespace "bmrm" nogil:
+    cdef enum class Metric:
+        euclidean, sqeuclidean, cosine, manhattan, chebyshev, jaccard
+
+    cdef struct Sought:
+        int64_t nearest
+        double radius
+
+    cdef struct FoundTarget:
+        double* distances
+        int64_t* indices
+        int32_t* narrow
+        const int64_t* starts
+        int64_t* counts
+
+    cdef cppclass CNeighbourSearch "bmrm::NeighbourSearch":
+        int64_t tasks()
+        void search(int64_t, int64_t, int, const Sought&, const FoundTarget&) except +
+
+    cdef cppclass Sides:
+        Sides(const CPlacedPoints&, const CPlacedPoints&, int64_t)
+
+    unique_ptr[CNeighbourSearch] make_neighbour_search(const Sides&, Metric, c_bool) except +
+
+
+METRICS = ("euclidean", "sqeuclidean", "cosine", "manhattan", "chebyshev", "jaccard")
+"""Names of distances: ``cosine`` is that of rows of length 1, ``jaccard`` of rows of zeros and ones."""
+
+
+cdef class NeighbourSearch:
+    """Finds neighbours; several threads may call its methods at once.
+
+    Parameters
+    ----------
+    rows, points : PlacedPoints
+        Whose neighbours are sought, and among which points; the same object or two.
+    metric : str
+        One of `METRICS`.
+    products : bool
+        Whether candidates come from products in float32, for distances of squares on open axes.
+    own : int
+        The rows are the points from this one on, none of which is its own neighbour; -1: they are others.
+    """
+
+    cdef unique_ptr[CNeighbourSearch] impl
+    cdef object _owners
+    cdef int64_t _rows, _others
+
+    def __cinit__(self, PlacedPoints rows not None, PlacedPoints points not None, str metric, *,
+                  bint products, int64_t own):
+        if points.axes != rows.axes:
+            raise ParameterError(f"points: found {points.axes} axes, expected {rows.axes}")
+        cdef Metric which = <Metric><int>METRICS.index(metric)
+        self._owners = rows, points
+        self._rows, self._others = rows.n, points.n - (own >= 0)
+        with nogil:
+            self.impl = make_neighbour_search(
+                Sides(rows.impl.get()[0], points.impl.get()[0], own), which, products)
+
+    @property
+    def tasks(self):
+        """Number of tasks, which together have each row once."""
+        return self.impl.get().tasks()
+
+    cdef _search(self, int64_t first, int64_t last, threads, Sought sought, FoundTarget target):
+        cdef int n_threads = _threads(threads)
+        if not 0 <= first <= last <= self.tasks:
+            raise ParameterError(f"tasks: found {first} to {last}, expected some of {self.tasks}")
+        with nogil:
+            self.impl.get().search(first, last, n_threads, sought, target)
+
+    def nearest(self, int64_t first, int64_t last, distances, indices, threads=None):
+        """Find the nearest of the rows of some tasks, as many as the arrays have columns.
+
+        Parameters
+        ----------
+        first, last : int
+            Tasks first to last - 1.
+        distances : ndarray, shape (n, k)
+        indices : ndarray of int64, shape (n, k)
+        threads : int, optional
+        """
+        cdef int64_t k = distances.shape[1]
+        if distances.shape[0] != self._rows or not 1 <= k <= self._others:
+            raise ParameterError(f"distances: found shape {distances.shape}")
+        _output(distances, (self._rows, k))
+        cdef Sought sought = Sought(k, float("inf"))
+        cdef FoundTarget target = FoundTarget(<double*>_address(distances), NULL, NULL, NULL, NULL)
+        target.indices = <int64_t*>_whole(indices, "indices", np.int64, (self._rows, k))
+        self._search(first, last, threads, sought, target)
+
+    def count(self, int64_t first, int64_t last, double radius, counts, threads=None):
+        """Count the neighbours within a radius of the rows of some tasks.
+
+        Parameters
+        ----------
+        first, last : int
+        radius : float
+        counts : ndarray of int64, shape (n,)
+        threads : int, optional
+        """
+        cdef FoundTarget target = FoundTarget(NULL, NULL, NULL, NULL, NULL)
+        target.counts = <int64_t*>_whole(counts, "counts", np.int64, (self._rows,))
+        self._search(first, last, threads, Sought(0, radius), target)
+
+    def fill(self, int64_t first, int64_t last, double radius, starts, indices, distances, threads=None):
+        """Write the neighbours that `count` has counted, in the order of their indices.
+
+        Parameters
+        ----------
+        first, last : int
+        radius : float
+        starts : ndarray of int64, shape (n + 1,)
+            Where each row begins: the sums of the counts.
+        indices : ndarray of int32 or int64
+        distances : ndarray
+        threads : int, optional
+        """
+        cdef int64_t n = len(distances)
+        cdef FoundTarget target = FoundTarget(NULL, NULL, NULL, NULL, NULL)
+        target.starts = <const int64_t*>_whole(starts, "starts", np.int64, (self._rows + 1,))
+        if starts[0] != 0 or starts[self._rows] != n or (starts[1:] < starts[:self._rows]).any():
+            raise ParameterError("starts: expected sums of counts")
+        _output(distances, (n,))
+        target.distances = <double*>_address(distances)
+        if indices.dtype == np.int32:
+            target.narrow = <int32_t*>_whole(indices, "indices", np.int32, (n,))
+        else:
+            target.indices = <int64_t*>_whole(indices, "indices", np.int64, (n,))
+        self._search(first, last, threads, Sought(0, radius), target)
+
+
+cdef void* _whole(array, str name, kind, tuple shape) except? NULL:
+    """Return where an array of whole numbers begins that can be written in place."""
+    if array.dtype != kind or array.shape != shape or not (array.flags.carray and array.flags.aligned):
+        raise ParameterError(f"{name}: expected a contiguous array of {kind.__name__} of shape {shape}")
+    return _address(array)

@@ -619,14 +619,17 @@ def _box(text: str) -> float | tuple[float, ...]:
     return found[0] if len(found) == 1 else found
 
 
+_PAIR_TASKS = ("hist", "count", "plan", "knn", "join")
+
 PAIRS = Command(
     "bmrm-pairs",
-    usage="hist|count|plan [options] POINTS [POINTS2]",
+    usage="hist|count|plan|knn|join [options] POINTS [POINTS2]",
     description="Count the pairs of the points in POINTS, or of POINTS with POINTS2, by their distance\n"
-    "(hist) or within radii (count), exactly; plan explains how hist would count.",
+    "(hist) or within radii (count), exactly; plan explains how hist would count. Find the nearest\n"
+    "neighbours of the points in POINTS (knn), or all within a radius (join), among POINTS or POINTS2.",
     meanings=PAIRS_MEANINGS,
     files=(
-        Option("task", "hist, count, plan", "TASK", choices=("hist", "count", "plan")),
+        Option("task", "hist, count, plan, knn, join", "TASK", choices=_PAIR_TASKS),
         Option(
             "points",
             "npy, npz, CSV, Parquet, Matrix Market, SVMlight; - is standard input; FILE:A,B,C reads some "
@@ -645,7 +648,7 @@ PAIRS = Command(
             ),
             Option(
                 "--radius",
-                "count: largest distance; several with commas",
+                "count, join: largest distance; several with commas for count",
                 "R,...",
                 type=_numbers("numbers of at least 0: 0.1 or 0.1,0.2", lambda value: value >= 0),
             ),
@@ -663,7 +666,19 @@ PAIRS = Command(
                 choices=("last", "left", "right"),
                 default="last",
             ),
-            Option("-o --output", "write counts: .npz, .npy, else text; - is stdout", "FILE"),
+            Option("-k", "knn: number of neighbours", "K", type=integer(1)),
+            Option(
+                "--metric",
+                "knn, join: distance (default: euclidean)",
+                choices=("euclidean", "sqeuclidean", "cosine", "manhattan", "chebyshev", "jaccard"),
+                default="euclidean",
+            ),
+            Option(
+                "-o --output",
+                "write counts, or neighbours as a sparse matrix of distances (.npz) or as pairs of numbers "
+                "from 0 (.npy): .npz, .npy, else text; - is stdout",
+                "FILE",
+            ),
             Option(
                 "--plan",
                 "how to count; counts do not depend on it (default: auto)",

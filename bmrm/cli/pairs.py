@@ -1,4 +1,4 @@
-"""``bmrm-pairs``: histograms of distances, and numbers of pairs within radii, of points in files."""
+"""``bmrm-pairs``: histograms of distances, pairs within radii, and neighbours, of points in files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,22 @@ if TYPE_CHECKING:
     from bmrm.base.vectors import Vector
     from bmrm.cli.signals import CommandInterrupts
     from bmrm.pairs import Histogram, Points
+    from bmrm.pairs.edges import Bins
     from bmrm.pairs.histograms import PairCall
 
 PROGRAM = "bmrm-pairs"
+TAKERS = {
+    "--radius": ("radius", None, ("count", "join")),
+    "--edges": ("edges", None, ("hist", "plan")),
+    "--closed": ("closed", "last", ("hist", "plan")),
+    "--images": ("images", None, ("hist", "count", "plan")),
+    "--plan": ("plan", "auto", ("hist", "count", "plan")),
+    "--metric": ("metric", "euclidean", ("knn", "join")),
+    "-k": ("k", None, ("knn",)),
+    "-o": ("output", None, ("hist", "count", "knn", "join")),
+}
+"""Options that some tasks alone take: their names here, their defaults, and these tasks."""
+
 MAX_EDGE_FILE_BYTES = 1 << 30
 """Of a file of edges as text, which is untrusted."""
 
@@ -40,8 +53,15 @@ def pairs(argv: Sequence[str], interrupts: CommandInterrupts) -> int:
     _check(options)
     interrupts.importing("bmrm.io", "bmrm.pairs.histograms", "bmrm.pairs.cpu", "bmrm.cli.reading_progress")
     began = time.perf_counter()
+    if options.task in ("knn", "join"):
+        from bmrm.cli.pair_neighbours import find_neighbours
+
+        with interrupts.opened():
+            points = _points(options)
+        return find_neighbours(options, *points, began)
     with interrupts.opened():
-        call = _call(options)
+        bins = _bins(options)  # before the points, which may be many
+        call = _call(options, _points(options), bins)
     if options.task == "plan":
         return _explain(options, call)
     found = _count(options, call)
@@ -51,40 +71,43 @@ def pairs(argv: Sequence[str], interrupts: CommandInterrupts) -> int:
     return Exit.OK if found.share == 1.0 else Exit.INTERRUPTED
 
 
-def _call(options: argparse.Namespace) -> PairCall:
-    """Read what is to be counted."""
-    from bmrm.pairs.edges import read_bins, read_radii
+def _points(options: argparse.Namespace) -> tuple[Points, Points | None]:
+    x = _read(options, options.points)
+    return x, None if options.points2 is None else _read(options, options.points2)
+
+
+def _call(options: argparse.Namespace, points: tuple[Points, Points | None], bins: Bins) -> PairCall:
+    """Return what is to be counted."""
     from bmrm.pairs.histograms import check_call
     from bmrm.pairs.points import read_points
 
+    return check_call(read_points(*points, None, None, None), bins, options.images, options.plan)
+
+
+def _bins(options: argparse.Namespace) -> Bins:
+    from bmrm.pairs.edges import read_bins, read_radii
+
     if options.task == "count":
-        bins, _, _ = read_radii(options.radius)
-    else:
-        bins = read_bins(_read_edges(options.edges), options.closed)
-    x = _read(options, options.points)
-    y = None if options.points2 is None else _read(options, options.points2)
-    return check_call(read_points(x, y, None, None, None), bins, options.images, options.plan)
+        return read_radii(options.radius)[0]
+    return read_bins(_read_edges(options.edges), options.closed)
 
 
 def _check(options: argparse.Namespace) -> None:
     """Raise for options that do not fit the task, or files that cannot be written, before all is read."""
     from bmrm.base.atomic import check_writable
 
-    if options.task == "count" and options.radius is None:
+    task = options.task
+    if task == "count" and options.radius is None:
         raise ParameterError("count: found no --radius, expected one or several: --radius 0.1,0.2")
-    if options.task != "count" and options.edges is None:
-        raise ParameterError(
-            f"{options.task}: found no --edges, expected FROM:TO:BINS, log:FROM:TO:BINS or a file"
-        )
-    wrong = {
-        "--radius": options.task != "count" and options.radius is not None,
-        "--edges": options.task == "count" and options.edges is not None,
-        "--closed": options.task == "count" and options.closed != "last",
-        "-o": options.task == "plan" and options.output is not None,
-    }
-    for name, found in wrong.items():
-        if found:
-            raise ParameterError(f"{name}: found with {options.task}, which does not take it")
+    if task == "join" and (options.radius is None or len(options.radius) > 1):
+        raise ParameterError(f"join: found {len(options.radius or ())} numbers as --radius, expected one")
+    if task == "knn" and options.k is None:
+        raise ParameterError("knn: found no -k, expected how many neighbours: -k 10")
+    if task in ("hist", "plan") and options.edges is None:
+        raise ParameterError(f"{task}: found no --edges, expected FROM:TO:BINS, log:FROM:TO:BINS or a file")
+    for name, (own, default, tasks) in TAKERS.items():
+        if task not in tasks and getattr(options, own) != default:
+            raise ParameterError(f"{name}: found with {task}, which does not take it")
     if options.output == "-" and options.json:
         raise ParameterError("--json: -o is stdout already, expected a file")
     if options.output not in (None, "-"):

@@ -1,4 +1,4 @@
-"""Distance histograms and pair counts of points, exact on CPU and GPU; functions of two points, compiled.
+"""Distance histograms, pair counts and neighbours of points, exact; functions of two points, compiled.
 
 Names are loaded on first use.
 """
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from bmrm.pairs.histograms import count as count
     from bmrm.pairs.histograms import explain as explain
     from bmrm.pairs.histograms import histogram as histogram
+    from bmrm.pairs.neighbours import nearest as nearest
+    from bmrm.pairs.neighbours import within as within
     from bmrm.pairs.plan import PairPlan as PairPlan
     from bmrm.pairs.points import Points as Points
     from bmrm.pairs.statistics import Statistic as Statistic
@@ -26,6 +28,8 @@ _MODULES = {
     "explain": "histograms",
     "Histogram": "histograms",
     "Density": "densities",
+    "nearest": "neighbours",
+    "within": "neighbours",
     "PairPlan": "plan",
     "Statistic": "statistics",
     "kde": "densities",

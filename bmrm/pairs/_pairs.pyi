@@ -82,3 +82,33 @@ class DensitySums:
         tolerance: float,
         threads: int | None = None,
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]: ...
+
+METRICS: tuple[str, ...]
+
+class NeighbourSearch:
+    def __new__(
+        cls, rows: PlacedPoints, points: PlacedPoints, metric: str, *, products: bool, own: int
+    ) -> Self: ...
+    @property
+    def tasks(self) -> int: ...
+    def nearest(
+        self,
+        first: int,
+        last: int,
+        distances: npt.NDArray[np.float64],
+        indices: npt.NDArray[np.int64],
+        threads: int | None = None,
+    ) -> None: ...
+    def count(
+        self, first: int, last: int, radius: float, counts: npt.NDArray[np.int64], threads: int | None = None
+    ) -> None: ...
+    def fill(
+        self,
+        first: int,
+        last: int,
+        radius: float,
+        starts: npt.NDArray[np.int64],
+        indices: npt.NDArray[np.int32] | npt.NDArray[np.int64],
+        distances: npt.NDArray[np.float64],
+        threads: int | None = None,
+    ) -> None: ...

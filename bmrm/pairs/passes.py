@@ -9,7 +9,7 @@ in turn. All that is added are whole numbers, so that it does not matter who cou
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -155,25 +155,36 @@ def count_tasks(
     After Ctrl-C no other range begins, and the share says how far it came. ``show`` gets the share of the
     candidates of this rank that are done.
     """
-    found, done, each = Counted(np.zeros(bins, np.int64)), 0, 1
+    found, done = Counted(np.zeros(bins, np.int64)), 0
     blocks = _own_blocks(counter.tasks, group)
     own = sum(end - begin for begin, end in blocks)
     whole = 1.0 if show is None else max(1.0, counter.candidates * own / max(1, counter.tasks))
     with hold_signals():
-        for begin, end in blocks:
-            first = begin
-            while first < end and not requested():
-                last = min(end, first + each)
-                began = time.perf_counter()
-                counts, candidates, rechecked = counter.count(first, last, threads)
-                each = _next_range(last - first, time.perf_counter() - began)
-                found.counts += counts
-                found.candidates += candidates
-                found.rechecked += rechecked
-                done, first = done + last - first, last
-                if show is not None:
-                    show(1.0 if done == own else min(1.0, found.candidates / whole))
+        for first, last in task_ranges(blocks):
+            counts, candidates, rechecked = counter.count(first, last, threads)
+            found.counts += counts
+            found.candidates += candidates
+            found.rechecked += rechecked
+            done += last - first
+            if show is not None:
+                show(1.0 if done == own else min(1.0, found.candidates / whole))
     return _over_ranks(found, done, counter.tasks, group)
+
+
+def task_ranges(blocks: Iterable[tuple[int, int]], least: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield ranges of the tasks of some blocks, of at least so many; none after a signal.
+
+    A range is as long as the time between it and the one before says.
+    """
+    each = least
+    for begin, end in blocks:
+        first = begin
+        while first < end and not requested():
+            last = min(end, first + each)
+            began = time.perf_counter()
+            yield first, last
+            each = max(least, _next_range(last - first, time.perf_counter() - began))
+            first = last
 
 
 def _own_blocks(tasks: int, group: Group | None) -> list[tuple[int, int]]:

@@ -164,7 +164,7 @@ class Points:
         if given.dtype == np.float32:
             self.real = np.float32
         found = _by_axes(given)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             total = found.sum()  # of finite numbers it may overflow, of others it is never finite
         if not np.isfinite(total):
             arguments.check_finite("x", found.T)

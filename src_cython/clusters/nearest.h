@@ -9,11 +9,9 @@
 
 #include "common/integers.h"
 #include "cpu/isa.h"
+#include "cpu/simd.h"
 
 namespace bmrm {
-
-/// Rows that are packed together, feature by feature.
-constexpr i64 kPanelRows = 64;
 
 /// Centres that are multiplied by a panel at once: with four registers of rows they take 16 of the 32
 /// registers.

@@ -3,15 +3,12 @@
 #include "cpu/instruction_set.h"
 //
 #include "clusters/nearest.h"
+#include "cpu/panels.h"
 
 namespace bmrm::BMRM_ISA {
 
 struct NearestLoops {
-    static constexpr int kFloats = 2 * BMRM_DOUBLES;          // of a register
-    static constexpr int kGroup = BMRM_DOUBLES == 8 ? 4 : 2;  // registers with the rows of one sweep
-    static constexpr i64 kGroupRows = kFloats * kGroup;
-    typedef float Floats __attribute__((vector_size(4 * kFloats), aligned(4)));
-    typedef std::int32_t Ints __attribute__((vector_size(4 * kFloats), aligned(4)));
+    static constexpr int kFloats = kLanes;  // of a register
     typedef double Doubles __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
     typedef float Singles __attribute__((vector_size(4 * BMRM_DOUBLES), aligned(4)));
 
@@ -33,14 +30,7 @@ struct NearestLoops {
                 Floats sum[kTileCenters][kGroup];
                 for (int j = 0; j < kTileCenters; ++j)
                     for (int v = 0; v < kGroup; ++v) sum[j][v] = Floats{} + half[j];
-                const float* y = panel + first;
-                for (i64 f = 0; f < d; ++f, y += kPanelRows, tile += kTileCenters) {
-                    Floats rows[kGroup];
-                    for (int v = 0; v < kGroup; ++v)
-                        rows[v] = *reinterpret_cast<const Floats*>(y + v * kFloats);
-                    for (int j = 0; j < kTileCenters; ++j)
-                        for (int v = 0; v < kGroup; ++v) sum[j][v] -= rows[v] * tile[j];
-                }
+                subtract_products(panel + first, tile, d, sum);
                 for (int j = 0; j < kTileCenters; ++j) {
                     const Ints number = Ints{} + static_cast<std::int32_t>(t * kTileCenters + j);
                     for (int v = 0; v < kGroup; ++v) {

@@ -92,6 +92,9 @@ constexpr i64 kPacked = 64;
 constexpr int kWidths = 6;
 constexpr i64 kWidth[kWidths] = {2, 4, 8, 16, 24, 32};
 
+/// Rows that are packed together, feature by feature, for products with rows of other sets (panels.h).
+constexpr i64 kPanelRows = 64;
+
 /// Number of rows that are padded to such a width at a time.
 constexpr i64 kPaddedRows = 64;
 

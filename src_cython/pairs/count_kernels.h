@@ -7,9 +7,9 @@
 // again.
 #pragma once
 
+#include "cpu/lanes.h"
 #include "pairs/blocks.h"
 #include "pairs/decision.h"
-#include "pairs/lanes.h"
 
 namespace bmrm::BMRM_ISA {
 

@@ -11,9 +11,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "cpu/lanes.h"
 #include "pairs/decision.h"
 #include "pairs/density_sums.h"
-#include "pairs/lanes.h"
 
 namespace bmrm::BMRM_ISA {
 

@@ -12,7 +12,7 @@ import scipy.sparse
 from commands import start
 
 from bmrm.cli.pairs import main
-from bmrm.pairs import Histogram, Points, count, histogram
+from bmrm.pairs import Histogram, Points, count, histogram, nearest, within
 
 EDGES = np.linspace(0, 1.5, 16)
 
@@ -139,7 +139,35 @@ def test_a_plan_is_explained(path, capsys):
     assert (report["status"], report["plan"]["kernel"]) == ("planned", "brute")
 
 
+def test_neighbours(x, path, tmp_path, capsys):
+    distances, indices = nearest(3, Points(x, box=1.0))
+    words = ["knn", "-k", "3", "--box", "1"]
+    code, out, err = run(capsys, *words, path)
+    assert (code, err.startswith("found: 900 neighbours of 300 points, ")) == (0, True)
+    rows = np.repeat(np.arange(300), 3)
+    assert np.array_equal(table(out), np.column_stack([rows, indices.reshape(-1), distances.reshape(-1)]))
+    run(capsys, *words, "-o", tmp_path / "knn.npy", path)
+    assert np.array_equal(np.load(tmp_path / "knn.npy"), table(out)[:, :2])
+    y = x[:50] + 0.1
+    np.save(tmp_path / "y.npy", y)
+    for metric, radius in (("euclidean", 0.2), ("manhattan", 0.3)):
+        words = ["join", "--radius", radius, "--metric", metric, "-o", tmp_path / "join.npz", "--json"]
+        code, out, err = run(capsys, *words, path, tmp_path / "y.npy")
+        expected = within(radius, x, y, metric=metric)
+        assert (code, err, json.loads(out)["neighbours"]) == (0, "", expected.nnz)
+        found = scipy.sparse.load_npz(tmp_path / "join.npz")
+        assert np.array_equal(found.toarray(), expected.toarray())
+        assert found.nnz == expected.nnz > 0
+
+
 WRONG = [
+    (["knn"], 2, "knn: found no -k, expected how many neighbours: -k 10"),
+    (["knn", "-k", "300"], 2, "k: found 300, expected at most 299, the other points of x"),
+    (["knn", "-k", "3", "--radius", "1"], 2, "--radius: found with knn, which does not take it"),
+    (["knn", "-k", "3", "--device", "cuda"], 2, "device: found cuda, expected auto or cpu"),
+    (["join", "--radius", "1,2"], 2, "join: found 2 numbers as --radius, expected one"),
+    (["join", "--radius", "1", "--box", "1", "--metric", "jaccard"], 2, "box: found with the metric jaccard"),
+    (["count", "--radius", "1", "--metric", "cosine"], 2, "--metric: found with count, which does not take"),
     (["hist"], 2, "hist: found no --edges, expected FROM:TO:BINS, log:FROM:TO:BINS or a file"),
     (["count"], 2, "count: found no --radius, expected one or several: --radius 0.1,0.2"),
     (["count", "--radius", "1", "--edges", "0:1:2"], 2, "--edges: found with count, which does not take it"),

@@ -58,8 +58,8 @@ class MemoryPlan(NamedTuple):
         return self.spare if self.streamed else self.total - self.X
 
 
-def parse_memory_size(size: int | str | None) -> int | None:
-    """Convert a size such as 4096, ``"8G"`` or ``"500M"`` to bytes; units are decimal.
+def parse_memory_size(size: int | str | None, what: str = "gpu_mem") -> int | None:
+    """Convert a size such as 4096, ``"8G"`` or ``"500 MB"`` to bytes; units are decimal.
 
     Raise `ParameterError` if it is not a positive size.
 
@@ -70,10 +70,10 @@ def parse_memory_size(size: int | str | None) -> int | None:
     """
     if size is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kMGT]?)B?", str(size))
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT]?)B?", str(size))
     count = int(float(found[1]) * _UNITS[found[2]]) if found else 0
     if isinstance(size, bool) or not 0 < count < 2**62:
-        raise ParameterError(f"gpu_mem: found {size!r}, expected bytes, or a size like 8G or 500M")
+        raise ParameterError(f"{what}: found {size!r}, expected bytes, or a size like 8G or 500M")
     return count
 
 

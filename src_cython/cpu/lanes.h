@@ -1,5 +1,5 @@
 // Registers of float32 and the operations on them that GCC's vectors lack, for one instruction set
-// (cpu/isa.h). Included by count_kernels.h alone.
+// (cpu/isa.h).
 #pragma once
 
 #if defined(__x86_64__)

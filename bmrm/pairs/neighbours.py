@@ -1,0 +1,370 @@
+"""Nearest neighbours of points, and all neighbours within a radius: exact.
+
+Neighbours are ordered by their distance in float64 and then by their index. So results are the same for any
+number of rows, of neighbours and of threads, and those of the first k are the first of more. The cosine
+distance is half the squared distance of rows divided by their lengths: it keeps its digits where 1 minus a
+product loses them. A row of zeros is at right angles to all others, and equal to other rows of zeros.
+
+There are two ways, with the same results (``src_cython/pairs``): leaves, in float64, of a tree if there are
+few axes; and products in float32, with a proven bound of their errors, whose candidates are decided in
+float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bmrm.base import arguments
+from bmrm.base.host_memory import available_bytes, require_memory
+from bmrm.base.interrupts import check_signals, hold_signals, interruptible
+from bmrm.base.suggestions import check_choice
+from bmrm.base.vectors import Indices, Vector
+from bmrm.errors import DataError, HostMemoryError, ParameterError
+from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.memory import parse_memory_size
+from bmrm.matrix.gpu.work import threads_of
+from bmrm.pairs._pairs import METRICS, NeighbourSearch, PlacedPoints
+from bmrm.pairs.passes import task_ranges
+from bmrm.pairs.points import Points, read_points, read_threads
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+SQUARES = ("euclidean", "sqeuclidean", "cosine")
+"""Metrics that are made of squares."""
+
+MIN_PRODUCT_AXES = 9
+"""Axes from which products leave out more than boxes."""
+
+MIN_PRODUCT_ROWS = 16
+"""Rows from which products pay: a panel of them takes the time of 64."""
+
+NEIGHBOUR_BYTES = 16
+"""Memory of a neighbour: its distance, and its index in 64 bits."""
+
+BLOCKS = "within.blocks returns some rows at a time"
+
+
+class _Search:
+    """A checked call: whose neighbours are sought, and among which points."""
+
+    def __init__(
+        self, x: Any, y: Any, metric: str, box: Any, device: str | None, threads: int | None
+    ) -> None:
+        check_choice("metric", metric, METRICS)
+        if box is not None:
+            if isinstance(x, Points):
+                raise ParameterError("box: found with Points, expected it as an argument of Points alone")
+            x = Points(x, box=box, device=device or "auto", threads=threads)
+        a, b = read_points(x, y, device, threads, None)
+        _check(a, metric, device)
+        self.metric, self.threads, self._box = metric, threads_of(_threads(a, threads)), a.box
+        self.is_one_set, self.shape = b is None, (len(a), len(a if b is None else b))
+        self._x, self._y = _measured(a.coordinates, None if b is None else b.coordinates, metric)
+        self._points = self._place(self._x if self._y is None else self._y)
+
+    @property
+    def others(self) -> int:
+        """Number of points that may be neighbours of a row."""
+        return self.shape[1] - self.is_one_set
+
+    def _place(self, coordinates: Vector) -> PlacedPoints:
+        return PlacedPoints(coordinates, np.resize(self._box, len(coordinates)))
+
+    def run(self, task: Callable[[NeighbourSearch, int, int], object], first: int, last: int) -> None:
+        """Call ``task`` for ranges of all tasks of the search for the neighbours of some rows."""
+        if self.is_one_set and (first, last) == (0, self.shape[0]):
+            rows = self._points
+        else:
+            rows = self._place(self._x[:, first:last])
+        products = (
+            self.metric in SQUARES
+            and not self._box.any()
+            and rows.axes >= MIN_PRODUCT_AXES
+            and rows.n >= MIN_PRODUCT_ROWS
+        )
+        own = first if self.is_one_set else -1
+        search = NeighbourSearch(rows, self._points, self.metric, products=products, own=own)
+        with hold_signals():
+            for begin, end in task_ranges([(0, search.tasks)], self.threads):
+                task(search, begin, end)
+        check_signals()
+
+
+def _threads(points: Points, given: int | None) -> int | None:
+    return points.threads if given is None else read_threads(given)
+
+
+def _check(points: Points, metric: str, device: str | None) -> None:
+    """Raise for points that are not searched, or not on this device."""
+    if points.group is not None:
+        raise ParameterError("comm: found points of several ranks, expected those of one process")
+    wanted = device or points.device
+    parse_device(wanted)
+    if wanted.startswith("cuda"):
+        raise ParameterError(f"device: found {wanted}, expected auto or cpu: neighbours are found on the CPU")
+    if not points.shape[1]:
+        raise DataError("x: found 0 columns, expected at least 1")
+    if metric in ("cosine", "jaccard") and points.box.any():
+        raise ParameterError(f"box: found with the metric {metric}, which has no periodic axes")
+
+
+def _measured(x: Vector, y: Vector | None, metric: str) -> tuple[Vector, Vector | None]:
+    """Return the coordinates, by axes, that compiled code measures."""
+    if metric == "jaccard":
+        return (x != 0.0).astype(np.float64), None if y is None else (y != 0.0).astype(np.float64)
+    if metric != "cosine":
+        return x, y
+    units = [_units(each) for each in (x, y) if each is not None]
+    zeros = [~unit.any(axis=0) for unit in units]
+    if any(zero.any() for zero in zeros):  # on an axis of their own
+        units = [np.vstack([unit, zero]) for unit, zero in zip(units, zeros, strict=True)]
+    return units[0], None if y is None else units[1]
+
+
+def _units(x: Vector) -> Vector:
+    """Return rows, by axes, divided by their lengths."""
+    _, powers = np.frexp(np.abs(x).max(axis=0, initial=0.0))
+    found: Vector = np.ldexp(x, -powers)  # so that no square overflows
+    squares = np.zeros(x.shape[1])
+    for axis in found:
+        squares += axis * axis
+    found /= np.sqrt(np.where(squares > 0.0, squares, 1.0))
+    return found
+
+
+@interruptible
+def nearest(
+    k: int,
+    x: Any,
+    y: Any = None,
+    *,
+    metric: str = "euclidean",
+    box: Any = None,
+    device: str | None = None,
+    threads: int | None = None,
+) -> tuple[Vector, Indices]:
+    """Find the k nearest neighbours of each point.
+
+    Parameters
+    ----------
+    k : int
+        At most the number of points that may be neighbours.
+    x : array, shape (n, d), or Points
+        Alone: neighbours of each point among the others; a point with the same coordinates is another one.
+    y : array, shape (m, d), or Points, optional
+        Neighbours of each point of x among those of y.
+    metric : {"euclidean", "sqeuclidean", "cosine", "manhattan", "chebyshev", "jaccard"}
+        By default "euclidean". "jaccard" compares which numbers are not 0.
+    box : float or array, shape (d,), optional
+        Lengths of a periodic box, as for `Points`.
+    device : {"auto", "cpu"}, optional
+        Neighbours are found on the CPU.
+    threads : int, optional
+        Maximum number of threads.
+
+    Returns
+    -------
+    distances : ndarray of float64, shape (n, k)
+    indices : ndarray of int64, shape (n, k)
+        By distance, points at the same distance by index.
+
+    Raises
+    ------
+    DataError
+        If points are not finite numbers, or x and y have other numbers of columns.
+    ParameterError
+        If there are fewer than k other points.
+    HostMemoryError
+        If the result does not fit into the memory that is free.
+    Interrupted
+        For Ctrl-C, without a result.
+
+    Examples
+    --------
+    >>> from bmrm import pairs
+    >>> distances, indices = pairs.nearest(2, [[0.0], [1.0], [3.0]])
+    >>> distances.tolist(), indices.tolist()
+    ([[1.0, 3.0], [1.0, 2.0], [2.0, 3.0]], [[1, 2], [0, 2], [1, 0]])
+    """
+    k = arguments.positive_integer("k", k)
+    search = _Search(x, y, metric, box, device, threads)
+    if k > search.others:
+        whose = "the other points of x" if search.is_one_set else "the points of y"
+        raise ParameterError(f"k: found {k}, expected at most {search.others}, {whose}")
+    n = search.shape[0]
+    require_memory(NEIGHBOUR_BYTES * n * k, f"{k} neighbours of {n} points")
+    distances, indices = np.empty((n, k)), np.empty((n, k), np.int64)
+    search.run(lambda native, *tasks: native.nearest(*tasks, distances, indices, search.threads), 0, n)
+    return distances, indices
+
+
+class Within:
+    """Finds all neighbours within a radius: `bmrm.pairs.within` is the only one."""
+
+    def __call__(
+        self,
+        radius: float,
+        x: Any,
+        y: Any = None,
+        *,
+        metric: str = "euclidean",
+        box: Any = None,
+        device: str | None = None,
+        threads: int | None = None,
+    ) -> csr_array:
+        """Find all neighbours within a radius of each point.
+
+        They are counted first. Counting stops as soon as the result cannot fit into memory.
+
+        Parameters
+        ----------
+        radius : float
+            Neighbours are those at a distance of at most this, in float64.
+        x, y, metric, box, device, threads
+            As for `nearest`.
+
+        Returns
+        -------
+        csr_array, shape (n, m)
+            Distances, by index; those that are 0 are stored.
+
+        Raises
+        ------
+        DataError, ParameterError, Interrupted
+            As `nearest`.
+        HostMemoryError
+            If the result does not fit: see `blocks`.
+
+        Examples
+        --------
+        >>> from bmrm import pairs
+        >>> pairs.within(1.0, [[0.0], [1.0], [3.0]]).toarray()
+        array([[0., 1., 0.],
+               [1., 0., 0.],
+               [0., 0., 0.]])
+        """
+        return _within(radius, _Search(x, y, metric, box, device, threads))
+
+    def blocks(
+        self,
+        radius: float,
+        x: Any,
+        y: Any = None,
+        *,
+        memory: int | str = "2 GB",
+        metric: str = "euclidean",
+        box: Any = None,
+        device: str | None = None,
+        threads: int | None = None,
+    ) -> Iterator[tuple[slice, csr_array]]:
+        """Find all neighbours within a radius, some rows at a time.
+
+        Parameters
+        ----------
+        radius, x, y, metric, box, device, threads
+            As for a call.
+        memory : int or str, default "2 GB"
+            Maximum size of a block in bytes, if it has several rows.
+
+        Yields
+        ------
+        rows : slice
+        block : csr_array
+            The neighbours of these rows.
+
+        Raises
+        ------
+        DataError, ParameterError, HostMemoryError, Interrupted
+            As a call.
+
+        Examples
+        --------
+        >>> from bmrm import pairs
+        >>> for rows, block in pairs.within.blocks(1.0, [[0.0], [1.0], [3.0]], memory=64):
+        ...     print(rows.start, rows.stop, block.nnz)
+        0 2 2
+        2 3 0
+        """
+        size = parse_memory_size(memory, "memory")
+        assert size is not None
+        search = _Search(x, y, metric, box, device, threads)
+        counts = _counts(_read_radius(radius), search)
+        ends = np.cumsum(counts * NEIGHBOUR_BYTES + 8)
+        return (
+            (slice(first, last), _filled(float(radius), search, counts, first, last))
+            for first, last in _rows_of_blocks(ends, size)
+        )
+
+
+within = Within()
+
+
+def _within(radius: Any, search: _Search) -> csr_array:
+    counts = _counts(_read_radius(radius), search, must_fit=True)
+    return _filled(float(radius), search, counts, 0, search.shape[0])
+
+
+def _read_radius(radius: Any) -> float:
+    found = arguments.number("radius", radius)
+    if not found >= 0.0:
+        raise ParameterError(f"radius: found {found:g}, expected a number of at least 0")
+    return found
+
+
+@interruptible
+def _counts(radius: float, search: _Search, *, must_fit: bool = False) -> Indices:
+    """Count the neighbours of each row; if they must fit, only until they do not."""
+    counts = np.zeros(search.shape[0], np.int64)
+    free = available_bytes() if must_fit else None
+
+    def count(native: NeighbourSearch, first: int, last: int) -> None:
+        native.count(first, last, radius, counts, search.threads)
+        needed = int(counts.sum()) * _bytes_each(search)
+        if free is not None and needed > free:
+            raise HostMemoryError(
+                f"out of memory: needs at least {needed / 1e9:.4g} GB for {counts.sum()} or more neighbours, "
+                f"{free / 1e9:.4g} GB are free; {BLOCKS}"
+            )
+
+    search.run(count, 0, search.shape[0])
+    return counts
+
+
+def _bytes_each(search: _Search) -> int:
+    """Return the bytes of a neighbour: its distance and its index."""
+    return NEIGHBOUR_BYTES - (4 if search.shape[1] <= np.iinfo(np.int32).max else 0)
+
+
+def _rows_of_blocks(ends: Indices, size: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last row of each block, as many as fit, from the sums of their bytes."""
+    first = before = 0
+    while first < len(ends):
+        last = max(first + 1, int(np.searchsorted(ends, before + size, "right")))
+        yield first, last
+        first, before = last, int(ends[last - 1])
+
+
+@interruptible
+def _filled(radius: float, search: _Search, counts: Indices, first: int, last: int) -> csr_array:
+    """Return the neighbours of some rows, which were counted."""
+    from scipy.sparse import csr_array
+
+    starts = np.concatenate([[0], np.cumsum(counts[first:last])])
+    total, most = int(starts[-1]), np.iinfo(np.int32).max
+    require_memory(
+        total * _bytes_each(search), f"{total} neighbours", "within.blocks returns some rows at a time"
+    )
+    kind = np.int32 if max(total, *search.shape) <= most else np.int64
+    distances, indices = np.empty(total), np.empty(total, kind)
+    search.run(
+        lambda native, *tasks: native.fill(*tasks, radius, starts, indices, distances, search.threads),
+        first,
+        last,
+    )
+    found = csr_array((distances, indices, starts.astype(kind)), shape=(last - first, search.shape[1]))
+    found.has_canonical_format = True
+    return found

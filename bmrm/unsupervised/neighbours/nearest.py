@@ -1,0 +1,258 @@
+"""Nearest neighbours with scikit-learn's names, by `bmrm.pairs.nearest` and `bmrm.pairs.within`."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from bmrm.base.arguments import flag, integer
+from bmrm.base.suggestions import check_choice
+from bmrm.base.vectors import Indices, Vector
+from bmrm.distributed.reading import read_new_rows
+from bmrm.distributed.rows import StoredRows
+from bmrm.errors import DataError, ParameterError
+from bmrm.pairs._pairs import METRICS
+from bmrm.pairs.neighbours import nearest, within
+from bmrm.pairs.points import Points
+from bmrm.unsupervised.estimator import RowEstimator
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+MODES = ("connectivity", "distance")
+"""What graphs have for a neighbour: 1, or its distance."""
+
+
+class NearestNeighbors(RowEstimator):
+    """Neighbours of rows among those of fit, exact in float64.
+
+    Neighbours are ordered by distance and then by index. Parameters, methods and attributes have
+    scikit-learn's names.
+
+    Parameters
+    ----------
+    n_neighbors : int, default 5
+    radius : float, default 1.0
+    metric : {"euclidean", "sqeuclidean", "cosine", "manhattan", "chebyshev", "jaccard"}
+        By default "euclidean".
+    box : float or array, shape (d,), optional
+        Lengths of a periodic box, 0 for an axis that is open.
+    device : {"auto", "cpu"}, default "auto"
+        Neighbours are found on the CPU.
+    threads : int, optional
+        Maximum number of threads; default: ``n_jobs``, or else the cores that this process may use.
+    n_jobs : int, optional
+        As ``threads``; -1 means all cores.
+
+    Attributes
+    ----------
+    n_samples_fit_ : int
+    effective_metric_ : str
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a frame that has them.
+
+    See Also
+    --------
+    bmrm.pairs.nearest, bmrm.pairs.within : the functions.
+
+    Examples
+    --------
+    >>> from bmrm import NearestNeighbors
+    >>> found = NearestNeighbors(n_neighbors=1).fit([[0.0, 0], [1, 0], [3, 0]])
+    >>> distances, indices = found.kneighbors([[2.6, 0]])
+    >>> distances.round(2).tolist(), indices.tolist()
+    ([[0.4]], [[2]])
+    >>> found.kneighbors_graph().toarray()
+    array([[0., 1., 0.],
+           [1., 0., 0.],
+           [0., 1., 0.]])
+    """
+
+    _reads_sparse = False
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        radius: float = 1.0,
+        *,
+        metric: str = "euclidean",
+        box: Any = None,
+        device: str = "auto",
+        threads: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.metric = metric
+        self.box = box
+        self.device = device
+        self.threads = threads
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Keep the rows among which neighbours are sought.
+
+        Parameters
+        ----------
+        X : array, shape (n, d)
+            Of NumPy, a memory-mapped file, a data frame, or any library with DLPack.
+        y : ignored
+
+        Returns
+        -------
+        NearestNeighbors
+        """
+        check_choice("metric", self.metric, METRICS)
+        self._fit_X = np.array(_dense(read_new_rows(X))[:])
+        self._points_of(self._fit_X)  # checks the box
+        self.n_samples_fit_, self.n_features_in_ = self._fit_X.shape
+        self.effective_metric_ = self.metric
+        self._remember_columns(X)
+        return self
+
+    def kneighbors(
+        self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
+    ) -> tuple[Vector, Indices] | Indices:
+        """Find the nearest neighbours of rows.
+
+        Parameters
+        ----------
+        X : array, shape (m, d), optional
+            By default the rows of fit, none of which is its own neighbour.
+        n_neighbors : int, optional
+        return_distance : bool, default True
+
+        Returns
+        -------
+        distances : ndarray of float64, shape (m, n_neighbors)
+            If they are wanted.
+        indices : ndarray of int64, shape (m, n_neighbors)
+        """
+        found = nearest(
+            self.n_neighbors if n_neighbors is None else n_neighbors, *self._sides(X), **self._words()
+        )
+        return found if flag("return_distance", return_distance) else found[1]
+
+    def radius_neighbors(
+        self,
+        X: Any = None,
+        radius: float | None = None,
+        return_distance: bool = True,
+        sort_results: bool = False,
+    ) -> Any:
+        """Find all neighbours of rows within a radius.
+
+        Parameters
+        ----------
+        X : array, shape (m, d), optional
+            By default the rows of fit, none of which is its own neighbour.
+        radius : float, optional
+        return_distance : bool, default True
+        sort_results : bool, default False
+            By distance instead of by index.
+
+        Returns
+        -------
+        distances : ndarray of object, shape (m,)
+            An array of float64 per row, if they are wanted.
+        indices : ndarray of object, shape (m,)
+            An array of int64 per row.
+        """
+        if sort_results and not flag("return_distance", return_distance):
+            raise ParameterError("sort_results: found True without return_distance, expected both")
+        graph = self.radius_neighbors_graph(X, radius, "distance", sort_results)
+        values = (graph.data, graph.indices.astype(np.int64))
+        lists = [_lists(each, graph.indptr) for each in values]
+        return tuple(lists) if return_distance else lists[1]
+
+    def kneighbors_graph(
+        self, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity"
+    ) -> csr_array:
+        """Return the graph of the nearest neighbours of rows.
+
+        Parameters
+        ----------
+        X, n_neighbors
+            As for `kneighbors`.
+        mode : {"connectivity", "distance"}, default "connectivity"
+            Ones, or distances.
+
+        Returns
+        -------
+        csr_array, shape (m, n_samples_fit_)
+            Each row by distance.
+        """
+        from scipy.sparse import csr_array
+
+        check_choice("mode", mode, MODES)
+        distances, indices = self.kneighbors(X, n_neighbors)
+        count, k = indices.shape
+        kind = np.int32 if max(count * k, self.n_samples_fit_) <= np.iinfo(np.int32).max else np.int64
+        starts = np.arange(0, count * k + 1, k, dtype=kind)
+        values = distances.reshape(-1) if mode == "distance" else np.ones(count * k)
+        return csr_array(
+            (values, indices.reshape(-1).astype(kind), starts), shape=(count, self.n_samples_fit_)
+        )
+
+    def radius_neighbors_graph(
+        self,
+        X: Any = None,
+        radius: float | None = None,
+        mode: str = "connectivity",
+        sort_results: bool = False,
+    ) -> csr_array:
+        """Return the graph of the neighbours of rows within a radius.
+
+        Parameters
+        ----------
+        X, radius, sort_results
+            As for `radius_neighbors`.
+        mode : {"connectivity", "distance"}, default "connectivity"
+            Ones, or distances.
+
+        Returns
+        -------
+        csr_array, shape (m, n_samples_fit_)
+        """
+        check_choice("mode", mode, MODES)
+        graph = within(self.radius if radius is None else radius, *self._sides(X), **self._words())
+        if flag("sort_results", sort_results):
+            of_row = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+            order = np.lexsort((graph.indices, graph.data, of_row))
+            graph.data, graph.indices = graph.data[order], graph.indices[order]
+            graph.has_canonical_format = graph.has_sorted_indices = False
+        if mode == "connectivity":
+            graph.data[:] = 1.0
+        return graph
+
+    def _sides(self, X: Any) -> tuple[Points, Points | None]:
+        """Return whose neighbours are sought, and among which points."""
+        self._check_fitted()
+        points = self._points_of(self._fit_X)
+        return (points, None) if X is None else (self._points_of(_dense(self._read_new(X))[:]), points)
+
+    def _points_of(self, rows: Any) -> Points:
+        return Points(rows, box=self.box, device=self.device)
+
+    def _words(self) -> dict[str, Any]:
+        threads = self.threads
+        if threads is None and self.n_jobs is not None and integer("n_jobs", self.n_jobs) > 0:
+            threads = self.n_jobs
+        return {"metric": self.effective_metric_, "threads": threads}
+
+
+def _dense(rows: StoredRows) -> StoredRows:
+    if rows.sparse:
+        raise DataError("X: found a sparse matrix, expected a dense one: X.toarray()")
+    return rows
+
+
+def _lists(values: Any, starts: Any) -> Any:
+    """Return an array of arrays, one per row."""
+    found = np.empty(len(starts) - 1, object)
+    for i, (first, last) in enumerate(pairwise(starts.tolist())):
+        found[i] = values[first:last]
+    return found

@@ -1,0 +1,209 @@
+// Neighbours of points, the k nearest or all within a radius: the interface that Python sees, and what both
+// ways to find them share.
+//
+// Neighbours are ordered by their distance in float64 and then by their index. Distances are those of
+// decision.h and of a few lines of leaf_kernels.h; whatever leaves out pairs before has to prove that they
+// are too far. So results do not depend on the way, on the other rows, on k or on threads.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "pairs/placed_points.h"
+
+namespace bmrm {
+
+/// The cosine metric is that of rows of length 1, for which it is half the squared distance.
+enum class Metric { euclidean, sqeuclidean, cosine, manhattan, chebyshev, jaccard };
+
+/// What loops compute of a pair: the sum of squares, the sum or the maximum of sizes, or the share of the
+/// axes on which only one of two rows of zeros and ones is 1 in those on which any is.
+enum class Measure { squares, sizes, largest, share };
+
+constexpr Measure measure_of(Metric metric) {
+    return metric == Metric::manhattan   ? Measure::sizes
+           : metric == Metric::chebyshev ? Measure::largest
+           : metric == Metric::jaccard   ? Measure::share
+                                         : Measure::squares;
+}
+
+/// The distance of a measured pair; one that overflows is infinite.
+inline double distance_of(Metric metric, double measured) {
+    if (!(measured < std::numeric_limits<double>::infinity())) return std::numeric_limits<double>::infinity();
+    return metric == Metric::euclidean ? std::sqrt(measured)
+           : metric == Metric::cosine  ? 0.5 * measured
+                                       : measured;
+}
+
+/// A number that no pair exceeds whose distance is at most `distance`.
+inline double most_measured(Metric metric, double distance) {
+    if (metric == Metric::euclidean)
+        return distance * distance * (1.0 + 0x1p-50) + 4 * std::numeric_limits<double>::denorm_min();
+    return metric == Metric::cosine ? 2.0 * distance : distance;
+}
+
+struct Neighbour {
+    double distance;
+    i64 index;
+
+    bool operator<(const Neighbour& other) const {
+        return distance < other.distance || (distance == other.distance && index < other.index);
+    }
+};
+
+/// What is sought of each row.
+struct Sought {
+    i64 nearest;    // how many; 0: all within the radius
+    double radius;  // infinite for the nearest
+
+    /// Neighbours of a row that may be kept before those beyond the nearest are dropped.
+    i64 room() const { return nearest + std::max<i64>(nearest, 8); }
+};
+
+/// The neighbours of a row so far.
+struct Found {
+    Neighbour* entries = nullptr;  // null: they are counted
+    i64 room = 0, nearest = 0, count = 0;
+    i64 own = -1;  // the row itself, which is no neighbour
+    double limit = 0;
+
+    void add(double distance, i64 index) {
+        if (!(distance <= limit) || index == own) return;
+        if (entries) entries[count] = {distance, index};
+        if (++count == room && nearest) settle();
+    }
+    /// Drops all but the nearest.
+    void settle() {
+        std::nth_element(entries, entries + nearest - 1, entries + count);
+        count = nearest;
+        limit = entries[nearest - 1].distance;
+    }
+};
+
+/// Where the results of some rows go.
+struct FoundTarget {
+    double* distances = nullptr;
+    i64* indices = nullptr;          // or
+    std::int32_t* narrow = nullptr;  // indices in 32 bits
+    const i64* starts = nullptr;     // of each row of a sparse matrix; null: rows are `nearest` long
+    i64* counts = nullptr;           // of each row; alone: neighbours are counted
+};
+
+class NeighbourSearch {
+  public:
+    virtual ~NeighbourSearch() = default;
+    /// Number of tasks, which together have each row once.
+    virtual i64 tasks() const = 0;
+    /// Searches for the rows of tasks first to last.
+    virtual void search(i64 first, i64 last, int threads, const Sought& sought,
+                        const FoundTarget& target) const = 0;
+};
+
+/// Whose neighbours are sought, and among which points.
+struct Sides {
+    const PlacedPoints &rows, &points;
+    i64 own;  // the rows are the points from this one on, none of which is its own neighbour; -1: others
+
+    Sides(const PlacedPoints& rows, const PlacedPoints& points, i64 own)
+        : rows(rows), points(points), own(own) {}
+    bool same() const { return &rows == &points; }
+};
+
+/// Prepares a search; the points of both sides outlive it. With `products`, for distances of squares on open
+/// axes, candidates come from products in float32, if it has numbers of such sizes.
+std::unique_ptr<NeighbourSearch> make_neighbour_search(const Sides& sides, Metric metric, bool products);
+
+/// The rows that a thread is searching for, and their results.
+class FoundRows {
+  public:
+    /// For up to `rows` rows; `own` as of `Sides`.
+    FoundRows(const Sought& sought, const FoundTarget& target, i64 rows, i64 own)
+        : sought_(sought), target_(target), own_(own), found_(rows) {
+        if (sought.nearest) entries_.resize(rows * sought.room());
+    }
+
+    /// Begins with rows whose indices are known.
+    void begin(const i64* indices, i64 count) {
+        indices_ = indices;
+        count_ = count;
+        i64 all = 0;
+        if (target_.starts) {
+            for (i64 i = 0; i < count; ++i) all += length(i);
+            if (static_cast<i64>(entries_.size()) < all) entries_.resize(all);
+        }
+        Neighbour* at = entries_.data();
+        for (i64 i = 0; i < count; ++i) {
+            Found& row = found_[i];
+            row = {};
+            row.own = own_ < 0 ? -1 : own_ + indices[i];
+            row.limit = sought_.radius;
+            row.nearest = sought_.nearest;
+            row.entries = target_.distances ? at : nullptr;
+            row.room = sought_.nearest ? sought_.room() : std::numeric_limits<i64>::max();
+            at += target_.starts ? length(i) : sought_.nearest ? sought_.room() : 0;
+        }
+    }
+    Found& operator[](i64 i) { return found_[i]; }
+    i64 count() const { return count_; }
+    bool counts_only() const { return !target_.distances; }
+
+    /// Writes the results of all rows.
+    void finish() {
+        for (i64 i = 0; i < count_; ++i) {
+            Found& row = found_[i];
+            if (target_.counts) target_.counts[indices_[i]] = row.count;
+            if (!target_.distances) continue;
+            i64 to;
+            if (target_.starts) {
+                to = target_.starts[indices_[i]];
+                std::sort(row.entries, row.entries + row.count,
+                          [](const Neighbour& a, const Neighbour& b) { return a.index < b.index; });
+            } else {
+                to = indices_[i] * sought_.nearest;
+                if (row.count > sought_.nearest) row.settle();
+                std::sort(row.entries, row.entries + row.count);
+            }
+            for (i64 n = 0; n < row.count; ++n) {
+                target_.distances[to + n] = row.entries[n].distance;
+                if (target_.narrow)
+                    target_.narrow[to + n] = static_cast<std::int32_t>(row.entries[n].index);
+                else
+                    target_.indices[to + n] = row.entries[n].index;
+            }
+        }
+    }
+
+  private:
+    i64 length(i64 i) const { return target_.starts[indices_[i] + 1] - target_.starts[indices_[i]]; }
+
+    const Sought sought_;
+    const FoundTarget target_;
+    const i64 own_;
+    std::vector<Found> found_;
+    std::vector<Neighbour> entries_;
+    const i64* indices_ = nullptr;
+    i64 count_ = 0;
+};
+
+/// Runs the tasks first to last; if memory is short, the first to notice ends the others.
+template <class Run>
+void search_tasks(i64 first, i64 last, int threads, const Run& run) {
+    std::atomic<bool> full{false};
+    for_each_task(last - first, threads, [&](i64 task) {
+        if (full) return;
+        try {
+            run(first + task);
+        } catch (const std::bad_alloc&) {
+            full = true;
+        }
+    });
+    if (full) throw std::bad_alloc();
+}
+
+}  // namespace bmrm
