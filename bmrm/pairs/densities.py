@@ -41,10 +41,9 @@ from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import UNIT, Indices, Vector
 from bmrm.base.weighting import effective_sample_size, scale_weights
 from bmrm.errors import DataError, ParameterError
-from bmrm.matrix.gpu.placement import place
 from bmrm.pairs._pairs import DENSITY_GROUP, DENSITY_TILE, SHAPES, DensitySums, PlacedPoints, near_order
 from bmrm.pairs.edges import reaches
-from bmrm.pairs.points import Points, read_points, read_threads
+from bmrm.pairs.points import Points, read_points, read_threads, require_cpu
 
 LIGHT_ERROR = 1e-6
 """The largest relative error of a density that float32 may make, unless a tolerance is given."""
@@ -168,9 +167,7 @@ def kde(
     for name, points in (("x", sample), ("at", sample if other is None else other)):
         if points.box.any():
             raise ParameterError(f"{name}: found points in a periodic box, expected open axes")
-        if points.group is not None:
-            raise ParameterError(f"{name}: found points of several ranks, expected those of one")
-    place_on_cpu(device or sample.device)
+        require_cpu(points, device, "densities are computed on")
     tolerance = None if tol is None else arguments.nonnegative_number("tol", tol)
     given = _read_weights(weights, len(sample))
     h = choose_bandwidth(bandwidth, len(sample), sample.shape[1], given)
@@ -180,12 +177,6 @@ def kde(
         return found
     with np.errstate(over="ignore", under="ignore"):
         return found._replace(values=np.exp(found.values))
-
-
-def place_on_cpu(device: str) -> None:
-    """Raise `ParameterError` for a device on which densities are not computed."""
-    if place(device).gpu is not None:
-        raise ParameterError(f"device: found {device!r}, expected auto or cpu: densities need the CPU")
 
 
 def _read_weights(given: Any, count: int) -> Vector | None:

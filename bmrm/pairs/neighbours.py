@@ -23,12 +23,11 @@ from bmrm.base.interrupts import check_signals, hold_signals, interruptible
 from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DataError, HostMemoryError, ParameterError
-from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.memory import parse_memory_size
 from bmrm.matrix.gpu.work import threads_of
 from bmrm.pairs._pairs import METRICS, NeighbourSearch, PlacedPoints
 from bmrm.pairs.passes import task_ranges
-from bmrm.pairs.points import Points, read_points, read_threads
+from bmrm.pairs.points import Points, read_points, read_threads, require_cpu
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -100,12 +99,7 @@ def _threads(points: Points, given: int | None) -> int | None:
 
 def _check(points: Points, metric: str, device: str | None) -> None:
     """Raise for points that are not searched, or not on this device."""
-    if points.group is not None:
-        raise ParameterError("comm: found points of several ranks, expected those of one process")
-    wanted = device or points.device
-    parse_device(wanted)
-    if wanted.startswith("cuda"):
-        raise ParameterError(f"device: found {wanted}, expected auto or cpu: neighbours are found on the CPU")
+    require_cpu(points, device, "neighbours are found on")
     if not points.shape[1]:
         raise DataError("x: found 0 columns, expected at least 1")
     if metric in ("cosine", "jaccard") and points.box.any():

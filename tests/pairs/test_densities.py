@@ -244,7 +244,7 @@ def test_rules_of_bandwidths():
         ({"kernel": "gauss"}, "kernel: found 'gauss'.*gaussian"),
         ({"tol": -1e-3}, "tol: found -0.001"),
         ({"weights": [0.0, 0.0]}, "weights: found only zeros"),
-        ({"device": "cuda"}, "device: found 'cuda', expected auto or cpu"),
+        ({"device": "cuda"}, "device: found cuda, expected auto or cpu"),
         ({"device": "gpu"}, "device: found"),
         ({"threads": 0}, "threads: found 0"),
     ],

@@ -10,12 +10,11 @@ from bmrm.base.arguments import nonnegative_number, positive_integer, random_gen
 from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import Vector
 from bmrm.distributed.reading import read_new_rows, read_weights
-from bmrm.distributed.rows import StoredRows
-from bmrm.errors import DataError, ParameterError
+from bmrm.errors import ParameterError
 from bmrm.matrix.gpu.device_arrays import read_back
 from bmrm.pairs._pairs import SHAPES
 from bmrm.pairs.densities import Density, choose_bandwidth, kde
-from bmrm.unsupervised.estimator import RowEstimator
+from bmrm.unsupervised.estimator import RowEstimator, require_dense
 
 SAMPLED = ("gaussian", "tophat")
 """Kernels from which `KernelDensity.sample` draws."""
@@ -103,7 +102,7 @@ class KernelDensity(RowEstimator):
         check_choice("kernel", self.kernel, SHAPES)
         if self.tol is not None:
             nonnegative_number("tol", self.tol)
-        self._sample = np.array(_dense(read_new_rows(X))[:])
+        self._sample = np.array(require_dense(read_new_rows(X))[:])
         self._weights = read_weights(read_back(sample_weight), len(self._sample))
         count, self.n_features_in_ = self._sample.shape
         self.bandwidth_ = choose_bandwidth(self.bandwidth, count, self.n_features_in_, self._weights)
@@ -134,7 +133,7 @@ class KernelDensity(RowEstimator):
         -------
         bmrm.pairs.Density
         """
-        rows = _dense(self._read_new(X))
+        rows = require_dense(self._read_new(X))
         return kde(
             self._sample,
             rows[:],
@@ -189,9 +188,3 @@ class KernelDensity(RowEstimator):
             radii = rng.random((count, 1)) ** (1.0 / chosen.shape[1])
             steps *= radii / np.linalg.norm(steps, axis=1, keepdims=True)
         return np.asarray(chosen + self.bandwidth_ * steps, np.float64)
-
-
-def _dense(rows: StoredRows) -> StoredRows:
-    if rows.sparse:
-        raise DataError("X: found a sparse matrix, expected a dense one: X.toarray()")
-    return rows
