@@ -56,7 +56,7 @@ class KernelDensity(RowEstimator):
     >>> X = np.random.default_rng(0).normal(size=(1000, 1))
     >>> found = KernelDensity(bandwidth="scott").fit(X)
     >>> np.exp(found.score_samples([[0.0], [2.0]])).round(2)
-    array([0.39, 0.06])
+    array([0.39, 0.05])
     """
 
     _estimator_type = "density_estimator"
