@@ -2,9 +2,8 @@
 //
 // In float64 the squared distances of an x to the tile are those of pairs/decision.h, so that a shape ends at
 // the distance that NumPy computes. In float32 the terms are 2^-t, t = scale d2: 2^-t = 2^n 2^f with n whole
-// and |f| <= 1/2, by a polynomial whose constant is 1. Its error, that of f and those of the evaluation are
-// below 3 u, u = 2^-24 (computed for all f; 3.4 u without fused products). Eight registers of terms are added
-// in pairs, 3 u, and then in float64.
+// and |f| <= 1/2 (pairs/smoothing.h). Eight registers of terms are added in pairs, 3 u, u = 2^-24, and then
+// in float64.
 #define BMRM_AVX512_OPTIONS ",prefer-vector-width=512"
 #include "cpu/exponential.h"
 //
@@ -16,25 +15,6 @@
 #include "pairs/density_sums.h"
 
 namespace bmrm::BMRM_ISA {
-
-/// cos(pi / 2 sqrt(z)) for 0 <= z <= 1, of error below 4 u, u = 2^-53: its Taylor series.
-BMRM_INLINE double quarter_cosine(double z) {
-    constexpr double kSquare = 2.4674011002723395;  // (pi / 2)^2
-    constexpr int kTerms = 12;
-    double sum = 1.0;
-    for (int k = kTerms; k > 0; --k) sum = 1.0 - sum * z * (kSquare / ((2 * k - 1) * (2 * k)));
-    return sum;
-}
-
-/// A term that is 0 from smoothing.end on.
-template <Shape shape>
-BMRM_INLINE double bounded_term(double square, const Smoothing& smoothing) {
-    double value = 1.0;
-    if constexpr (shape == Shape::epanechnikov) value = 1.0 - square * smoothing.scale;
-    if constexpr (shape == Shape::linear) value = 1.0 - std::sqrt(square) * smoothing.scale;
-    if constexpr (shape == Shape::cosine) value = quarter_cosine(square * smoothing.scale);
-    return square < smoothing.end && value > 0.0 ? value : 0.0;
-}
 
 struct DensityLoops {
     BMRM_INLINE static void distances(const DensityBlock<double>& block, i64 i, double* squares) {
@@ -83,12 +63,12 @@ struct DensityLoops {
     BMRM_TARGET static void endless_sums(const DensityBlock<double>& block, const Smoothing& smoothing,
                                          const double* offsets, double* sums, double*) {
         alignas(64) double values[kDensityTile];
-        const double scale = smoothing.scale;
+        const Smoothing own = smoothing;
         for (i64 i = 0; i < block.x_count; ++i) {
             distances(block, i, values);
             const double offset = offsets[i];
             for (i64 j = 0; j < block.y_count; ++j)
-                values[j] = offset - scale * (shape == Shape::gaussian ? values[j] : std::sqrt(values[j]));
+                values[j] = endless_exponent<shape>(values[j], own, offset);
             Doubles sum{};
             i64 j = 0;
             for (; j + BMRM_DOUBLES <= block.y_count; j += BMRM_DOUBLES)
@@ -120,7 +100,7 @@ struct DensityLoops {
                                   double* moments) {
         constexpr int kRegisters = 8;
         static_assert(kDensityTile % (kRegisters * kLanes) == 0);
-        const Floats minus = all(-scale), round = all(0x1.8p23f), end = all(most);
+        const Floats minus = all(-scale), round = all(kWholeFloat), end = all(most);
         for (i64 i = 0; i < block.x_count; ++i) {
             Doubles sum{}, moment{};
             Floats spread{};
@@ -141,12 +121,9 @@ struct DensityLoops {
                     const Floats s = least(square[r], end);
                     const Floats shifted = fused(s, minus, round);  // its last bits are n
                     const Floats f = fused(s, minus, round - shifted);
-                    Floats p = all(0x1.5b7cc0p-10f);
-                    p = fused(p, f, all(0x1.3ceff6p-7f));
-                    p = fused(p, f, all(0x1.c6b878p-5f));
-                    p = fused(p, f, all(0x1.ebf9b0p-3f));
-                    p = fused(p, f, all(0x1.62e428p-1f));
-                    p = fused(p, f, all(1.0f));
+                    Floats p = all(kPowersOfTwo[0]);
+#pragma GCC unroll 5
+                    for (int power = 1; power < 6; ++power) p = fused(p, f, all(kPowersOfTwo[power]));
                     p = (Floats)((Words)p + ((Words)shifted << 23));
                     p *= bmrm::BMRM_ISA::load(block.weights + j + r * kLanes);
                     spread = fused(p, s, spread);

@@ -15,9 +15,11 @@ constexpr double kBelow = 1.0 - 1e-11;
 /// At least the term of every pair whose squared distance is at least `square`.
 double largest_term(const Smoothing& smoothing, double square, double offset) {
     if (square >= smoothing.end) return 0.0;
-    if (smoothing.end < std::numeric_limits<double>::infinity()) return 1.0;
-    const double length = smoothing.shape == Shape::exponential ? std::sqrt(square) : square;
-    return std::min(1.0, std::exp(offset - smoothing.scale * length) * (1.0 + 1e-12));
+    if (!is_endless(smoothing.shape)) return 1.0;
+    const double exponent = smoothing.shape == Shape::gaussian
+                                ? endless_exponent<Shape::gaussian>(square, smoothing, offset)
+                                : endless_exponent<Shape::exponential>(square, smoothing, offset);
+    return std::min(1.0, std::exp(exponent) * (1.0 + 1e-12));
 }
 
 /// The least and the largest of some numbers.

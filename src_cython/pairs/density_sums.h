@@ -9,22 +9,12 @@
 
 #include "cpu/isa.h"
 #include "pairs/placed_points.h"
+#include "pairs/smoothing.h"
 
 namespace bmrm {
 
-/// The functions of the distance, in the order of `SHAPES` in _pairs.pyx.
-enum class Shape { gaussian, tophat, epanechnikov, exponential, linear, cosine };
-constexpr int kShapes = 6;
-
-/// A function of s = scale * d2, or of scale * sqrt(d2) for exponential and linear. All but gaussian and
-/// exponential are 0 from d2 = end on, which is infinite for these two.
-struct Smoothing {
-    Shape shape;
-    double scale, end;
-};
-
-/// Points of a tile, and of a group.
-constexpr i64 kDensityTile = 512, kDensityGroup = 64;
+/// Points x of a group.
+constexpr i64 kDensityGroup = 64;
 
 /// Some x against a tile; coordinate k of x number i is at x + k * x_stride + i. In float32 the tile is full:
 /// points after the last one have the weight 0.
@@ -80,7 +70,7 @@ class DensitySums {
     void add_tiles(const Group& group, const Smoothing& smoothing, double offset, double tolerance,
                    const double* sums, double* cuts, const Add& add) const;
     double least_square(const Group& group, i64 tile) const;
-    i64 size_of(i64 tile) const { return std::min(kDensityTile, m_ - tile * kDensityTile); }
+    i64 size_of(i64 tile) const { return std::min<i64>(kDensityTile, m_ - tile * kDensityTile); }
 
     i64 m_, tiles_;
     int axes_;
