@@ -41,9 +41,12 @@ from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import UNIT, Indices, Vector
 from bmrm.base.weighting import effective_sample_size, scale_weights
 from bmrm.errors import DataError, ParameterError
-from bmrm.pairs._pairs import DENSITY_GROUP, DENSITY_TILE, SHAPES, DensitySums, PlacedPoints, near_order
+from bmrm.matrix.gpu.placement import place, with_fall_back
+from bmrm.pairs._pairs import DENSITY_GROUP, DENSITY_TILE, SHAPES
 from bmrm.pairs.edges import reaches
-from bmrm.pairs.points import Points, read_points, read_threads, require_cpu
+from bmrm.pairs.passes import PairPasses
+from bmrm.pairs.points import Points, read_points, read_threads
+from bmrm.pairs.work import density_bytes, density_work
 
 LIGHT_ERROR = 1e-6
 """The largest relative error of a density that float32 may make, unless a tolerance is given."""
@@ -63,14 +66,8 @@ LEAST_TERM = math.exp(-600.0)
 ENDLESS = ("gaussian", "exponential")
 """Kernels that are positive everywhere."""
 
-CHUNK_PAIRS = 4e8
-"""Pairs between two looks at signals."""
-
 MIN_SHARED_PAIRS = 1e6
 """Pairs from which on threads pay."""
-
-POINT_BYTES = 40
-"""Memory per coordinate: by axes, sorted, in tiles and in float32."""
 
 
 class Density(NamedTuple):
@@ -132,7 +129,8 @@ def kde(
     tol : float, optional
         Relative error that densities may have. Points are left out only as far as they provably change a
         density by at most half of this. By default none are, and float32 makes an error of at most 1e-6.
-    device : {"auto", "cpu"}, optional
+    device : {"auto", "cpu", "cuda", "cuda:N"}, optional
+        By default that of x, or else "auto".
     threads : int, optional
         Maximum number of threads; no bit depends on it.
     progress : callable, optional
@@ -162,15 +160,33 @@ def kde(
     """
     sample, other = read_points(x, at, device, threads, None, "at")
     check_choice("kernel", kernel, SHAPES)
-    for name, points in (("x", sample), ("at", sample if other is None else other)):
+    wanted = sample if other is None else other
+    for name, points in (("x", sample), ("at", wanted)):
         if points.box.any():
             raise ParameterError(f"{name}: found points in a periodic box, expected open axes")
-        require_cpu(points, device, "densities are computed on")
+        if points.group is not None:
+            raise ParameterError("comm: found points of several ranks, expected those of one process")
     tolerance = None if tol is None else arguments.nonnegative_number("tol", tol)
     given = _read_weights(weights, len(sample))
     h = choose_bandwidth(bandwidth, len(sample), sample.shape[1], given)
-    smoother = _Smoother(sample, given, kernel, h, tolerance, sample if other is None else other)
-    found = smoother.evaluate(sample.threads if threads is None else read_threads(threads), progress)
+    smoother = _Smoother(sample, given, kernel, h, tolerance, wanted)
+    limit = sample.threads if threads is None else read_threads(threads)
+    there = sample.gpu if sample.gpu is not None else wanted.gpu
+    work = density_work(smoother.light, len(sample), len(wanted), sample.shape[1], limit)
+    placement = place(device or sample.device, there, work)
+
+    def on_host() -> Density:
+        from bmrm.pairs.cpu import HostPairs
+
+        return smoother.evaluate(HostPairs(), limit, progress)
+
+    def on_gpu(number: int) -> tuple[Density, str]:
+        from bmrm.pairs.gpu import DevicePairs
+
+        return smoother.evaluate(DevicePairs(number), limit, progress), ""
+
+    found, placement = with_fall_back(placement, on_host, on_gpu)
+    placement.log()
     if log:
         return found
     with np.errstate(over="ignore", under="ignore"):
@@ -257,7 +273,7 @@ class _Smoother:
             raise DataError(f"x: found shape {sample.shape}, expected some points and columns")
         self._kernel, self._bandwidth, self._tolerance = kernel, h, tolerance
         self._h, unit = math.frexp(h)
-        require_memory((len(sample) + len(at)) * self._axes * POINT_BYTES, "the points")
+        require_memory(density_bytes(len(sample), len(at), self._axes), "the points")
         largest = max(float(np.abs(each.coordinates).max(initial=0.0)) for each in {sample, at})
         with np.errstate(over="ignore", under="ignore"):
             if not np.ldexp(largest, -unit) <= MAX_COORDINATE:
@@ -266,62 +282,61 @@ class _Smoother:
                     f"{largest / MAX_COORDINATE:.3g}"
                 )
             self._x, y = (np.ldexp(each.coordinates, -unit) for each in (at, sample))
-        self._is_weighted = weights is not None
-        weights = scale_weights(np.ones(len(sample)) if weights is None else weights)
-        y, weights = y[:, weights > 0.0], weights[weights > 0.0]
-        self._total, self._count = float(weights.sum()), len(weights)
+        weights = np.ones(len(sample)) if weights is None else weights
+        self._y, weights = y[:, weights > 0.0], weights[weights > 0.0]
+        self._is_weighted = bool((weights != weights[0]).any())
+        self._weights = scale_weights(weights) if self._is_weighted else np.ones(len(weights))
+        self._total, self._count = float(self._weights.sum()), len(self._weights)
         self._scale = 0.5 / self._h**2 if kernel == "gaussian" else 1.0 / self._h
         if kernel in ("epanechnikov", "cosine"):
             self._scale = 1.0 / self._h**2
         self._end = math.inf if kernel in ENDLESS else float(reaches(np.array([self._h]))[0])
-        self._single = (
+        self.light = (
             kernel == "gaussian"
             and sample.real is at.real is np.float32
             and np.ldexp(largest, -unit) <= MAX_LIGHT_COORDINATE
-            and self._light_error(0.5 * self._axes) <= self._light_limit
+            and self._light_error(0.5 * self._axes, True) <= self._light_limit
         )
-        order = near_order(_placed(y), DENSITY_TILE)
-        self._sums = DensitySums(y[:, order], weights[order], light=self._single)
+        """Whether terms are float32 where that is enough."""
 
     @property
     def _light_limit(self) -> float:
         return LIGHT_ERROR if self._tolerance is None else self._tolerance
 
-    def _light_error(self, mean: Any) -> Any:
+    def _light_error(self, mean: Any, fused: bool) -> Any:
         """Return the relative error of a sum in float32 by the mean exponent."""
-        loose = 0 if DensitySums.fused else 1
+        loose = 0 if fused else 1
         each = 6 + loose + (2 if self._is_weighted else 0)
         return LIGHT_UNIT * ((self._axes + 2.1 + loose) * mean + each)
 
-    def evaluate(self, threads: int | None, progress: Callable[[float], object] | None) -> Density:
-        """Return the logarithms of the densities."""
-        order = near_order(_placed(self._x), DENSITY_GROUP)
-        values, bounds = np.empty(len(order)), np.empty(len(order))
+    def evaluate(
+        self, passes: PairPasses, threads: int | None, progress: Callable[[float], object] | None
+    ) -> Density:
+        """Return the logarithms of the densities, computed on a device."""
+        order = passes.near_order(self._y, DENSITY_TILE)
+        self._sums = passes.density_sums(self._y[:, order], self._weights[order], self.light)
+        order = passes.near_order(self._x, DENSITY_GROUP)
         if self._count * len(order) < MIN_SHARED_PAIRS:
             threads = 1
-        self._evaluate(order, threads, progress or (lambda share: None), values, bounds)
-        return Density(values, bounds, self._bandwidth)
+        groups = max(1, int(passes.density_pairs / self._count / DENSITY_GROUP))
+        return self._evaluate(order, groups, threads, progress or (lambda share: None))
 
     @interruptible
     def _evaluate(
-        self,
-        order: Indices,
-        threads: int | None,
-        progress: Callable[[float], object],
-        values: Vector,
-        bounds: Vector,
-    ) -> None:
-        groups = max(1, int(CHUNK_PAIRS / self._count / DENSITY_GROUP))
+        self, order: Indices, groups: int, threads: int | None, progress: Callable[[float], object]
+    ) -> Density:
+        """Take so many groups at a time: between them signals are looked at."""
+        values, bounds = np.empty(len(order)), np.empty(len(order))
         for first in range(0, len(order), groups * DENSITY_GROUP):
             chunk = order[first : first + groups * DENSITY_GROUP]
-            values[chunk], bounds[chunk] = self._logarithms(
-                self._add_up(np.ascontiguousarray(self._x[:, chunk]), threads)
-            )
+            sums = self._add_up(np.ascontiguousarray(self._x[:, chunk]), threads)
+            values[chunk], bounds[chunk] = self._logarithms(sums)
             progress((first + len(chunk)) / len(order))
+        return Density(values, bounds, self._bandwidth)
 
     def _add_up(self, x: Vector, threads: int | None) -> _Sums:
         """Sum in float32 if possible, in float64 where that is not enough, and far from all points last."""
-        found = self._add_light(x, threads) if self._single else None
+        found = self._add_light(x, threads) if self.light else None
         if found is None:
             found = self._add_exactly(x, None, threads)
         elif (bad := np.flatnonzero(~(found.errors <= self._light_limit))).size:
@@ -339,13 +354,14 @@ class _Smoother:
         rate = float(np.float32(self._scale / math.log(2.0)))
         off = math.fsum([rate * math.log(2.0), -self._scale])  # by which float32 makes exponents larger
         most = float(np.float32(124.0 / rate))
-        spare = self._light_limit - 1.2 * self._light_error(0.5 * self._axes)
+        fused = self._sums.fused
+        spare = self._light_limit - 1.2 * self._light_error(0.5 * self._axes, fused)
         tolerance = min(0.5 * (self._tolerance or 0.0), max(spare, 0.0))
         sums, moments, cuts = self._sums.light_sums(x, self._scale, rate, most, tolerance, threads)
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = moments / sums
-            lost = (self._total * 2.0**-124 + self._count * 2.0**-126 + cuts) / sums
-            errors = 1.01 * self._light_error(self._scale * mean) + lost + self._summing
+            lost = ((self._total + DENSITY_TILE) * 2.0**-124 + self._count * 2.0**-126 + cuts) / sums
+            errors = 1.01 * self._light_error(self._scale * mean, fused) + lost + self._summing
         return _Sums(sums * (1.0 + off * mean), np.zeros(len(sums)), errors)
 
     @property
@@ -382,10 +398,6 @@ class _Smoother:
         sizes += abs(math.log(self._total)) + abs(scale)
         relative = np.where(found.errors < 0.1, found.errors / (1.0 - found.errors), np.inf)
         return values, relative + 8.0 * UNIT * (sizes + 4.0)
-
-
-def _placed(coordinates: Vector) -> PlacedPoints:
-    return PlacedPoints(coordinates, np.zeros(len(coordinates)))
 
 
 def _put(found: _Sums, where: Indices, some: _Sums) -> None:

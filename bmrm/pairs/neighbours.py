@@ -23,11 +23,12 @@ from bmrm.base.interrupts import check_signals, hold_signals, interruptible
 from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DataError, HostMemoryError, ParameterError
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.memory import parse_memory_size
 from bmrm.matrix.gpu.work import threads_of
 from bmrm.pairs._pairs import METRICS, NeighbourSearch, PlacedPoints
 from bmrm.pairs.passes import task_ranges
-from bmrm.pairs.points import Points, read_points, read_threads, require_cpu
+from bmrm.pairs.points import Points, read_points, read_threads
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -35,11 +36,17 @@ if TYPE_CHECKING:
 SQUARES = ("euclidean", "sqeuclidean", "cosine")
 """Metrics that are made of squares."""
 
-MIN_PRODUCT_AXES = 9
-"""Axes from which products leave out more than boxes."""
+MAX_PRODUCT_POINTS = 2.0
+"""Points up to which products leave out more than boxes do, over 4 to the power of the number of axes."""
 
 MIN_PRODUCT_ROWS = 16
 """Rows from which products pay: a panel of them takes the time of 64."""
+
+MAX_NEAR_SHARE = 1 / 64
+"""Share of the pairs that are near up to which products pay: near pairs are decided one by one."""
+
+SAMPLE_ROWS, SAMPLE_POINTS = 64, 512
+"""What that share is estimated from."""
 
 NEIGHBOUR_BYTES = 16
 """Memory of a neighbour: its distance, and its index in 64 bits."""
@@ -73,24 +80,46 @@ class _Search:
     def _place(self, coordinates: Vector) -> PlacedPoints:
         return PlacedPoints(coordinates, np.resize(self._box, len(coordinates)))
 
-    def run(self, task: Callable[[NeighbourSearch, int, int], object], first: int, last: int) -> None:
+    def run(
+        self,
+        task: Callable[[NeighbourSearch, int, int], object],
+        first: int,
+        last: int,
+        radius: float = 0.0,
+    ) -> None:
         """Call ``task`` for ranges of all tasks of the search for the neighbours of some rows."""
         if self.is_one_set and (first, last) == (0, self.shape[0]):
             rows = self._points
         else:
             rows = self._place(self._x[:, first:last])
-        products = (
-            self.metric in SQUARES
-            and not self._box.any()
-            and rows.axes >= MIN_PRODUCT_AXES
-            and rows.n >= MIN_PRODUCT_ROWS
-        )
         own = first if self.is_one_set else -1
+        products = self._products_pay(rows.n, radius)
         search = NeighbourSearch(rows, self._points, self.metric, products=products, own=own)
         with hold_signals():
             for begin, end in task_ranges([(0, search.tasks)], self.threads):
                 task(search, begin, end)
         check_signals()
+
+    def _products_pay(self, rows: int, radius: float) -> bool:
+        return (
+            self.metric in SQUARES
+            and not self._box.any()
+            and rows >= MIN_PRODUCT_ROWS
+            and self._points.n <= MAX_PRODUCT_POINTS * 4.0 ** min(self._points.axes, 500)
+            and self._near_share(radius) <= MAX_NEAR_SHARE
+        )
+
+    def _near_share(self, radius: float) -> float:
+        """Estimate the share of the pairs within a radius, from some of them."""
+        points = self._x if self._y is None else self._y
+        some = self._x[:, :: 1 + self._x.shape[1] // SAMPLE_ROWS]
+        others = points[:, :: 1 + points.shape[1] // SAMPLE_POINTS]
+        squares = np.zeros((some.shape[1], others.shape[1]))
+        with np.errstate(over="ignore"):
+            for a, b in zip(some, others, strict=True):
+                squares += (a[:, None] - b) ** 2
+        reach = {"euclidean": radius * radius, "cosine": 2.0 * radius}.get(self.metric, radius)
+        return float((squares <= reach).mean()) if radius > 0.0 else 0.0
 
 
 def _threads(points: Points, given: int | None) -> int | None:
@@ -99,7 +128,12 @@ def _threads(points: Points, given: int | None) -> int | None:
 
 def _check(points: Points, metric: str, device: str | None) -> None:
     """Raise for points that are not searched, or not on this device."""
-    require_cpu(points, device, "neighbours are found on")
+    if points.group is not None:
+        raise ParameterError("comm: found points of several ranks, expected those of one process")
+    wanted = device or points.device
+    parse_device(wanted)
+    if wanted.startswith("cuda"):
+        raise ParameterError(f"device: found {wanted}, expected auto or cpu: neighbours are found on the CPU")
     if not points.shape[1]:
         raise DataError("x: found 0 columns, expected at least 1")
     if metric in ("cosine", "jaccard") and points.box.any():
@@ -324,7 +358,7 @@ def _counts(radius: float, search: _Search, *, must_fit: bool = False) -> Indice
                 f"{free / 1e9:.4g} GB are free; {BLOCKS}"
             )
 
-    search.run(count, 0, search.shape[0])
+    search.run(count, 0, search.shape[0], radius)
     return counts
 
 
@@ -358,6 +392,7 @@ def _filled(radius: float, search: _Search, counts: Indices, first: int, last: i
         lambda native, *tasks: native.fill(*tasks, radius, starts, indices, distances, search.threads),
         first,
         last,
+        radius,
     )
     found = csr_array((distances, indices, starts.astype(kind)), shape=(last - first, search.shape[1]))
     found.has_canonical_format = True

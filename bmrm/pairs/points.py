@@ -217,16 +217,6 @@ def read_points(
     return a, b
 
 
-def require_cpu(points: Points, device: str | None, what: str) -> None:
-    """Raise for points of several ranks, or a device, that do not have what is asked for."""
-    if points.group is not None:
-        raise ParameterError("comm: found points of several ranks, expected those of one process")
-    wanted = device or points.device
-    parse_device(wanted)
-    if wanted.startswith("cuda"):
-        raise ParameterError(f"device: found {wanted}, expected auto or cpu: {what} the CPU")
-
-
 def _in_box_of(other: Points, given: Any, name: str) -> Points:
     """Make points in the box of others, which must have as many axes."""
     try:

@@ -22,10 +22,10 @@ struct DensityLoops {
             const double x = block.x[k * block.x_stride + i];
             const double* const y = block.y + k * block.y_stride;
             if (k == 0)
-                for (i64 j = 0; j < block.y_count; ++j)
+                for (i64 j = 0; j < kDensityTile; ++j)
                     squares[j] = add_square(0.0, exact::difference(x, y[j]));
             else
-                for (i64 j = 0; j < block.y_count; ++j)
+                for (i64 j = 0; j < kDensityTile; ++j)
                     squares[j] = add_square(squares[j], exact::difference(x, y[j]));
         }
     }
@@ -36,7 +36,7 @@ struct DensityLoops {
             distances(block, i, squares);
             double found = least[i];
 #pragma omp simd reduction(min : found)
-            for (i64 j = 0; j < block.y_count; ++j) found = squares[j] < found ? squares[j] : found;
+            for (i64 j = 0; j < kDensityTile; ++j) found = squares[j] < found ? squares[j] : found;
             least[i] = found;
         }
     }
@@ -50,7 +50,7 @@ struct DensityLoops {
             distances(block, i, squares);
             double sum = 0.0, weight = 0.0;
 #pragma omp simd reduction(+ : sum, weight)
-            for (i64 j = 0; j < block.y_count; ++j) {
+            for (i64 j = 0; j < kDensityTile; ++j) {
                 sum += block.weights[j] * bounded_term<shape>(squares[j], own);
                 weight += squares[j] < own.end ? block.weights[j] : 0.0;
             }
@@ -62,20 +62,36 @@ struct DensityLoops {
     template <Shape shape>
     BMRM_TARGET static void endless_sums(const DensityBlock<double>& block, const Smoothing& smoothing,
                                          const double* offsets, double* sums, double*) {
-        alignas(64) double values[kDensityTile];
-        const Smoothing own = smoothing;
+        constexpr int kRegisters = 4;
+        static_assert(kDensityTile % (kRegisters * BMRM_DOUBLES) == 0);
+        alignas(64) double lengths[kRegisters * BMRM_DOUBLES];
+        const Doubles minus = Doubles{} - smoothing.scale;
         for (i64 i = 0; i < block.x_count; ++i) {
-            distances(block, i, values);
-            const double offset = offsets[i];
-            for (i64 j = 0; j < block.y_count; ++j)
-                values[j] = endless_exponent<shape>(values[j], own, offset);
+            const Doubles offset = Doubles{} + offsets[i];
             Doubles sum{};
-            i64 j = 0;
-            for (; j + BMRM_DOUBLES <= block.y_count; j += BMRM_DOUBLES)
-                sum = fused(load(block.weights + j), exponential(load(values + j)), sum);
-            double last = total(sum);
-            for (; j < block.y_count; ++j) last += block.weights[j] * exponential(Doubles{} + values[j])[0];
-            sums[i] += last;
+            for (i64 j = 0; j < kDensityTile; j += kRegisters * BMRM_DOUBLES) {
+                Doubles square[kRegisters];
+                for (int r = 0; r < kRegisters; ++r) square[r] = Doubles{};
+                for (int k = 0; k < block.axes; ++k) {
+                    const Doubles x = Doubles{} + block.x[k * block.x_stride + i];
+                    const double* const y = block.y + k * block.y_stride + j;
+#pragma GCC unroll 4
+                    for (int r = 0; r < kRegisters; ++r) {
+                        const Doubles d = x - load(y + r * BMRM_DOUBLES);
+                        square[r] = fused(d, d, square[r]);
+                    }
+                }
+                if constexpr (shape == Shape::exponential) {
+                    std::memcpy(lengths, square, sizeof square);
+                    for (double& length : lengths) length = std::sqrt(length);
+                    std::memcpy(square, lengths, sizeof square);
+                }
+#pragma GCC unroll 4
+                for (int r = 0; r < kRegisters; ++r)
+                    sum = fused(load(block.weights + j + r * BMRM_DOUBLES),
+                                exponential(fused(square[r], minus, offset)), sum);
+            }
+            sums[i] += total(sum);
         }
     }
 
@@ -96,6 +112,7 @@ struct DensityLoops {
         sum += __builtin_convertvector(halves[1], Doubles);
     }
 
+    template <bool weighted>
     BMRM_TARGET static void light(const DensityBlock<float>& block, float scale, float most, double* sums,
                                   double* moments) {
         constexpr int kRegisters = 8;
@@ -104,7 +121,7 @@ struct DensityLoops {
         for (i64 i = 0; i < block.x_count; ++i) {
             Doubles sum{}, moment{};
             Floats spread{};
-            for (i64 j = 0; j < block.y_count; j += kRegisters * kLanes) {
+            for (i64 j = 0; j < kDensityTile; j += kRegisters * kLanes) {
                 Floats square[kRegisters];
                 for (int r = 0; r < kRegisters; ++r) square[r] = Floats{};
                 for (int k = 0; k < block.axes; ++k) {
@@ -121,11 +138,11 @@ struct DensityLoops {
                     const Floats s = least(square[r], end);
                     const Floats shifted = fused(s, minus, round);  // its last bits are n
                     const Floats f = fused(s, minus, round - shifted);
-                    Floats p = all(kPowersOfTwo[0]);
+                    Floats p = all(power_of_two_factor(0));
 #pragma GCC unroll 5
-                    for (int power = 1; power < 6; ++power) p = fused(p, f, all(kPowersOfTwo[power]));
+                    for (int k = 1; k < 6; ++k) p = fused(p, f, all(power_of_two_factor(k)));
                     p = (Floats)((Words)p + ((Words)shifted << 23));
-                    p *= bmrm::BMRM_ISA::load(block.weights + j + r * kLanes);
+                    if constexpr (weighted) p *= bmrm::BMRM_ISA::load(block.weights + j + r * kLanes);
                     spread = fused(p, s, spread);
                     square[r] = p;
                 }
@@ -147,7 +164,7 @@ const DensityKernels density_kernels = {
     {DensityLoops::endless_sums<Shape::gaussian>, DensityLoops::bounded_sums<Shape::tophat>,
      DensityLoops::bounded_sums<Shape::epanechnikov>, DensityLoops::endless_sums<Shape::exponential>,
      DensityLoops::bounded_sums<Shape::linear>, DensityLoops::bounded_sums<Shape::cosine>},
-    DensityLoops::light,
+    {DensityLoops::light<false>, DensityLoops::light<true>},
     BMRM_DOUBLES > 2,
 };
 

@@ -38,32 +38,34 @@ struct DensitySums::Group {
 };
 
 DensitySums::DensitySums(const double* y, i64 m, int axes, const double* weights, bool light)
-    : m_(m),
-      tiles_((m + kDensityTile - 1) / kDensityTile),
+    : tiles_((m + kDensityTile - 1) / kDensityTile),
       axes_(axes),
-      y_(axes * m),
-      weights_(m),
+      weighted_(std::any_of(weights, weights + m, [](double weight) { return weight != 1.0; })),
+      y_(axes * padded()),
+      weights_(padded()),
       low_(tiles_ * axes),
       high_(tiles_ * axes),
       tile_weights_(tiles_) {
-    std::copy_n(y, axes * m, y_.get());
-    std::copy_n(weights, m, weights_.get());
+    for (i64 k = 0; k < axes; ++k) {
+        double* const to = std::copy_n(y + k * m, m, y_.get() + k * padded());
+        std::fill(to, y_.get() + (k + 1) * padded(), y[k * m + m - 1]);
+    }
+    std::fill(std::copy_n(weights, m, weights_.get()), weights_.get() + padded(), 0.0);
     for (i64 t = 0; t < tiles_; ++t) {
         const i64 first = t * kDensityTile;
         for (i64 k = 0; k < axes; ++k)
             std::tie(low_[t * axes + k], high_[t * axes + k]) =
-                range_of(y_.get() + k * m + first, size_of(t));
-        for (i64 j = 0; j < size_of(t); ++j) tile_weights_[t] += weights[first + j];
+                range_of(y_.get() + k * padded() + first, kDensityTile);
+        for (i64 j = 0; j < kDensityTile; ++j) tile_weights_[t] += weights_[first + j];
     }
     if (!light) return;
-    const i64 padded = tiles_ * kDensityTile;
-    light_ = Buffer<float>(axes * padded);
-    light_weights_ = Buffer<float>(padded);
-    for (i64 j = 0; j < padded; ++j) {
-        for (i64 k = 0; k < axes; ++k)
-            light_[k * padded + j] = static_cast<float>(y_[k * m + std::min(j, m - 1)]);
-        light_weights_[j] = j < m ? static_cast<float>(weights[j]) : 0.0f;
-    }
+    light_ = Buffer<float>(axes * padded());
+    light_weights_ = Buffer<float>(padded());
+    std::copy_n(y_.get(), light_.size(), light_.get());
+    for (i64 k = 0; k < axes; ++k)
+        std::fill(light_.get() + k * padded() + m, light_.get() + (k + 1) * padded(),
+                  std::numeric_limits<float>::infinity());
+    std::copy_n(weights_.get(), padded(), light_weights_.get());
 }
 
 template <class Use>
@@ -127,9 +129,9 @@ void DensitySums::nearest(const double* x, i64 n, int threads, double* squares) 
         std::sort(near.begin(), near.end());
         for (const auto& [square, t] : near) {
             if (square > *std::max_element(least, least + group.count)) return;
-            kernels.nearest({group.x, y_.get() + t * kDensityTile, nullptr, group.stride, m_, group.count,
-                             size_of(t), axes_},
-                            least);
+            kernels.nearest(
+                {group.x, y_.get() + t * kDensityTile, nullptr, group.stride, padded(), group.count, axes_},
+                least);
         }
     });
 }
@@ -144,8 +146,8 @@ void DensitySums::sums(const double* x, i64 n, const Smoothing& smoothing, const
         const double* const own = offsets ? offsets + group.first : zeros;
         const double largest = *std::max_element(own, own + group.count);
         add_tiles(group, smoothing, largest, tolerance, sums + group.first, cuts + group.first, [&](i64 t) {
-            add({group.x, y_.get() + t * kDensityTile, weights_.get() + t * kDensityTile, group.stride, m_,
-                 group.count, size_of(t), axes_},
+            add({group.x, y_.get() + t * kDensityTile, weights_.get() + t * kDensityTile, group.stride,
+                 padded(), group.count, axes_},
                 smoothing, own, sums + group.first, inside + group.first);
         });
     });
@@ -154,7 +156,7 @@ void DensitySums::sums(const double* x, i64 n, const Smoothing& smoothing, const
 void DensitySums::light_sums(const double* x, i64 n, const Smoothing& smoothing, float scale, float most,
                              double tolerance, int threads, double* sums, double* moments,
                              double* cuts) const {
-    const DensityKernels& kernels = density_kernels();
+    const auto add = density_kernels().light[weighted_];
     std::fill_n(sums, n, 0.0);
     std::fill_n(moments, n, 0.0);
     for_groups(x, n, threads, [&](const Group& group) {
@@ -162,9 +164,8 @@ void DensitySums::light_sums(const double* x, i64 n, const Smoothing& smoothing,
         for (i64 k = 0; k < axes_; ++k)
             std::copy_n(group.x + k * n, group.count, own.data() + k * group.count);
         add_tiles(group, smoothing, 0.0, tolerance, sums + group.first, cuts + group.first, [&](i64 t) {
-            kernels.light(
-                {own.data(), light_.get() + t * kDensityTile, light_weights_.get() + t * kDensityTile,
-                 group.count, tiles_ * kDensityTile, group.count, kDensityTile, axes_},
+            add({own.data(), light_.get() + t * kDensityTile, light_weights_.get() + t * kDensityTile,
+                 group.count, padded(), group.count, axes_},
                 scale, most, sums + group.first, moments + group.first);
         });
     });

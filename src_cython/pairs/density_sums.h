@@ -16,12 +16,12 @@ namespace bmrm {
 /// Points x of a group.
 constexpr i64 kDensityGroup = 64;
 
-/// Some x against a tile; coordinate k of x number i is at x + k * x_stride + i. In float32 the tile is full:
-/// points after the last one have the weight 0.
+/// Some x against a tile; coordinate k of x number i is at x + k * x_stride + i. The tile is full: points
+/// after the last one are copies of it with the weight 0.
 template <class T>
 struct DensityBlock {
     const T *x, *y, *weights;
-    i64 x_stride, y_stride, x_count, y_count;
+    i64 x_stride, y_stride, x_count;
     int axes;
 };
 
@@ -32,9 +32,10 @@ struct DensityKernels {
     /// terms that are not cut off, of the other shapes alone.
     void (*sums[kShapes])(const DensityBlock<double>& block, const Smoothing& smoothing,
                           const double* offsets, double* sums, double* inside);
-    /// Gaussian terms 2^(-scale d2) in float32, with their sum in float64; `moments` gets the sum of the
-    /// terms times d2, which is taken for at most `most`.
-    void (*light)(const DensityBlock<float>& block, float scale, float most, double* sums, double* moments);
+    /// Gaussian terms 2^(-scale d2) in float32, with their sum in float64, if all weights are 1, and for
+    /// others; `moments` gets the sum of the terms times d2, which is taken for at most `most`.
+    void (*light[2])(const DensityBlock<float>& block, float scale, float most, double* sums,
+                     double* moments);
     /// Whether products and sums are rounded together there.
     bool fused;
 };
@@ -70,10 +71,11 @@ class DensitySums {
     void add_tiles(const Group& group, const Smoothing& smoothing, double offset, double tolerance,
                    const double* sums, double* cuts, const Add& add) const;
     double least_square(const Group& group, i64 tile) const;
-    i64 size_of(i64 tile) const { return std::min<i64>(kDensityTile, m_ - tile * kDensityTile); }
+    i64 padded() const { return tiles_ * kDensityTile; }
 
-    i64 m_, tiles_;
+    i64 tiles_;
     int axes_;
+    bool weighted_;  // some weight is not 1
     Buffer<double> y_, weights_;
     Buffer<float> light_, light_weights_;
     std::vector<double> low_, high_, tile_weights_;  // of each tile: by axis, and the sum

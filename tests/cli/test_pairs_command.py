@@ -184,7 +184,6 @@ WRONG = [
     (["kde"], 2, "kde: found no --bandwidth, expected a number, scott or silverman"),
     (["kde", "--bandwidth", "0"], 2, "argument --bandwidth: found 0, expected"),
     (["kde", "--bandwidth", "1", "--box", "2"], 2, "x: found points in a periodic box, expected open axes"),
-    (["kde", "--bandwidth", "1", "--device", "cuda"], 2, "device: found cuda, expected auto or cpu"),
     (["kde", "--bandwidth", "1", "--weights", "none.txt"], 3, "none.txt: No such file or directory"),
     (["hist", "--edges", "0:1:2", "--log"], 2, "--log: found with hist, which does not take it"),
     (["knn"], 2, "knn: found no -k, expected how many neighbours: -k 10"),

@@ -77,5 +77,3 @@ def test_errors():
         KernelDensity(kernel="linear").fit(rows()).sample()
     with pytest.raises(ParameterError, match="n_samples"):
         KernelDensity().fit(rows()).sample(0)
-    with pytest.raises(ParameterError, match="device: found cuda"):
-        KernelDensity(device="cuda").fit(rows()).score_samples(rows())

@@ -33,8 +33,8 @@ class KernelDensity(RowEstimator):
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}, default "gaussian"
     tol : float, optional
         Relative error that a density may have; see `bmrm.pairs.kde`.
-    device : {"auto", "cpu"}, default "auto"
-        Densities are computed on the CPU.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        Where densities are computed; "auto": where that is predicted to be faster.
     threads : int, optional
         Maximum number of threads; default: the cores that this process may use.
 
