@@ -36,7 +36,7 @@ import numpy as np
 
 from bmrm.base import arguments
 from bmrm.base.host_memory import require_memory
-from bmrm.base.interrupts import interruptible
+from bmrm.base.interrupts import check_signals, hold_signals, interruptible
 from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import UNIT, Indices, Vector
 from bmrm.base.weighting import effective_sample_size, scale_weights
@@ -95,6 +95,7 @@ class Density(NamedTuple):
     bandwidth: float
 
 
+@interruptible
 def kde(
     x: Any,
     at: Any = None,
@@ -321,7 +322,6 @@ class _Smoother:
         groups = max(1, int(passes.density_pairs / self._count / DENSITY_GROUP))
         return self._evaluate(order, groups, threads, progress or (lambda share: None))
 
-    @interruptible
     def _evaluate(
         self, order: Indices, groups: int, threads: int | None, progress: Callable[[float], object]
     ) -> Density:
@@ -329,7 +329,9 @@ class _Smoother:
         values, bounds = np.empty(len(order)), np.empty(len(order))
         for first in range(0, len(order), groups * DENSITY_GROUP):
             chunk = order[first : first + groups * DENSITY_GROUP]
-            sums = self._add_up(np.ascontiguousarray(self._x[:, chunk]), threads)
+            with hold_signals():
+                sums = self._add_up(np.ascontiguousarray(self._x[:, chunk]), threads)
+            check_signals()
             values[chunk], bounds[chunk] = self._logarithms(sums)
             progress((first + len(chunk)) / len(order))
         return Density(values, bounds, self._bandwidth)
@@ -344,10 +346,15 @@ class _Smoother:
         if self._kernel in ENDLESS:
             lost = self._total * LEAST_TERM > UNIT * found.sums
             if (bad := np.flatnonzero(lost)).size:
-                far = np.ascontiguousarray(x[:, bad])
-                squares = self._sums.nearest(far, threads)
-                least = self._scale * (squares if self._kernel == "gaussian" else np.sqrt(squares))
-                _put(found, bad, self._add_exactly(far, least, threads))
+                _put(found, bad, self._add_far(np.ascontiguousarray(x[:, bad]), threads))
+        return found
+
+    def _add_far(self, x: Vector, threads: int | None) -> _Sums:
+        """Sum exp(m - s), m the least s of each point; a little less, so that no exponent is above 0."""
+        squares = self._sums.nearest(x, threads)
+        least = self._scale * (squares if self._kernel == "gaussian" else np.sqrt(squares))
+        found = self._add_exactly(x, least * (1.0 - 4.0 * self._rounding), threads)
+        found.sums[found.sums == 0.0] = self._weights.min()  # s is so large that its rounding is too
         return found
 
     def _add_light(self, x: Vector, threads: int | None) -> _Sums:
@@ -365,6 +372,11 @@ class _Smoother:
         return _Sums(sums * (1.0 + off * mean), np.zeros(len(sums)), errors)
 
     @property
+    def _rounding(self) -> float:
+        """The relative error of an exponent in float64."""
+        return (self._axes + 5) * UNIT
+
+    @property
     def _summing(self) -> float:
         """The relative error of a sum in float64 that its additions make."""
         return UNIT * (DENSITY_TILE / 2 + 8 + math.ceil(self._count / DENSITY_TILE))
@@ -375,15 +387,14 @@ class _Smoother:
             x, self._kernel, self._scale, self._end, least, tolerance, threads
         )
         offsets = np.zeros(len(sums)) if least is None else least
-        rounding = (self._axes + 5) * UNIT
         with np.errstate(divide="ignore", invalid="ignore"):
             if self._kernel in ENDLESS:
                 mean = offsets + np.maximum(np.log(self._total / sums), 0.0)
-                errors = rounding * mean + 5 * UNIT + self._total * LEAST_TERM / sums
+                errors = self._rounding * mean + 5 * UNIT + self._total * LEAST_TERM / sums
             elif self._kernel == "tophat":
                 errors = np.zeros(len(sums))
             else:
-                errors = (2 * rounding + 6 * UNIT) * inside / sums
+                errors = (2 * self._rounding + 6 * UNIT) * inside / sums
             errors = np.where(inside + sums + cuts > 0.0, errors + cuts / sums + self._summing, 0.0)
         return _Sums(sums, offsets, errors)
 

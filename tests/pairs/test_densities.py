@@ -2,6 +2,7 @@
 
 import math
 import os
+import signal
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 from density_reference import ENDLESS, check, expected, integral, sample
 
 from bmrm import pairs
-from bmrm.errors import DataError, ParameterError
+from bmrm.errors import DataError, Interrupted, ParameterError
 from bmrm.pairs._pairs import DENSITY_TILE, SHAPES, DensitySums
 from bmrm.pairs.cpu import HostPairs
 from bmrm.pairs.densities import log_integral
@@ -117,6 +118,13 @@ def test_logarithms_stay_finite():
             assert found.values[0] == pytest.approx(-s, rel=0.1)
             assert np.isfinite(found.values[0])
             assert np.isfinite(found.error_bound[0]) or far == 1e100
+    for far in 10.0 ** np.arange(2, 140, 6):
+        at = far * np.random.default_rng(1).normal(size=(5, 3))
+        for kernel in ENDLESS:
+            found = pairs.kde(x, at, bandwidth=0.5, kernel=kernel, log=True)
+            near = np.sqrt(((at[:, None] - x) ** 2).sum(axis=2)).min(axis=1)
+            s = 2.0 * near**2 if kernel == "gaussian" else 2.0 * near
+            np.testing.assert_allclose(found.values, -s, rtol=1e-3, atol=10.0)
     narrow = pairs.kde(x.astype(np.float32), np.float32([[100, 0, 0]]), bandwidth=0.5, log=True)
     wide = pairs.kde(x.astype(np.float32).astype(float), [[100.0, 0, 0]], bandwidth=0.5, log=True)
     assert narrow.values[0] == wide.values[0]
@@ -178,6 +186,19 @@ def test_bits_depend_on_neither_threads_nor_other_points(kernel, kind, monkeypat
     assert shares == sorted(shares)
     few = pairs.kde(x, x[100:103], **words)
     assert few.values.tolist() == one.values[100:103].tolist()
+
+
+def test_ctrl_c_ends_the_work(monkeypatch):
+    monkeypatch.setattr(HostPairs, "density_pairs", 1e5)
+    shares = []
+
+    def note(share):
+        shares.append(share)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        pairs.kde(np.random.default_rng(0).random((2000, 2)), bandwidth=0.1, progress=note)
+    assert len(shares) == 1
 
 
 def test_rules_of_bandwidths():
