@@ -5,12 +5,12 @@
 Coordinates are divided by the power of two next to h, which is exact. Let u = 2^-53 and v = 2^-24.
 
 *Exponents.* Gaussian and exponential terms are exp(-s), s = |x - y|^2 / 2 h^2 or |x - y| / h. A computed s
-has a relative error of at most (d + 5) u: two of the differences, d of products and sums, three of the
-factor. So the relative error of a sum S is (d + 5) u times the mean of s over the terms, and 4 u of exp. The
-terms p_j = w_j exp(-s_j) / S are shares, whose relative entropy to w_j / W, W = sum_j w_j, is not negative:
-the mean of s is at most log(W / S) (Jensen). Far from all points S underflows. Then the least exponent m is
-found first, and terms are exp(m - s): their sum is at least the weight of the nearest point, and the mean of
-s is at most m + log(W / S).
+has a relative error of at most (d + 6) u: two of the differences, d of products and sums, three of the
+factor, one of exp. So the relative error of a sum S is (d + 6) u times the mean of s over the terms, and 4 u
+of exp. The terms p_j = w_j exp(-s_j) / S are shares, whose relative entropy to w_j / W, W = sum_j w_j, is not
+negative: the mean of s is at most log(W / S) (Jensen). Far from all points S underflows. Then the least
+exponent m is found first, and terms are exp(m - s): their sum is at least the weight of the nearest point,
+and the mean of s is at most m + log(W / S).
 
 *float32.* If the points are float32, Gaussian terms are too, and their sums float64: (d + 2) v times the mean
 of s, of which a sum is kept, 3 v of exp, 3 v of sums of eight terms, 2 v of weights; (d + 3) v and 4 v where
@@ -18,7 +18,7 @@ products are not fused. That float32 rounds the factor of s is corrected by the 
 more than `LIGHT_ERROR`, or than the tolerance, are done again in float64.
 
 *Kernels that end.* Distances are those of `bmrm.pairs.edges`: a term counts if the rounded distance is below
-h. Its absolute error is at most (2 (d + 5) + 6) u, none for tophat; the weights of the terms that count are
+h. Its absolute error is at most (2 (d + 6) + 6) u, none for tophat; the weights of the terms that count are
 summed too.
 
 *Additions.* A sum of positive terms over tiles of T has an error of at most (T / 2 + 8 + number of tiles) u.
@@ -344,7 +344,7 @@ class _Smoother:
         elif (bad := np.flatnonzero(~(found.errors <= self._light_limit))).size:
             _put(found, bad, self._add_exactly(np.ascontiguousarray(x[:, bad]), None, threads))
         if self._kernel in ENDLESS:
-            lost = self._total * LEAST_TERM > UNIT * found.sums
+            lost = (self._total + DENSITY_TILE) * LEAST_TERM > UNIT * found.sums
             if (bad := np.flatnonzero(lost)).size:
                 _put(found, bad, self._add_far(np.ascontiguousarray(x[:, bad]), threads))
         return found
@@ -374,7 +374,7 @@ class _Smoother:
     @property
     def _rounding(self) -> float:
         """The relative error of an exponent in float64."""
-        return (self._axes + 5) * UNIT
+        return (self._axes + 6) * UNIT
 
     @property
     def _summing(self) -> float:
@@ -390,7 +390,7 @@ class _Smoother:
         with np.errstate(divide="ignore", invalid="ignore"):
             if self._kernel in ENDLESS:
                 mean = offsets + np.maximum(np.log(self._total / sums), 0.0)
-                errors = self._rounding * mean + 5 * UNIT + self._total * LEAST_TERM / sums
+                errors = self._rounding * mean + 5 * UNIT + (self._total + DENSITY_TILE) * LEAST_TERM / sums
             elif self._kernel == "tophat":
                 errors = np.zeros(len(sums))
             else:

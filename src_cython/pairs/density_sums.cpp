@@ -12,14 +12,20 @@ namespace {
 /// A factor that covers the rounding of squared distances, of boxes and of pairs, in up to 10,000 axes.
 constexpr double kBelow = 1.0 - 1e-11;
 
+/// Exponents above this need no look at kLeastExponent.
+constexpr double kNearExponent = -590.0;
+
+double exponent(const Smoothing& smoothing, double square, double offset) {
+    return smoothing.shape == Shape::gaussian
+               ? endless_exponent<Shape::gaussian>(square, smoothing, offset)
+               : endless_exponent<Shape::exponential>(square, smoothing, offset);
+}
+
 /// At least the term of every pair whose squared distance is at least `square`.
 double largest_term(const Smoothing& smoothing, double square, double offset) {
     if (square >= smoothing.end) return 0.0;
     if (!is_endless(smoothing.shape)) return 1.0;
-    const double exponent = smoothing.shape == Shape::gaussian
-                                ? endless_exponent<Shape::gaussian>(square, smoothing, offset)
-                                : endless_exponent<Shape::exponential>(square, smoothing, offset);
-    return std::min(1.0, std::exp(exponent) * (1.0 + 1e-12));
+    return std::min(1.0, std::exp(exponent(smoothing, square, offset)) * (1.0 + 1e-12));
 }
 
 /// The least and the largest of some numbers.
@@ -48,23 +54,20 @@ DensitySums::DensitySums(const double* y, i64 m, int axes, const double* weights
       tile_weights_(tiles_) {
     for (i64 k = 0; k < axes; ++k) {
         double* const to = std::copy_n(y + k * m, m, y_.get() + k * padded());
-        std::fill(to, y_.get() + (k + 1) * padded(), y[k * m + m - 1]);
+        std::fill(to, y_.get() + (k + 1) * padded(), std::numeric_limits<double>::infinity());
     }
     std::fill(std::copy_n(weights, m, weights_.get()), weights_.get() + padded(), 0.0);
     for (i64 t = 0; t < tiles_; ++t) {
         const i64 first = t * kDensityTile;
         for (i64 k = 0; k < axes; ++k)
             std::tie(low_[t * axes + k], high_[t * axes + k]) =
-                range_of(y_.get() + k * padded() + first, kDensityTile);
+                range_of(y_.get() + k * padded() + first, std::min<i64>(kDensityTile, m - first));
         for (i64 j = 0; j < kDensityTile; ++j) tile_weights_[t] += weights_[first + j];
     }
     if (!light) return;
     light_ = Buffer<float>(axes * padded());
     light_weights_ = Buffer<float>(padded());
     std::copy_n(y_.get(), light_.size(), light_.get());
-    for (i64 k = 0; k < axes; ++k)
-        std::fill(light_.get() + k * padded() + m, light_.get() + (k + 1) * padded(),
-                  std::numeric_limits<float>::infinity());
     std::copy_n(weights_.get(), padded(), light_weights_.get());
 }
 
@@ -89,6 +92,17 @@ double DensitySums::least_square(const Group& group, i64 tile) const {
         square += apart * apart;
     }
     return square * kBelow;
+}
+
+double DensitySums::largest_square(const Group& group, i64 tile) const {
+    double square = y_[(tile + 1) * kDensityTile - 1];  // infinite if the tile is not full
+    square = std::isinf(square) ? square : 0.0;
+    for (i64 k = 0; k < axes_; ++k) {
+        const double apart =
+            std::max(high_[tile * axes_ + k] - group.low[k], group.high[k] - low_[tile * axes_ + k]);
+        square += apart * apart;
+    }
+    return square / kBelow;
 }
 
 /// Calls add(tile) for the tiles that may change a sum: in their order, or with a tolerance the nearest
@@ -138,17 +152,27 @@ void DensitySums::nearest(const double* x, i64 n, int threads, double* squares) 
 
 void DensitySums::sums(const double* x, i64 n, const Smoothing& smoothing, const double* offsets,
                        double tolerance, int threads, double* sums, double* inside, double* cuts) const {
-    const auto add = density_kernels().sums[static_cast<int>(smoothing.shape)];
+    const DensityKernels& kernels = density_kernels();
+    const bool gaussian = smoothing.shape == Shape::gaussian;
+    const auto& endless = gaussian ? kernels.gaussian[weighted_] : kernels.exponential[weighted_];
+    const auto bounded = kernels.bounded[static_cast<int>(smoothing.shape)];
     std::fill_n(sums, n, 0.0);
     std::fill_n(inside, n, 0.0);
     for_groups(x, n, threads, [&](const Group& group) {
         double zeros[kDensityGroup] = {};
         const double* const own = offsets ? offsets + group.first : zeros;
-        const double largest = *std::max_element(own, own + group.count);
+        const auto [least, largest] = range_of(own, group.count);
         add_tiles(group, smoothing, largest, tolerance, sums + group.first, cuts + group.first, [&](i64 t) {
-            add({group.x, y_.get() + t * kDensityTile, weights_.get() + t * kDensityTile, group.stride,
-                 padded(), group.count, axes_},
-                smoothing, own, sums + group.first, inside + group.first);
+            const DensityBlock<double> block{group.x,
+                                             y_.get() + t * kDensityTile,
+                                             weights_.get() + t * kDensityTile,
+                                             group.stride,
+                                             padded(),
+                                             group.count,
+                                             axes_};
+            if (bounded) return bounded(block, smoothing, sums + group.first, inside + group.first);
+            const bool far = !(exponent(smoothing, largest_square(group, t), least) > kNearExponent);
+            endless[far](block, smoothing, own, sums + group.first);
         });
     });
 }
@@ -156,7 +180,7 @@ void DensitySums::sums(const double* x, i64 n, const Smoothing& smoothing, const
 void DensitySums::light_sums(const double* x, i64 n, const Smoothing& smoothing, float scale, float most,
                              double tolerance, int threads, double* sums, double* moments,
                              double* cuts) const {
-    const auto add = density_kernels().light[weighted_];
+    const auto& add = density_kernels().light[weighted_];
     std::fill_n(sums, n, 0.0);
     std::fill_n(moments, n, 0.0);
     for_groups(x, n, threads, [&](const Group& group) {
@@ -164,7 +188,8 @@ void DensitySums::light_sums(const double* x, i64 n, const Smoothing& smoothing,
         for (i64 k = 0; k < axes_; ++k)
             std::copy_n(group.x + k * n, group.count, own.data() + k * group.count);
         add_tiles(group, smoothing, 0.0, tolerance, sums + group.first, cuts + group.first, [&](i64 t) {
-            add({own.data(), light_.get() + t * kDensityTile, light_weights_.get() + t * kDensityTile,
+            add[!(largest_square(group, t) < most)](
+                {own.data(), light_.get() + t * kDensityTile, light_weights_.get() + t * kDensityTile,
                  group.count, padded(), group.count, axes_},
                 scale, most, sums + group.first, moments + group.first);
         });

@@ -28,14 +28,20 @@ struct DensityBlock {
 struct DensityKernels {
     /// Lowers least[i] to the least squared distance.
     void (*nearest)(const DensityBlock<double>& block, double* least);
-    /// Adds to each sum; gaussian and exponential terms are exp(offset - s). `inside` gets the weights of the
-    /// terms that are not cut off, of the other shapes alone.
-    void (*sums[kShapes])(const DensityBlock<double>& block, const Smoothing& smoothing,
-                          const double* offsets, double* sums, double* inside);
-    /// Gaussian terms 2^(-scale d2) in float32, with their sum in float64, if all weights are 1, and for
-    /// others; `moments` gets the sum of the terms times d2, which is taken for at most `most`.
-    void (*light[2])(const DensityBlock<float>& block, float scale, float most, double* sums,
-                     double* moments);
+    /// Adds to each sum; `inside` gets the weights of the terms that are not cut off. Null for endless
+    /// shapes.
+    void (*bounded[kShapes])(const DensityBlock<double>& block, const Smoothing& smoothing, double* sums,
+                             double* inside);
+    /// Adds terms exp(offset - s); those whose exponent is below kLeastExponent count as this. The indices
+    /// say whether some weight is not 1, and whether some exponent may be below.
+    void (*gaussian[2][2])(const DensityBlock<double>& block, const Smoothing& smoothing,
+                           const double* offsets, double* sums);
+    void (*exponential[2][2])(const DensityBlock<double>& block, const Smoothing& smoothing,
+                              const double* offsets, double* sums);
+    /// Adds Gaussian terms 2^(-scale d2) in float32 to sums in float64; `moments` gets the sum of the terms
+    /// times d2. Squared distances above `most` count as this; indices as before.
+    void (*light[2][2])(const DensityBlock<float>& block, float scale, float most, double* sums,
+                        double* moments);
     /// Whether products and sums are rounded together there.
     bool fused;
 };
@@ -71,6 +77,7 @@ class DensitySums {
     void add_tiles(const Group& group, const Smoothing& smoothing, double offset, double tolerance,
                    const double* sums, double* cuts, const Add& add) const;
     double least_square(const Group& group, i64 tile) const;
+    double largest_square(const Group& group, i64 tile) const;
     i64 padded() const { return tiles_ * kDensityTile; }
 
     i64 tiles_;
