@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from bmrm.unsupervised.decomposition.estimator import TruncatedSVD as TruncatedSVD
     from bmrm.unsupervised.manifold.estimator import MDS as MDS
     from bmrm.unsupervised.mixtures.estimator import GaussianMixture as GaussianMixture
+    from bmrm.unsupervised.neighbours.kernel_density import KernelDensity as KernelDensity
     from bmrm.unsupervised.neighbours.nearest import NearestNeighbors as NearestNeighbors
 
 _MODULES = {
@@ -83,6 +84,7 @@ _MODULES = {
     "PCA": "unsupervised.decomposition.estimator",
     "TruncatedSVD": "unsupervised.decomposition.estimator",
     "MDS": "unsupervised.manifold.estimator",
+    "KernelDensity": "unsupervised.neighbours.kernel_density",
     "NearestNeighbors": "unsupervised.neighbours.nearest",
     # select
     "select": "linear.selection.select",

@@ -1,6 +1,7 @@
 """Pairs of points on the CPU (C++ in ``pairs/``)."""
 
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
 from libcpp cimport bool as c_bool
 from libcpp.memory cimport unique_ptr
 
@@ -225,6 +226,203 @@ cdef class PairCounter:
         with nogil:
             seen = self.impl.get().count(first, last, n_threads, target)
         return counts, seen.candidates, seen.rechecked
+
+
+cdef extern from "pairs/near_order.h" namespace "bmrm" nogil:
+    cdef cppclass Order "std::vector<bmrm::i64>":
+        const int64_t* data()
+
+    Order c_near_order "bmrm::near_order"(const CPlacedPoints&, int64_t) except +
+
+
+def near_order(PlacedPoints points not None, int64_t leaf):
+    """Return an order of points in which neighbours are close.
+
+    Parameters
+    ----------
+    points : PlacedPoints
+    leaf : int
+        Each so many places are a box with few other points in it.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+    """
+    if leaf < 1:
+        raise ParameterError(f"leaf: found {leaf}, expected at least 1")
+    cdef Order found
+    with nogil:
+        found = c_near_order(points.impl.get()[0], leaf)
+    order = np.empty(points.n, np.int64)
+    if points.n:
+        memcpy(_address(order), found.data(), 8 * points.n)
+    return order
+
+
+cdef extern from "pairs/density_sums.h" namespace "bmrm" nogil:
+    cdef enum class CShape "bmrm::Shape":
+        pass
+
+    cdef struct Smoothing:
+        CShape shape
+        double scale
+        double end
+
+    cdef struct DensityKernels:
+        c_bool fused
+
+    const DensityKernels& density_kernels()
+    const int64_t kDensityTile
+    const int64_t kDensityGroup
+
+    cdef cppclass CDensitySums "bmrm::DensitySums":
+        CDensitySums(const double*, int64_t, int, const double*, bint) except +
+        int axes()
+        c_bool light()
+        void nearest(const double*, int64_t, int, double*) except +
+        void sums(const double*, int64_t, const Smoothing&, const double*, double, int,
+                  double*, double*, double*) except +
+        void light_sums(const double*, int64_t, const Smoothing&, float, float, double, int,
+                        double*, double*, double*) except +
+
+
+SHAPES = ("gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine")
+"""Functions of the distance that `DensitySums` sums."""
+
+DENSITY_TILE, DENSITY_GROUP = kDensityTile, kDensityGroup
+"""Points y of a tile, and points x of a group: both should be close to each other."""
+
+
+cdef class DensitySums:
+    """Sums over points y of a function of their distance to points x; several threads may call at once.
+
+    Parameters
+    ----------
+    y : ndarray, shape (d, m)
+        By axes, in near order; finite, and squared distances do not overflow.
+    weights : ndarray, shape (m,)
+        Above 0.
+    light : bool
+        Whether sums in float32 shall be possible: coordinates are numbers of that type.
+    """
+
+    cdef unique_ptr[CDensitySums] impl
+
+    def __cinit__(self, y, weights, *, bint light):
+        y = _input(y, y.shape, "y")
+        cdef int64_t m = y.shape[1]
+        cdef int axes = y.shape[0]
+        if axes < 1 or m < 1:
+            raise ParameterError(f"y: found shape {y.shape}, expected some points and axes")
+        weights = _input(weights, (m,), "weights")
+        cdef const double* values = <const double*>_address(y)
+        cdef const double* factors = <const double*>_address(weights)
+        with nogil:
+            self.impl.reset(new CDensitySums(values, m, axes, factors, light))
+
+    fused = density_kernels().fused
+    """Whether sums in float32 round a product and its sum together."""
+
+    cdef _read(self, x):
+        return _input(x, (self.impl.get().axes(), x.shape[1]), "x")
+
+    def nearest(self, x, threads=None):
+        """Return the least squared distance of each x.
+
+        Parameters
+        ----------
+        x : ndarray, shape (d, n)
+            By axes, in near order.
+        threads : int, optional
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
+        cdef int n_threads = _threads(threads)
+        x = self._read(x)
+        cdef int64_t n = x.shape[1]
+        found = np.empty(n)
+        cdef const double* values = <const double*>_address(x)
+        cdef double* out = <double*>_address(found)
+        with nogil:
+            self.impl.get().nearest(values, n, n_threads, out)
+        return found
+
+    def sums(self, x, str shape, double scale, double end, offsets, double tolerance, threads=None):
+        """Return sums in float64.
+
+        Parameters
+        ----------
+        x : ndarray, shape (d, n)
+            By axes, in near order.
+        shape : str
+            One of `SHAPES`: of s, which is ``scale`` times the squared distance, for "exponential" and
+            "linear" times the distance. exp(offset - s), or for those that end 1, 1 - s, or cos(pi / 2 s).
+        scale : float
+        end : float
+            Terms are 0 for squared distances from here on; infinity for "gaussian" and "exponential".
+        offsets : ndarray, shape (n,), or None for 0
+        tolerance : float
+            Share of each sum that may be left out; 0: nothing.
+        threads : int, optional
+
+        Returns
+        -------
+        sums, inside, cuts : ndarray, shape (n,)
+            The sums; for those that end, sums of the weights of terms that are not cut off; and bounds of
+            what was left out.
+        """
+        cdef int n_threads = _threads(threads)
+        cdef Smoothing smoothing = Smoothing(<CShape><int>SHAPES.index(shape), scale, end)
+        x = self._read(x)
+        cdef int64_t n = x.shape[1]
+        cdef const double* shifts = NULL
+        if offsets is not None:
+            offsets = _input(offsets, (n,), "offsets")
+            shifts = <const double*>_address(offsets)
+        found = np.empty((3, n))
+        cdef const double* values = <const double*>_address(x)
+        cdef double* out = <double*>_address(found)
+        with nogil:
+            self.impl.get().sums(values, n, smoothing, shifts, tolerance, n_threads, out, out + n, out + 2 * n)
+        return found[0], found[1], found[2]
+
+    def light_sums(self, x, double scale, double rate, double most, double tolerance, threads=None):
+        """Return sums of "gaussian" in float32.
+
+        Parameters
+        ----------
+        x : ndarray, shape (d, n)
+            As for `sums`; numbers of float32.
+        scale : float
+            As for `sums`.
+        rate : float
+            ``scale`` over log 2, a number of float32.
+        most : float
+            Larger squared distances are taken for this; a number of float32. The product with ``rate`` is at
+            most 125.
+        tolerance, threads
+            As for `sums`.
+
+        Returns
+        -------
+        sums, moments, cuts : ndarray, shape (n,)
+            As for `sums`; moments are sums of the terms times their squared distances.
+        """
+        cdef int n_threads = _threads(threads)
+        if not self.impl.get().light():
+            raise ParameterError("light: expected True for sums in float32")
+        cdef Smoothing smoothing = Smoothing(<CShape>0, scale, np.inf)
+        x = self._read(x)
+        cdef int64_t n = x.shape[1]
+        found = np.empty((3, n))
+        cdef const double* values = <const double*>_address(x)
+        cdef double* out = <double*>_address(found)
+        with nogil:
+            self.impl.get().light_sums(
+                values, n, smoothing, rate, most, tolerance, n_threads, out, out + n, out + 2 * n)
+        return found[0], found[1], found[2]
 
 
 cdef extern from "pairs/neighbours.h" namespace "bmrm" nogil:

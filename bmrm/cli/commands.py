@@ -619,17 +619,22 @@ def _box(text: str) -> float | tuple[float, ...]:
     return found[0] if len(found) == 1 else found
 
 
-_PAIR_TASKS = ("hist", "count", "plan", "knn", "join")
+def _bandwidth(text: str) -> float | str:
+    return text if text in ("scott", "silverman") else positive(text)
+
+
+_PAIR_TASKS = ("hist", "count", "plan", "knn", "join", "kde")
 
 PAIRS = Command(
     "bmrm-pairs",
-    usage="hist|count|plan|knn|join [options] POINTS [POINTS2]",
+    usage="hist|count|plan|knn|join|kde [options] POINTS [POINTS2]",
     description="Count the pairs of the points in POINTS, or of POINTS with POINTS2, by their distance\n"
     "(hist) or within radii (count), exactly; plan explains how hist would count. Find the nearest\n"
-    "neighbours of the points in POINTS (knn), or all within a radius (join), among POINTS or POINTS2.",
+    "neighbours of the points in POINTS (knn), or all within a radius (join), among POINTS or POINTS2.\n"
+    "Estimate the density of which POINTS are a sample (kde), at these or at the points in POINTS2.",
     meanings=PAIRS_MEANINGS,
     files=(
-        Option("task", "hist, count, plan, knn, join", "TASK", choices=_PAIR_TASKS),
+        Option("task", "hist, count, plan, knn, join, kde", "TASK", choices=_PAIR_TASKS),
         Option(
             "points",
             "npy, npz, CSV, Parquet, Matrix Market, SVMlight; - is standard input; FILE:A,B,C reads some "
@@ -674,9 +679,25 @@ PAIRS = Command(
                 default="euclidean",
             ),
             Option(
+                "--bandwidth",
+                "kde: standard deviation or radius of the kernel, scott or silverman",
+                "H",
+                type=_bandwidth,
+            ),
+            Option(
+                "--kernel",
+                "kde: %(choices)s (default: gaussian)",
+                "NAME",
+                choices=("gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"),
+                default="gaussian",
+            ),
+            Option("--weights", "kde: weights of the points in POINTS, npy or text", "FILE"),
+            Option("--log", "kde: logarithms of densities", kind="flag"),
+            Option("--tol", "kde: relative error that densities may have", "X", type=positive),
+            Option(
                 "-o --output",
-                "write counts, or neighbours as a sparse matrix of distances (.npz) or as pairs of numbers "
-                "from 0 (.npy): .npz, .npy, else text; - is stdout",
+                "write counts, densities, or neighbours as a sparse matrix of distances (.npz) or as pairs "
+                "of numbers from 0 (.npy): .npz, .npy, else text; - is stdout",
                 "FILE",
             ),
             Option(

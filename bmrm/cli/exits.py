@@ -82,7 +82,7 @@ CLUSTER_MEANINGS = {
     Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); the best clusters so far are written",
 }
 PAIRS_MEANINGS = {
-    Exit.OK: "success: all pairs are counted, all neighbours found, or the plan is printed",
+    Exit.OK: "success: pairs are counted, neighbours or densities found, or the plan is printed",
     **COMMON_MEANINGS,
     Exit.DEVICE_MEMORY: "out of GPU memory",
     Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); the counts so far are written",

@@ -1,4 +1,4 @@
-"""``bmrm-pairs``: histograms of distances, pairs within radii, and neighbours, of points in files."""
+"""``bmrm-pairs``: histograms of distances, pairs within radii, neighbours, densities, of points in files."""
 
 from __future__ import annotations
 
@@ -30,12 +30,17 @@ TAKERS = {
     "--plan": ("plan", "auto", ("hist", "count", "plan")),
     "--metric": ("metric", "euclidean", ("knn", "join")),
     "-k": ("k", None, ("knn",)),
-    "-o": ("output", None, ("hist", "count", "knn", "join")),
+    "--bandwidth": ("bandwidth", None, ("kde",)),
+    "--kernel": ("kernel", "gaussian", ("kde",)),
+    "--weights": ("weights", None, ("kde",)),
+    "--log": ("log", False, ("kde",)),
+    "--tol": ("tol", None, ("kde",)),
+    "-o": ("output", None, ("hist", "count", "knn", "join", "kde")),
 }
 """Options that some tasks alone take: their names here, their defaults, and these tasks."""
 
-MAX_EDGE_FILE_BYTES = 1 << 30
-"""Of a file of edges as text, which is untrusted."""
+MAX_NUMBER_FILE_BYTES = 1 << 30
+"""Of a file of edges or weights as text, which is untrusted."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,6 +58,13 @@ def pairs(argv: Sequence[str], interrupts: CommandInterrupts) -> int:
     _check(options)
     interrupts.importing("bmrm.io", "bmrm.pairs.histograms", "bmrm.pairs.cpu", "bmrm.cli.reading_progress")
     began = time.perf_counter()
+    if options.task == "kde":
+        from bmrm.cli.pair_densities import find_densities
+
+        with interrupts.opened():
+            given = None if options.weights is None else _numbers_of_file(options.weights, "weights")
+            points = _points(options)
+        return find_densities(options, *points, given, began)
     if options.task in ("knn", "join"):
         from bmrm.cli.pair_neighbours import find_neighbours
 
@@ -103,6 +115,8 @@ def _check(options: argparse.Namespace) -> None:
         raise ParameterError(f"join: found {len(options.radius or ())} numbers as --radius, expected one")
     if task == "knn" and options.k is None:
         raise ParameterError("knn: found no -k, expected how many neighbours: -k 10")
+    if task == "kde" and options.bandwidth is None:
+        raise ParameterError("kde: found no --bandwidth, expected a number, scott or silverman")
     if task in ("hist", "plan") and options.edges is None:
         raise ParameterError(f"{task}: found no --edges, expected FROM:TO:BINS, log:FROM:TO:BINS or a file")
     for name, (own, default, tasks) in TAKERS.items():
@@ -111,7 +125,11 @@ def _check(options: argparse.Namespace) -> None:
     if options.output == "-" and options.json:
         raise ParameterError("--json: -o is stdout already, expected a file")
     if options.output not in (None, "-"):
-        inputs = {"POINTS": _file_of(options.points), "--edges": options.edges}
+        inputs = {
+            "POINTS": _file_of(options.points),
+            "--edges": options.edges,
+            "--weights": options.weights,
+        }
         if options.points2 is not None:
             inputs["POINTS2"] = _file_of(options.points2)
         check_apart(options.output, inputs)
@@ -192,7 +210,7 @@ def _read_edges(text: str) -> Vector:
             )
         _check_bins(bins)
         return np.geomspace(low, high, bins + 1) if is_log else np.linspace(low, high, bins + 1)
-    return _edges_of_file(text)
+    return _numbers_of_file(text, "edges")
 
 
 def _check_bins(bins: int) -> None:
@@ -201,7 +219,7 @@ def _check_bins(bins: int) -> None:
     require_memory(8 * bins, f"{bins} bins")
 
 
-def _edges_of_file(path: str) -> Vector:
+def _numbers_of_file(path: str, what: str) -> Vector:
     import numpy as np
 
     from bmrm.io.npy import read_header
@@ -218,13 +236,13 @@ def _edges_of_file(path: str) -> Vector:
                 raise DataError(f"{name}: {error}") from None
             except ValueError as error:
                 raise DataError(f"{name}: found a damaged npy file ({error})") from None
-        content = start + file.read(MAX_EDGE_FILE_BYTES + 1)
-    if len(content) > MAX_EDGE_FILE_BYTES:
-        raise DataError(f"{name}: found more than 1 GB of edges, expected an npy file")
+        content = start + file.read(MAX_NUMBER_FILE_BYTES + 1)
+    if len(content) > MAX_NUMBER_FILE_BYTES:
+        raise DataError(f"{name}: found more than 1 GB of {what}, expected an npy file")
     try:
         return np.array([float(word) for word in content.replace(b",", b" ").split()])
     except ValueError as error:
-        raise DataError(f"{name}: {error}; expected edges, one number per line") from None
+        raise DataError(f"{name}: {error}; expected {what}, one number per line") from None
 
 
 def _count(options: argparse.Namespace, call: PairCall) -> Histogram:

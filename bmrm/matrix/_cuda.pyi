@@ -482,6 +482,32 @@ class PairCounter:
         self, first: int, last: int, threads: int | None = None
     ) -> tuple[npt.NDArray[np.int64], float, float]: ...
 
+DENSITY_SHAPES: tuple[str, ...]
+
+class DensitySums:
+    fused: bool
+    def __new__(cls, y: _F64, weights: _F64, *, light: bool, device: int = 0) -> Self: ...
+    def nearest(self, x: _F64, threads: int | None = None) -> _F64: ...
+    def sums(
+        self,
+        x: _F64,
+        shape: str,
+        scale: float,
+        end: float,
+        offsets: _F64 | None,
+        tolerance: float,
+        threads: int | None = None,
+    ) -> tuple[_F64, _F64, _F64]: ...
+    def light_sums(
+        self,
+        x: _F64,
+        scale: float,
+        rate: float,
+        most: float,
+        tolerance: float,
+        threads: int | None = None,
+    ) -> tuple[_F64, _F64, _F64]: ...
+
 PANEL_ROWS: int
 MAX_TRIALS: int
 

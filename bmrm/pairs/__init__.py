@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bmrm.formulas.language.functions import *  # noqa: F403 (those that a function of points may call)
+    from bmrm.pairs.densities import Density as Density
+    from bmrm.pairs.densities import kde as kde
     from bmrm.pairs.histograms import Histogram as Histogram
     from bmrm.pairs.histograms import count as count
     from bmrm.pairs.histograms import explain as explain
@@ -25,10 +27,12 @@ _MODULES = {
     "count": "histograms",
     "explain": "histograms",
     "Histogram": "histograms",
+    "Density": "densities",
     "nearest": "neighbours",
     "within": "neighbours",
     "PairPlan": "plan",
     "Statistic": "statistics",
+    "kde": "densities",
     "statistic": "statistics",
 }
 """The module of each public name that is not a function of the language, below ``bmrm.pairs``."""

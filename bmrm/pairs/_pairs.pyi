@@ -51,6 +51,38 @@ class PairCounter:
         self, first: int, last: int, threads: int | None = None
     ) -> tuple[npt.NDArray[np.int64], float, float]: ...
 
+def near_order(points: PlacedPoints, leaf: int) -> npt.NDArray[np.int64]: ...
+
+SHAPES: tuple[str, ...]
+DENSITY_TILE: int
+DENSITY_GROUP: int
+
+class DensitySums:
+    fused: bool
+    def __new__(
+        cls, y: npt.NDArray[np.float64], weights: npt.NDArray[np.float64], *, light: bool
+    ) -> Self: ...
+    def nearest(self, x: npt.NDArray[np.float64], threads: int | None = None) -> npt.NDArray[np.float64]: ...
+    def sums(
+        self,
+        x: npt.NDArray[np.float64],
+        shape: str,
+        scale: float,
+        end: float,
+        offsets: npt.NDArray[np.float64] | None,
+        tolerance: float,
+        threads: int | None = None,
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]: ...
+    def light_sums(
+        self,
+        x: npt.NDArray[np.float64],
+        scale: float,
+        rate: float,
+        most: float,
+        tolerance: float,
+        threads: int | None = None,
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]: ...
+
 METRICS: tuple[str, ...]
 
 class NeighbourSearch:

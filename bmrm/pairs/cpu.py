@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.host_memory import require_memory
-from bmrm.base.vectors import Vector
+from bmrm.base.vectors import Indices, Vector
 from bmrm.matrix.gpu.cache import cpu_name
 from bmrm.matrix.gpu.work import cores_worth, threads_of
-from bmrm.pairs._pairs import PairCounter, PlacedPoints
+from bmrm.pairs._pairs import DensitySums, PairCounter, PlacedPoints, near_order
 from bmrm.pairs.work import Rate, cpu_rate, host_bytes, point_growth
 
 
@@ -20,6 +20,7 @@ class HostPairs:
     """Passes on the CPU."""
 
     device = "cpu"
+    density_pairs: ClassVar[float] = 4e8
     sample_points: ClassVar[dict[str, int]] = {"float64": 3000, "brute": 10_000, "cells": 30_000}
 
     def clock(self) -> float:
@@ -37,6 +38,12 @@ class HostPairs:
         self, a: PlacedPoints, b: PlacedPoints | None, bounds: Vector, kernel: str, images: str
     ) -> PairCounter:
         return PairCounter(a, b, bounds, kernel, images)
+
+    def near_order(self, coordinates: Vector, leaf: int) -> Indices:
+        return near_order(self.place(coordinates, np.zeros(len(coordinates))), leaf)
+
+    def density_sums(self, y: Vector, weights: Vector, light: bool) -> DensitySums:
+        return DensitySums(y, weights, light=light)
 
     def rate(self, kernel: str, axes: int, bins: int, points: int) -> Rate:
         return cpu_rate(kernel, axes, bins, points)

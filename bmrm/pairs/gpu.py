@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.arguments import check_finite
-from bmrm.base.vectors import Vector
+from bmrm.base.vectors import Indices, Vector
 from bmrm.errors import DeviceMemoryError
 from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.pairs.passes import Counter
+from bmrm.pairs.passes import Counter, DensityPasses
 from bmrm.pairs.work import Rate, device_bytes, gpu_rate
 
 
@@ -23,6 +23,7 @@ class DevicePairs:
     - ``number``: its CUDA number
     """
 
+    density_pairs: ClassVar[float] = 2e11
     sample_points: ClassVar[dict[str, int]] = {"float64": 100_000, "brute": 200_000, "cells": 1_000_000}
 
     def __init__(self, number: int) -> None:
@@ -50,6 +51,13 @@ class DevicePairs:
 
     def counter(self, a: Any, b: Any, bounds: Vector, kernel: str, images: str) -> Counter:
         found: Counter = self._cuda.PairCounter(a, b, bounds, kernel, images)
+        return found
+
+    def near_order(self, coordinates: Vector, leaf: int) -> Indices:
+        return np.arange(coordinates.shape[1])  # no tile is left out
+
+    def density_sums(self, y: Vector, weights: Vector, light: bool) -> DensityPasses:
+        found: DensityPasses = self._cuda.DensitySums(y, weights, light=light, device=self._number)
         return found
 
     def rate(self, kernel: str, axes: int, bins: int, points: int) -> Rate:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.interrupts import hold_signals, requested
-from bmrm.base.vectors import Vector
+from bmrm.base.vectors import Indices, Vector
 
 if TYPE_CHECKING:
     from bmrm.distributed.group import Group
@@ -77,11 +77,52 @@ class Counter(Protocol):
         ...
 
 
+class DensityPasses(Protocol):
+    """Sums over points y of a function of their distance to points x; see `bmrm.pairs._pairs.DensitySums`."""
+
+    @property
+    def fused(self) -> bool:
+        """Whether sums in float32 round a product and its sum together."""
+        ...
+
+    def nearest(self, x: Vector, threads: int | None = None) -> Vector:
+        """Return the least squared distance of each x."""
+        ...
+
+    def sums(
+        self,
+        x: Vector,
+        shape: str,
+        scale: float,
+        end: float,
+        offsets: Vector | None,
+        tolerance: float,
+        threads: int | None = None,
+    ) -> tuple[Vector, Vector, Vector]:
+        """Return sums in float64, weights of terms that are not cut off, and bounds of what is left out."""
+        ...
+
+    def light_sums(
+        self,
+        x: Vector,
+        scale: float,
+        rate: float,
+        most: float,
+        tolerance: float,
+        threads: int | None = None,
+    ) -> tuple[Vector, Vector, Vector]:
+        """Return Gaussian sums in float32, those of terms times d2, and bounds of what is left out."""
+        ...
+
+
 class PairPasses(Protocol):
     """The passes of a device."""
 
     device: str
     """``"cpu"`` or ``"cuda:N"``."""
+
+    density_pairs: ClassVar[float]
+    """Pairs of points whose kernels are summed between two looks at signals."""
 
     sample_points: ClassVar[dict[str, int]]
     """Points with which the rate of a kernel is measured."""
@@ -101,6 +142,14 @@ class PairPasses(Protocol):
 
     def counter(self, a: Any, b: Any, bounds: Vector, kernel: str, images: str) -> Counter:
         """Prepare to count the pairs of a with b, or of a with itself if b is None."""
+        ...
+
+    def near_order(self, coordinates: Vector, leaf: int) -> Indices:
+        """Return an order in which so many neighbours are close, if sums of kernels are faster by it."""
+        ...
+
+    def density_sums(self, y: Vector, weights: Vector, light: bool) -> DensityPasses:
+        """Prepare sums over points y, shape (d, m), in near order; ``light``: in float32 too."""
         ...
 
     def rate(self, kernel: str, axes: int, bins: int, points: int) -> Rate:

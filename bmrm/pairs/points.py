@@ -201,30 +201,43 @@ def _by_axes(given: Any) -> Vector:
 
 
 def read_points(
-    x: Any, y: Any, device: str | None, threads: int | None, comm: Any
+    x: Any, y: Any, device: str | None, threads: int | None, comm: Any, second: str = "y"
 ) -> tuple[Points, Points | None]:
-    """Make points of the arguments of a count, those of y in the box of x, and check that they fit."""
+    """Make points of the arguments of a count, those of y in the box of x, and check that they fit.
+
+    - ``second``: what messages call y
+    """
     known = next((each for each in (x, y) if isinstance(each, Points)), None)
     if known is not None and comm is not None:
         raise ParameterError("comm: found with Points, expected it as an argument of Points alone")
     if known is None:
         known = x = Points(x, device=device or "auto", threads=threads, comm=comm)
-    a, b = (each if each is None or isinstance(each, Points) else _in_box_of(known, each) for each in (x, y))
+    a, b = (
+        each if each is None or isinstance(each, Points) else _in_box_of(known, each, name)
+        for name, each in (("x", x), (second, y))
+    )
     assert a is not None
     if b is None:
         return a, None
     if a.shape[1] != b.shape[1]:
-        raise DataError(f"y: found {b.shape[1]} columns, expected {a.shape[1]} as in x")
+        raise DataError(f"{second}: found {b.shape[1]} columns, expected {a.shape[1]} as in x")
     if a.box.tolist() != b.box.tolist():
-        raise ParameterError(f"y: found a box of {_box_text(b.box)}, expected {_box_text(a.box)} as in x")
+        raise ParameterError(
+            f"{second}: found a box of {_box_text(b.box)}, expected {_box_text(a.box)} as in x"
+        )
     if (a.group is None) != (b.group is None):
-        raise ParameterError("y: found points of one rank and of several, expected comm for both or for none")
+        raise ParameterError(
+            f"{second}: found points of one rank and of several, expected comm for both or for none"
+        )
     return a, b
 
 
-def _in_box_of(other: Points, given: Any) -> Points:
+def _in_box_of(other: Points, given: Any, name: str) -> Points:
     """Make points in the box of others, which must have as many axes."""
-    found = Points(given, device=other.device, threads=other.threads, comm=other.group)
+    try:
+        found = Points(given, device=other.device, threads=other.threads, comm=other.group)
+    except DataError as error:
+        raise type(error)(f"{name}: {str(error).removeprefix('x: ')}") from None
     found.box = other.box
     return found
 

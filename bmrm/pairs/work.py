@@ -74,6 +74,22 @@ THREAD_BYTES = 1 << 21
 """Memory of a thread besides that: tables of 32 bits, in several copies, and the points of a block."""
 
 
+TERM_SECONDS = {True: 3.2e-10, False: 1.2e-9}
+"""Time of a term of a kernel density, in three dimensions: in float32, and in float64."""
+
+TERM_AXIS_SHARE = 0.1
+"""Share of that time by which each further axis makes it longer."""
+
+GPU_TERM_SECONDS = {True: 7.5e-13, False: 3e-12}
+"""The same on an NVIDIA H100, computed from the numbers of instructions of the kernels."""
+
+DENSITY_BYTES = 40
+"""Memory per coordinate of points of a density: by axes, sorted, in tiles and in float32."""
+
+GPU_DENSITY_BYTES = (12, 1 << 28)
+"""Memory on a GPU of a coordinate, and of the sums of chunks."""
+
+
 def bins_share(bins: int) -> float:
     """Return the factor of a candidate's time for so many bins.
 
@@ -157,5 +173,25 @@ def pair_work(kernel: str, candidates: float, axes: int, bins: int, points: int,
         GPU_STEPS,
         uploaded,
         device_bytes(kernel, points, axes, bins),
+        call_seconds=FIT_SECONDS + pinning_seconds(uploaded),
+    )
+
+
+def density_bytes(points: int, at: int, axes: int) -> int:
+    """Return the bytes of a kernel density on the CPU."""
+    return (points + at) * (axes + 1) * DENSITY_BYTES
+
+
+def density_work(light: bool, points: int, at: int, axes: int, threads: int | None) -> Work:
+    """Predict the work of the densities at some points; ``light``: in float32."""
+    terms = float(points) * at * max(0.5, 1.0 + TERM_AXIS_SHARE * (axes - 3))
+    uploaded = 8.0 * (points + at) * (axes + 1)
+    each, of_chunks = GPU_DENSITY_BYTES
+    return Work(
+        CALL_SECONDS + terms * TERM_SECONDS[light] / cores_worth(threads_of(threads)),
+        CALL_SECONDS + terms * GPU_TERM_SECONDS[light],
+        GPU_STEPS,
+        uploaded,
+        points * (axes + 1) * each + of_chunks,
         call_seconds=FIT_SECONDS + pinning_seconds(uploaded),
     )

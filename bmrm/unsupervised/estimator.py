@@ -7,6 +7,7 @@ from typing import Any
 from bmrm.base.estimator import Estimator
 from bmrm.distributed.reading import read_new_rows
 from bmrm.distributed.rows import StoredRows
+from bmrm.errors import DataError
 
 
 class RowEstimator(Estimator):
@@ -18,3 +19,10 @@ class RowEstimator(Estimator):
         found = read_new_rows(X)
         self._check_columns(X, found.shape[1])
         return found
+
+
+def require_dense(rows: StoredRows) -> StoredRows:
+    """Return rows that are dense; raise `DataError` for others."""
+    if rows.sparse:
+        raise DataError("X: found a sparse matrix, expected a dense one: X.toarray()")
+    return rows

@@ -21,9 +21,6 @@ namespace bmrm {
 /// Rows of a panel.
 constexpr i64 kMixtureRows = 64;
 
-/// Exponents below this give 0.
-constexpr double kLeastExponent = -600.0;
-
 /// A component: log density at x is constant - |root (x - mean)|^2 / 2. `root` is lower triangular (d x d) or
 /// a diagonal (d).
 struct MixtureComponent {

@@ -1,13 +1,11 @@
 // One panel of rows of an EM step, for one instruction set (cpu/isa.h).
-#include "cpu/instruction_set.h"
+#include "cpu/exponential.h"
 //
 #include "mixtures/mixture.h"
 
 namespace bmrm::BMRM_ISA {
 
 struct MixtureLoops {
-    typedef double Doubles __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
-    typedef i64 Longs __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
     static constexpr int kGroups = kMixtureRows / BMRM_DOUBLES;
 
     BMRM_INLINE static Doubles load(const double* from, int v) {
@@ -23,26 +21,6 @@ struct MixtureLoops {
         for (int half = BMRM_DOUBLES / 2; half > 0; half /= 2)
             for (int l = 0; l < half; ++l) lane[l] += lane[l + half];
         return lane[0];
-    }
-
-    /// exp(x) for x <= 0: 2^n e^r with |r| <= ln 2 / 2 and the Taylor polynomial of degree 13, of error below
-    /// 2^-54. Below kLeastExponent it is 0: denormal numbers would slow the sums down.
-    BMRM_INLINE static void exponential(double* values, int v) {
-        constexpr double kLog2 = 0x1.62e42fee00000p-1, kLog2Rest = 0x1.a39ef35793c76p-33, kRound = 0x1.8p52;
-        const Doubles x = load(values, v);
-        const Longs tiny = x < kLeastExponent;
-        const Doubles bounded = tiny ? Doubles{} + kLeastExponent : x;
-        const Doubles shifted = bounded * 0x1.71547652b82fep0 + kRound;
-        const Doubles n = shifted - kRound;
-        const Doubles r = (bounded - n * kLog2) - n * kLog2Rest;
-        Doubles p = Doubles{} + 1.0 / 6227020800.0;
-        for (const double c :
-             {1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0,
-              1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0})
-            p = p * r + c;
-        // The last bits of `shifted` are n: they become the exponent.
-        const Longs power = ((Longs)shifted + 1023) << 52;
-        store(values, v, tiny ? Doubles{} : p * (Doubles)power);
     }
 
     /// e = x - mean, both (d, kMixtureRows).
@@ -92,8 +70,7 @@ struct MixtureLoops {
         for (i64 j = 0; j < k; ++j) {
             double* row = q + j * kMixtureRows;
             for (int v = 0; v < kGroups; ++v) {
-                store(row, v, load(row, v) - top[v]);
-                exponential(row, v);
+                store(row, v, exponential(load(row, v) - top[v]));
                 total[v] += load(row, v);
             }
         }

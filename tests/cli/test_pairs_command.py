@@ -12,7 +12,7 @@ import scipy.sparse
 from commands import start
 
 from bmrm.cli.pairs import main
-from bmrm.pairs import Histogram, Points, count, histogram, nearest, within
+from bmrm.pairs import Histogram, Points, count, histogram, kde, nearest, within
 
 EDGES = np.linspace(0, 1.5, 16)
 
@@ -160,7 +160,32 @@ def test_neighbours(x, path, tmp_path, capsys):
         assert found.nnz == expected.nnz > 0
 
 
+def test_densities(x, path, tmp_path, capsys):
+    code, out, err = run(capsys, "kde", "--bandwidth", "0.1", path)
+    assert (code, table(out)[:, 0].tolist()) == (0, kde(x, bandwidth=0.1).values.tolist())
+    assert err.startswith("found: densities of 300 points, bandwidth 0.1, relative errors of at most ")
+    y, weights = x[:50] + 0.1, np.arange(300.0)
+    np.save(tmp_path / "y.npy", y)
+    (tmp_path / "w.txt").write_text("\n".join(map(str, weights)))
+    words = ["--bandwidth", "scott", "--kernel", "linear", "--log", "--weights", tmp_path / "w.txt"]
+    expected = kde(x, y, bandwidth="scott", kernel="linear", weights=weights, log=True)
+    for kind in ("npy", "npz", "txt"):
+        target = tmp_path / f"out.{kind}"
+        code, out, err = run(capsys, "kde", *words, "-o", target, "--json", path, tmp_path / "y.npy")
+        report = json.loads(out)
+        assert (code, err, report["status"], report["points"]) == (0, "", "found", 50)
+        assert report["bandwidth"] == expected.bandwidth
+        assert report["error_bound"] == expected.error_bound.max()
+        found = table(target.read_text())[:, 0] if kind == "txt" else np.load(target)
+        assert np.array_equal(found["values"] if kind == "npz" else found, expected.values)
+
+
 WRONG = [
+    (["kde"], 2, "kde: found no --bandwidth, expected a number, scott or silverman"),
+    (["kde", "--bandwidth", "0"], 2, "argument --bandwidth: found 0, expected"),
+    (["kde", "--bandwidth", "1", "--box", "2"], 2, "x: found points in a periodic box, expected open axes"),
+    (["kde", "--bandwidth", "1", "--weights", "none.txt"], 3, "none.txt: No such file or directory"),
+    (["hist", "--edges", "0:1:2", "--log"], 2, "--log: found with hist, which does not take it"),
     (["knn"], 2, "knn: found no -k, expected how many neighbours: -k 10"),
     (["knn", "-k", "300"], 2, "k: found 300, expected at most 299, the other points of x"),
     (["knn", "-k", "3", "--radius", "1"], 2, "--radius: found with knn, which does not take it"),

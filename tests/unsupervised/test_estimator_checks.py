@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import parse_version
 
-from bmrm import MDS, PCA, GaussianMixture, KMeans, NearestNeighbors, TruncatedSVD
+from bmrm import MDS, PCA, GaussianMixture, KernelDensity, KMeans, NearestNeighbors, TruncatedSVD
 from bmrm.errors import BmrmError, DataError
 
 ESTIMATORS = [
@@ -29,6 +29,8 @@ ESTIMATORS = [
     PCA(1, svd_solver="lanczos", random_state=0),
     TruncatedSVD(),
     TruncatedSVD(1, svd_solver="lanczos", random_state=0),
+    KernelDensity(),
+    KernelDensity("silverman", kernel="epanechnikov"),
     NearestNeighbors(),
 ]
 

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from bmrm import MDS, PCA, GaussianMixture, KMeans, TruncatedSVD
+from bmrm import MDS, PCA, GaussianMixture, KernelDensity, KMeans, TruncatedSVD
 from bmrm.errors import DataError, ParameterError
 
 pandas = pytest.importorskip("pandas")
@@ -19,7 +19,9 @@ def frame(rows=40):
     return pandas.DataFrame(X, columns=NAMES, index=range(100, 100 + rows))
 
 
-@pytest.mark.parametrize("model", [*TRANSFORMERS, GaussianMixture(2)], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "model", [*TRANSFORMERS, GaussianMixture(2), KernelDensity()], ids=lambda m: type(m).__name__
+)
 def test_columns_of_other_names_are_refused(model):
     X = frame()
     model.fit(X)

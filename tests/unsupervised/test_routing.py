@@ -7,10 +7,10 @@ import sys
 import numpy as np
 import pytest
 
-from bmrm import MDS, PCA, GaussianMixture, KMeans, TruncatedSVD
+from bmrm import MDS, PCA, GaussianMixture, KernelDensity, KMeans, TruncatedSVD
 from bmrm.errors import BmrmError, DataError, ParameterError
 
-ESTIMATORS = (KMeans, GaussianMixture, PCA, TruncatedSVD, MDS)
+ESTIMATORS = (KMeans, GaussianMixture, PCA, TruncatedSVD, MDS, KernelDensity)
 
 
 @pytest.fixture

@@ -11,12 +11,11 @@ from bmrm.base.arguments import flag, integer
 from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import Indices, Vector
 from bmrm.distributed.reading import read_new_rows
-from bmrm.distributed.rows import StoredRows
-from bmrm.errors import DataError, ParameterError
+from bmrm.errors import ParameterError
 from bmrm.pairs._pairs import METRICS
 from bmrm.pairs.neighbours import nearest, within
 from bmrm.pairs.points import Points
-from bmrm.unsupervised.estimator import RowEstimator
+from bmrm.unsupervised.estimator import RowEstimator, require_dense
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -106,7 +105,7 @@ class NearestNeighbors(RowEstimator):
         NearestNeighbors
         """
         check_choice("metric", self.metric, METRICS)
-        self._fit_X = np.array(_dense(read_new_rows(X))[:])
+        self._fit_X = np.array(require_dense(read_new_rows(X))[:])
         self._points_of(self._fit_X)  # checks the box
         self.n_samples_fit_, self.n_features_in_ = self._fit_X.shape
         self.effective_metric_ = self.metric
@@ -232,7 +231,7 @@ class NearestNeighbors(RowEstimator):
         """Return whose neighbours are sought, and among which points."""
         self._check_fitted()
         points = self._points_of(self._fit_X)
-        return (points, None) if X is None else (self._points_of(_dense(self._read_new(X))[:]), points)
+        return (points, None) if X is None else (self._points_of(require_dense(self._read_new(X))[:]), points)
 
     def _points_of(self, rows: Any) -> Points:
         return Points(rows, box=self.box, device=self.device)
@@ -242,12 +241,6 @@ class NearestNeighbors(RowEstimator):
         if threads is None and self.n_jobs is not None and integer("n_jobs", self.n_jobs) > 0:
             threads = self.n_jobs
         return {"metric": self.effective_metric_, "threads": threads}
-
-
-def _dense(rows: StoredRows) -> StoredRows:
-    if rows.sparse:
-        raise DataError("X: found a sparse matrix, expected a dense one: X.toarray()")
-    return rows
 
 
 def _lists(values: Any, starts: Any) -> Any:
