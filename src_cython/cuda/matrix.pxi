@@ -293,11 +293,30 @@ cdef class Matrix(_Described):
         """Return the `ResidentRows` of a dense matrix; None if it is sparse, or in several blocks."""
         cdef const void* values = NULL
         check(bb_get_dense(self._get(), &values))
-        if values == NULL:
-            return None
+        return None if values == NULL else self._resident(<size_t>values, self.shape, self._dtype)
+
+    def compressed_rows(self):
+        """Return row pointers, columns and values of a sparse matrix on the device, each as `ResidentRows`.
+
+        The first call rebuilds them from the format; they stay there as long as the matrix. Values are None if
+        all are 1. `DeviceMemoryError` says what is needed if there is no room.
+        """
+        cdef const int64_t* starts = NULL
+        cdef const uint32_t* columns = NULL
+        cdef const void* values = NULL
+        self._get()
+        with nogil:
+            check(bb_get_rows(self.handle, &starts, &columns, &values))
+        stored = (self.nnz,)
+        return (
+            self._resident(<size_t>starts, (self._m + 1,), np.dtype(np.int64)),
+            self._resident(<size_t>columns, stored, np.dtype(np.int32)),
+            None if values == NULL else self._resident(<size_t>values, stored, self._dtype),
+        )
+
+    cdef ResidentRows _resident(self, size_t address, shape, dtype):
         cdef ResidentRows out = ResidentRows.__new__(ResidentRows)
-        out.matrix, out.address = self, <size_t>values
-        out.shape, out.dtype = self.shape, self._dtype
+        out.matrix, out.address, out.shape, out.dtype = self, address, shape, dtype
         return out
 
     @staticmethod
@@ -334,7 +353,7 @@ cdef class Matrix(_Described):
 
 
 cdef class ResidentRows:
-    """The rows of a dense matrix where they are on the device, for other passes over them.
+    """An array of a matrix where it is on the device, for other passes over its rows.
 
     Attributes
     ----------
@@ -363,13 +382,14 @@ cdef class ResidentRows:
         return _dlpack.CUDA, self.matrix._device
 
     def __getitem__(self, slice part):
-        """Copy some rows, one after the other, to the host."""
+        """Copy a part, one row after the other, to the host."""
         start, stop, step = part.indices(self.shape[0])
         if step != 1:
             raise ParameterError(f"step: found {step}, expected 1")
-        out = np.empty((max(0, stop - start), self.shape[1]), self.dtype)
+        out = np.empty((max(0, stop - start), *self.shape[1:]), self.dtype)
         cdef void* to = _address(out)
-        cdef const void* source = <const void*><size_t>(self.address + start * self.shape[1] * out.itemsize)
+        cdef size_t each = out.itemsize * (self.shape[1] if len(self.shape) > 1 else 1)
+        cdef const void* source = <const void*><size_t>(self.address + start * each)
         cdef int64_t count = out.nbytes
         cdef int32_t device = self.matrix._device
         with nogil:

@@ -81,7 +81,9 @@ def vectors(rng, shape, columns=3, blocks=3):
 
 
 def check(X, A, rng, columns=3, blocks=3):
-    """Check products twice: correct, and bit-identical."""
+    """Check products twice: correct, and bit-identical; and the rows that are rebuilt from the format."""
+    if not X.is_dense:
+        check_rows(X, A)
     at = vectors(rng, A.shape, columns, blocks)
     # What is added up, before repeated entries cancel.
     magnitudes = sp.csr_array((np.abs(A.data), A.indices, A.indptr), A.shape, copy=True)
@@ -95,6 +97,18 @@ def check(X, A, rng, columns=3, blocks=3):
         np.testing.assert_array_less(np.abs(g - v), most * s + 1e-30)
     for a, b in zip(got, products(X, *at), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def check_rows(X, A):
+    """Check compressed rows: columns in order, and repeated ones as they were."""
+    starts, columns, values = X.compressed_rows()
+    order = np.lexsort((A.indices, np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))))
+    np.testing.assert_array_equal(starts[:], A.indptr)
+    np.testing.assert_array_equal(columns[:], A.indices[order])
+    if values is None:
+        assert np.all(A.data == 1)
+    else:
+        np.testing.assert_array_equal(values[:], A.data[order])
 
 
 @gpu

@@ -142,6 +142,22 @@ def test_products_under_a_limit(dtype, kind, share):
     np.testing.assert_allclose(X.mean_squares, whole.mean_squares, rtol=1e-6)
 
 
+@gpu
+def test_rows_are_rebuilt_from_several_blocks_if_there_is_room():
+    rng = np.random.default_rng(5)
+    arrays = indptr, indices, data, _ = random_csr(rng, 6000, 3000, 200_000, np.float64)
+    data[: indptr[2000]] = 1.0  # the first block has no values
+    X = Matrix(*arrays, memory_limit=28_000_000, spare=26_000_000)
+    assert X.host_bytes
+    for _ in range(2):
+        for found, expected in zip(X.compressed_rows(), (indptr, indices, data), strict=True):
+            np.testing.assert_array_equal(found[:], expected)
+    check_products(X, reference(*arrays), rng, np.float64)
+    X = Matrix(*arrays, memory_limit=3_000_000, spare=1_000_000)
+    with pytest.raises(DeviceMemoryError, match=r"the compressed rows of X take .* MB of device memory"):
+        X.compressed_rows()
+
+
 LIMITS = (60_000_000, 6_000_000, 2_500_000)
 """For `random_csr(rng, 20_000, 2000, 1_000_000)`, whose formats take about 13 MB."""
 
