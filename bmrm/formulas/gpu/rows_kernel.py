@@ -106,8 +106,9 @@ class RowsKernel:
             blocked.next_row()
             self.close()
         if ROWS in self.schedule.looking:
-            row, work = f"{'start' if count else 'base'} + lane", self.schedule.looking[ROWS]
-            self.put(f"if (__any_sync(FULL, is_to_end(table, {row}, work, {work}))) break;")
+            row = f"{'start' if count else 'base'} + lane"
+            test = self.writer.is_to_end(row, self.schedule.looking[ROWS])
+            self.put(f"if (__any_sync(FULL, {test})) break;")
         self.close()
 
     # --- arguments

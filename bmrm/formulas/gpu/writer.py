@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from bmrm.formulas.analysis.layout import TableLayout
+from bmrm.formulas.analysis.long_loops import work_of_iteration
 from bmrm.formulas.analysis.schedule import GpuSchedule
 from bmrm.formulas.gpu.operator_text import struct_of
 from bmrm.formulas.language.operators import ReductionOperator
@@ -73,6 +74,10 @@ class CudaWriter:
         """Print the end of a block and the beginning of the next in one line."""
         self._depth -= 1
         self.open(f"}} {text}")
+
+    def is_to_end(self, row: str, work: float) -> str:
+        """Return the test whether a lane is to end, whose rows begin with ``row``, after some more work."""
+        return f"is_to_end(table, {row}, work, {work_of_iteration(work)})"
 
     # --- names
 

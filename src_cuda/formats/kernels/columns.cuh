@@ -27,14 +27,15 @@ struct TileColumns {
           shared(int32_t(tile) < view.slices.shared),
           base(shared ? uint32_t(tile * view.slices.tile) : 0),
           pad(shared ? uint32_t(view.slices.tile) : kNowhere) {}
-    // Returns the column of an element; kNowhere for padding.
-    __device__ __forceinline__ uint32_t operator[](uint64_t i) const {
+    // Returns the index of an element within the tile: `pad` for padding.
+    __device__ __forceinline__ uint32_t index(uint64_t i) const {
         const SlicedView& v = view.slices;
-        const uint32_t col = shared ? view.index_bytes == 1 ? static_cast<const uint8_t*>(v.local)[i]
-                                                            : static_cast<const uint16_t*>(v.local)[i]
-                                    : v.far[i - v.shared_elements];
-        if (col == pad) return kNowhere;
-        return view.order ? view.order[base + col] : base + col;
+        return shared ? view.index_bytes == 1 ? static_cast<const uint8_t*>(v.local)[i]
+                                              : static_cast<const uint16_t*>(v.local)[i]
+                      : v.far[i - v.shared_elements];
+    }
+    __device__ __forceinline__ uint32_t column(uint32_t index) const {
+        return view.order ? view.order[base + index] : base + index;
     }
 };
 
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(256)
     uint32_t tile = share.tile;
     for (uint32_t at = share.begin + threadIdx.x / 32; at < share.end; at += warps) {
         while (at >= v.tile_item[tile + 1]) tile++;
-        const TileColumns column(view, tile);
+        const TileColumns tile_columns(view, tile);
         const Item item = v.items[at];
         const uint32_t width = item.shape & 0xFFFF, log2 = item.shape >> 16, chunks = 32 >> log2;
         const bool writes = (lane & ((1u << log2) - 1)) == 0;
@@ -60,8 +61,9 @@ __global__ void __launch_bounds__(256)
             const uint64_t e = (uint64_t(item.offset) + uint64_t(s) * width) * 32;
             for (uint32_t step = 0; step < width; step++) {
                 const uint64_t i = e + element_place(lane, step, width);
-                const uint32_t col = column[i];
-                if (col == kNowhere) continue;
+                const uint32_t index = tile_columns.index(i);
+                if (index == tile_columns.pad) continue;
+                const uint32_t col = tile_columns.column(index);
                 const T value = elements.at(i);
                 const T* __restrict__ row = x + int64_t(col) * columns;
 #pragma unroll
@@ -103,7 +105,7 @@ __global__ void list_slices(const ColumnsView view, int64_t items, int64_t tiles
     const uint32_t lane = threadIdx.x % 32;
     BB_FOR (thread, items * 32) {
         const int64_t at = thread / 32;
-        const TileColumns column(view, uint32_t(last_begun(v.tile_item, 0, tiles - 1, at)));
+        const TileColumns columns(view, uint32_t(last_begun(v.tile_item, 0, tiles - 1, at)));
         const Item item = v.items[at];
         const uint32_t width = item.shape & 0xFFFF, log2 = item.shape >> 16, chunks = 32 >> log2;
         for (uint32_t s = 0; s < item.slices; s++) {
@@ -113,11 +115,11 @@ __global__ void list_slices(const ColumnsView view, int64_t items, int64_t tiles
             const uint64_t e = (uint64_t(item.offset) + uint64_t(s) * width) * 32;
             for (uint32_t step = 0; step < width; step++) {
                 const uint64_t i = e + element_place(lane, step, width), place = e + step * 32 + lane;
-                const uint32_t col = column[i];
-                if (col == kNowhere)
+                const uint32_t index = columns.index(i);
+                if (index == columns.pad)
                     to.keys[place] = kPadding;
                 else
-                    put_element(to, place, row, col, elements.at(i));
+                    put_element(to, place, row, columns.column(index), elements.at(i));
             }
         }
     }
