@@ -33,7 +33,7 @@ from bmrm.distributed import blocks
 from bmrm.distributed import rows as row_kinds
 from bmrm.distributed.reading import read_rows
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError, ReductionError
-from bmrm.formulas.analysis import products
+from bmrm.formulas.analysis import products, schedule
 from bmrm.formulas.run import device_blocks, gpu
 from bmrm.io import Csr
 from bmrm.matrix.gpu import driver, pinned
@@ -726,6 +726,17 @@ def nearest_center(x, centers: ("k", "d"), sums: ("k", "d"), counts: "k", least:
     if best < least[at]:
         least[at], who[at] = best, x.index
     label = at
+
+
+@pytest.mark.parametrize("unit", [1, 2])
+def test_bits_are_those_of_constant_sizes_wherever_results_are(library, monkeypatch, unit):
+    X = RNG.normal(size=(500, 3))
+    found = [nearest_center(X, centers=X[:k], device="cuda") for k in (5, 13, 18)]
+    monkeypatch.setattr(schedule, "ALIGNED_NUMBERS", unit)
+    monkeypatch.setattr(schedule, "_constant_sizes", lambda facts, *_: set(facts.sizes))
+    monkeypatch.setattr(nearest_center, "_gpu", gpu.GpuRunner(nearest_center._source))
+    for k, expected in zip((5, 13, 18), found, strict=True):
+        assert same_bits(nearest_center(X, centers=X[:k], device="cuda"), expected)
 
 
 def test_a_search_over_sizes_shares_modules_and_those_used_longest_ago_go(library, monkeypatch):
