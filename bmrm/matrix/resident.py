@@ -23,8 +23,8 @@ from bmrm.matrix.gpu.device_arrays import DeviceArray, gpu_of, read_device_matri
 from bmrm.matrix.gpu.devices import FLOAT32_RESOLUTION, import_cuda, parse_device
 from bmrm.matrix.gpu.kernel_choice import KernelChoice, chosen_plans
 from bmrm.matrix.gpu.memory import (
-    MIN_RESIDENT_SHARE,
     check_host_memory,
+    check_resident,
     parse_memory_size,
     plan_memory,
     plan_text,
@@ -264,8 +264,8 @@ def _on_gpu(
     nnz = X.nnz if isinstance(X, Csr) else None
     plan = plan_memory(X.shape, nnz, 0 if values is None else dtype.itemsize, dtype.itemsize, limit, number)
     log.info("%s: %s", name, plan_text(plan))
-    if placed.chosen and plan.resident < MIN_RESIDENT_SHARE * plan.X:
-        raise DeviceMemoryError(f"{plan_text(plan)}, which would be slower than the CPU")
+    if placed.chosen:
+        check_resident(plan)
     check_host_memory(plan)
     options = {"dtype": dtype, "threads": threads, "device": number}
     options |= {"memory_limit": limit, "spare": plan.spare, "finite": True}
