@@ -52,8 +52,9 @@ cdef class Matrix(_Described):
     -----
     A matrix that can be prepared only in parts is kept in blocks of rows. Blocks for which there is no room stay
     in pinned host memory, and each product copies what it reads of them to the device, a block ahead of the
-    kernels. X^T r is added up over the blocks in order, in float64. So the bits of a product depend on the
-    blocks, and through them on the limit, but not on where the blocks are. `report` describes them.
+    kernels. X^T r is added up over the blocks in order, in float64. So the bits of a product depend on where
+    blocks begin: on the limit, or without one on whether X is one block, and on whether half of the device's
+    memory is free, or a quarter and so on. They do not depend on where the blocks are. `report` describes them.
 
     `indptr`, `indices`, `data` and the array of `from_dense` may also be arrays on the device with
     ``__cuda_array_interface__``; the work that fills them must be complete. Arrays on the host are uploaded in
@@ -126,7 +127,8 @@ cdef class Matrix(_Described):
         cdef int32_t value_bytes = 0 if ones else self._dtype.itemsize
         starts = sparse_blocks(
             ptr, room,
-            lambda rows, nnz: bb_prepare_bytes(rows, self._d, nnz, value_bytes, self._transpose))
+            lambda rows, nnz: bb_prepare_bytes(rows, self._d, nnz, value_bytes, self._transpose),
+            self._steady(limit, room))
         if starts.shape[0] > 2 and options.tuning in (BB_TUNE_BEST, BB_TUNE_COLD):
             # Every product copies the format, so it should be short, however fast the kernel is.
             if bb_format_bytes(self._m, self._d, self._nnz, value_bytes, self._transpose) > room:
@@ -191,7 +193,7 @@ cdef class Matrix(_Described):
         cdef bb_options options
         memset(&options, 0, sizeof(options))
         options.transpose, options.finite = True, bool(finite)
-        starts = dense_blocks(self._m, self._d * self._dtype.itemsize, room)
+        starts = dense_blocks(self._m, self._d * self._dtype.itemsize, room, self._steady(limit, room))
         self._create(options, limit, room)
         for first, last in itertools.pairwise(starts.tolist()):
             self._open_dense(last - first, values, first * self._d)
@@ -218,6 +220,10 @@ cdef class Matrix(_Described):
         with nogil:
             check(bb_room(self._device, limit, besides, &room))
         return room
+
+    cdef int64_t _steady(self, int64_t limit, int64_t room) except -1:
+        """Return the number of bytes by which several blocks begin."""
+        return room if limit else steady_room(room, device_info(self._device)["total_bytes"])
 
     cdef int _create(self, const bb_options& options, int64_t limit, int64_t room) except -1:
         cdef bb_type kind = _type_of(self._dtype)
