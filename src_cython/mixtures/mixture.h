@@ -21,28 +21,6 @@ namespace bmrm {
 /// Rows of a panel.
 constexpr i64 kMixtureRows = 64;
 
-/// Exponents below this give 0.
-constexpr double kLeastExponent = -600.0;
-
-/// A component: log density at x is constant - |root (x - mean)|^2 / 2. `root` is lower triangular (d x d) or
-/// a diagonal (d).
-struct MixtureComponent {
-    const double* mean;
-    const double* root;
-    double constant;
-    bool full;
-};
-
-/// The loops of mixture_kernels.cpp.
-struct MixtureKernels {
-    void (*log_density)(const double* x, i64 d, const MixtureComponent& of, double* e, double* q);
-    void (*shares)(double* q, i64 k, double* log_sum);
-    void (*add_moments)(const double* x, i64 d, const MixtureComponent& of, const double* w, double* e,
-                        double* out);
-};
-
-BMRM_TABLES(MixtureKernels, mixture_kernels)
-
 /// A mixture and its rows.
 struct Mixture {
     const void* X;
@@ -53,9 +31,6 @@ struct Mixture {
     bool full;
 
     i64 root_size() const { return full ? d * d : d; }
-    MixtureComponent component(i64 j) const {
-        return {means + j * d, roots + j * root_size(), constants[j], full};
-    }
     /// Numbers of a component's sums: the weight, d first moments and the second moments.
     i64 moments() const { return 1 + d + root_size(); }
     void pack(i64 base, double* x) const {
@@ -75,10 +50,22 @@ struct Mixture {
 /// Numbers of the sums of all components, k x moments, and the weighted sum of the rows' log likelihoods.
 inline i64 mixture_sums(i64 k, i64 d, bool full) { return k * (1 + d + (full ? d * d : d)) + 1; }
 
-/// Adds the sums of all parts to `sums`; or leaves those of each in `parts`, if that is not null.
-void mixture_step(const Mixture& m, double* sums, double* parts_out, int threads);
+/// The passes of mixture_kernels.cpp.
+struct MixtureKernels {
+    void (*step)(const Mixture& m, double* sums, double* parts_out, int threads);
+    void (*shares)(const Mixture& m, double* log_densities, double* shares, int threads);
+};
+
+BMRM_TABLES(MixtureKernels, mixture_kernels)
+
+/// Adds the sums of all parts to `sums`; or leaves those of each in `parts_out`, if that is not null.
+inline void mixture_step(const Mixture& m, double* sums, double* parts_out, int threads) {
+    mixture_kernels().step(m, sums, parts_out, threads);
+}
 
 /// For each row the logarithm of its density and the shares of the components, n x k.
-void mixture_shares(const Mixture& m, double* log_densities, double* shares, int threads);
+inline void mixture_shares(const Mixture& m, double* log_densities, double* shares, int threads) {
+    mixture_kernels().shares(m, log_densities, shares, threads);
+}
 
 }  // namespace bmrm
