@@ -21,6 +21,18 @@ namespace bmrm {
 /// Rows of a panel.
 constexpr i64 kMixtureRows = 64;
 
+/// Exponents below this give 0.
+constexpr double kLeastExponent = -600.0;
+
+/// A component: log density at x is constant - |root (x - mean)|^2 / 2. `root` is lower triangular (d x d) or
+/// a diagonal (d).
+struct MixtureComponent {
+    const double* mean;
+    const double* root;
+    double constant;
+    bool full;
+};
+
 /// A mixture and its rows.
 struct Mixture {
     const void* X;
@@ -31,6 +43,9 @@ struct Mixture {
     bool full;
 
     i64 root_size() const { return full ? d * d : d; }
+    MixtureComponent component(i64 j) const {
+        return {means + j * d, roots + j * root_size(), constants[j], full};
+    }
     /// Numbers of a component's sums: the weight, d first moments and the second moments.
     i64 moments() const { return 1 + d + root_size(); }
     void pack(i64 base, double* x) const {

@@ -1,30 +1,10 @@
-// The passes of EM over the panels of rows, for one instruction set (cpu/isa.h).
+// One panel of rows of an EM step, for one instruction set (cpu/isa.h).
 #include "cpu/instruction_set.h"
 //
-#include <algorithm>
-
 #include "mixtures/mixture.h"
 #include "parts/parts.h"
 
 namespace bmrm::BMRM_ISA {
-
-/// Exponents below this give 0.
-constexpr double kLeastExponent = -600.0;
-
-/// A component: log density at x is constant - |root (x - mean)|^2 / 2. `root` is lower triangular (d x d) or
-/// a diagonal (d).
-struct MixtureComponent {
-    const double* mean;
-    const double* root;
-    double constant;
-    bool full;
-
-    MixtureComponent(const Mixture& m, i64 j)
-        : mean(m.means + j * m.d),
-          root(m.roots + j * m.root_size()),
-          constant(m.constants[j]),
-          full(m.full) {}
-};
 
 struct MixtureLoops {
     typedef double Doubles __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(8)));
@@ -179,8 +159,7 @@ void for_mixture_panels(const Mixture& m, const Parts& parts, int threads, const
         for (i64 base = parts.begin(p); base < parts.end(p); base += kMixtureRows) {
             m.pack(base, x.get());
             for (i64 j = 0; j < m.k; ++j)
-                MixtureLoops::log_density(x.get(), m.d, MixtureComponent(m, j), e.get(),
-                                          q.get() + j * kMixtureRows);
+                MixtureLoops::log_density(x.get(), m.d, m.component(j), e.get(), q.get() + j * kMixtureRows);
             MixtureLoops::shares(q.get(), m.k, log_sum);
             use(p, base, std::min(kMixtureRows, m.n - base), x.get(), q.get(), log_sum, e.get());
         }
@@ -207,7 +186,7 @@ void step(const Mixture& m, double* sums, double* parts_out, int threads) {
             for (i64 j = 0; j < m.k; ++j) {
                 double* share = q + j * kMixtureRows;
                 for (i64 l = 0; l < kMixtureRows; ++l) share[l] *= row_weights[l];
-                MixtureLoops::add_moments(x, m.d, MixtureComponent(m, j), share, e, part + j * m.moments());
+                MixtureLoops::add_moments(x, m.d, m.component(j), share, e, part + j * m.moments());
             }
         });
     if (!parts_out) accumulate_parts(all, parts.count, size, size, sums, threads);
