@@ -23,7 +23,7 @@ import numpy as np
 
 from bmrm.base.threads import usable_cores
 from bmrm.errors import BmrmError, DataError, DeviceCodeError, DeviceMemoryError, ParameterError
-from bmrm.matrix.row_blocks import dense_blocks, sparse_blocks
+from bmrm.matrix.row_blocks import dense_blocks, sparse_blocks, steady_room
 
 cdef extern from "formats/sliced.h" namespace "bmrm" nogil:
     cdef struct Cut:

@@ -137,7 +137,7 @@ ESTIMATOR_MODULES = ("estimator", "passes", "cpu", "gpu", "work")
 
 MAX_PYTHON_PLACES = 6
 
-NATIVE_PLACES = {"decomposition": 4, "mixtures": 8}
+NATIVE_PLACES = {"decomposition": 4, "mixtures": 7}
 """Native files of estimators with one kernel; those of k-means and MDS have several."""
 
 USED_INSIDE = {"bb_candidates", "bb_copy", "bb_device_info", "bb_prepare_bytes"}

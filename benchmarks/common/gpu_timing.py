@@ -1,8 +1,11 @@
-"""Times of work on a GPU: replays of a CUDA graph between two events, on more data than the cache holds."""
+"""Times of work on a GPU: replays of a CUDA graph between two events, on more data than the cache holds; and
+the least times of calls.
+"""
 
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,6 +55,62 @@ class Clock:
             end.synchronize()
             times.append(cp.cuda.get_elapsed_time(start, end) / 1e3)
         return statistics.median(times[1:]) / (rounds * len(work))
+
+
+def until_done(call: Callable[[], object]) -> float:
+    """Return the time from a call to the end of its work on the GPU."""
+    cp.cuda.runtime.deviceSynchronize()
+    start = time.perf_counter()
+    call()
+    cp.cuda.runtime.deviceSynchronize()
+    return time.perf_counter() - start
+
+
+def between_events(call: Callable[[], object]) -> float:
+    """Return the time between two events around a call."""
+    start, end = cp.cuda.Event(), cp.cuda.Event()
+    start.record()
+    call()
+    end.record()
+    end.synchronize()
+    return float(cp.cuda.get_elapsed_time(start, end)) / 1e3
+
+
+def least_seconds(
+    calls: dict[str, Callable[[], object]],
+    rounds: tuple[int, int],
+    seconds: float,
+    *,
+    timed: Callable[[Callable[[], object]], float] = until_done,
+    warm_seconds: float = 0.0,
+) -> dict[str, float]:
+    """Return the least time of each call; they take turns.
+
+    Parameters
+    ----------
+    calls : dict of str to callable
+    rounds : (int, int)
+        The least and the greatest number of rounds.
+    seconds : float
+        Time after which there are no more rounds than the least number.
+    timed : callable
+        Makes a call and returns its time.
+    warm_seconds : float
+        Time for which rounds do not count; the first one never does.
+    """
+
+    def turns() -> dict[str, float]:
+        return {name: timed(call) for name, call in calls.items()}
+
+    began = time.perf_counter()
+    turns()
+    while time.perf_counter() - began < warm_seconds:
+        turns()
+    began, least, count = time.perf_counter(), dict.fromkeys(calls, float("inf")), 0
+    while count < rounds[0] or (count < rounds[1] and time.perf_counter() - began < seconds):
+        least = {name: min(least[name], found) for name, found in turns().items()}
+        count += 1
+    return least
 
 
 def properties() -> dict[str, Any]:

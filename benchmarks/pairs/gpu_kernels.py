@@ -9,31 +9,22 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+from benchmarks.common import gpu_timing
 from bmrm.matrix import _cuda
 from bmrm.pairs.edges import read_bins
 
 NAIVE, SHM_SHM, REGISTER_SHM, REGISTER_ROC, SHUFFLE = range(5)
 COUNT, GLOBAL, PRIVATE = range(3)
 ALL, WITHIN_BLOCKS = range(2)
-ENOUGH_SECONDS, LONG_SECONDS, MIN_REPEATS, MAX_REPEATS = 0.5, 1.0, 3, 100
+REPEATS, LONG_SECONDS = (1, 100), 1.0
 SHARED_BYTES = 227 << 10
 PLAIN_ROWS, PLAIN_STRIPS = 1024, 16
 
 
 def least_seconds(call: Callable[[], object]) -> float:
-    """Return the least time between two events around a call; a long one is made once after the first."""
-    start, end = cp.cuda.Event(), cp.cuda.Event()
-
-    def once() -> float:
-        start.record()
-        call()
-        end.record()
-        end.synchronize()
-        return float(cp.cuda.get_elapsed_time(start, end)) / 1e3
-
-    first = once()  # warms up
-    repeats = max(MIN_REPEATS, min(MAX_REPEATS, int(ENOUGH_SECONDS / max(first, 1e-6))))
-    return min(once() for _ in range(1 if first > LONG_SECONDS else repeats))
+    """Return the least time of a call; a long one is made once after the first."""
+    found = gpu_timing.least_seconds({"": call}, REPEATS, LONG_SECONDS, timed=gpu_timing.between_events)
+    return found[""]
 
 
 class Paper:

@@ -15,15 +15,16 @@ constant in the ``work.py`` beside it would have to be multiplied.
 from __future__ import annotations
 
 import argparse
+import functools
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.common import report
+from benchmarks.common.gpu_timing import least_seconds
 from benchmarks.reductions.programs import CASES, normal_rows, sparse_rows
 from bmrm import MDS, PCA, GaussianMixture, KMeans
 from bmrm.base.threads import usable_cores
@@ -41,7 +42,7 @@ from bmrm.unsupervised.mixtures.work import mixture_work
 FACTORS = (1 / 32, 1 / 8, 1 / 3, 0.6, 0.8, 1.25, 1.7, 3.0, 8.0, 32.0)
 """Amounts of work as multiples of that at the crossover; four are within a factor of 2."""
 
-MIN_ROUNDS, MAX_ROUNDS = 3, 60
+ROUNDS = (3, 60)
 MAX_SECONDS = 1.0
 """Time after which runs are not repeated."""
 
@@ -195,26 +196,12 @@ METHODS = {
 }
 
 
-def least_seconds(*calls: Callable[[], Any]) -> list[float]:
-    """Return the least time of each of some calls, which take turns, after a round that does not count."""
-    for call in calls:
-        call()
-    least, began, rounds = [np.inf] * len(calls), time.perf_counter(), 0
-    while rounds < MIN_ROUNDS or (rounds < MAX_ROUNDS and time.perf_counter() - began < MAX_SECONDS):
-        for number, call in enumerate(calls):
-            start = time.perf_counter()
-            call()
-            least[number] = min(least[number], time.perf_counter() - start)
-        rounds += 1
-    return least
-
-
 def measure(method: Method, factor: float) -> dict[str, Any]:
     """Measure one size."""
     n = max(64, round(method.size * factor ** (1.0 / method.power)))
     X = method.make(n)
-    times = least_seconds(lambda: method.run(X, "cpu"), lambda: method.run(X, "cuda"))
-    seconds = dict(zip(("cpu", "cuda"), times, strict=True))
+    runs = {device: functools.partial(method.run, X, device) for device in ("cpu", "cuda")}
+    seconds = least_seconds(runs, ROUNDS, MAX_SECONDS)
     placed = method.place(X)
     chosen = "cpu" if placed.gpu is None else "cuda"
     predicted = method.predict(X)
@@ -269,7 +256,7 @@ def terms() -> dict[str, float]:
     done = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=True)
     on = driver_device(0)
     X = np.ones(UPLOADED_BYTES // 8)
-    (seconds,) = least_seconds(lambda: on.upload(X))
+    (seconds,) = least_seconds({"": lambda: on.upload(X)}, ROUNDS, MAX_SECONDS).values()
     return {"start_seconds": float(done.stdout), "driver_upload_bytes_per_second": UPLOADED_BYTES / seconds}
 
 

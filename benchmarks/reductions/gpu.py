@@ -21,7 +21,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -29,7 +28,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from benchmarks.common import report
+from benchmarks.common import gpu_timing, report
 from benchmarks.reductions.programs import CASES, normal_rows
 from bmrm.distributed.row_set import RowSet
 from bmrm.matrix import _cuda
@@ -37,7 +36,8 @@ from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.unsupervised.clusters.gpu import DeviceClusters
 
 ROUNDS = 3
-WARM_SECONDS, MEASURED_SECONDS, MIN_REPEATS = 0.1, 0.2, 5
+WARM_SECONDS, MEASURED_SECONDS = 0.1, 0.2
+REPEATS = (5, 1_000_000)
 COLD_RUNS = 2
 MIN_RATIO = 0.7
 MAX_COLD_SECONDS = 0.5
@@ -161,22 +161,6 @@ PEERS: dict[str, Callable[..., tuple[Any, ...]]] = {
 }
 
 
-def least_seconds(call: Callable[[], Any]) -> float:
-    """Return the least time of some calls, each with its work on the GPU."""
-    start = time.perf_counter()
-    while time.perf_counter() - start < WARM_SECONDS:
-        call()
-        cp.cuda.runtime.deviceSynchronize()
-    found: list[float] = []
-    while len(found) < MIN_REPEATS or sum(found) < MEASURED_SECONDS:
-        cp.cuda.runtime.deviceSynchronize()
-        start = time.perf_counter()
-        call()
-        cp.cuda.runtime.deviceSynchronize()
-        found.append(time.perf_counter() - start)
-    return min(found)
-
-
 def compile_seconds(program: str, columns: int, k: int) -> list[float]:
     """Return processor times of compiling in a new process: without and with the cache on disk."""
     text = COMPILED.format(program=program, columns=columns, k=k)
@@ -205,17 +189,21 @@ def measure(program: str, rows: int, columns: int, k: int) -> dict[str, Any]:
     sides = {"ours": lambda: case.reduction(there, keep=True, **on_gpu)}
     if program in OWN:
         sides["estimator"] = OWN[program](there, **words)
-    rounds = [{side: least_seconds(call) for side, call in sides.items()} for _ in range(ROUNDS)]
+
+    def least(call: Callable[[], Any]) -> float:
+        return gpu_timing.least_seconds({"": call}, REPEATS, MEASURED_SECONDS, warm_seconds=WARM_SECONDS)[""]
+
+    rounds = [{side: least(call) for side, call in sides.items()} for _ in range(ROUNDS)]
     seconds = {side: min(each[side] for each in rounds) for side in sides}
     if program in PEERS:
         peer = PEERS[program]
-        seconds["cupy"] = least_seconds(lambda: peer(cp, there, **on_gpu))
+        seconds["cupy"] = least(lambda: peer(cp, there, **on_gpu))
         try:
             import torch
 
             rows_there = torch.from_dlpack(there)
             words_there = {key: torch.from_dlpack(v) if hasattr(v, "get") else v for key, v in on_gpu.items()}
-            seconds["torch"] = least_seconds(lambda: peer(torch, rows_there, **words_there))
+            seconds["torch"] = least(lambda: peer(torch, rows_there, **words_there))
         except ImportError:
             pass
     ours = case.reduction(there, **on_gpu)

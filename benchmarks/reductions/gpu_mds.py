@@ -65,20 +65,20 @@ fraction of read bandwidth = {of_read:.2f}
 """
 
 
-def least_seconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Return the least time of a step of each, which take turns."""
-    found = dict.fromkeys(calls, np.inf)
-    for call in calls.values():
-        call()
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            cp.cuda.runtime.deviceSynchronize()
-            start = time.perf_counter()
+def step_seconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Return the least time of a step of each, of several after one another."""
+
+    def several(call: Callable[[], Any]) -> Callable[[], None]:
+        def steps() -> None:
             for _ in range(STEPS):
                 call()
-            cp.cuda.runtime.deviceSynchronize()
-            found[name] = min(found[name], (time.perf_counter() - start) / STEPS)
-    return found
+
+        return steps
+
+    found = gpu_timing.least_seconds(
+        {name: several(call) for name, call in calls.items()}, (ROUNDS, ROUNDS), 0.0
+    )
+    return {name: seconds / STEPS for name, seconds in found.items()}
 
 
 def torch_forms(D: cp.ndarray, start: np.ndarray) -> dict[str, Callable[[], Any]]:
@@ -163,7 +163,7 @@ def measure(n: int, p: int, kind: str, bandwidth: float) -> dict[str, Any]:
     calls: dict[str, Callable[[], Any]] = {"ours": ours}
     if kind == "full float32":
         calls |= torch_forms(D, start)
-    seconds = least_seconds(calls)
+    seconds = step_seconds(calls)
     stress_error = None
     if "torch" in calls:
         moved, stress = calls["torch"]()

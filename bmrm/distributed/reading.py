@@ -101,15 +101,21 @@ def _on_gpu(csr: Csr) -> StoredRows:
 
 
 _datasets: WeakKeyDictionary[Dataset, RowSet] = WeakKeyDictionary()
-"""Rows of data sets in main memory; a sparse one keeps its columns in another form, which are copied once."""
+"""Rows of data sets in main memory, and of sparse ones on a GPU: these keep their columns in other forms,
+which are copied once."""
 
 
 def _read_dataset(data: Dataset) -> RowSet:
+    if data in _datasets:
+        return _datasets[data]
+    stored: StoredRows
     if not isinstance(data.matrix, Matrix):
-        return RowSet(_read_stored(resident_rows("rows", data)))
-    if data not in _datasets:
+        stored = _read_stored(resident_rows("rows", data, sparse=True))
+        if not stored.sparse:
+            return RowSet(stored)
+        _datasets[data] = RowSet(stored)
+    else:
         found = data.matrix.rows()
-        stored: StoredRows
         if isinstance(found, np.ndarray):
             stored = DenseRows(found, {})
         else:

@@ -432,6 +432,14 @@ class DeviceSparseRows(SparseRows):
     def arrays(self, some: slice) -> dict[str, NDArray[Any]]:
         return {"starts": self.csr.indptr}
 
+    def __getitem__(self, some: slice) -> Csr:
+        """Copy some rows to main memory."""
+        csr, (first, last, _) = self.csr, some.indices(len(self))
+        starts = csr.indptr[first : last + 1]
+        stored = slice(int(starts[0]), int(starts[-1]))
+        data = None if csr.data is None else csr.data[stored]
+        return Csr(starts - starts[0], csr.indices[stored], data, (last - first, csr.shape[1]))
+
 
 @dataclass(frozen=True)
 class DeviceRows(StoredRows):

@@ -23,8 +23,8 @@ from bmrm.matrix.gpu.device_arrays import DeviceArray, gpu_of, read_device_matri
 from bmrm.matrix.gpu.devices import FLOAT32_RESOLUTION, import_cuda, parse_device
 from bmrm.matrix.gpu.kernel_choice import KernelChoice, chosen_plans
 from bmrm.matrix.gpu.memory import (
-    MIN_RESIDENT_SHARE,
     check_host_memory,
+    check_resident,
     parse_memory_size,
     plan_memory,
     plan_text,
@@ -168,11 +168,21 @@ def read_matrix(X: Any) -> HostMatrix | DeviceArray:
     return found
 
 
-def resident_rows(what: str, data: Any) -> Any:
-    """Return the rows of a dense data set on a GPU where they are; raise `DataError` for any other one."""
-    found = data.matrix.device_rows() if data.matrix.is_dense and data.group is None else None
+def resident_rows(what: str, data: Any, *, sparse: bool = False) -> Any:
+    """Return the rows of a data set on a GPU where they are: a dense block or, with ``sparse``, also a `Csr`.
+
+    Raise `DataError` for any other data set, and `DeviceMemoryError` if there is no room for compressed rows,
+    which most formats do not keep.
+    """
+    matrix, found = data.matrix, None
+    if data.group is None:
+        if matrix.is_dense:
+            found = matrix.device_rows()
+        elif sparse:
+            starts, columns, values = matrix.compressed_rows()
+            found = Csr(starts[:], columns, values, matrix.shape)
     if found is None:
-        kind = "rows in blocks" if data.matrix.is_dense else "sparse rows"
+        kind = "rows in blocks" if matrix.is_dense else "sparse rows"
         kind = "rows on several ranks" if data.group else kind
         raise DataError(
             f"{what}: found {kind} in a data set on {data.device}, expected a dense block, or the CPU"
@@ -254,8 +264,8 @@ def _on_gpu(
     nnz = X.nnz if isinstance(X, Csr) else None
     plan = plan_memory(X.shape, nnz, 0 if values is None else dtype.itemsize, dtype.itemsize, limit, number)
     log.info("%s: %s", name, plan_text(plan))
-    if placed.chosen and plan.resident < MIN_RESIDENT_SHARE * plan.X:
-        raise DeviceMemoryError(f"{plan_text(plan)}, which would be slower than the CPU")
+    if placed.chosen:
+        check_resident(plan)
     check_host_memory(plan)
     options = {"dtype": dtype, "threads": threads, "device": number}
     options |= {"memory_limit": limit, "spare": plan.spare, "finite": True}

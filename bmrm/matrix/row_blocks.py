@@ -3,6 +3,10 @@
 A block is prepared on its own, and during that needs a multiple of its final size. So blocks are small
 compared with the memory that X may use: most of it is left for the blocks that are ready, or for two staging
 areas (``src_cuda/matrix/matrix.h``).
+
+Where blocks begin decides about the bits of products. What is free on a device differs from run to run, as
+other processes use it, so several blocks begin where half of its memory would have them begin, or a quarter
+and so on, whichever is free (`steady_room`). A limit that the user sets is used as it is.
 """
 
 from __future__ import annotations
@@ -30,11 +34,28 @@ DENSE_BLOCK_DIVISOR = 8
 """A dense block takes 1/8 of the memory, so two staging areas take a quarter; it needs no preparation."""
 
 
-def sparse_blocks(indptr: Indices, room: int, prepare: Callable[[int, int], int]) -> Indices:
+def steady_room(room: int, total: int) -> int:
+    """Return the greatest of 1/2, 1/4, 1/8, ... of a device's memory that is not above a number of bytes.
+
+    Examples
+    --------
+    >>> [steady_room(room, 80) for room in (75, 41, 39, 20)]
+    [40, 40, 20, 20]
+    """
+    share = total // 2
+    while share > room:
+        share //= 2
+    return share
+
+
+def sparse_blocks(
+    indptr: Indices, room: int, prepare: Callable[[int, int], int], steady: int | None = None
+) -> Indices:
     """Return the bounds of blocks of rows of a sparse matrix; a single block if that fits.
 
     - ``indptr``, shape (m + 1,)
     - ``room``: bytes of device memory that X may use
+    - ``steady``: bytes by which several blocks begin; default ``room``
     - ``prepare``: maps numbers of rows and nonzeros to the bytes that their preparation needs
 
     Raise `DeviceMemoryError` if some row cannot be prepared.
@@ -56,7 +77,8 @@ def sparse_blocks(indptr: Indices, room: int, prepare: Callable[[int, int], int]
 
     if fits(0, rows, room):
         return np.array([0, rows])
-    for bytes_, max_blocks in ((room // 2, MAX_HALF_ROOM_BLOCKS), (room, MAX_BLOCKS)):
+    steady = room if steady is None else steady
+    for bytes_, max_blocks in ((steady // 2, MAX_HALF_ROOM_BLOCKS), (steady, MAX_BLOCKS), (room, MAX_BLOCKS)):
         starts = [0]
         while starts[-1] < rows and len(starts) <= max_blocks:
             start = starts[-1]
@@ -75,10 +97,10 @@ def sparse_blocks(indptr: Indices, room: int, prepare: Callable[[int, int], int]
     )
 
 
-def dense_blocks(rows: int, row_bytes: int, room: int) -> Indices:
+def dense_blocks(rows: int, row_bytes: int, room: int, steady: int | None = None) -> Indices:
     """Return the bounds of blocks of rows of a dense matrix; a single block if that fits.
 
-    ``room`` is the number of bytes of device memory that X may use.
+    ``room`` and ``steady`` are those of `sparse_blocks`.
 
     Raise `DeviceMemoryError` if `room` is too small for a few rows.
 
@@ -91,7 +113,7 @@ def dense_blocks(rows: int, row_bytes: int, room: int) -> Indices:
     """
     if rows * row_bytes <= room:
         return np.array([0, rows])
-    each = room // DENSE_BLOCK_DIVISOR // row_bytes
+    each = (room if steady is None else steady) // DENSE_BLOCK_DIVISOR // row_bytes
     if each < 1 or rows > each * MAX_BLOCKS:
         raise DeviceMemoryError(
             f"X has {rows} rows of {row_bytes / 1e3:.4g} kB, too many to stream through the "

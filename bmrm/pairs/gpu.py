@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from bmrm.base.arguments import check_finite
 from bmrm.base.vectors import Indices, Vector
-from bmrm.errors import DeviceMemoryError
 from bmrm.matrix.gpu.device_arrays import DeviceArray
 from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.matrix.gpu.memory import too_little
 from bmrm.pairs.passes import Counter, DensityPasses
 from bmrm.pairs.work import Rate, device_bytes, gpu_rate
 
@@ -75,6 +75,4 @@ class DevicePairs:
     def require(self, needed: int, what: str) -> None:
         free = self._cuda.device_info(self._number)["free_bytes"]
         if needed > free:
-            raise DeviceMemoryError(
-                f"out of device memory: needs {needed / 1e9:.4g} GB for {what}, {free / 1e9:.4g} GB are free"
-            )
+            raise too_little(free, f"{what} takes {needed / 1e6:.4g} MB")

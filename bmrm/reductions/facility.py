@@ -60,8 +60,8 @@ class Reduction(CompiledFunction):
         data : ndarray, memmap, SciPy sparse matrix, Csr, Data, Dataset or array on a GPU, shape (n, d)
             The rows. float32 rows are computed with in float32, all others in float64; sums are in float64.
             For a GPU, rows in main memory are uploaded in each call, those of a `bmrm.Dataset` once: they
-            stay as long as it exists. A dense data set on a GPU is read in place. Rows may be larger than the
-            GPU's memory.
+            stay as long as it exists. A dense data set on a GPU is read in place, and of a sparse one the
+            first call rebuilds compressed rows there. Rows may be larger than the GPU's memory.
         device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
             "auto" is the GPU that holds the rows. For rows in main memory it is a GPU if that is predicted to
             be faster, upload included, and else the CPU, as on several ranks; `explain` says which and why.

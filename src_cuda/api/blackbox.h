@@ -232,6 +232,11 @@ BB_API bb_status bb_get_squares(bb_matrix* matrix, double* squares);
 // values: is set to where the rows of a dense X are on the device, (rows, cols) of its type, until
 // bb_destroy; null if X is sparse, or in several blocks.
 BB_API bb_status bb_get_dense(bb_matrix* matrix, const void** values);
+// Rebuilds the compressed rows of a sparse X on its device, by the first call: they stay as long as the
+// matrix. starts: is set to rows + 1 offsets; columns: to those of the nonzeros, ascending in each row;
+// values: to theirs, or NULL if all are 1.
+BB_API bb_status bb_get_rows(bb_matrix* matrix, const int64_t** starts, const uint32_t** columns,
+                             const void** values);
 
 // --- X' diag(s) X of a dense X, in float64, by cuBLAS
 

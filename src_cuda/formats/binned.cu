@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "formats/kernels/binned.cuh"
+#include "formats/kernels/listing.cuh"
 #include "formats/shares.h"
 #include "formats/sliced_product.h"
 #include "runtime/device_sort.cuh"
@@ -93,6 +94,30 @@ __global__ void fill_bins(const BinLayout a, const uint32_t* col, const V* sourc
     }
 }
 
+// The row of each product, from the list of the second half, whose columns are the products.
+__global__ void place_rows(const uint64_t* keys, int64_t count, uint32_t* row) {
+    BB_FOR (i, count)
+        if (keys[i] != kPadding) row[uint32_t(keys[i])] = uint32_t(keys[i] >> 32);
+}
+
+// Lists the elements of bins; `row`: of each product.
+template <class T, int CODING>
+__global__ void list_bins(const BinnedView view, int64_t elements, int64_t tiles, const uint32_t* row,
+                          const Listing to) {
+    const Elements<T, CODING, uint16_t, ONCE> e(view.local, view.values, 0, 0,
+                                                static_cast<const T*>(view.dictionary));
+    BB_FOR (i, elements) {
+        const uint32_t at = view.local[i];
+        if (at == view.tile) {
+            to.keys[i] = kPadding;
+            continue;
+        }
+        const int64_t quad = i / 4, tile = last_begun(view.tile_quad, 0, tiles - 1, quad);
+        put_element(to, uint64_t(i), row[view.dest[quad] * 4 + i % 4], uint32_t(tile * view.tile + at),
+                    e.at(uint64_t(i)));
+    }
+}
+
 // Returns the quads of each tile that each block takes.  A quad moves four values and indices, a place, and
 // four products.
 std::vector<BlockShare> shares_of(const std::vector<uint32_t>& tile_quad, int64_t tile,
@@ -123,12 +148,25 @@ class Binned : public Product {
         visit(products_, true);
         rows_->each_array(visit);
     }
+    int64_t elements() const override { return local_.size(); }
+    int64_t listing_bytes() const override { return 8 * rows_->elements() + 4 * rows_->slices().cols; }
+    void list(const Listing& to) override {
+        Array<uint64_t> keys(memory_, rows_->elements());
+        Array<uint32_t> row(memory_, rows_->slices().cols);  // of each product
+        rows_->list({keys.data(), nullptr});
+        place_rows<<<blocks_for(keys.size()), kThreads, 0, memory_.stream>>>(keys.data(), keys.size(),
+                                                                             row.data());
+        with_values(coding_.type, coding_.coding, [&](auto kind) {
+            using T = typename decltype(kind)::T;
+            list_bins<T, decltype(kind)::CODING><<<blocks_for(elements()), kThreads, 0, memory_.stream>>>(
+                view(), elements(), tile_quad_.size() - 1, row.data(), to);
+        });
+        BB_CHECK(cudaGetLastError());
+    }
 
   protected:
     void apply_one(const void* x, void* y) override {
-        BinnedView view = {
-            tile_quad_.data(),         shares_.data(), dest_.data(), local_.data(), values_.data(),
-            coding_.dictionary.data(), cols_,          tile_};
+        BinnedView view = this->view();
         void* products = products_.data();
         void* arguments[] = {&view, &x, &products};
         const NextLaunch launch(unsigned(blocks_), threads_, shared_bytes_, memory_.stream, memory_.overlaps);
@@ -137,6 +175,11 @@ class Binned : public Product {
     }
 
   private:
+    BinnedView view() const {
+        return {tile_quad_.data(),         shares_.data(), dest_.data(), local_.data(), values_.data(),
+                coding_.dictionary.data(), cols_,          tile_};
+    }
+
     const int64_t cols_, tile_;
     const void* kernel_ = nullptr;
     Array<uint32_t> tile_quad_, dest_;

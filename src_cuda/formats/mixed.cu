@@ -110,6 +110,11 @@ class Mixed : public Product {
         visit(long_rows_, false);
         visit(sums_, true);
     }
+    int64_t elements() const override { return in_tiles_->elements() + gathered_->elements(); }
+    void list(const Listing& to) override {
+        in_tiles_->list(to, long_rows_.data());
+        gathered_->list(to.after(in_tiles_->elements(), coding_.vector_bytes()));
+    }
 
   protected:
     // The short rows write 0 for the long ones, which come after them.

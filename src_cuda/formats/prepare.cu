@@ -46,18 +46,27 @@ __global__ void key_columns(const uint64_t* key, int64_t nnz, uint32_t* col) {
     BB_FOR (i, nnz) col[i] = uint32_t(key[i]);
 }
 
-Array<unsigned char> gathered(Memory& memory, const Array<unsigned char>& from,
-                              const Array<uint32_t>& position, int bytes) {
-    const int64_t n = position.size();
-    Array<unsigned char> to(memory, bytes * n);
-    const auto launch = [&](auto* out) {
+__global__ void key_rows(const uint64_t* key, int64_t nnz, uint32_t* row) {
+    BB_FOR (i, nnz) row[i] = uint32_t(key[i] >> 32);
+}
+
+// Copies n values, of `bytes` bytes each, from `position`.
+void gather(Memory& memory, const Array<unsigned char>& from, const Array<uint32_t>& position, int64_t n,
+            int bytes, unsigned char* to) {
+    if (n == 0 || bytes == 0) return;
+    with_stored(bytes, to, [&](auto* out) {
         using V = std::remove_pointer_t<decltype(out)>;
         pick<<<blocks_for(n), kThreads, 0, memory.stream>>>(reinterpret_cast<const V*>(from.data()),
                                                             position.data(), n, out);
         BB_CHECK(cudaGetLastError());
-    };
-    if (n == 0 || bytes == 0) return to;
-    with_stored(bytes, to.data(), launch);
+    });
+}
+
+Array<unsigned char> gathered(Memory& memory, const Array<unsigned char>& from,
+                              const Array<uint32_t>& position, int bytes) {
+    const int64_t n = position.size();
+    Array<unsigned char> to(memory, bytes * n);
+    gather(memory, from, position, n, bytes, to.data());
     return to;
 }
 
@@ -172,6 +181,20 @@ void append_rows(Memory& memory, Uploader& uploader, Csr& to, int64_t filled_row
     }
     if (value_bytes)
         uploader.copy(memory, to.values.data() + filled * value_bytes, values, count * value_bytes);
+}
+
+void append_listed(Memory& memory, Csr& to, int64_t filled_rows, int64_t filled, int64_t rows, int64_t nnz,
+                   Array<uint64_t>& keys, const Array<unsigned char>& values, int value_bytes) {
+    const Array<uint32_t> position = sort_with_positions(memory, keys, (uint64_t(rows) + 1) << 32);
+    const unsigned blocks = blocks_for(nnz);
+    Array<uint32_t> row(memory, nnz);
+    key_rows<<<blocks, kThreads, 0, memory.stream>>>(keys.data(), nnz, row.data());
+    key_columns<<<blocks, kThreads, 0, memory.stream>>>(keys.data(), nnz, to.col.data() + filled);
+    int64_t* ptr = to.ptr.data() + filled_rows;
+    first_of_each<<<blocks_for(nnz + 1), kThreads, 0, memory.stream>>>(row.data(), nnz, rows, ptr);
+    if (filled) shift_pointers<<<blocks_for(rows + 1), kThreads, 0, memory.stream>>>(ptr, rows + 1, filled);
+    BB_CHECK(cudaGetLastError());
+    gather(memory, values, position, nnz, value_bytes, to.values.data() + filled * value_bytes);
 }
 
 void expect_finite(Memory& memory, bb_type type, const unsigned char* values, int64_t count) {

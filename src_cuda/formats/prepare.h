@@ -1,4 +1,4 @@
-// From uploaded rows to a matrix that formats can be built from.
+// From uploaded rows to a matrix that formats can be built from, and back from what a format lists.
 #pragma once
 #include "formats/csr.h"
 #include "runtime/upload.h"
@@ -22,6 +22,11 @@ void validate(Memory& memory, Csr& a, int value_bytes);
 void encode(Memory& memory, Csr& a, ValueArray& coding);
 
 Csr transpose(Memory& memory, const Csr& a, int value_bytes);
+
+// Appends compressed rows that are built from a list of their elements (listing.h), which is sorted; `nnz` of
+// the elements are no padding.  value_bytes: of a listed value, 0 if there are none.
+void append_listed(Memory& memory, Csr& to, int64_t filled_rows, int64_t filled, int64_t rows, int64_t nnz,
+                   Array<uint64_t>& keys, const Array<unsigned char>& values, int value_bytes);
 
 // Adds the squares of each row to `sums`.
 void add_squares(Memory& memory, const Csr& a, const ValueArray& coding, double* sums);

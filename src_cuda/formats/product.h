@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "formats/csr.h"
+#include "formats/listing.h"
 #include "formats/tuning.h"
 
 namespace bmrm {
@@ -40,6 +41,10 @@ class Product {
     virtual int64_t format_bytes() const = 0;
     // Visits each array except those of the Csr.
     virtual void each_array(const ArrayVisitor& visit) = 0;
+    // Returns the number of elements, including padding, and the bytes that listing them takes meanwhile.
+    virtual int64_t elements() const = 0;
+    virtual int64_t listing_bytes() const { return 0; }
+    virtual void list(const Listing& to) = 0;
 
   protected:
     virtual void apply_one(const void* x, void* y) = 0;

@@ -4,6 +4,7 @@
 #include "formats/kernels/columns.cuh"
 #include "formats/kernels/rows.cuh"
 #include "formats/product.h"
+#include "formats/rows_of.cuh"
 #include "formats/sliced.h"
 
 namespace bmrm {
@@ -18,6 +19,17 @@ class RowsProduct : public Product {
           all_at_once_(tuning::all_at_once(double(blocks), from.device.multiprocessors)) {}
     bool needs_csr() const override { return true; }
     int64_t format_bytes() const override { return (a_.rows + 1) * 8 + a_.nnz * (4 + coding_.value_bytes()); }
+    int64_t elements() const override { return a_.nnz; }
+    int64_t listing_bytes() const override { return 2 * 4 * a_.nnz; }
+    void list(const Listing& to) override {
+        const Array<uint32_t> row = expand_rows(memory_, a_);
+        with_values(coding_.type, coding_.coding, [&](auto kind) {
+            using T = typename decltype(kind)::T;
+            list_rows<T, decltype(kind)::CODING><<<blocks_for(a_.nnz), 256, 0, memory_.stream>>>(
+                row.data(), a_.col.data(), a_.values.data(), coding_.dictionary.data(), a_.nnz, to);
+        });
+        BB_CHECK(cudaGetLastError());
+    }
 
   protected:
     bool apply_columns(const void* x, void* y, int columns, Array<unsigned char>&) override {

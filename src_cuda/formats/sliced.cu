@@ -86,8 +86,7 @@ bool SlicedProduct::apply_columns(const void* x, void* y, int columns, Array<uns
         constexpr int CODING = decltype(kind)::CODING;
         reserve(memory_, partial, s.partial.size() * columns);
         const Output<T> out = {static_cast<T*>(y), reinterpret_cast<T*>(partial.data())};
-        const ColumnsView view = {view_of(s, coding_), s.cut.by_count ? s.order.data() : nullptr,
-                                  s.cut.index_bytes};
+        const ColumnsView view = columns_view();
         const auto launch = [&](auto kernel) {
             kernel<<<unsigned(s.blocks), 256, 0, stream>>>(view, static_cast<const T*>(x), columns, out);
         };
@@ -104,6 +103,22 @@ bool SlicedProduct::apply_columns(const void* x, void* y, int columns, Array<uns
     });
     BB_CHECK(cudaGetLastError());
     return true;
+}
+
+ColumnsView SlicedProduct::columns_view() const {
+    const Sliced& s = slices_;
+    return {view_of(s, coding_), s.cut.by_count ? s.order.data() : nullptr, s.cut.index_bytes};
+}
+
+void SlicedProduct::list(const Listing& to, const uint32_t* rows) {
+    const Sliced& s = slices_;
+    const SlotRows slots = {s.parted.data(), s.slot.data(), s.parted.size()};
+    with_values(coding_.type, coding_.coding, [&](auto kind) {
+        using T = typename decltype(kind)::T;
+        list_slices<T, decltype(kind)::CODING><<<blocks_for(s.items.size() * 32), 256, 0, memory_.stream>>>(
+            columns_view(), s.items.size(), s.tile_item.size() - 1, slots, rows, to);
+    });
+    BB_CHECK(cudaGetLastError());
 }
 
 std::unique_ptr<Product> make_sliced(const Source& from) { return std::make_unique<SlicedProduct>(from); }

@@ -187,6 +187,18 @@ bb_status bb_get_dense(bb_matrix* matrix, const void** values) {
     });
 }
 
+bb_status bb_get_rows(bb_matrix* matrix, const int64_t** starts, const uint32_t** columns,
+                      const void** values) {
+    return on_matrix(matrix, [&] {
+        expect_ready(matrix);
+        expect(matrix->of(BB_NORMAL).plan().kernel != BB_DENSE, "X: found dense rows, expected sparse ones");
+        const Csr& rows = matrix->compressed_rows();
+        *starts = rows.ptr.data();
+        *columns = rows.col.data();
+        *values = rows.values.size() ? rows.values.data() : nullptr;
+    });
+}
+
 bb_status bb_weighted_gram(bb_matrix* matrix, const double* s, double* gram) {
     return on_matrix(matrix, [&] {
         expect_ready(matrix);

@@ -311,6 +311,38 @@ void bb_matrix::apply_blocks(const void* r, const int64_t* starts, int blocks, v
     });
 }
 
+const Csr& bb_matrix::compressed_rows() {
+    if (rebuilt_) return *rebuilt_;
+    const int bytes = coding() == BB_ONES ? 0 : int(vector_bytes());
+    auto out = std::make_unique<Csr>();
+    out->rows = rows_;
+    out->cols = cols_;
+    int64_t most = 0;
+    for (const auto& placed : placed_) {
+        out->nnz += placed->block.nnz();
+        most = std::max(most, placed->block.append_bytes(bytes));
+    }
+    memory.trim();
+    const int64_t needed = (rows_ + 1) * 8 + out->nnz * (4 + bytes) + most, left = left_bytes();
+    if (needed > left)
+        throw Failure(BB_MEMORY, "the compressed rows of X take " + size_text(double(needed)) +
+                                     " of device memory while they are built again, and " +
+                                     size_text(double(left)) + " are left");
+    out->ptr = Array<int64_t>(memory, rows_ + 1);
+    out->col = Array<uint32_t>(memory, out->nnz);
+    out->values = Array<unsigned char>(memory, out->nnz * bytes);
+    int64_t filled = 0;
+    for_blocks([](const RowBlock& block) { return block.storage_of(BB_NORMAL); },
+               [&](PlacedBlock& placed) {
+                   placed.block.append_to(*out, placed.first, filled);
+                   filled += placed.block.nnz();
+               });
+    BB_CHECK(cudaStreamSynchronize(memory.stream));  // other streams read the rows
+    memory.trim();
+    rebuilt_ = std::move(out);
+    return *rebuilt_;
+}
+
 void bb_matrix::weighted_gram(const double* s, double* gram) {
     WeightedGram sum(memory, blas_, rows_, cols_, s);
     const auto storage = [](const RowBlock& block) { return block.storage_of(BB_NORMAL); };

@@ -56,6 +56,9 @@ struct bb_matrix {
         return placed_.size() > 1 || first.streams ? nullptr : first.block.dense_values();
     }
 
+    // The compressed rows of a sparse X, rebuilt by the first call; they stay as long as X does.
+    const bmrm::Csr& compressed_rows();
+
     const bmrm::Operator& of(bb_operator op) const { return placed_.front()->block.of(op); }
     bb_coding coding() const;
     int64_t host_bytes() const;
@@ -98,5 +101,6 @@ struct bb_matrix {
     bmrm::Staging staging_;
     bmrm::Array<unsigned char> block_product_;  // X' r of a block
     bmrm::Array<double> sum_;                   // sum of these so far
-    std::shared_ptr<void> blas_;                // handle of cuBLAS, once it is needed
+    std::unique_ptr<bmrm::Csr> rebuilt_;
+    std::shared_ptr<void> blas_;  // handle of cuBLAS, once it is needed
 };

@@ -117,6 +117,23 @@ void RowBlock::finish(const bb_options& options, const RowBlock* like, double* s
     memory_.trim();
 }
 
+int64_t RowBlock::append_bytes(int value_bytes) const {
+    if (nnz() == 0) return 0;
+    const int64_t element = 2 * (8 + 4) + value_bytes, row = 4;  // keys and their places are sorted in pairs
+    return normal().elements() * element + nnz() * row + normal().listing_bytes();
+}
+
+void RowBlock::append_to(Csr& to, int64_t filled_rows, int64_t filled) const {
+    Product* from = nnz() ? &normal() : nullptr;
+    const int64_t count = from ? from->elements() : 0;
+    if (count >= 0xFFFFFFFF) throw Failure(BB_INVALID, "a block of rows has too much padding to list it");
+    const int bytes = to.values.size() ? coding_.vector_bytes() : 0;
+    Array<uint64_t> keys(memory_, count);
+    Array<unsigned char> values(memory_, count * bytes);
+    if (from) from->list({keys.data(), bytes ? values.data() : nullptr});
+    append_listed(memory_, to, filled_rows, filled, rows(), nnz(), keys, values, bytes);
+}
+
 double RowBlock::time_of(bb_operator op, const bb_plan& plan, Product* product, bool cold) {
     Array<unsigned char> x(memory_, inputs(op) * coding_.vector_bytes());
     Array<unsigned char> y(memory_, outputs(op) * coding_.vector_bytes());

@@ -43,6 +43,10 @@ class RowBlock {
     // or null. With a transpose, the squares of each column are added to those at `squares`, and those of
     // each row to `row_squares`, unless it is null.
     void finish(const bb_options& options, const RowBlock* like, double* squares, double* row_squares);
+    // Appends the rows, rebuilt from what X w reads, to others; with values, unless `to` has none.
+    void append_to(Csr& to, int64_t filled_rows, int64_t filled) const;
+    // Returns the bytes that this takes besides.
+    int64_t append_bytes(int value_bytes) const;
     void add_dense_squares(double* squares) { dense_.add_squares(squares); }
 
     void scale_rows_to(const double* s, int64_t first, int64_t count, double* to) {
@@ -79,6 +83,10 @@ class RowBlock {
     }
 
   private:
+    // The format from which X w is computed.
+    Product& normal() const {
+        return storage_of(BB_NORMAL) == 2 ? narrow_->rows() : *operators_[BB_NORMAL].product;
+    }
     int64_t outputs(bb_operator op) const { return op == BB_NORMAL ? rows() : cols(); }
     enum class Timing { kNone, kWarm, kCold };  // cold: with something else in the caches
 

@@ -52,8 +52,9 @@ cdef class Matrix(_Described):
     -----
     A matrix that can be prepared only in parts is kept in blocks of rows. Blocks for which there is no room stay
     in pinned host memory, and each product copies what it reads of them to the device, a block ahead of the
-    kernels. X^T r is added up over the blocks in order, in float64. So the bits of a product depend on the
-    blocks, and through them on the limit, but not on where the blocks are. `report` describes them.
+    kernels. X^T r is added up over the blocks in order, in float64. So the bits of a product depend on where
+    blocks begin: on the limit, or without one on whether X is one block, and on whether half of the device's
+    memory is free, or a quarter and so on. They do not depend on where the blocks are. `report` describes them.
 
     `indptr`, `indices`, `data` and the array of `from_dense` may also be arrays on the device with
     ``__cuda_array_interface__``; the work that fills them must be complete. Arrays on the host are uploaded in
@@ -126,7 +127,8 @@ cdef class Matrix(_Described):
         cdef int32_t value_bytes = 0 if ones else self._dtype.itemsize
         starts = sparse_blocks(
             ptr, room,
-            lambda rows, nnz: bb_prepare_bytes(rows, self._d, nnz, value_bytes, self._transpose))
+            lambda rows, nnz: bb_prepare_bytes(rows, self._d, nnz, value_bytes, self._transpose),
+            self._steady(limit, room))
         if starts.shape[0] > 2 and options.tuning in (BB_TUNE_BEST, BB_TUNE_COLD):
             # Every product copies the format, so it should be short, however fast the kernel is.
             if bb_format_bytes(self._m, self._d, self._nnz, value_bytes, self._transpose) > room:
@@ -191,7 +193,7 @@ cdef class Matrix(_Described):
         cdef bb_options options
         memset(&options, 0, sizeof(options))
         options.transpose, options.finite = True, bool(finite)
-        starts = dense_blocks(self._m, self._d * self._dtype.itemsize, room)
+        starts = dense_blocks(self._m, self._d * self._dtype.itemsize, room, self._steady(limit, room))
         self._create(options, limit, room)
         for first, last in itertools.pairwise(starts.tolist()):
             self._open_dense(last - first, values, first * self._d)
@@ -218,6 +220,10 @@ cdef class Matrix(_Described):
         with nogil:
             check(bb_room(self._device, limit, besides, &room))
         return room
+
+    cdef int64_t _steady(self, int64_t limit, int64_t room) except -1:
+        """Return the number of bytes by which several blocks begin."""
+        return room if limit else steady_room(room, device_info(self._device)["total_bytes"])
 
     cdef int _create(self, const bb_options& options, int64_t limit, int64_t room) except -1:
         cdef bb_type kind = _type_of(self._dtype)
@@ -293,11 +299,30 @@ cdef class Matrix(_Described):
         """Return the `ResidentRows` of a dense matrix; None if it is sparse, or in several blocks."""
         cdef const void* values = NULL
         check(bb_get_dense(self._get(), &values))
-        if values == NULL:
-            return None
+        return None if values == NULL else self._resident(<size_t>values, self.shape, self._dtype)
+
+    def compressed_rows(self):
+        """Return row pointers, columns and values of a sparse matrix on the device, each as `ResidentRows`.
+
+        The first call rebuilds them from the format; they stay there as long as the matrix. Values are None if
+        all are 1. `DeviceMemoryError` says what is needed if there is no room.
+        """
+        cdef const int64_t* starts = NULL
+        cdef const uint32_t* columns = NULL
+        cdef const void* values = NULL
+        self._get()
+        with nogil:
+            check(bb_get_rows(self.handle, &starts, &columns, &values))
+        stored = (self.nnz,)
+        return (
+            self._resident(<size_t>starts, (self._m + 1,), np.dtype(np.int64)),
+            self._resident(<size_t>columns, stored, np.dtype(np.int32)),
+            None if values == NULL else self._resident(<size_t>values, stored, self._dtype),
+        )
+
+    cdef ResidentRows _resident(self, size_t address, shape, dtype):
         cdef ResidentRows out = ResidentRows.__new__(ResidentRows)
-        out.matrix, out.address = self, <size_t>values
-        out.shape, out.dtype = self.shape, self._dtype
+        out.matrix, out.address, out.shape, out.dtype = self, address, shape, dtype
         return out
 
     @staticmethod
@@ -334,7 +359,7 @@ cdef class Matrix(_Described):
 
 
 cdef class ResidentRows:
-    """The rows of a dense matrix where they are on the device, for other passes over them.
+    """An array of a matrix where it is on the device, for other passes over its rows.
 
     Attributes
     ----------
@@ -363,13 +388,14 @@ cdef class ResidentRows:
         return _dlpack.CUDA, self.matrix._device
 
     def __getitem__(self, slice part):
-        """Copy some rows, one after the other, to the host."""
+        """Copy a part, one row after the other, to the host."""
         start, stop, step = part.indices(self.shape[0])
         if step != 1:
             raise ParameterError(f"step: found {step}, expected 1")
-        out = np.empty((max(0, stop - start), self.shape[1]), self.dtype)
+        out = np.empty((max(0, stop - start), *self.shape[1:]), self.dtype)
         cdef void* to = _address(out)
-        cdef const void* source = <const void*><size_t>(self.address + start * self.shape[1] * out.itemsize)
+        cdef size_t each = out.itemsize * (self.shape[1] if len(self.shape) > 1 else 1)
+        cdef const void* source = <const void*><size_t>(self.address + start * each)
         cdef int64_t count = out.nbytes
         cdef int32_t device = self.matrix._device
         with nogil:

@@ -30,16 +30,6 @@ struct MixtureComponent {
     bool full;
 };
 
-/// The loops of mixture_kernels.cpp.
-struct MixtureKernels {
-    void (*log_density)(const double* x, i64 d, const MixtureComponent& of, double* e, double* q);
-    void (*shares)(double* q, i64 k, double* log_sum);
-    void (*add_moments)(const double* x, i64 d, const MixtureComponent& of, const double* w, double* e,
-                        double* out);
-};
-
-BMRM_TABLES(MixtureKernels, mixture_kernels)
-
 /// A mixture and its rows.
 struct Mixture {
     const void* X;
@@ -72,10 +62,22 @@ struct Mixture {
 /// Numbers of the sums of all components, k x moments, and the weighted sum of the rows' log likelihoods.
 inline i64 mixture_sums(i64 k, i64 d, bool full) { return k * (1 + d + (full ? d * d : d)) + 1; }
 
-/// Adds the sums of all parts to `sums`; or leaves those of each in `parts`, if that is not null.
-void mixture_step(const Mixture& m, double* sums, double* parts_out, int threads);
+/// The passes of mixture_kernels.cpp.
+struct MixtureKernels {
+    void (*step)(const Mixture& m, double* sums, double* parts_out, int threads);
+    void (*shares)(const Mixture& m, double* log_densities, double* shares, int threads);
+};
+
+BMRM_TABLES(MixtureKernels, mixture_kernels)
+
+/// Adds the sums of all parts to `sums`; or leaves those of each in `parts_out`, if that is not null.
+inline void mixture_step(const Mixture& m, double* sums, double* parts_out, int threads) {
+    mixture_kernels().step(m, sums, parts_out, threads);
+}
 
 /// For each row the logarithm of its density and the shares of the components, n x k.
-void mixture_shares(const Mixture& m, double* log_densities, double* shares, int threads);
+inline void mixture_shares(const Mixture& m, double* log_densities, double* shares, int threads) {
+    mixture_kernels().shares(m, log_densities, shares, threads);
+}
 
 }  // namespace bmrm

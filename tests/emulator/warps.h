@@ -77,6 +77,15 @@ unsigned __match_any_sync(unsigned mask, A value) {
 }
 inline void __syncwarp() { emulator::meet(emulator::MEET, ~0u, 0); }
 inline void __syncthreads() { emulator::leave(emulator::AT_BLOCK); }
+inline int __syncthreads_or(int test) {
+    static bool any;  // blocks run one by one
+    __syncthreads();
+    any = false;
+    __syncthreads();
+    if (test) any = true;
+    __syncthreads();
+    return any;
+}
 inline void __threadfence() {}
 inline void __threadfence_system() {}
 

@@ -65,8 +65,8 @@ def loops(program, schedule):
     return {each.name.partition(".")[0]: schedule.of(each) for each in found if id(each) in schedule.loops}
 
 
-def of_nearest(clusters, columns):
-    call, schedule = gpu(nearest, columns, w=1.0, centers=np.ones((clusters, columns), np.float32))
+def of_nearest(clusters, columns, **how):
+    call, schedule = gpu(nearest, columns, w=1.0, centers=np.ones((clusters, columns), np.float32), **how)
     return loops(call.program, schedule), schedule
 
 
@@ -173,6 +173,16 @@ def test_a_size_of_a_local_array_or_of_a_division_is_a_constant():
         for each in (with_local, with_division, with_neither)
     ]
     assert found == [set(), set(), {"k"}]
+
+
+def test_places_in_shared_memory_are_multiples_of_16_bytes_if_that_fits():
+    k, room = 5, 8 * 8 * (5 * 3 + 5 + 5)
+    for more, unit, warps in ((0, 1, 8), (8 * 8 * 3, 2, 8), (-1, 2, 4)):
+        memory = of_nearest(k, 3, shared_bytes=room + more)[1].memory
+        assert (memory.unit, memory.warps, memory.shared_results) == (unit, warps, True)
+        assert memory.slice_items == (25 if unit == 1 else 28)
+    text = nearest.source("cuda", np.ones((10, 3)), w=1.0, centers=np.ones((100, 3)))
+    assert "(char*)shared + 16 * table.at[" in text
 
 
 @pytest.mark.parametrize(("columns", "most"), [(16, 3), (2, 21)])

@@ -305,7 +305,7 @@ def test_a_graph_with_room_for_one_matrix_takes_light_steps_in_it(monkeypatch, w
             there = pagerank(other, tol=1e-11, device="cuda")
         assert there.status == "converged"
         assert np.abs(there.scores - here.scores).sum() <= there.error_bound + here.error_bound
-        assert ("stream from main memory" in caplog.text) == streams
+        assert ("stream from pinned host memory" in caplog.text) == streams
         assert choose.transitions_of(other, weights, "cuda")[0].resident(1).nodes.light is None
     monkeypatch.setattr(work.MatrixWork, "compare", lambda self, find_gpu: (True, "for this test"))
     for room in (exact // 4, -1):  # most would stream; not even the vectors fit

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bmrm
+from bmrm.distributed.reading import read_rows
 from bmrm.errors import BmrmError, DataError, DeviceMemoryError, ParameterError
 
 Matrix, Plan = cuda.Matrix, cuda.Plan
@@ -81,7 +82,9 @@ def vectors(rng, shape, columns=3, blocks=3):
 
 
 def check(X, A, rng, columns=3, blocks=3):
-    """Check products twice: correct, and bit-identical."""
+    """Check products twice: correct, and bit-identical; and the rows that are rebuilt from the format."""
+    if not X.is_dense:
+        check_rows(X, A)
     at = vectors(rng, A.shape, columns, blocks)
     # What is added up, before repeated entries cancel.
     magnitudes = sp.csr_array((np.abs(A.data), A.indices, A.indptr), A.shape, copy=True)
@@ -95,6 +98,33 @@ def check(X, A, rng, columns=3, blocks=3):
         np.testing.assert_array_less(np.abs(g - v), most * s + 1e-30)
     for a, b in zip(got, products(X, *at), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def check_rows(X, A):
+    """Check compressed rows: columns in order, and repeated ones as they were."""
+    starts, columns, values = X.compressed_rows()
+    order = np.lexsort((A.indices, np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))))
+    np.testing.assert_array_equal(starts[:], A.indptr)
+    np.testing.assert_array_equal(columns[:], A.indices[order])
+    if values is None:
+        assert np.all(A.data == 1)
+    else:
+        np.testing.assert_array_equal(values[:], A.data[order])
+
+
+@gpu
+def test_rows_of_a_sparse_data_set_are_rebuilt_once_and_can_be_copied_back():
+    X = sp.random_array((300, 40), density=0.1, format="csr", rng=np.random.default_rng(0))
+    data = bmrm.Dataset(X, device="cuda")
+    rows = read_rows(data)
+    assert rows.X.on_gpu
+    assert read_rows(data) is rows
+    for found, expected in ((rows.X[:], X), (rows.X[100:250], X[100:250]), (rows.X[7:7], X[7:7])):
+        np.testing.assert_array_equal(found.to_scipy().toarray(), expected.toarray())
+    model = bmrm.TruncatedSVD(3, device="cpu").fit(X)
+    np.testing.assert_array_equal(model.transform(data), model.transform(X))
+    with pytest.raises(DataError, match="found sparse rows in a data set on cuda"):
+        bmrm.KMeans(3).fit(data)
 
 
 @gpu

@@ -2,16 +2,23 @@
 
 import itertools
 
+import emulated
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from devices import cuda, few, gpu, in_each_order, large, sized
+from devices import IS_EMULATED, cuda, few, gpu, in_each_order, large, sized
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bmrm
 from bmrm.errors import DeviceMemoryError, ParameterError
-from bmrm.matrix.row_blocks import MAX_BLOCKS, MAX_HALF_ROOM_BLOCKS, dense_blocks, sparse_blocks
+from bmrm.matrix.row_blocks import (
+    MAX_BLOCKS,
+    MAX_HALF_ROOM_BLOCKS,
+    dense_blocks,
+    sparse_blocks,
+    steady_room,
+)
 
 Matrix = cuda.Matrix
 
@@ -54,6 +61,41 @@ def test_more_nonzeros_than_indices_hold_make_several_blocks():
     starts = sparse_blocks(np.arange(rows + 1, dtype=np.int64) * each, 10**12, lambda rows, nnz: nnz)
     assert len(starts) == 6
     assert (np.diff(starts) * each < 2**31).all()
+
+
+def test_several_blocks_begin_at_the_same_rows_whatever_else_is_free():
+    indptr = np.arange(0, 50_100, 100)
+    prepare = lambda rows, nnz: 2 * rows + 3 * nnz  # noqa: E731
+    total, row = 120_000, 302
+
+    def starts_of(free):
+        steady = steady_room(free, total)
+        return sparse_blocks(indptr, free, prepare, steady), dense_blocks(500, row, free, steady)
+
+    for frees in ((119_000, 61_000, 60_000), (59_999, 31_000)):
+        first, *others = map(starts_of, frees)
+        for other in others:
+            assert all(map(np.array_equal, first, other))
+    assert len(starts_of(59_999)[0]) > len(starts_of(60_000)[0]) > 2
+    huge = np.array([0, 5_000, 20_000])  # a row that needs more than half of the memory
+    assert len(sparse_blocks(huge, 50_000, prepare, steady_room(50_000, total))) == 3
+
+
+@gpu
+@pytest.mark.skipif(not IS_EMULATED, reason="the memory of a GPU is larger")
+def test_bits_of_blocks_do_not_follow_what_others_use():
+    emulated.configure(1, memory=8_000_000)
+    rng = np.random.default_rng(5)
+    arrays = random_csr(rng, 6000, 3000, 200_000)
+    r = rng.standard_normal(6000)
+    found = set()
+    for used in (1, 300_000, 1_000_000):
+        other = emulated.Array(np.zeros(used, np.uint8))
+        X = Matrix(*arrays, tune="predict")
+        assert len(X.report()["blocks"]) > 1
+        found.add(X.rmatvec(r).tobytes())
+        del X, other
+    assert len(found) == 1
 
 
 def test_too_many_blocks_are_refused():
@@ -140,6 +182,22 @@ def test_products_under_a_limit(dtype, kind, share):
     check_products(X, reference(*arrays), rng, dtype)
     assert X.report()["peak_bytes"] <= limit
     np.testing.assert_allclose(X.mean_squares, whole.mean_squares, rtol=1e-6)
+
+
+@gpu
+def test_rows_are_rebuilt_from_several_blocks_if_there_is_room():
+    rng = np.random.default_rng(5)
+    arrays = indptr, indices, data, _ = random_csr(rng, 6000, 3000, 200_000, np.float64)
+    data[: indptr[2000]] = 1.0  # the first block has no values
+    X = Matrix(*arrays, memory_limit=28_000_000, spare=26_000_000)
+    assert X.host_bytes
+    for _ in range(2):
+        for found, expected in zip(X.compressed_rows(), (indptr, indices, data), strict=True):
+            np.testing.assert_array_equal(found[:], expected)
+    check_products(X, reference(*arrays), rng, np.float64)
+    X = Matrix(*arrays, memory_limit=3_000_000, spare=1_000_000)
+    with pytest.raises(DeviceMemoryError, match=r"the compressed rows of X take .* MB of device memory"):
+        X.compressed_rows()
 
 
 LIMITS = (60_000_000, 6_000_000, 2_500_000)

@@ -8,9 +8,10 @@ import pytest
 from count_problems import count_problem
 from devices import IS_EMULATED, cuda, few, gpu, large, on_device, sized
 
-from bmrm.errors import DataError, ParameterError
+from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.pairs import Points, dot, histogram, squared_distance, statistic
 from bmrm.pairs.edges import read_bins
+from bmrm.pairs.gpu import DevicePairs
 from bmrm.pairs.work import device_bytes
 
 pytestmark = gpu
@@ -172,6 +173,13 @@ def test_what_a_kernel_lacks_is_said():
         cuda.PairCounter(flat, None, np.array([1.0, 0.5]), "brute")
     with pytest.raises(ParameterError, match="tasks: out of range"):
         cuda.PairCounter(flat, None, np.array([0.0, 1.0]), "brute").count(0, 2)
+
+
+def test_counts_that_need_more_than_the_device_has_are_refused():
+    passes = DevicePairs(0)
+    passes.require(1000, "counting 2 points in 3 bins")
+    with pytest.raises(DeviceMemoryError, match=r"too little: counting 2 points in 3 bins takes 1e\+12 MB"):
+        passes.require(10**18, "counting 2 points in 3 bins")
 
 
 @large

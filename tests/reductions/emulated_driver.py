@@ -27,7 +27,7 @@ DEVICES = 2
 UPLOADS = 5
 """The stream that is not the default one."""
 
-SHARED = "extern __shared__ double shared[];"
+SHARED = "extern __shared__ __align__(16) double shared[];"
 TABLE = re.compile(r"struct Table {\s*whole at\[(\d+)\];")
 TABLE_BYTES: dict[bytes, int] = {}
 """Size of the parameters of a module's kernels, by the name of its library."""

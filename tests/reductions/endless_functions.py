@@ -50,6 +50,49 @@ def columns(x, n: int, p: "k", sums: ("k", "d")):
 
 
 @reduction
+def of_lanes(x, p: "k", sums: ("d", "k")):
+    for j in range(len(p)):
+        sums[x.index % len(x), j] += x[0]
+
+
+@reduction
+def ranked(x, p: "k", sums: ("d", "k")):
+    for j in range(len(p)):
+        a = p[j] - x[0]
+        sums[x.index % len(x), j] += a * a
+
+
+@reduction
+def butterfly(x, p: "k", sums: ("k", "k")):
+    for j in range(len(p)):
+        for m in range(len(p)):
+            sums[j, m] += (x[0] * p[j]) * (x[1] * p[m])
+
+
+@reduction
+def vector(x, p: "k", sums: "k"):
+    for j in range(len(p)):
+        sums[j] += p[j] * x[0]
+
+
+@reduction
+def best(x, p: "k", out):
+    least = 1e30
+    for j in range(len(p)):
+        a = (p[j] - x[0]) * (p[j] - x[1])
+        if a < least:
+            least = a
+    out += least
+
+
+@reduction
+def products(x, p: "k", sums: ("d", "d")):
+    for f in range(len(x)):
+        for g in range(len(x)):
+            sums[f, g] += x[f] * x[g] * p[0]
+
+
+@reduction
 def alone(x, n: int, p: "k", out):
     i = 0
     while i < n:
@@ -83,6 +126,7 @@ def until_left(x, n: int, p: "k", out):
         out += p[i % len(p)]
 
 
+FOR_LONG_PARAMETERS = (of_lanes, ranked, butterfly, best, vector, products)
 FUNCTIONS = (constant, uniform, by_row, nested, stored, columns, alone, together, until_left)
 
 

@@ -33,7 +33,7 @@ from bmrm.distributed import blocks
 from bmrm.distributed import rows as row_kinds
 from bmrm.distributed.reading import read_rows
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError, ReductionError
-from bmrm.formulas.analysis import products
+from bmrm.formulas.analysis import products, schedule
 from bmrm.formulas.run import device_blocks, gpu
 from bmrm.io import Csr
 from bmrm.matrix.gpu import driver, pinned
@@ -487,10 +487,34 @@ def test_a_dense_data_set_on_a_gpu_is_read_in_place(library):
     data.matrix = SimpleNamespace(is_dense=True, device_rows=lambda: there)
     found = covariance(data, shift=np.zeros(8))
     np.testing.assert_array_equal(found.cross, np.tril(X.T @ X))
-    for is_dense, text in ((True, "rows in blocks"), (False, "sparse rows")):
-        data.matrix = SimpleNamespace(is_dense=is_dense, device_rows=lambda: None)
-        with pytest.raises(DataError, match=f"found {text} in a data set on cuda:0, expected a dense block"):
-            covariance(data, shift=np.zeros(8))
+    data.matrix = SimpleNamespace(is_dense=True, device_rows=lambda: None)
+    with pytest.raises(DataError, match="found rows in blocks in a data set on cuda:0, expected a dense"):
+        covariance(data, shift=np.zeros(8))
+
+
+@pytest.mark.parametrize("ones", [False, True])
+def test_a_sparse_data_set_on_a_gpu_is_read_in_place(library, ones):
+    X = scipy.sparse.random_array((700, 40), density=0.1, format="csr", rng=RNG, dtype=np.float32)
+    X.data[:] = 1 if ones else X.data
+    calls = []
+
+    def compressed_rows():
+        calls.append(1)
+        values = None if ones else ArrayThere(X.data)
+        return X.indptr.astype(np.int64), ArrayThere(X.indices.astype(np.int32)), values
+
+    data = bmrm.Dataset(X, device="cpu")
+    words = CASES["logistic gradient"].arguments(np.random.default_rng(0), X.toarray())
+    gradient = CASES["logistic gradient"].reduction
+    expected = gradient(data, **words, device="cuda")
+    there = bmrm.Dataset(X, device="cpu")
+    there.device = "cuda:0"
+    there.matrix = SimpleNamespace(is_dense=False, compressed_rows=compressed_rows, shape=X.shape)
+    for _ in range(2):
+        assert same_bits(gradient(there, **words), expected)
+    assert len(calls) == 1
+    with pytest.raises(DataError, match="found sparse rows in a data set on cuda:0, expected a dense block"):
+        bmrm.KMeans(2).fit(there)
 
 
 def small_blocks(monkeypatch, bytes_=4096):
@@ -702,6 +726,17 @@ def nearest_center(x, centers: ("k", "d"), sums: ("k", "d"), counts: "k", least:
     if best < least[at]:
         least[at], who[at] = best, x.index
     label = at
+
+
+@pytest.mark.parametrize("unit", [1, 2])
+def test_bits_are_those_of_constant_sizes_wherever_results_are(library, monkeypatch, unit):
+    X = RNG.normal(size=(500, 3))
+    found = [nearest_center(X, centers=X[:k], device="cuda") for k in (5, 13, 18)]
+    monkeypatch.setattr(schedule, "ALIGNED_NUMBERS", unit)
+    monkeypatch.setattr(schedule, "_constant_sizes", lambda facts, *_: set(facts.sizes))
+    monkeypatch.setattr(nearest_center, "_gpu", gpu.GpuRunner(nearest_center._source))
+    for k, expected in zip((5, 13, 18), found, strict=True):
+        assert same_bits(nearest_center(X, centers=X[:k], device="cuda"), expected)
 
 
 def test_a_search_over_sizes_shares_modules_and_those_used_longest_ago_go(library, monkeypatch):

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from programs import CASES, covariance
 
 import bmrm
-from bmrm.errors import BmrmError, DataError
+from bmrm.errors import BmrmError
 from bmrm.formulas.gpu import nvrtc
 from bmrm.matrix.gpu.devices import gpu
 
@@ -49,7 +49,15 @@ def test_rows_of_a_data_set_in_main_memory_stay_on_the_gpu(rows):
                 np.testing.assert_array_equal(mine, theirs)
 
 
-def test_other_data_sets_on_a_gpu_are_refused():
-    X = np.eye(300)
-    with pytest.raises(DataError, match="found sparse rows in a data set on cuda"):
-        covariance(bmrm.Dataset(sp.csr_array(X), device="cuda"), shift=np.zeros(300))
+@pytest.mark.parametrize("density", [0.02, 0.3, 1.0])
+@pytest.mark.parametrize("columns", [6, 100, 3000])
+def test_reductions_read_a_sparse_data_set_in_its_format(columns, density):
+    rng = np.random.default_rng(4)
+    X = sp.random_array((5000, columns), density=density, format="csr", rng=rng, dtype=np.float32)
+    case = CASES["logistic gradient"]
+    words = case.arguments(rng, X.toarray())
+    data = bmrm.Dataset(X, device="cuda")
+    expected = case.reduction(X, **words, device="cuda")
+    for _ in range(2):
+        for mine, theirs in zip(case.reduction(data, **words), expected, strict=True):
+            np.testing.assert_array_equal(mine, theirs)

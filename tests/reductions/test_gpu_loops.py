@@ -11,7 +11,7 @@ import emulated_driver
 import numpy as np
 import pytest
 import scipy.sparse
-from endless_functions import FUNCTIONS, arguments_of, uniform
+from endless_functions import FOR_LONG_PARAMETERS, FUNCTIONS, arguments_of, uniform
 from loop_programs import CASES
 from test_gpu import gpu_works
 from test_loops import check, of_rows, outside, rows_of
@@ -70,6 +70,29 @@ def test_a_signal_ends_an_endless_pass(function):
     with pytest.raises(KeyboardInterrupt):
         function(rows[:300], device="cuda", **words)
     assert uniform(np.ones((300, 9)), n=2, p=np.ones(2), device="cuda").out == 300
+
+
+LOOPS = ("in 32 lanes", "ranked once", "warp butterfly", "the best of groups", *["sums of products"] * 2)
+
+
+@pytest.mark.parametrize(("function", "loop"), list(zip(FOR_LONG_PARAMETERS, LOOPS, strict=True)))
+def test_a_signal_ends_a_pass_over_long_parameters(function, loop, monkeypatch):
+    name, rows, width = function.__name__, 20_000, 2
+    count = {"best": 1 << 29, "butterfly": 20_000}.get(name, 1 << 27)
+    if not HAS_GPU:
+        monkeypatch.setattr(long_loops, "MAX_UNWATCHED", 1 << 10)
+        count, rows = {"butterfly": 600}.get(name, 100_000), {"best": 20_000}.get(name, 300)
+    if name == "products":
+        count, width = 1, 20_000 if HAS_GPU else 600
+    X, p = np.ones((rows, width)), np.ones(count)
+    assert loop in function.explain(X, p=p)
+    text = function.source("cuda", X, p=p)
+    assert any("is_to_end(" in line and "base + lane" not in line for line in text.splitlines())
+    function(X[:0], device="cuda", p=p)
+    timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        function(X, device="cuda", p=p)
 
 
 def test_a_lane_looks_every_2_to_the_20_iterations(monkeypatch):

@@ -49,6 +49,9 @@ MAX_WARPS = 8
 SHARED_BYTES = 96 * 1024
 """Maximum shared memory of a block: two blocks of this size fit a multiprocessor of an H100."""
 
+ALIGNED_NUMBERS = 2
+"""Numbers of 8 bytes of which places in shared memory are multiples if that fits: loads of 16 bytes."""
+
 MAX_REGISTER_COLUMNS = 64
 """Maximum number of columns of a row that is kept in registers."""
 
@@ -151,8 +154,10 @@ class Memory:
     ----------
     warps : int
         Warps of a block.
+    unit : int
+        Numbers of 8 bytes of which all places in shared memory are multiples, as the compiler is told.
     slice_items : int
-        Numbers of 8 bytes of the results of a warp.
+        Numbers of 8 bytes of the results of a warp, with the gaps after them.
     shared_results : bool
         Whether results are in shared memory.
     shared_parameters : tuple of str
@@ -166,6 +171,7 @@ class Memory:
     """
 
     warps: int
+    unit: int
     slice_items: int
     shared_results: bool
     shared_parameters: tuple[str, ...]
@@ -261,24 +267,33 @@ def _choose_memory(
     """Decide where results and parameters are; see the top of this file."""
     program, count, in_blocks = facts.program, facts.count, blocks.results()
     results = [a for a in program.combined() if a.name not in in_blocks]
-    items = sum(count(a.dims) * (2 if a.keeps_row else 1) for a in results if a.dims)
+    counts = [count(a.dims) for a in results if a.dims for _ in range(2 if a.keeps_row else 1)]
+    items = sum(counts)
     warps, held = MAX_WARPS, held_bytes(blocks, facts.sizes)
     while warps > 1 and 8 * items * warps + held > shared_bytes:
         warps //= 2
     shared_results = 8 * items * warps + held <= shared_bytes
     if not shared_results:
         warps = MAX_WARPS
-    used = held + (8 * items * warps if shared_results else 0)
+    unit, padded = ALIGNED_NUMBERS, sum(rounded_up(each, ALIGNED_NUMBERS) for each in counts)
+    if shared_results and 8 * padded * warps + held > shared_bytes:
+        unit, padded = 1, items
+    used = held + (8 * padded * warps if shared_results else 0)
     parameters = [a for a in program.arguments.values() if a.role == "parameter" and a.dims and not a.axes]
     chosen = []
     for argument in sorted(parameters, key=lambda a: count(a.dims)):
         bytes_ = count(argument.dims) * {"real": real_bytes, "int": 8, "bool": 1}[argument.type]
-        bytes_ = -(-bytes_ // 8) * 8
+        bytes_ = rounded_up(bytes_, 8 * unit)
         if used + bytes_ <= shared_bytes:
             chosen.append(argument.name)
             used += bytes_
     register_row = not sparse and facts.sizes[program.width] <= MAX_REGISTER_COLUMNS
-    return Memory(warps, items, shared_results, tuple(chosen), used, held, register_row)
+    return Memory(warps, unit, padded, shared_results, tuple(chosen), used, held, register_row)
+
+
+def rounded_up(number: int, unit: int) -> int:
+    """Return the least multiple of a unit that is not below a number."""
+    return -(-number // unit) * unit
 
 
 def _choose_loop(node: For | While, facts: ProgramFacts) -> GpuLoop:

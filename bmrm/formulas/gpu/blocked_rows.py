@@ -108,6 +108,7 @@ class BlockedRows:
                 f"if ({of_group[row]} {sign} {kept}) "
                 f"{kept} = {of_group[row]}, {group[row]} = int({first} - {begin});"
             )
+        self.rows[0].look(node, row="start + lane", times=best.group)
         self.close()
         for row in range(BLOCKED_ROWS):
             with self.each(row) as statements:
@@ -122,6 +123,7 @@ class BlockedRows:
                 self.put("#pragma unroll 1")
                 self.open(f"for (whole {name} = {first}; {name} < {end}; {name}++)")
                 statements.block(node.body, "here")
+                statements.look(node)
                 self.close()
 
     def next_row(self) -> None:

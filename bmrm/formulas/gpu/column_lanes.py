@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bmrm.formulas.analysis.schedule import WARP, ColumnLanes
 from bmrm.formulas.gpu.expressions import CudaExpressions, View, bring
+from bmrm.formulas.gpu.leaving import CudaLeaving
 from bmrm.formulas.gpu.writer import EVERY
 from bmrm.formulas.language.tree import For, names_in
 
@@ -22,13 +23,13 @@ class ColumnLoop:
 
     Parameters
     ----------
-    around : CudaExpressions
-        Prints the expressions of this lane's row.
+    around : CudaLeaving
+        Prints the expressions of this lane's row, and the loops around.
     node : For
     how : ColumnLanes
     """
 
-    def __init__(self, around: CudaExpressions, node: For, how: ColumnLanes) -> None:
+    def __init__(self, around: CudaLeaving, node: For, how: ColumnLanes) -> None:
         self.around, self.node, self.sums, self.lanes = around, node, how.sums, how.lanes
         self.writer, self.program = around.writer, around.program
         self.put, self.open, self.close = around.put, around.open, around.close
@@ -70,6 +71,7 @@ class ColumnLoop:
         self.close()
         self.add_all()
         self.close()
+        around.look(self.node, times=lanes)
         self.close()
         self.put("__syncwarp();")
         self.close()

@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from bmrm.formulas.analysis.long_loops import ROWS
 from bmrm.formulas.analysis.products import (
     BLOCK,
     COUNTER,
@@ -36,6 +37,7 @@ from bmrm.formulas.analysis.products import (
     split_sums,
     tiles_of,
 )
+from bmrm.formulas.analysis.schedule import WARP
 from bmrm.formulas.gpu.expressions import CudaExpressions, View, bring
 from bmrm.formulas.language.tree import Expr, RowItem, Value, parts
 
@@ -253,6 +255,10 @@ class BlockGroup:
         self.convert()
         printer.put(f"if (first + {BLOCK} < end) read(first + {BLOCK});")
         self.products()
+        if ROWS in printer.schedule.looking:
+            tiles = sum(len(tiles) for *_, tiles in self.parts)
+            test = printer.is_to_end("first", 2 * BLOCK**3 // WARP * tiles)
+            printer.put(f"if (__any_sync(FULL, {test})) break;")
         printer.close()
 
     def step(self) -> None:
@@ -382,6 +388,7 @@ def _print_groups(row: CudaExpressions, sum_: ProductSum, held_at: str) -> None:
         printer.close()
         printer.put("if (!__any_sync(FULL, any)) continue;")
     group.print_apart(held_at)
-    if right is not None:
+    for _ in range(1 if right is None else 2):
+        if ROWS in printer.schedule.looking:  # warps add their sums together: none leaves alone
+            printer.put("if (__syncthreads_or(work >= kLookAfter)) break;")
         printer.close()
-    printer.close()

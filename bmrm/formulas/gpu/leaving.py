@@ -96,15 +96,18 @@ class CudaLeaving(CudaExpressions):
         self.put(f"{flag} = {flag} && {test};")
         self.put(f"if (!__any_sync(FULL, {flag})) break;")
 
-    def look(self, node: Loop, flag: str = "", row: str = "row") -> None:
-        """Print at the end of an iteration of a long loop that it ends early; ``row`` is the lane's first."""
+    def look(self, node: Loop, flag: str = "", row: str = "row", times: int = 1) -> None:
+        """Print at the end of some iterations of a long loop that it ends early.
+
+        ``row`` is the lane's first, and ``times`` the number of iterations.
+        """
         work = self.writer.schedule.looking.get(name_of(node))
         if work is None:
             return
-        test = f"is_to_end(table, {row}, work, {work})"
+        test = self.writer.is_to_end(row, work * times)
         if flag:
             self.put(f"if ({test}) {flag} = false;")
-        elif has_combination((node,)):
+        elif has_combination((node,)) and not self.apart:
             self.put(f"if (__any_sync(FULL, {test})) break;")
         else:
             self.put(f"if ({test}) break;")

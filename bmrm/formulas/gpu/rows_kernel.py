@@ -47,11 +47,11 @@ class RowsKernel:
 
     def print(self) -> None:
         writer, blocks = self.writer, self.schedule.blocks
-        held_at = writer.number(self.held_at, "held") if blocks.sums() else ""
+        held_at = writer.number(self.held_at, "held", unit=8 * self.memory.unit) if blocks.sums() else ""
         threads = self.memory.warps * WARP
         self.open(f'extern "C" __global__ void __launch_bounds__({threads}) bmrm_rows(Table table)')
         self.put("const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;")
-        self.put("extern __shared__ double shared[];")
+        self.put("extern __shared__ __align__(16) double shared[];")
         self.parameters()
         self.put(f"const whole last = {writer.slot('last')}, number = {writer.slot('number')};")
         self.put(f"const whole chunks = {writer.slot('chunks')}, chunk_rows = {writer.slot('chunk_rows')};")
@@ -106,8 +106,9 @@ class RowsKernel:
             blocked.next_row()
             self.close()
         if ROWS in self.schedule.looking:
-            row, work = f"{'start' if count else 'base'} + lane", self.schedule.looking[ROWS]
-            self.put(f"if (__any_sync(FULL, is_to_end(table, {row}, work, {work}))) break;")
+            row = f"{'start' if count else 'base'} + lane"
+            test = self.writer.is_to_end(row, self.schedule.looking[ROWS])
+            self.put(f"if (__any_sync(FULL, {test})) break;")
         self.close()
 
     # --- arguments
@@ -137,12 +138,13 @@ class RowsKernel:
             given = f"((const {stored}*){writer.slot(f'argument {argument.name}')})"
             name = writer.name(argument.name)
             if argument.name in self.memory.shared_parameters:
-                number, at = writer.count(argument.dims), writer.number(offset, f"shared {argument.name}")
+                number = writer.count(argument.dims)
+                at = writer.number(offset, f"shared {argument.name}", unit=8 * self.memory.unit)
                 count = writer.number(number, f"count {argument.name}")
                 self.put(f"{kind}* const {name} = ({kind}*)((char*)shared + {at});")
                 self.put(f"for (int q = threadIdx.x; q < {count}; q += blockDim.x) {name}[q] = {given}[q];")
                 bytes_ = number.value * {"T": 4 if writer.real == "float" else 8, "whole": 8}.get(kind, 1)
-                offset += Number(-(-bytes_ // 8) * 8, number.at_run_time)
+                offset += Number(bytes_, number.at_run_time).rounded_up(8 * self.memory.unit)
             elif not argument.axes and not argument.dims:
                 self.put(f"const {writer.kind(argument.type)} {name} = {given}[0];")
             else:
@@ -159,14 +161,14 @@ class RowsKernel:
             count = self.count(result)
             for array, slot, type_, identity in self.arrays_of(result):
                 if self.memory.shared_results:
-                    each, at = writer.number(self.slice, "slice"), writer.number(offset, f"shared {array}")
-                    place = f"(({type_}*)shared + warp * {each} + {at})"
+                    at = writer.number(offset, f"shared {array}", unit=self.memory.unit)
+                    place = f"(({type_}*)shared + warp * {self.each_slice()} + {at})"
                 else:
                     place = f"(({type_}*){writer.slot(slot)} + chunk * {self.count(result, 'LL')})"
                 self.put(f"{type_}* const {array} = {place};")
                 self.put("#pragma unroll 1")
                 self.put(f"for (int q = lane; q < {count}; q += WARP) {array}[q] = {identity};")
-                offset += writer.count(result.dims)
+                offset += writer.count(result.dims).rounded_up(self.memory.unit)
         in_blocks = self.schedule.blocks.results()
         for result in self.program.results():
             if result.name not in in_blocks:
@@ -203,13 +205,17 @@ class RowsKernel:
                 self.put(f"if (lane == 0) (({type_}*){writer.slot(slot)})[chunk] = {value};")
         self.put("__syncthreads();" if together else "__syncwarp();")
 
+    def each_slice(self) -> str:
+        """Return the numbers of 8 bytes from the results of a warp to those of the next."""
+        return self.writer.number(self.slice, "slice", unit=self.memory.unit)
+
     def count(self, result: Argument, suffix: str = "") -> str:
         """Return the number of elements of a result."""
         return self.writer.number(self.writer.count(result.dims), f"count {result.name}", suffix)
 
     def write_together(self, result: Argument) -> None:
         """Combine a result over the warps of a block, in their order, and write it."""
-        writer, each = self.writer, self.writer.number(self.slice, "slice")
+        writer, each = self.writer, self.each_slice()
         kind, name = writer.accumulated(result), writer.name(result.name)
         self.open(f"for (int q = threadIdx.x; q < {self.count(result)}; q += blockDim.x)")
         self.put(f"const {kind}* const first = {name} - warp * {each};")

@@ -221,6 +221,7 @@ class CudaStatements(CudaLeaving):
             self.put(f"if ({here}) place = {op}::of(place, {held[id(each)]}[0]);")
             self.close()
         self.put("__syncwarp();")
+        self.look(node, times=count)
         self.close()
 
     def ranked_loop(self, node: For, how: Ranked, start: str, stop: str, mask: str) -> None:
@@ -233,13 +234,15 @@ class CudaStatements(CudaLeaving):
         self.put(f"const int {rank} = rank_of({self.index(flat, dims)}, {mine}, lane);")
         self.open(f"for (int {round_} = 0; __any_sync(FULL, {rank} >= {round_}); {round_}++)")
         head = f"whole {name} = {start}, {end} = {stop}; {name} < {end}; {name}++"
-        self.open(f"if ({rank} == {round_}) for ({head})")
-        for statement in node.body:
-            if isinstance(statement, Combine):
-                self.combine_alone(statement)
-            else:
-                self.statement(statement, "true")
-        self.close()
+        with self.on_their_own():
+            self.open(f"if ({rank} == {round_}) for ({head})")
+            for statement in node.body:
+                if isinstance(statement, Combine):
+                    self.combine_alone(statement)
+                else:
+                    self.statement(statement, "true")
+            self.look(node)
+            self.close()
         self.put("__syncwarp();")
         self.close()
         self.ranks[id(node)] = rank

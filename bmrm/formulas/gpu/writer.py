@@ -7,7 +7,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from bmrm.formulas.analysis.layout import TableLayout
-from bmrm.formulas.analysis.schedule import GpuSchedule
+from bmrm.formulas.analysis.long_loops import work_of_iteration
+from bmrm.formulas.analysis.schedule import GpuSchedule, rounded_up
 from bmrm.formulas.gpu.operator_text import struct_of
 from bmrm.formulas.language.operators import ReductionOperator
 from bmrm.formulas.language.tree import Argument, Size
@@ -28,6 +29,9 @@ class Number:
 
     def __add__(self, other: Number) -> Number:
         return Number(self.value + other.value, self.at_run_time or other.at_run_time)
+
+    def rounded_up(self, unit: int) -> Number:
+        return Number(rounded_up(self.value, unit), self.at_run_time)
 
 
 class CudaWriter:
@@ -74,6 +78,10 @@ class CudaWriter:
         self._depth -= 1
         self.open(f"}} {text}")
 
+    def is_to_end(self, row: str, work: float) -> str:
+        """Return the test whether a lane is to end, whose rows begin with ``row``, after some more work."""
+        return f"is_to_end(table, {row}, work, {work_of_iteration(work)})"
+
     # --- names
 
     def name(self, name: str) -> str:
@@ -105,13 +113,16 @@ class CudaWriter:
         """Return the number of elements of an array."""
         return Number(self.facts.count(dims), any(size in self.schedule.run_time for size in dims))
 
-    def number(self, number: Number, name: str, suffix: str = "") -> str:
-        """Return a number with the suffix of its type, or its entry in the table, of this name."""
+    def number(self, number: Number, name: str, suffix: str = "", unit: int = 1) -> str:
+        """Return a number with the suffix of its type, or its entry in the table, of this name.
+
+        The table has it in a unit that divides it; so the compiler knows that it is a multiple.
+        """
         if not number.at_run_time:
             return f"{number.value}{suffix}"
-        self.numbers[name] = number.value
+        self.numbers[name] = number.value // unit
         self.layout.slots.setdefault(name, len(self.layout.slots))
-        return self.slot(name)
+        return f"{unit} * {self.slot(name)}" if unit > 1 else self.slot(name)
 
     def element(self, name: str) -> str:
         """Return the type of an element of an array that a row writes."""

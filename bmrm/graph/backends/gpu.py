@@ -40,7 +40,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import UNIT, Indices, Vector
-from bmrm.errors import DeviceMemoryError
 from bmrm.graph.backends.base import Restarts
 from bmrm.graph.backends.host import (
     HIGHER_ORDER,
@@ -52,7 +51,13 @@ from bmrm.graph.graph import Graph
 from bmrm.io.csr import Csr
 from bmrm.matrix._cpu import FREE_SHARE, PARTIAL_THREADS, PIECE_NONZEROS, SPLIT_NONZEROS
 from bmrm.matrix.gpu.devices import import_cuda
-from bmrm.matrix.gpu.memory import STAGING_SHARE, MemoryPlan, check_host_memory
+from bmrm.matrix.gpu.memory import (
+    MemoryPlan,
+    check_host_memory,
+    check_resident,
+    divide_memory,
+    plan_text,
+)
 from bmrm.matrix.resident import build_with_known_plans
 
 if TYPE_CHECKING:
@@ -141,21 +146,10 @@ def plan_one_matrix(size: int, vectors: int, total: int, min_resident: float = 0
         If there is no room for vectors, for what streams in main memory, or for a share of the matrix of at
         least ``min_resident`` on the device.
     """
-    room = total - vectors
-    if room <= 0:
-        raise DeviceMemoryError(
-            f"{total / 1e6:.4g} MB of device memory are too little: vectors take {vectors / 1e6:.4g} MB"
-        )
-    streamed = 0 if size <= room else size - int((1 - STAGING_SHARE) * room)
-    plan = MemoryPlan(total, vectors, 0, size, size - streamed, streamed)
-    if streamed:
-        text = (
-            f"the graph takes about {size / 1e6:.4g} MB on the device: {plan.resident / 1e6:.4g} MB stay "
-            f"there, {streamed / 1e6:.4g} MB stream from main memory in each product"
-        )
-        if plan.resident < min_resident * size:
-            raise DeviceMemoryError(f"{text}, which would be slower than the CPU")
-        log.info("%s", text)
+    plan = divide_memory(total, vectors, 0, size, "the graph")
+    if plan.streamed:
+        check_resident(plan, min_resident)
+        log.info("%s", plan_text(plan))
         check_host_memory(plan)
     return plan
 

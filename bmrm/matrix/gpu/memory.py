@@ -46,6 +46,7 @@ class MemoryPlan(NamedTuple):
     # Bytes of X that stay on the device, and bytes in pinned host memory
     resident: int
     streamed: int
+    what: str = "X"  # how a message calls it
 
     @property
     def spare(self) -> int:
@@ -124,27 +125,50 @@ def plan_memory(
     # A cut is a gradient, or a combination of rows (`bmrm.linear.backends.host.row_space`).
     cut = min(shape[1], 2 * shape[0]) * item
     cuts = min(total // CUT_MEMORY_DIVISOR, int(CUT_GROWTH_FACTOR * PLANNED_CUTS * cut))
-    room = total - vectors - cuts
-    if room <= 0:
-        raise DeviceMemoryError(
-            f"{total / 1e6:.4g} MB of device memory are too little: vectors take {vectors / 1e6:.4g} MB, "
-            f"and cuts are left {cuts / 1e6:.4g} MB"
-        )
     if nnz is None:
         size = shape[0] * shape[1] * value_bytes
     else:
         size = int(cuda.Matrix.predict_format(*shape, nnz, value_bytes))
+    return divide_memory(total, vectors, cuts, size)
+
+
+def divide_memory(total: int, vectors: int, cuts: int, size: int, what: str = "X") -> MemoryPlan:
+    """Divide bytes of device memory between vectors, cuts and a matrix; what does not fit streams.
+
+    Raise `DeviceMemoryError` if vectors and cuts alone need more.
+    """
+    room = total - vectors - cuts
+    if room <= 0:
+        left = f", and cuts are left {cuts / 1e6:.4g} MB" if cuts else ""
+        raise too_little(total, f"vectors take {vectors / 1e6:.4g} MB{left}")
     streamed = 0 if size <= room else size - int((1 - STAGING_SHARE) * room)
-    return MemoryPlan(total, vectors, cuts, size, size - streamed, streamed)
+    return MemoryPlan(total, vectors, cuts, size, size - streamed, streamed, what)
+
+
+def too_little(total: int, needed: str) -> DeviceMemoryError:
+    """Return the error that some bytes of device memory are too little for what a text says.
+
+    Examples
+    --------
+    >>> too_little(1_000_000, "vectors take 2 MB")
+    DeviceMemoryError('1 MB of device memory are too little: vectors take 2 MB')
+    """
+    return DeviceMemoryError(f"{total / 1e6:.4g} MB of device memory are too little: {needed}")
+
+
+def check_resident(plan: MemoryPlan, least: float = MIN_RESIDENT_SHARE) -> None:
+    """Raise `DeviceMemoryError` if less than a share of the matrix stays on the device."""
+    if plan.resident < least * plan.X:
+        raise DeviceMemoryError(f"{plan_text(plan)}, which would be slower than the CPU")
 
 
 def check_host_memory(plan: MemoryPlan) -> None:
-    """Raise `DeviceMemoryError` if main memory has no room for the part of X that streams."""
+    """Raise `DeviceMemoryError` if main memory has no room for the part of the matrix that streams."""
     available = host_memory.available_bytes()
     if available is not None and plan.streamed > available:
         raise DeviceMemoryError(
-            f"X takes {plan.X / 1e9:.4g} GB, of which {plan.streamed / 1e9:.4g} GB do not fit on the device, "
-            f"and {available / 1e9:.4g} GB of main memory are available to stream them from"
+            f"{plan.what} takes {plan.X / 1e9:.4g} GB, of which {plan.streamed / 1e9:.4g} GB do not fit "
+            f"on the device, and {available / 1e9:.4g} GB of main memory are available to stream them from"
         )
 
 
@@ -156,15 +180,12 @@ def plan_text(plan: MemoryPlan) -> str:
     >>> plan_text(MemoryPlan(10**9, 10**8, 2 * 10**8, 2 * 10**9, 630 * 10**6, 1370 * 10**6))
     'X takes about 2000 MB: 630 MB stay on the device, 1370 MB stream from pinned host memory; ...'
     """
-    mb = {name: f"{count / 1e6:.4g} MB" for name, count in plan._asdict().items()}
-    where = (
-        f": {mb['resident']} stay on the device, {mb['streamed']} stream from pinned host memory"
-        if plan.streamed
-        else ", all on the device"
-    )
+    parts = f"{plan.resident / 1e6:.4g} MB stay on the device, {plan.streamed / 1e6:.4g} MB stream"
+    where = f": {parts} from pinned host memory" if plan.streamed else ", all on the device"
+    others = "vectors and cuts" if plan.cuts else "vectors"
     return (
-        f"X takes about {mb['X']}{where}; {mb['total']} may be used, "
-        f"{plan.spare / 1e6:.4g} MB of them for vectors and cuts"
+        f"{plan.what} takes about {plan.X / 1e6:.4g} MB{where}; {plan.total / 1e6:.4g} MB may be used, "
+        f"{plan.spare / 1e6:.4g} MB of them for {others}"
     )
 
 

@@ -5,6 +5,7 @@
 // row, or, for the plan `split`, of an equal share of nonzeros whatever the rows.
 #pragma once
 #include "device_limits.h"
+#include "formats/kernels/listing.cuh"
 #include "formats/kernels/sliced.cuh"
 
 namespace bmrm {
@@ -13,6 +14,29 @@ struct ColumnsView {
     SlicedView slices;
     const uint32_t* order;  // columns by popularity, or null
     int32_t index_bytes;    // of the shared tiles
+};
+
+// The columns of the elements of a tile.
+struct TileColumns {
+    const ColumnsView& view;
+    const bool shared;
+    const uint32_t base, pad;
+
+    __device__ __forceinline__ TileColumns(const ColumnsView& view, uint32_t tile)
+        : view(view),
+          shared(int32_t(tile) < view.slices.shared),
+          base(shared ? uint32_t(tile * view.slices.tile) : 0),
+          pad(shared ? uint32_t(view.slices.tile) : kNowhere) {}
+    // Returns the index of an element within the tile: `pad` for padding.
+    __device__ __forceinline__ uint32_t index(uint64_t i) const {
+        const SlicedView& v = view.slices;
+        return shared ? view.index_bytes == 1 ? static_cast<const uint8_t*>(v.local)[i]
+                                              : static_cast<const uint16_t*>(v.local)[i]
+                      : v.far[i - v.shared_elements];
+    }
+    __device__ __forceinline__ uint32_t column(uint32_t index) const {
+        return view.order ? view.order[base + index] : base + index;
+    }
 };
 
 template <class T, int CODING, int MOST>
@@ -26,9 +50,7 @@ __global__ void __launch_bounds__(256)
     uint32_t tile = share.tile;
     for (uint32_t at = share.begin + threadIdx.x / 32; at < share.end; at += warps) {
         while (at >= v.tile_item[tile + 1]) tile++;
-        const bool shared = int32_t(tile) < v.shared;
-        const uint32_t base = shared ? uint32_t(tile * v.tile) : 0,
-                       pad = shared ? uint32_t(v.tile) : 0xFFFFFFFFu;
+        const TileColumns tile_columns(view, tile);
         const Item item = v.items[at];
         const uint32_t width = item.shape & 0xFFFF, log2 = item.shape >> 16, chunks = 32 >> log2;
         const bool writes = (lane & ((1u << log2) - 1)) == 0;
@@ -39,12 +61,9 @@ __global__ void __launch_bounds__(256)
             const uint64_t e = (uint64_t(item.offset) + uint64_t(s) * width) * 32;
             for (uint32_t step = 0; step < width; step++) {
                 const uint64_t i = e + element_place(lane, step, width);
-                uint32_t col = shared ? view.index_bytes == 1 ? static_cast<const uint8_t*>(v.local)[i]
-                                                              : static_cast<const uint16_t*>(v.local)[i]
-                                      : v.far[i - v.shared_elements];
-                if (col == pad) continue;
-                col += base;
-                if (view.order) col = view.order[col];
+                const uint32_t index = tile_columns.index(i);
+                if (index == tile_columns.pad) continue;
+                const uint32_t col = tile_columns.column(index);
                 const T value = elements.at(i);
                 const T* __restrict__ row = x + int64_t(col) * columns;
 #pragma unroll
@@ -66,6 +85,46 @@ __global__ void __launch_bounds__(256)
     }
 }
 
+// The row of each slot of partial sums.
+struct SlotRows {
+    const uint32_t *parted, *slot;
+    int64_t count;
+    // `to`: a row, or a slot.
+    __device__ __forceinline__ uint32_t row(uint32_t to) const {
+        return to & kSlot ? parted[last_begun(slot, 0, count - 1, to & ~kSlot)] : to;
+    }
+};
+
+// Lists the elements of slices, a warp those of an item; `rows`: the number of each row, or null.
+template <class T, int CODING>
+__global__ void list_slices(const ColumnsView view, int64_t items, int64_t tiles, const SlotRows slots,
+                            const uint32_t* rows, const Listing to) {
+    const SlicedView& v = view.slices;
+    const Elements<T, CODING, uint32_t, AGAIN> elements(v.far, v.values, 0, 0,
+                                                        static_cast<const T*>(v.dictionary));
+    const uint32_t lane = threadIdx.x % 32;
+    BB_FOR (thread, items * 32) {
+        const int64_t at = thread / 32;
+        const TileColumns columns(view, uint32_t(last_begun(v.tile_item, 0, tiles - 1, at)));
+        const Item item = v.items[at];
+        const uint32_t width = item.shape & 0xFFFF, log2 = item.shape >> 16, chunks = 32 >> log2;
+        for (uint32_t s = 0; s < item.slices; s++) {
+            const uint32_t dest = v.dest[item.dest + s * chunks + (lane >> log2)];
+            const uint32_t found = dest == kNowhere ? kNowhere : slots.row(dest);
+            const uint64_t row = rows && found != kNowhere ? rows[found] : found;
+            const uint64_t e = (uint64_t(item.offset) + uint64_t(s) * width) * 32;
+            for (uint32_t step = 0; step < width; step++) {
+                const uint64_t i = e + element_place(lane, step, width), place = e + step * 32 + lane;
+                const uint32_t index = columns.index(i);
+                if (index == columns.pad)
+                    to.keys[place] = kPadding;
+                else
+                    put_element(to, place, row, columns.column(index), elements.at(i));
+            }
+        }
+    }
+}
+
 // Adds the partial sums of a row, one thread per column.
 template <class T>
 __global__ void __launch_bounds__(256)
@@ -78,19 +137,6 @@ __global__ void __launch_bounds__(256)
     for (uint32_t k = slot[nth]; k < slot[nth + 1]; k++)
         sum += double(partial[int64_t(k) * columns + i % columns]);
     y[int64_t(row[nth]) * columns + i % columns] = T(sum);
-}
-
-// Returns the last of the rows from `low` to `high` that begins at or before a nonzero.
-__device__ __forceinline__ int64_t row_of(const int64_t* __restrict__ ptr, int64_t low, int64_t high,
-                                          int64_t nonzero) {
-    while (low < high) {
-        const int64_t middle = (low + high + 1) / 2;
-        if (ptr[middle] <= nonzero)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
 }
 
 // The nonzeros of a warp, and the rows of the share among which theirs are (split_rows in rows.cuh).
@@ -122,7 +168,7 @@ __global__ void __launch_bounds__(tuning::kPlainThreads)
     const Piece piece(warp, rows, nnz, share_row);
     const Elements<T, CODING, uint32_t, ONCE> e(col, data, uint64_t(piece.begin), uint64_t(piece.begin),
                                                 static_cast<const T*>(dictionary));
-    int64_t row = row_of(ptr, piece.first_row, piece.last_row, piece.begin), row_end = ptr[row + 1];
+    int64_t row = last_begun(ptr, piece.first_row, piece.last_row, piece.begin), row_end = ptr[row + 1];
     T sum = T(0);
     const auto put = [&] {
         T total = sum;
@@ -175,7 +221,7 @@ __global__ void __launch_bounds__(tuning::kPlainThreads)
     const int64_t warp = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
     if (warp * kPieceNonzeros >= nnz) return;
     const Piece piece(warp, rows, nnz, share_row);
-    const int64_t row = row_of(ptr, piece.first_row, piece.last_row, piece.end - 1);
+    const int64_t row = last_begun(ptr, piece.first_row, piece.last_row, piece.end - 1);
     if (ptr[row] < piece.begin || ptr[row + 1] <= piece.end || column >= columns) return;
     const int64_t last = (ptr[row + 1] - 1) / kPieceNonzeros;
     double sum = double(pieces[(2 * warp + 1) * columns + column]);

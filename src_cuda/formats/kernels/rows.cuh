@@ -9,6 +9,7 @@
 //
 // Bytes per nonzero: the value's + 4, + 8 per row.
 #pragma once
+#include "formats/kernels/listing.cuh"
 #include "formats/kernels/values.cuh"
 #include "formats/tuning.h"
 #include "runtime/block_sum.cuh"
@@ -58,15 +59,16 @@ static __global__ void split_rows(const int64_t* __restrict__ ptr, int64_t rows,
     const int64_t share = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (share > shares) return;
     const int64_t target = share * tuning::kSplitNonzeros < nnz ? share * tuning::kSplitNonzeros : nnz;
-    int64_t low = 0, high = rows;  // the last row that begins at or before the target
-    while (low < high) {
-        const int64_t middle = (low + high + 1) / 2;
-        if (ptr[middle] <= target)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    share_row[share] = low;
+    share_row[share] = last_begun(ptr, 0, rows, target);
+}
+
+// Lists the nonzeros; `row`: of each.
+template <class T, int CODING>
+__global__ void list_rows(const uint32_t* __restrict__ row, const uint32_t* __restrict__ col,
+                          const void* __restrict__ data, const void* __restrict__ dictionary, int64_t nnz,
+                          const Listing to) {
+    const Elements<T, CODING, uint32_t, ONCE> e(col, data, 0, 0, static_cast<const T*>(dictionary));
+    BB_FOR (i, nnz) put_element(to, i, row[i], col[i], e.at(uint64_t(i)));
 }
 
 template <class T, int CODING>
