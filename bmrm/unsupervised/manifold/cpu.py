@@ -23,6 +23,9 @@ class HostScalingPasses:
                 data.delta, data.n, weights=data.weights, missing=data.missing, threads=data.threads
             )
 
+        if data.ranks.group is not None:
+            self.pairs.share(data.ranks.rank, data.ranks.ranks, data.ranks.in_turn)
+
     def summary(self) -> Summary:
         found = Summary(*self.pairs.summary())
         self._degrees = found.degrees[:, None]
@@ -50,7 +53,7 @@ class HostScalingPasses:
         return vector - vector.mean(axis=0)
 
     def descent(self, X: PointVector) -> Descent:
-        return Descent(*self.pairs.descent(X))
+        return Descent(*self.pairs.descent(X, single=self._data.single))
 
     def laplacian(self, vector: PointVector) -> PointVector:
         return self.pairs.laplacian(vector)

@@ -155,8 +155,11 @@ class Stress:
         return self.at(self.passes.combine([X], [factor]), fit=False)
 
     def fetch(self, found: Evaluation) -> Evaluation:
-        """Return an evaluation with arrays."""
-        return replace(found, X=self.passes.get(found.X), direction=self.passes.get(found.direction))
+        """Return an evaluation with arrays; places are those that the pass has rounded."""
+        X = self.passes.get(found.X)
+        if self.data.single:
+            X = X.astype(np.float32).astype(np.float64)
+        return replace(found, X=X, direction=self.passes.get(found.direction))
 
     def guttman_step(self, found: Evaluation) -> PointVector:
         """Return the Guttman transform of a configuration less itself."""
@@ -298,7 +301,7 @@ def run_smacof(
     past = _Acceleration(passes)
     small = 0  # steps in a row that lowered the stress by less than asked for
     while True:
-        status = limit_reached(n_iter, max_iter, deadline)
+        status = stress.data.ranks.agree(limit_reached(n_iter, max_iter, deadline))
         if not status and found.stress == 0.0:
             status = "converged"
         if status:
