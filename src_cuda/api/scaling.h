@@ -2,7 +2,8 @@
 // dissimilarities are resident, and vectors of numbers of the points.  bmrm/unsupervised/manifold/passes.py
 // says what a pass computes.  Failures, addresses and "either" as in blackbox.h.
 //
-// All arithmetic is in float64.  Sums are taken in a fixed order that depends on the sizes only.
+// Arithmetic is in float64, except of a descent that is asked for in float32.  Sums are taken in a fixed
+// order that depends on the sizes only.
 #pragma once
 #include "api/pair_values.h"
 
@@ -52,8 +53,10 @@ BB_API bb_status bb_scaling_centre(bb_scaling* scaling, int32_t p, const double*
 BB_API bb_status bb_scaling_summary(bb_scaling* scaling, double* degrees, double* totals);
 // direction: is set to half the negative gradient of the stress at X; totals: (3), set to the sums of
 // w (delta - d)^2 and of w d^2, and the number of pairs at one place although w delta > 0.
-BB_API bb_status bb_scaling_descent(bb_scaling* scaling, int32_t p, const double* X, double* direction,
-                                    double* totals);
+// terms: bb_type of what a pair adds; BB_FLOAT32: it is computed in float32, from places and dissimilarities
+// that are rounded to it, and what a few pairs add is added in it.
+BB_API bb_status bb_scaling_descent(bb_scaling* scaling, int32_t p, const double* X, int32_t terms,
+                                    double* direction, double* totals);
 // to = V Y for the Laplacian V of the weights.
 BB_API bb_status bb_scaling_laplacian(bb_scaling* scaling, int32_t p, const double* Y, double* to);
 // to = the matrix of squared dissimilarities times Y; p: at most BB_SCALING_SQUARED; unknown: replaces NaN.

@@ -22,8 +22,10 @@ void bb_scaling::over_degrees(int p, const double* vector, double* to) {
     launch(divide_points, vector, degrees_.data(), n, p, to);
 }
 
-const double* bb_scaling::descent(int p, const double* X, double* direction) {
-    return weighted() ? descend<true>(p, X, direction) : descend<false>(p, X, direction);
+const double* bb_scaling::descent(int p, const double* X, bool single, double* direction) {
+    if (single)
+        return weighted() ? descend<true, float>(p, X, direction) : descend<false, float>(p, X, direction);
+    return weighted() ? descend<true, double>(p, X, direction) : descend<false, double>(p, X, direction);
 }
 
 extern "C" {
@@ -98,9 +100,11 @@ bb_status bb_scaling_summary(bb_scaling* scaling, double* degrees, double* total
     return on_handle(scaling, [&](bb_scaling& s) { std::copy_n(s.summary(degrees), 3, totals); });
 }
 
-bb_status bb_scaling_descent(bb_scaling* scaling, int32_t p, const double* X, double* direction,
-                             double* totals) {
-    return on_handle(scaling, [&](bb_scaling& s) { std::copy_n(s.descent(p, X, direction), 3, totals); });
+bb_status bb_scaling_descent(bb_scaling* scaling, int32_t p, const double* X, int32_t terms,
+                             double* direction, double* totals) {
+    return on_handle(scaling, [&](bb_scaling& s) {
+        std::copy_n(s.descent(p, X, terms == BB_FLOAT32, direction), 3, totals);
+    });
 }
 
 bb_status bb_scaling_laplacian(bb_scaling* scaling, int32_t p, const double* Y, double* to) {

@@ -190,14 +190,15 @@ cdef class ResidentPairs:
             check(bb_scaling_summary(handle, out, totals))
         return degrees, totals[0], totals[1], int(totals[2])
 
-    def descent(self, PointVector X):
+    def descent(self, PointVector X, *, bint single=False):
         """Return half the negative gradient of the stress, the sums of w (delta - d)^2 and of w d^2, and the
-        number of pairs at one place although w delta > 0."""
+        number of pairs at one place although w delta > 0; ``single``: with terms in float32."""
         cdef double* places = self._of(X, X.columns)
         cdef PointVector out = self._lend(X.columns)
         cdef double totals[3]
+        cdef int32_t terms = BB_FLOAT32 if single else BB_FLOAT64
         with nogil:
-            check(bb_scaling_descent(self.handle, out.columns, places, out.address, totals))
+            check(bb_scaling_descent(self.handle, out.columns, places, terms, out.address, totals))
         return out, totals[0], totals[1], int(totals[2])
 
     def laplacian(self, PointVector Y):

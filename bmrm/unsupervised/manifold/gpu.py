@@ -49,6 +49,7 @@ class DeviceScalingPasses:
             device=device,
             threads=data.threads,
         )
+        self._single = data.single
 
     def summary(self) -> Summary:
         return Summary(*self._pairs.summary())
@@ -75,7 +76,7 @@ class DeviceScalingPasses:
         return self._pairs.centre(vector)
 
     def descent(self, X: PointVector) -> Descent:
-        return Descent(*self._pairs.descent(X))
+        return Descent(*self._pairs.descent(X, single=self._single))
 
     def laplacian(self, vector: PointVector) -> PointVector:
         return self._pairs.laplacian(vector)
