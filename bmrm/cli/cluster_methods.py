@@ -282,14 +282,15 @@ def _scaling(options: argparse.Namespace, X: Any, weights: Vector | None) -> Clu
     from bmrm.unsupervised.manifold.estimator import MDS
 
     given = _common(options, "eps")
-    if options.metric is not None:
-        given["metric"] = options.metric
+    chosen = {"metric": options.metric, "dtype": options.dtype}
+    given |= {name: value for name, value in chosen.items() if value is not None}
     model = MDS(options.clusters or DEFAULT_COORDINATES, **given)
     with showing(options, "placing the points"):
         model = best_so_far(lambda: model.fit(X))
     more = {
         "components": model.embedding_.shape[1],
         "stress": model.raw_stress_,
+        "stress_error": finite_or_none(model.stress_error_),
         "normalized_stress": finite_or_none(model.normalized_stress_),
         "gradient_norm": model.gradient_norm_,
         "gradient_error": finite_or_none(model.gradient_error_),
@@ -299,7 +300,7 @@ def _scaling(options: argparse.Namespace, X: Any, weights: Vector | None) -> Clu
         _facts(options, model, X.shape, **more),
         lambda: model.embedding_,
         {"embedding": model.embedding_},
-        f"normalised stress {model.normalized_stress_:.6g}, raw stress {model.raw_stress_:.9g}; "
+        f"normalised stress {model.normalized_stress_:.6g}, raw stress {model.raw_stress_:.9g}, within {model.stress_error_:.1e}; "
         f"{model.n_iter_} passes, on {model.placement_.device}",
     )
 
@@ -324,7 +325,7 @@ METHODS = {
     "mds": ClusterMethod(
         _scaling,
         "bmrm.unsupervised.manifold.estimator",
-        _STARTS | {"--metric"},
+        _STARTS | {"--metric", "--dtype"},
         {"classical": "classical_mds", "landmark": "landmark", "random": "random"},
         dense=True,
     ),

@@ -610,6 +610,7 @@ _CLUSTERING = (
         "mds: distances of the rows (default: euclidean), or DATA is a square matrix of dissimilarities",
         choices=("euclidean", "precomputed"),
     ),
+    Option("--dtype", "mds: what terms are computed in (default: float64)", choices=("float64", "float32")),
 )
 
 CLUSTER = Command(

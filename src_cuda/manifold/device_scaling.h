@@ -14,8 +14,5 @@ struct bb_scaling : bmrm::ResidentPairs {
     void pulls(int p, const double* X, double* to);
     void curvature(int p, const double* X, const double* direction, double* to);
     const double* summary(double* degrees);
-    void over_degrees(int p, const double* vector, double* to);
-
-  private:
-    bmrm::Array<double> degrees_;
+    void over_degrees(int p, const double* degrees, const double* vector, double* to);
 };

@@ -94,7 +94,11 @@ def fit(method, X):
     if method == "mixture":
         model = GaussianMixture(3, covariance_type="diag", random_state=0, max_iter=5).fit(X)
         return model, model.predict(X)
-    model = PCA(2).fit(X) if method == "pca" else MDS(2, init="landmark", random_state=0, max_iter=5).fit(X)
+    model = (
+        PCA(2).fit(X)
+        if method == "pca"
+        else MDS(2, init="landmark", random_state=0, max_iter=5, dtype="float32").fit(X)
+    )
     return model, model.transform(X) if method == "pca" else model.embedding_
 
 
@@ -110,9 +114,9 @@ METHODS = {
         {"explained_variance": "explained_variance_", "singular_value_bounds": "singular_value_bounds_"},
     ),
     "mds": (
-        ["--init", "landmark", "--max-iter", 5],
+        ["--init", "landmark", "--max-iter", 5, "--dtype", "float32"],
         {"embedding": "embedding_"},
-        {"stress": "raw_stress_", "normalized_stress": "normalized_stress_"},
+        {"stress": "raw_stress_", "stress_error": "stress_error_", "normalized_stress": "normalized_stress_"},
     ),
 }
 

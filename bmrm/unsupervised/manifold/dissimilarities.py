@@ -18,7 +18,6 @@ from bmrm.base.weighting import multiply_weights
 from bmrm.distributed.ranks import ALONE, AllRanks
 from bmrm.distributed.reading import read_here, read_row_set
 from bmrm.distributed.row_set import RowSet
-from bmrm.distributed.rows import DenseRows
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.gpu.device_arrays import read_back
 from bmrm.pairs.pair_arrays import PairArray, read_pairs, read_resident_pairs
@@ -85,8 +84,6 @@ class Dissimilarities:
         if given is not None:
             self.n = given.n
             more, values = within_range(given.values, given.largest, unscaled)
-            if single:
-                values = _in_single(values)
             given = PairArray(values, given.n, given.largest * more, given.missing)
             self.scale = scale * more
         else:
@@ -228,13 +225,6 @@ def read_proximities(X: Any, metric: Metric, threads: int | None, ranks: AllRank
     if ranks.group is not None:
         rows = found.take(np.arange(found.shape[0])).astype(np.float32 if value_bytes == 4 else np.float64)
     return Proximities(*found.shape, value_bytes, metric, rows=rows)
-
-
-def _in_single(values: Any) -> Any:
-    """Return dissimilarities in float32, but those on a GPU or in a mapped file as they are."""
-    if not isinstance(values, np.ndarray) or DenseRows(values.reshape(len(values), -1)).file is not None:
-        return values
-    return values.astype(np.float32, copy=False)
 
 
 def within_range(values: Any, largest: float, unscaled: tuple[float, float] = UNSCALED) -> tuple[float, Any]:

@@ -464,6 +464,7 @@ class MDS(RowEstimator, Transformer):
             "pairs": 8 * pairs if stored else 0,
             "features": 8 * n * m * (1 if stored else 2) if m is not None else 0,  # one copy is kept
             "given": 8 * pairs if m is None and n <= MAX_KEPT_POINTS else 0,
+            "rounded": 4 * pairs if self.dtype == "float32" and (stored or m is None) else 0,
             "disparities": 0 if self.metric_mds else ORDINAL_BYTES * pairs,
             "configurations": 8 * n * (self.n_components * (3 * DEPTH + 10) + START_VECTORS),
             "sums": min(parts, 8 << 24),

@@ -86,8 +86,10 @@ struct PairWeights {
 // Tiles of n points.
 struct PairTiles {
     int64_t n, rows, columns;  // points; rows and columns of a tile
+    int64_t first, last;       // strips that are here
 
-    __host__ __device__ int64_t strips() const { return (n + rows - 1) / rows; }
+    __host__ __device__ int64_t own() const { return last - first; }
+    __host__ __device__ int64_t blocks() const { return own() * stacks(); }
     __host__ __device__ int64_t stacks() const { return (n + columns - 1) / columns; }
     // The first row that has no pair with the columns of a stack.
     __host__ __device__ int64_t end(int64_t stack) const {
@@ -282,7 +284,8 @@ __device__ __forceinline__ void add_rows(const Source& source,
 }
 
 // The pairs of one tile.  row_sums: (stacks, n, ADDS); column_sums: (strips, n, ADDS); sums: (blocks, SUMS).
-// The block of strip r and stack c is r * stacks + c: blocks that run together read neighbouring memory.
+// Strips count from the first one here.  The block of strip r and stack c is r * stacks + c: blocks that run
+// together read neighbouring memory.
 template <class Source, class Term, bool WEIGHTED>
 __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 3 : 2)
     add_pairs(Source source, PairWeights weights, Term term, PairTiles tiles, double* row_sums,
@@ -302,7 +305,7 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
     const int64_t n = tiles.n, stacks = tiles.stacks();
     const int64_t strip = int64_t(blockIdx.x) / stacks, stack = int64_t(blockIdx.x) % stacks;
     const int thread = int(threadIdx.x), warp = thread / 32, lane = thread % 32;
-    const int64_t first = strip * tiles.rows, end = tiles.end(stack);
+    const int64_t first = (tiles.first + strip) * tiles.rows, end = tiles.end(stack);
     if (first >= end) {
         if (thread < Term::SUMS) sums[int64_t(blockIdx.x) * Term::SUMS + thread] = 0.0;
         return;
@@ -410,19 +413,22 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
     }
 }
 
-// out[i, k] = the sum of what all tiles added to point i, for k < kept.
-template <int ADDS>
-__global__ void add_tiles(PairTiles tiles, const double* row_sums, const double* column_sums, int kept,
-                          double* out) {
+// out[i, k] = the sum of what all tiles added to point i, for k < kept of `adds` numbers: to its row, in a
+// strip that is here, and then to its column, strip by strip.  Without sums of rows those of columns are
+// added to what is there.
+static __global__ void add_tiles(PairTiles tiles, int adds, const double* row_sums, const double* column_sums,
+                                 int kept, double* out) {
     const int64_t n = tiles.n, all = n * kept;
     for (int64_t at = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; at < all;
          at += int64_t(gridDim.x) * blockDim.x) {
-        const int64_t i = at / kept, k = at % kept, own = i / tiles.columns, step = n * ADDS;
-        double total = 0.0;
-        for (int64_t stack = i < tiles.end(own) ? own : own + 1; stack < tiles.stacks(); stack++)
-            total += row_sums[stack * step + i * ADDS + k];
-        for (int64_t strip = 0; strip * tiles.rows < tiles.end(own); strip++)
-            total += column_sums[strip * step + i * ADDS + k];
+        const int64_t i = at / kept, k = at % kept, own = i / tiles.columns, step = n * adds;
+        const int64_t strip = i / tiles.rows;
+        double total = row_sums ? 0.0 : out[at];
+        const bool here = row_sums && tiles.first <= strip && strip < tiles.last;
+        for (int64_t stack = i < tiles.end(own) ? own : own + 1; here && stack < tiles.stacks(); stack++)
+            total += row_sums[stack * step + i * adds + k];
+        for (int64_t s = tiles.first; column_sums && s < tiles.last && s * tiles.rows < tiles.end(own); s++)
+            total += column_sums[(s - tiles.first) * step + i * adds + k];
         out[at] = total;
     }
 }
