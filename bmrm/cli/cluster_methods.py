@@ -300,8 +300,8 @@ def _scaling(options: argparse.Namespace, X: Any, weights: Vector | None) -> Clu
         _facts(options, model, X.shape, **more),
         lambda: model.embedding_,
         {"embedding": model.embedding_},
-        f"normalised stress {model.normalized_stress_:.6g}, raw stress {model.raw_stress_:.9g}, within {model.stress_error_:.1e}; "
-        f"{model.n_iter_} passes, on {model.placement_.device}",
+        f"normalised stress {model.normalized_stress_:.6g}, raw stress {model.raw_stress_:.9g}, within "
+        f"{model.stress_error_:.1e}; {model.n_iter_} passes, on {model.placement_.device}",
     )
 
 

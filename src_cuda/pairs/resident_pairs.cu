@@ -139,7 +139,7 @@ void ResidentPairs::own_rows(int kept, double* to) {
 
 void ResidentPairs::add_strips(int kept, double* to) {
     const NextLaunch launch(blocks_for(n * kept), 256, 0, stream(), false);
-    launch(add_tiles, tiles_, adds_, static_cast<const double*>(nullptr), column_sums_.data(), kept, to);
+    launch(add_tiles, tiles_, adds_, static_cast<const double*>(nullptr), all_columns(), kept, to);
 }
 
 void ResidentPairs::own_totals(int64_t size, double* totals) {

@@ -79,14 +79,15 @@ struct ResidentPairs : Handle {
         reserve(memory, row_sums_, tiles.stacks() * n * Term::ADDS);
         reserve(memory, column_sums_, std::max<int64_t>(1, tiles.own()) * n * Term::ADDS);
         reserve(memory, totals_, std::max<int64_t>(1, blocks) * kMaxTotals);
+        double* const columns = all_columns();
         if (blocks) {
             const NextLaunch tile_launch(unsigned(blocks), kPairThreads, 0, stream(), false);
             tile_launch(add_pairs<Source, Term, WEIGHTED>, source, weights, term, tiles, row_sums_.data(),
-                        column_sums_.data(), totals_.data());
+                        columns, totals_.data());
         }
         if (last_ - first_ < n) return nothing;
         const NextLaunch point_launch(blocks_for(n * kept), 256, 0, stream(), false);
-        point_launch(add_tiles, tiles, adds_, row_sums_.data(), column_sums_.data(), kept, to);
+        point_launch(add_tiles, tiles, adds_, row_sums_.data(), columns, kept, to);
         if constexpr (Term::SUMS > 0) {
             const NextLaunch one(1u, kTotalThreads, 0, stream(), false);
             one(add_totals<Term::SUMS>, totals_.data(), blocks, mail_.next());
@@ -105,6 +106,8 @@ struct ResidentPairs : Handle {
     }
 
   private:
+    // Sums of columns of the last pass, by the number of the strip among all.
+    double* all_columns() { return column_sums_.data() - tiles_.first * n * adds_; }
     PairTable upload(const bb_pair_values& from, Uploader& uploader, AnyArray& owner);
     template <class T>
     PairTable pack(const bb_pair_values& from, Uploader& uploader, AnyArray& owner);

@@ -283,9 +283,9 @@ __device__ __forceinline__ void add_rows(const Source& source,
     }
 }
 
-// The pairs of one tile.  row_sums: (stacks, n, ADDS); column_sums: (strips, n, ADDS); sums: (blocks, SUMS).
-// Strips count from the first one here.  The block of strip r and stack c is r * stacks + c: blocks that run
-// together read neighbouring memory.
+// The pairs of one tile.  row_sums: (stacks, n, ADDS); column_sums: (strips, n, ADDS), of which those here
+// exist; sums: (blocks, SUMS).  The block of strip r and stack c is r * stacks + c, r from the first strip
+// here on: blocks that run together read neighbouring memory.
 template <class Source, class Term, bool WEIGHTED>
 __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 3 : 2)
     add_pairs(Source source, PairWeights weights, Term term, PairTiles tiles, double* row_sums,
@@ -303,9 +303,10 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
     __shared__ double totals[ThreadColumns<Term>::kSums];
 
     const int64_t n = tiles.n, stacks = tiles.stacks();
-    const int64_t strip = int64_t(blockIdx.x) / stacks, stack = int64_t(blockIdx.x) % stacks;
+    const int64_t block = tiles.first * stacks + int64_t(blockIdx.x);
+    const int64_t strip = block / stacks, stack = block % stacks;
     const int thread = int(threadIdx.x), warp = thread / 32, lane = thread % 32;
-    const int64_t first = (tiles.first + strip) * tiles.rows, end = tiles.end(stack);
+    const int64_t first = strip * tiles.rows, end = tiles.end(stack);
     if (first >= end) {
         if (thread < Term::SUMS) sums[int64_t(blockIdx.x) * Term::SUMS + thread] = 0.0;
         return;
@@ -428,7 +429,7 @@ static __global__ void add_tiles(PairTiles tiles, int adds, const double* row_su
         for (int64_t stack = i < tiles.end(own) ? own : own + 1; here && stack < tiles.stacks(); stack++)
             total += row_sums[stack * step + i * adds + k];
         for (int64_t s = tiles.first; column_sums && s < tiles.last && s * tiles.rows < tiles.end(own); s++)
-            total += column_sums[(s - tiles.first) * step + i * adds + k];
+            total += column_sums[s * step + i * adds + k];
         out[at] = total;
     }
 }
