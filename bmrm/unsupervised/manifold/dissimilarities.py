@@ -20,11 +20,13 @@ from bmrm.distributed.reading import read_here, read_row_set
 from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.gpu.device_arrays import read_back
+from bmrm.matrix.gpu.work import Work
 from bmrm.pairs.pair_arrays import PairArray, read_pairs, read_resident_pairs
 from bmrm.unsupervised.manifold._manifold import Pairs
 from bmrm.unsupervised.manifold.cpu import HostScalingPasses
 from bmrm.unsupervised.manifold.gpu import passes_on
 from bmrm.unsupervised.manifold.passes import PairData, ScalingPasses
+from bmrm.unsupervised.manifold.work import MAX_RECOMPUTED_FEATURES, scaling_work
 from bmrm.unsupervised.scales import (
     ORDINARY_EXPONENT,
     ORDINARY_WEIGHT_EXPONENT,
@@ -137,6 +139,17 @@ class Metric:
     name: Any
     options: Mapping[str, Any] | None = None
 
+    def check(self) -> None:
+        """Raise `ParameterError` for what is no metric."""
+        if not isinstance(self.name, str) and not callable(self.name):
+            hint = "; metric_mds chooses between metric and ordinal scaling"
+            raise ParameterError(
+                f"metric: found {self.name!r}, expected a name or a callable"
+                f"{hint if isinstance(self.name, bool) else ''}"
+            )
+        if self.options is not None and not isinstance(self.options, Mapping):
+            raise ParameterError(f"metric_params: found {self.options!r}, expected a dict or None")
+
     def among(self, rows: NDArray[Any], threads: int | None) -> tuple[float, PairArray]:
         """Compute those of all pairs, times a power of two, which is returned first."""
         scale = 1.0
@@ -177,6 +190,22 @@ class Proximities:
     metric: Metric
     given: PairArray | None = None
     rows: NDArray[Any] | None = None
+    ranks: AllRanks = ALONE
+
+    def work(self, p: int, passes: int, threads: int | None, *, single: bool) -> Work:
+        """Predict the work of scaling to p dimensions."""
+        m = self.features
+        return scaling_work(
+            self.n,
+            p,
+            passes=passes,
+            features=m if m is not None and m <= MAX_RECOMPUTED_FEATURES else None,
+            value_bytes=self.value_bytes,
+            square=self.given is not None and self.given.values.ndim == 2,
+            threads=threads,
+            ranks=self.ranks.ranks,
+            single=single,
+        )
 
     def opened(
         self,
@@ -186,10 +215,9 @@ class Proximities:
         stored: bool,
         threads: int | None,
         single: bool = False,
-        ranks: AllRanks = ALONE,
     ) -> Dissimilarities:
         """Put pairs where the passes run; ``stored`` means that distances of features are computed once."""
-        w, given, scale = None, self.given, 1.0
+        w, given, scale, ranks = None, self.given, 1.0, self.ranks
         if weights is not None:
             read = read_pairs if gpu is None else read_resident_pairs
             w = read("weights", weights, nan_allowed=False, diagonal=False, threads=threads, ranks=ranks)
@@ -212,7 +240,7 @@ def read_proximities(X: Any, metric: Metric, threads: int | None, ranks: AllRank
     if metric.name == "precomputed":
         with words_for_scikit_learn(X):
             given = read_resident_pairs("X", X, nan_allowed=True, diagonal=True, threads=threads, ranks=ranks)
-        return Proximities(given.n, None, given.values.dtype.itemsize, metric, given=given)
+        return Proximities(given.n, None, given.values.dtype.itemsize, metric, given=given, ranks=ranks)
     if ranks.group is None:
         found = RowSet(read_here(read_back(X)))
     else:
@@ -224,7 +252,7 @@ def read_proximities(X: Any, metric: Metric, threads: int | None, ranks: AllRank
     rows, value_bytes = found.X[:], max(found.everyones(found.X.value_bytes))
     if ranks.group is not None:
         rows = found.take(np.arange(found.shape[0])).astype(np.float32 if value_bytes == 4 else np.float64)
-    return Proximities(*found.shape, value_bytes, metric, rows=rows)
+    return Proximities(*found.shape, value_bytes, metric, rows=rows, ranks=ranks)
 
 
 def within_range(values: Any, largest: float, unscaled: tuple[float, float] = UNSCALED) -> tuple[float, Any]:

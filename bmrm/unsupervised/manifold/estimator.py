@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -34,7 +33,7 @@ from bmrm.matrix.gpu.placement import Placement, gpu_that_has, place, with_fall_
 from bmrm.unsupervised.estimator import RowEstimator
 from bmrm.unsupervised.manifold._manifold import MAX_AXES
 from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities, Metric, Proximities, read_proximities
-from bmrm.unsupervised.manifold.majorization import DEPTH, ScalingRun, Stress, place_new, run_smacof
+from bmrm.unsupervised.manifold.majorization import ScalingRun, Stress, place_new, run_starts
 from bmrm.unsupervised.manifold.minimum import (
     MinimumTest,
     bound_stress_error,
@@ -43,7 +42,7 @@ from bmrm.unsupervised.manifold.minimum import (
 )
 from bmrm.unsupervised.manifold.ordinal import Disparities
 from bmrm.unsupervised.manifold.scaling_starts import check_start, make_starts
-from bmrm.unsupervised.manifold.work import scaling_work
+from bmrm.unsupervised.manifold.work import MAX_KEPT_POINTS, MAX_RECOMPUTED_FEATURES, scaling_bytes
 from bmrm.unsupervised.scales import divided
 
 STARTS = ("classical_mds", "landmark", "random")
@@ -53,20 +52,8 @@ TYPES = ("float64", "float32")
 STORED_SHARE = 0.25
 """Share of the free memory up to which distances of features are stored."""
 
-MAX_RECOMPUTED_FEATURES = 8
-"""Features up to which computing a distance takes no longer than reading it."""
-
 BLOCK_VALUES = 1 << 22
 """Dissimilarities of new points that `transform` has in memory at once: 32 MiB."""
-
-ORDINAL_BYTES = 72
-"""Maximum bytes per pair of ordinal scaling: values, ranks, distances, order, and blocks of three numbers."""
-
-MAX_KEPT_POINTS = 4096
-"""Points up to which a copy of given dissimilarities is kept for `MDS.dissimilarity_matrix_`: 67 MB."""
-
-START_VECTORS = 140
-"""Vectors of n numbers that the Lanczos method of a classical start has at once."""
 
 
 class MDS(RowEstimator, Transformer):
@@ -247,11 +234,9 @@ class MDS(RowEstimator, Transformer):
         weights : array_like, shape (n, n) or (n (n - 1) / 2,), optional
             Of the pairs, at least 0. A diagonal does not count.
         comm : mpi4py.MPI.Comm or PETSc.Comm, optional
-            Ranks that share the passes; all must call this at the same time, with equal parameters, and get
-            all results. Features are the rows of this rank, which come after those of the ranks before.
-            Dissimilarities and weights are those of all pairs on each rank, best in a file that each maps:
-            a rank reads its share of the pairs. The start is that of the first rank. On GPUs each rank takes
-            one of its machine, and has its share there. There is no ordinal scaling on ranks.
+            Ranks that share the passes, call this together with equal parameters, and get all results.
+            Features are the rows of this rank, which come after those of the ranks before. Dissimilarities
+            and weights are those of all pairs, best in a file that each rank maps.
 
         Returns
         -------
@@ -297,26 +282,16 @@ class MDS(RowEstimator, Transformer):
         stress = Stress(data, disparities, relax=self.relax)
         rng = data.ranks.first_of(self.random_state)
         line = progress_line(self.verbose)
-        best: ScalingRun | None = None
-        starts = make_starts(self.init, data, disparities, p, rng, deadline, given)
-        for number, start in enumerate(islice(starts, self.n_init)):
-            if disparities is not None:
-                disparities.forget()
-            run = run_smacof(
-                stress,
-                start,
-                max_iter=self.max_iter,
-                eps=self.eps,
-                deadline=deadline,
-                relax=self.relax,
-                report=partial(self._show, line, number),
-            )
-            if best is None or run.found.stress < best.found.stress:
-                best = run
-            if run.status in ("max_time", "interrupted"):
-                break
+        best = run_starts(
+            stress,
+            islice(make_starts(self.init, data, disparities, p, rng, deadline, given), self.n_init),
+            max_iter=self.max_iter,
+            eps=self.eps,
+            deadline=deadline,
+            relax=self.relax,
+            report=partial(self._show, line),
+        )
         line.clear()
-        assert best is not None
         self._keep(stress, best, rows)
         self.status_ = data.ranks.agree("interrupted" if requested() else "") or best.status
 
@@ -457,18 +432,14 @@ class MDS(RowEstimator, Transformer):
         >>> MDS(2, store="features").memory(100_000, 50)["pairs"]
         0
         """
-        pairs = n * (n - 1) // 2
-        stored = m is not None and self._store(n, m) == "half"
-        parts = 64 * n * max(8, self.n_components) * 8  # sums of the parts of a pass
-        return {
-            "pairs": 8 * pairs if stored else 0,
-            "features": 8 * n * m * (1 if stored else 2) if m is not None else 0,  # one copy is kept
-            "given": 8 * pairs if m is None and n <= MAX_KEPT_POINTS else 0,
-            "rounded": 4 * pairs if self.dtype == "float32" and (stored or m is None) else 0,
-            "disparities": 0 if self.metric_mds else ORDINAL_BYTES * pairs,
-            "configurations": 8 * n * (self.n_components * (3 * DEPTH + 10) + START_VECTORS),
-            "sums": min(parts, 8 << 24),
-        }
+        return scaling_bytes(
+            n,
+            self.n_components,
+            m,
+            stored=m is not None and self._store(n, m) == "half",
+            ordinal=not self.metric_mds,
+            single=self.dtype == "float32",
+        )
 
     def _columns_out(self) -> int:
         return int(self.embedding_.shape[1])
@@ -490,14 +461,7 @@ class MDS(RowEstimator, Transformer):
                 raise ParameterError(f"{name}: found {found!r}, expected one of {', '.join(known)}")
         if self.dtype == "float32" and not self.metric_mds:
             raise ParameterError("dtype: found float32 with metric_mds=False, expected float64")
-        if not isinstance(self.metric, str) and not callable(self.metric):
-            hint = "; metric_mds chooses between metric and ordinal scaling"
-            raise ParameterError(
-                f"metric: found {self.metric!r}, expected a name or a callable"
-                f"{hint if isinstance(self.metric, bool) else ''}"
-            )
-        if self.metric_params is not None and not isinstance(self.metric_params, Mapping):
-            raise ParameterError(f"metric_params: found {self.metric_params!r}, expected a dict or None")
+        Metric(self.metric, self.metric_params).check()
         if self.n_jobs is not None:
             arguments.integer("n_jobs", self.n_jobs)
         if self.store == "features" and (self.metric != "euclidean" or not self.metric_mds):
@@ -513,43 +477,26 @@ class MDS(RowEstimator, Transformer):
         found = read_proximities(X, Metric(self.metric, self.metric_params), self.threads, ranks)
         with ranks.together():
             self._require_memory(found.n, found.features)
-        placement = self._choose_device(X, found, ranks)
+        placement = self._choose_device(X, found)
         if is_on_device(weights):
             placement = replace(placement, chosen=False)  # the CPU does not read them
 
         def opened(gpu: int | None) -> Dissimilarities:
             stored = found.features is not None and self._store(found.n, found.features, gpu) == "half"
-            return found.opened(
-                weights,
-                gpu,
-                stored=bool(ranks.everyones(stored)[0]),
-                threads=self.threads,
-                single=single,
-                ranks=ranks,
-            )
+            stored = ranks.everyones(stored)[0]
+            return found.opened(weights, gpu, stored=stored, threads=self.threads, single=single)
 
         data, placement = with_fall_back(placement, lambda: opened(None), lambda gpu: (opened(gpu), ""))
         return found.rows, data, placement
 
-    def _choose_device(self, X: Any, found: Proximities, ranks: AllRanks) -> Placement:
+    def _choose_device(self, X: Any, found: Proximities) -> Placement:
         """Decide where the passes run."""
-        m, p = found.features, self.n_components
-        work = None
+        p, work = self.n_components, None
         if self.metric_mds and p <= MAX_AXES:
-            work = scaling_work(
-                found.n,
-                p,
-                passes=self.max_iter,
-                features=m if m is not None and m <= MAX_RECOMPUTED_FEATURES else None,
-                value_bytes=found.value_bytes,
-                square=found.given is not None and found.given.values.ndim == 2,
-                threads=self.threads,
-                ranks=ranks.ranks,
-                single=self.dtype == "float32",
-            )
+            work = found.work(p, self.max_iter, self.threads, single=self.dtype == "float32")
         # A copy of features is small.
         there = gpu_that_has(X) if found.given is not None else None
-        placement = place(self.device, there, work, group=ranks.group)
+        placement = place(self.device, there, work, group=found.ranks.group)
         if placement.gpu is not None and work is None:
             text = f"n_components: found {p} on a GPU, expected at most {MAX_AXES}; more need"
             if not self.metric_mds:

@@ -20,6 +20,21 @@ SCALING_VECTORS = 50
 EXPECTED_PASSES = 60
 """Passes of SMACOF, if no smaller number is allowed."""
 
+DEPTH = 10
+"""Steps that acceleration remembers. 5 to 20 need about the same number of passes."""
+
+MAX_RECOMPUTED_FEATURES = 8
+"""Features up to which computing a distance takes no longer than reading it."""
+
+ORDINAL_BYTES = 72
+"""Maximum bytes per pair of ordinal scaling: values, ranks, distances, order, and blocks of three numbers."""
+
+MAX_KEPT_POINTS = 4096
+"""Points up to which a copy of given dissimilarities is kept for `MDS.dissimilarity_matrix_`: 67 MB."""
+
+START_VECTORS = 140
+"""Vectors of n numbers that the Lanczos method of a classical start has at once."""
+
 
 def scaling_work(
     points: int,
@@ -54,3 +69,25 @@ def scaling_work(
         uploaded,
         stored + 8.0 * points * dimensions * (SCALING_VECTORS + 2.0 * tiles),
     )
+
+
+def scaling_bytes(
+    points: int, dimensions: int, features: int | None, *, stored: bool, ordinal: bool, single: bool
+) -> dict[str, int]:
+    """Predict the bytes of a fit on the CPU by part, besides what is given.
+
+    - ``features``: their number; None if dissimilarities are given
+    - ``stored``: distances of features are computed once
+    """
+    pairs, n = points * (points - 1) // 2, points
+    given = features is None
+    parts = 64 * n * max(8, dimensions) * 8  # sums of the parts of a pass
+    return {
+        "pairs": 8 * pairs if stored else 0,
+        "features": 0 if features is None else 8 * n * features * (1 if stored else 2),  # one copy is kept
+        "given": 8 * pairs if given and n <= MAX_KEPT_POINTS else 0,
+        "rounded": 4 * pairs if single and (stored or given) else 0,
+        "disparities": ORDINAL_BYTES * pairs if ordinal else 0,
+        "configurations": 8 * n * (dimensions * (3 * DEPTH + 10) + START_VECTORS),
+        "sums": min(parts, 8 << 24),
+    }
