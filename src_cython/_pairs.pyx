@@ -67,7 +67,7 @@ def inspect_pairs(values, int64_t n, *, bint nan_allowed, double diagonal, doubl
     cdef PairDefect found
     cdef int64_t first, last
     first, last = (0, n) if rows is None else rows
-    if first % INSPECTED_ROWS or not 0 <= first <= last <= n:
+    if not 0 <= first <= last <= n or (first % INSPECTED_ROWS and first < n):
         raise ParameterError(f"rows: found {first} to {last}, expected some of {n}, from a multiple of {INSPECTED_ROWS}")
     with nogil:
         found = c_inspect(n, first, last, given, nan_allowed, diagonal, tolerance, n_threads, &largest, &missing)

@@ -25,7 +25,8 @@ ResidentPairs::ResidentPairs(int32_t device, const bb_pairs& pairs)
     expect(n >= 1 && n < int64_t(1) << 31, "n: expected at least 1 point");
     expect(0 <= first_ && first_ <= last_ && last_ <= n, "rows: expected some of the points");
     const int64_t each = strip_rows(n);
-    expect(first_ % each == 0 && (last_ == n || last_ % each == 0), "rows: expected whole strips");
+    const auto begins = [&](int64_t row) { return row == n || row % each == 0; };
+    expect(begins(first_) && begins(last_), "rows: expected whole strips");
     expect((pairs.delta.values != nullptr) != (pairs.features != nullptr) || n == 1,
            "pairs: expected either dissimilarities or features");
     mail_.reserve(BB_PAIR_PRODUCTS, stream());

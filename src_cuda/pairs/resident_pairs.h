@@ -102,7 +102,8 @@ struct ResidentPairs : Handle {
     // Tiles of the own rows for terms of which a thread has some columns.
     PairTiles tiles_for(int columns) const {
         const int64_t rows = strip_rows(n);
-        return {n, rows, int64_t(kPairThreads) * columns, first_ / rows, (last_ + rows - 1) / rows};
+        const auto strips = [&](int64_t row) { return (row + rows - 1) / rows; };
+        return {n, rows, int64_t(kPairThreads) * columns, strips(first_), strips(last_)};
     }
 
   private:

@@ -111,6 +111,7 @@ for words, here, alone, w in (
     ({"store": "features"}, points[share], points, None),
     ({"store": "half", "dtype": "float32"}, points[share], points, None),
     (given, np.where(apart > 7.0, np.nan, apart), None, 1.0 / (1.0 + apart)),
+    (given, apart[:20, :20], None, None),  # one strip: the other ranks have nothing
     (given | {"dtype": "float32"}, apart[np.triu_indices(len(points), 1)].astype(np.float32), None, None),
 ):
     options = {"random_state": 0, "max_iter": 3, "eps": 0.0, "device": "cuda"} | words
