@@ -13,7 +13,7 @@ include "pairs/pair_values.pxi"
 
 
 cdef extern from "manifold/scaling.h" namespace "bmrm" nogil:
-    const int64_t kPartTotals, kRun
+    const int64_t kPartTotals
 
     cdef cppclass CPairs "bmrm::Pairs":
         CPairs(int64_t, PairValues, PairValues, bint, int) except +
@@ -37,7 +37,7 @@ cdef extern from "pairs/pair_parts.h" namespace "bmrm" nogil:
     const int64_t kMinPartPairs
 
 cdef extern from "device_limits.h" namespace "bmrm" nogil:
-    const int kMaxPairAxes, kMaxPairProducts, kSquaredColumns, kMostColumns
+    const int kMaxPairAxes, kMaxPairProducts, kSquaredColumns, kMostColumns, kMostFloatTerms
     const int64_t kMostStrips
 
 
@@ -47,7 +47,7 @@ cdef extern from "manifold/ordinal.h" namespace "bmrm" nogil:
 
 
 # Limits of a pass, and of passes on a GPU; see the headers.
-MIN_PART_PAIRS, FLOAT_RUN = kMinPartPairs, kRun
+MIN_PART_PAIRS, FLOAT_RUN = kMinPartPairs, kMostFloatTerms
 MAX_AXES, MAX_PRODUCTS, SQUARED_COLUMNS = kMaxPairAxes, kMaxPairProducts, kSquaredColumns
 MAX_STRIPS, TILE_COLUMNS = kMostStrips, kMostColumns
 

@@ -24,6 +24,7 @@
 
 #include "coincident_points.h"
 #include "cpu/isa.h"
+#include "device_limits.h"
 #include "pairs/stored_pairs.h"
 
 namespace bmrm {
@@ -38,6 +39,7 @@ struct WideningKernels {
 
 /// Terms that are added in float32, at most; a power of two.
 constexpr i64 kRun = 8;
+static_assert(kRun <= kMostFloatTerms);
 
 /// Adds the pairs of some rows with a segment of columns, in Real; returns whether some are at one place.
 template <class Real>

@@ -98,7 +98,7 @@ class MDS(RowEstimator, Transformer):
         more than a quarter of the free memory.
     dtype : {"float64", "float32"}, default "float64"
         What the terms of the sums are computed in. "float32" takes about half the time on a CPU; places and
-        dissimilarities are then numbers of float32, and sums of more than 8 terms are still in float64.
+        dissimilarities are then numbers of float32, and sums of more than 16 terms are still in float64.
     verbose : int, default 0
         1 shows a progress line on a terminal, 2 a line per step.
     threads : int, optional

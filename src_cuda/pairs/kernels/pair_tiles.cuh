@@ -296,6 +296,7 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
     constexpr int kStagedRows = kAdds > 8 ? 32 : 64;  // rows whose numbers are in shared memory at once
     constexpr int kSlots = round_up_to_power(kAdds);
     constexpr int kNumbers = kSlots * round_up_to_power(kRows);
+    static_assert(std::is_same_v<Adds, double> || kRows * Term::COLUMNS <= kMostFloatTerms, "");
     static_assert(kNumbers <= 32 && kStagedRows % kRows == 0 && round_up_to_power(kRows) == kRows, "");
     __shared__ Real staged[kStagedRows * kReads];
     __shared__ double found[kPairWarps][kStagedRows * kAdds];
