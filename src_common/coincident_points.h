@@ -12,6 +12,8 @@ namespace bmrm {
 
 /// Squared distances below this count as 0: their roots and reciprocals would lose digits.
 constexpr double kLeastSquare = 1e-280;
+/// The same of squares in float32.
+constexpr double kLeastFloatSquare = 1e-28;
 
 /// The axis along which points i < j at one place part.
 BMRM_HD int64_t parting_axis(int64_t i, int64_t j, int64_t p) {

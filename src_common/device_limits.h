@@ -27,6 +27,7 @@ constexpr int kMaxPairProducts = 64;  // inner products at once
 constexpr int kSquaredColumns = 8;    // numbers of a point that squared dissimilarities multiply at once
 constexpr int kPairThreads = 128;     // threads of a tile
 constexpr int kMostColumns = 4 * kPairThreads;  // columns of a tile, in two or three dimensions
+constexpr int kMostFloatTerms = 16;             // terms in float32 that are added in it, on a CPU too
 constexpr int64_t kMostStrips = 160;            // tiles of a column of pairs, up to 163,840 points
 
 }  // namespace bmrm

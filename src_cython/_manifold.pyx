@@ -13,21 +13,22 @@ include "pairs/pair_values.pxi"
 
 
 cdef extern from "manifold/scaling.h" namespace "bmrm" nogil:
-    cdef struct PairCounts:
-        double stress
-        double squares
-        int64_t together
+    const int64_t kPartTotals
 
     cdef cppclass CPairs "bmrm::Pairs":
         CPairs(int64_t, PairValues, PairValues, bint, int) except +
         CPairs(int64_t, const void*, int, int64_t, PairValues, int) except +
         int64_t bytes()
-        PairCounts descent(const double*, int64_t, double*) except +
+        void share(int64_t, int64_t)
+        int64_t stride()
+        int64_t own_parts(int64_t)
+        void descent[Real](const double*, int64_t, double*) except +
         void laplacian(const double*, int64_t, double*) except +
         void squared(const double*, int64_t, double, double*) except +
         void curvature(const double*, int64_t, const double*, int64_t, double*) except +
         void pulls(const double*, int64_t, double*) except +
-        void summary(double*, double*, double*, int64_t*) except +
+        void summary(double*) except +
+        void add_up(const double*, int64_t, int64_t, double*) except +
         void distances(const double*, int64_t, double*) except +
         void place(const double*, int64_t, const double*, int64_t, double*, double*, int64_t) except +
 
@@ -36,7 +37,7 @@ cdef extern from "pairs/pair_parts.h" namespace "bmrm" nogil:
     const int64_t kMinPartPairs
 
 cdef extern from "device_limits.h" namespace "bmrm" nogil:
-    const int kMaxPairAxes, kMaxPairProducts, kSquaredColumns, kMostColumns
+    const int kMaxPairAxes, kMaxPairProducts, kSquaredColumns, kMostColumns, kMostFloatTerms
     const int64_t kMostStrips
 
 
@@ -46,7 +47,7 @@ cdef extern from "manifold/ordinal.h" namespace "bmrm" nogil:
 
 
 # Limits of a pass, and of passes on a GPU; see the headers.
-MIN_PART_PAIRS = kMinPartPairs
+MIN_PART_PAIRS, FLOAT_RUN = kMinPartPairs, kMostFloatTerms
 MAX_AXES, MAX_PRODUCTS, SQUARED_COLUMNS = kMaxPairAxes, kMaxPairProducts, kSquaredColumns
 MAX_STRIPS, TILE_COLUMNS = kMostStrips, kMostColumns
 
@@ -54,12 +55,45 @@ MAX_STRIPS, TILE_COLUMNS = kMostStrips, kMostColumns
 cdef class Pairs:
     """Dissimilarities of all pairs of n points, with weights, as the passes of scaling read them.
 
-    Arrays are shared with the caller. Features are packed in float64.
+    Arrays are shared with the caller. Features are packed in float64. Ranks may share the parts of a pass: all
+    call it together, and get the sums of all.
     """
 
     cdef unique_ptr[CPairs] impl
-    cdef object _owners
+    cdef object _owners, _in_turn
     cdef int64_t _n
+
+    def share(self, int64_t rank, int64_t ranks, in_turn):
+        """Leave other parts of each pass to other ranks.
+
+        - ``in_turn``: lets each rank in turn make a vector of so many numbers of that of the rank before, and
+          returns the last one on all
+        """
+        self.impl.get().share(rank, ranks)
+        self._in_turn = in_turn
+
+    cdef _parts(self, int64_t sums, int64_t size):
+        """Return room for the sums of the own parts of a pass with so many sums."""
+        return np.empty((self.impl.get().own_parts(sums), size))
+
+    cdef _added(self, parts):
+        """Return the sums of all parts, those of other ranks too, added in their order."""
+        cdef int64_t count = parts.shape[0], size = parts.shape[1]
+        cdef const double* own = <const double*>_address(parts)
+
+        def add(before):
+            total = np.zeros(size) if before is None else before
+            cdef double* target = <double*>_address(total)
+            with nogil:
+                self.impl.get().add_up(own, count, size, target)
+            return total
+
+        return add(None) if self._in_turn is None else self._in_turn(size, add)
+
+    cdef _by_points(self, total, int64_t T):
+        """Return planar numbers of the points as an array of shape (n, T)."""
+        cdef int64_t stride = self.impl.get().stride()
+        return np.ascontiguousarray(total[:T * stride].reshape(T, stride)[:, :self._n].T)
 
     @staticmethod
     def given(delta, int64_t n, *, weights=None, bint missing=False, threads=None):
@@ -103,12 +137,14 @@ cdef class Pairs:
             self.impl.reset(new CPairs(self._n, features, value_bytes, m, w, n_threads))
         return self
 
-    def descent(self, X):
+    def descent(self, X, *, bint single=False):
         """Return half the negative gradient of the stress, and what else a pass finds.
 
         Parameters
         ----------
         X : ndarray, shape (n, p)
+        single : bool, default False
+            Whether places, dissimilarities and the terms of the sums are rounded to float32.
 
         Returns
         -------
@@ -119,25 +155,29 @@ cdef class Pairs:
             Pairs at one place although w delta > 0. An axis takes the place of their direction.
         """
         X = _input(X, (self._n, X.shape[1]), "X")
-        out = np.empty_like(X)
+        cdef int64_t p = X.shape[1], sums = self.impl.get().stride() * p
+        parts = self._parts(sums, sums + kPartTotals)
         cdef const double* places = <const double*>_address(X)
-        cdef double* target = <double*>_address(out)
-        cdef int64_t p = X.shape[1]
-        cdef PairCounts found
+        cdef double* target = <double*>_address(parts)
         with nogil:
-            found = self.impl.get().descent(places, p, target)
-        return out, found.stress, found.squares, found.together
+            if single:
+                self.impl.get().descent[float](places, p, target)
+            else:
+                self.impl.get().descent[double](places, p, target)
+        total = self._added(parts)
+        stress, squares, together = total[sums:].tolist()
+        return self._by_points(total, p), stress, squares, int(together)
 
     def laplacian(self, Y):
         """Return V Y for the Laplacian V of the weights and Y of shape (n, T)."""
         Y = _input(Y, (self._n, Y.shape[1]), "Y")
-        out = np.empty_like(Y)
+        cdef int64_t T = Y.shape[1], sums = self.impl.get().stride() * T
+        parts = self._parts(sums, sums)
         cdef const double* numbers = <const double*>_address(Y)
-        cdef double* target = <double*>_address(out)
-        cdef int64_t T = Y.shape[1]
+        cdef double* target = <double*>_address(parts)
         with nogil:
             self.impl.get().laplacian(numbers, T, target)
-        return out
+        return self._by_points(self._added(parts), T)
 
     def squared(self, Y, double unknown=0.0):
         """Return the matrix of squared dissimilarities times Y of shape (n, T).
@@ -145,37 +185,39 @@ cdef class Pairs:
         NaN is replaced by the dissimilarity ``unknown``.
         """
         Y = _input(Y, (self._n, Y.shape[1]), "Y")
-        out = np.empty_like(Y)
+        cdef int64_t T = Y.shape[1], sums = self.impl.get().stride() * T
+        parts = self._parts(sums, sums)
         cdef const double* numbers = <const double*>_address(Y)
-        cdef double* target = <double*>_address(out)
-        cdef int64_t T = Y.shape[1]
+        cdef double* target = <double*>_address(parts)
         with nogil:
             self.impl.get().squared(numbers, T, unknown, target)
-        return out
+        return self._by_points(self._added(parts), T)
 
     def curvature(self, X, Y):
         """Return half the Hessian of the stress at X, shape (n, p), times directions Y, shape (T, n, p)."""
         X = _input(X, (self._n, X.shape[1]), "X")
         Y = _input(Y, (Y.shape[0], *X.shape), "Y")
-        out = np.empty_like(Y)
+        joined = np.ascontiguousarray(Y.transpose(1, 0, 2))
+        cdef int64_t p = X.shape[1], T = Y.shape[0], sums = self.impl.get().stride() * T * p
+        parts = self._parts(sums, sums)
         cdef const double* places = <const double*>_address(X)
-        cdef const double* numbers = <const double*>_address(Y)
-        cdef double* target = <double*>_address(out)
-        cdef int64_t p = X.shape[1], T = Y.shape[0]
+        cdef const double* numbers = <const double*>_address(joined)
+        cdef double* target = <double*>_address(parts)
         with nogil:
             self.impl.get().curvature(places, p, numbers, T, target)
-        return out
+        found = self._by_points(self._added(parts), T * p).reshape(joined.shape)
+        return np.ascontiguousarray(found.transpose(1, 0, 2))
 
     def pulls(self, X):
         """Return for each point the sum of w delta / d over its pairs, X of shape (n, p) being the places."""
         X = _input(X, (self._n, X.shape[1]), "X")
-        out = np.empty(self._n)
+        cdef int64_t p = X.shape[1], sums = self.impl.get().stride()
+        parts = self._parts(sums, sums)
         cdef const double* places = <const double*>_address(X)
-        cdef double* target = <double*>_address(out)
-        cdef int64_t p = X.shape[1]
+        cdef double* target = <double*>_address(parts)
         with nogil:
             self.impl.get().pulls(places, p, target)
-        return out
+        return self._by_points(self._added(parts), 1)[:, 0]
 
     def summary(self):
         """Return sums over the pairs.
@@ -189,13 +231,14 @@ cdef class Pairs:
         known : int
             Number of pairs that are not NaN.
         """
-        degrees = np.empty(self._n)
-        cdef double* target = <double*>_address(degrees)
-        cdef double weighted_squares, squares
-        cdef int64_t known
+        cdef int64_t sums = self._n + kPartTotals
+        parts = self._parts(sums, sums)
+        cdef double* target = <double*>_address(parts)
         with nogil:
-            self.impl.get().summary(target, &weighted_squares, &squares, &known)
-        return degrees, weighted_squares, squares, known
+            self.impl.get().summary(target)
+        total = self._added(parts)
+        weighted_squares, squares, known = total[self._n:].tolist()
+        return total[:self._n].copy(), weighted_squares, squares, int(known)
 
     def distances(self, X, out=None):
         """Return the distances of all pairs of X, shape (n, p), row by row."""

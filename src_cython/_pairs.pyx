@@ -23,14 +23,18 @@ cdef extern from "pairs/pair_values.h" namespace "bmrm" nogil:
         double other
 
     PairDefect c_inspect "bmrm::inspect_pairs"(
-        int64_t, PairValues, bint, double, double, int, double*, c_bool*) except +
+        int64_t, int64_t, int64_t, PairValues, bint, double, double, int, double*, c_bool*) except +
+    const int64_t kInspectedRows
 
+
+INSPECTED_ROWS = kInspectedRows
+"""Of which the first row that `inspect_pairs` looks at is a multiple."""
 
 DEFECTS = ("", "negative", "infinite", "asymmetric", "diagonal", "missing")
 """What `inspect_pairs` may find."""
 
 
-def inspect_pairs(values, int64_t n, *, bint nan_allowed, double diagonal, double tolerance, threads=None):
+def inspect_pairs(values, int64_t n, *, bint nan_allowed, double diagonal, double tolerance, threads=None, rows=None):
     """Look for what makes dissimilarities or weights of pairs invalid.
 
     Parameters
@@ -43,6 +47,8 @@ def inspect_pairs(values, int64_t n, *, bint nan_allowed, double diagonal, doubl
     tolerance : float
         Maximum difference of the two entries of a pair.
     threads : int, optional
+    rows : (int, int), optional
+        First row to look at, with the pairs with later rows, and the end; default: all.
 
     Returns
     -------
@@ -60,8 +66,12 @@ def inspect_pairs(values, int64_t n, *, bint nan_allowed, double diagonal, doubl
     cdef double largest
     cdef c_bool missing
     cdef PairDefect found
+    cdef int64_t first, last
+    first, last = (0, n) if rows is None else rows
+    if not 0 <= first <= last <= n or (first % INSPECTED_ROWS and first < n):
+        raise ParameterError(f"rows: found {first} to {last}, expected some of {n}, from a multiple of {INSPECTED_ROWS}")
     with nogil:
-        found = c_inspect(n, given, nan_allowed, diagonal, tolerance, n_threads, &largest, &missing)
+        found = c_inspect(n, first, last, given, nan_allowed, diagonal, tolerance, n_threads, &largest, &missing)
     return DEFECTS[found.kind], found.row, found.column, found.value, found.other, largest, missing
 
 

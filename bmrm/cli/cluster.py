@@ -1,27 +1,28 @@
-"""``bmrm-cluster``: k-means of the rows of a file."""
+"""``bmrm-cluster``: clusters, components or a map of the rows of a file."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bmrm.cli.cluster_methods import MAX_LINES_SHOWN, METHODS, ClusterMethod, ClusterOutcome, label_rows
 from bmrm.cli.exits import Exit, check_apart, reading, run_on_first_rank
-from bmrm.cli.results import best_so_far, print_json, showing
+from bmrm.cli.results import print_json, showing
 from bmrm.errors import DataError, HostMemoryError, ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
     import argparse
 
+    from numpy.typing import NDArray
+
     from bmrm.base.vectors import Vector
     from bmrm.cli.signals import CommandInterrupts
-    from bmrm.unsupervised.clusters.estimator import KMeans, KMeansProgress
 
 PROGRAM = "bmrm-cluster"
-MAX_CLUSTERS_SHOWN = 20
-_CENTER_FILES = (".npz", ".safetensors")
+_MODEL_FILES = (".npz", ".safetensors")
 _EXITS = {"converged": Exit.OK, "labelled": Exit.OK, "interrupted": Exit.INTERRUPTED}
 
 
@@ -36,54 +37,76 @@ def cluster(argv: Sequence[str], interrupts: CommandInterrupts) -> int:
     from bmrm.cli.parsing import CommandParser
 
     options = CommandParser(CLUSTER).parse_words(argv)
-    _check(options)
-    interrupts.importing("bmrm.io", "bmrm.cli.loading", "bmrm.unsupervised.clusters.estimator")
+    method = METHODS[options.method]
+    _check(options, method)
+    interrupts.importing("bmrm.io", "bmrm.cli.loading", method.module)
     began = time.perf_counter()
     with interrupts.opened():
         centers = None if options.apply is None else _read_centers(options.apply)
-        X, weights = _read(options, None if centers is None else centers.shape[1])
-    model, found = _fit(options, X, weights) if centers is None else _label(options, centers, X, weights)
+        X, weights = _read(options, None if centers is None else centers.shape[1], dense=method.dense)
+    found = method.run(options, X, weights) if centers is None else label_rows(options, centers, X, weights)
     if options.output is not None:
-        _write_labels(options.output, found["labels"])
-    if options.centers is not None:
-        _write_centers(options.centers, found)
-    if options.certificate and found["status"] != "interrupted":
-        found |= _prove(options, model, X, weights)
-    found["seconds"] = time.perf_counter() - began
+        _write_rows(options.output, found.rows())
+    if options.model is not None:
+        _write_model(options.model, found.arrays)
+    if options.certificate and found.status != "interrupted":
+        found.facts |= found.prove()
+    found.facts["seconds"] = time.perf_counter() - began
     _report(options, found)
-    return _EXITS.get(found["status"], Exit.LIMIT)
+    return _EXITS.get(found.status, Exit.LIMIT)
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(options: argparse.Namespace, method: ClusterMethod) -> None:
     """Raise for options that do not fit each other, or files that cannot be written, before all is read."""
     from bmrm.base.atomic import check_writable
 
+    _check_method(options, method)
     if options.output == "-" and options.json:
         raise ParameterError("--json: -o is stdout already, expected a file")
-    if options.centers is not None and os.path.splitext(options.centers)[1] not in _CENTER_FILES:
-        raise ParameterError(f"--centers {options.centers}: expected a file *.npz or *.safetensors")
-    if options.output is not None and os.path.splitext(options.output)[1] in _CENTER_FILES:
+    if options.model is not None and os.path.splitext(options.model)[1] not in _MODEL_FILES:
+        raise ParameterError(f"--model {options.model}: expected a file *.npz or *.safetensors")
+    if options.output is not None and os.path.splitext(options.output)[1] in _MODEL_FILES:
         raise ParameterError(
-            f"-o {options.output}: labels are written to *.npy or as text, centres by --centers"
+            f"-o {options.output}: labels and coordinates are written to *.npy or as text, centres and "
+            "components by --model"
         )
-    if options.apply is not None and options.centers is not None:
+    if options.apply is not None and options.model is not None:
         raise ParameterError(
-            "--apply: found with --centers, expected one of the two: --apply does not move centres"
+            "--apply: found with --model, expected one of the two: --apply does not move centres"
         )
     inputs = {"DATA": options.data, "--apply": options.apply, "--sample-weight": options.sample_weight}
     if options.output not in (None, "-"):
-        check_apart(options.output, {**inputs, "--centers": options.centers})
+        check_apart(options.output, {**inputs, "--model": options.model})
         check_writable(options.output)
-    if options.centers is not None:
-        check_apart(options.centers, inputs)
-        check_writable(options.centers)
+    if options.model is not None:
+        check_apart(options.model, inputs)
+        check_writable(options.model)
 
 
-def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector | None]:
+def _check_method(options: argparse.Namespace, method: ClusterMethod) -> None:
+    """Raise for options that the method does not take."""
+    for name in frozenset().union(*(each.takes for each in METHODS.values())) - method.takes:
+        if getattr(options, name[2:].replace("-", "_")) not in (None, False):
+            known = [other for other, each in METHODS.items() if name in each.takes]
+            raise ParameterError(
+                f"{name}: found with --method {options.method}, expected {' or '.join(known)}"
+            )
+    if options.init is not None and options.init not in method.starts:
+        raise ParameterError(
+            f"--init: found {options.init} with --method {options.method}, expected one of "
+            f"{', '.join(method.starts)}"
+        )
+
+
+def _read(options: argparse.Namespace, columns: int | None, *, dense: bool) -> tuple[Any, Vector | None]:
     """Read the rows and their weights."""
+    import numpy as np
+
     from bmrm.cli.loading import ZERO_BASED, numbers
     from bmrm.cli.reading_progress import reading_step
     from bmrm.io import read_data
+    from bmrm.io.csr import Csr
+    from bmrm.io.row_storage import dense_rows
 
     with showing(options, reading_step(options.data)), reading(options.data):
         data = read_data(
@@ -97,90 +120,10 @@ def _read(options: argparse.Namespace, columns: int | None) -> tuple[Any, Vector
             threads=options.threads,
             labels="none",
         )
-    return data.X, numbers(options.sample_weight, data.X.shape[0], "weight", "rows")
-
-
-def _fit(options: argparse.Namespace, X: Any, weights: Vector | None) -> tuple[KMeans, dict[str, Any]]:
-    """Find centres; return the model, and what is written and reported."""
-    from bmrm.base.progress import ProgressStep
-    from bmrm.unsupervised.clusters.estimator import KMeans
-
-    step = ProgressStep(("choosing the first centres",))
-
-    def show(state: KMeansProgress) -> None:
-        nonlocal step
-        step = ProgressStep(state.words())
-
-    model = KMeans(
-        options.clusters,
-        init=options.init,
-        n_init="auto" if options.n_init is None else options.n_init,
-        max_iter=options.max_iter,
-        tol=options.tol,
-        max_time=options.max_time,
-        random_state=options.seed,
-        threads=options.threads,
-        device=options.device,
-        callback=show,
-    )
-    with showing(options, lambda: step):
-        model = best_so_far(lambda: model.fit(X, sample_weight=weights))
-    found = _facts(model, X.shape, model.labels_, model.inertia_, model.cluster_weights_)
-    found |= {"status": model.status_, "n_iter": model.n_iter_, "inertia_error": model.inertia_error_}
-    found |= {"rechecked": model.rechecked_, "seed": options.seed, "device": model.placement_.device}
-    return model, found
-
-
-def _label(
-    options: argparse.Namespace, centers: Vector, X: Any, weights: Vector | None
-) -> tuple[KMeans, dict[str, Any]]:
-    """Label the rows by given centres."""
-    import numpy as np
-
-    from bmrm.unsupervised.clusters.estimator import KMeans
-
-    if X.shape[1] != centers.shape[1]:
-        raise DataError(f"DATA: found {X.shape[1]} columns, expected {centers.shape[1]} as in --apply")
-    model = KMeans.of_centers(centers, threads=options.threads, device=options.device)
-    with showing(options, "labelling the rows"):
-        labels = model.predict(X)
-        inertia = -model.score(X, sample_weight=weights)
-    found = _facts(model, X.shape, labels, inertia, np.bincount(labels, weights, len(centers)).astype(float))
-    return model, found | {"status": "labelled"}
-
-
-def _prove(options: argparse.Namespace, model: KMeans, X: Any, weights: Vector | None) -> dict[str, Any]:
-    """Bound the inertia; Ctrl-C leaves the bound out, the clusters are written by now."""
-    from bmrm.base.units import finite_or_none
-
-    try:
-        with showing(options, "bounding the inertia"):
-            proof = model.certificate(X, weights)
-    except KeyboardInterrupt:
-        return {"status": "interrupted"}
-    return {
-        "certificate": {
-            "lower_bound": proof.lower_bound,
-            "confidence": proof.confidence,
-            "ratio": finite_or_none(proof.ratio),
-            "moves_left": proof.moves_left,
-            "largest_gain": proof.largest_gain,
-        }
-    }
-
-
-def _facts(
-    model: KMeans, shape: tuple[int, int], labels: Any, inertia: float, weights: Vector
-) -> dict[str, Any]:
-    return {
-        "rows": shape[0],
-        "columns": shape[1],
-        "clusters": len(model.cluster_centers_),
-        "inertia": inertia,
-        "cluster_weights": weights,
-        "centers": model.cluster_centers_,
-        "labels": labels,
-    }
+    X: Any = data.X
+    if dense and isinstance(X, Csr):
+        X = dense_rows(X, np.dtype(np.float64), escape_unprintable(options.data))
+    return X, numbers(options.sample_weight, X.shape[0], "weight", "rows")
 
 
 def _read_centers(path: str) -> Vector:
@@ -212,68 +155,57 @@ def _read_centers(path: str) -> Vector:
     return found
 
 
-def _write_labels(path: str, labels: Any) -> None:
+def _write_rows(path: str, values: NDArray[Any]) -> None:
+    """Write labels or coordinates: an array, or one line per row."""
     from bmrm.base.atomic import atomic_write
     from bmrm.io.npy import write_array
 
-    text = "".join(f"{label}\n" for label in labels.tolist())
+    if path != "-" and os.path.splitext(path)[1] == ".npy":
+        with atomic_write(path) as file:
+            write_array(file, values)
+        return
+    if values.ndim == 1:
+        text = "".join(f"{label}\n" for label in values.tolist())
+    else:
+        text = "".join(" ".join(map(repr, row)) + "\n" for row in values.tolist())
     if path == "-":
         sys.stdout.write(text)
         return
     with atomic_write(path) as file:
-        if os.path.splitext(path)[1] == ".npy":
-            write_array(file, labels)
-        else:
-            file.write(text.encode())
+        file.write(text.encode())
 
 
-def _write_centers(path: str, found: dict[str, Any]) -> None:
+def _write_model(path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
     import numpy as np
 
     from bmrm.base.atomic import atomic_write
 
-    arrays = {"centers": found["centers"], "cluster_weights": found["cluster_weights"]}
     with atomic_write(path) as file:
         if os.path.splitext(path)[1] == ".npz":
-            np.savez(file, allow_pickle=False, **arrays)
+            np.savez(file, allow_pickle=False, **dict(arrays))
         else:
             from safetensors.numpy import save
 
             file.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
-def _report(options: argparse.Namespace, found: dict[str, Any]) -> None:
-    """Print what was found; not among labels on stdout."""
-    weights = found["cluster_weights"]
+def _report(options: argparse.Namespace, found: ClusterOutcome) -> None:
+    """Print what was found; not among labels or coordinates on stdout."""
+    facts = found.facts
     if options.json:
-        hidden = ("centers", "labels")
-        report = {key: value for key, value in found.items() if key not in hidden}
-        print_json({**report, "cluster_weights": weights.tolist()})
+        print_json(facts)
         return
     if options.output == "-":
         return
-    from bmrm.base.tables import format_table
+    if found.lines:
+        from bmrm.base.tables import format_table
 
-    total = weights.sum()
-    largest = (-weights).argsort(kind="stable")
-    rows = [
-        [str(j), f"{weights[j]:.9g}", f"{weights[j] / total:.2%}"]
-        for j in largest[:MAX_CLUSTERS_SHOWN].tolist()
-    ]
-    print(format_table(["cluster", "weight", "share"], rows))
-    if len(largest) > MAX_CLUSTERS_SHOWN:
-        print(f"... and {len(largest) - MAX_CLUSTERS_SHOWN} smaller clusters")
-    inertia = f"inertia {found['inertia']:.9g}"
-    if "n_iter" in found:
-        print(
-            f"{found['status']}: {inertia}, within {found['inertia_error']:.1e}; {found['n_iter']} moves, "
-            f"{found['rechecked']:.2%} of the labels resolved in float64, on {found['device']}, "
-            f"{found['seconds']:.3f} s"
-        )
-    else:
-        print(f"{found['status']}: {inertia}; {found['seconds']:.3f} s")
-    if "certificate" in found:
-        print(_proof_text(found["certificate"]))
+        print(format_table(found.heads, found.lines[:MAX_LINES_SHOWN]))
+        if len(found.lines) > MAX_LINES_SHOWN:
+            print(f"... and {len(found.lines) - MAX_LINES_SHOWN} {found.others}")
+    print(f"{found.status}: {found.summary}{',' if 'device' in facts else ';'} {facts['seconds']:.3f} s")
+    if "certificate" in facts:
+        print(_proof_text(facts["certificate"]))
 
 
 def _proof_text(proof: dict[str, Any]) -> str:

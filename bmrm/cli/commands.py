@@ -562,41 +562,67 @@ GRAPH = Command(
     },
 )
 
-_CENTRES = (
-    Option("-k --clusters", "clusters (default: 8)", "K", type=integer(1), default=8),
-    Option("-o --output", "write labels: .npy, else one line per row", "FILE"),
-    Option("--centers", "write centres: .npz or .safetensors", "FILE"),
-    Option("--apply", "label rows by the centres in a file written by --centers", "FILE"),
+_CLUSTERING = (
+    Option(
+        "--method",
+        "k-means, a mixture of normal distributions, principal components, or multidimensional scaling "
+        "(default: kmeans)",
+        choices=("kmeans", "mixture", "pca", "mds"),
+        default="kmeans",
+    ),
+    Option(
+        "-k --clusters",
+        "clusters or components (default: 8); of pca and mds coordinates (default: 2)",
+        "K",
+        type=integer(1),
+    ),
+    Option("-o --output", "write labels, of pca and mds coordinates: .npy, else one line per row", "FILE"),
+    Option(
+        "--centers --model",
+        "write centres, the mixture or the components: .npz or .safetensors",
+        "FILE",
+    ),
+    Option("--apply", "kmeans: label rows by the centres in a file written by --model", "FILE"),
     Option(
         "--init",
-        "first centres (default: k-means++)",
-        choices=("k-means++", "k-means||", "random"),
-        default="k-means++",
+        "first centres (default: k-means++), components (kmeans), or map (classical)",
+        choices=("k-means++", "k-means||", "random", "kmeans", "classical", "landmark"),
     ),
-    Option("--n-init", "starts (default: 1, or 10 from random rows)", "N", type=integer(1)),
-    Option("--max-iter", "limit on moves (default: 300)", "N", type=integer(1), default=300),
+    Option("--n-init", "starts (default: 1; kmeans: 10 from random rows)", "N", type=integer(1)),
+    Option("--max-iter", "limit on steps (default: 300; mixture: 100)", "N", type=integer(1)),
     Option(
         "--tol",
-        "sum of squared moves at which to stop, relative to the variance (default: 1e-4)",
+        "when to stop: sum of squared moves, relative to the variance (kmeans, default: 1e-4); gain of the "
+        "mean log likelihood (mixture, 1e-3); residual (pca, 1e-8); fall of the relative stress (mds, 1e-6)",
         "E",
         type=real("a number of at least 0", lambda value: value >= 0),
-        default=1e-4,
     ),
     Option("--seed", "seed of the random numbers (default: 0)", "N", type=integer(0), default=0),
-    Option("--sample-weight", "weights of the rows, one number per line", "FILE"),
-    Option("--certificate", "bound the inertia of any K centres from below", kind="flag"),
+    Option("--sample-weight", "weights of the rows, one number per line; not mds", "FILE"),
+    Option("--certificate", "kmeans: bound the inertia of any K centres from below", kind="flag"),
+    Option(
+        "--covariance",
+        "mixture: covariances of components (default: full)",
+        choices=("full", "tied", "diag", "spherical"),
+    ),
+    Option(
+        "--metric",
+        "mds: distances of the rows (default: euclidean), or DATA is a square matrix of dissimilarities",
+        choices=("euclidean", "precomputed"),
+    ),
+    Option("--dtype", "mds: what terms are computed in (default: float64)", choices=("float64", "float32")),
 )
 
 CLUSTER = Command(
     "bmrm-cluster",
     usage="[options] DATA",
-    description="Cluster the rows of DATA by k-means, with labels that are exact in float64. Labels of\n"
-    "DATA are ignored.",
+    description="Cluster the rows of DATA by k-means, with labels that are exact in float64; or fit a\n"
+    "mixture, principal components, or a map. Labels of DATA are ignored.",
     meanings=CLUSTER_MEANINGS,
     files=(Option("data", "SVMlight, npz, npy, Matrix Market, CSV, Parquet; - is standard input", "DATA"),),
     options={
         "": (
-            *_CENTRES,
+            *_CLUSTERING,
             *COLUMNS,
             Option("--zero-based", "whether feature numbers start at 0", choices=_ZERO_BASED, default="auto"),
             *MACHINE,

@@ -79,7 +79,7 @@ CLUSTER_MEANINGS = {
     Exit.OK: "success: converged, or labels by given centres",
     **COMMON_MEANINGS,
     Exit.LIMIT: "a limit was hit before convergence (iterations, time, precision); results are written",
-    Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); the best clusters so far are written",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C or SIGTERM); the best result so far is written",
 }
 PAIRS_MEANINGS = {
     Exit.OK: "success: pairs are counted, neighbours or densities found, or the plan is printed",

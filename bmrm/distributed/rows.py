@@ -208,6 +208,19 @@ class StoredRows(ABC):
         raise NotImplementedError
 
 
+def _file_of(array: Any) -> mmap.mmap | None:
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap) and array.mode == "c":
+            return None
+        array = array.base
+    return array if isinstance(array, mmap.mmap) else None
+
+
+def is_mapped(array: NDArray[Any]) -> bool:
+    """Return whether values are in a mapped file, of which no page is private."""
+    return _file_of(array) is not None
+
+
 @dataclass(frozen=True)
 class DenseRows(StoredRows):
     """Rows of a dense array, which may be a mapped file.
@@ -304,12 +317,7 @@ class DenseRows(StoredRows):
     @functools.cached_property
     def file(self) -> mmap.mmap | None:
         """The mapped file that the values are in, in any order; None also if pages may be private."""
-        array: Any = self.array
-        while isinstance(array, np.ndarray):
-            if isinstance(array, np.memmap) and array.mode == "c":
-                return None
-            array = array.base
-        return array if isinstance(array, mmap.mmap) else None
+        return _file_of(self.array)
 
     @property
     def reads_too_much(self) -> bool:

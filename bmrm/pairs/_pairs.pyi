@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 DEFECTS: tuple[str, ...]
+INSPECTED_ROWS: int
 
 def inspect_pairs(
     values: npt.NDArray[Any],
@@ -13,6 +14,7 @@ def inspect_pairs(
     diagonal: float,
     tolerance: float,
     threads: int | None = None,
+    rows: tuple[int, int] | None = None,
 ) -> tuple[str, int, int, float, float, float, bool]: ...
 
 KERNELS: tuple[str, ...]

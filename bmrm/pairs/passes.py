@@ -21,6 +21,7 @@ from bmrm.base.vectors import Indices, Vector
 
 if TYPE_CHECKING:
     from bmrm.distributed.group import Group
+    from bmrm.distributed.ranks import AllRanks
     from bmrm.pairs.work import Rate
 
 RANGE_SECONDS = 0.05
@@ -242,6 +243,19 @@ def _own_blocks(tasks: int, group: Group | None) -> list[tuple[int, int]]:
         return [(0, tasks)] if tasks else []
     each = max(1, -(-tasks // (group.size * BLOCKS_PER_RANK)))
     return [(first, min(tasks, first + each)) for first in range(group.rank * each, tasks, group.size * each)]
+
+
+def own_rows(n: int, each: int, ranks: AllRanks) -> tuple[int, int]:
+    """Return the first row of this rank and the end: blocks of ``each`` rows with about equally many pairs.
+
+    A row has its pairs with later ones. Sums of blocks are added in order, so the blocks of a rank are
+    neighbours.
+    """
+    rows = np.append(np.arange(0, n, each), n)
+    pairs = rows * (2.0 * n - rows - 1.0)  # twice those of the rows before
+    wanted = pairs[-1] * np.arange(1, ranks.ranks) / ranks.ranks
+    bounds = [0, *rows[np.searchsorted(pairs, wanted)].tolist(), n]
+    return bounds[ranks.rank], bounds[ranks.rank + 1]
 
 
 def _next_range(tasks: int, seconds: float) -> int:

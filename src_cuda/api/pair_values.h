@@ -30,7 +30,8 @@ typedef struct {
     const void* features;    // (n, m), row-major, either
     int32_t features_type;   // bb_type
     int64_t m;
-    int32_t threads;  // of the host, for the upload
+    int32_t threads;      // of the host, for the upload
+    int64_t first, last;  // the rows whose pairs with later rows count; others may be on other devices
 } bb_pairs;
 
 // What makes numbers of pairs invalid.

@@ -1,3 +1,3 @@
 #include "manifold/descent.h"
 
-template const double* bb_scaling::descend<false>(int, const double*, double*);
+template const double* bb_scaling::descend<false, double>(int, const double*, double*);

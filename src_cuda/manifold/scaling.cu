@@ -16,14 +16,15 @@ void expect(bool holds, const char* text) {
 
 }  // namespace
 
-void bb_scaling::over_degrees(int p, const double* vector, double* to) {
-    expect(degrees_.size() == n, "degrees: expected the summary first");
+void bb_scaling::over_degrees(int p, const double* degrees, const double* vector, double* to) {
     const NextLaunch launch(blocks_for(n * p), 256, 0, stream(), false);
-    launch(divide_points, vector, degrees_.data(), n, p, to);
+    launch(divide_points, vector, degrees, n, p, to);
 }
 
-const double* bb_scaling::descent(int p, const double* X, double* direction) {
-    return weighted() ? descend<true>(p, X, direction) : descend<false>(p, X, direction);
+const double* bb_scaling::descent(int p, const double* X, bool single, double* direction) {
+    if (single)
+        return weighted() ? descend<true, float>(p, X, direction) : descend<false, float>(p, X, direction);
+    return weighted() ? descend<true, double>(p, X, direction) : descend<false, double>(p, X, direction);
 }
 
 extern "C" {
@@ -39,9 +40,31 @@ void bb_scaling_destroy(bb_scaling* scaling) { destroy_handle(scaling); }
 
 int64_t bb_scaling_sum_bytes(int64_t n, int32_t adds) {
     const int columns = adds <= 3 ? 4 : adds <= 8 ? 2 : 1;
-    const PairTiles tiles = bb_scaling::tiles_for(n, columns);
-    const int64_t strips = tiles.strips(), stacks = tiles.stacks();
+    const int64_t rows = bb_scaling::strip_rows(n), strips = (n + rows - 1) / rows;
+    const int64_t stacks = (n + kPairThreads * columns - 1) / (kPairThreads * columns);
     return 8 * ((strips + stacks) * n * round_up_to_power(adds) + strips * stacks * kMaxTotals);
+}
+
+int64_t bb_scaling_strip_rows(int64_t n) { return bb_scaling::strip_rows(n); }
+
+bb_status bb_scaling_own_rows(bb_scaling* scaling, int32_t p, double* to) {
+    return on_handle(scaling, [&](bb_scaling& s) { s.own_rows(p, to); });
+}
+
+bb_status bb_scaling_add_strips(bb_scaling* scaling, int32_t p, double* to) {
+    return on_handle(scaling, [&](bb_scaling& s) { s.add_strips(p, to); });
+}
+
+bb_status bb_scaling_count_totals(bb_scaling* scaling, int64_t* size) {
+    return on_handle(scaling, [&](bb_scaling& s) { *size = s.count_totals(); });
+}
+
+bb_status bb_scaling_own_totals(bb_scaling* scaling, int64_t size, double* values) {
+    return on_handle(scaling, [&](bb_scaling& s) { s.own_totals(size, values); });
+}
+
+bb_status bb_scaling_sum_totals(bb_scaling* scaling, int64_t size, const double* values, double* totals) {
+    return on_handle(scaling, [&](bb_scaling& s) { std::copy_n(s.sum_totals(size, values), 3, totals); });
 }
 
 bb_status bb_scaling_used(bb_scaling* scaling, int64_t* bytes) {
@@ -83,8 +106,9 @@ bb_status bb_scaling_products(bb_scaling* scaling, int64_t size, const double* c
     });
 }
 
-bb_status bb_scaling_over_degrees(bb_scaling* scaling, int32_t p, const double* vector, double* to) {
-    return on_handle(scaling, [&](bb_scaling& s) { s.over_degrees(p, vector, to); });
+bb_status bb_scaling_over_degrees(bb_scaling* scaling, int32_t p, const double* degrees, const double* vector,
+                                  double* to) {
+    return on_handle(scaling, [&](bb_scaling& s) { s.over_degrees(p, degrees, vector, to); });
 }
 
 bb_status bb_scaling_centre(bb_scaling* scaling, int32_t p, const double* vector, double* to) {
@@ -98,9 +122,11 @@ bb_status bb_scaling_summary(bb_scaling* scaling, double* degrees, double* total
     return on_handle(scaling, [&](bb_scaling& s) { std::copy_n(s.summary(degrees), 3, totals); });
 }
 
-bb_status bb_scaling_descent(bb_scaling* scaling, int32_t p, const double* X, double* direction,
-                             double* totals) {
-    return on_handle(scaling, [&](bb_scaling& s) { std::copy_n(s.descent(p, X, direction), 3, totals); });
+bb_status bb_scaling_descent(bb_scaling* scaling, int32_t p, const double* X, int32_t terms,
+                             double* direction, double* totals) {
+    return on_handle(scaling, [&](bb_scaling& s) {
+        std::copy_n(s.descent(p, X, terms == BB_FLOAT32, direction), 3, totals);
+    });
 }
 
 bb_status bb_scaling_laplacian(bb_scaling* scaling, int32_t p, const double* Y, double* to) {

@@ -1,3 +1,3 @@
 #include "manifold/descent.h"
 
-template const double* bb_scaling::descend<true>(int, const double*, double*);
+template const double* bb_scaling::descend<true, double>(int, const double*, double*);

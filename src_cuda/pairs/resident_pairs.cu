@@ -14,8 +14,6 @@ namespace {
 constexpr int64_t kStagedBytes = 64 << 20;  // of rows of a square matrix that are uploaded at once
 static_assert(kMaxPairAxes == BB_PAIR_AXES && kMaxPairProducts == BB_PAIR_PRODUCTS);
 
-int64_t half_of(int64_t n) { return n * (n - 1) / 2; }
-
 void expect(bool holds, const char* text) {
     if (!holds) throw Failure(BB_INVALID, text);
 }
@@ -23,8 +21,12 @@ void expect(bool holds, const char* text) {
 }  // namespace
 
 ResidentPairs::ResidentPairs(int32_t device, const bb_pairs& pairs)
-    : Handle(device), n(pairs.n), missing_(pairs.missing != 0) {
+    : Handle(device), n(pairs.n), first_(pairs.first), last_(pairs.last), missing_(pairs.missing != 0) {
     expect(n >= 1 && n < int64_t(1) << 31, "n: expected at least 1 point");
+    expect(0 <= first_ && first_ <= last_ && last_ <= n, "rows: expected some of the points");
+    const int64_t each = strip_rows(n);
+    const auto begins = [&](int64_t row) { return row == n || row % each == 0; };
+    expect(begins(first_) && begins(last_), "rows: expected whole strips");
     expect((pairs.delta.values != nullptr) != (pairs.features != nullptr) || n == 1,
            "pairs: expected either dissimilarities or features");
     mail_.reserve(BB_PAIR_PRODUCTS, stream());
@@ -45,16 +47,16 @@ PairTable ResidentPairs::upload(const bb_pair_values& from, Uploader& uploader, 
 
 template <class T>
 PairTable ResidentPairs::pack(const bb_pair_values& from, Uploader& uploader, AnyArray& owner) {
-    owner = AnyArray(memory, half_of(n) * int64_t(sizeof(T)));
-    T* const to = static_cast<T*>(owner.data());
+    owner = AnyArray(memory, std::max<int64_t>(1, own_pairs()) * int64_t(sizeof(T)));
+    T* const to = static_cast<T*>(owner.data()) - pairs_before(first_);  // the triangle of all rows
     if (!from.square) {
-        BB_CHECK(
-            cudaMemcpyAsync(to, from.values, size_t(half_of(n)) * sizeof(T), cudaMemcpyDefault, stream()));
+        BB_CHECK(cudaMemcpyAsync(owner.data(), static_cast<const T*>(from.values) + pairs_before(first_),
+                                 size_t(own_pairs()) * sizeof(T), cudaMemcpyDefault, stream()));
     } else {
         const int64_t most = std::clamp<int64_t>(kStagedBytes / (n * int64_t(sizeof(T))), 1, n);
         Array<T> staged(memory, most * n);
-        for (int64_t first = 0; first < n; first += most) {
-            const int64_t rows = std::min(most, n - first);
+        for (int64_t first = first_; first < last_; first += most) {
+            const int64_t rows = std::min(most, last_ - first);
             uploader.copy(memory, staged.data(), static_cast<const T*>(from.values) + first * n,
                           rows * n * int64_t(sizeof(T)));
             const NextLaunch launch(blocks_for(rows * n), 256, 0, stream(), false);
@@ -77,11 +79,12 @@ void ResidentPairs::take_features(const bb_pairs& pairs, Uploader& uploader) {
     };
     pairs.features_type == BB_FLOAT64 ? turn(double{}) : turn(float{});
     if (!pairs.stored) return;
-    stored_ = Array<double>(memory, std::max<int64_t>(1, half_of(n)));
+    stored_ = Array<double>(memory, std::max<int64_t>(1, own_pairs()));
+    double* const to = stored_.data() - pairs_before(first_);
     const FeaturePairs from{features_.data(), m_, stride_};
-    const NextLaunch launch(blocks_for(n * n), 256, 0, stream(), false);
-    launch(store_distances, from, n, int64_t(0), n, stored_.data());
-    delta_ = {stored_.data(), 1, 0, n};
+    const NextLaunch launch(blocks_for((last_ - first_) * n), 256, 0, stream(), false);
+    launch(store_distances, from, n, first_, last_ - first_, to);
+    delta_ = {to, 1, 0, n};
 }
 
 // --- vectors
@@ -128,6 +131,30 @@ void ResidentPairs::centre(int p, const double* vector, double* to) {
     averages(average_points, vector, n, p, means_.data());
     const NextLaunch launch(blocks_for(n * p), 256, 0, stream(), false);
     launch(centre_points, vector, means_.data(), n, p, to);
+}
+
+void ResidentPairs::own_rows(int kept, double* to) {
+    const NextLaunch launch(blocks_for(n * kept), 256, 0, stream(), false);
+    launch(add_tiles, tiles_, adds_, row_sums_.data(), static_cast<const double*>(nullptr), kept, to);
+}
+
+void ResidentPairs::add_strips(int kept, double* to) {
+    const NextLaunch launch(blocks_for(n * kept), 256, 0, stream(), false);
+    launch(add_tiles, tiles_, adds_, static_cast<const double*>(nullptr), all_columns(), kept, to);
+}
+
+void ResidentPairs::own_totals(int64_t size, double* totals) {
+    expect(size == tiles_.blocks() * kMaxTotals, "totals: expected those of the tiles");
+    BB_CHECK(cudaMemcpyAsync(totals, totals_.data(), size_t(size) * 8, cudaMemcpyDefault, stream()));
+    BB_CHECK(cudaStreamSynchronize(stream()));
+}
+
+const double* ResidentPairs::sum_totals(int64_t size, const double* totals) {
+    Array<double> all(memory, size);
+    all.from_host(totals, size);
+    const NextLaunch one(1u, kTotalThreads, 0, stream(), false);
+    one(add_totals<kMaxTotals>, all.data(), size / kMaxTotals, mail_.next());
+    return mail_.wait(stream());
 }
 
 void ResidentPairs::row(int64_t i, double* values) {

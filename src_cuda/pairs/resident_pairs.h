@@ -1,6 +1,7 @@
 // Numbers of all pairs of n points on a device, vectors of numbers of the points, and the sums of passes over
 // the pairs: kernels/pair_tiles.cuh says what a pass is made of.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <type_traits>
 #include <vector>
@@ -33,6 +34,27 @@ struct ResidentPairs : Handle {
 
     const int64_t n;
 
+    // Rows of a strip of tiles, of which a rank has whole ones; they depend on the number of points alone.
+    static int64_t strip_rows(int64_t n) {
+        constexpr int64_t kLeastRows = 32, kMostRows = 1024;
+        int64_t rows = kLeastRows;
+        while (rows < kMostRows && rows * kMostStrips < n) rows *= 2;
+        return rows;
+    }
+
+    // Pairs of rows before i with later ones.
+    int64_t pairs_before(int64_t i) const { return i * (2 * n - i - 1) / 2; }
+    int64_t own_pairs() const { return pairs_before(last_) - pairs_before(first_); }
+
+    // --- what is left of a pass if these are some of the rows
+    // Sums of tiles by rows, 0 for rows of others; then those by columns, added strip by strip to `to`.
+    void own_rows(int kept, double* to);
+    void add_strips(int kept, double* to);
+    // Totals of the tiles; of those of all ranks the sums over all pairs.
+    int64_t count_totals() const { return tiles_.blocks() * kMaxTotals; }
+    void own_totals(int64_t size, double* totals);
+    const double* sum_totals(int64_t size, const double* totals);
+
     // Calls use(source) with what has the dissimilarities.
     template <class Use>
     void with_source(const Use& use) const {
@@ -45,20 +67,27 @@ struct ResidentPairs : Handle {
     }
 
     // Runs a pass; `kept` of the numbers that the term adds to a point go to `to`, by points.  WEIGHTED: 0 if
-    // all pairs count the same, 1 if not.  Returns the sums over all pairs, if the term has some.
+    // all pairs count the same, 1 if not.  Returns the sums over all pairs, if the term has some.  If these
+    // are some of the rows, the sums of tiles are left for `own_rows` and those after it, and 0 is returned.
     template <class Term, bool WEIGHTED, class Source>
     const double* run(const Source& source, const PairWeights& weights, const Term& term, int kept,
                       double* to) {
-        const PairTiles tiles = tiles_for(n, Term::COLUMNS);
-        const int64_t strips = tiles.strips(), stacks = tiles.stacks(), blocks = strips * stacks;
-        reserve(memory, row_sums_, stacks * n * Term::ADDS);
-        reserve(memory, column_sums_, strips * n * Term::ADDS);
-        reserve(memory, totals_, blocks * kMaxTotals);
-        const NextLaunch tile_launch(unsigned(blocks), kPairThreads, 0, stream(), false);
-        tile_launch(add_pairs<Source, Term, WEIGHTED>, source, weights, term, tiles, row_sums_.data(),
-                    column_sums_.data(), totals_.data());
+        static const double nothing[kMaxTotals] = {};
+        const PairTiles tiles = tiles_ = tiles_for(Term::COLUMNS);
+        const int64_t blocks = tiles.blocks();
+        adds_ = Term::ADDS;
+        reserve(memory, row_sums_, tiles.stacks() * n * Term::ADDS);
+        reserve(memory, column_sums_, std::max<int64_t>(1, tiles.own()) * n * Term::ADDS);
+        reserve(memory, totals_, std::max<int64_t>(1, blocks) * kMaxTotals);
+        double* const columns = all_columns();
+        if (blocks) {
+            const NextLaunch tile_launch(unsigned(blocks), kPairThreads, 0, stream(), false);
+            tile_launch(add_pairs<Source, Term, WEIGHTED>, source, weights, term, tiles, row_sums_.data(),
+                        columns, totals_.data());
+        }
+        if (last_ - first_ < n) return nothing;
         const NextLaunch point_launch(blocks_for(n * kept), 256, 0, stream(), false);
-        point_launch(add_tiles<Term::ADDS>, tiles, row_sums_.data(), column_sums_.data(), kept, to);
+        point_launch(add_tiles, tiles, adds_, row_sums_.data(), columns, kept, to);
         if constexpr (Term::SUMS > 0) {
             const NextLaunch one(1u, kTotalThreads, 0, stream(), false);
             one(add_totals<Term::SUMS>, totals_.data(), blocks, mail_.next());
@@ -70,15 +99,16 @@ struct ResidentPairs : Handle {
     bool weighted() const { return weight_.values || missing_; }
     bool missing() const { return missing_; }
 
-    // Tiles for terms of which a thread has some columns; they depend on the number of points alone.
-    static PairTiles tiles_for(int64_t n, int columns) {
-        constexpr int64_t kLeastRows = 32, kMostRows = 1024;
-        int64_t rows = kLeastRows;
-        while (rows < kMostRows && rows * kMostStrips < n) rows *= 2;
-        return {n, rows, int64_t(kPairThreads) * columns};
+    // Tiles of the own rows for terms of which a thread has some columns.
+    PairTiles tiles_for(int columns) const {
+        const int64_t rows = strip_rows(n);
+        const auto strips = [&](int64_t row) { return (row + rows - 1) / rows; };
+        return {n, rows, int64_t(kPairThreads) * columns, strips(first_), strips(last_)};
     }
 
   private:
+    // Sums of columns of the last pass, by the number of the strip among all.
+    double* all_columns() { return column_sums_.data() - tiles_.first * n * adds_; }
     PairTable upload(const bb_pair_values& from, Uploader& uploader, AnyArray& owner);
     template <class T>
     PairTable pack(const bb_pair_values& from, Uploader& uploader, AnyArray& owner);
@@ -87,7 +117,9 @@ struct ResidentPairs : Handle {
     PairTable delta_ = {}, weight_ = {};
     AnyArray owned_delta_, owned_weight_;
     Array<double> features_, stored_, row_sums_, column_sums_, totals_, partial_, means_;
-    int64_t m_ = 0, stride_ = 0;
+    int64_t m_ = 0, stride_ = 0, first_, last_;
+    PairTiles tiles_ = {};  // of the last pass, and what its pairs add to a point
+    int adds_ = 0;
     bool missing_;
     Mailbox mail_;
     std::map<int64_t, std::vector<double*>> idle_;

@@ -6,6 +6,11 @@ def predict_scaling_bytes(int64_t n, int32_t adds):
     return bb_scaling_sum_bytes(n, adds)
 
 
+def scaling_strip_rows(int64_t n):
+    """Return the number of rows of which ranks have multiples."""
+    return bb_scaling_strip_rows(n)
+
+
 @cython.no_gc_clear
 cdef class PointVector:
     """Numbers of the points of a `ResidentPairs` on its device; they go back with the last reference."""
@@ -24,7 +29,8 @@ cdef class PointVector:
 cdef class ResidentPairs:
     """Dissimilarities of all pairs of n points on a device, with weights, as the passes of scaling read them.
 
-    Arrays on the device are used in place and shared with the caller; others are copied.
+    Arrays on the device are used in place and shared with the caller; others are copied. Ranks may share the
+    rows of a pass: all call it together, and get the sums of all.
 
     Parameters
     ----------
@@ -41,6 +47,11 @@ cdef class ResidentPairs:
     device : int, default 0
     threads : int, optional
         Maximum number of threads of an upload.
+    rows : (int, int), optional
+        First row that is here, with the pairs with later rows, and the end; multiples of
+        `scaling_strip_rows`, or n. Default: all.
+    ranks : bmrm.distributed.ranks.AllRanks, optional
+        Those that have the others.
 
     Raises
     ------
@@ -50,7 +61,8 @@ cdef class ResidentPairs:
 
     cdef bb_scaling* handle
     cdef readonly int64_t n
-    cdef object _owners
+    cdef object _owners, _ranks
+    cdef double* degrees
 
     def __cinit__(
         self,
@@ -63,27 +75,32 @@ cdef class ResidentPairs:
         bint stored=False,
         device=0,
         threads=None,
+        rows=None,
+        ranks=None,
     ):
         cdef int32_t number = _device(device)
         cdef bb_pairs pairs
         memset(&pairs, 0, sizeof(pairs))
         self.n = _integer(n, "n", 1, 2**31 - 1)
-        given, w, rows = (None if each is None else _array(each, "pairs") for each in (delta, weights, features))
+        given, w, X = (None if each is None else _array(each, "pairs") for each in (delta, weights, features))
         self._owners = [each for each in (given, w) if isinstance(each, _DeviceArray)]
         for each in (given, w):
             if each is not None and each.shape not in ((self.n, self.n), (self.n * (self.n - 1) // 2,)):
                 raise ParameterError(f"pairs: found shape {each.shape}, expected numbers of {self.n} points")
         pairs.n, pairs.missing, pairs.stored, pairs.threads = self.n, missing, stored, _threads(threads)
         pairs.delta, pairs.weights = _values_of_pairs(given), _values_of_pairs(w)
-        if rows is not None:
-            if rows.dtype not in (np.float32, np.float64) or rows.ndim != 2 or rows.shape[0] != self.n:
-                raise ParameterError(f"features: found shape {rows.shape} of {rows.dtype}, expected {self.n} rows")
-            pairs.features, pairs.features_type, pairs.m = _part(rows, 0), _type_of(rows.dtype), rows.shape[1]
+        pairs.first, pairs.last = (0, self.n) if rows is None else rows
+        self._ranks = None if rows is None else ranks
+        if X is not None:
+            if X.dtype not in (np.float32, np.float64) or X.ndim != 2 or X.shape[0] != self.n:
+                raise ParameterError(f"features: found shape {X.shape} of {X.dtype}, expected {self.n} rows")
+            pairs.features, pairs.features_type, pairs.m = _part(X, 0), _type_of(X.dtype), X.shape[1]
         with nogil:
             check(bb_scaling_create(number, &pairs, &self.handle))
 
     def close(self):
         """Free the device memory; vectors are lost."""
+        self.degrees = NULL
         cdef bb_scaling* handle = self.handle
         self.handle = NULL
         if handle != NULL:
@@ -110,6 +127,30 @@ cdef class ResidentPairs:
         if vector.pairs is not self or vector.columns != columns:
             raise ParameterError("vector: it belongs to other pairs or has other columns")
         return vector.address
+
+    cdef _finish(self, PointVector out, double* totals):
+        """Set the results of a pass over the rows of all ranks; ``totals`` may be null."""
+        if self._ranks is None:
+            return
+        cdef PointVector rows = self._lend(out.columns)
+        cdef int64_t size
+        check(bb_scaling_own_rows(self.handle, out.columns, rows.address))
+        begin = self._ranks.total_array(self.get(rows))
+
+        def add(before):
+            cdef PointVector vector = self.put(begin if before is None else before.reshape(begin.shape))
+            check(bb_scaling_add_strips(self.handle, vector.columns, vector.address))
+            return self.get(vector).ravel()
+
+        found = self._ranks.in_turn(begin.size, add)
+        check(bb_scaling_put(self.handle, out.size, <const double*>_address(found), out.address))
+        if totals == NULL:
+            return
+        check(bb_scaling_count_totals(self.handle, &size))
+        values = np.empty(size)
+        check(bb_scaling_own_totals(self.handle, size, <double*>_address(values)))
+        values = np.concatenate(self._ranks.everyones(values))
+        check(bb_scaling_sum_totals(self.handle, values.size, <const double*>_address(values), totals))
 
     @property
     def device_bytes(self):
@@ -166,10 +207,12 @@ cdef class ResidentPairs:
 
     def over_degrees(self, PointVector vector):
         """Return each point's numbers divided by the sum of its weights; after `summary`."""
+        if self.degrees == NULL:
+            raise ParameterError("degrees: expected the summary first")
         cdef double* source = self._of(vector, vector.columns)
         cdef PointVector out = self._lend(vector.columns)
         with nogil:
-            check(bb_scaling_over_degrees(self.handle, out.columns, source, out.address))
+            check(bb_scaling_over_degrees(self.handle, out.columns, self.degrees, source, out.address))
         return out
 
     def centre(self, PointVector vector):
@@ -183,21 +226,27 @@ cdef class ResidentPairs:
     def summary(self):
         """Return sums over the pairs, as `bmrm.unsupervised.manifold._manifold.Pairs.summary`."""
         cdef bb_scaling* handle = self._get()
-        degrees = np.empty(self.n)
-        cdef double* out = <double*>_address(degrees)
+        cdef PointVector out = self._lend(1)
         cdef double totals[3]
         with nogil:
-            check(bb_scaling_summary(handle, out, totals))
+            check(bb_scaling_summary(handle, out.address, totals))
+        self._finish(out, totals)
+        degrees = self.get(out)[:, 0].copy()
+        if self.degrees == NULL:
+            check(bb_scaling_lend(handle, self.n, &self.degrees))
+        check(bb_scaling_put(handle, self.n, <const double*>_address(degrees), self.degrees))
         return degrees, totals[0], totals[1], int(totals[2])
 
-    def descent(self, PointVector X):
+    def descent(self, PointVector X, *, bint single=False):
         """Return half the negative gradient of the stress, the sums of w (delta - d)^2 and of w d^2, and the
-        number of pairs at one place although w delta > 0."""
+        number of pairs at one place although w delta > 0; ``single``: with terms in float32."""
         cdef double* places = self._of(X, X.columns)
         cdef PointVector out = self._lend(X.columns)
         cdef double totals[3]
+        cdef int32_t terms = BB_FLOAT32 if single else BB_FLOAT64
         with nogil:
-            check(bb_scaling_descent(self.handle, out.columns, places, out.address, totals))
+            check(bb_scaling_descent(self.handle, out.columns, places, terms, out.address, totals))
+        self._finish(out, totals)
         return out, totals[0], totals[1], int(totals[2])
 
     def laplacian(self, PointVector Y):
@@ -206,6 +255,7 @@ cdef class ResidentPairs:
         cdef PointVector out = self._lend(Y.columns)
         with nogil:
             check(bb_scaling_laplacian(self.handle, out.columns, source, out.address))
+        self._finish(out, NULL)
         return out
 
     def squared(self, PointVector Y, double unknown=0.0):
@@ -214,6 +264,7 @@ cdef class ResidentPairs:
         cdef PointVector out = self._lend(Y.columns)
         with nogil:
             check(bb_scaling_squared(self.handle, out.columns, source, unknown, out.address))
+        self._finish(out, NULL)
         return out
 
     def pulls(self, PointVector X):
@@ -222,6 +273,7 @@ cdef class ResidentPairs:
         cdef PointVector out = self._lend(1)
         with nogil:
             check(bb_scaling_pulls(self.handle, X.columns, places, out.address))
+        self._finish(out, NULL)
         return out
 
     def curvature(self, PointVector X, PointVector direction):
@@ -231,10 +283,11 @@ cdef class ResidentPairs:
         cdef PointVector out = self._lend(X.columns)
         with nogil:
             check(bb_scaling_curvature(self.handle, X.columns, places, source, out.address))
+        self._finish(out, NULL)
         return out
 
     def row(self, int64_t i):
-        """Return the dissimilarities of a point to all, NaN for unknown ones."""
+        """Return the dissimilarities of a point to all, NaN for unknown ones, if all rows are here."""
         cdef bb_scaling* handle = self._get()
         values = np.empty(self.n)
         cdef double* out = <double*>_address(values)

@@ -5,45 +5,52 @@
 
 namespace bmrm {
 
-PairCounts Pairs::descent(const double* X, i64 p, double* H) const {
-    const Buffer<double> places = planar(X, p);
-    const i64 size = stride() * p;
-    const PairParts parts(n_, size);
-    Buffer<double> all(parts.count() * size), total(size);
-    std::vector<PairCounts> counts(parts.count());
-    const ScalingKernels& kernels = scaling_kernels();
-    for_each_task(parts.count(), threads_for(n_ * n_ * p, threads_), [&](i64 t) {
-        double* sums = all.get() + t * size;
-        std::fill_n(sums, size, 0.0);
-        Buffer<double> scratch(kPairRows * p * kernels.lanes), row_sums(kPairRows * p);
-        PairCounts found{};
-        for_rows(kernels, kPairRows, parts.begin(t), parts.end(t),
-                 [&](int rows, bool weighted, const Block& b) {
-                     std::fill_n(row_sums.get(), rows * p, 0.0);
-                     const bool together = kernels.descent[rows - 1][known_axes(p)][weighted](
-                         X + b.i * p, places.get() + b.j, stride(), p, b.count, b.delta, b.weights,
-                         sums + b.j, row_sums.get(), scratch.get(), &found.stress, &found.squares);
-                     for (int r = 0; r < rows; ++r)
-                         for (i64 k = 0; k < p; ++k) sums[k * stride() + b.i + r] += row_sums[r * p + k];
-                     if (together)
-                         for (int r = 0; r < rows; ++r) part_points(X, p, b, r, sums, found);
-                 });
-        counts[t] = found;
-    });
-    add_parts(all, parts.count(), size, total.get(), threads_);
-    for (i64 i = 0; i < n_; ++i)
-        for (i64 k = 0; k < p; ++k) H[i * p + k] = total[k * stride() + i];
-    PairCounts found{};
-    for (const PairCounts& one : counts) {
-        found.stress += one.stress;
-        found.squares += one.squares;
-        found.together += one.together;
-    }
-    return found;
+namespace {
+
+/// Squared distances below this count as 0.
+template <class Real>
+constexpr Real least_square() {
+    return std::is_same_v<Real, float> ? static_cast<Real>(kLeastFloatSquare)
+                                       : static_cast<Real>(kLeastSquare);
 }
 
-void Pairs::laplacian(const double* Y, i64 T, double* out) const {
-    single_rows(Y, T, T, out,
+template <class Real>
+bool at_one_place(const Real* a, const Real* b, i64 p) {
+    Real square = 0;
+    for (i64 k = 0; k < p; ++k) square += (a[k] - b[k]) * (a[k] - b[k]);
+    return square < least_square<Real>();
+}
+
+}  // namespace
+
+template <class Real>
+void Pairs::descent(const double* X, i64 p, double* parts) const {
+    Buffer<Real> own(n_ * p);
+    std::copy_n(X, n_ * p, own.get());
+    const Buffer<Real> places = planar(own.get(), p);
+    const i64 size = stride() * p;
+    const ScalingKernels& kernels = scaling_kernels();
+    for_parts(size, size + kPartTotals, n_ * n_ * p, parts, [&](i64 begin, i64 end, double* sums) {
+        Buffer<double> scratch(kPairRows * p * kernels.lanes), row_sums(kPairRows * p);
+        double* totals = sums + size;
+        for_rows<Real>(kernels, kPairRows, begin, end, [&](int rows, bool weighted, const Block<Real>& b) {
+            std::fill_n(row_sums.get(), rows * p, 0.0);
+            const bool together = kernels.descents<Real>().of[rows - 1][known_axes(p)][weighted](
+                own.get() + b.i * p, places.get() + b.j, stride(), p, b.count, b.delta, b.weights, sums + b.j,
+                row_sums.get(), scratch.get(), &totals[0], &totals[1]);
+            for (int r = 0; r < rows; ++r)
+                for (i64 k = 0; k < p; ++k) sums[k * stride() + b.i + r] += row_sums[r * p + k];
+            if (together)
+                for (int r = 0; r < rows; ++r) part_points(own.get(), p, b, r, sums, totals);
+        });
+    });
+}
+
+template void Pairs::descent<float>(const double*, i64, double*) const;
+template void Pairs::descent<double>(const double*, i64, double*) const;
+
+void Pairs::laplacian(const double* Y, i64 T, double* parts) const {
+    single_rows(Y, T, T, parts,
                 [&](const ScalingKernels& kernels, const Row& row, const double* Y_planar, double* H,
                     double* row_sums, double*) {
                     kernels.differences(row.own, Y_planar + row.j, stride(), T, row.count, row.weights,
@@ -51,8 +58,8 @@ void Pairs::laplacian(const double* Y, i64 T, double* out) const {
                 });
 }
 
-void Pairs::pulls(const double* X, i64 p, double* out) const {
-    single_rows(X, p, 1, out,
+void Pairs::pulls(const double* X, i64 p, double* parts) const {
+    single_rows(X, p, 1, parts,
                 [&](const ScalingKernels&, const Row& row, const double* places, double* H, double* row_sums,
                     double*) {
                     for (i64 l = 0; l < row.valid; ++l) {
@@ -69,8 +76,8 @@ void Pairs::pulls(const double* X, i64 p, double* out) const {
                 });
 }
 
-void Pairs::squared(const double* Y, i64 T, double unknown, double* out) const {
-    single_rows(Y, T, T, out,
+void Pairs::squared(const double* Y, i64 T, double unknown, double* parts) const {
+    single_rows(Y, T, T, parts,
                 [&](const ScalingKernels& kernels, const Row& row, const double* Y_planar, double* H,
                     double* row_sums, double*) {
                     alignas(64) double filled[kSegment];
@@ -85,32 +92,22 @@ void Pairs::squared(const double* Y, i64 T, double unknown, double* out) const {
                 });
 }
 
-void Pairs::curvature(const double* X, i64 p, const double* Y, i64 T, double* out) const {
+void Pairs::curvature(const double* X, i64 p, const double* Y, i64 T, double* parts) const {
     const Buffer<double> places = planar(X, p);
-    Buffer<double> joined(n_ * T * p);
-    for (i64 t = 0; t < T; ++t)
-        for (i64 i = 0; i < n_; ++i) std::copy_n(Y + (t * n_ + i) * p, p, joined.get() + (i * T + t) * p);
-    Buffer<double> found(n_ * T * p);
-    single_rows(joined.get(), T * p, T * p, found.get(),
+    single_rows(Y, T * p, T * p, parts,
                 [&](const ScalingKernels& kernels, const Row& row, const double* Y_planar, double* H,
                     double* row_sums, double* scratch) {
                     kernels.curvature(X + row.i * p, places.get() + row.j, stride(), p, row.own,
                                       Y_planar + row.j, T, row.count, row.delta, row.weights, H + row.j,
                                       row_sums, scratch);
                 });
-    for (i64 t = 0; t < T; ++t)
-        for (i64 i = 0; i < n_; ++i) std::copy_n(found.get() + (i * T + t) * p, p, out + (t * n_ + i) * p);
 }
 
-void Pairs::summary(double* degrees, double* weighted_squares, double* squares, i64* known) const {
-    const i64 size = n_ + 3;
-    const PairParts parts(n_, size);
-    Buffer<double> all(parts.count() * size), total(size);
-    std::fill_n(all.get(), parts.count() * size, 0.0);
+void Pairs::summary(double* parts) const {
+    const i64 size = n_ + kPartTotals;
     const ScalingKernels& kernels = scaling_kernels();
-    for_each_task(parts.count(), threads_for(n_ * n_ / 2, threads_), [&](i64 t) {
-        double* sums = all.get() + t * size;
-        for_rows(kernels, 1, parts.begin(t), parts.end(t), [&](int, bool, const Block& b) {
+    for_parts(size, size, n_ * n_ / 2, parts, [&](i64 begin, i64 end, double* sums) {
+        for_rows<double>(kernels, 1, begin, end, [&](int, bool, const Block<double>& b) {
             for (i64 l = 0; l < b.valid; ++l) {
                 const double w = b.weights[0] ? b.weights[0][l] : 1.0, value = b.delta[0][l];
                 sums[b.i] += w;
@@ -122,11 +119,6 @@ void Pairs::summary(double* degrees, double* weighted_squares, double* squares, 
             }
         });
     });
-    add_parts(all, parts.count(), size, total.get(), threads_);
-    std::copy_n(total.get(), n_, degrees);
-    *weighted_squares = total[n_];
-    *squares = total[n_ + 1];
-    *known = static_cast<i64>(total[n_ + 2]);
 }
 
 void Pairs::distances(const double* X, i64 p, double* out) const {
@@ -184,28 +176,34 @@ void Pairs::place(const double* X, i64 p, const double* delta, i64 count, double
     });
 }
 
-Buffer<double> Pairs::planar(const double* X, i64 p) const {
-    Buffer<double> out(stride() * p);
+template <class Real>
+Buffer<Real> Pairs::planar(const Real* X, i64 p) const {
+    Buffer<Real> out(stride() * p);
     for (i64 k = 0; k < p; ++k) {
         for (i64 i = 0; i < n_; ++i) out[k * stride() + i] = X[i * p + k];
-        std::fill_n(out.get() + k * stride() + n_, kPairPad, 0.0);
+        std::fill_n(out.get() + k * stride() + n_, kPairPad, Real{0});
     }
     return out;
 }
 
-bool Pairs::at_one_place(const double* a, const double* b, i64 p) {
-    double square = 0.0;
-    for (i64 k = 0; k < p; ++k) square += (a[k] - b[k]) * (a[k] - b[k]);
-    return square < kLeastSquare;
+template <class Use>
+void Pairs::for_parts(i64 sums, i64 size, i64 work, double* parts, const Use& use) const {
+    const PairParts all(n_, sums);
+    const i64 first = first_part(all.count(), rank_), last = first_part(all.count(), rank_ + 1);
+    for_each_task(last - first, threads_for(work, threads_), [&](i64 t) {
+        std::fill_n(parts + t * size, size, 0.0);
+        use(all.begin(first + t), all.end(first + t), parts + t * size);
+    });
 }
 
-void Pairs::part_points(const double* X, i64 p, const Block& b, int r, double* sums,
-                        PairCounts& found) const {
+template <class Real>
+void Pairs::part_points(const Real* X, i64 p, const Block<Real>& b, int r, double* sums,
+                        double* totals) const {
     const i64 i = b.i + r;
     for (i64 l = 0; l < b.valid; ++l) {
-        const double pull = (b.weights[r] ? b.weights[r][l] : 1.0) * b.delta[r][l];
+        const double pull = (b.weights[r] ? b.weights[r][l] : 1.0) * static_cast<double>(b.delta[r][l]);
         if (!(pull > 0.0) || !at_one_place(X + i * p, X + (b.j + l) * p, p)) continue;
-        ++found.together;
+        totals[2] += 1.0;
         const i64 axis = parting_axis(i, b.j + l, p);
         sums[axis * stride() + i] += pull;
         sums[axis * stride() + b.j + l] -= pull;
@@ -213,18 +211,14 @@ void Pairs::part_points(const double* X, i64 p, const Block& b, int r, double* s
 }
 
 template <class Use>
-void Pairs::single_rows(const double* Y, i64 T, i64 added, double* out, const Use& use) const {
+void Pairs::single_rows(const double* Y, i64 T, i64 added, double* parts, const Use& use) const {
     const Buffer<double> numbers = planar(Y, T);
     const i64 size = stride() * added;
-    const PairParts parts(n_, size);
-    Buffer<double> all(parts.count() * size), total(size);
     const std::vector<double> ones(kSegment, 1.0);
     const ScalingKernels& kernels = scaling_kernels();
-    for_each_task(parts.count(), threads_for(n_ * n_ / 2 * T, threads_), [&](i64 t) {
-        double* sums = all.get() + t * size;
-        std::fill_n(sums, size, 0.0);
+    for_parts(size, size, n_ * n_ / 2 * T, parts, [&](i64 begin, i64 end, double* sums) {
         Buffer<double> scratch(added * kernels.lanes), row_sums(added);
-        for_rows(kernels, 1, parts.begin(t), parts.end(t), [&](int, bool, const Block& b) {
+        for_rows<double>(kernels, 1, begin, end, [&](int, bool, const Block<double>& b) {
             std::fill_n(row_sums.get(), added, 0.0);
             const Row row{b.i,        b.j,        b.count,
                           b.valid,    b.delta[0], b.weights[0] ? b.weights[0] : ones.data(),
@@ -233,9 +227,6 @@ void Pairs::single_rows(const double* Y, i64 T, i64 added, double* out, const Us
             for (i64 k = 0; k < added; ++k) sums[k * stride() + b.i] += row_sums[k];
         });
     });
-    add_parts(all, parts.count(), size, total.get(), threads_);
-    for (i64 i = 0; i < n_; ++i)
-        for (i64 k = 0; k < added; ++k) out[i * added + k] = total[k * stride() + i];
 }
 
 }  // namespace bmrm

@@ -128,6 +128,148 @@ struct ScalingLoops {
         return any != 0;
     }
 
+    typedef float Floats __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(4)));
+    typedef std::int32_t Ints __attribute__((vector_size(8 * BMRM_DOUBLES), aligned(4)));
+    static constexpr int kFloatLanes = 2 * BMRM_DOUBLES;
+
+    BMRM_INLINE static Floats load(const float* from) { return *reinterpret_cast<const Floats*>(from); }
+
+    /// 1 / sqrt(x) to less than 2 units in the last place; x is at least kLeastFloatSquare. With AVX-512, y
+    /// has 14 bits, r = 1 - x y^2, and (1 - r)^(-1/2) = 1 + r/2 + O(2^-27).
+    BMRM_INLINE static Floats inverse_root(const Floats& x) {
+#if defined(__x86_64__) && BMRM_DOUBLES == 8
+        const Floats y = (Floats)_mm512_maskz_rsqrt14_ps(0xffff, (__m512)x);
+        const Floats r = 1.0f - (x * y) * y;
+        return y + y * (0.5f * r);
+#elif defined(__x86_64__) && BMRM_DOUBLES == 4
+        return 1.0f / (Floats)_mm256_sqrt_ps((__m256)x);
+#elif defined(__x86_64__)
+        return 1.0f / (Floats)_mm_sqrt_ps((__m128)x);
+#else
+        Floats y;
+        for (int l = 0; l < kFloatLanes; ++l) y[l] = 1.0f / __builtin_sqrtf(x[l]);
+        return y;
+#endif
+    }
+
+    /// The first and the second half, as float64.
+    BMRM_INLINE static Doubles lower(const Floats& x) {
+#if defined(__x86_64__) && BMRM_DOUBLES == 8
+        return (Doubles)_mm512_maskz_cvtps_pd(0xff, _mm512_castps512_ps256((__m512)x));
+#elif defined(__x86_64__) && BMRM_DOUBLES == 4
+        return (Doubles)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)x));
+#elif defined(__x86_64__)
+        return (Doubles)_mm_cvtps_pd((__m128)x);
+#else
+        Doubles y;
+        for (int l = 0; l < kLanes; ++l) y[l] = x[l];
+        return y;
+#endif
+    }
+    BMRM_INLINE static Doubles upper(const Floats& x) {
+#if defined(__x86_64__) && BMRM_DOUBLES == 8
+        return (Doubles)_mm512_maskz_cvtps_pd(0xff, _mm512_maskz_extractf32x8_ps(0xff, (__m512)x, 1));
+#elif defined(__x86_64__) && BMRM_DOUBLES == 4
+        return (Doubles)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)x, 1));
+#elif defined(__x86_64__)
+        return (Doubles)_mm_cvtps_pd(_mm_movehl_ps((__m128)x, (__m128)x));
+#else
+        Doubles y;
+        for (int l = 0; l < kLanes; ++l) y[l] = x[kLanes + l];
+        return y;
+#endif
+    }
+    BMRM_INLINE static void add_to(double* to, const Floats& x) {
+        store(to, load(to) + lower(x));
+        store(to + kLanes, load(to + kLanes) + upper(x));
+    }
+
+    /// Does what `descent` does with terms in float32, of which it adds kRun at most; products with weights
+    /// and all other sums are in float64.
+    template <int R, int P, bool weighted>
+    BMRM_TARGET static bool float_descent(const float* rows, const float* X, i64 stride, i64 p, i64 count,
+                                          const float* const* delta, const double* const* weights, double* H,
+                                          double* row_sums, double* scratch, double* stress,
+                                          double* squares) {
+        constexpr bool kKept = P > 0 && !weighted;  // whether sums of a row stay in registers
+        const i64 dims = P ? P : p;
+        Doubles g[R * (P ? P : 1)], all = Doubles{}, far = Doubles{};
+        for (int s = 0; s < R * (P ? P : 1); ++s) g[s] = Doubles{};
+        for (i64 s = 0; !kKept && s < R * p * kLanes; ++s) scratch[s] = 0.0;
+        Ints together = Ints{};
+        for (i64 j = 0; j < count;) {
+            const i64 end = std::min(count, j + kRun * kFloatLanes);
+            Floats run[R * (P ? P : 1)], run_all = Floats{}, run_far = Floats{};
+            for (int s = 0; s < R * (P ? P : 1); ++s) run[s] = Floats{};
+            for (; j < end; j += kFloatLanes) {
+                Floats c[R];
+                for (int r = 0; r < R; ++r) {
+                    Floats square = Floats{};
+                    for (i64 k = 0; k < dims; ++k) {
+                        const Floats u = rows[r * dims + k] - load(X + k * stride + j);
+                        square += u * u;
+                    }
+                    const Floats given = load(delta[r] + j);
+                    const Ints apart = square >= static_cast<float>(kLeastFloatSquare);
+                    const Floats y = apart ? inverse_root(square) : Floats{};
+                    const Floats e = given - square * y;
+                    c[r] = given * y - 1.0f;
+                    together |= ~apart & (given > 0.0f);
+                    if constexpr (weighted) {
+                        for (int half = 0; half < 2; ++half) {
+                            const Doubles w = load(weights[r] + j + half * kLanes);
+                            const Doubles apart_by = half ? upper(e) : lower(e);
+                            all += w * (apart_by * apart_by);
+                            far += w * (half ? upper(square) : lower(square));
+                        }
+                    } else {
+                        run_all += e * e;
+                        run_far += square;
+                    }
+                }
+                for (i64 k = 0; k < dims; ++k) {
+                    const Floats column = load(X + k * stride + j);
+                    Floats h = Floats{};
+                    for (int r = 0; r < R; ++r) {
+                        const Floats t = c[r] * (rows[r * dims + k] - column);
+                        double* at = scratch + (r * dims + k) * kLanes;
+                        if constexpr (weighted) {
+                            const Doubles first = load(weights[r] + j) * lower(t);
+                            const Doubles second = load(weights[r] + j + kLanes) * upper(t);
+                            store(at, load(at) + (first + second));
+                            store(H + k * stride + j, load(H + k * stride + j) - first);
+                            store(H + k * stride + j + kLanes, load(H + k * stride + j + kLanes) - second);
+                        } else {
+                            h -= t;
+                            if constexpr (kKept)
+                                run[r * P + k] += t;
+                            else
+                                store(at, load(at) + (lower(t) + upper(t)));
+                        }
+                    }
+                    if constexpr (!weighted) add_to(H + k * stride + j, h);
+                }
+            }
+            if constexpr (!weighted) {
+                all += lower(run_all) + upper(run_all);
+                far += lower(run_far) + upper(run_far);
+            }
+            if constexpr (kKept)
+                for (int s = 0; s < R * P; ++s) g[s] += lower(run[s]) + upper(run[s]);
+        }
+        for (i64 s = 0; s < R * dims; ++s)
+            row_sums[s] += sum(kKept ? g[P ? s : 0] : load(scratch + s * kLanes));
+        *stress += sum(all);
+        *squares += sum(far);
+        i64 any = 0;
+        for (int l = 0; l < kFloatLanes; ++l) any |= together[l];
+        return any != 0;
+    }
+
+    BMRM_TARGET static void narrow(const double* from, i64 count, float* out) {
+        for (i64 j = 0; j < count; ++j) out[j] = static_cast<float>(from[j]);
+    }
+
     /// Adds w (y_i - y_j) to row i of H and its opposite to column j, for T numbers per point.
     BMRM_TARGET static void differences(const double* row, const double* Y, i64 stride, i64 T, i64 count,
                                         const double* weights, double* H, double* row_sums) {
@@ -254,23 +396,29 @@ constexpr WideningKernels<V> widening_of() {
     return {L::widen<V>, L::clean<V, float>, L::clean<V, double>};
 }
 
-template <int R, int P, bool both>
-constexpr ScalingKernels::Descent* descent_of(bool weighted) {
-    return weighted ? ScalingLoops::descent<R, P, true, both> : ScalingLoops::descent<R, P, false, both>;
+template <class Real, int R, int P>
+constexpr DescentLoop<Real>* descent_of(bool weighted) {
+    using L = ScalingLoops;
+    if constexpr (std::is_same_v<Real, float>)
+        return weighted ? L::float_descent<R, P, true> : L::float_descent<R, P, false>;
+    else
+        return weighted ? L::descent<R, P, true, true> : L::descent<R, P, false, true>;
 }
 
-#define BMRM_DESCENTS(R)                                                     \
+#define BMRM_DESCENTS(Real, R)                                               \
     {                                                                        \
-        {descent_of<R, 0, true>(false), descent_of<R, 0, true>(true)},       \
-            {descent_of<R, 1, true>(false), descent_of<R, 1, true>(true)},   \
-            {descent_of<R, 2, true>(false), descent_of<R, 2, true>(true)}, { \
-            descent_of<R, 3, true>(false), descent_of<R, 3, true>(true)      \
+        {descent_of<Real, R, 0>(false), descent_of<Real, R, 0>(true)},       \
+            {descent_of<Real, R, 1>(false), descent_of<Real, R, 1>(true)},   \
+            {descent_of<Real, R, 2>(false), descent_of<Real, R, 2>(true)}, { \
+            descent_of<Real, R, 3>(false), descent_of<Real, R, 3>(true)      \
         }                                                                    \
     }
 
 const ScalingKernels scaling_kernels = {
     ScalingLoops::kLanes,
-    {BMRM_DESCENTS(1), BMRM_DESCENTS(2)},
+    ScalingLoops::kFloatLanes,
+    {{BMRM_DESCENTS(double, 1), BMRM_DESCENTS(double, 2)}},
+    {{BMRM_DESCENTS(float, 1), BMRM_DESCENTS(float, 2)}},
     {ScalingLoops::descent<1, 0, true, false>, ScalingLoops::descent<1, 1, true, false>,
      ScalingLoops::descent<1, 2, true, false>, ScalingLoops::descent<1, 3, true, false>},
     ScalingLoops::differences,
@@ -278,6 +426,7 @@ const ScalingKernels scaling_kernels = {
     ScalingLoops::curvature,
     ScalingLoops::distances,
     {ScalingLoops::panel_distances<1>, ScalingLoops::panel_distances<2>},
+    ScalingLoops::narrow,
     widening_of<float>(),
     widening_of<double>()};
 

@@ -7,24 +7,24 @@
 
 namespace bmrm {
 
-PairDefect inspect_pairs(i64 n, const PairValues& given, bool nan_allowed, double diagonal, double tolerance,
-                         int threads, double* largest, bool* missing) {
-    constexpr i64 kTile = 64;
-    const i64 tiles = (n + kTile - 1) / kTile;
+PairDefect inspect_pairs(i64 n, i64 begin, i64 stop, const PairValues& given, bool nan_allowed,
+                         double diagonal, double tolerance, int threads, double* largest, bool* missing) {
+    constexpr i64 kTile = kInspectedRows;
+    const i64 tiles = (stop - begin + kTile - 1) / kTile;
     std::vector<PairDefect> found(tiles);
     std::vector<double> most(tiles);
     std::vector<char> nan(tiles);
     with_value_type(given.bytes, [&](auto type) {
         const auto* values = static_cast<const decltype(type)*>(given.values);
-        for_each_task(tiles, threads_for(n * n, threads), [&](i64 t) {
+        for_each_task(tiles, threads_for((stop - begin) * n, threads), [&](i64 t) {
             PairDefect defect{};
             const auto note = [&](int kind, i64 i, i64 j, double a, double b) {
                 if (!defect.kind || i < defect.row || (i == defect.row && j < defect.column))
                     defect = {kind, i, j, a, b};
             };
-            const i64 end = std::min(n, (t + 1) * kTile);
-            for (i64 base = t * kTile; base < n; base += kTile)
-                for (i64 i = t * kTile; i < end; ++i) {
+            const i64 own = begin + t * kTile, end = std::min(stop, own + kTile);
+            for (i64 base = own; base < n; base += kTile)
+                for (i64 i = own; i < end; ++i) {
                     const i64 first = std::max(i + 1, base), last = std::min(n, base + kTile);
                     const i64 at = given.begin(i, n) - i - 1;
                     for (i64 j = first; j < last; ++j) {
@@ -44,7 +44,7 @@ PairDefect inspect_pairs(i64 n, const PairValues& given, bool nan_allowed, doubl
                     }
                 }
             if (given.square && diagonal >= 0.0)
-                for (i64 i = t * kTile; i < end; ++i) {
+                for (i64 i = own; i < end; ++i) {
                     const double a = static_cast<double>(values[i * n + i]);
                     if (!(std::fabs(a) <= diagonal)) note(4, i, i, a, a);
                 }

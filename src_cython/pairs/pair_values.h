@@ -33,8 +33,10 @@ struct PairDefect {
 
 /// Looks for what makes dissimilarities or weights invalid; `tolerance` bounds |a_ij - a_ji|, and `diagonal`
 /// numbers on the diagonal, which are not looked at if it is negative. Writes the largest value, and whether
-/// some are NaN.
-PairDefect inspect_pairs(i64 n, const PairValues& given, bool nan_allowed, double diagonal, double tolerance,
-                         int threads, double* largest, bool* missing);
+/// some are NaN. Of a square matrix or triangle it looks at the pairs of rows `first` to before `last` with
+/// later ones; `first` is a multiple of kInspectedRows.
+constexpr i64 kInspectedRows = 64;
+PairDefect inspect_pairs(i64 n, i64 first, i64 last, const PairValues& given, bool nan_allowed,
+                         double diagonal, double tolerance, int threads, double* largest, bool* missing);
 
 }  // namespace bmrm

@@ -1,7 +1,8 @@
 // Dissimilarities and weights of all pairs of points, or features whose distances they are, read by some rows
-// against a segment of columns at a time, as float64.
+// against a segment of columns at a time, as float64 or as float32.
 //
-// `Kernels` has the loops that depend on the instruction set: lanes, widen, clean and panel_distances.
+// `Kernels` has the loops that depend on the instruction set: lanes_of, widen, narrow, clean and
+// panel_distances.
 #pragma once
 
 #include <algorithm>
@@ -39,29 +40,41 @@ class StoredPairs {
   protected:
     /// Some rows from i on against columns from j on: `count` of them, a multiple of the lanes, of which
     /// `valid` exist. The others have weight 0.
+    template <class Real>
     struct Block {
         i64 i, j, count, valid;
-        const double *delta[kPairRows], *weights[kPairRows];
+        const Real* delta[kPairRows];
+        const double* weights[kPairRows];
     };
 
     /// Buffers of a thread.
     struct Staging {
         alignas(64) double delta[kPairRows][kSegment], weights[kPairRows][kSegment];
-        alignas(64) double rest[kPairRows][kPairPad], rest_weights[kPairRows][kPairPad];
+        alignas(64) float narrow[kPairRows][kSegment];
         Buffer<double> features;
     };
 
-    /// Points at the dissimilarities and weights of some rows from i on, columns j to end, all of one
-    /// segment.
+    /// What is left of a segment after whole registers.
+    template <class Real>
+    struct Rest {
+        alignas(64) Real delta[kPairRows][kPairPad];
+        alignas(64) double weights[kPairRows][kPairPad];
+    };
+
+    /// Points at the dissimilarities, if they are wanted, and weights of some rows from i on, columns j to
+    /// end, all of one segment.
     template <class Kernels>
     void fetch(const Kernels& kernels, int rows, i64 i, i64 j, i64 end, Staging& staging,
                const double** delta, const double** weights) const;
+    template <class Kernels>
+    void fetch(const Kernels& kernels, int rows, i64 i, i64 j, i64 end, Staging& staging, const float** delta,
+               const double** weights) const;
 
     void take_features(i64 i, int rows, Staging& staging) const;
 
     /// Calls use(number of rows, whether weights count, block) for all pairs of rows begin to end with later
     /// rows, at most `together` rows at once. The order is fixed.
-    template <class Kernels, class Use>
+    template <class Real, class Kernels, class Use>
     void for_rows(const Kernels& kernels, int together, i64 begin, i64 end, const Use& use) const;
 
     i64 n_, m_ = -1;
@@ -98,7 +111,7 @@ template <class Kernels>
 void StoredPairs::fetch(const Kernels& kernels, int rows, i64 i, i64 j, i64 end, Staging& staging,
                         const double** delta, const double** weights) const {
     const i64 count = end - j, base = j / kSegment * kSegment;
-    if (m_ >= 0) {
+    if (m_ >= 0 && delta) {
         double* out[kPairRows];
         for (i64 from = j / kPairPanel * kPairPanel; from < end; from += kPairPanel) {
             for (int r = 0; r < rows; ++r) out[r] = staging.delta[r] + (from - base);
@@ -110,7 +123,7 @@ void StoredPairs::fetch(const Kernels& kernels, int rows, i64 i, i64 j, i64 end,
         const i64 at = delta_.begin(i + r, n_) + j - (i + r) - 1;
         const i64 at_weight = weights_.begin(i + r, n_) + j - (i + r) - 1;
         weights[r] = nullptr;
-        if (m_ < 0 && !missing_) {
+        if (m_ < 0 && !missing_ && delta) {
             with_value_type(delta_.bytes, [&](auto type) {
                 const auto* from = static_cast<const decltype(type)*>(delta_.values) + at;
                 if constexpr (std::is_same_v<decltype(type), double>) {
@@ -141,6 +154,22 @@ void StoredPairs::fetch(const Kernels& kernels, int rows, i64 i, i64 j, i64 end,
     }
 }
 
+template <class Kernels>
+void StoredPairs::fetch(const Kernels& kernels, int rows, i64 i, i64 j, i64 end, Staging& staging,
+                        const float** delta, const double** weights) const {
+    const bool in_place = m_ < 0 && !missing_ && delta_.bytes == 4;
+    const double* wide[kPairRows];
+    fetch(kernels, rows, i, j, end, staging, in_place ? nullptr : wide, weights);
+    for (int r = 0; r < rows; ++r) {
+        if (in_place) {
+            delta[r] = static_cast<const float*>(delta_.values) + delta_.begin(i + r, n_) + j - (i + r) - 1;
+        } else {
+            kernels.narrow(wide[r], end - j, staging.narrow[r]);
+            delta[r] = staging.narrow[r];
+        }
+    }
+}
+
 inline void StoredPairs::take_features(i64 i, int rows, Staging& staging) const {
     if (m_ < 0) return;
     for (int r = 0; r < rows; ++r) {
@@ -149,30 +178,30 @@ inline void StoredPairs::take_features(i64 i, int rows, Staging& staging) const 
     }
 }
 
-template <class Kernels, class Use>
+template <class Real, class Kernels, class Use>
 void StoredPairs::for_rows(const Kernels& kernels, int together, i64 begin, i64 end, const Use& use) const {
     Staging staging;
+    Rest<Real> rest;
+    const i64 lanes = kernels.template lanes_of<Real>();
     if (m_ >= 0) staging.features = Buffer<double>(std::max<i64>(1, kPairRows * m_));
     const auto columns = [&](int rows, i64 i, i64 from, i64 to) {
         take_features(i, rows, staging);
         for (i64 j = from; j < to;) {
             const i64 last = std::min(to, (j / kSegment + 1) * kSegment), count = last - j;
-            const i64 whole = count / kernels.lanes * kernels.lanes;
-            Block block{i, j, whole, whole, {}, {}};
+            const i64 whole = count / lanes * lanes;
+            Block<Real> block{i, j, whole, whole, {}, {}};
             fetch(kernels, rows, i, j, last, staging, block.delta, block.weights);
             if (whole) use(rows, weighted_, block);
             if (whole < count) {
-                Block tail{i, j + whole, kernels.lanes, count - whole, {}, {}};
+                Block<Real> tail{i, j + whole, lanes, count - whole, {}, {}};
                 for (int r = 0; r < rows; ++r) {
-                    for (i64 l = 0; l < kernels.lanes; ++l) {
+                    for (i64 l = 0; l < lanes; ++l) {
                         const bool valid = whole + l < count;
-                        staging.rest[r][l] = valid ? block.delta[r][whole + l] : 0.0;
-                        staging.rest_weights[r][l] = !valid      ? 0.0
-                                                     : weighted_ ? block.weights[r][whole + l]
-                                                                 : 1.0;
+                        rest.delta[r][l] = valid ? block.delta[r][whole + l] : Real{0};
+                        rest.weights[r][l] = !valid ? 0.0 : weighted_ ? block.weights[r][whole + l] : 1.0;
                     }
-                    tail.delta[r] = staging.rest[r];
-                    tail.weights[r] = staging.rest_weights[r];
+                    tail.delta[r] = rest.delta[r];
+                    tail.weights[r] = rest.weights[r];
                 }
                 use(rows, true, tail);
             }

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 from commands import start_python
+from scipy.spatial.distance import pdist, squareform
 
-from bmrm import KMeans
+from bmrm import MDS, PCA, GaussianMixture, KMeans
 from bmrm.cli.cluster import main
 from bmrm.unsupervised.clusters import lower_bounds
 from bmrm.unsupervised.clusters.lower_bounds import bound_by_samples
@@ -88,6 +89,68 @@ def test_centres_are_applied_to_other_rows(kind, X, path, tmp_path, capsys, monk
     assert out.splitlines()[-1].startswith("at most ")
 
 
+def fit(method, X):
+    """Fit the class of a method as the command does by default; return it with what -o has of the rows."""
+    if method == "mixture":
+        model = GaussianMixture(3, covariance_type="diag", random_state=0, max_iter=5).fit(X)
+        return model, model.predict(X)
+    model = (
+        PCA(2).fit(X)
+        if method == "pca"
+        else MDS(2, init="landmark", random_state=0, max_iter=5, dtype="float32").fit(X)
+    )
+    return model, model.transform(X) if method == "pca" else model.embedding_
+
+
+METHODS = {
+    "mixture": (
+        ["-k", 3, "--covariance", "diag", "--max-iter", 5],
+        {"weights": "weights_", "means": "means_", "covariances": "covariances_"},
+        {"log_likelihood": "log_likelihood_", "weights": "weights_"},
+    ),
+    "pca": (
+        [],
+        {"components": "components_", "mean": "mean_"},
+        {"explained_variance": "explained_variance_", "singular_value_bounds": "singular_value_bounds_"},
+    ),
+    "mds": (
+        ["--init", "landmark", "--max-iter", 5, "--dtype", "float32"],
+        {"embedding": "embedding_"},
+        {"stress": "raw_stress_", "stress_error": "stress_error_", "normalized_stress": "normalized_stress_"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["npy", "svm"])
+@pytest.mark.parametrize("method", METHODS)
+def test_other_methods_find_what_their_classes_find(method, kind, X, tmp_path, capsys):
+    X = X[::4]
+    words, arrays, facts = METHODS[method]
+    data, rows, file = write(X, kind, tmp_path), tmp_path / "rows", tmp_path / "model.npz"
+    words = [data, "--method", method, "-o", rows, "--model", file, *words]
+    code, out, err = run(capsys, *words, "--json")
+    report, (model, expected) = json.loads(out), fit(method, X)
+    assert (code, err, report["status"]) == (0 if model.status_ == "converged" else 4, "", model.status_)
+    assert (report["method"], report["rows"], report["device"]) == (method, len(X), "cpu")
+    near = {"rtol": 1e-9, "atol": 1e-9}
+    np.testing.assert_allclose(np.loadtxt(rows), expected, **near)
+    for name, attribute in facts.items():
+        np.testing.assert_allclose(report[name], getattr(model, attribute), **near)
+    with np.load(file) as found:
+        for name, attribute in arrays.items():
+            np.testing.assert_allclose(found[name], getattr(model, attribute), **near)
+    code, out, _ = run(capsys, *words)
+    assert out.splitlines()[-1].startswith(f"{model.status_}: ")
+
+
+def test_a_map_of_given_dissimilarities(X, tmp_path, capsys):
+    D = squareform(pdist(X[::20]))
+    np.save(tmp_path / "D.npy", D)
+    words = ["--method", "mds", "-k", 3, "--metric", "precomputed", "-o", tmp_path / "map.npy"]
+    assert run(capsys, tmp_path / "D.npy", *words)[0] == 0
+    np.testing.assert_allclose(pdist(np.load(tmp_path / "map.npy")), pdist(X[::20]), atol=1e-2)
+
+
 def test_labels_on_stdout_are_alone(path, capsys):
     code, out, err = run(capsys, path, "-k", K, "-o", "-")
     assert (code, err, len(out.split())) == (0, "", 600)
@@ -141,12 +204,16 @@ def test_limits_have_their_exit_code(X, path, tmp_path, capsys):
         (["DATA", "-k", "0"], 2, "found 0, expected an integer of at least 1"),
         (["DATA", "-k", "601"], 3, "n_clusters: found 601, expected at most 600, the number of rows"),
         (["DATA", "--centers", "centers.txt"], 2, "expected a file *.npz or *.safetensors"),
-        (["DATA", "-o", "labels.npz"], 2, "labels are written to *.npy or as text, centres by --centers"),
+        (
+            ["DATA", "-o", "labels.npz"],
+            2,
+            "are written to *.npy or as text, centres and components by --model",
+        ),
         (["DATA", "-o", "-", "--json"], 2, "-o is stdout already"),
         (["DATA", "-o", "DATA"], 2, "is DATA itself"),
         (["DATA", "-o", "no folder/labels", "--centers", "c.npz"], 1, "no folder/labels: No such file"),
         (["missing.npy", "--centers", "no folder/c.npz"], 1, "no folder/c.npz: No such file"),
-        (["DATA", "--apply", "c.npz", "--centers", "d.npz"], 2, "--apply: found with --centers"),
+        (["DATA", "--apply", "c.npz", "--centers", "d.npz"], 2, "--apply: found with --model"),
         (["DATA", "--apply", "missing.npz"], 3, "missing.npz: No such file"),
         (["DATA", "--apply", "DATA"], 3, "X.npy: found npy, expected npz or safetensors"),
         (["DATA", "--sample-weight", "missing"], 3, "missing: No such file"),
@@ -156,6 +223,15 @@ def test_limits_have_their_exit_code(X, path, tmp_path, capsys):
         (["missing.npy"], 3, "missing.npy: No such file"),
         (["NAN"], 3, "nan.npy: row 2, column 1 has nan, expected a finite number"),
         (["DATA", "--init", "some"], 2, "expected one of k-means++, k-means||, random"),
+        (["DATA", "--init", "landmark"], 2, "expected one of k-means++, k-means||, random"),
+        (["DATA", "--method", "pca", "--init", "random"], 2, "with --method pca, expected kmeans or mixture"),
+        (["DATA", "--method", "pca", "--certificate"], 2, "--certificate: found with --method pca"),
+        (["DATA", "--method", "mds", "--sample-weight", "ZEROS"], 2, "found with --method mds"),
+        (["DATA", "--method", "mixture", "--apply", "c.npz"], 2, "--apply: found with --method mixture"),
+        (["DATA", "--metric", "precomputed"], 2, "--metric: found with --method kmeans, expected mds"),
+        (["DATA", "--method", "mds", "--metric", "precomputed"], 3, "expected a square matrix"),
+        (["DATA", "--method", "pca", "-k", "4"], 2, "n_components: found 4, expected at most 3"),
+        (["DATA", "--method", "kmedoids"], 2, "expected one of kmeans, mixture, pca, mds"),
     ],
 )
 def test_errors_are_one_line(path, tmp_path, capsys, monkeypatch, words, code, message):

@@ -7,7 +7,7 @@ import scipy.sparse
 from fitted_attributes import CLUSTERS, COMPONENTS, MIXTURE
 from mpi4py import MPI
 
-from bmrm import PCA, GaussianMixture, KMeans, TruncatedSVD
+from bmrm import MDS, PCA, GaussianMixture, KMeans, TruncatedSVD
 from bmrm.distributed._parts import part_rows
 from bmrm.errors import BmrmError
 from bmrm.unsupervised.decomposition import scatter
@@ -108,6 +108,35 @@ alone = model.certificate(sparse, weights, samples=2, size=40)
 assert (proof.moves_left, proof.largest_gain) == (alone.moves_left, alone.largest_gain)
 assert np.isclose(proof.lower_bound, alone.lower_bound, rtol=1e-9)
 
+# Pairs of points are shared whatever rows a rank has; dissimilarities are in a file that each rank maps.
+POINTS = 800
+places = X[:POINTS]
+D = np.sqrt(((places[:, None] - places[None]) ** 2).sum(axis=2))
+if comm.rank == 0:
+    np.save("D.npy", D)
+    np.save("gaps.npy", np.where(D > 6.0, np.nan, D).astype(np.float32))
+comm.Barrier()
+mine = slice(*(POINTS * np.array([comm.rank, comm.rank + 1]) // comm.size))
+mapped = {name: np.load(f"{name}.npy", mmap_mode="r") for name in ("D", "gaps")}
+scaled = "embedding_", "raw_stress_", "stress_error_", "gradient_norm_", "n_iter_", "history_"
+for words, here, alone, w in (
+    ({"store": "features"}, places[mine], places, None),
+    ({"dtype": "float32", "store": "features", "init": "random"}, places[mine], places, None),
+    ({"metric": "precomputed"}, mapped["D"], D, None),
+    ({"metric": "precomputed", "init": "landmark", "dtype": "float32"}, mapped["gaps"], mapped["gaps"], None),
+    ({"metric": "precomputed", "n_init": 2}, mapped["D"], D, 1.0 / (1.0 + D)),
+    ({"metric": "precomputed"}, D[:20, :20], D[:20, :20], None),  # one part: the other ranks have nothing
+):
+    options = {"random_state": 0, "max_iter": 4, "eps": 0.0} | words
+    found = MDS(2, **options).fit(here, weights=w, comm=comm)
+    whole = MDS(2, **options).fit(alone, weights=w)
+    for attribute in scaled:
+        one, other = (np.asarray(getattr(model, attribute)) for model in (found, whole))
+        assert one.tobytes() == other.tobytes(), (words, attribute, one, other)
+spoiled = D.copy()
+spoiled[700, 710] = -1.0  # which one rank finds
+
+mine = slice(whole_parts[comm.rank], whole_parts[comm.rank + 1])
 last = comm.size - 1  # what is wrong on one rank is an error of all
 some = X[mine].copy()
 if comm.rank == last:
@@ -125,6 +154,9 @@ wrong = [
     lambda: KMeans(ROWS + 1).fit(X[mine], comm=comm),
     lambda: GaussianMixture(2).fit(X[mine], sample_weight=np.zeros(len(some)), comm=comm),
     lambda: KMeans(2, init=init).fit(X[mine], comm=comm),
+    lambda: MDS(2, metric="precomputed").fit(spoiled, comm=comm),
+    lambda: MDS(2, metric="precomputed").fit(D[: 800 - comm.rank, : 800 - comm.rank], comm=comm),
+    lambda: MDS(2, metric_mds=False).fit(places, comm=comm),
 ]
 for each in wrong if comm.size > 1 else ():
     try:

@@ -11,7 +11,7 @@ import scipy.sparse
 from fitted_attributes import CLUSTERS, COMPONENTS, MIXTURE
 from mpi4py import MPI
 
-from bmrm import PCA, GaussianMixture, KMeans
+from bmrm import MDS, PCA, GaussianMixture, KMeans
 from bmrm.distributed import blocks
 from bmrm.errors import BmrmError, DeviceMemoryError
 from bmrm.matrix.gpu import placement
@@ -101,6 +101,26 @@ for make, data, names in (
         one, whole = np.asarray(getattr(found, name)), np.asarray(getattr(alone, name))
         whole = whole[whole_blocks] if name == "labels_" else whole
         assert one.tobytes() == whole.tobytes(), name
+
+# Tiles of pairs are added in their order, whoever has them: the bits of one GPU, always.
+points = X[: 150 if sys.argv[1:] else 6_000]
+apart = np.sqrt(((points[:, None] - points[None]) ** 2).sum(axis=2))
+share = slice(*(len(points) * np.array([comm.rank, comm.rank + 1]) // comm.size))
+given = {"metric": "precomputed", "init": "landmark"}
+for words, here, alone, w in (
+    ({"store": "features"}, points[share], points, None),
+    ({"store": "half", "dtype": "float32"}, points[share], points, None),
+    (given, np.where(apart > 7.0, np.nan, apart), None, 1.0 / (1.0 + apart)),
+    (given, apart[:20, :20], None, None),  # one strip: the other ranks have nothing
+    (given | {"dtype": "float32"}, apart[np.triu_indices(len(points), 1)].astype(np.float32), None, None),
+):
+    options = {"random_state": 0, "max_iter": 3, "eps": 0.0, "device": "cuda"} | words
+    found = MDS(2, **options).fit(here, weights=w, comm=comm)
+    whole = MDS(2, **options).fit(here if alone is None else alone, weights=w)
+    assert found.placement_.device == f"cuda:{comm.rank % gpus}"
+    for name in ("embedding_", "raw_stress_", "history_", "gradient_norm_"):
+        one, other = (np.asarray(getattr(fitted, name)) for fitted in (found, whole))
+        assert one.tobytes() == other.tobytes(), (words, name, one, other)
 
 # With "auto" all ranks use GPUs, or none, and say why.
 place = placement._place_alone

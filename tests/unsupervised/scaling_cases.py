@@ -71,6 +71,17 @@ def check_passes(make, n, p):
         assert pairs.get(again[0]).tobytes() == pairs.get(direction).tobytes()
         assert again[1:] == (stress, squares, together)
 
+        direction, stress, squares, together = pairs.descent(places, single=True)
+        rounded = np.float64(np.float32(X))
+        d32, u32 = distances(rounded), rounded[:, None] - rounded[None]
+        apart = np.where(d32 > 0.0, d32, np.inf)
+        expected = ((W * (known / apart - 1.0))[:, :, None] * u32).sum(axis=1)
+        most = (W * (known + d32)).sum(axis=1).max(initial=0.0)  # of which each term is wrong by some units
+        assert np.abs(pairs.get(direction) - expected).max() <= 2e-6 * most
+        sums = [(W * (known - d32) ** 2).sum() / 2, (W * d32**2).sum() / 2]
+        assert np.abs(np.array([stress, squares]) - sums).max() <= 4e-6 * (W * (known**2 + d32**2)).sum()
+        assert together == 0
+
         if "weights" in words or "missing" in words:
             near(pairs.get(pairs.laplacian(places)), (np.diag(W.sum(axis=1)) - W) @ X)
         near(pairs.get(pairs.squared(pairs.put(Y), 1.5)), np.where(np.isnan(D), 1.5, D) ** 2 @ Y)
@@ -112,4 +123,8 @@ def check_coincident(make, host):
     found = pairs.descent(pairs.put(X))
     near(pairs.get(found[0]), expected[0])
     near(found[1:3], expected[1:3])
+    assert found[3] == expected[3] == 3
+    expected, found = host(D, 150).descent(X, single=True), pairs.descent(pairs.put(X), single=True)
+    near(pairs.get(found[0]), expected[0], 1e-5)
+    near(found[1:3], expected[1:3], 1e-5)
     assert found[3] == expected[3] == 3

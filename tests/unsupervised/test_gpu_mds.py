@@ -120,6 +120,26 @@ def test_a_fit_is_that_of_the_cpu(kind, relax):
     assert (np.diff(on_gpu.history_) < 0).all()
 
 
+@pytest.mark.parametrize("kind", ["in place", "float64", "weights", "features"])
+def test_a_stress_in_float32_is_within_its_error(kind):
+    n = sized(60, 600)
+    X = spread(n)
+    D = squareform(pdist(X))
+    W = 1.0 / (1.0 + D**2) if kind == "weights" else None
+    words = {"store": "features"} if kind == "features" else {"metric": "precomputed"}
+    given = {"in place": on_device(D.astype(np.float32)), "features": X}.get(kind, D)
+    if kind == "in place":
+        D = D.astype(np.float32).astype(np.float64)
+    found = MDS(2, device="auto" if kind == "in place" else "cuda", dtype="float32", max_iter=10, **words)
+    found.fit(given, weights=W)
+    assert found.placement_.gpu == 0
+    assert (found.embedding_ == np.float64(np.float32(found.embedding_))).all()
+    d = squareform(pdist(found.embedding_))
+    stress = ((1.0 if W is None else W) * (D - d) ** 2).sum() / 2
+    assert abs(found.raw_stress_ - stress) <= found.stress_error_ < 1e-4 * stress
+    assert (np.diff(found.history_) < 0).all()
+
+
 @pytest.mark.parametrize("init", ["classical_mds", "landmark", "random"])
 def test_whole_fits_end_at_the_same_stress(init):
     D = squareform(pdist(spread(sized(40, 400), 5, 3))).astype(np.float32)

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,8 @@ _I64 = npt.NDArray[np.int64]
 
 MIN_PART_PAIRS: int
 """Minimum number of pairs of points of a part of a pass on the CPU."""
+FLOAT_RUN: int
+"""Terms that are added in float32 at most."""
 MAX_AXES: int
 """Maximum number of coordinates of a point on a GPU."""
 MAX_PRODUCTS: int
@@ -33,7 +36,10 @@ class Pairs:
     def of_features(
         X: npt.NDArray[Any], *, weights: npt.NDArray[Any] | None = None, threads: int | None = None
     ) -> Pairs: ...
-    def descent(self, X: _F64) -> tuple[_F64, float, float, int]: ...
+    def share(
+        self, rank: int, ranks: int, in_turn: Callable[[int, Callable[[_F64 | None], _F64]], _F64]
+    ) -> None: ...
+    def descent(self, X: _F64, *, single: bool = False) -> tuple[_F64, float, float, int]: ...
     def laplacian(self, Y: _F64) -> _F64: ...
     def squared(self, Y: _F64, unknown: float = 0.0) -> _F64: ...
     def curvature(self, X: _F64, Y: _F64) -> _F64: ...

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bmrm.base.vectors import Vector
+from bmrm.distributed.rows import is_mapped
 from bmrm.unsupervised.manifold._manifold import Pairs
 from bmrm.unsupervised.manifold.passes import Descent, PairData, PointVector, Summary, inner
 
@@ -22,6 +23,26 @@ class HostScalingPasses:
             self.pairs = Pairs.given(
                 data.delta, data.n, weights=data.weights, missing=data.missing, threads=data.threads
             )
+
+        self._descents = self._rounded() if data.single else self.pairs
+        if data.ranks.group is not None:
+            for pairs in {id(each): each for each in (self.pairs, self._descents)}.values():
+                pairs.share(data.ranks.rank, data.ranks.ranks, data.ranks.in_turn)
+
+    def _rounded(self) -> Pairs:
+        """Return the pairs with dissimilarities in float32; passes round those in a mapped file."""
+        n, delta, *_ = self._data
+        if delta is None or delta.dtype == np.float32 or is_mapped(delta):
+            return self.pairs
+        rounded = np.empty(n * (n - 1) // 2, np.float32)
+        if delta.ndim == 1:
+            rounded[:] = delta
+        else:
+            ends = np.cumsum(np.arange(n - 1, 0, -1))
+            for i, end in enumerate(ends.tolist()):
+                rounded[end - (n - 1 - i) : end] = delta[i, i + 1 :]
+        weights, missing, threads = self._data.weights, self._data.missing, self._data.threads
+        return Pairs.given(rounded, n, weights=weights, missing=missing, threads=threads)
 
     def summary(self) -> Summary:
         found = Summary(*self.pairs.summary())
@@ -50,7 +71,7 @@ class HostScalingPasses:
         return vector - vector.mean(axis=0)
 
     def descent(self, X: PointVector) -> Descent:
-        return Descent(*self.pairs.descent(X))
+        return Descent(*self._descents.descent(X, single=self._data.single))
 
     def laplacian(self, vector: PointVector) -> PointVector:
         return self.pairs.laplacian(vector)
@@ -65,17 +86,22 @@ class HostScalingPasses:
         return self.pairs.curvature(X, Y)
 
     def row(self, i: int) -> Vector:
-        n, delta, features = self._data.n, self._data.delta, self._data.features
-        if delta is None:
-            from scipy.spatial.distance import cdist
+        return read_row(self._data, i)
 
-            assert features is not None
-            return np.asarray(cdist(features[i : i + 1], features)[0])
-        if delta.ndim == 2:
-            return np.asarray(delta[i], np.float64)
-        out = np.zeros(n)
-        before = np.arange(i)
-        first = i * (2 * n - i - 1) // 2
-        out[i + 1 :] = delta[first : first + n - 1 - i]
-        out[:i] = delta[before * (2 * n - before - 1) // 2 + i - before - 1]
-        return out
+
+def read_row(data: PairData, i: int) -> Vector:
+    """Return the dissimilarities of a point to all, of numbers or features in main memory."""
+    n, delta, features = data.n, data.delta, data.features
+    if delta is None:
+        from scipy.spatial.distance import cdist
+
+        assert features is not None
+        return np.asarray(cdist(features[i : i + 1], features)[0])
+    if delta.ndim == 2:
+        return np.asarray(delta[i], np.float64)
+    out = np.zeros(n)
+    before = np.arange(i)
+    first = i * (2 * n - i - 1) // 2
+    out[i + 1 :] = delta[first : first + n - 1 - i]
+    out[:i] = delta[before * (2 * n - before - 1) // 2 + i - before - 1]
+    return out

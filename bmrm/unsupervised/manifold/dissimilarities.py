@@ -15,14 +15,18 @@ from numpy.typing import NDArray
 from bmrm.base.estimator import words_for_scikit_learn
 from bmrm.base.vectors import Vector
 from bmrm.base.weighting import multiply_weights
-from bmrm.distributed.reading import read_here
+from bmrm.distributed.ranks import ALONE, AllRanks
+from bmrm.distributed.reading import read_here, read_row_set
+from bmrm.distributed.row_set import RowSet
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.gpu.device_arrays import read_back
+from bmrm.matrix.gpu.work import Work
 from bmrm.pairs.pair_arrays import PairArray, read_pairs, read_resident_pairs
 from bmrm.unsupervised.manifold._manifold import Pairs
 from bmrm.unsupervised.manifold.cpu import HostScalingPasses
 from bmrm.unsupervised.manifold.gpu import passes_on
 from bmrm.unsupervised.manifold.passes import PairData, ScalingPasses
+from bmrm.unsupervised.manifold.work import MAX_RECOMPUTED_FEATURES, scaling_work
 from bmrm.unsupervised.scales import (
     ORDINARY_EXPONENT,
     ORDINARY_WEIGHT_EXPONENT,
@@ -30,11 +34,11 @@ from bmrm.unsupervised.scales import (
     too_far_apart,
 )
 
-MIN_UNSCALED = 1e-100
-"""Smaller dissimilarities are multiplied by a power of two, so that their squares do not vanish."""
+UNSCALED = (1e-100, 1e100)
+"""Other dissimilarities are multiplied by a power of two, so that squares do not vanish or overflow."""
 
-MAX_UNSCALED = 1e100
-"""Larger ones, so that sums of squares do not overflow."""
+SINGLE_UNSCALED = (1e-6, 1e9)
+"""The same if squares are in float32."""
 
 MAX_EXPONENT = 1000
 """Exponent of the largest factor; it is a number of float64."""
@@ -59,6 +63,10 @@ class Dissimilarities:
         Sum of w delta^2.
     typical : float
         Root mean square of the known dissimilarities.
+    single : bool
+        Whether descents have their terms in float32.
+    ranks : AllRanks
+        Those that share the passes.
     """
 
     def __init__(
@@ -70,16 +78,20 @@ class Dissimilarities:
         threads: int | None = None,
         passes_of: Callable[[PairData], ScalingPasses] = HostScalingPasses,
         scale: float = 1.0,
+        single: bool = False,
+        ranks: AllRanks = ALONE,
     ) -> None:
+        self.single, self.ranks = single, ranks
+        unscaled = SINGLE_UNSCALED if single else UNSCALED
         if given is not None:
             self.n = given.n
-            more, values = within_range(given.values, given.largest)
+            more, values = within_range(given.values, given.largest, unscaled)
             given = PairArray(values, given.n, given.largest * more, given.missing)
             self.scale = scale * more
         else:
             assert features is not None
             self.n = len(features)
-            more, features = features_within_range(features)
+            more, features = features_within_range(features, unscaled)
             self.scale = scale * more
         if weights is not None and weights.n != self.n:
             raise DataError(f"weights: found {weights.n} rows, expected {self.n}, one per point")
@@ -91,7 +103,8 @@ class Dissimilarities:
         delta = None if given is None else given.values
         w = None if weights is None else weights.values
         missing = given is not None and given.missing
-        self.passes = passes_of(PairData(self.n, delta, features, w, missing, threads))
+        with ranks.together():
+            self.passes = passes_of(PairData(self.n, delta, features, w, missing, threads, single, ranks))
         self.degrees, self.weighted_squares, squares, known = self.passes.summary()
         self.typical = float(np.sqrt(squares / known)) if known else 0.0
         if self.weighted:
@@ -125,6 +138,17 @@ class Metric:
 
     name: Any
     options: Mapping[str, Any] | None = None
+
+    def check(self) -> None:
+        """Raise `ParameterError` for what is no metric."""
+        if not isinstance(self.name, str) and not callable(self.name):
+            hint = "; metric_mds chooses between metric and ordinal scaling"
+            raise ParameterError(
+                f"metric: found {self.name!r}, expected a name or a callable"
+                f"{hint if isinstance(self.name, bool) else ''}"
+            )
+        if self.options is not None and not isinstance(self.options, Mapping):
+            raise ParameterError(f"metric_params: found {self.options!r}, expected a dict or None")
 
     def among(self, rows: NDArray[Any], threads: int | None) -> tuple[float, PairArray]:
         """Compute those of all pairs, times a power of two, which is returned first."""
@@ -166,50 +190,90 @@ class Proximities:
     metric: Metric
     given: PairArray | None = None
     rows: NDArray[Any] | None = None
+    ranks: AllRanks = ALONE
 
-    def opened(self, weights: Any, gpu: int | None, *, stored: bool, threads: int | None) -> Dissimilarities:
+    def work(self, p: int, passes: int, threads: int | None, *, single: bool) -> Work:
+        """Predict the work of scaling to p dimensions."""
+        m = self.features
+        return scaling_work(
+            self.n,
+            p,
+            passes=passes,
+            features=m if m is not None and m <= MAX_RECOMPUTED_FEATURES else None,
+            value_bytes=self.value_bytes,
+            square=self.given is not None and self.given.values.ndim == 2,
+            threads=threads,
+            ranks=self.ranks.ranks,
+            single=single,
+        )
+
+    def opened(
+        self,
+        weights: Any,
+        gpu: int | None,
+        *,
+        stored: bool,
+        threads: int | None,
+        single: bool = False,
+    ) -> Dissimilarities:
         """Put pairs where the passes run; ``stored`` means that distances of features are computed once."""
-        w, given, scale = None, self.given, 1.0
+        w, given, scale, ranks = None, self.given, 1.0, self.ranks
         if weights is not None:
             read = read_pairs if gpu is None else read_resident_pairs
-            w = read("weights", weights, nan_allowed=False, diagonal=False, threads=threads)
+            w = read("weights", weights, nan_allowed=False, diagonal=False, threads=threads, ranks=ranks)
         if stored and (gpu is None or self.metric.name != "euclidean"):
             assert self.rows is not None
-            scale, given = self.metric.among(self.rows, threads)
+            with ranks.together():
+                scale, given = self.metric.among(self.rows, threads)
         passes_of = HostScalingPasses if gpu is None else passes_on(gpu, stored=stored)
         source: dict[str, Any] = {"features": self.rows} if given is None else {"given": given}
-        return Dissimilarities(**source, weights=w, threads=threads, passes_of=passes_of, scale=scale)
+        return Dissimilarities(
+            **source, weights=w, threads=threads, passes_of=passes_of, scale=scale, single=single, ranks=ranks
+        )
 
 
-def read_proximities(X: Any, metric: Metric, threads: int | None) -> Proximities:
-    """Validate what a user gives; for the metric "precomputed" it is dissimilarities."""
+def read_proximities(X: Any, metric: Metric, threads: int | None, ranks: AllRanks = ALONE) -> Proximities:
+    """Validate what a user gives; for the metric "precomputed" it is dissimilarities.
+
+    Ranks have all dissimilarities each, or each has some of the rows.
+    """
     if metric.name == "precomputed":
         with words_for_scikit_learn(X):
-            given = read_resident_pairs("X", X, nan_allowed=True, diagonal=True, threads=threads)
-        return Proximities(given.n, None, given.values.dtype.itemsize, metric, given=given)
-    found = read_here(read_back(X))
+            given = read_resident_pairs("X", X, nan_allowed=True, diagonal=True, threads=threads, ranks=ranks)
+        return Proximities(given.n, None, given.values.dtype.itemsize, metric, given=given, ranks=ranks)
+    if ranks.group is None:
+        found = RowSet(read_here(read_back(X)))
+    else:
+        with ranks.together():
+            X = read_back(X)
+        found = read_row_set(X, comm=ranks.group)
     if found.sparse:
         raise DataError("X: found sparse rows, expected a dense matrix, or dissimilarities of the rows")
-    return Proximities(*found.shape, found.value_bytes, metric, rows=found[:])
+    rows, value_bytes = found.X[:], max(found.everyones(found.X.value_bytes))
+    if ranks.group is not None:
+        rows = found.take(np.arange(found.shape[0])).astype(np.float32 if value_bytes == 4 else np.float64)
+    return Proximities(*found.shape, value_bytes, metric, rows=rows, ranks=ranks)
 
 
-def within_range(values: Any, largest: float) -> tuple[float, Any]:
+def within_range(values: Any, largest: float, unscaled: tuple[float, float] = UNSCALED) -> tuple[float, Any]:
     """Return a power of two, and the values times it: 1 and the same array if squares are safe."""
-    if largest == 0.0 or MIN_UNSCALED <= largest <= MAX_UNSCALED:
+    least, most = unscaled
+    if largest == 0.0 or least <= largest <= most:
         return 1.0, values
     if not isinstance(values, np.ndarray):
         raise DataError(
-            f"X: found a largest dissimilarity of {largest:.3g} on a GPU, expected {MIN_UNSCALED:g} to "
-            f"{MAX_UNSCALED:g}"
+            f"X: found a largest dissimilarity of {largest:.3g} on a GPU, expected {least:g} to {most:g}"
         )
     exponent = min(-int(np.frexp(largest)[1]), MAX_EXPONENT)
     return float(np.ldexp(1.0, exponent)), np.ldexp(values.astype(np.float64), exponent)
 
 
-def features_within_range(features: NDArray[Any]) -> tuple[float, NDArray[Any]]:
+def features_within_range(
+    features: NDArray[Any], unscaled: tuple[float, float] = UNSCALED
+) -> tuple[float, NDArray[Any]]:
     """Do the same with rows whose distances are dissimilarities."""
     found: tuple[float, NDArray[Any]] = within_range(
-        features, max(-float(features.min()), float(features.max()))
+        features, max(-float(features.min()), float(features.max())), unscaled
     )
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -26,6 +25,7 @@ from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.progress import ProgressLine, progress_line
 from bmrm.base.vectors import Vector
+from bmrm.distributed.ranks import ALONE, AllRanks, ranks_of
 from bmrm.errors import DataError, HostMemoryError, ParameterError
 from bmrm.matrix.gpu.device_arrays import read_back
 from bmrm.matrix.gpu.devices import import_cuda, parse_device
@@ -33,42 +33,36 @@ from bmrm.matrix.gpu.placement import Placement, gpu_that_has, place, with_fall_
 from bmrm.unsupervised.estimator import RowEstimator
 from bmrm.unsupervised.manifold._manifold import MAX_AXES
 from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities, Metric, Proximities, read_proximities
-from bmrm.unsupervised.manifold.majorization import DEPTH, ScalingRun, Stress, place_new, run_smacof
-from bmrm.unsupervised.manifold.minimum import MinimumTest, check_minimum, gradient_norm
+from bmrm.unsupervised.manifold.majorization import ScalingRun, Stress, place_new, run_starts
+from bmrm.unsupervised.manifold.minimum import (
+    MinimumTest,
+    bound_stress_error,
+    check_minimum,
+    gradient_norm,
+)
 from bmrm.unsupervised.manifold.ordinal import Disparities
 from bmrm.unsupervised.manifold.scaling_starts import check_start, make_starts
-from bmrm.unsupervised.manifold.work import scaling_work
+from bmrm.unsupervised.manifold.work import MAX_KEPT_POINTS, MAX_RECOMPUTED_FEATURES, scaling_bytes
 from bmrm.unsupervised.scales import divided
 
 STARTS = ("classical_mds", "landmark", "random")
 STORES = ("auto", "half", "features")
+TYPES = ("float64", "float32")
 
 STORED_SHARE = 0.25
 """Share of the free memory up to which distances of features are stored."""
 
-MAX_RECOMPUTED_FEATURES = 8
-"""Features up to which computing a distance takes no longer than reading it."""
-
 BLOCK_VALUES = 1 << 22
 """Dissimilarities of new points that `transform` has in memory at once: 32 MiB."""
-
-ORDINAL_BYTES = 72
-"""Maximum bytes per pair of ordinal scaling: values, ranks, distances, order, and blocks of three numbers."""
-
-MAX_KEPT_POINTS = 4096
-"""Points up to which a copy of given dissimilarities is kept for `MDS.dissimilarity_matrix_`: 67 MB."""
-
-START_VECTORS = 140
-"""Vectors of n numbers that the Lanczos method of a classical start has at once."""
 
 
 class MDS(RowEstimator, Transformer):
     """Multidimensional scaling by SMACOF: points whose distances are near given dissimilarities.
 
     Minimises the stress sum w (delta - d)^2 over all pairs, delta being their dissimilarities and d the
-    distances of the points. All arithmetic is in float64, each pair is visited once per pass, and results
-    have the same bits for any number of threads, and in each run on a GPU. Parameters, methods and attributes
-    have scikit-learn's names.
+    distances of the points. Sums are in float64, each pair is visited once per pass, and results have the
+    same bits for any number of threads and of ranks, and in each run on GPUs. Parameters, methods and
+    attributes have scikit-learn's names.
 
     Parameters
     ----------
@@ -102,6 +96,9 @@ class MDS(RowEstimator, Transformer):
         Where distances of features are: "half" computes one number per pair once, "features" computes them
         in every pass, with memory of O(n). "auto" is the latter for up to 8 features or if the former takes
         more than a quarter of the free memory.
+    dtype : {"float64", "float32"}, default "float64"
+        What the terms of the sums are computed in. "float32" takes about half the time on a CPU; places and
+        dissimilarities are then numbers of float32, and sums of more than 16 terms are still in float64.
     verbose : int, default 0
         1 shows a progress line on a terminal, 2 a line per step.
     threads : int, optional
@@ -126,6 +123,8 @@ class MDS(RowEstimator, Transformer):
         ``raw_stress_`` or ``normalized_stress_``.
     raw_stress_ : float
         Sum of w (delta - d)^2 over the pairs. For ordinal scaling delta are the disparities.
+    stress_error_ : float
+        A proven bound on the rounding error of ``raw_stress_``. It is the stress of ``embedding_``, as it is.
     normalized_stress_ : float
         Root of the raw stress over the sum of w d^2; infinite if all points are at one place and should not.
     disparities_ : ndarray, shape (n (n - 1) / 2,)
@@ -185,6 +184,7 @@ class MDS(RowEstimator, Transformer):
         normalized_stress: bool | str = "auto",
         relax: bool = True,
         store: str = "auto",
+        dtype: str = "float64",
         verbose: int = 0,
         threads: int | None = None,
         device: str = "auto",
@@ -203,6 +203,7 @@ class MDS(RowEstimator, Transformer):
         self.normalized_stress = normalized_stress
         self.relax = relax
         self.store = store
+        self.dtype = dtype
         self.verbose = verbose
         self.threads = threads
         self.device = device
@@ -216,7 +217,7 @@ class MDS(RowEstimator, Transformer):
         return tags
 
     @interruptible
-    def fit(self, X: Any, y: Any = None, init: Any = None, weights: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, init: Any = None, weights: Any = None, *, comm: Any = None) -> Self:
         """Find a configuration.
 
         Parameters
@@ -226,11 +227,16 @@ class MDS(RowEstimator, Transformer):
             or its upper triangle row by row, as `scipy.spatial.distance.pdist` returns it. float32 and
             float64 are used as they are, other numbers become float64. NaN means that a dissimilarity is
             unknown. Dissimilarities that CuPy, PyTorch, JAX or Numba have put on a GPU are used in place.
+            A mapped file (``numpy.load(path, mmap_mode="r")``) of float32 or float64 is not copied.
         y : ignored
         init : array_like, shape (n, n_components), optional
             First configuration of the first start.
         weights : array_like, shape (n, n) or (n (n - 1) / 2,), optional
             Of the pairs, at least 0. A diagonal does not count.
+        comm : mpi4py.MPI.Comm or PETSc.Comm, optional
+            Ranks that share the passes, call this together with equal parameters, and get all results.
+            Features are the rows of this rank, which come after those of the ranks before. Dissimilarities
+            and weights are those of all pairs, best in a file that each rank maps.
 
         Returns
         -------
@@ -252,44 +258,42 @@ class MDS(RowEstimator, Transformer):
             After Ctrl-C; its ``result`` is this estimator with the best configuration so far.
         """
         with hold_signals():
-            deadline, ordinal = time.monotonic() + time_limit(self.max_time), not self.metric_mds
+            deadline = time.monotonic() + time_limit(self.max_time)
             self._check_parameters()
-            rows, data, placement = self._read(X, weights)
-            placement.log()
-            p = self.n_components
-            if p > data.n:
-                raise DataError(f"n_components: found {p}, expected at most {data.n}, the number of points")
-            given = None if init is None else check_start(init, data, p, ordinal=ordinal)
-            disparities = Disparities(data) if ordinal else None
-            stress = Stress(data, disparities, relax=self.relax)
-            rng = random_generator(self.random_state)
-            line = progress_line(self.verbose)
-            best: ScalingRun | None = None
-            starts = make_starts(self.init, data, disparities, p, rng, deadline, given)
-            for number, start in enumerate(islice(starts, self.n_init)):
-                if disparities is not None:
-                    disparities.forget()
-                run = run_smacof(
-                    stress,
-                    start,
-                    max_iter=self.max_iter,
-                    eps=self.eps,
-                    deadline=deadline,
-                    relax=self.relax,
-                    report=partial(self._show, line, number),
-                )
-                if best is None or run.found.stress < best.found.stress:
-                    best = run
-                if run.status in ("max_time", "interrupted"):
-                    break
-            line.clear()
-            assert best is not None
-            self._keep(stress, best, rows)
-            self.placement_ = placement
-            if requested():
-                self.status_ = "interrupted"
+            ranks = ranks_of(comm)
+            ranks.check_alike(self.get_params())
+            if ranks.group is not None and not self.metric_mds:
+                raise ParameterError("metric_mds: found False with comm, expected True")
+            with ranks.guarded():
+                rows, data, self.placement_ = self._read(X, weights, ranks, single=self.dtype == "float32")
+                self.placement_.log()
+                self._fit(data, rows, init, deadline)
             self._remember_columns(X)
         return self
+
+    def _fit(self, data: Dissimilarities, rows: NDArray[Any] | None, init: Any, deadline: float) -> None:
+        """Run all starts and keep the best."""
+        p, ordinal = self.n_components, not self.metric_mds
+        if p > data.n:
+            raise DataError(f"n_components: found {p}, expected at most {data.n}, the number of points")
+        with data.ranks.together():
+            given = None if init is None else check_start(init, data, p, ordinal=ordinal)
+        disparities = Disparities(data) if ordinal else None
+        stress = Stress(data, disparities, relax=self.relax)
+        rng = data.ranks.first_of(self.random_state)
+        line = progress_line(self.verbose)
+        best = run_starts(
+            stress,
+            islice(make_starts(self.init, data, disparities, p, rng, deadline, given), self.n_init),
+            max_iter=self.max_iter,
+            eps=self.eps,
+            deadline=deadline,
+            relax=self.relax,
+            report=partial(self._show, line),
+        )
+        line.clear()
+        self._keep(stress, best, rows)
+        self.status_ = data.ranks.agree("interrupted" if requested() else "") or best.status
 
     @framed
     def fit_transform(self, X: Any, y: Any = None, init: Any = None, weights: Any = None) -> Vector:
@@ -375,7 +379,7 @@ class MDS(RowEstimator, Transformer):
         """
         self._check_fitted()
         deadline = time.monotonic() + time_limit(max_time)
-        _, data, _ = self._read(X, weights)
+        _, data, _ = self._read(X, weights, ALONE)
         places = self.embedding_ * data.scale if self.metric_mds else self.embedding_
         if data.n != len(places):
             raise DataError(f"X: found {data.n} points, expected {len(places)} as in fit")
@@ -428,17 +432,14 @@ class MDS(RowEstimator, Transformer):
         >>> MDS(2, store="features").memory(100_000, 50)["pairs"]
         0
         """
-        pairs = n * (n - 1) // 2
-        stored = m is not None and self._store(n, m) == "half"
-        parts = 64 * n * max(8, self.n_components) * 8  # sums of the parts of a pass
-        return {
-            "pairs": 8 * pairs if stored else 0,
-            "features": 8 * n * m * (1 if stored else 2) if m is not None else 0,  # one copy is kept
-            "given": 8 * pairs if m is None and n <= MAX_KEPT_POINTS else 0,
-            "disparities": 0 if self.metric_mds else ORDINAL_BYTES * pairs,
-            "configurations": 8 * n * (self.n_components * (3 * DEPTH + 10) + START_VECTORS),
-            "sums": min(parts, 8 << 24),
-        }
+        return scaling_bytes(
+            n,
+            self.n_components,
+            m,
+            stored=m is not None and self._store(n, m) == "half",
+            ordinal=not self.metric_mds,
+            single=self.dtype == "float32",
+        )
 
     def _columns_out(self) -> int:
         return int(self.embedding_.shape[1])
@@ -454,18 +455,13 @@ class MDS(RowEstimator, Transformer):
         progress_line(self.verbose)
         if self.normalized_stress != "auto":
             arguments.flag("normalized_stress", self.normalized_stress, "True, False or auto")
-        for name, known in (("init", STARTS), ("store", STORES)):
+        for name, known in (("init", STARTS), ("store", STORES), ("dtype", TYPES)):
             found = getattr(self, name)
             if not isinstance(found, str) or found not in known:
                 raise ParameterError(f"{name}: found {found!r}, expected one of {', '.join(known)}")
-        if not isinstance(self.metric, str) and not callable(self.metric):
-            hint = "; metric_mds chooses between metric and ordinal scaling"
-            raise ParameterError(
-                f"metric: found {self.metric!r}, expected a name or a callable"
-                f"{hint if isinstance(self.metric, bool) else ''}"
-            )
-        if self.metric_params is not None and not isinstance(self.metric_params, Mapping):
-            raise ParameterError(f"metric_params: found {self.metric_params!r}, expected a dict or None")
+        if self.dtype == "float32" and not self.metric_mds:
+            raise ParameterError("dtype: found float32 with metric_mds=False, expected float64")
+        Metric(self.metric, self.metric_params).check()
         if self.n_jobs is not None:
             arguments.integer("n_jobs", self.n_jobs)
         if self.store == "features" and (self.metric != "euclidean" or not self.metric_mds):
@@ -474,37 +470,33 @@ class MDS(RowEstimator, Transformer):
                 "need not store pairs"
             )
 
-    def _read(self, X: Any, weights: Any) -> tuple[NDArray[Any] | None, Dissimilarities, Placement]:
+    def _read(
+        self, X: Any, weights: Any, ranks: AllRanks, *, single: bool = False
+    ) -> tuple[NDArray[Any] | None, Dissimilarities, Placement]:
         """Return the features, None for given dissimilarities; the dissimilarities; and where these are."""
-        found = read_proximities(X, Metric(self.metric, self.metric_params), self.threads)
-        self._require_memory(found.n, found.features)
+        found = read_proximities(X, Metric(self.metric, self.metric_params), self.threads, ranks)
+        with ranks.together():
+            self._require_memory(found.n, found.features)
         placement = self._choose_device(X, found)
         if is_on_device(weights):
             placement = replace(placement, chosen=False)  # the CPU does not read them
 
         def opened(gpu: int | None) -> Dissimilarities:
             stored = found.features is not None and self._store(found.n, found.features, gpu) == "half"
-            return found.opened(weights, gpu, stored=stored, threads=self.threads)
+            stored = ranks.everyones(stored)[0]
+            return found.opened(weights, gpu, stored=stored, threads=self.threads, single=single)
 
         data, placement = with_fall_back(placement, lambda: opened(None), lambda gpu: (opened(gpu), ""))
         return found.rows, data, placement
 
     def _choose_device(self, X: Any, found: Proximities) -> Placement:
         """Decide where the passes run."""
-        m, p = found.features, self.n_components
-        work = None
+        p, work = self.n_components, None
         if self.metric_mds and p <= MAX_AXES:
-            work = scaling_work(
-                found.n,
-                p,
-                passes=self.max_iter,
-                features=m if m is not None and m <= MAX_RECOMPUTED_FEATURES else None,
-                value_bytes=found.value_bytes,
-                square=found.given is not None and found.given.values.ndim == 2,
-                threads=self.threads,
-            )
+            work = found.work(p, self.max_iter, self.threads, single=self.dtype == "float32")
         # A copy of features is small.
-        placement = place(self.device, gpu_that_has(X) if found.given is not None else None, work)
+        there = gpu_that_has(X) if found.given is not None else None
+        placement = place(self.device, there, work, group=found.ranks.group)
         if placement.gpu is not None and work is None:
             text = f"n_components: found {p} on a GPU, expected at most {MAX_AXES}; more need"
             if not self.metric_mds:
@@ -542,8 +534,10 @@ class MDS(RowEstimator, Transformer):
         self.embedding_: Vector = found.X / unit
         if (self.embedding_ * unit != found.X).any():  # denormal numbers, which lose digits
             found = stress.fetch(stress.at(stress.passes.put(self.embedding_ * unit)))
-        stresses = np.array([found.stress, *run.history])
-        self.raw_stress_, *self.history_ = divided(stresses, weight_unit, unit, unit).tolist()
+        stresses = np.array([found.stress, bound_stress_error(stress, found), *run.history])
+        self.raw_stress_, self.stress_error_, *self.history_ = divided(
+            stresses, weight_unit, unit, unit
+        ).tolist()
         self.normalized_stress_ = found.normalized
         wanted = self.normalized_stress
         normalized = not self.metric_mds if wanted == "auto" else bool(wanted)
@@ -552,7 +546,6 @@ class MDS(RowEstimator, Transformer):
         self.gradient_norm_, self.gradient_error_ = gradient.in_units(unit, weight_unit)
         self.stationarity_ = gradient.stationarity
         self.n_iter_ = run.n_iter
-        self.status_ = run.status
         self._rows = None if rows is None else rows.copy()
         self._given: Vector | None = None
         if rows is None and data.n <= MAX_KEPT_POINTS:

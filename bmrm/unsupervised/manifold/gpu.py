@@ -15,7 +15,9 @@ from bmrm.base.vectors import Vector
 from bmrm.errors import DataError
 from bmrm.matrix.gpu.device_arrays import gpu_of
 from bmrm.matrix.gpu.devices import import_cuda
+from bmrm.pairs.passes import own_rows
 from bmrm.unsupervised.manifold._manifold import MAX_PRODUCTS, SQUARED_COLUMNS
+from bmrm.unsupervised.manifold.cpu import read_row
 from bmrm.unsupervised.manifold.passes import Descent, PairData, PointVector, Summary
 
 if TYPE_CHECKING:
@@ -39,7 +41,9 @@ class DeviceScalingPasses:
             there = gpu_of(values)
             if there not in (None, device):
                 raise DataError(f"{what}: found an array on GPU {there}, expected one on GPU {device}")
-        self._pairs: _cuda.ResidentPairs = import_cuda().ResidentPairs(
+        cuda, ranks = import_cuda(), data.ranks
+        self._data, self._there = data, gpu_of(data.delta) is not None
+        self._pairs: _cuda.ResidentPairs = cuda.ResidentPairs(
             data.n,
             delta=data.delta,
             weights=data.weights,
@@ -48,6 +52,8 @@ class DeviceScalingPasses:
             stored=stored,
             device=device,
             threads=data.threads,
+            rows=own_rows(data.n, cuda.scaling_strip_rows(data.n), ranks) if ranks.group else None,
+            ranks=ranks,
         )
 
     def summary(self) -> Summary:
@@ -75,7 +81,7 @@ class DeviceScalingPasses:
         return self._pairs.centre(vector)
 
     def descent(self, X: PointVector) -> Descent:
-        return Descent(*self._pairs.descent(X))
+        return Descent(*self._pairs.descent(X, single=self._data.single))
 
     def laplacian(self, vector: PointVector) -> PointVector:
         return self._pairs.laplacian(vector)
@@ -95,4 +101,5 @@ class DeviceScalingPasses:
         return np.array([self.get(self._pairs.curvature(places, self.put(each))) for each in Y])
 
     def row(self, i: int) -> Vector:
-        return self._pairs.row(i)
+        whole = self._there or self._data.ranks.group is None
+        return self._pairs.row(i) if whole else read_row(self._data, i)

@@ -19,8 +19,10 @@ J. Nocedal, On the limited memory BFGS method for large scale optimization, Math
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -32,10 +34,8 @@ from bmrm.unsupervised.manifold._manifold import Pairs
 from bmrm.unsupervised.manifold.dissimilarities import Dissimilarities
 from bmrm.unsupervised.manifold.ordinal import Disparities
 from bmrm.unsupervised.manifold.passes import PointVector, ScalingPasses
+from bmrm.unsupervised.manifold.work import DEPTH
 from bmrm.unsupervised.scales import ORDINARY_EXPONENT, exponent_to_one
-
-DEPTH = 10
-"""Steps that acceleration remembers. 5 to 20 need about the same number of passes."""
 
 MIN_CURVATURE = 1e-12
 """Cosine between a step and the change of the gradient above which the step is remembered."""
@@ -155,8 +155,11 @@ class Stress:
         return self.at(self.passes.combine([X], [factor]), fit=False)
 
     def fetch(self, found: Evaluation) -> Evaluation:
-        """Return an evaluation with arrays."""
-        return replace(found, X=self.passes.get(found.X), direction=self.passes.get(found.direction))
+        """Return an evaluation with arrays; places are those that the pass has rounded."""
+        X = self.passes.get(found.X)
+        if self.data.single:
+            X = X.astype(np.float32).astype(np.float64)
+        return replace(found, X=X, direction=self.passes.get(found.direction))
 
     def guttman_step(self, found: Evaluation) -> PointVector:
         """Return the Guttman transform of a configuration less itself."""
@@ -298,7 +301,7 @@ def run_smacof(
     past = _Acceleration(passes)
     small = 0  # steps in a row that lowered the stress by less than asked for
     while True:
-        status = limit_reached(n_iter, max_iter, deadline)
+        status = stress.data.ranks.agree(limit_reached(n_iter, max_iter, deadline))
         if not status and found.stress == 0.0:
             status = "converged"
         if status:
@@ -328,6 +331,30 @@ def run_smacof(
         if small > relax:  # one small fall may be chance if steps are accelerated
             return replace(run, found=stress.fetch(found))
         report(run)
+
+
+def run_starts(
+    stress: Stress,
+    starts: Iterable[Vector],
+    *,
+    report: Callable[[int, ScalingRun], None],
+    **options: Any,
+) -> ScalingRun:
+    """Run from each configuration and return the run with the least stress.
+
+    - ``report``: gets the number of the start too; ``options``: those of `run_smacof`
+    """
+    best: ScalingRun | None = None
+    for number, start in enumerate(starts):
+        if stress.disparities is not None:
+            stress.disparities.forget()
+        run = run_smacof(stress, start, report=partial(report, number), **options)
+        if best is None or run.found.stress < best.found.stress:
+            best = run
+        if run.status in ("max_time", "interrupted"):
+            break
+    assert best is not None
+    return best
 
 
 def place_new(

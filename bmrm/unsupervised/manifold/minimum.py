@@ -9,10 +9,11 @@ negative one proves that the stress falls along it. A positive one says that no 
 a random start, which is likely, not certain.
 
 Rounding. A term of half the gradient has a norm of at most w (d + delta) and is wrong by some units in the
-last place of that, and a sum of n of them by n more. By the inequality of Cauchy and Schwarz the error of
-the gradient has a norm of at most 4 g sqrt(D S), D being the largest degree, S the sum of
-w (d^2 + delta^2) over the pairs, and g = N u / (1 - N u), N = n + p + 20. A term of H y / 2 has a norm of at
-most w (1 + 2 delta / d) |y_i - y_j|. Underflow adds what `bmrm.unsupervised.scales.vanished` says.
+last place of that (of float32, if terms are; see `rounding`), and a sum of n of them by n more. By the
+inequality of Cauchy and Schwarz the error of the gradient has a norm of at most 4 g sqrt(D S), D being the
+largest degree, S the sum of w (d^2 + delta^2) over the pairs, and g = N u / (1 - N u), N = n + p + 20. A term
+of H y / 2 has a norm of at most w (1 + 2 delta / d) |y_i - y_j|. Underflow adds what
+`bmrm.unsupervised.scales.vanished` says.
 Where points with a positive dissimilarity are together, the stress has no gradient; any two of what may stand
 for it differ by at most 4 w delta in each of the two points, which counts as an error too.
 
@@ -33,6 +34,7 @@ from bmrm.unsupervised.decomposition.scatter import Scatter, rounding_bound
 from bmrm.unsupervised.decomposition.spectrum import Spectrum, all_eigenvalues, some_eigenvalues
 from bmrm.unsupervised.manifold.majorization import Evaluation, Stress
 from bmrm.unsupervised.manifold.passes import ScalingPasses, inner
+from bmrm.unsupervised.manifold.rounding import gradient_rounding, stress_error
 from bmrm.unsupervised.scales import EXACT, LEAST, divided, vanished
 
 MAX_DENSE_UNKNOWNS = 400
@@ -118,7 +120,7 @@ def gradient_norm(stress: Stress, found: Evaluation) -> GradientNorm:
     data, delta_squares, (n, p) = stress.data, stress.total, found.X.shape
     norm = 2.0 * _norm(found.direction)
     degree, total = float(data.degrees.max()), float(data.degrees.sum())
-    g = rounding_bound(n + p + EXTRA_TERMS)
+    g = gradient_rounding(n, p, EXTRA_TERMS, single=data.single)
     X = found.X - found.X.mean(axis=0)
     lost = vanished(n * n * p, total, float(np.abs(X).max()))
     # the sums themselves are rounded by less than their double
@@ -127,6 +129,21 @@ def gradient_norm(stress: Stress, found: Evaluation) -> GradientNorm:
         error += 8.0 * float(np.sqrt(total * delta_squares))
     scale = 2.0 * degree * _norm(X)
     return GradientNorm(norm, error, norm / scale if scale > 0.0 else 0.0)
+
+
+def bound_stress_error(stress: Stress, found: Evaluation) -> float:
+    """Return a bound on the rounding error of a stress, of an evaluation with arrays."""
+    data = stress.data
+    return stress_error(
+        found.stress,
+        found.squares,
+        stress.total,
+        float(data.degrees.sum()) / 2.0,
+        shape=found.X.shape,
+        features=0 if data.features is None else data.features.shape[1],
+        reach=float(np.abs(found.X - found.X.mean(axis=0)).max()),
+        single=data.single,
+    )
 
 
 def _norm(X: Vector) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base.vectors import Vector
+from bmrm.distributed.ranks import ALONE, AllRanks
 
 PointVector = Any
 """Numbers of the points, shape (n, p), that only the passes that made it read."""
@@ -32,6 +33,10 @@ class PairData(NamedTuple):
     missing : bool
         Whether some dissimilarities are NaN, which means unknown.
     threads : int, optional
+    single : bool
+        Whether descents have their terms in float32.
+    ranks : AllRanks
+        All ranks that share the passes; each has all pairs.
     """
 
     n: int
@@ -40,6 +45,8 @@ class PairData(NamedTuple):
     weights: Any
     missing: bool
     threads: int | None
+    single: bool = False
+    ranks: AllRanks = ALONE
 
 
 class Summary(NamedTuple):
@@ -81,7 +88,10 @@ class Descent(NamedTuple):
 
 
 class ScalingPasses(Protocol):
-    """Passes over all pairs. All arithmetic is in float64; equal calls return equal bits."""
+    """Passes over all pairs. Equal calls return equal bits, for any number of ranks that call together.
+
+    All arithmetic is in float64, except that of a descent of `PairData.single`.
+    """
 
     def summary(self) -> Summary:
         """Return sums over the pairs; called once, before all others."""

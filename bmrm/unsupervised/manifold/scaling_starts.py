@@ -56,7 +56,21 @@ def make_starts(
     deadline: float,
     given: Vector | None = None,
 ) -> Iterator[Vector]:
-    """Yield first configurations: the given one or that of a name, then random ones."""
+    """Yield first configurations, equal on all ranks: the given one or that of a name, then random ones."""
+    for start in _starts_here(init, data, disparities, p, rng, deadline, given):
+        centred = start - start.mean(axis=0) if data.single else start
+        yield data.ranks.everyones(centred if data.ranks.rank == 0 else None)[0]
+
+
+def _starts_here(
+    init: str,
+    data: Dissimilarities,
+    disparities: Disparities | None,
+    p: int,
+    rng: np.random.Generator,
+    deadline: float,
+    given: Vector | None,
+) -> Iterator[Vector]:
     size = data.typical if disparities is None else 1.0
     if given is not None:
         yield given
@@ -115,6 +129,7 @@ def classical_start(data: Dissimilarities, p: int, deadline: float) -> Vector:
         max_iter=MAX_START_PRODUCTS,
         deadline=deadline,
         rng=rng,
+        agree=data.ranks.agree,
     )
     return _padded(found.vectors * np.sqrt(found.values / unit), p)
 

@@ -15,35 +15,44 @@ struct Points {
     const double* values;
     int p;
 
-    __device__ void load(int64_t i, double* x) const {
+    template <class Real>
+    __device__ void load(int64_t i, Real* x) const {
 #pragma unroll
-        for (int k = 0; k < READS; k++) x[k] = k < p ? values[i * p + k] : 0.0;
+        for (int k = 0; k < READS; k++) x[k] = k < p ? Real(values[i * p + k]) : Real(0);
     }
 };
 
+struct InDouble {
+    using Real = double;
+    using Adds = double;
+};
+
 template <int P>
-struct PointShape {
+struct PointShape : InDouble {
     static constexpr int ROWS = P <= 4 ? 4 : P <= 8 ? 2 : 1, COLUMNS = P <= 3 ? 4 : P <= 8 ? 2 : 1;
 };
 
 // Half the descent direction: w (delta / d - 1) (x_i - x_j), and sums of w (delta - d)^2, w d^2, and the
-// number of pairs at one place with w delta > 0.
-template <int P>
+// number of pairs at one place with w delta > 0.  In float32 the products with weights are in Adds: without
+// weights these are 0 or 1.
+template <int P, class R = double, class A = R>
 struct DescentTerm : PointShape<P> {
+    using Real = R;
+    using Adds = A;
     static constexpr int READS = P, ADDS = P, SUMS = 3;
     static constexpr bool kUnknownCounts = false, kMayHaveRare = true;
     static constexpr int kNothingRare = INT_MAX;
 
     // `rare` is the least upper half of a squared distance.
-    static __device__ bool has_rare(int rare) { return rare < upper_half(kLeastSquare); }
+    static __device__ bool has_rare(int rare) { return rare < upper_half(least_square<Real>()); }
     Points<P> points;
 
-    __device__ void load(int64_t i, double* x) const { points.load(i, x); }
+    __device__ void load(int64_t i, Real* x) const { points.load(i, x); }
 
     template <bool WEIGHTED>
-    __device__ void add(const double* x, const double* z, double delta, double w, double* h, double* g,
-                        double* sums, int& rare) const {
-        double u[P], square = 0.0;
+    __device__ void add(const Real* x, const Real* z, Real delta, double w, Adds* h, Adds* g, Adds* sums,
+                        int& rare) const {
+        Real u[P], square = 0;
 #pragma unroll
         for (int k = 0; k < P; k++) {
             u[k] = x[k] - z[k];
@@ -52,33 +61,33 @@ struct DescentTerm : PointShape<P> {
         // What a pair at one place adds here is 0, or is taken back by add_rare.
         const int half = upper_half(square);
         rare = rare < half ? rare : half;
-        const double y = inverse_root(with_least_half(square, half));
-        const double e = fma(-square, y, delta);
-        double c = fma(delta, y, -1.0);
+        const Real y = inverse_root(with_least_half(square, half));
+        const Adds e = fma(-square, y, delta);
+        Adds c = fma(delta, y, Real(-1));
         if constexpr (WEIGHTED) {
-            sums[0] = fma(w * e, e, sums[0]);
-            sums[1] = fma(w, square, sums[1]);
-            c *= w;
+            sums[0] = fma(Adds(w) * e, e, sums[0]);
+            sums[1] = fma(Adds(w), Adds(square), sums[1]);
+            c *= Adds(w);
         } else {
             sums[0] = fma(e, e, sums[0]);
-            sums[1] += square;
+            sums[1] += Adds(square);
         }
 #pragma unroll
         for (int k = 0; k < P; k++) {
-            h[k] = fma(c, u[k], h[k]);
-            g[k] = fma(-c, u[k], g[k]);
+            h[k] = fma(c, Adds(u[k]), h[k]);
+            g[k] = fma(-c, Adds(u[k]), g[k]);
         }
     }
 
     // Two points at one place part along an axis.
-    __device__ void add_rare(const double* x, const double* z, int64_t i, int64_t j, double delta, double w,
+    __device__ void add_rare(const Real* x, const Real* z, int64_t i, int64_t j, double delta, double w,
                              double* more, double* sums) const {
-        double square = 0.0;
+        Real square = 0;
 #pragma unroll
         for (int k = 0; k < P; k++) square = fma(x[k] - z[k], x[k] - z[k], square);
         if (is_apart(square)) return;
-        const double y = inverse_root(with_least_half(square, upper_half(square)));
-        const double c = w * fma(delta, y, -1.0), pull = w * delta;
+        const Real y = inverse_root(with_least_half(square, upper_half(square)));
+        const double c = w * double(fma(Real(delta), y, Real(-1))), pull = w * delta;
         const int axis = pull > 0.0 ? int(parting_axis(i, j, points.p)) : -1;
 #pragma unroll
         for (int k = 0; k < P; k++) more[k] = (k == axis ? pull : 0.0) - c * (x[k] - z[k]);
@@ -158,7 +167,7 @@ struct PullTerm : PointShape<P> {
 // w ((1 - delta / d) (y_i - y_j) + (delta / d^3) u'(y_i - y_j) u).  Pairs at one place count as if delta were
 // 0.
 template <int P>
-struct CurvatureTerm {
+struct CurvatureTerm : InDouble {
     static constexpr int ROWS = P <= 2 ? 4 : P <= 8 ? 2 : 1, COLUMNS = P <= 2 ? 2 : 1;
     static constexpr int READS = 2 * P, ADDS = P, SUMS = 0;
     static constexpr bool kUnknownCounts = false, kMayHaveRare = false;
@@ -191,7 +200,7 @@ struct CurvatureTerm {
 };
 
 // Sums of the weights of each point; sums of w delta^2 and of delta^2, and the number of known pairs.
-struct SummaryTerm {
+struct SummaryTerm : InDouble {
     static constexpr int ROWS = 4, COLUMNS = 4, READS = 0, ADDS = 1, SUMS = 3;
     static constexpr bool kUnknownCounts = false, kMayHaveRare = true;
     static constexpr int kNothingRare = 0;

@@ -11,12 +11,17 @@
 // What a pair adds is a Term:
 //     READS, ADDS, SUMS     numbers that it reads of a point, adds to a point, and adds to sums over all
 //     pairs ROWS, COLUMNS         of a thread; ROWS times ADDS, rounded up to powers of two, at most 32
+//     Real, Adds            types of what it reads, and of what it adds before it is added to numbers of
+//     float64:
+//                           over the ROWS and COLUMNS of a thread, and of rows over a warp
 //     kUnknownCounts        whether an unknown dissimilarity is replaced rather than left out
 //     load(i, x)            the numbers of a point
 //     add<WEIGHTED>(...)    adds a pair; notes in `rare` whether add_rare may have something to add
 //     add_rare(...)         what it adds to i; the opposite goes to j
 #pragma once
 #include <stdint.h>
+
+#include <type_traits>
 
 #include "api/pair_values.h"
 #include "device/copies.cuh"
@@ -81,8 +86,10 @@ struct PairWeights {
 // Tiles of n points.
 struct PairTiles {
     int64_t n, rows, columns;  // points; rows and columns of a tile
+    int64_t first, last;       // strips that are here
 
-    __host__ __device__ int64_t strips() const { return (n + rows - 1) / rows; }
+    __host__ __device__ int64_t own() const { return last - first; }
+    __host__ __device__ int64_t blocks() const { return own() * stacks(); }
     __host__ __device__ int64_t stacks() const { return (n + columns - 1) / columns; }
     // The first row that has no pair with the columns of a stack.
     __host__ __device__ int64_t end(int64_t stack) const {
@@ -186,7 +193,7 @@ template <class Term>
 struct ThreadColumns {
     static constexpr int kReads = Term::READS > 0 ? Term::READS : 1;
     static constexpr int kSums = Term::SUMS > 0 ? Term::SUMS : 1;
-    double x[Term::COLUMNS][kReads];
+    typename Term::Real x[Term::COLUMNS][kReads];
     double added[Term::COLUMNS][Term::ADDS];
     double sums[kSums];
 };
@@ -197,8 +204,11 @@ template <bool WEIGHTED, bool EDGE, class Source, class Term>
 __device__ __forceinline__ void add_rows(const Source& source,
                                          const typename Source::Value (&delta)[Term::ROWS][Term::COLUMNS],
                                          const PairWeights& weights, const Term& term, int64_t n, int64_t i,
-                                         int64_t j, const double* own, ThreadColumns<Term>& columns,
-                                         double (&added)[Term::ROWS][Term::ADDS]) {
+                                         int64_t j, const typename Term::Real* own,
+                                         ThreadColumns<Term>& columns,
+                                         typename Term::Adds (&added)[Term::ROWS][Term::ADDS]) {
+    using Real = typename Term::Real;
+    using Adds = typename Term::Adds;
     constexpr int kReads = ThreadColumns<Term>::kReads;
     double given[Term::ROWS][Term::COLUMNS];
     if constexpr (WEIGHTED) weights.read<Term::ROWS, Term::COLUMNS, EDGE>(i, j, given);
@@ -210,25 +220,40 @@ __device__ __forceinline__ void add_rows(const Source& source,
         else
             return 1.0;
     };
-    constexpr bool kWeighs = WEIGHTED || EDGE;
+    constexpr bool kWeighs = WEIGHTED || EDGE, kDirect = std::is_same_v<Adds, double>;
     int rare = Term::kNothingRare;
+    Adds more_columns[kDirect ? 1 : Term::COLUMNS][Term::ADDS] = {};
+    Adds more_sums[ThreadColumns<Term>::kSums] = {};
 #pragma unroll
     for (int r = 0; r < Term::ROWS; r++) {
-        double x[kReads];
+        Real x[kReads];
 #pragma unroll
         for (int k = 0; k < kReads; k++) x[k] = own[r * kReads + k];
 #pragma unroll
         for (int v = 0; v < Term::COLUMNS; v++) {
-            double value = double(delta[r][v]), w = weight(r, v);
+            Real value = Real(delta[r][v]);
+            double w = weight(r, v);
             if constexpr (WEIGHTED) {
                 if (weights.missing && value != value) {
-                    value = weights.unknown;
+                    value = Real(weights.unknown);
                     if (!Term::kUnknownCounts) w = 0.0;
                 }
             }
-            term.template add<kWeighs>(x, columns.x[v], value, w, added[r], columns.added[v], columns.sums,
-                                       rare);
+            if constexpr (kDirect)
+                term.template add<kWeighs>(x, columns.x[v], value, w, added[r], columns.added[v],
+                                           columns.sums, rare);
+            else
+                term.template add<kWeighs>(x, columns.x[v], value, w, added[r], more_columns[v], more_sums,
+                                           rare);
         }
+    }
+    if constexpr (!kDirect) {
+#pragma unroll
+        for (int v = 0; v < Term::COLUMNS; v++)
+#pragma unroll
+            for (int k = 0; k < Term::ADDS; k++) columns.added[v][k] += double(more_columns[v][k]);
+#pragma unroll
+        for (int k = 0; k < Term::SUMS; k++) columns.sums[k] += double(more_sums[k]);
     }
     if constexpr (Term::kMayHaveRare) {
         if (!term.has_rare(rare)) return;
@@ -241,14 +266,15 @@ __device__ __forceinline__ void add_rows(const Source& source,
             const double value = source.at(i + r, column);
             if (value != value) continue;
             const double w = WEIGHTED && weights.table.values ? weights.table.at(i + r, column) : 1.0;
-            double there[kReads] = {}, more[Term::ADDS] = {};
+            Real there[kReads] = {};
+            double more[Term::ADDS] = {};
             term.load(column, there);
             term.add_rare(own + r * kReads, there, i + r, column, value, w, more, columns.sums);
 #pragma unroll
             for (int k = 0; k < Term::ADDS; k++) {
 #pragma unroll
                 for (int other = 0; other < Term::ROWS; other++)
-                    added[other][k] += other == r ? more[k] : 0.0;
+                    added[other][k] += Adds(other == r ? more[k] : 0.0);
 #pragma unroll
                 for (int other = 0; other < Term::COLUMNS; other++)
                     columns.added[other][k] -= other == v ? more[k] : 0.0;
@@ -257,24 +283,29 @@ __device__ __forceinline__ void add_rows(const Source& source,
     }
 }
 
-// The pairs of one tile.  row_sums: (stacks, n, ADDS); column_sums: (strips, n, ADDS); sums: (blocks, SUMS).
-// The block of strip r and stack c is r * stacks + c: blocks that run together read neighbouring memory.
+// The pairs of one tile.  row_sums: (stacks, n, ADDS); column_sums: (strips, n, ADDS), of which those here
+// exist; sums: (blocks, SUMS).  The block of strip r and stack c is r * stacks + c, r from the first strip
+// here on: blocks that run together read neighbouring memory.
 template <class Source, class Term, bool WEIGHTED>
 __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 3 : 2)
     add_pairs(Source source, PairWeights weights, Term term, PairTiles tiles, double* row_sums,
               double* column_sums, double* sums) {
+    using Real = typename Term::Real;
+    using Adds = typename Term::Adds;
     constexpr int kReads = ThreadColumns<Term>::kReads, kAdds = Term::ADDS, kRows = Term::ROWS;
     constexpr int kStagedRows = kAdds > 8 ? 32 : 64;  // rows whose numbers are in shared memory at once
     constexpr int kSlots = round_up_to_power(kAdds);
     constexpr int kNumbers = kSlots * round_up_to_power(kRows);
+    static_assert(std::is_same_v<Adds, double> || kRows * Term::COLUMNS <= kMostFloatTerms, "");
     static_assert(kNumbers <= 32 && kStagedRows % kRows == 0 && round_up_to_power(kRows) == kRows, "");
-    __shared__ double staged[kStagedRows * kReads];
+    __shared__ Real staged[kStagedRows * kReads];
     __shared__ double found[kPairWarps][kStagedRows * kAdds];
     __shared__ double scratch[kPairWarps * ThreadColumns<Term>::kSums];
     __shared__ double totals[ThreadColumns<Term>::kSums];
 
     const int64_t n = tiles.n, stacks = tiles.stacks();
-    const int64_t strip = int64_t(blockIdx.x) / stacks, stack = int64_t(blockIdx.x) % stacks;
+    const int64_t block = tiles.first * stacks + int64_t(blockIdx.x);
+    const int64_t strip = block / stacks, stack = block % stacks;
     const int thread = int(threadIdx.x), warp = thread / 32, lane = thread % 32;
     const int64_t first = strip * tiles.rows, end = tiles.end(stack);
     if (first >= end) {
@@ -289,7 +320,7 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
 #pragma unroll
     for (int v = 0; v < Term::COLUMNS; v++) {
 #pragma unroll
-        for (int k = 0; k < kReads; k++) columns.x[v][k] = 0.0;
+        for (int k = 0; k < kReads; k++) columns.x[v][k] = Real(0);
 #pragma unroll
         for (int k = 0; k < kAdds; k++) columns.added[v][k] = 0.0;
         if (j + 32 * v < n) term.load(j + 32 * v, columns.x[v]);
@@ -315,9 +346,9 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
     for (int64_t base = first; base < last; base += kStagedRows) {
         const int count = int(last - base < kStagedRows ? last - base : kStagedRows);
         if (thread < kStagedRows) {
-            double x[kReads];
+            Real x[kReads];
 #pragma unroll
-            for (int k = 0; k < kReads; k++) x[k] = 0.0;
+            for (int k = 0; k < kReads; k++) x[k] = Real(0);
             if (base + thread < n) term.load(base + thread, x);
 #pragma unroll
             for (int k = 0; k < kReads; k++) staged[thread * kReads + k] = x[k];
@@ -325,12 +356,12 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
         __syncthreads();
         for (int g = 0; g < count; g += kRows) {
             const int64_t i = base + g;
-            double added[kRows][kAdds];
+            Adds added[kRows][kAdds];
 #pragma unroll
             for (int r = 0; r < kRows; r++)
 #pragma unroll
-                for (int k = 0; k < kAdds; k++) added[r][k] = 0.0;
-            const double* const own = staged + g * kReads;
+                for (int k = 0; k < kAdds; k++) added[r][k] = Adds(0);
+            const Real* const own = staged + g * kReads;
             typename Source::Value delta[kRows][Term::COLUMNS];
             if (i + kRows <= warp_column && warp_end <= n) {
                 if constexpr (kStages > 0) {
@@ -350,16 +381,17 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
                 source.template read<kRows, Term::COLUMNS, true>(i, j, delta);
                 add_rows<WEIGHTED, true>(source, delta, weights, term, n, i, j, own, columns, added);
             }
-            double numbers[kNumbers];
+            Adds numbers[kNumbers];
 #pragma unroll
             for (int r = 0; r < kRows; r++)
 #pragma unroll
                 for (int k = 0; k < kSlots; k++)
-                    numbers[r * kSlots + k] = k < kAdds ? added[r][k < kAdds ? k : 0] : 0.0;
+                    numbers[r * kSlots + k] = k < kAdds ? added[r][k < kAdds ? k : 0] : Adds(0);
             over_warp_each<Sum>(numbers, lane);
             constexpr int kShare = 32 / kNumbers;  // lanes that have the same number
             const int number = lane / kShare, k = number % kSlots;
-            if (lane % kShare == 0 && k < kAdds) found[warp][(g + number / kSlots) * kAdds + k] = numbers[0];
+            if (lane % kShare == 0 && k < kAdds)
+                found[warp][(g + number / kSlots) * kAdds + k] = double(numbers[0]);
         }
         __syncthreads();
         for (int s = thread; s < count * kAdds; s += kPairThreads) {
@@ -383,19 +415,22 @@ __global__ void __launch_bounds__(kPairThreads, Term::READS <= 2 && !WEIGHTED ? 
     }
 }
 
-// out[i, k] = the sum of what all tiles added to point i, for k < kept.
-template <int ADDS>
-__global__ void add_tiles(PairTiles tiles, const double* row_sums, const double* column_sums, int kept,
-                          double* out) {
+// out[i, k] = the sum of what all tiles added to point i, for k < kept of `adds` numbers: to its row, in a
+// strip that is here, and then to its column, strip by strip.  Without sums of rows those of columns are
+// added to what is there.
+static __global__ void add_tiles(PairTiles tiles, int adds, const double* row_sums, const double* column_sums,
+                                 int kept, double* out) {
     const int64_t n = tiles.n, all = n * kept;
     for (int64_t at = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; at < all;
          at += int64_t(gridDim.x) * blockDim.x) {
-        const int64_t i = at / kept, k = at % kept, own = i / tiles.columns, step = n * ADDS;
-        double total = 0.0;
-        for (int64_t stack = i < tiles.end(own) ? own : own + 1; stack < tiles.stacks(); stack++)
-            total += row_sums[stack * step + i * ADDS + k];
-        for (int64_t strip = 0; strip * tiles.rows < tiles.end(own); strip++)
-            total += column_sums[strip * step + i * ADDS + k];
+        const int64_t i = at / kept, k = at % kept, own = i / tiles.columns, step = n * adds;
+        const int64_t strip = i / tiles.rows;
+        double total = row_sums ? 0.0 : out[at];
+        const bool here = row_sums && tiles.first <= strip && strip < tiles.last;
+        for (int64_t stack = i < tiles.end(own) ? own : own + 1; here && stack < tiles.stacks(); stack++)
+            total += row_sums[stack * step + i * adds + k];
+        for (int64_t s = tiles.first; column_sums && s < tiles.last && s * tiles.rows < tiles.end(own); s++)
+            total += column_sums[s * step + i * adds + k];
         out[at] = total;
     }
 }

@@ -45,6 +45,38 @@ __device__ __forceinline__ double with_least_half(double number, int half) {
 __device__ __forceinline__ bool is_apart(double square) {
     return upper_half(square) >= upper_half(kLeastSquare);
 }
+__device__ __forceinline__ bool is_apart(float square) { return square >= float(kLeastFloatSquare); }
+
+// The same of float32, whose halves are whole numbers; a root is wrong by at most 4 units of the last place.
+__device__ __forceinline__ float inverse_root(float x) {
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return 1.0f / sqrtf(x);
+#endif
+}
+
+__host__ __device__ __forceinline__ int upper_half(float number) {
+#ifdef __CUDA_ARCH__
+    return __float_as_int(number);
+#else
+    int32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+#endif
+}
+
+__device__ __forceinline__ float with_least_half(float number, int) {
+    return fmaxf(number, float(kLeastFloatSquare));
+}
+
+// Squared distances below this count as 0.
+template <class Real>
+__host__ __device__ constexpr Real least_square() {
+    return sizeof(Real) == 4 ? Real(kLeastFloatSquare) : Real(kLeastSquare);
+}
 
 // The distance of a squared one, to about 2 units in the last place.
 __device__ __forceinline__ double distance_of(double square) {

@@ -1,0 +1,3 @@
+#include "manifold/descent.h"
+
+template const double* bb_scaling::descend<false, float>(int, const double*, double*);
