@@ -95,6 +95,12 @@ cdef extern from "graph/walk.h" namespace "bmrm" nogil:
                               int64_t, int, float*, double*) except +
     void total_points(const double*, const double*, int64_t, int64_t, int64_t, int, double*) except +
     void multiply_columns(const WalkEdges&, int64_t, int, const double*, double*) except +
+    cdef struct Entry:
+        double value
+        int64_t node
+
+    vector[vector[Entry]] largest_entries(const double*, const float*, int64_t, int64_t, const int64_t*, int64_t,
+                                          int64_t, int) except +
     void collect_columns(const double*, const float*, const int32_t*, int64_t, int64_t, const int64_t*, int64_t, int,
                          double* const*) except +
 
@@ -236,6 +242,52 @@ def sum_weights_by_source(const int32_t[::1] sources, const double[::1] weights,
     with nogil:
         add_weights_by_source(s, w, count, n, out)
     return sums
+
+
+def largest(base, e, columns, int64_t count, threads=None):
+    """Return the places of the largest positive entries of some columns of ``base + e``, and the entries.
+
+    Parameters
+    ----------
+    base : ndarray of float64, shape (n, K)
+    e : ndarray of float32, of the same shape
+        K is one of `WIDTHS`.
+    columns : sequence of int
+        Different ones.
+    count : int
+        At least 1.
+    threads : int, optional
+
+    Returns
+    -------
+    list of (ndarray of int64, ndarray of float64)
+        Per column: up to ``count`` entries, and all that equal the last of them, in any order.
+    """
+    cdef int T = _threads(threads)
+    cdef int64_t n = base.shape[0], K = base.shape[1], c, i
+    numbers = np.array(columns, np.int64)
+    for array, kind in ((base, np.float64), (e, np.float32)):
+        if array.dtype != kind or array.shape != (n, K) or not array.flags.c_contiguous:
+            raise ParameterError(f"base, e: found {array.dtype} of shape {array.shape}, expected {(n, K)}")
+    if K not in WIDTHS or count < 1 or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < K):
+        raise ParameterError(f"columns: found {list(columns)} of {K}, expected some of {WIDTHS}")
+    cdef const double* x = <const double*>_address(base)
+    cdef const float* change = <const float*>_address(e)
+    cdef const int64_t* chosen = <const int64_t*>_address(numbers)
+    cdef int64_t wanted = len(numbers)
+    cdef vector[vector[Entry]] entries
+    with nogil:
+        entries = largest_entries(x, change, n, K, chosen, wanted, count, T)
+    found = []
+    cdef int64_t[::1] places
+    cdef double[::1] values
+    for c in range(wanted):
+        place, value = np.empty(entries[c].size(), np.int64), np.empty(entries[c].size())
+        places, values = place, value
+        for i in range(places.shape[0]):
+            places[i], values[i] = entries[c][i].node, entries[c][i].value
+        found.append((place, value))
+    return found
 
 
 cdef inline const double* _numbers_of(array) except? NULL:

@@ -155,7 +155,7 @@ def _run_in_batches(
     for first in range(0, len(starts), size):
         left = max(deadline - time.perf_counter(), 0.0)
         walk = _walk(transitions, damping, starts[first : first + size], u)
-        collect = _collect(goal.top, list(everything[first : first + size]))
+        collect = None if goal.top is not None else _collect(list(everything[first : first + size]))
         run = FixedPoint(walk, damping, replace(goal, max_time=left), collect)
         outcomes += run.run()
         n_products += run.n_products
@@ -198,11 +198,9 @@ def _walk(
     return transitions.walk(damping, restarts)
 
 
-def _collect(top: int | None, into: list[Vector]) -> Collect:
-    """Return what takes the largest entries of walks, or without ``top`` all, into a vector for each."""
-    if top is None:
-        return lambda walk, slot, columns, numbers: walk.scores(slot, columns, [into[k] for k in numbers])
-    return lambda walk, slot, columns, _: [walk.top(slot, column, top + 1) for column in columns]
+def _collect(into: list[Vector]) -> Collect:
+    """Return what takes all scores of walks into a vector for each."""
+    return lambda walk, slot, columns, numbers: walk.scores(slot, columns, [into[k] for k in numbers])
 
 
 def _gather(

@@ -186,7 +186,7 @@ def test_each_step_is_that_of_the_cpu(columns):
     for column in range(columns):
         scores = [walk.scores(0, [column])[0] for walk in walks]
         assert np.abs(scores[0] - scores[1]).sum() < 1e-5
-        found, values = walks[0].top(0, column, 50)
+        ((found, values),) = walks[0].top(0, [column], 50)
         order = np.lexsort((np.arange(graph.n_nodes), -scores[0]))[:50]
         assert found.tolist() == order.tolist()
         assert values.tolist() == scores[0][order].tolist()
@@ -200,7 +200,7 @@ def test_ties_are_in_the_order_of_the_labels():
     start[:3] = [0.0, 1e-300, 0.7]
     walk.place(0, start)
     for count in (1, 2, 7, 2 * n // 7, n, n + 5):
-        nodes, values = walk.top(0, 0, count)
+        ((nodes, values),) = walk.top(0, [0], count)
         order = np.lexsort((np.arange(n), -start))[:count]
         assert nodes.tolist() == order.tolist()
         assert values.tolist() == start[order].tolist()

@@ -121,8 +121,15 @@ class Walk(Protocol):
     def rounding(self) -> Vector:
         """Bound the l1 distance from the last exact image, as `scores` returns it, to T(x), per walk."""
 
-    def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
-        """Return the nodes with the largest entries, and these, in descending order, ties by number."""
+    @property
+    def ranks_light_images(self) -> bool:
+        """Whether `top` knows the scores of all nodes before the next exact step."""
+
+    def top(self, slot: int, columns: Sequence[int], count: int) -> list[tuple[Indices, Vector]]:
+        """Return the nodes with the largest entries, and these, in descending order, ties by number.
+
+        One read of a slot finds the lists of several walks.
+        """
 
     def scores(
         self, slot: int, columns: Sequence[int], out: Sequence[Vector] | None = None

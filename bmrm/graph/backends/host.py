@@ -67,6 +67,9 @@ costs a tenth of the time of a run with one walk, and a third of one with 16."""
 GROUP_SIZE = 16
 """Entries of a group of which the maximum is looked at first for the largest scores."""
 
+MIN_ROWS_OF_LISTED = 8
+"""Nodes per wanted entry from which the largest are looked for in lists; else all scores are written down."""
+
 FEWER_HUBS = 2
 """Authorities per hub from which the process keeps hubs orthogonal, in shorter vectors."""
 
@@ -182,6 +185,7 @@ class HostWalk:
     """
 
     looks_ahead = False
+    ranks_light_images = True
 
     def __init__(self, transitions: HostTransitions, damping: float, restarts: Restarts) -> None:
         self._transitions, self._graph = transitions, transitions.graph
@@ -351,11 +355,38 @@ class HostWalk:
     def norm_error(self) -> float:
         return HIGHER_ORDER * UNIT * (1 + self._additions_per_sum)
 
-    def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
-        (scores,) = self._own_scores(slot, [column])
-        places = places_of_largest(scores, count)
+    def top(self, slot: int, columns: Sequence[int], count: int) -> list[tuple[Indices, Vector]]:
+        return [self._ranked(*found, count) for found in self._largest(slot, columns, count)]
+
+    def _largest(
+        self, slot: int, columns: Sequence[int], count: int
+    ) -> Iterable[tuple[NDArray[Any], Vector]]:
+        """Return places of own nodes with at least the largest scores, and these."""
+        parts = self._parts(slot)
+        lists: list[list[tuple[NDArray[Any], Vector]]] = [[] for _ in columns]
+        if 0 < MIN_ROWS_OF_LISTED * count < self._transitions.n_own:
+            for first, base, image in parts:
+                some = _graph.largest(base, image, columns, count, self._graph.threads)
+                for found, (places, scores) in zip(lists, some, strict=True):
+                    found.append((first + places, scores))
+        for found, column in zip(lists, columns, strict=True):
+            if sum(len(places) for places, _ in found) >= count > 0:
+                yield np.concatenate([each for each, _ in found]), np.concatenate([each for _, each in found])
+            else:  # with zeros, or with many
+                scores = np.concatenate(
+                    [np.maximum(base[:, column] + image[:, column], 0.0) for _, base, image in parts]
+                )
+                places = places_of_largest(scores, count)
+                yield places, scores[places]
+
+    def _parts(self, slot: int) -> list[tuple[int, Vector, NDArray[Any]]]:
+        """Return what scores are the sums of, of runs of own nodes, with the place of the first."""
+        return [(0, self._base, self._images[slot])]
+
+    def _ranked(self, places: NDArray[Any], scores: Vector, count: int) -> tuple[Indices, Vector]:
+        """Return the nodes with the largest scores, and these, from candidates of each process."""
         nodes = self._peers.joined(self._graph.to_given(self._graph.own.start + places))
-        found = self._peers.joined(scores[places])
+        found = self._peers.joined(scores)
         if len(found) > count > 0:  # many may equal the last, most often zeros: take the first of those
             chosen = places_of_largest(found, count)
             nodes, found = nodes[chosen], found[chosen]
