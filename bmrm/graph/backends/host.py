@@ -363,21 +363,32 @@ class HostWalk:
     ) -> Iterable[tuple[NDArray[Any], Vector]]:
         """Return places of own nodes with at least the largest scores, and these."""
         parts = self._parts(slot)
-        lists: list[list[tuple[NDArray[Any], Vector]]] = [[] for _ in columns]
-        if 0 < MIN_ROWS_OF_LISTED * count < self._transitions.n_own:
-            for first, base, image in parts:
-                some = _graph.largest(base, image, columns, count, self._graph.threads)
-                for found, (places, scores) in zip(lists, some, strict=True):
-                    found.append((first + places, scores))
-        for found, column in zip(lists, columns, strict=True):
-            if sum(len(places) for places, _ in found) >= count > 0:
-                yield np.concatenate([each for each, _ in found]), np.concatenate([each for _, each in found])
-            else:  # with zeros, or with many
+        if not 0 < MIN_ROWS_OF_LISTED * count < self._transitions.n_own:
+            for column in columns:
                 scores = np.concatenate(
                     [np.maximum(base[:, column] + image[:, column], 0.0) for _, base, image in parts]
                 )
                 places = places_of_largest(scores, count)
                 yield places, scores[places]
+            return
+        lists: list[list[tuple[NDArray[Any], Vector]]] = [[] for _ in columns]
+        for first, base, image in parts:
+            some = _graph.largest(base, image, columns, count, self._graph.threads)
+            for found, (places, scores) in zip(lists, some, strict=True):
+                found.append((first + places, scores))
+        for found in lists:
+            places, scores = (np.concatenate(each) for each in zip(*found, strict=True))
+            if len(places) < count:  # the others are 0, and the first of these come next
+                zeros = np.setdiff1d(self._first_places(count), places)
+                places, scores = np.append(places, zeros), np.append(scores, np.zeros(len(zeros)))
+            yield places, scores
+
+    def _first_places(self, count: int) -> NDArray[Any]:
+        """Return the places among own nodes of those with the least numbers."""
+        own = self._graph.own
+        if self._peers.size == 1:
+            return self._graph.to_places(np.arange(count))
+        return np.argpartition(self._graph.to_given(np.arange(own.start, own.stop)), count)[:count]
 
     def _parts(self, slot: int) -> list[tuple[int, Vector, NDArray[Any]]]:
         """Return what scores are the sums of, of runs of own nodes, with the place of the first."""
