@@ -311,11 +311,16 @@ class Graph:
             targets, self._sources, weights, None, self.n_nodes, "keep", False, self.threads
         )
 
-    def resident(self, key: Any, build: Any) -> Any:
-        """Return what ``build()`` makes, and remember it under ``key``."""
+    def resident(self, key: Any, build: Any, limit: int | None = None) -> Any:
+        """Return what ``build()`` makes, and remember it under ``key``.
+
+        What was made within another ``limit`` of memory is forgotten first.
+        """
+        if key in self._resident and self._resident[key][1] != limit:
+            del self._resident[key]
         if key not in self._resident:
-            self._resident[key] = build()
-        return self._resident[key]
+            self._resident[key] = build(), limit
+        return self._resident[key][0]
 
     def to_scipy(self) -> Any:
         """Return the adjacency matrix in the order of the labels, a `scipy.sparse.csr_array`.

@@ -318,6 +318,43 @@ def test_a_graph_with_room_for_one_matrix_takes_light_steps_in_it(monkeypatch, w
         pagerank(graph(), device="cuda")
 
 
+@pytest.mark.parametrize("task", ["pagerank", "rwr", "hits"])
+def test_a_limit_of_device_memory_streams_what_is_above_it(task, caplog):
+    n, columns = 400, 4 if task == "rwr" else 1
+    graph = Graph(np.random.default_rng(5).integers(0, n, (80_000, 2)), n_nodes=n)
+    edges = GpuTransitions(graph, False)._edges
+    size = gpu.format_bytes(edges, np.float64, transpose=task == "hits")
+    vectors = cuda.predict_walk_bytes(n, columns, gpu.MAX_IMAGES, n)
+    if task == "hits":
+        vectors = 8 * n * gpu.MAX_BASIS_VECTORS + gpu.BASIS_NODE_BYTES * n
+
+    def run(**options):
+        if task == "hits":
+            found = hits(graph, tol=1e-11, **options)
+            return found.authorities
+        if task == "pagerank":
+            return pagerank(graph, tol=1e-11, **options).scores
+        return random_walk(graph, [0, 1, 2, 3], tol=1e-11, top=None, **options).scores
+
+    here = run(device="cpu")
+    for limit, streams in ((2 * size + vectors + 1000, False), (size * 3 // 4 + vectors, True)):
+        caplog.clear()
+        with caplog.at_level("INFO", "bmrm"):
+            there = run(device="cuda", gpu_mem=limit)
+        assert np.abs(there - here).sum() <= 1e-8
+        assert ("stream from main memory" in caplog.text) == streams
+    for limit in (vectors // 2, vectors + 16):  # no room for vectors, or for a block
+        with pytest.raises(DeviceMemoryError, match=r"^[^\n]*device memory[^\n]*$"):
+            run(device="cuda", gpu_mem=limit)
+
+
+@pytest.mark.parametrize("size", [0, -5, "8X", True])
+def test_a_limit_that_is_no_size_is_refused(size):
+    for run in (pagerank, hits, lambda graph, **options: random_walk(graph, 0, **options)):
+        with pytest.raises(ParameterError, match=r"^gpu_mem: found .*, expected bytes, or a size"):
+            run(([0, 1], [1, 0]), gpu_mem=size)
+
+
 def test_sums_have_no_more_additions_than_are_counted():
     for n, columns in ((1, 1), (700, 1), (700, 3), (10**6, 32), (10**8, 1)):
         counted = cuda.count_walk_additions(n, columns)

@@ -230,6 +230,8 @@ class GpuTransitions:
         """
         several = columns > 1
         if several not in self._residents:
+            if self._limit is not None:
+                self._residents.clear()  # which counts for all formats together
             with self.graph.peers.together():
                 self._residents[several] = self._upload(columns, min_resident)
         return self._residents[several]
