@@ -25,7 +25,6 @@ import numpy as np
 
 from bmrm.base import interrupts
 from bmrm.base.interrupts import interruptible
-from bmrm.base.vectors import Vector
 from bmrm.graph.backends.base import Pair
 from bmrm.graph.backends.choose import pair_of
 from bmrm.graph.components import has_unique_leader
@@ -117,8 +116,8 @@ def hits(
         require_room(graph, "HITS")
         pair, placement = pair_of(graph, weighs, device, limit)
         found = golub_kahan(pair, tol, max_iter, began + max_time)
-        hubs = _distribution(pair.hub_scores(found.hubs))
-        authorities = _distribution(pair.authority_scores(found.authorities))
+        hubs = pair.hub_scores(found.hubs)
+        authorities = pair.authority_scores(found.authorities)
         residual = _residual(pair, found)
     gap = 1.0 - found.second / found.first
     value = math.ldexp(found.first, pair.exponent)
@@ -210,18 +209,6 @@ def _status(
     if time.perf_counter() >= deadline:
         return "max_time"
     return "max_iter" if n_iter >= max_iter else None
-
-
-def _distribution(vector: Vector) -> Vector:
-    """Choose the sign whose sum is positive, replace what rounding made negative by 0, and scale to sum 1.
-
-    In place: a new array costs more than the arithmetic.
-    """
-    if vector.sum() < 0:
-        np.negative(vector, out=vector)
-    np.maximum(vector, 0.0, out=vector)
-    vector /= vector.sum()
-    return vector
 
 
 def _residual(pair: Pair, found: Triplet) -> float:

@@ -115,8 +115,15 @@ struct bb_basis {
         return std::sqrt(after_.wait(peers.letters())[0]);
     }
 
-    void get(const double* vector, double* values) {
-        numbering_.fetch(matrix->bridge, peers.gather(vector, whole_), values);
+    // On the device, since passes of the host over millions of nodes take longer than the process.
+    void get_distribution(const double* vector, double* values) {
+        pass()(measure_signs, vector, n, partial_.data());
+        finish(2, factors_.data(), 2, nullptr);
+        double* const found = lend();
+        const NextLaunch launch(blocks_for(n), 256, 0, stream(), false);
+        launch(make_distribution, vector, factors_.data(), n, found);
+        numbering_.fetch(matrix->bridge, peers.gather(found, whole_), values);
+        give(found);
     }
 
     // Waits for all that was queued: letters may still be on their way.
@@ -246,8 +253,8 @@ bb_status bb_basis_distance(bb_basis* basis, const double* vector, double factor
     return on(basis, [&](bb_basis& b) { *length = b.distance(vector, factor, other); });
 }
 
-bb_status bb_basis_get(bb_basis* basis, const double* vector, double* values) {
-    return on(basis, [&](bb_basis& b) { b.get(vector, values); });
+bb_status bb_basis_get_distribution(bb_basis* basis, const double* vector, double* values) {
+    return on(basis, [&](bb_basis& b) { b.get_distribution(vector, values); });
 }
 
 }  // extern "C"

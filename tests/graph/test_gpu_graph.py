@@ -206,6 +206,30 @@ def test_ties_are_in_the_order_of_the_labels():
         assert values.tolist() == start[order].tolist()
 
 
+@pytest.mark.parametrize("columns", [1, 3, 16, 20])
+def test_lists_of_several_walks_are_those_of_sorted_scores(columns):
+    n = sized(3000, 90_000)
+    graph = Graph((np.arange(n - 1), np.arange(1, n)), n_nodes=n)
+    rng = np.random.default_rng(columns)
+    # All but the last column have scores in many nodes, some of them equal.
+    nodes = [rng.choice(n, n // 2, replace=False) for _ in range(columns - 1)] + [np.arange(7)]
+    given = Restarts(
+        nodes=np.concatenate(nodes),
+        shares=np.concatenate([rng.integers(1, 2000, len(each)) / 4096.0 for each in nodes]),
+        columns=np.repeat(np.arange(columns), [len(each) for each in nodes]),
+        n_columns=columns,
+    )
+    walk = GpuTransitions(graph, False).walk(0.5, given)
+    walk.place(0)
+    chosen = [*range(0, columns - 1, 2), columns - 1]
+    for count in (1, 5, 20, n // 3):
+        scores = walk.scores(0, chosen)
+        for (found, values), expected in zip(walk.top(0, chosen, count), scores, strict=True):
+            order = np.lexsort((np.arange(n), -expected))[:count]
+            assert found.tolist() == order.tolist()
+            assert values.tolist() == expected[order].tolist()
+
+
 @pytest.mark.parametrize("weights", [False, True])
 def test_hits_are_those_of_the_cpu(weights):
     graph = zipf_graph(12, weights=weights)

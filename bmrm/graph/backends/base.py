@@ -195,7 +195,10 @@ class Pair(Protocol):
         """Return the length of ``vector - factor * other``."""
 
     def hub_scores(self, hubs: Any) -> NDArray[Any]:
-        """Return hubs in the order of the labels."""
+        """Return hubs in the order of the labels, as a distribution.
+
+        Of the two signs it has the one with a positive sum. What is negative then is rounding and becomes 0.
+        """
 
     def authority_scores(self, authorities: Any) -> NDArray[Any]:
-        """Return authorities in the order of the labels."""
+        """Return authorities in the same way."""

@@ -373,7 +373,7 @@ class GpuWalk:
         return float(HIGHER_ORDER * UNIT * (1 + self._sum_additions))
 
     def top(self, slot: int, columns: Sequence[int], count: int) -> list[tuple[Indices, Vector]]:
-        lists = [self._walk.top(slot, column, count) for column in columns]
+        lists = self._walk.top(slot, columns, count)
         return lists if self._peers.size == 1 else [self._joined(*each, count) for each in lists]
 
     def _joined(self, found: Indices, scores: Vector, count: int) -> tuple[Indices, Vector]:
@@ -473,7 +473,7 @@ class GpuPair:
         return self._basis.distance(vector, factor, other)
 
     def hub_scores(self, hubs: _cuda.BasisVector) -> Vector:
-        return self._basis.get(hubs)
+        return self._basis.distribution(hubs)
 
     def authority_scores(self, authorities: _cuda.BasisVector) -> Vector:
-        return self._basis.get(authorities)
+        return self._basis.distribution(authorities)

@@ -469,6 +469,15 @@ class HostWalk:
         return self._peers.agree(status)
 
 
+def _distribution(vector: Vector) -> Vector:
+    """Make a vector a distribution, in place: a new array costs more than the arithmetic."""
+    if vector.sum() < 0:
+        np.negative(vector, out=vector)
+    np.maximum(vector, 0.0, out=vector)
+    vector /= vector.sum()
+    return vector
+
+
 class HostPair:
     """A and A' of a graph in main memory; vectors are arrays in the order in memory.
 
@@ -551,11 +560,11 @@ class HostPair:
         return self._in_given_order(authorities, self._authorities)
 
     def _in_given_order(self, vector: Vector, part: slice) -> Vector:
-        """Return the scores of all nodes in the order of the labels."""
+        """Return the distribution over all nodes in the order of the labels."""
         own = self._graph.own
         found = np.zeros(own.stop - own.start)
         found[part] = vector
-        return np.ascontiguousarray(self._graph.in_given_order(found))
+        return _distribution(np.ascontiguousarray(self._graph.in_given_order(found)))
 
     @property
     def signal_mode(self) -> str:
