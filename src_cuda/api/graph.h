@@ -141,9 +141,11 @@ BB_API bb_status bb_basis_combine(bb_basis* basis, const double* const* vectors,
 // length: is set to that of vector - factor * other.
 BB_API bb_status bb_basis_distance(bb_basis* basis, const double* vector, double factor, const double* other,
                                    double* length);
-// values: a double per node on the host, of all ranks, set to a vector in the order of numbers, with the sign
-// that makes its sum positive, without negative entries, and divided by its sum.
-BB_API bb_status bb_basis_get_distribution(bb_basis* basis, const double* vector, double* values);
+// to: set to the vector with the sign that makes its sum positive, without negative entries, and divided by
+// its sum over the nodes of all ranks; not the vector itself.
+BB_API bb_status bb_basis_distribution(bb_basis* basis, const double* vector, double* to);
+// values: a double per node on the host, of all ranks, set to a vector in the order of numbers.
+BB_API bb_status bb_basis_get(bb_basis* basis, const double* vector, double* values);
 
 #ifdef __cplusplus
 }

@@ -116,14 +116,15 @@ struct bb_basis {
     }
 
     // On the device, since passes of the host over millions of nodes take longer than the process.
-    void get_distribution(const double* vector, double* values) {
+    void make_distribution(const double* vector, double* to) {
         pass()(measure_signs, vector, n, partial_.data());
         finish(2, factors_.data(), 2, nullptr);
-        double* const found = lend();
         const NextLaunch launch(blocks_for(n), 256, 0, stream(), false);
-        launch(make_distribution, vector, factors_.data(), n, found);
-        numbering_.fetch(matrix->bridge, peers.gather(found, whole_), values);
-        give(found);
+        launch(divide_by_sum, vector, factors_.data(), n, to);
+    }
+
+    void get(const double* vector, double* values) {
+        numbering_.fetch(matrix->bridge, peers.gather(vector, whole_), values);
     }
 
     // Waits for all that was queued: letters may still be on their way.
@@ -253,8 +254,12 @@ bb_status bb_basis_distance(bb_basis* basis, const double* vector, double factor
     return on(basis, [&](bb_basis& b) { *length = b.distance(vector, factor, other); });
 }
 
-bb_status bb_basis_get_distribution(bb_basis* basis, const double* vector, double* values) {
-    return on(basis, [&](bb_basis& b) { b.get_distribution(vector, values); });
+bb_status bb_basis_distribution(bb_basis* basis, const double* vector, double* to) {
+    return on(basis, [&](bb_basis& b) { b.make_distribution(vector, to); });
+}
+
+bb_status bb_basis_get(bb_basis* basis, const double* vector, double* values) {
+    return on(basis, [&](bb_basis& b) { b.get(vector, values); });
 }
 
 }  // extern "C"

@@ -465,13 +465,18 @@ cdef class Basis:
         return length
 
     def distribution(self, BasisVector vector):
-        """Return a vector of all nodes on the host, in the order of their numbers.
+        """Return a vector with the sign that makes its sum positive, without negative entries, and with sum 1."""
+        cdef BasisVector out = self._take()
+        cdef double* source = self._of(vector)
+        with nogil:
+            self._check(bb_basis_distribution(self.handle, source, out.address))
+        return out
 
-        It has the sign that makes its sum positive; negative entries are 0 then, and the sum is 1.
-        """
+    def get(self, BasisVector vector):
+        """Return a vector of all nodes on the host, in the order of their numbers."""
         cdef double* source = self._of(vector)
         values = np.empty(self.n_all)
         cdef double* out = <double*>_address(values)
         with nogil:
-            self._check(bb_basis_get_distribution(self.handle, source, out))
+            self._check(bb_basis_get(self.handle, source, out))
         return values

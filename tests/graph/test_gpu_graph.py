@@ -248,16 +248,21 @@ def test_a_basis_is_orthonormal():
         vector, length = pair.orthogonalise(vector, basis)
         assert length > 0
         basis.append(vector)
-        arrays.append(pair.authority_scores(vector))
+        arrays.append(pair._basis.get(vector))
         vector = pair.authorities(pair.hubs(vector))
     B = np.array(arrays)
     assert np.abs(B @ B.T - np.eye(19)).max() < 1e-13
     factors = np.random.default_rng(14).standard_normal(19)
-    assert pair.authority_scores(pair.combine(basis, factors)) == pytest.approx(factors @ B, abs=1e-13)
+    assert pair._basis.get(pair.combine(basis, factors)) == pytest.approx(factors @ B, abs=1e-13)
+    for sign in (1.0, -1.0):  # the first vector has equal entries, the sums of the others are 0
+        mixture = np.array([0.2, 1.0]) * sign
+        expected = np.maximum(mixture @ B[:2] * sign, 0.0)
+        scores = pair.authority_scores(pair.combine(basis[:2], mixture))
+        assert scores == pytest.approx(expected / expected.sum(), abs=1e-14)
     assert pair.distance(basis[0], 0.5, basis[1]) == pytest.approx(np.sqrt(1.25))
     inside, length = pair.orthogonalise(basis[3], basis)
     assert length < 1e-15
-    assert np.isfinite(pair.authority_scores(inside)).all()
+    assert np.isfinite(pair._basis.get(inside)).all()
 
 
 def test_parts_of_a_cycle_go_back_in_any_order():

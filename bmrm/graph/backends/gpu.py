@@ -473,7 +473,7 @@ class GpuPair:
         return self._basis.distance(vector, factor, other)
 
     def hub_scores(self, hubs: _cuda.BasisVector) -> Vector:
-        return self._basis.distribution(hubs)
+        return self._basis.get(self._basis.distribution(hubs))
 
     def authority_scores(self, authorities: _cuda.BasisVector) -> Vector:
-        return self._basis.distribution(authorities)
+        return self._basis.get(self._basis.distribution(authorities))

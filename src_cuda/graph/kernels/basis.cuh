@@ -84,14 +84,16 @@ static __global__ void __launch_bounds__(kPassThreads)
     double sums[2] = {};
     for_rows<1, 4>(
         n, 1, [&](int64_t row, int64_t) { return vector[row]; },
-        [&](int64_t, int64_t, double entry) { sums[entry < 0 ? 1 : 0] += entry < 0 ? -entry : entry; });
+        [&](int64_t, int64_t, double entry) {
+            sums[0] += entry > 0 ? entry : 0.0, sums[1] += entry < 0 ? -entry : 0.0;
+        });
     sum_columns<1>(sums, 1, partial);
 }
 
 // to = the vector with the sign that makes its sum positive, its negative entries replaced by 0, and divided
 // by its sum.
-static __global__ void make_distribution(const double* __restrict__ vector, const double* __restrict__ sums,
-                                         int64_t n, double* __restrict__ to) {
+static __global__ void divide_by_sum(const double* __restrict__ vector, const double* __restrict__ sums,
+                                     int64_t n, double* __restrict__ to) {
     const double sign = sums[0] < sums[1] ? -1.0 : 1.0, total = sign > 0 ? sums[0] : sums[1];
     BB_FOR (i, n) {
         const double entry = sign * vector[i];
