@@ -1,7 +1,7 @@
 """Binding of the reader of edges, from a text in memory or a file to arrays, and of the numbering of nodes."""
 
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
@@ -23,11 +23,14 @@ cdef extern from "edges/integers.h" namespace "edges" nogil:
 
     cdef cppclass CNumbering "edges::Numbering":
         CNumbering(int64_t low, int64_t high, int64_t count, int threads, Poll poll) except +
-        cbool add(const int64_t* ids, int64_t count) except +
+        cbool add[Id](const Id* ids, int64_t count) except +
         cbool finish() except +
         int64_t size()
         void labels(int64_t* to)
-        cbool number(const int64_t* ids, int64_t count, int32_t* to) except +
+        cbool number[Id](const Id* ids, int64_t count, int32_t* to) except +
+
+    cbool extend[Id](const Id*, int64_t, int, Poll, int64_t&, int64_t&) except +
+    cbool c_narrow "edges::narrow"(const int64_t*, int64_t, int, Poll, int32_t*) except +
 
 cdef extern from "edges/block.h" namespace "edges" nogil:
     cdef enum class CFault "edges::Fault"(int):
@@ -210,15 +213,17 @@ def number(arrays, *, int64_t low, int64_t high, int threads):
     """Number the ids of some arrays; see the stub."""
     cdef int64_t count = sum(len(array) for array in arrays)
     cdef CNumbering* numbering = new CNumbering(low, high, count, threads, poll)
-    cdef cbool complete
-    cdef const int64_t[::1] ids
-    cdef int32_t[::1] to
-    cdef const int64_t* p
+    cdef cbool complete, short
+    cdef const void* p
+    cdef int32_t* to
     try:
         for ids in arrays:
-            p = &ids[0] if ids.shape[0] else NULL
+            p, count, short = address(ids), len(ids), ids.dtype == np.int32
             with nogil:
-                complete = numbering.add(p, ids.shape[0])
+                if short:
+                    complete = numbering.add(<const int32_t*>p, count)
+                else:
+                    complete = numbering.add(<const int64_t*>p, count)
             if not complete:
                 raise_pending()
         with nogil:
@@ -233,15 +238,48 @@ def number(arrays, *, int64_t low, int64_t high, int threads):
         while arrays:
             ids = arrays[0]
             found = np.empty(len(ids), np.int32)
-            if len(found):
-                p, to = &ids[0], found
-                with nogil:
-                    complete = numbering.number(p, ids.shape[0], &to[0])
-                if not complete:
-                    raise_pending()
+            p, count, short, to = address(ids), len(ids), ids.dtype == np.int32, <int32_t*>address(found)
+            with nogil:
+                if short:
+                    complete = numbering.number(<const int32_t*>p, count, to)
+                else:
+                    complete = numbering.number(<const int64_t*>p, count, to)
+            if not complete:
+                raise_pending()
             numbers.append(found)
             ids = None
             del arrays[0]
         return numbers, labels
     finally:
         del numbering
+
+
+def extent(arrays, int threads):
+    """Return the least and the largest of the ids; see the stub."""
+    cdef int64_t low = INT64_MAX, high = -INT64_MAX - 1, count
+    cdef cbool complete, short
+    cdef const void* p
+    for ids in arrays:
+        p, count, short = address(ids), len(ids), ids.dtype == np.int32
+        with nogil:
+            if short:
+                complete = extend(<const int32_t*>p, count, threads, poll, low, high)
+            else:
+                complete = extend(<const int64_t*>p, count, threads, poll, low, high)
+        if not complete:
+            raise_pending()
+    return low, high
+
+
+def narrow(ids, int threads):
+    """Return ids of int64 as int32; see the stub."""
+    found = np.empty(len(ids), np.int32)
+    cdef int64_t count = len(ids)
+    cdef const int64_t* p = <const int64_t*>address(ids)
+    cdef int32_t* to = <int32_t*>address(found)
+    cdef cbool complete
+    with nogil:
+        complete = c_narrow(p, count, threads, poll, to)
+    if not complete:
+        raise_pending()
+    return found

@@ -1,7 +1,8 @@
 """Graphs on the CPU: rows of edges (``graph/adjacency.h``), products (``graph/blocks.h``), walks (``graph/walk.h``)."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libcpp cimport bool as cbool
+from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
 import numpy as np
@@ -18,9 +19,21 @@ cdef extern from "graph/adjacency.h" namespace "bmrm" nogil:
         drop
         sum
 
-    int64_t build_rows(const int32_t*, const int32_t*, const double*, const int32_t*, int64_t, int64_t,
-                       Duplicates, cbool, int64_t*, int32_t*, double*) except +
-    void count_ids(const int32_t*, int64_t, int64_t, int64_t*)
+    cdef cppclass ListedEdges:
+        const int32_t* source
+        const int32_t* target
+        const double* weight
+        const int32_t* rank
+        int64_t nodes
+        int64_t count
+
+    cdef cppclass SortedEdges:
+        int64_t kept
+        void write(int64_t*, int32_t*, double*)
+
+    unique_ptr[SortedEdges] sort_edges(const ListedEdges&, Duplicates, cbool, int) except +
+    void count_ids(const int32_t*, int64_t, int64_t, int, int64_t*) except +
+    void c_order_nodes "bmrm::order_nodes"(const int64_t*, const uint8_t*, int64_t, int, int32_t*, int32_t*) except +
     void add_weights_by_source(const int32_t*, const double*, int64_t, int64_t, double*) except +
 
 
@@ -82,6 +95,12 @@ cdef extern from "graph/walk.h" namespace "bmrm" nogil:
                               int64_t, int, float*, double*) except +
     void total_points(const double*, const double*, int64_t, int64_t, int64_t, int, double*) except +
     void multiply_columns(const WalkEdges&, int64_t, int, const double*, double*) except +
+    cdef struct Entry:
+        double value
+        int64_t node
+
+    vector[vector[Entry]] largest_entries(const double*, const float*, int64_t, int64_t, const int64_t*, int64_t,
+                                          int64_t, int) except +
     void collect_columns(const double*, const float*, const int32_t*, int64_t, int64_t, const int64_t*, int64_t, int,
                          double* const*) except +
 
@@ -101,7 +120,8 @@ MAX_HISTORY = kWalkHistory
 """Maximum number of images or residuals that a pass reads."""
 
 def sort_edges_by_target(
-    const int32_t[::1] source, const int32_t[::1] target, weight, rank, int64_t n, str duplicates, bint drop_loops
+    const int32_t[::1] source, const int32_t[::1] target, weight, rank, int64_t n, str duplicates, bint drop_loops,
+    threads=None
 ):
     """Build the compressed rows of the edges by target.
 
@@ -117,6 +137,8 @@ def sort_edges_by_target(
     duplicates : {"keep", "drop", "sum"}
         What to do with an edge that is listed more than once; ``drop`` keeps the first, ``sum`` gives weights.
     drop_loops : bool
+    threads : int, optional
+        The result does not depend on it.
 
     Returns
     -------
@@ -126,45 +148,86 @@ def sort_edges_by_target(
     weights : ndarray of float64, or None
         None without weights, unless edges are summed.
     """
-    cdef int64_t count = source.shape[0], kept
+    cdef int64_t count = source.shape[0]
+    cdef int T = _threads(threads)
     if target.shape[0] != count:
         raise ParameterError(f"target: found {target.shape[0]} nodes, expected {count}")
     rules = {"keep": Duplicates.keep, "drop": Duplicates.drop, "sum": Duplicates.sum}
     cdef Duplicates rule = rules[duplicates]
-    indptr, idx = np.empty(n + 1, np.int64), np.empty(count, np.int32)
-    val = None if weight is None and duplicates != "sum" else np.empty(count)
     given = None if weight is None else _input(weight, (count,), "weight")
     numbers = None if rank is None else np.require(rank, np.int32, ("C", "A"))
     if numbers is not None and numbers.shape != (n,):
         raise ParameterError(f"rank: found shape {numbers.shape}, expected ({n},)")
-    cdef const int32_t* s = <const int32_t*>_address(np.asarray(source))
-    cdef const int32_t* t = <const int32_t*>_address(np.asarray(target))
-    cdef const int32_t* r = NULL
+    cdef ListedEdges listed
+    listed.source = <const int32_t*>_address(np.asarray(source))
+    listed.target = <const int32_t*>_address(np.asarray(target))
+    listed.weight = _numbers_of(given)
+    listed.rank = NULL
     if numbers is not None:
-        r = <const int32_t*>_address(numbers)
-    cdef const double* w = _numbers_of(given)
+        listed.rank = <const int32_t*>_address(numbers)
+    listed.nodes, listed.count = n, count
+    cdef unique_ptr[SortedEdges] edges
+    with nogil:
+        edges = sort_edges(listed, rule, drop_loops, T)
+    indptr, idx = np.empty(n + 1, np.int64), np.empty(edges.get().kept, np.int32)
+    val = None if weight is None and duplicates != "sum" else np.empty(edges.get().kept)
     cdef int64_t* p = <int64_t*>_address(indptr)
     cdef int32_t* i = <int32_t*>_address(idx)
-    cdef double* v = NULL
-    if val is not None:
-        v = <double*>_address(val)
+    cdef double* v = <double*>_numbers_of(val)
     with nogil:
-        kept = build_rows(s, t, w, r, n, count, rule, drop_loops, p, i, v)
-    if kept < count:
-        idx = idx[:kept].copy()
-        val = None if val is None else val[:kept].copy()
+        edges.get().write(p, i, v)
+        edges.reset()
     return indptr, idx, val
 
 
-def count_nodes(const int32_t[::1] ids, int64_t n):
+def count_nodes(const int32_t[::1] ids, int64_t n, threads=None):
     """Return how often each of the nodes 0 to ``n - 1`` occurs; ids are not checked."""
+    cdef int T = _threads(threads)
     counts = np.empty(n, np.int64)
     cdef const int32_t* s = <const int32_t*>_address(np.asarray(ids))
     cdef int64_t* out = <int64_t*>_address(counts)
     cdef int64_t count = ids.shape[0]
     with nogil:
-        count_ids(s, count, n, out)
+        count_ids(s, count, n, T, out)
     return counts
+
+
+def order_nodes(int64_t n, counts, groups, threads=None):
+    """Order nodes by their groups, then by their counts, the largest first, then by their numbers.
+
+    Parameters
+    ----------
+    n : int
+    counts : ndarray of int64, shape (n,), or None
+    groups : ndarray of uint8, shape (n,), or None
+        From 0 to 3.
+    threads : int, optional
+
+    Returns
+    -------
+    order : ndarray of int32
+        The nodes in that order.
+    rank : ndarray of int32
+        The place of each node.
+    """
+    cdef int T = _threads(threads)
+    cdef const int64_t* c = NULL
+    cdef const uint8_t* g = NULL
+    if counts is not None:
+        counts = np.require(counts, np.int64, ("C", "A"))
+        c = <const int64_t*>_address(counts)
+    if groups is not None:
+        groups = np.require(groups, np.uint8, ("C", "A"))
+        g = <const uint8_t*>_address(groups)
+    for given in (counts, groups):
+        if given is not None and given.shape != (n,):
+            raise ParameterError(f"nodes: found shape {given.shape}, expected ({n},)")
+    order, rank = np.empty(n, np.int32), np.empty(n, np.int32)
+    cdef int32_t* o = <int32_t*>_address(order)
+    cdef int32_t* r = <int32_t*>_address(rank)
+    with nogil:
+        c_order_nodes(c, g, n, T, o, r)
+    return order, rank
 
 
 def sum_weights_by_source(const int32_t[::1] sources, const double[::1] weights, int64_t n):
@@ -179,6 +242,52 @@ def sum_weights_by_source(const int32_t[::1] sources, const double[::1] weights,
     with nogil:
         add_weights_by_source(s, w, count, n, out)
     return sums
+
+
+def largest(base, e, columns, int64_t count, threads=None):
+    """Return the places of the largest positive entries of some columns of ``base + e``, and the entries.
+
+    Parameters
+    ----------
+    base : ndarray of float64, shape (n, K)
+    e : ndarray of float32, of the same shape
+        K is one of `WIDTHS`.
+    columns : sequence of int
+        Different ones.
+    count : int
+        At least 1.
+    threads : int, optional
+
+    Returns
+    -------
+    list of (ndarray of int64, ndarray of float64)
+        Per column: up to ``count`` entries, and all that equal the last of them, in any order.
+    """
+    cdef int T = _threads(threads)
+    cdef int64_t n = base.shape[0], K = base.shape[1], c, i
+    numbers = np.array(columns, np.int64)
+    for array, kind in ((base, np.float64), (e, np.float32)):
+        if array.dtype != kind or array.shape != (n, K) or not array.flags.c_contiguous:
+            raise ParameterError(f"base, e: found {array.dtype} of shape {array.shape}, expected {(n, K)}")
+    if K not in WIDTHS or count < 1 or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < K):
+        raise ParameterError(f"columns: found {list(columns)} of {K}, expected some of {WIDTHS}")
+    cdef const double* x = <const double*>_address(base)
+    cdef const float* change = <const float*>_address(e)
+    cdef const int64_t* chosen = <const int64_t*>_address(numbers)
+    cdef int64_t wanted = len(numbers)
+    cdef vector[vector[Entry]] entries
+    with nogil:
+        entries = largest_entries(x, change, n, K, chosen, wanted, count, T)
+    found = []
+    cdef int64_t[::1] places
+    cdef double[::1] values
+    for c in range(wanted):
+        place, value = np.empty(entries[c].size(), np.int64), np.empty(entries[c].size())
+        places, values = place, value
+        for i in range(places.shape[0]):
+            places[i], values[i] = entries[c][i].node, entries[c][i].value
+        found.append((place, value))
+    return found
 
 
 cdef inline const double* _numbers_of(array) except? NULL:

@@ -132,6 +132,13 @@ DEVICE = Option(
     "--device", "where to compute (default: auto)", "auto|cpu|cuda|cuda:N", device, default="auto"
 )
 
+GPU_MEM = Option(
+    "--gpu-mem",
+    "GPU memory to use, such as 8G or 500M; other rows are streamed (default: all that is free)",
+    "SIZE",
+    type=_gpu_mem,
+)
+
 MACHINE = (
     Option("--max-time", "limit on seconds", "S", type=positive, default=math.inf),
     THREADS,
@@ -270,12 +277,7 @@ _DATA = (
         choices=("auto", "sparse", "dense"),
     ),
     Option("--device", "where to train", "auto|cpu|cuda|cuda:N", type=device),
-    Option(
-        "--gpu-mem",
-        "GPU memory to use, such as 8G or 500M; other rows are streamed (default: all that is free)",
-        "SIZE",
-        type=_gpu_mem,
-    ),
+    GPU_MEM,
     Option(
         "--dtype",
         "type of the stored values; auto: float32 if that is accurate enough",
@@ -556,6 +558,7 @@ GRAPH = Command(
             Option("-o --output", "write all scores: .tsv, .npz or .parquet", "FILE"),
             Option("--plot", "pagerank, hits: draw scores by rank and by in-degree", "FILE"),
             *MACHINE,
+            GPU_MEM._replace(help="GPU memory to use, such as 8G; other edges are streamed (default: all)"),
             Option("--dry-run", "predict the memory that the task takes, and end", kind="flag"),
             *_NO_PROGRESS,
         )

@@ -180,7 +180,12 @@ class _Watch:
 
 
 def _limits(options: argparse.Namespace) -> dict[str, Any]:
-    found = {"tol": options.tol, "max_time": options.max_time, "device": options.device}
+    found = {
+        "tol": options.tol,
+        "max_time": options.max_time,
+        "device": options.device,
+        "gpu_mem": options.gpu_mem,
+    }
     return found if options.max_iter is None else found | {"max_iter": options.max_iter}
 
 

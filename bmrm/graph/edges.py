@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.base.vectors import Vector
 from bmrm.errors import DataError, ParameterError
-from bmrm.graph.labels import NodeLabels, check_labels, narrow, number_nodes
+from bmrm.graph.labels import NodeLabels, check_count, check_labels, narrow, number_nodes
 from bmrm.io.csr import Csr
 from bmrm.io.edge_columns import check_columns, choose_columns
+from bmrm.io.edges import narrow_below
 
 MAX_SHOWN = 10
 """Names of attributes that a message lists."""
@@ -63,6 +64,7 @@ class Reading:
     weights: bool | None = None
     weight: str | None = None
     columns: Sequence[str] | None = None
+    threads: int | None = None
 
     def check(self) -> None:
         """Raise for arguments out of range."""
@@ -105,7 +107,7 @@ def edges_of(given: Any, how: Reading) -> EdgeList:
         found = from_matrix(matrix, how.labels, how.n_nodes)
     else:
         how.check_only("arrays, which have no names", "labels", "n_nodes")
-        found = from_arrays(given, how.n_nodes, how.labels)
+        found = from_arrays(given, how.n_nodes, how.labels, how.threads)
     if how.weights is not None and not how.weights:
         found.weight = None
     return found
@@ -117,7 +119,7 @@ EXPECTED = (
 )
 
 
-def from_arrays(given: Any, n_nodes: int | None, labels: Any) -> EdgeList:
+def from_arrays(given: Any, n_nodes: int | None, labels: Any, threads: int | None = None) -> EdgeList:
     """Convert a tuple of arrays, a list of edges or an array of shape (edges, 2)."""
     source, target, *more = _columns_of(given)
     if len(source) != len(target):
@@ -128,7 +130,7 @@ def from_arrays(given: Any, n_nodes: int | None, labels: Any) -> EdgeList:
     if weight is not None and weight.shape != (len(source),):
         raise DataError(f"weight: found shape {weight.shape}, expected ({len(source)},), one per edge")
     if n_nodes is None and labels is None:
-        source, target, names = number_nodes(source, target)
+        source, target, names = number_nodes(source, target, threads)
         return EdgeList(source, target, weight, names)
     names = (
         NodeLabels(range(arguments.integer("n_nodes", n_nodes)))
@@ -136,7 +138,8 @@ def from_arrays(given: Any, n_nodes: int | None, labels: Any) -> EdgeList:
         else check_labels(labels, n_nodes)
     )
     ends = [
-        _numbers_in_range(what, end, len(names)) for what, end in (("source", source), ("target", target))
+        _numbers_in_range(what, end, len(names), threads)
+        for what, end in (("source", source), ("target", target))
     ]
     return EdgeList(ends[0], ends[1], weight, names)
 
@@ -183,17 +186,20 @@ def _ids(what: str, given: Any) -> Any:
     return list(given)
 
 
-def _numbers_in_range(what: str, given: Any, n: int) -> NDArray[Any]:
+def _numbers_in_range(what: str, given: Any, n: int, threads: int | None) -> NDArray[Any]:
     found = np.asarray(given)
     if found.size == 0:
         found = found.astype(np.int64)
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise DataError(f"{what}: found {found.dtype}, expected the numbers of nodes, 0 to {n - 1}")
-    outside = (found < 0) | (found >= n)
-    if outside.any():
-        edge = int(np.argmax(outside))
+    check_count(n)
+    numbers = (
+        None if found.dtype == np.uint64 and n <= found.max(initial=0) else narrow_below(found, n, threads)
+    )
+    if numbers is None:
+        edge = int(np.argmax((found < 0) | (found >= n)))
         raise DataError(f"{what}: edge {edge + 1} has node {found[edge]}, expected 0 to {n - 1}")
-    return narrow(found, n)
+    return numbers
 
 
 def from_matrix(X: Csr, labels: Any = None, n_nodes: int | None = None) -> EdgeList:
@@ -304,7 +310,8 @@ def from_arrow(given: Any, how: Reading) -> EdgeList:
         raise DataError(
             f"edges: found {columns[0].type} and {columns[1].type} as ids, expected integers or text in both"
         )
-    edges = from_arrays((*ends, *(column.to_numpy() for column in columns[2:])), how.n_nodes, how.labels)
+    arrays = (*ends, *(column.to_numpy() for column in columns[2:]))
+    edges = from_arrays(arrays, how.n_nodes, how.labels, how.threads)
     edges.directed = _table_directed(table, kept)
     return edges
 

@@ -144,7 +144,8 @@ class FixedPoint:
     walk : Walk
     damping : float
     goal : Goal
-    collect : callable
+    collect : callable, optional
+        Default: the lists of the ``top`` first nodes, and one more, with their scores.
     start : ndarray of float64, optional
         See `Walk.place`.
 
@@ -155,7 +156,12 @@ class FixedPoint:
     """
 
     def __init__(
-        self, walk: Walk, damping: float, goal: Goal, collect: Collect, start: Vector | None = None
+        self,
+        walk: Walk,
+        damping: float,
+        goal: Goal,
+        collect: Collect | None = None,
+        start: Vector | None = None,
     ) -> None:
         self.walk, self.damping, self.goal, self.collect = walk, damping, goal, collect
         self.start, self.n_products = start, 0
@@ -178,6 +184,7 @@ class FixedPoint:
         self._best_slot: int | None = None  # of a single walk
         self._waiting = 0
         self._is_likely = np.zeros(count, bool)  # whether the order of the largest scores is
+        self._lists: dict[int, tuple[NDArray[Any], Vector]] = {}  # of the newest image, by column
         # Of the exact steps:
         self._rounding = np.zeros(count)
         self._least, self._n_stalled = np.full(count, np.inf), np.zeros(count, int)
@@ -235,10 +242,13 @@ class FixedPoint:
         return bool(columns.any()) and bool(columns[self._columns].any())
 
     def _count_step(self, into: int, point: int | None) -> None:
-        self.n_products += len(self._active)
         self._n_iter += 1
-        self._newest = into
+        self._take_image(into)
         self._history = [(into, point), *self._history[: anderson.DIFFERENCES]] if self._mixing else []
+
+    def _take_image(self, into: int) -> None:
+        self.n_products += len(self._active)
+        self._newest, self._lists = into, {}
 
     def _next_point(self) -> tuple[list[int], Vector | None]:
         """Return the slots and factors of the next point."""
@@ -263,10 +273,11 @@ class FixedPoint:
         if self.goal.top is None and not done.any():
             self._waiting = 0
             return False
-        if self.goal.top is not None:
+        if self.goal.top is not None and self.walk.ranks_light_images:
             bound = self._bound(self._residual, self._rounding)
-            for column in self._columns:
-                done[column] = done[column] or self._is_order_likely(column, bound[column])
+            waiting = [column for column in self._columns if not (done[column] or self._is_likely[column])]
+            self._is_likely[self._proven_orders(waiting, bound)] = True
+            done |= self._is_likely
         ready = int(np.count_nonzero(done[self._columns]))
         self._waiting = self._waiting + 1 if 2 * ready >= len(self._columns) else 0
         return ready == len(self._columns) or self._waiting > WAITING_STEPS
@@ -280,21 +291,22 @@ class FixedPoint:
             self._history = []
             self._count_step(into, None)
         else:  # the limit was reached before this step, which proves what there is
-            self.n_products += len(self._active)
-            self._newest = into
+            self._take_image(into)
         # It was a plain step from the image of the step before.
         self._before, self._was_plain = self._residual, True
         self._residual, self._rounding = residual, self.walk.rounding()
         bound = self._bound(residual, self._rounding)
         if self._limit is None:
             self._watch_limits()
+        open_ones = [column for column in self._columns if bound[column] > self.goal.tol]
+        proven = self._proven_orders(open_ones, bound)
         ended = {
             column: (number, status)
             for column, number in zip(self._columns, self._active, strict=True)
-            if (status := self._status(column, bound[column])) is not None
+            if (status := self._status(column, bound[column], column in proven)) is not None
         }
         numbers = [number for number, _ in ended.values()]
-        values = self.collect(self.walk, into, list(ended), numbers) if ended else []
+        values = self._collect(list(ended), numbers) if ended else []
         for (column, (number, status)), value in zip(ended.items(), values, strict=True):
             self._outcomes[number] = Outcome(
                 value, float(bound[column]), float(residual[column]), status, self._n_iter
@@ -316,9 +328,14 @@ class FixedPoint:
         d = self.damping
         return (d * residual * (1.0 + self.walk.norm_error) + rounding) / (1.0 - d) * UPWARD
 
-    def _status(self, column: int, bound: float) -> str | None:
+    def _collect(self, columns: list[int], numbers: list[int]) -> Sequence[Any]:
+        if self.collect is None:
+            return self._find_lists(columns)
+        return self.collect(self.walk, self._newest, columns, numbers)
+
+    def _status(self, column: int, bound: float, is_proven: bool) -> str | None:
         """Return why a walk ends after an exact step; None if it goes on."""
-        if bound <= self.goal.tol or self._is_order_proven(column, bound):
+        if bound <= self.goal.tol or is_proven:
             return "converged"
         residual, rounding = self._residual[column], self._rounding[column]
         if residual < self._least[column]:
@@ -333,26 +350,29 @@ class FixedPoint:
             return "precision"
         return self._limit
 
-    def _is_order_likely(self, column: int, bound: float) -> bool:
-        """Whether an exact step can prove the order, by a light one of this phase."""
-        if not self._is_likely[column]:
-            self._is_likely[column] = self._is_order_proven(column, bound)
-        return bool(self._is_likely[column])
-
-    def _is_order_proven(self, column: int, bound: float) -> bool:
-        """Whether the scores of the ``top`` first nodes are further apart than the bound."""
+    def _proven_orders(self, columns: list[int], bound: Vector) -> list[int]:
+        """Return the columns whose ``top`` first scores are further apart than the bound."""
         top = self.goal.top
         if top is None:
-            return False
+            return []
         # Each of the scores is at least the bound above the next, and their sum is at most 1.
-        if bound >= 2.0 / (top * (top + 1)):
-            return False
-        if bound >= self._gap[column] and bound > GAP_CHECK_FACTOR * self._sorted_at[column]:
-            return False
-        _, scores = self.walk.top(self._newest, column, top + 1)
-        self._sorted_at[column] = bound
-        self._gap[column] = np.min(scores[:-1] - scores[1:], initial=np.inf)
-        return bool(self._gap[column] > bound * UPWARD)
+        near = [column for column in columns if bound[column] < 2.0 / (top * (top + 1))]
+        if any(
+            bound[column] < self._gap[column] or bound[column] <= GAP_CHECK_FACTOR * self._sorted_at[column]
+            for column in near
+        ):  # the lists of the others cost little then
+            for column, (_, scores) in zip(near, self._find_lists(near), strict=True):
+                self._sorted_at[column] = bound[column]
+                self._gap[column] = np.min(scores[:-1] - scores[1:], initial=np.inf)
+        return [column for column in near if self._gap[column] > bound[column] * UPWARD]
+
+    def _find_lists(self, columns: list[int]) -> list[tuple[NDArray[Any], Vector]]:
+        """Return the ``top`` first nodes and one more of walks, with their scores, from the newest image."""
+        assert self.goal.top is not None
+        missing = [column for column in columns if column not in self._lists]
+        found = self.walk.top(self._newest, missing, self.goal.top + 1) if missing else []
+        self._lists.update(zip(missing, found, strict=True))
+        return [self._lists[column] for column in columns]
 
     def _watch_limits(self) -> None:
         """Set the status if all walks have to end here, on any process."""
@@ -383,6 +403,7 @@ class FixedPoint:
             return
         chosen = list(self._columns)
         self.walk.keep(chosen, self._newest)
+        self._lists = {}
         self._columns = list(range(len(chosen)))
         for name in ("_residual", "_before", "_rounding", "_least", "_n_stalled", "_sorted_at", "_gap"):
             setattr(self, name, getattr(self, name)[chosen])

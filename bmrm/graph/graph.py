@@ -14,7 +14,7 @@ from bmrm.base.vectors import Indices, Vector, read_only_view
 from bmrm.errors import DataError, ParameterError
 from bmrm.graph import _graph
 from bmrm.graph.edges import EdgeList, Reading, edges_of
-from bmrm.graph.labels import NodeLabels, narrow, quote
+from bmrm.graph.labels import NodeLabels, quote
 from bmrm.graph.memory import (
     GRAPH_EDGE,
     SORTED_EDGE,
@@ -150,7 +150,7 @@ class Graph:
         threads: int | None = None,
     ) -> None:
         check_options(n_nodes, duplicates, self_loops, order, threads)
-        found = edges_of(edges, Reading(n_nodes, labels, weights, weight, columns))
+        found = edges_of(edges, Reading(n_nodes, labels, weights, weight, columns, threads))
         self.directed = (
             found.directed is not False if directed is None else arguments.flag("directed", directed)
         )
@@ -159,6 +159,7 @@ class Graph:
         self.peers: Peers = ALONE
         self._first = 0
         check_weights(found)
+        self.threads = default_threads(len(found.source)) if threads is None else threads
         self._take(found, duplicates, self_loops == "drop", order)
         self._finish(threads)
         self.notes: tuple[str, ...] = found.notes
@@ -200,24 +201,17 @@ class Graph:
         n, weight = self.n_nodes, edges.weight
         require_sort_memory(len(edges.source), weighted=weight is not None)
         rule = resolve_rule(duplicates, weight)
-        chosen = _choose_order(edges, n, order)
-        self._set_order(chosen.nodes)
+        chosen = _choose_order(edges, n, order, self.threads)
+        self._order, self._rank = chosen.nodes, chosen.places
         self._core, self._order_kind = chosen.core, chosen.kind
         kept = "keep" if rule == "error" else rule
         self._starts, self._sources, self._weights = _graph.sort_edges_by_target(
-            edges.source, edges.target, weight, self._rank, n, kept, drop_loops
+            edges.source, edges.target, weight, self._rank, n, kept, drop_loops, self.threads
         )
         if rule == "error":
             self._check_different()
         if self._weights is not None and (self._weights == 1).all():
             self._weights = None
-
-    def _set_order(self, order: NDArray[Any] | None) -> None:
-        """Set the order of the nodes in memory; None is that of the labels."""
-        self._order, self._rank = order, None
-        if order is not None:
-            self._rank = np.empty(len(order), np.int32)
-            self._rank[order] = np.arange(len(order), dtype=np.int32)
 
     def _check_different(self) -> None:
         """Raise for an edge that is listed twice."""
@@ -251,7 +245,7 @@ class Graph:
 
     def count_out_edges(self) -> Indices:
         """Return the number of edges that start in each node, of all processes, in the order in memory."""
-        counts = _graph.count_nodes(np.ascontiguousarray(self._sources), self.n_nodes)
+        counts = _graph.count_nodes(np.ascontiguousarray(self._sources), self.n_nodes, self.threads)
         return self.peers.total(counts.astype(np.float64)).astype(np.int64)
 
     def out_strength(self) -> Vector:
@@ -313,13 +307,20 @@ class Graph:
     def edges_by_source(self, weights: Vector | None) -> tuple[Indices, NDArray[np.int32], Vector | None]:
         """Return row pointers, targets and weights of the edges by source, given weights by target."""
         targets = self.targets().astype(np.int32)
-        return _graph.sort_edges_by_target(targets, self._sources, weights, None, self.n_nodes, "keep", False)
+        return _graph.sort_edges_by_target(
+            targets, self._sources, weights, None, self.n_nodes, "keep", False, self.threads
+        )
 
-    def resident(self, key: Any, build: Any) -> Any:
-        """Return what ``build()`` makes, and remember it under ``key``."""
+    def resident(self, key: Any, build: Any, limit: int | None = None) -> Any:
+        """Return what ``build()`` makes, and remember it under ``key``.
+
+        What was made within another ``limit`` of memory is forgotten first.
+        """
+        if key in self._resident and self._resident[key][1] != limit:
+            del self._resident[key]
         if key not in self._resident:
-            self._resident[key] = build()
-        return self._resident[key]
+            self._resident[key] = build(), limit
+        return self._resident[key][0]
 
     def to_scipy(self) -> Any:
         """Return the adjacency matrix in the order of the labels, a `scipy.sparse.csr_array`.
@@ -487,6 +488,8 @@ class NodeOrder(NamedTuple):
     ----------
     nodes : ndarray of int32, or None
         Nodes in that order; None is the order of the labels.
+    places : ndarray of int32, or None
+        Place of each node in it.
     core : slice or None
         Places of the nodes that are left if those without in-links, which come before it, and those without
         out-links, which come after it, are peeled off; None if that does not pay.
@@ -495,28 +498,30 @@ class NodeOrder(NamedTuple):
     """
 
     nodes: NDArray[Any] | None
+    places: NDArray[Any] | None
     core: slice | None
     kind: str
 
 
-def _choose_order(edges: EdgeList, n: int, order: str) -> NodeOrder:
+def _choose_order(edges: EdgeList, n: int, order: str, threads: int) -> NodeOrder:
     if order == "given" or n == 0 or len(edges.source) == 0:
-        return NodeOrder(None, None, "given")
-    into = _graph.count_nodes(edges.target, n)
+        return NodeOrder(None, None, None, "given")
+    into = _graph.count_nodes(edges.target, n, threads)
     kind = "degree"
     if order == "auto":
         kind = "given" if is_local(count_near(edges), n) else "degree"
-    nodes = np.argsort(-into, kind="stable") if kind == "degree" else np.arange(n)
-    out = _graph.count_nodes(edges.source, n)
+    out = _graph.count_nodes(edges.source, n, threads)
     last = out == 0
     first = (into == 0) & ~last
     most = max(int(into[last].sum()), int(out[first].sum()))  # of the edges are peeled, or more
     n_first, n_last = np.count_nonzero(first), np.count_nonzero(last)
-    if most <= MIN_PEELED_SHARE * len(edges.source) or n_first + n_last == n:
-        return NodeOrder(narrow(nodes, n) if kind == "degree" else None, None, kind)
-    group = np.where(first, 0, np.where(last, 2, 1))[nodes]
-    nodes = np.concatenate([nodes[group == place] for place in range(3)])
-    return NodeOrder(narrow(nodes, n), slice(int(n_first), int(n - n_last)), kind)
+    core, groups = None, None
+    if most > MIN_PEELED_SHARE * len(edges.source) and n_first + n_last < n:
+        core, groups = slice(int(n_first), int(n - n_last)), 1 + last.astype(np.uint8) - first
+    if kind == "given" and core is None:
+        return NodeOrder(None, None, None, kind)
+    nodes, places = _graph.order_nodes(n, into if kind == "degree" else None, groups, threads)
+    return NodeOrder(nodes, places, core, kind)
 
 
 def count_near(edges: EdgeList) -> tuple[int, int, int]:

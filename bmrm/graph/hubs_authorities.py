@@ -25,7 +25,6 @@ import numpy as np
 
 from bmrm.base import interrupts
 from bmrm.base.interrupts import interruptible
-from bmrm.base.vectors import Vector
 from bmrm.graph.backends.base import Pair
 from bmrm.graph.backends.choose import pair_of
 from bmrm.graph.components import has_unique_leader
@@ -35,6 +34,7 @@ from bmrm.graph.page_rank import check_limits, require_room, uses_weights
 from bmrm.graph.peers import total_of
 from bmrm.graph.results import NO_WORK, Hits
 from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.memory import parse_memory_size
 from bmrm.matrix.gpu.placement import Placement
 
 MAX_BASIS = 40
@@ -54,6 +54,7 @@ def hits(
     max_iter: int = 500,
     max_time: float = math.inf,
     device: str = "auto",
+    gpu_mem: int | str | None = None,
 ) -> Hits:
     """Compute hubs and authorities.
 
@@ -70,6 +71,7 @@ def hits(
     max_time : float, default inf
         Seconds.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+    gpu_mem : int or str, optional
         As in `pagerank`.
 
     Returns
@@ -104,17 +106,18 @@ def hits(
         with peers.together():
             check_limits(tol, max_iter, max_time)
             parse_device(device)
+            limit = parse_memory_size(gpu_mem)
             weighs = uses_weights(weighted, graph)
-        peers.check_alike({"weighted": weighs, "tol": tol, "max_iter": max_iter})
+        peers.check_alike({"weighted": weighs, "tol": tol, "max_iter": max_iter, "gpu_mem": limit})
         if not has_edges(graph, weighs):
             even = np.full(graph.n_nodes, 1.0 / max(graph.n_nodes, 1))
             alone, nowhere = partial(bool, graph.n_nodes <= 1), Placement(None, NO_WORK)
             return Hits(even, even, graph.labels, 0.0, 0.0, 0.0, 0.0, "converged", 0, 0, 0.0, nowhere, alone)
         require_room(graph, "HITS")
-        pair, placement = pair_of(graph, weighs, device)
+        pair, placement = pair_of(graph, weighs, device, limit)
         found = golub_kahan(pair, tol, max_iter, began + max_time)
-        hubs = _distribution(pair.hub_scores(found.hubs))
-        authorities = _distribution(pair.authority_scores(found.authorities))
+        hubs = pair.hub_scores(found.hubs)
+        authorities = pair.authority_scores(found.authorities)
         residual = _residual(pair, found)
     gap = 1.0 - found.second / found.first
     value = math.ldexp(found.first, pair.exponent)
@@ -206,18 +209,6 @@ def _status(
     if time.perf_counter() >= deadline:
         return "max_time"
     return "max_iter" if n_iter >= max_iter else None
-
-
-def _distribution(vector: Vector) -> Vector:
-    """Choose the sign whose sum is positive, replace what rounding made negative by 0, and scale to sum 1.
-
-    In place: a new array costs more than the arithmetic.
-    """
-    if vector.sum() < 0:
-        np.negative(vector, out=vector)
-    np.maximum(vector, 0.0, out=vector)
-    vector /= vector.sum()
-    return vector
 
 
 def _residual(pair: Pair, found: Triplet) -> float:

@@ -90,13 +90,16 @@ def quote(label: Any) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}..."
 
 
-def number_nodes(source: Any, target: Any) -> tuple[NDArray[Any], NDArray[Any], NodeLabels]:
+def number_nodes(
+    source: Any, target: Any, threads: int | None = None
+) -> tuple[NDArray[Any], NDArray[Any], NodeLabels]:
     """Give numbers to the nodes that occur in edges.
 
     Parameters
     ----------
     source, target : array_like, shape (edges,)
         Integers or text.
+    threads : int, optional
 
     Returns
     -------
@@ -105,7 +108,7 @@ def number_nodes(source: Any, target: Any) -> tuple[NDArray[Any], NDArray[Any], 
     """
     one, other = _as_ids("source", source), _as_ids("target", target)
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return _number_integers(one, other)
+        return _number_integers(one, other, threads)
     return _number_objects(*(end.tolist() if isinstance(end, np.ndarray) else end for end in (one, other)))
 
 
@@ -144,16 +147,15 @@ def _as_ids(what: str, given: Any) -> NDArray[Any] | list[Any]:
 
 
 def _number_integers(
-    source: NDArray[Any], target: NDArray[Any]
+    source: NDArray[Any], target: NDArray[Any], threads: int | None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NodeLabels]:
     if len(source) != len(target):
         raise DataError(
             f"edges: found {len(source)} sources and {len(target)} targets, expected equal numbers"
         )
-    one, other, ids = edges.number_nodes(source, target)
+    one, other, ids = edges.number_nodes(source, target, threads=threads)
     if ids is None:
-        n = 1 + max(int(one.max(initial=-1)), int(other.max(initial=-1)))
-        return one, other, NodeLabels(range(n))
+        return one, other, NodeLabels(range(edges.extent((one, other), threads)[1] + 1))
     return one, other, NodeLabels(ids)
 
 
@@ -176,6 +178,11 @@ def _number_objects(
 
 def narrow(numbers: NDArray[Any], n: int) -> NDArray[np.int32]:
     """Convert the numbers of nodes to int32 in C order; raise `DataError` for too many nodes."""
+    check_count(n)
+    return np.ascontiguousarray(numbers, np.int32)
+
+
+def check_count(n: int) -> None:
+    """Raise `DataError` for too many nodes."""
     if n > MAX_NODES:
         raise DataError(f"edges: found {n} nodes, expected at most {MAX_NODES}")
-    return np.ascontiguousarray(numbers, np.int32)

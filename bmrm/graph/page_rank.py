@@ -21,6 +21,7 @@ from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import NO_WORK, Ranking
 from bmrm.io.edges import ADVICE
 from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.memory import parse_memory_size
 from bmrm.matrix.gpu.placement import Placement
 
 METHODS = ("auto", "power", "anderson")
@@ -46,6 +47,7 @@ def pagerank(
     max_time: float = math.inf,
     method: str = "auto",
     device: str = "auto",
+    gpu_mem: int | str | None = None,
     callback: Callback | None = None,
 ) -> Ranking:
     """Compute PageRank, ``x = d (P' x + m u) + (1 - d) v``, to an error that is proven.
@@ -82,6 +84,9 @@ def pagerank(
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
         "auto" uses a GPU if there is one and the graph is large enough for it. Of a `GraphShard` every rank
         uses a GPU, its own if its machine has enough of them, or none does.
+    gpu_mem : int or str, optional
+        Device memory to use, in bytes or as "8G" or "500M"; edges that do not fit stream from main memory.
+        Default: what is free.
     callback : callable, optional
         Called with a `Progress` after each iteration; a true return value ends with status "interrupted".
 
@@ -95,7 +100,7 @@ def pagerank(
     ParameterError
         If an option is out of range or a vector does not fit the graph.
     DeviceMemoryError
-        If the vectors of the graph do not fit on the GPU that ``device`` names.
+        If the vectors of the graph do not fit on the GPU that ``device`` names, or into ``gpu_mem``.
     BmrmError
         If there is no such GPU.
     Interrupted
@@ -118,6 +123,7 @@ def pagerank(
     with peers.guarded():
         with peers.together():
             parse_device(device)
+            limit = parse_memory_size(gpu_mem)
             goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
             v = restart_vector("personalization", personalization, graph, missing)
             u = restart_vector("dangling", dangling, graph, missing)
@@ -129,6 +135,7 @@ def pagerank(
                 "personalization": v,
                 "dangling": u,
                 "weighted": weighs,
+                "gpu_mem": limit,
                 "start": first,
                 **goal.shared_options(),
             }
@@ -137,7 +144,7 @@ def pagerank(
             nowhere = Placement(None, NO_WORK)
             return Ranking(np.zeros(0), graph.labels, 0.0, 0.0, "converged", 0, 0, 0.0, 0.0, nowhere)
         require_room(graph, "pagerank")
-        transitions, placement = transitions_of(graph, weighs, device)
+        transitions, placement = transitions_of(graph, weighs, device, limit=limit)
         walk = transitions.walk(damping, Restarts(vector=v, dangling=u, relative_error=SHARE_ERROR))
         run = FixedPoint(walk, damping, goal, lambda at, slot, columns, _: at.scores(slot, columns), first)
         found = run.run()[0]

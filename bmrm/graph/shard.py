@@ -98,7 +98,7 @@ class GraphShard(Graph):
         with group.guarded():
             with group.together():
                 check_options(n_nodes, duplicates, self_loops, order, threads)
-                how = Reading(n_nodes, labels, weights, weight, columns)
+                how = Reading(n_nodes, labels, weights, weight, columns, threads)
                 found = _no_edges() if edges is None else edges_of(edges, how)
                 if directed is not None:
                     arguments.flag("directed", directed)
@@ -112,6 +112,7 @@ class GraphShard(Graph):
             self.peers = Ranks(group, np.zeros(group.size + 1, np.int64))
             if not self.directed:
                 found = self._listed_alike(found)
+            self.threads = default_threads(len(found.source)) if threads is None else threads
             self._take(found, duplicates, self_loops == "drop", order)
             self._finish(threads)
             self.notes = found.notes
@@ -157,9 +158,9 @@ class GraphShard(Graph):
         """Decide who owns which nodes, and send the edges there."""
         group, rule = self.group, resolve_rule(duplicates, edges.weight)
         source, target, weight = edges.source, edges.target, edges.weight
-        in_degree = np.rint(group.total(_graph.count_nodes(target, self.n_nodes).astype(np.float64))).astype(
-            np.int64
-        )
+        in_degree = np.rint(
+            group.total(_graph.count_nodes(target, self.n_nodes, self.threads).astype(np.float64))
+        ).astype(np.int64)
         if self._keeps_order(edges, order):
             self._set_order(None)
             self._order_kind = "given"
@@ -184,6 +185,13 @@ class GraphShard(Graph):
         if all(group.everyones(ones)):
             self._weights = None
 
+    def _set_order(self, order: NDArray[Any] | None) -> None:
+        """Set the order of the nodes in memory; None is that of the labels."""
+        self._order, self._rank = order, None
+        if order is not None:
+            self._rank = np.empty(len(order), np.int32)
+            self._rank[order] = np.arange(len(order), dtype=np.int32)
+
     def _keeps_order(self, edges: EdgeList, order: str) -> bool:
         """Return whether the nodes of each rank are a run of all nodes in the order of the labels."""
         if order != "auto":
@@ -198,7 +206,7 @@ class GraphShard(Graph):
         with self.group.together():
             require_sort_memory(len(near), weighted=weight is not None)
         starts, found, weights = _graph.sort_edges_by_target(
-            far, near - np.int32(self._first), weight, None, self.n_nodes, duplicates, False
+            far, near - np.int32(self._first), weight, None, self.n_nodes, duplicates, False, self.threads
         )
         own = int(bounds[self.group.rank + 1]) - self._first
         return starts[: own + 1].copy(), found, weights

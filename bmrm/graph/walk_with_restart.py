@@ -23,6 +23,7 @@ from bmrm.graph.page_rank import make_goal, require_room, uses_weights
 from bmrm.graph.restart import SHARE_ERROR, restart_vector
 from bmrm.graph.results import Walks, proven_ranks
 from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.memory import parse_memory_size
 from bmrm.matrix.gpu.placement import Placement
 
 MAX_BATCH = 32
@@ -51,6 +52,7 @@ def random_walk(
     max_time: float = math.inf,
     method: str = "auto",
     device: str = "auto",
+    gpu_mem: int | str | None = None,
     callback: Callback | None = None,
 ) -> Walks:
     """Compute random walks with restart: the share of its time that a walk from a query spends at each node.
@@ -74,7 +76,7 @@ def random_walk(
         Number of queries per read of the matrix, 1 to 32. Default: up to 16.
     dangling : dict, series of pandas or array_like, optional
         Where dangling nodes send their share. Default: back to the query.
-    weighted, tol, missing, max_iter, max_time, method, device, callback
+    weighted, tol, missing, max_iter, max_time, method, device, gpu_mem, callback
         As in `pagerank`; ``tol`` and ``max_iter`` hold for each query.
 
     Returns
@@ -109,6 +111,7 @@ def random_walk(
     with peers.guarded():
         with peers.together():
             parse_device(device)
+            limit = parse_memory_size(gpu_mem)
             goal = make_goal(tol, top, max_iter, max_time, method, callback, damping)
             both_ways = arguments.flag("undirected", undirected)
             size = DEFAULT_BATCH if batch is None else arguments.integer("batch", batch)
@@ -125,13 +128,14 @@ def random_walk(
                 "batch": size,
                 "dangling": u,
                 "weighted": weighs,
+                "gpu_mem": limit,
                 **goal.shared_options(),
             }
         )
         graph = graph.undirected() if both_ways else graph
         require_room(graph, "random walks", min(size, len(starts)))
         weighs = weighs and graph.weighted
-        transitions, placement = transitions_of(graph, weighs, device, min(size, len(starts)))
+        transitions, placement = transitions_of(graph, weighs, device, min(size, len(starts)), limit)
         outcomes, everything, n_products = _run_in_batches(
             transitions, starts, u, size, damping, goal, began + max_time
         )
@@ -155,7 +159,7 @@ def _run_in_batches(
     for first in range(0, len(starts), size):
         left = max(deadline - time.perf_counter(), 0.0)
         walk = _walk(transitions, damping, starts[first : first + size], u)
-        collect = _collect(goal.top, list(everything[first : first + size]))
+        collect = None if goal.top is not None else _collect(list(everything[first : first + size]))
         run = FixedPoint(walk, damping, replace(goal, max_time=left), collect)
         outcomes += run.run()
         n_products += run.n_products
@@ -198,11 +202,9 @@ def _walk(
     return transitions.walk(damping, restarts)
 
 
-def _collect(top: int | None, into: list[Vector]) -> Collect:
-    """Return what takes the largest entries of walks, or without ``top`` all, into a vector for each."""
-    if top is None:
-        return lambda walk, slot, columns, numbers: walk.scores(slot, columns, [into[k] for k in numbers])
-    return lambda walk, slot, columns, _: [walk.top(slot, column, top + 1) for column in columns]
+def _collect(into: list[Vector]) -> Collect:
+    """Return what takes all scores of walks into a vector for each."""
+    return lambda walk, slot, columns, numbers: walk.scores(slot, columns, [into[k] for k in numbers])
 
 
 def _gather(

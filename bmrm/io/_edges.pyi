@@ -1,6 +1,6 @@
 """Types of the compiled reader of edges."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,8 +68,14 @@ def open_text(text: Bytes | FileText, start: int, stop: int) -> tuple[list[tuple
 def number(
     arrays: list[NDArray[Any]], *, low: int, high: int, threads: int
 ) -> tuple[list[NDArray[np.int32]], NDArray[np.int64]]:
-    """Give the distinct ids of int64 arrays numbers in ascending order; return the numbers, and the ids.
+    """Give the distinct ids of arrays numbers in ascending order; return the numbers, and the ids.
 
-    All ids are between ``low`` and ``high``. Removes the arrays from the list as it goes. Raises
-    `NodesError`.
+    The arrays have int32 or int64 and are contiguous, here and below. All ids are between ``low`` and
+    ``high``. Removes the arrays from the list as it goes. Raises `NodesError`.
     """
+
+def extent(arrays: Sequence[NDArray[Any]], threads: int) -> tuple[int, int]:
+    """Return the least and the largest of the ids of arrays; the former is above the latter without any."""
+
+def narrow(ids: NDArray[np.int64], threads: int) -> NDArray[np.int32]:
+    """Return a copy of ids that int32 can hold."""

@@ -404,13 +404,29 @@ def number_nodes(
     arrays = [_integer_vector(name, ids) for name, ids in (("sources", sources), ("targets", targets))]
     if len(arrays[0]) != len(arrays[1]):
         raise ParameterError(f"targets: found {len(arrays[1])} ids, expected {len(arrays[0])}")
-    low = min((int(ids.min()) for ids in arrays if len(ids)), default=0)
-    high = max((int(ids.max()) for ids in arrays if len(ids)), default=-1)
-    numbers, labels, _ = _number(arrays, low, high, resolve_thread_count(threads), "the graph")
+    team = resolve_thread_count(threads)
+    low, high = extent(arrays, team)
+    numbers, labels, _ = _number(arrays, low, high, team, "the graph")
     return numbers[0], numbers[1], labels
 
 
-def _integer_vector(name: str, ids: ArrayLike) -> NDArray[np.int64]:
+def extent(arrays: Sequence[NDArray[Any]], threads: int | None = None) -> tuple[int, int]:
+    """Return the least and the largest of ids, in contiguous arrays of int32 or int64; 0 and -1 for none."""
+    low, high = _edges.extent(arrays, resolve_thread_count(threads))
+    return (low, high) if low <= high else (0, -1)
+
+
+def narrow_below(ids: NDArray[Any], n: int, threads: int | None = None) -> NDArray[np.int32] | None:
+    """Return ids as int32, for at most 2^31 nodes; None if one is none of 0 to ``n - 1``."""
+    plain = _integer_vector("ids", ids)
+    low, high = extent([plain], threads)
+    if low < 0 or high >= n:
+        return None
+    return plain if plain.dtype == np.int32 else _edges.narrow(plain, resolve_thread_count(threads))
+
+
+def _integer_vector(name: str, ids: ArrayLike) -> NDArray[Any]:
+    """Return ids of int32 as they are, others as int64."""
     array = np.asarray(ids)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
         raise ParameterError(
@@ -418,7 +434,7 @@ def _integer_vector(name: str, ids: ArrayLike) -> NDArray[np.int64]:
         )
     if array.dtype == np.uint64 and len(array) and array.max() > np.iinfo(np.int64).max:
         raise DataError(f"{name}: found the id {array.max()}, expected at most 2^63 - 1")
-    return np.ascontiguousarray(array, np.int64)
+    return np.ascontiguousarray(array, np.int32 if array.dtype == np.int32 else np.int64)
 
 
 def _number(

@@ -106,10 +106,11 @@ BB_API bb_status bb_walk_exact(bb_walk* walk, int32_t slot, int32_t into, double
 // point in another, or minus the base if that is negative.
 BB_API bb_status bb_walk_products(bb_walk* walk, const int32_t* images, const int32_t* points, int32_t count,
                                   double* products);
-// Finds the largest entries of a column of the base plus the image of a slot; negative ones count as 0.
-// count: of them, at most n; numbers, values: room for these on the host; descending, ties by number.
-BB_API bb_status bb_walk_top(bb_walk* walk, int32_t slot, int32_t column, int64_t count, int64_t* numbers,
-                             double* values);
+// Finds the largest entries of some columns of the base plus the image of a slot; negative ones count as 0.
+// columns: `wanted` of them; count: entries of each, at most n; numbers, values: (wanted, count), on the
+// host; descending, ties by number.
+BB_API bb_status bb_walk_top(bb_walk* walk, int32_t slot, const int32_t* columns, int32_t wanted,
+                             int64_t count, int64_t* numbers, double* values);
 // values: a double per node on the host, of all ranks, set to such a column in the order of numbers.
 BB_API bb_status bb_walk_get(bb_walk* walk, int32_t slot, int32_t column, double* values);
 // Continues with some of other walks, after their exact step into `slot`.
@@ -140,6 +141,9 @@ BB_API bb_status bb_basis_combine(bb_basis* basis, const double* const* vectors,
 // length: is set to that of vector - factor * other.
 BB_API bb_status bb_basis_distance(bb_basis* basis, const double* vector, double factor, const double* other,
                                    double* length);
+// to: set to the vector with the sign that makes its sum positive, without negative entries, and divided by
+// its sum over the nodes of all ranks; not the vector itself.
+BB_API bb_status bb_basis_distribution(bb_basis* basis, const double* vector, double* to);
 // values: a double per node on the host, of all ranks, set to a vector in the order of numbers.
 BB_API bb_status bb_basis_get(bb_basis* basis, const double* vector, double* values);
 

@@ -115,6 +115,14 @@ struct bb_basis {
         return std::sqrt(after_.wait(peers.letters())[0]);
     }
 
+    // On the device, since passes of the host over millions of nodes take longer than the process.
+    void make_distribution(const double* vector, double* to) {
+        pass()(measure_signs, vector, n, partial_.data());
+        finish(2, factors_.data(), 2, nullptr);
+        const NextLaunch launch(blocks_for(n), 256, 0, stream(), false);
+        launch(divide_by_sum, vector, factors_.data(), n, to);
+    }
+
     void get(const double* vector, double* values) {
         numbering_.fetch(matrix->bridge, peers.gather(vector, whole_), values);
     }
@@ -244,6 +252,10 @@ bb_status bb_basis_combine(bb_basis* basis, const double* const* vectors, const 
 bb_status bb_basis_distance(bb_basis* basis, const double* vector, double factor, const double* other,
                             double* length) {
     return on(basis, [&](bb_basis& b) { *length = b.distance(vector, factor, other); });
+}
+
+bb_status bb_basis_distribution(bb_basis* basis, const double* vector, double* to) {
+    return on(basis, [&](bb_basis& b) { b.make_distribution(vector, to); });
 }
 
 bb_status bb_basis_get(bb_basis* basis, const double* vector, double* values) {

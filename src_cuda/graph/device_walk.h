@@ -26,7 +26,8 @@ struct bb_walk {
     void light(const bb_light_step& step, double* norms);
     void exact(int32_t slot, int32_t into, double* sums);
     void products(const int32_t* images, const int32_t* points, int32_t count, double* products);
-    void top(int32_t slot, int32_t column, int64_t count, int64_t* numbers, double* values);
+    void top(int32_t slot, const int32_t* columns, int32_t wanted, int64_t count, int64_t* numbers,
+             double* values);
     void get(int32_t slot, int32_t column, double* values);
     void take(bb_walk& from, int32_t slot, const int32_t* chosen);
     ~bb_walk();
@@ -43,6 +44,13 @@ struct bb_walk {
     struct Ahead {
         int32_t from = kNoSlot;  // slot of its point
         Vector image;
+    };
+
+    // Entries of all columns, `room` for each, and how many each would have.
+    struct Leaders {
+        int64_t room;
+        std::vector<uint32_t> counts, numbers;
+        std::vector<double> values;
     };
 
     cudaStream_t stream() const { return memory.stream; }
@@ -74,6 +82,8 @@ struct bb_walk {
     void multiply_exactly();
     void queue(const bb_light_step& step, Vector& to, bmrm::Mailbox& box);
     void forget_ahead();
+    Leaders leaders(int32_t number, const int32_t* columns, int32_t wanted, int64_t count);
+    void top_of_column(int32_t number, int32_t column, int64_t count, int64_t* numbers, double* values);
 
     const int64_t n_;
     const int32_t columns_;

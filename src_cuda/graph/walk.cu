@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -12,6 +14,8 @@ using namespace bmrm;
 namespace {
 
 constexpr int32_t kSlots = 64;  // maximum number of slots
+// Warps per wanted entry from which their largest entries bound those well.
+constexpr int64_t kWarpsPerLeader = 8;
 
 template <int VALUE>
 struct Constant {
@@ -371,10 +375,65 @@ void bb_walk::products(const int32_t* images, const int32_t* points, int32_t cou
 
 // --- results
 
-void bb_walk::top(int32_t number, int32_t column, int64_t count, int64_t* numbers, double* values) {
-    expect(column >= 0 && column < columns_, "column: out of range");
+void bb_walk::top(int32_t number, const int32_t* columns, int32_t wanted, int64_t count, int64_t* numbers,
+                  double* values) {
+    for (int32_t c = 0; c < wanted; c++)
+        expect(columns[c] >= 0 && columns[c] < columns_, "column: out of range");
     expect(count >= 0 && count <= n_, "count: more than there are nodes");
-    if (count == 0) return;
+    if (count == 0 || wanted == 0) return;
+    const Leaders found = leaders(number, columns, wanted, count);
+    std::vector<std::pair<double, uint32_t>> list;
+    for (int32_t c = 0; c < wanted; c++) {
+        int64_t* const to = numbers + c * count;
+        const int64_t there = found.counts.empty() ? 0 : found.counts[size_t(columns[c])];
+        if (there < count || there > found.room) {
+            top_of_column(number, columns[c], count, to, values + c * count);
+            continue;
+        }
+        list.clear();
+        for (int64_t k = columns[c] * found.room; k < columns[c] * found.room + there; k++)
+            list.emplace_back(-found.values[size_t(k)], found.numbers[size_t(k)]);
+        std::partial_sort(list.begin(), list.begin() + count, list.end());
+        for (int64_t k = 0; k < count; k++) {
+            to[k] = list[size_t(k)].second;
+            values[c * count + k] = -list[size_t(k)].first;
+        }
+    }
+}
+
+// Returns the entries of some columns that may be among the largest; nothing if that does not pay.
+bb_walk::Leaders bb_walk::leaders(int32_t number, const int32_t* columns, int32_t wanted, int64_t count) {
+    Leaders found = {2 * count + 1024, {}, {}, {}};
+    const int64_t warps = int64_t(blocks()) * (kPassThreads / 32);
+    if (kWarpsPerLeader * count > warps) return found;
+    const ScoreRows scores = {base_.data(), at(number), nodes->places(), n_, columns_};
+    const NextLaunch launch(unsigned(blocks()), kPassThreads, 0, stream(), false);
+    Array<double> maxima(memory, warps * columns_);
+    with_width(columns_, [&](auto width) { launch(column_maxima<width.value>, scores, maxima.data()); });
+    const std::vector<double> most = maxima.to_host();
+    std::vector<double> some(static_cast<size_t>(warps));
+    std::vector<double> least(size_t(columns_), std::numeric_limits<double>::infinity());
+    for (int32_t c = 0; c < wanted; c++) {
+        for (int64_t w = 0; w < warps; w++) some[size_t(w)] = most[size_t(w * columns_ + columns[c])];
+        std::nth_element(some.begin(), some.begin() + (count - 1), some.end(), std::greater<double>());
+        const double bound = some[size_t(count - 1)];
+        if (bound > 0) least[size_t(columns[c])] = bound;
+    }
+    const Array<double> bounds = uploaded<double>(memory, least.data(), columns_);
+    Array<uint32_t> counts(memory, columns_), numbers(memory, columns_ * found.room);
+    Array<double> values(memory, columns_ * found.room);
+    counts.fill_bytes(0);
+    with_width(columns_, [&](auto width) {
+        launch(list_leaders<width.value>, scores, bounds.data(), uint32_t(found.room), counts.data(),
+               numbers.data(), values.data());
+    });
+    found.counts = counts.to_host();
+    found.numbers = numbers.to_host();
+    found.values = values.to_host();
+    return found;
+}
+
+void bb_walk::top_of_column(int32_t number, int32_t column, int64_t count, int64_t* numbers, double* values) {
     const ScoreColumn scores = {base_.data() + column, at(number) + column, nodes->places(), n_, columns_};
     Array<uint32_t> digits(memory, kDigits), digit(memory, 1);
     digits.fill_bytes(0);
@@ -516,9 +575,9 @@ bb_status bb_walk_products(bb_walk* walk, const int32_t* images, const int32_t* 
     return on(walk, [&](bb_walk& w) { w.products(images, points, count, products); });
 }
 
-bb_status bb_walk_top(bb_walk* walk, int32_t slot, int32_t column, int64_t count, int64_t* numbers,
-                      double* values) {
-    return on(walk, [&](bb_walk& w) { w.top(slot, column, count, numbers, values); });
+bb_status bb_walk_top(bb_walk* walk, int32_t slot, const int32_t* columns, int32_t wanted, int64_t count,
+                      int64_t* numbers, double* values) {
+    return on(walk, [&](bb_walk& w) { w.top(slot, columns, wanted, count, numbers, values); });
 }
 
 bb_status bb_walk_get(bb_walk* walk, int32_t slot, int32_t column, double* values) {

@@ -302,16 +302,19 @@ cdef class Walk:
             self._check(bb_walk_products(walk, at, minus, count, out))
         return found
 
-    def top(self, int32_t slot, int32_t column, int64_t count):
-        """Return the nodes with the largest scores, and these, in descending order, ties by number."""
+    def top(self, int32_t slot, columns, int64_t count):
+        """Return, per column, the nodes with the largest scores, and these, in descending order, ties by number."""
         cdef bb_walk* walk = self._get()
         count = min(count, self.nodes.n)
-        numbers, values = np.empty(count, np.int64), np.empty(count)
+        chosen = np.array(columns, np.int32)
+        cdef int32_t wanted = len(chosen)
+        numbers, values = np.empty((wanted, count), np.int64), np.empty((wanted, count))
+        cdef const int32_t* of = <const int32_t*>_address(chosen)
         cdef int64_t* nodes = <int64_t*>_address(numbers)
         cdef double* out = <double*>_address(values)
         with nogil:
-            check(bb_walk_top(walk, slot, column, count, nodes, out))
-        return numbers, values
+            check(bb_walk_top(walk, slot, of, wanted, count, nodes, out))
+        return list(zip(numbers, values))
 
     def get(self, int32_t slot, int32_t column, out=None):
         """Return the scores of all nodes in a column, in the order of their numbers, in ``out`` if it is given."""
@@ -460,6 +463,14 @@ cdef class Basis:
         with nogil:
             self._check(bb_basis_distance(self.handle, a, factor, b, &length))
         return length
+
+    def distribution(self, BasisVector vector):
+        """Return a vector with the sign that makes its sum positive, without negative entries, and with sum 1."""
+        cdef BasisVector out = self._take()
+        cdef double* source = self._of(vector)
+        with nogil:
+            self._check(bb_basis_distribution(self.handle, source, out.address))
+        return out
 
     def get(self, BasisVector vector):
         """Return a vector of all nodes on the host, in the order of their numbers."""

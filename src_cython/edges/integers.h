@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "common/hash.h"
@@ -27,6 +28,39 @@ constexpr uint64_t kSparsity = 64;
 // Number of ids that a thread handles at a time.
 constexpr int64_t kPiece = int64_t{1} << 16;
 
+// Calls work(first, last) for pieces of a loop over `count` ids. Returns false if it was interrupted.
+template <class Work>
+bool for_pieces(int64_t count, int threads, text::Poll poll, const Work& work) {
+    const size_t pieces = static_cast<size_t>((count + kPiece - 1) / kPiece);
+    return text::for_each(pieces, threads, poll, [&](size_t p) {
+        const int64_t first = static_cast<int64_t>(p) * kPiece;
+        work(first, std::min(count, first + kPiece));
+    });
+}
+
+// Widens the range from `low` to `high` to that of some ids.
+template <class Id>
+bool extend(const Id* ids, int64_t count, int threads, text::Poll poll, int64_t& low, int64_t& high) {
+    std::mutex guard;
+    return for_pieces(count, threads, poll, [&](int64_t first, int64_t last) {
+        Id least = ids[first], most = ids[first];
+        for (int64_t i = first; i < last; ++i) {
+            least = std::min(least, ids[i]);
+            most = std::max(most, ids[i]);
+        }
+        const std::lock_guard<std::mutex> hold(guard);
+        low = std::min<int64_t>(low, least);
+        high = std::max<int64_t>(high, most);
+    });
+}
+
+// Copies ids that 32 bits can hold.
+inline bool narrow(const int64_t* ids, int64_t count, int threads, text::Poll poll, int32_t* to) {
+    return for_pieces(count, threads, poll, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) to[i] = static_cast<int32_t>(ids[i]);
+    });
+}
+
 class Numbering {
   public:
     // For `count` ids between `low` and `high`.
@@ -43,8 +77,9 @@ class Numbering {
         shift_ = 64 - __builtin_ctzll(parts_.size());
     }
 
-    // Returns false if it was interrupted, as do the other functions.
-    bool add(const int64_t* ids, int64_t count) {
+    // Ids of 32 or 64 bits. Returns false if it was interrupted, as do the other functions.
+    template <class Id>
+    bool add(const Id* ids, int64_t count) {
         if (is_dense_) {
             return for_pieces(count, [&](int64_t first, int64_t last) {
                 for (int64_t i = first; i < last; ++i) set_bit(offset_of(ids[i]));
@@ -95,7 +130,8 @@ class Numbering {
     }
 
     // The numbers of ids that have been added.
-    bool number(const int64_t* ids, int64_t count, int32_t* to) {
+    template <class Id>
+    bool number(const Id* ids, int64_t count, int32_t* to) {
         return for_pieces(count, [&](int64_t first, int64_t last) {
             if (!is_dense_) {
                 for (int64_t i = first; i < last; ++i) to[i] = slot_of(ids[i]).number;
@@ -146,11 +182,7 @@ class Numbering {
 
     template <class Work>
     bool for_pieces(int64_t count, const Work& work) {
-        const size_t pieces = static_cast<size_t>((count + kPiece - 1) / kPiece);
-        return text::for_each(pieces, threads_, poll_, [&](size_t p) {
-            const int64_t first = static_cast<int64_t>(p) * kPiece;
-            work(first, std::min(count, first + kPiece));
-        });
+        return edges::for_pieces(count, threads_, poll_, work);
     }
 
     uint64_t offset_of(int64_t id) const { return static_cast<uint64_t>(id) - static_cast<uint64_t>(low_); }
@@ -163,7 +195,8 @@ class Numbering {
         if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit)) __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
     }
 
-    __attribute__((always_inline)) inline void number_dense(const int64_t* ids, int64_t first, int64_t last,
+    template <class Id>
+    __attribute__((always_inline)) inline void number_dense(const Id* ids, int64_t first, int64_t last,
                                                             int32_t* to) const {
         for (int64_t i = first; i < last; ++i) {
             uint64_t offset = offset_of(ids[i]);
@@ -176,13 +209,15 @@ class Numbering {
 #if defined(__x86_64__)
     static bool has_bit_counts() { return __builtin_cpu_supports("popcnt"); }
 
-    __attribute__((target("popcnt"))) void number_dense_by_instruction(const int64_t* ids, int64_t first,
+    template <class Id>
+    __attribute__((target("popcnt"))) void number_dense_by_instruction(const Id* ids, int64_t first,
                                                                        int64_t last, int32_t* to) const {
         number_dense(ids, first, last, to);
     }
 #else
     static bool has_bit_counts() { return false; }
-    void number_dense_by_instruction(const int64_t*, int64_t, int64_t, int32_t*) const {}
+    template <class Id>
+    void number_dense_by_instruction(const Id*, int64_t, int64_t, int32_t*) const {}
 #endif
 
     size_t part_of(uint64_t hash) const { return parts_.size() == 1 ? 0 : hash >> shift_; }

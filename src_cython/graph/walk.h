@@ -181,4 +181,15 @@ void multiply_columns(const WalkEdges& edges, i64 W, int threads, const double* 
 void collect_columns(const double* base, const float* e, const std::int32_t* place, i64 n, i64 K,
                      const i64* columns, i64 count, int threads, double* const* out);
 
+/// An entry of a column, and its node.
+struct Entry {
+    double value;
+    i64 node;
+};
+
+/// The largest `count` entries of some columns of base + e, of those that are positive, and all that equal
+/// the last of them, in any order. One read of the rows finds those of all columns.
+std::vector<std::vector<Entry>> largest_entries(const double* base, const float* e, i64 n, i64 K,
+                                                const i64* columns, i64 n_columns, i64 count, int threads);
+
 }  // namespace bmrm

@@ -186,7 +186,7 @@ def test_each_step_is_that_of_the_cpu(columns):
     for column in range(columns):
         scores = [walk.scores(0, [column])[0] for walk in walks]
         assert np.abs(scores[0] - scores[1]).sum() < 1e-5
-        found, values = walks[0].top(0, column, 50)
+        ((found, values),) = walks[0].top(0, [column], 50)
         order = np.lexsort((np.arange(graph.n_nodes), -scores[0]))[:50]
         assert found.tolist() == order.tolist()
         assert values.tolist() == scores[0][order].tolist()
@@ -200,10 +200,34 @@ def test_ties_are_in_the_order_of_the_labels():
     start[:3] = [0.0, 1e-300, 0.7]
     walk.place(0, start)
     for count in (1, 2, 7, 2 * n // 7, n, n + 5):
-        nodes, values = walk.top(0, 0, count)
+        ((nodes, values),) = walk.top(0, [0], count)
         order = np.lexsort((np.arange(n), -start))[:count]
         assert nodes.tolist() == order.tolist()
         assert values.tolist() == start[order].tolist()
+
+
+@pytest.mark.parametrize("columns", [1, 3, 16, 20])
+def test_lists_of_several_walks_are_those_of_sorted_scores(columns):
+    n = sized(3000, 90_000)
+    graph = Graph((np.arange(n - 1), np.arange(1, n)), n_nodes=n)
+    rng = np.random.default_rng(columns)
+    # All but the last column have scores in many nodes, some of them equal.
+    nodes = [rng.choice(n, n // 2, replace=False) for _ in range(columns - 1)] + [np.arange(7)]
+    given = Restarts(
+        nodes=np.concatenate(nodes),
+        shares=np.concatenate([rng.integers(1, 2000, len(each)) / 4096.0 for each in nodes]),
+        columns=np.repeat(np.arange(columns), [len(each) for each in nodes]),
+        n_columns=columns,
+    )
+    walk = GpuTransitions(graph, False).walk(0.5, given)
+    walk.place(0)
+    chosen = [*range(0, columns - 1, 2), columns - 1]
+    for count in (1, 5, 20, n // 3):
+        scores = walk.scores(0, chosen)
+        for (found, values), expected in zip(walk.top(0, chosen, count), scores, strict=True):
+            order = np.lexsort((np.arange(n), -expected))[:count]
+            assert found.tolist() == order.tolist()
+            assert values.tolist() == expected[order].tolist()
 
 
 @pytest.mark.parametrize("weights", [False, True])
@@ -224,16 +248,21 @@ def test_a_basis_is_orthonormal():
         vector, length = pair.orthogonalise(vector, basis)
         assert length > 0
         basis.append(vector)
-        arrays.append(pair.authority_scores(vector))
+        arrays.append(pair._basis.get(vector))
         vector = pair.authorities(pair.hubs(vector))
     B = np.array(arrays)
     assert np.abs(B @ B.T - np.eye(19)).max() < 1e-13
     factors = np.random.default_rng(14).standard_normal(19)
-    assert pair.authority_scores(pair.combine(basis, factors)) == pytest.approx(factors @ B, abs=1e-13)
+    assert pair._basis.get(pair.combine(basis, factors)) == pytest.approx(factors @ B, abs=1e-13)
+    for sign in (1.0, -1.0):  # the first vector has equal entries, the sums of the others are 0
+        mixture = np.array([0.2, 1.0]) * sign
+        expected = np.maximum(mixture @ B[:2] * sign, 0.0)
+        scores = pair.authority_scores(pair.combine(basis[:2], mixture))
+        assert scores == pytest.approx(expected / expected.sum(), abs=1e-14)
     assert pair.distance(basis[0], 0.5, basis[1]) == pytest.approx(np.sqrt(1.25))
     inside, length = pair.orthogonalise(basis[3], basis)
     assert length < 1e-15
-    assert np.isfinite(pair.authority_scores(inside)).all()
+    assert np.isfinite(pair._basis.get(inside)).all()
 
 
 def test_parts_of_a_cycle_go_back_in_any_order():
@@ -316,6 +345,43 @@ def test_a_graph_with_room_for_one_matrix_takes_light_steps_in_it(monkeypatch, w
         assert "of device memory" in found.placement.reason or "slower" in found.placement.reason
     with pytest.raises(DeviceMemoryError, match="too little"):
         pagerank(graph(), device="cuda")
+
+
+@pytest.mark.parametrize("task", ["pagerank", "rwr", "hits"])
+def test_a_limit_of_device_memory_streams_what_is_above_it(task, caplog):
+    n, columns = 400, 4 if task == "rwr" else 1
+    graph = Graph(np.random.default_rng(5).integers(0, n, (80_000, 2)), n_nodes=n)
+    edges = GpuTransitions(graph, False)._edges
+    size = gpu.format_bytes(edges, np.float64, transpose=task == "hits")
+    vectors = cuda.predict_walk_bytes(n, columns, gpu.MAX_IMAGES, n)
+    if task == "hits":
+        vectors = 8 * n * gpu.MAX_BASIS_VECTORS + gpu.BASIS_NODE_BYTES * n
+
+    def run(**options):
+        if task == "hits":
+            found = hits(graph, tol=1e-11, **options)
+            return found.authorities
+        if task == "pagerank":
+            return pagerank(graph, tol=1e-11, **options).scores
+        return random_walk(graph, [0, 1, 2, 3], tol=1e-11, top=None, **options).scores
+
+    here = run(device="cpu")
+    for limit, streams in ((2 * size + vectors + 1000, False), (size * 3 // 4 + vectors, True)):
+        caplog.clear()
+        with caplog.at_level("INFO", "bmrm"):
+            there = run(device="cuda", gpu_mem=limit)
+        assert np.abs(there - here).sum() <= 1e-8
+        assert ("stream from main memory" in caplog.text) == streams
+    for limit in (vectors // 2, vectors + 16):  # no room for vectors, or for a block
+        with pytest.raises(DeviceMemoryError, match=r"^[^\n]*device memory[^\n]*$"):
+            run(device="cuda", gpu_mem=limit)
+
+
+@pytest.mark.parametrize("size", [0, -5, "8X", True])
+def test_a_limit_that_is_no_size_is_refused(size):
+    for run in (pagerank, hits, lambda graph, **options: random_walk(graph, 0, **options)):
+        with pytest.raises(ParameterError, match=r"^gpu_mem: found .*, expected bytes, or a size"):
+            run(([0, 1], [1, 0]), gpu_mem=size)
 
 
 def test_sums_have_no_more_additions_than_are_counted():

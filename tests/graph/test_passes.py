@@ -245,6 +245,55 @@ def test_sums_of_weights_are_compensated():
     assert sums[1] == 0
 
 
+def crowded_edges(kind, rng, n, count):
+    """Return edges whose sort has hard parts: a node with most of the links, one edge many times."""
+    source, target = (rng.integers(0, n, count).astype(np.int32) for _ in range(2))
+    if kind == "star":
+        target[rng.random(count) < 0.9] = n // 3
+    elif kind == "repeated":
+        source[count // 10 :], target[count // 10 :] = n - 1, n - 2
+    return source, target
+
+
+@pytest.mark.parametrize("kind", ["even", "star", "repeated"])
+@pytest.mark.parametrize("rule", ["keep", "drop", "sum"])
+def test_large_sorts_do_not_depend_on_threads(kind, rule):
+    rng, n, count = np.random.default_rng(3), 30_000, 300_000
+    source, target = crowded_edges(kind, rng, n, count)
+    rank, weight = rng.permutation(n).astype(np.int32), rng.uniform(0, 1, count)
+    one, three = (
+        _graph.sort_edges_by_target(source, target, weight, rank, n, rule, True, threads)
+        for threads in (1, 3)
+    )
+    assert all((a == b).all() for a, b in zip(one, three, strict=True))
+    order = np.lexsort((rank[source], rank[target]))  # stable
+    order = order[source[order] != target[order]]
+    u, v, w = rank[source][order], rank[target][order], weight[order]
+    first = np.ones(len(u), bool)
+    if rule != "keep":
+        first[1:] = (u[1:] != u[:-1]) | (v[1:] != v[:-1])
+    assert (one[1] == u[first]).all()
+    assert (np.diff(one[0]) == np.bincount(v[first], minlength=n)).all()
+    if rule == "sum":
+        assert_close(one[2], np.add.reduceat(w, np.flatnonzero(first)), rel=1e-9, least=0)
+    else:
+        assert (one[2] == w[first]).all()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_nodes_are_counted_and_ordered(threads):
+    rng, n = np.random.default_rng(4), 70_000
+    ids = np.minimum(rng.zipf(1.2, 400_000), n).astype(np.int32) - 1
+    counts = _graph.count_nodes(ids, n, threads)
+    assert (counts == np.bincount(ids, minlength=n)).all()
+    groups = rng.integers(0, 3, n).astype(np.uint8)
+    for by, among in ((counts, groups), (counts, None), (None, groups)):
+        keys = [-by if by is not None else np.zeros(n), among if among is not None else np.zeros(n)]
+        order, rank = _graph.order_nodes(n, by, among, threads)
+        assert (order == np.lexsort(keys)).all()
+        assert (rank[order] == np.arange(n)).all()
+
+
 def test_edges_are_sorted_by_target_and_source():
     rng = np.random.default_rng(0)
     source, target = (rng.integers(0, 40, 500).astype(np.int32) for _ in range(2))

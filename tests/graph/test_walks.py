@@ -9,7 +9,8 @@ import pytest
 
 from bmrm.errors import ParameterError
 from bmrm.graph import Graph, pagerank, random_walk
-from bmrm.graph.backends.host import HostWalk
+from bmrm.graph.backends.base import Restarts
+from bmrm.graph.backends.host import HostTransitions, HostWalk
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -185,4 +186,26 @@ def test_lists_are_looked_for_seldom(monkeypatch):
     G = Graph(rng.integers(0, 2000, (9000, 2)), threads=1)
     walks = random_walk(G, G.labels.to_array()[:16].tolist(), top=10)
     assert walks.status == ["converged"] * 16
-    assert len(calls) <= 8 * 16  # of some 35 steps
+    assert len(calls) <= 12  # of some 35 steps, each for several walks
+
+
+@pytest.mark.parametrize("columns", [1, 3, 16, 20])
+def test_lists_are_those_of_sorted_scores(columns):
+    n = 5000
+    graph = Graph((np.arange(n - 1), np.arange(1, n)), n_nodes=n)
+    entries = np.arange(columns)
+    shares = {"nodes": entries, "shares": np.ones(columns), "columns": entries, "n_columns": columns}
+    walk = HostTransitions(graph, False).walk(0.5, Restarts(**shares))
+    rng = np.random.default_rng(1)
+    walk.place(0)
+    # Many ties, and columns with fewer positive entries than are wanted.
+    walk._images[0][:, :columns] = rng.integers(-40, 9, (n, columns)) / 16.0
+    walk._images[0][:, 0] = np.where(np.arange(n) % 700 == 3, 0.5, -1.0)
+    scores = np.maximum(walk._images[0][:, :columns].astype(np.float64), 0.0)
+    chosen = list(range(0, columns, 2))
+    for count in (1, 10, 300, n):
+        for (nodes, values), column in zip(walk.top(0, chosen, count), chosen, strict=True):
+            at = graph.to_places(np.arange(n))
+            order = np.lexsort((np.arange(n), -scores[at, column]))[:count]
+            assert nodes.tolist() == order.tolist()
+            assert values.tolist() == scores[at[order], column].tolist()

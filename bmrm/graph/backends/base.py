@@ -121,8 +121,15 @@ class Walk(Protocol):
     def rounding(self) -> Vector:
         """Bound the l1 distance from the last exact image, as `scores` returns it, to T(x), per walk."""
 
-    def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
-        """Return the nodes with the largest entries, and these, in descending order, ties by number."""
+    @property
+    def ranks_light_images(self) -> bool:
+        """Whether `top` knows the scores of all nodes before the next exact step."""
+
+    def top(self, slot: int, columns: Sequence[int], count: int) -> list[tuple[Indices, Vector]]:
+        """Return the nodes with the largest entries, and these, in descending order, ties by number.
+
+        One read of a slot finds the lists of several walks.
+        """
 
     def scores(
         self, slot: int, columns: Sequence[int], out: Sequence[Vector] | None = None
@@ -188,7 +195,10 @@ class Pair(Protocol):
         """Return the length of ``vector - factor * other``."""
 
     def hub_scores(self, hubs: Any) -> NDArray[Any]:
-        """Return hubs in the order of the labels."""
+        """Return hubs in the order of the labels, as a distribution.
+
+        Of the two signs it has the one with a positive sum. What is negative then is rounding and becomes 0.
+        """
 
     def authority_scores(self, authorities: Any) -> NDArray[Any]:
-        """Return authorities in the order of the labels."""
+        """Return authorities in the same way."""

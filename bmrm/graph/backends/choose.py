@@ -20,16 +20,19 @@ Gpu = TypeVar("Gpu")
 
 
 def transitions_of(
-    graph: Graph, weighted: bool, device: str, columns: int = 1
+    graph: Graph, weighted: bool, device: str, columns: int = 1, limit: int | None = None
 ) -> tuple[Transitions, Placement]:
     """Return the transition matrix of a graph on a device, which is built once, and where that is.
 
-    ``columns`` is the number of walks that will be computed together.
+    ``columns`` is the number of walks that will be computed together, ``limit`` the bytes of device memory
+    that may be used.
     """
 
     def on_gpu(number: int) -> GpuTransitions:
         key = "transitions", weighted, number
-        found: GpuTransitions = graph.resident(key, lambda: GpuTransitions(graph, weighted, number))
+        found: GpuTransitions = graph.resident(
+            key, lambda: GpuTransitions(graph, weighted, number, limit), limit
+        )
         found.resident(columns, min_resident=MIN_RESIDENT_SHARE if device == "auto" else 0.0)
         return found
 
@@ -42,12 +45,12 @@ def transitions_of(
     return _hold(graph, device, on_host, on_gpu)
 
 
-def pair_of(graph: Graph, weighted: bool, device: str) -> tuple[Pair, Placement]:
+def pair_of(graph: Graph, weighted: bool, device: str, limit: int | None = None) -> tuple[Pair, Placement]:
     """Return the adjacency matrix of a graph and its transpose, which are built once, and where they are."""
 
     def on_gpu(number: int) -> GpuPair:
         key, least = ("pair", weighted, number), MIN_RESIDENT_SHARE if device == "auto" else 0.0
-        found: GpuPair = graph.resident(key, lambda: GpuPair(graph, weighted, number, min_resident=least))
+        found: GpuPair = graph.resident(key, lambda: GpuPair(graph, weighted, number, limit, least), limit)
         return found
 
     def on_host() -> HostPair:

@@ -224,6 +224,8 @@ class GpuTransitions:
         """
         several = columns > 1
         if several not in self._residents:
+            if self._limit is not None:
+                self._residents.clear()  # which counts for all formats together
             with self.graph.peers.together():
                 self._residents[several] = self._upload(columns, min_resident)
         return self._residents[several]
@@ -273,6 +275,7 @@ class GpuWalk:
     """Walks on a GPU."""
 
     looks_ahead = True
+    ranks_light_images = True
 
     def __init__(self, transitions: GpuTransitions, damping: float, restarts: Restarts) -> None:
         self._transitions, self._graph = transitions, transitions.graph
@@ -363,10 +366,12 @@ class GpuWalk:
     def norm_error(self) -> float:
         return float(HIGHER_ORDER * UNIT * (1 + self._sum_additions))
 
-    def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
-        found, scores = self._walk.top(slot, column, count)
-        if self._peers.size == 1:
-            return found, scores
+    def top(self, slot: int, columns: Sequence[int], count: int) -> list[tuple[Indices, Vector]]:
+        lists = self._walk.top(slot, columns, count)
+        return lists if self._peers.size == 1 else [self._joined(*each, count) for each in lists]
+
+    def _joined(self, found: Indices, scores: Vector, count: int) -> tuple[Indices, Vector]:
+        """Return the largest scores of all processes, given those of this one."""
         nodes, scores = self._peers.joined(self._transitions.numbers[found]), self._peers.joined(scores)
         order = np.lexsort((nodes, -scores))[:count]
         return nodes[order], scores[order]
@@ -462,7 +467,7 @@ class GpuPair:
         return self._basis.distance(vector, factor, other)
 
     def hub_scores(self, hubs: _cuda.BasisVector) -> Vector:
-        return self._basis.get(hubs)
+        return self._basis.get(self._basis.distribution(hubs))
 
     def authority_scores(self, authorities: _cuda.BasisVector) -> Vector:
-        return self._basis.get(authorities)
+        return self._basis.get(self._basis.distribution(authorities))

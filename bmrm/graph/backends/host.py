@@ -67,6 +67,9 @@ costs a tenth of the time of a run with one walk, and a third of one with 16."""
 GROUP_SIZE = 16
 """Entries of a group of which the maximum is looked at first for the largest scores."""
 
+MIN_ROWS_OF_LISTED = 8
+"""Nodes per wanted entry from which the largest are looked for in lists; else all scores are written down."""
+
 FEWER_HUBS = 2
 """Authorities per hub from which the process keeps hubs orthogonal, in shorter vectors."""
 
@@ -182,6 +185,7 @@ class HostWalk:
     """
 
     looks_ahead = False
+    ranks_light_images = True
 
     def __init__(self, transitions: HostTransitions, damping: float, restarts: Restarts) -> None:
         self._transitions, self._graph = transitions, transitions.graph
@@ -351,11 +355,49 @@ class HostWalk:
     def norm_error(self) -> float:
         return HIGHER_ORDER * UNIT * (1 + self._additions_per_sum)
 
-    def top(self, slot: int, column: int, count: int) -> tuple[Indices, Vector]:
-        (scores,) = self._own_scores(slot, [column])
-        places = places_of_largest(scores, count)
+    def top(self, slot: int, columns: Sequence[int], count: int) -> list[tuple[Indices, Vector]]:
+        return [self._ranked(*found, count) for found in self._largest(slot, columns, count)]
+
+    def _largest(
+        self, slot: int, columns: Sequence[int], count: int
+    ) -> Iterable[tuple[NDArray[Any], Vector]]:
+        """Return places of own nodes with at least the largest scores, and these."""
+        parts = self._parts(slot)
+        if not 0 < MIN_ROWS_OF_LISTED * count < self._transitions.n_own:
+            for column in columns:
+                scores = np.concatenate(
+                    [np.maximum(base[:, column] + image[:, column], 0.0) for _, base, image in parts]
+                )
+                places = places_of_largest(scores, count)
+                yield places, scores[places]
+            return
+        lists: list[list[tuple[NDArray[Any], Vector]]] = [[] for _ in columns]
+        for first, base, image in parts:
+            some = _graph.largest(base, image, columns, count, self._graph.threads)
+            for found, (places, scores) in zip(lists, some, strict=True):
+                found.append((first + places, scores))
+        for found in lists:
+            places, scores = (np.concatenate(each) for each in zip(*found, strict=True))
+            if len(places) < count:  # the others are 0, and the first of these come next
+                zeros = np.setdiff1d(self._first_places(count), places)
+                places, scores = np.append(places, zeros), np.append(scores, np.zeros(len(zeros)))
+            yield places, scores
+
+    def _first_places(self, count: int) -> NDArray[Any]:
+        """Return the places among own nodes of those with the least numbers."""
+        own = self._graph.own
+        if self._peers.size == 1:
+            return self._graph.to_places(np.arange(count))
+        return np.argpartition(self._graph.to_given(np.arange(own.start, own.stop)), count)[:count]
+
+    def _parts(self, slot: int) -> list[tuple[int, Vector, NDArray[Any]]]:
+        """Return what scores are the sums of, of runs of own nodes, with the place of the first."""
+        return [(0, self._base, self._images[slot])]
+
+    def _ranked(self, places: NDArray[Any], scores: Vector, count: int) -> tuple[Indices, Vector]:
+        """Return the nodes with the largest scores, and these, from candidates of each process."""
         nodes = self._peers.joined(self._graph.to_given(self._graph.own.start + places))
-        found = self._peers.joined(scores[places])
+        found = self._peers.joined(scores)
         if len(found) > count > 0:  # many may equal the last, most often zeros: take the first of those
             chosen = places_of_largest(found, count)
             nodes, found = nodes[chosen], found[chosen]
@@ -425,6 +467,15 @@ class HostWalk:
 
     def agree(self, status: str | None) -> str | None:
         return self._peers.agree(status)
+
+
+def _distribution(vector: Vector) -> Vector:
+    """Make a vector a distribution, in place: a new array costs more than the arithmetic."""
+    if vector.sum() < 0:
+        np.negative(vector, out=vector)
+    np.maximum(vector, 0.0, out=vector)
+    vector /= vector.sum()
+    return vector
 
 
 class HostPair:
@@ -509,11 +560,11 @@ class HostPair:
         return self._in_given_order(authorities, self._authorities)
 
     def _in_given_order(self, vector: Vector, part: slice) -> Vector:
-        """Return the scores of all nodes in the order of the labels."""
+        """Return the distribution over all nodes in the order of the labels."""
         own = self._graph.own
         found = np.zeros(own.stop - own.start)
         found[part] = vector
-        return np.ascontiguousarray(self._graph.in_given_order(found))
+        return _distribution(np.ascontiguousarray(self._graph.in_given_order(found)))
 
     @property
     def signal_mode(self) -> str:

@@ -304,26 +304,21 @@ class PeeledWalk(HostWalk):
             places = nodes[here] - rows.start, columns[here] - some.start
             np.add.at(out, places, factor[places[1]] * shares[here])
 
-    def _own_scores(self, slot: int, columns: Sequence[int]) -> list[Vector]:
-        found = [np.empty(self._transitions.n) for _ in columns]
-        image = self._images[slot]
+    @property
+    def ranks_light_images(self) -> bool:  # type: ignore[override]
+        return self._whole is not None
+
+    def _parts(self, slot: int) -> list[tuple[int, Vector, NDArray[Any]]]:
+        # In light steps the peeled nodes keep the scores of the last exact step.
+        whole, base, image = self._residual(slot), self._base, self._images[slot]
         if image is self._correction:
-            self._passes.collect(self._base, self._residual(slot), None, columns, found)
-            return found
-        # The image of a light step, from which the peeled nodes follow.
-        peeled, before = self._transitions, self._mass
-        lost = image[~peeled.sends[peeled.core]].sum(0, dtype=np.float64)
-        self._mass = before + self._lost_of(lost, [slot], None)
-        for column, out in zip(columns, found, strict=True):
-            some = slice(column, column + 1)
-            out[peeled.core] = np.maximum(self._base[peeled.core, column] + image[:, column], 0.0)
-            out[peeled.first], out[peeled.last] = 0.0, 0.0
-            self._add_restarts(peeled.first, some, out[peeled.first, None])
-            y = np.asarray(peeled.outer.multiply(out * peeled.scale))
-            np.multiply(y[peeled.last], self._damping, out=out[peeled.last])
-            self._add_restarts(peeled.last, some, out[peeled.last, None])
-        self._mass = before
-        return found
+            return [(0, base, whole)]
+        first, core, last = self._transitions.first, self._transitions.core, self._transitions.last
+        return [
+            (0, base[first], whole[first]),
+            (core.start, base[core], image),
+            (last.start, base[last], whole[last]),
+        ]
 
     def _residual(self, slot: int) -> NDArray[Any]:
         assert self._whole is not None

@@ -78,6 +78,29 @@ static __global__ void __launch_bounds__(kPassThreads)
     sum_columns<1>(sums, 1, partial);
 }
 
+// Sums: that of the positive entries, and that of the negative ones without their sign.
+static __global__ void __launch_bounds__(kPassThreads)
+    measure_signs(const double* __restrict__ vector, int64_t n, double* __restrict__ partial) {
+    double sums[2] = {};
+    for_rows<1, 4>(
+        n, 1, [&](int64_t row, int64_t) { return vector[row]; },
+        [&](int64_t, int64_t, double entry) {
+            sums[0] += entry > 0 ? entry : 0.0, sums[1] += entry < 0 ? -entry : 0.0;
+        });
+    sum_columns<1>(sums, 1, partial);
+}
+
+// to = the vector with the sign that makes its sum positive, its negative entries replaced by 0, and divided
+// by its sum.
+static __global__ void divide_by_sum(const double* __restrict__ vector, const double* __restrict__ sums,
+                                     int64_t n, double* __restrict__ to) {
+    const double sign = sums[0] < sums[1] ? -1.0 : 1.0, total = sign > 0 ? sums[0] : sums[1];
+    BB_FOR (i, n) {
+        const double entry = sign * vector[i];
+        to[i] = entry > 0 ? entry / total : 0.0;
+    }
+}
+
 static __global__ void fill_vector(double* vector, double value, int64_t n) {
     BB_FOR (i, n) vector[i] = value;
 }

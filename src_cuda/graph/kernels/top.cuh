@@ -1,14 +1,73 @@
-// The largest entries of a column: a digit from which on there are enough of them, then a sort of those.
+// The largest entries of columns.
 //
-// Entries are at least 0, so that their bits are in the same order as they are.  The first digit has sign,
-// exponent and the first bit of the mantissa: entries of a popular node and of its neighbours in rank rarely
-// share it with many others.  If they do, the sort is longer, and nothing else changes.
+// Two passes over the rows find those of all columns.  The first takes the largest entry that each warp sees
+// of each column; the last of the wanted ones among these bounds what has to be looked at from below.  The
+// second writes down what reaches the bound, which is little more than what is wanted.
+//
+// A column with too many of them (most often zeros), or a long list, is looked at alone: a digit from which
+// on there are enough entries, then a sort of those.  Entries are at least 0, so that their bits are in the
+// same order as they are.  The first digit has sign, exponent and the first bit of the mantissa: entries of a
+// popular node and of its neighbours in rank rarely share it with many others.  If they do, the sort is
+// longer, and nothing else changes.
 #pragma once
 #include <stdint.h>
 
+#include "graph/kernels/passes.cuh"
 #include "runtime/device_memory.h"
 
 namespace bmrm {
+
+// Columns of a base plus an image, by the numbers of the nodes.
+struct ScoreRows {
+    const double* base;
+    const float* image;
+    const uint32_t* place;  // of each number, or null
+    int64_t n;
+    int columns;
+};
+
+// maxima: the largest entry that each warp sees of each column, or -1, warps one after another.
+template <int WIDTH>
+static __global__ void __launch_bounds__(kPassThreads)
+    column_maxima(const ScoreRows scores, double* __restrict__ maxima) {
+    double most = -1;
+    for_rows<WIDTH, 4>(
+        scores.n, scores.columns,
+        [&](int64_t, int64_t place) { return scores.base[place] + double(scores.image[place]); },
+        [&](int64_t, int64_t, double value) { most = value > most ? value : most; });
+#pragma unroll
+    for (int apart = 16; apart >= WIDTH; apart /= 2) {
+        const double other = __shfl_xor_sync(0xFFFFFFFFu, most, apart);
+        most = other > most ? other : most;
+    }
+    const int lane = int(threadIdx.x) % 32;
+    const int64_t warp = (int64_t(blockIdx.x) * kPassThreads + threadIdx.x) / 32;
+    if (lane < scores.columns) maxima[warp * scores.columns + lane] = most;
+}
+
+// Writes down the entries of each column that are at least `least`, in any order, up to `room` of them, and
+// counts them all.
+template <int WIDTH>
+static __global__ void __launch_bounds__(kPassThreads)
+    list_leaders(const ScoreRows scores, const double* __restrict__ least, uint32_t room,
+                 uint32_t* __restrict__ counts, uint32_t* __restrict__ numbers, double* __restrict__ values) {
+    const int column = int(threadIdx.x) % WIDTH;
+    const double from = column < scores.columns ? least[column] : 0;
+    for_rows<WIDTH, 4>(
+        scores.n, scores.columns,
+        [&](int64_t number, int64_t) {
+            const int64_t row = scores.place ? int64_t(scores.place[number]) : number;
+            const int64_t place = row * scores.columns + column;
+            return scores.base[place] + double(scores.image[place]);
+        },
+        [&](int64_t number, int64_t, double value) {
+            if (value < from) return;
+            const uint32_t at = atomicAdd(counts + column, 1u);
+            if (at >= room) return;
+            numbers[int64_t(column) * room + at] = uint32_t(number);
+            values[int64_t(column) * room + at] = value;
+        });
+}
 
 constexpr int kDigits = 4096;  // of 13 bits, the first of which is 0
 constexpr int kDigitShift = 51;
