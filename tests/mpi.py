@@ -10,8 +10,6 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-import compiled
-
 import bmrm
 
 PROBLEM = """
@@ -56,15 +54,7 @@ def environment() -> dict[str, str]:
     here = Path(__file__).parent
     folders = [Path(bmrm.__file__).parents[1], here, here / "ranks", os.environ.get("PYTHONPATH")]
     path = os.pathsep.join(map(str, filter(None, folders)))
-    # MPICH with libfabric starts in less time than with UCX.
-    own = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MPIR_CVAR_CH4_NETMOD": "ofi", "LD_PRELOAD": nap()}
-    return {**os.environ, **own}
-
-
-@cache
-def nap() -> str:
-    """Return the library by which ranks that wait for others sleep."""
-    return str(compiled.library(["tests/ranks/nap.cpp"], ["-O1"]))
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
 @cache
