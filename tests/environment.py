@@ -1,6 +1,7 @@
 """The environment of the tests and of the processes that they start; imported before NumPy is loaded."""
 
 import os
+import sys
 
 CHOICES = (
     "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "PMI", "OMPI_", "MV2_", "SLURM_", "LC_", "NETWORKX_",
@@ -11,6 +12,8 @@ CHOICES = (
 
 for name in [name for name in os.environ if name.startswith(CHOICES)]:
     del os.environ[name]
+# What pytest makes of the asserts of the tests is kept too: to make it takes each worker several seconds.
+sys.dont_write_bytecode = False
 os.environ["LC_ALL"] = "C.UTF-8"
 # In a container all is done by root, which Open MPI refuses unless it is told twice, and there is no ssh.
 os.environ["OMPI_ALLOW_RUN_AS_ROOT"] = os.environ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"

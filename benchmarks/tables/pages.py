@@ -64,7 +64,8 @@ NOTE = """
 
 All numbers are from results files in `benchmarks/results`. The command above a table, by its present
 name, wrote the file, with the machine and the baseline measured in the same run. `make tables` writes these
-pages. An aim is what we set out to reach.
+pages. An aim is what we set out to reach. Results of a GPU
+from before 2026-11-26 were measured without the format `mixed`.
 
 """
 

@@ -8,7 +8,8 @@ from random_statistics import double_loop, random_call, random_statistic
 
 from bmrm.formulas.cpu import native
 
-FUNCTIONS = int(os.environ.get("BMRM_RANDOM_STATISTICS", "100"))
+# Each pair of sizes with each number of threads.
+FUNCTIONS = int(os.environ.get("BMRM_RANDOM_STATISTICS", "48"))
 FIRST = int(os.environ.get("BMRM_RANDOM_FIRST", "0"))
 
 pytestmark = pytest.mark.skipif(not native.can_compile(), reason="llvmlite is not installed")

@@ -64,7 +64,7 @@ def test_an_index_in_a_while_is_checked():
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
 def test_a_signal_ends_an_endless_pass(function):
     rows, words = arguments_of(function)
-    timer = threading.Timer(2.0, lambda: signal.raise_signal(signal.SIGINT))
+    timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
     function(rows[:0], device="cuda", **words)  # compiles it
     timer.start()
     with pytest.raises(KeyboardInterrupt):

@@ -17,8 +17,8 @@ from random_programs import random_arguments, random_reduction
 
 from bmrm.formulas.cpu import native
 
-PROGRAMS = int(os.environ.get("BMRM_RANDOM_PROGRAMS", "25"))
-WILD = int(os.environ.get("BMRM_RANDOM_PROGRAMS", "15"))
+PROGRAMS = int(os.environ.get("BMRM_RANDOM_PROGRAMS", "15"))
+WILD = int(os.environ.get("BMRM_RANDOM_PROGRAMS", "10"))
 FIRST = int(os.environ.get("BMRM_RANDOM_FIRST", "0"))
 ROWS = (0, 1, 5, 40, 70)
 
