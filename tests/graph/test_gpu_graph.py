@@ -371,7 +371,7 @@ def test_a_limit_of_device_memory_streams_what_is_above_it(task, caplog):
         with caplog.at_level("INFO", "bmrm"):
             there = run(device="cuda", gpu_mem=limit)
         assert np.abs(there - here).sum() <= 1e-8
-        assert ("stream from main memory" in caplog.text) == streams
+        assert ("stream from pinned host memory" in caplog.text) == streams
     for limit in (vectors // 2, vectors + 16):  # no room for vectors, or for a block
         with pytest.raises(DeviceMemoryError, match=r"^[^\n]*device memory[^\n]*$"):
             run(device="cuda", gpu_mem=limit)
