@@ -149,8 +149,9 @@ def check_finite(what: str, values: NDArray[Any], error: ErrorType = DataError, 
     Traceback (most recent call last):
     bmrm.errors.DataError: values: row 2 has nan, expected a finite number
     """
-    finite = np.isfinite(values)
-    if not finite.all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()  # of finite numbers it may overflow, of others it is never finite
+    if not np.isfinite(total) and not (finite := np.isfinite(values)).all():
         at = np.unravel_index(int(np.argmin(finite)), values.shape)
         raise error(f"{what}: {describe_position(at, each)}has {values[at]}, expected a finite number")
 

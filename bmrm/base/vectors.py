@@ -78,3 +78,14 @@ def norm(x: Vector) -> float:
 def dot_rows(rows: Vector, x: Vector) -> Vector:
     """Return the inner product of each row with ``x``."""
     return np.asarray(np.einsum("pi,i->p", rows, x))
+
+
+def index_type(largest: int) -> type[np.signedinteger[Any]]:
+    """Return the type of indices, and of counts, that are at most a number, as SciPy chooses it.
+
+    Examples
+    --------
+    >>> index_type(7), index_type(1 << 31)
+    (<class 'numpy.int32'>, <class 'numpy.int64'>)
+    """
+    return np.int32 if largest <= np.iinfo(np.int32).max else np.int64

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.cluster_methods import MAX_LINES_SHOWN, METHODS, ClusterMethod, ClusterOutcome, label_rows
 from bmrm.cli.exits import Exit, check_apart, reading, run_on_first_rank
-from bmrm.cli.results import print_json, showing
+from bmrm.cli.results import print_json, showing, write_lines
 from bmrm.errors import DataError, HostMemoryError, ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
@@ -160,19 +160,13 @@ def _write_rows(path: str, values: NDArray[Any]) -> None:
     from bmrm.base.atomic import atomic_write
     from bmrm.io.npy import write_array
 
-    if path != "-" and os.path.splitext(path)[1] == ".npy":
+    if os.path.splitext(path)[1] == ".npy":
         with atomic_write(path) as file:
             write_array(file, values)
-        return
-    if values.ndim == 1:
-        text = "".join(f"{label}\n" for label in values.tolist())
+    elif values.ndim == 1:
+        write_lines(path, (f"{label}\n" for label in values.tolist()))
     else:
-        text = "".join(" ".join(map(repr, row)) + "\n" for row in values.tolist())
-    if path == "-":
-        sys.stdout.write(text)
-        return
-    with atomic_write(path) as file:
-        file.write(text.encode())
+        write_lines(path, (" ".join(map(repr, row)) + "\n" for row in values.tolist()))
 
 
 def _write_model(path: str, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -1,7 +1,7 @@
 """The methods of ``bmrm-cluster``: k-means, a mixture of normal distributions, PCA, MDS.
 
 Each is a row of `METHODS`: the options that it takes besides those that all take, and a function that runs it
-and returns an `ClusterOutcome`. The command knows outcomes alone: what is written, printed and proven.
+and returns a `ClusterOutcome`. The command knows outcomes alone: what is written, printed and proven.
 """
 
 from __future__ import annotations

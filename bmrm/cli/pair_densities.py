@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from bmrm.cli.exits import Exit
-from bmrm.cli.results import print_json, showing
+from bmrm.cli.results import print_json, showing_share, write_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -21,17 +21,10 @@ def find_densities(
     options: argparse.Namespace, x: Points, at: Points | None, weights: Vector | None, began: float
 ) -> int:
     """Compute densities, write them and report; return the exit code."""
-    from bmrm.base.progress import ProgressStep
     from bmrm.base.units import finite_or_none
     from bmrm.pairs import kde
 
-    share = 0.0
-
-    def note(done: float) -> None:
-        nonlocal share
-        share = done
-
-    with showing(options, lambda: ProgressStep(("computing densities",), share)):
+    with showing_share(options, "computing densities") as note:
         found = kde(
             x,
             at,
@@ -64,17 +57,14 @@ def _write(options: argparse.Namespace, found: Density) -> None:
 
     if options.output is None and options.json:
         return
-    lines = (f"{value!r}\n" for value in found.values.tolist())
-    if options.output in (None, "-"):
-        sys.stdout.writelines(lines)
+    kind = "" if options.output is None else os.path.splitext(options.output)[1]
+    if kind not in (".npz", ".npy"):
+        write_lines(options.output, (f"{value!r}\n" for value in found.values.tolist()))
         return
-    kind = os.path.splitext(options.output)[1]
     with atomic_write(options.output) as file:
         if kind == ".npz":
             import numpy as np
 
             np.savez(file, allow_pickle=False, **found._asdict())
-        elif kind == ".npy":
-            write_array(file, found.values)
         else:
-            file.writelines(line.encode() for line in lines)
+            write_array(file, found.values)

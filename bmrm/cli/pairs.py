@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bmrm.cli.exits import Exit, check_apart, reading, run_on_first_rank
-from bmrm.cli.results import best_so_far, print_json, showing
+from bmrm.cli.results import best_so_far, print_json, showing, showing_share, write_lines
 from bmrm.errors import DataError, ParameterError, escape_unprintable
 
 if TYPE_CHECKING:
@@ -247,16 +247,9 @@ def _numbers_of_file(path: str, what: str) -> Vector:
 
 def _count(options: argparse.Namespace, call: PairCall) -> Histogram:
     """Count; return the result so far after an interrupt."""
-    from bmrm.base.progress import ProgressStep
     from bmrm.pairs.histograms import carry_out
 
-    share = 0.0
-
-    def note(done: float) -> None:
-        nonlocal share
-        share = done
-
-    with showing(options, lambda: ProgressStep(("counting pairs",), share)):
+    with showing_share(options, "counting pairs") as note:
         found: Histogram = best_so_far(lambda: carry_out(call, note))
     return found
 
@@ -278,10 +271,10 @@ def _write(options: argparse.Namespace, found: Histogram) -> None:
     from bmrm.base.atomic import atomic_write
     from bmrm.io.npy import write_array
 
-    if options.output == "-":
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(options, found)))
-        return
     kind = os.path.splitext(options.output)[1]
+    if kind not in (".npz", ".npy"):
+        write_lines(options.output, (f"{line}\n" for line in _lines(options, found)))
+        return
     if kind == ".npz" and options.task == "hist":
         found.save(options.output)
         return
@@ -290,10 +283,8 @@ def _write(options: argparse.Namespace, found: Histogram) -> None:
             import numpy as np
 
             np.savez(file, allow_pickle=False, radius=found.edges[1:], counts=found.counts.cumsum())
-        elif kind == ".npy":
-            write_array(file, found.counts if options.task == "hist" else found.counts.cumsum())
         else:
-            file.write("".join(f"{line}\n" for line in _lines(options, found)).encode())
+            write_array(file, found.counts if options.task == "hist" else found.counts.cumsum())
 
 
 def _lines(options: argparse.Namespace, found: Histogram) -> list[str]:

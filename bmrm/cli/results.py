@@ -1,4 +1,4 @@
-"""What commands with a result of their own share: progress, the best result so far, JSON."""
+"""What commands with a result of their own share: progress, the best result so far, JSON, lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from bmrm.errors import Interrupted
@@ -25,6 +25,21 @@ def showing(options: argparse.Namespace, what: Callable[[], ProgressStep] | str)
         yield
 
 
+@contextlib.contextmanager
+def showing_share(options: argparse.Namespace, what: str) -> Iterator[Callable[[float], None]]:
+    """Show on the terminal how much of some work is done; what it yields notes the share."""
+    from bmrm.base.progress import ProgressStep
+
+    share = 0.0
+
+    def note(done: float) -> None:
+        nonlocal share
+        share = done
+
+    with showing(options, lambda: ProgressStep((what,), share)):
+        yield note
+
+
 def best_so_far(solve: Callable[[], Any]) -> Any:
     """Return a result, the best so far after an interrupt."""
     try:
@@ -38,3 +53,14 @@ def best_so_far(solve: Callable[[], Any]) -> Any:
 def print_json(report: dict[str, Any]) -> None:
     """Print one JSON object."""
     print(json.dumps(report, allow_nan=False))
+
+
+def write_lines(path: str | None, lines: Iterable[str]) -> None:
+    """Write lines, which have their ends, to a file; to stdout for "-" or None."""
+    from bmrm.base.atomic import atomic_write
+
+    if path in (None, "-"):
+        sys.stdout.writelines(lines)
+        return
+    with atomic_write(path) as file:
+        file.writelines(line.encode() for line in lines)

@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from bmrm.base.vectors import Indices, Vector
+from bmrm.base.vectors import Indices, Vector, index_type
 from bmrm.distributed.group import Group
 from bmrm.distributed.shared_memory import MAX_SHARED_DOUBLES
 
@@ -139,5 +139,4 @@ def _as_index(numbers: NDArray[np.float64] | NDArray[np.integer], width: int) ->
     """Convert column numbers below ``width`` to a compact index."""
     if len(numbers) == width:
         return slice(None)
-    kind: type[np.signedinteger] = np.int32 if width <= np.iinfo(np.int32).max else np.int64
-    return numbers.astype(kind)
+    return numbers.astype(index_type(width))

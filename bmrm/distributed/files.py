@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bmrm.distributed.group import Group
+from bmrm.distributed.group import Group, group_of
 from bmrm.distributed.options import check_alike
 from bmrm.errors import DataError, ParameterError
 from bmrm.io import _svmlight, _text
@@ -96,7 +96,7 @@ def read_rows(
     array([[0.5, 0. ],
            [0. , 0.5]], dtype=float32)
     """
-    group = comm if isinstance(comm, Group) else Group(comm)
+    group = group_of(comm)
     given = {"n_features": n_features, "zero_based": zero_based, "dtype": dtype, "query_id": query_id}
     check_alike(group, given | {"labels": labels})
     grammar = Grammar.from_arguments(n_features, zero_based, dtype, query_id, "error", labels)

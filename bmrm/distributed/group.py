@@ -360,3 +360,8 @@ def _from_portable(error: _Portable) -> Exception:
     builtin: dict[str, type[Exception]] = {"OSError": OSError, "MemoryError": MemoryError}
     made: type[Exception] = builtin[kind] if kind in builtin else getattr(errors, kind)
     return made(*words)
+
+
+def group_of(comm: Any) -> Group:
+    """Return the group of a communicator of mpi4py or petsc4py; a group is returned as it is."""
+    return comm if isinstance(comm, Group) else Group(comm)

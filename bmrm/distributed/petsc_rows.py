@@ -21,9 +21,9 @@ def fail_together(comm: Any) -> AbstractContextManager[object]:
     """Make a failure of the block on any rank a failure of all ranks; ``comm`` None means one rank."""
     if comm is None or comm.size == 1:
         return nullcontext()
-    from bmrm.distributed.group import Group
+    from bmrm.distributed.group import group_of
 
-    return (comm if isinstance(comm, Group) else Group(comm)).together()
+    return group_of(comm).together()
 
 
 def local_rows(X: Any, y: Any, comm: Any) -> tuple[Any, Any, Any]:

@@ -108,6 +108,6 @@ def ranks_of(comm: Any) -> AllRanks:
     """Return the ranks of a communicator of mpi4py or petsc4py, or of a group; None: this process alone."""
     if comm is None:
         return ALONE
-    from bmrm.distributed.group import Group
+    from bmrm.distributed.group import group_of
 
-    return AllRanks(comm if isinstance(comm, Group) else Group(comm))
+    return AllRanks(group_of(comm))

@@ -187,9 +187,9 @@ def read_row_set(
             X = _dense_rows_of(X)
         found = _read_there(X) or read_here(X)
         return RowSet(found, read_weights(read_back(sample_weight), len(found)), threads)
-    from bmrm.distributed.group import Group
+    from bmrm.distributed.group import group_of
 
-    group = comm if isinstance(comm, Group) else Group(comm)
+    group = group_of(comm)
     with group.together():
         if isinstance(X, Dataset):
             raise DataError("X: found a Dataset with comm, expected the rows of this rank as a matrix")

@@ -17,7 +17,7 @@ from bmrm.base.offsets import row_offsets
 from bmrm.base.vectors import Vector, freeze
 from bmrm.base.weighting import balance_factors, fill_idle_labels
 from bmrm.distributed.exchange import Exchange, split_columns
-from bmrm.distributed.group import Group
+from bmrm.distributed.group import group_of
 from bmrm.distributed.narrow import drop_untouched_columns
 from bmrm.distributed.options import check_alike
 from bmrm.distributed.weight_layout import MIN_OWNED_COLUMNS, resolve_weight_layout
@@ -107,7 +107,7 @@ class Shard(Dataset):
         gpu_mem: int | str | None = None,
         weights: str = "replicated",
     ) -> None:
-        group = self.group = comm if isinstance(comm, Group) else Group(comm)
+        group = self.group = group_of(comm)
         check_alike(group, {"class_weight": class_weight, "dtype": dtype, "tol": tol, "weights": weights})
         source = X if isinstance(X, Data) else None
         with group.together():

@@ -158,11 +158,11 @@ def _read_on_ranks(
 ) -> Graph:
     """Read a graph over the ranks: each its part of a plain text, or rank 0 all of any other file."""
     from bmrm.distributed.edge_files import read_edge_range
-    from bmrm.distributed.group import Group
+    from bmrm.distributed.group import group_of
     from bmrm.distributed.options import check_alike
     from bmrm.graph.shard import GraphShard
 
-    group = comm if isinstance(comm, Group) else Group(comm)
+    group = group_of(comm)
     weights, threads = options["weights"], options["threads"]
     with group.guarded():
         check_alike(group, {"format": format, "labels": labels, "columns": columns, **options})

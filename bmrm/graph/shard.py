@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bmrm.base import arguments
 from bmrm.base.vectors import Indices, Vector
-from bmrm.distributed.group import Group
+from bmrm.distributed.group import group_of
 from bmrm.distributed.options import check_alike
 from bmrm.errors import DataError, ParameterError
 from bmrm.graph import _graph
@@ -94,7 +94,7 @@ class GraphShard(Graph):
         columns: Sequence[str] | None = None,
         threads: int | None = None,
     ) -> None:
-        self.group = group = comm if isinstance(comm, Group) else Group(comm)
+        self.group = group = group_of(comm)
         with group.guarded():
             with group.together():
                 check_options(n_nodes, duplicates, self_loops, order, threads)

@@ -10,11 +10,9 @@ from numpy.typing import DTypeLike, NDArray
 from bmrm.base.arguments import array, describe_position, is_sparse
 from bmrm.base.sparse_tensors import as_scipy
 from bmrm.base.threads import usable_cores
-from bmrm.base.vectors import Indices
+from bmrm.base.vectors import Indices, index_type
 from bmrm.errors import DataError
 from bmrm.io import _svmlight
-
-INT32_MAX = np.iinfo(np.int32).max
 
 
 class Csr(NamedTuple):
@@ -94,13 +92,8 @@ class Csr(NamedTuple):
             values = np.ones(self.nnz, np.float64 if dtype is None else dtype)
         else:
             values = self.data if dtype is None else self.data.astype(dtype, copy=False)
-        narrow = max(self.nnz, *self.shape) <= INT32_MAX
-        index_type = np.int32 if narrow else np.int64
-        arrays = (
-            values,
-            self.indices.astype(index_type, copy=False),
-            self.indptr.astype(index_type, copy=False),
-        )
+        kind = index_type(max(self.nnz, *self.shape))
+        arrays = (values, self.indices.astype(kind, copy=False), self.indptr.astype(kind, copy=False))
         matrix = csr_matrix(arrays, shape=self.shape, copy=False)
         matrix.has_canonical_format = True
         return matrix
@@ -251,7 +244,7 @@ def build_canonical(
         found = None if (found == 1).all() else np.ascontiguousarray(found)
     return Csr(
         np.ascontiguousarray(indptr, np.int64),
-        np.ascontiguousarray(indices, np.int32 if shape[1] <= INT32_MAX else np.int64),
+        np.ascontiguousarray(indices, index_type(shape[1])),
         found,
         (int(shape[0]), int(shape[1])),
     )

@@ -21,7 +21,7 @@ from bmrm.base import arguments
 from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import check_signals, hold_signals, interruptible
 from bmrm.base.suggestions import check_choice
-from bmrm.base.vectors import Indices, Vector
+from bmrm.base.vectors import Indices, Vector, index_type
 from bmrm.errors import DataError, HostMemoryError, ParameterError
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.matrix.gpu.memory import parse_memory_size
@@ -148,13 +148,13 @@ def _sides(
         if a.group is not None:
             raise ParameterError("comm: found points of several ranks, expected those of one process")
         _check_device(device or a.device)
-        rows = [np.ascontiguousarray(each.coordinates.T) for each in (a, b) if each is not None]
+        rows = [each.rows(np.float64, False).given for each in (a, b) if each is not None]
         return rows[0], None if b is None else rows[1], a.box
     _check_device("auto" if device is None else device)
-    found = _rows("x", x)
+    found = read_rows("x", x)
     if y is None:
         return found, None, read_box(box, found.shape[1])
-    others = _rows("y", y)
+    others = read_rows("y", y)
     if others.shape[1] != found.shape[1]:
         raise DataError(f"y: found {others.shape[1]} columns, expected {found.shape[1]} as in x")
     return found, others, read_box(box, found.shape[1])
@@ -166,13 +166,10 @@ def _check_device(device: str) -> None:
         raise ParameterError(f"device: found {device}, expected auto or cpu: neighbours are found on the CPU")
 
 
-def _rows(what: str, given: Any) -> Vector:
+def read_rows(what: str, given: Any) -> Vector:
     """Return finite rows in float64, in place if they are."""
     found = np.ascontiguousarray(arguments.matrix(what, given), np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = found.sum()  # of finite numbers it may overflow, of others it is never finite
-    if not np.isfinite(total):
-        arguments.check_finite(what, found)
+    arguments.check_finite(what, found)
     return found
 
 
@@ -264,6 +261,15 @@ def nearest(
     distances, indices = np.empty((n, k)), np.empty((n, k), np.int64)
     search.run(lambda native, *tasks: native.nearest(*tasks, distances, indices, search.threads), 0, n)
     return distances, indices
+
+
+def nearest_graph(distances: Vector, indices: Indices, columns: int) -> csr_array:
+    """Return the neighbours that `nearest` has found as a sparse matrix, each row by distance."""
+    from scipy.sparse import csr_array
+
+    count, k = indices.shape
+    starts = np.arange(0, count * k + 1, k, dtype=indices.dtype)
+    return csr_array((distances.reshape(-1), indices.reshape(-1), starts), shape=(count, columns))
 
 
 class Within:
@@ -425,7 +431,7 @@ def _counts(radius: float, search: _Search, *, must_fit: bool = False) -> Indice
 
 def _bytes_each(search: _Search) -> int:
     """Return the bytes of a neighbour: its distance and its index."""
-    return NEIGHBOUR_BYTES - (4 if search.shape[1] <= np.iinfo(np.int32).max else 0)
+    return 8 + np.dtype(index_type(search.shape[1])).itemsize
 
 
 def _rows_of_blocks(ends: Indices, size: int) -> Iterator[tuple[int, int]]:
@@ -443,11 +449,9 @@ def _filled(radius: float, search: _Search, counts: Indices, first: int, last: i
     from scipy.sparse import csr_array
 
     starts = np.concatenate([[0], np.cumsum(counts[first:last])])
-    total, most = int(starts[-1]), np.iinfo(np.int32).max
-    require_memory(
-        total * _bytes_each(search), f"{total} neighbours", "within.blocks returns some rows at a time"
-    )
-    kind = np.int32 if max(total, *search.shape) <= most else np.int64
+    total = int(starts[-1])
+    require_memory(total * _bytes_each(search), f"{total} neighbours", BLOCKS)
+    kind = index_type(max(total, *search.shape))
     distances, indices = np.empty(total), np.empty(total, kind)
     search.run(
         lambda native, *tasks: native.fill(*tasks, radius, starts, indices, distances, search.threads),

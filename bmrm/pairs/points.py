@@ -11,6 +11,7 @@ import numpy as np
 from bmrm.base import arguments
 from bmrm.base.host_memory import require_memory
 from bmrm.base.vectors import Vector
+from bmrm.distributed.ranks import ranks_of
 from bmrm.distributed.rows import DenseRows, DeviceRows, StoredRows
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.gpu.device_arrays import DeviceArray
@@ -73,7 +74,7 @@ class Points:
     ) -> None:
         parse_device(device)
         self.device, self.threads = device, None if threads is None else read_threads(threads)
-        self._group = None if comm is None else _group_of(comm)
+        self._group = ranks_of(comm).group
         self._gpu: int | None = None
         self._there: DeviceArray | None = None
         self.real: type[np.floating[Any]] = np.float64
@@ -179,10 +180,7 @@ class Points:
         if given.dtype == np.float32:
             self.real = np.float32
         found = _by_axes(given)
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = found.sum()  # of finite numbers it may overflow, of others it is never finite
-        if not np.isfinite(total):
-            arguments.check_finite("x", found.T)
+        arguments.check_finite("x", found.T)
         return found
 
 
@@ -269,12 +267,6 @@ def read_threads(threads: Any) -> int:
     if found > MAX_THREADS:
         raise ParameterError(f"threads: found {found}, expected at most {MAX_THREADS}")
     return found
-
-
-def _group_of(comm: Any) -> Group:
-    from bmrm.distributed.group import Group
-
-    return comm if isinstance(comm, Group) else Group(comm)
 
 
 def _of_all_ranks(here: Vector, group: Group) -> Vector:

@@ -9,12 +9,13 @@ import numpy as np
 
 from bmrm.base.arguments import flag, integer
 from bmrm.base.suggestions import check_choice
-from bmrm.base.vectors import Indices, Vector
+from bmrm.base.vectors import Indices, Vector, index_type
 from bmrm.distributed.reading import read_new_rows
 from bmrm.errors import ParameterError
+from bmrm.matrix.gpu.devices import parse_device
 from bmrm.pairs._pairs import METRICS
-from bmrm.pairs.neighbours import nearest, within
-from bmrm.pairs.points import Points
+from bmrm.pairs.neighbours import nearest, nearest_graph, read_rows, within
+from bmrm.pairs.points import read_box
 from bmrm.unsupervised.estimator import RowEstimator, require_dense
 
 if TYPE_CHECKING:
@@ -105,8 +106,9 @@ class NearestNeighbors(RowEstimator):
         NearestNeighbors
         """
         check_choice("metric", self.metric, METRICS)
-        self._fit_X = np.array(require_dense(read_new_rows(X))[:])
-        self._points_of(self._fit_X)  # checks the box
+        parse_device(self.device)
+        self._fit_X = read_rows("x", np.array(require_dense(read_new_rows(X))[:]))
+        read_box(self.box, self._fit_X.shape[1])
         self.n_samples_fit_, self.n_features_in_ = self._fit_X.shape
         self.effective_metric_ = self.metric
         self._remember_columns(X)
@@ -184,17 +186,14 @@ class NearestNeighbors(RowEstimator):
         csr_array, shape (m, n_samples_fit_)
             Each row by distance.
         """
-        from scipy.sparse import csr_array
-
         check_choice("mode", mode, MODES)
         distances, indices = self.kneighbors(X, n_neighbors)
-        count, k = indices.shape
-        kind = np.int32 if max(count * k, self.n_samples_fit_) <= np.iinfo(np.int32).max else np.int64
-        starts = np.arange(0, count * k + 1, k, dtype=kind)
-        values = distances.reshape(-1) if mode == "distance" else np.ones(count * k)
-        return csr_array(
-            (values, indices.reshape(-1).astype(kind), starts), shape=(count, self.n_samples_fit_)
-        )
+        columns = self.n_samples_fit_
+        kind = index_type(max(indices.size, columns))
+        graph = nearest_graph(distances, indices.astype(kind), columns)
+        if mode == "connectivity":
+            graph.data[:] = 1.0
+        return graph
 
     def radius_neighbors_graph(
         self,
@@ -227,20 +226,21 @@ class NearestNeighbors(RowEstimator):
             graph.data[:] = 1.0
         return graph
 
-    def _sides(self, X: Any) -> tuple[Points, Points | None]:
-        """Return whose neighbours are sought, and among which points."""
+    def _sides(self, X: Any) -> tuple[Any, Vector | None]:
+        """Return whose neighbours are sought, and among which rows."""
         self._check_fitted()
-        points = self._points_of(self._fit_X)
-        return (points, None) if X is None else (self._points_of(require_dense(self._read_new(X))[:]), points)
-
-    def _points_of(self, rows: Any) -> Points:
-        return Points(rows, box=self.box, device=self.device)
+        return (self._fit_X, None) if X is None else (require_dense(self._read_new(X))[:], self._fit_X)
 
     def _words(self) -> dict[str, Any]:
         threads = self.threads
         if threads is None and self.n_jobs is not None and integer("n_jobs", self.n_jobs) > 0:
             threads = self.n_jobs
-        return {"metric": self.effective_metric_, "threads": threads}
+        return {
+            "metric": self.effective_metric_,
+            "box": self.box,
+            "device": self.device,
+            "threads": threads,
+        }
 
 
 def _lists(values: Any, starts: Any) -> Any:
