@@ -273,6 +273,9 @@ cdef extern from "pairs/density_sums.h" namespace "bmrm" nogil:
     cdef enum class CShape "bmrm::Shape":
         pass
 
+    const int kShapes
+    const char** kShapeNames
+
     cdef struct Smoothing:
         CShape shape
         double scale
@@ -296,7 +299,7 @@ cdef extern from "pairs/density_sums.h" namespace "bmrm" nogil:
                         double*, double*, double*) except +
 
 
-SHAPES = ("gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine")
+SHAPES = tuple([kShapeNames[i].decode() for i in range(kShapes)])
 """Functions of the distance that `DensitySums` sums."""
 
 DENSITY_TILE, DENSITY_GROUP = kDensityTile, kDensityGroup

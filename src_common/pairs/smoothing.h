@@ -6,9 +6,11 @@
 
 namespace bmrm {
 
-// In the order of `SHAPES` in _pairs.pyx.
 enum class Shape { gaussian, tophat, epanechnikov, exponential, linear, cosine };
 constexpr int kShapes = 6;
+// Their names in Python.
+constexpr const char* kShapeNames[kShapes] = {"gaussian",    "tophat", "epanechnikov",
+                                              "exponential", "linear", "cosine"};
 
 BMRM_HD constexpr bool is_endless(Shape shape) {
     return shape == Shape::gaussian || shape == Shape::exponential;

@@ -29,8 +29,11 @@ BB_API void bb_density_destroy(bb_density* density);
 // squares: (n) set to the least squared distance of each point x: (axes, n).
 BB_API bb_status bb_density_nearest(bb_density* density, const double* x, int64_t n, double* squares);
 
+// Returns the name of a function of the distance by its number, from 0; NULL past the last one.
+BB_API const char* bb_shape_name(int32_t shape);
+
 typedef struct {
-    int32_t shape;          // the number of a `Shape` of smoothing.h
+    int32_t shape;          // the number of a name
     double scale, end;      // see `Smoothing` there
     const double* offsets;  // (n) of endless shapes, whose terms are exp(offset - s); NULL: 0
 } bb_smoothing;

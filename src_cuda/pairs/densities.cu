@@ -143,6 +143,10 @@ void bb_density::light_sums(const double* x, int64_t n, float rate, float most, 
 
 extern "C" {
 
+const char* bb_shape_name(int32_t shape) {
+    return shape >= 0 && shape < kShapes ? kShapeNames[shape] : nullptr;
+}
+
 bb_status bb_density_create(const bb_device* device, const bb_density_points* points, bb_density** out) {
     return guarded([&] {
         const OnDevice scope(device->id);

@@ -5,7 +5,9 @@
 // without it, the module does not link.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <new>
 
 namespace bmrm {
 
@@ -36,6 +38,21 @@ void for_each_task_of_member(std::int64_t n, int threads, const Task& task) {
 template <class Task>
 void for_each_task(std::int64_t n, int threads, const Task& task) {
     for_each_task_of_member(n, threads, [&](std::int64_t i, int) { task(i); });
+}
+
+/// The same for tasks that may run out of memory, task(i, member): the others then end, and this throws.
+template <class Task>
+void for_each_allocating_task(std::int64_t n, int threads, const Task& task) {
+    std::atomic<bool> full{false};
+    for_each_task_of_member(n, threads, [&](std::int64_t i, int member) {
+        if (full) return;
+        try {
+            task(i, member);
+        } catch (const std::bad_alloc&) {
+            full = true;
+        }
+    });
+    if (full) throw std::bad_alloc();
 }
 
 }  // namespace bmrm

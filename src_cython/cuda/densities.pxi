@@ -1,6 +1,13 @@
 """Sums of functions of the distance on the device: binding of ``src_cuda/api/densities.h``."""
 
-DENSITY_SHAPES = ("gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine")
+def _shape_names():
+    cdef int32_t number = 0
+    while bb_shape_name(number) != NULL:
+        yield bb_shape_name(number).decode()
+        number += 1
+
+
+DENSITY_SHAPES = tuple(_shape_names())
 """Functions of the distance that `DensitySums` sums."""
 
 

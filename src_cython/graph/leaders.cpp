@@ -1,9 +1,7 @@
 // The largest entries of columns side by side. A thread keeps a list per column, and passes over what is
 // below its last entry; now and then a list is cut to its largest entries. In most rows no column has one.
 #include <algorithm>
-#include <atomic>
 #include <limits>
-#include <new>
 
 #include "common/memory.h"
 #include "graph/walk.h"
@@ -99,15 +97,9 @@ std::vector<std::vector<Entry>> largest_entries(const double* base, const float*
             found.least[columns[c]] = std::numeric_limits<double>::denorm_min();
         }
     }
-    std::atomic<bool> failed{false};
-    for_each_task_of_member(pieces, team, [&](i64 p, int member) {
-        try {
-            of_width(base, e, p * kLeaderRows, std::min(n, (p + 1) * kLeaderRows), K, members[member]);
-        } catch (const std::bad_alloc&) {
-            failed = true;
-        }
+    for_each_allocating_task(pieces, team, [&](i64 p, int member) {
+        of_width(base, e, p * kLeaderRows, std::min(n, (p + 1) * kLeaderRows), K, members[member]);
     });
-    if (failed) throw std::bad_alloc();
     std::vector<std::vector<Entry>> found(n_columns);
     for (i64 c = 0; c < n_columns; ++c) {
         Leaders& all = members[0].columns[columns[c]];

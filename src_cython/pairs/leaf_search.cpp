@@ -41,9 +41,9 @@ LeafSearch::LeafSearch(const Sides& sides, Metric metric)
 
 void LeafSearch::search(i64 first, i64 last, int threads, const Sought& sought,
                         const FoundTarget& target) const {
-    search_tasks(first, last, threads, [&](i64 task) {
+    for_each_allocating_task(last - first, threads, [&](i64 task, int) {
         FoundRows found(sought, target, kLeaf, own_);
-        const i64 begin = task * group_, end = std::min(begin + group_, rows().count());
+        const i64 begin = (first + task) * group_, end = std::min(begin + group_, rows().count());
         for (i64 leaf = begin; leaf < end; ++leaf) search_leaf(leaf, found);
     });
 }

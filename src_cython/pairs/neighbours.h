@@ -7,12 +7,10 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include "common/memory.h"
@@ -203,20 +201,5 @@ class FoundRows {
     const i64* indices_ = nullptr;
     i64 count_ = 0;
 };
-
-/// Runs the tasks first to last; if memory is short, the first to notice ends the others.
-template <class Run>
-void search_tasks(i64 first, i64 last, int threads, const Run& run) {
-    std::atomic<bool> full{false};
-    for_each_task(last - first, threads, [&](i64 task) {
-        if (full) return;
-        try {
-            run(first + task);
-        } catch (const std::bad_alloc&) {
-            full = true;
-        }
-    });
-    if (full) throw std::bad_alloc();
-}
 
 }  // namespace bmrm

@@ -243,8 +243,8 @@ class ProductSearch::Task {
 
 void ProductSearch::search(i64 first, i64 last, int threads, const Sought& sought,
                            const FoundTarget& target) const {
-    search_tasks(first, last, threads, [&](i64 task) {
-        const i64 begin = task * task_rows_;
+    for_each_allocating_task(last - first, threads, [&](i64 task, int) {
+        const i64 begin = (first + task) * task_rows_;
         Task(*this, sought, target).run(begin, std::min(task_rows_, n_ - begin));
     });
 }

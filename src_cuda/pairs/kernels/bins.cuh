@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "device/arithmetic.cuh"
+#include "pairs/kernels/inverse_root.cuh"
 
 namespace bmrm {
 
@@ -33,16 +34,6 @@ __device__ __forceinline__ bool some_above(const float (&doubt)[COUNT], float th
     return some;
 }
 
-__device__ __forceinline__ float reciprocal_root(float a) {
-#ifdef __CUDA_ARCH__
-    float y;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a));
-    return y;
-#else
-    return 1.0f / sqrtf(a);
-#endif
-}
-
 struct LinearBins {
     static constexpr double kDirectFrom = 1e-3;  // error, in bins, from which on the direct form is faster
     static constexpr float kAdded = 0.0f;        // to d2
@@ -56,7 +47,7 @@ struct LinearBins {
     static int64_t shared_bytes(const LinearBins&) { return 0; }
 
     __device__ __forceinline__ float place(float d2, uint32_t& key) const {
-        const float w = fmaf(d2, reciprocal_root(d2), -offset), t = w + kMagic;
+        const float w = fmaf(d2, inverse_root(d2), -offset), t = w + kMagic;
         key = min(__float_as_uint(t) - (kMagicBits - 1), most);
         return fabsf(w - (t - kMagic));
     }

@@ -6,21 +6,9 @@
 #include <string.h>
 
 #include "coincident_points.h"
+#include "pairs/kernels/inverse_root.cuh"
 
 namespace bmrm {
-
-// 1 / sqrt(x) to about 2 units in the last place; x is a positive normal number.  The device has y with about
-// 20 bits; with r = 1 - x y^2, (1 - r)^(-1/2) = 1 + r / 2 + 3 r^2 / 8 + O(2^-60).
-__device__ __forceinline__ double inverse_root(double x) {
-#ifdef __CUDA_ARCH__
-    double y;
-    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
-    const double r = fma(-(x * y), y, 1.0);
-    return fma(y * r, fma(r, 0.375, 0.5), y);
-#else
-    return 1.0 / sqrt(x);
-#endif
-}
 
 // The upper half of a number that is at least 0: halves are ordered as the numbers are.
 __host__ __device__ __forceinline__ int upper_half(double number) {
@@ -47,17 +35,7 @@ __device__ __forceinline__ bool is_apart(double square) {
 }
 __device__ __forceinline__ bool is_apart(float square) { return square >= float(kLeastFloatSquare); }
 
-// The same of float32, whose halves are whole numbers; a root is wrong by at most 4 units of the last place.
-__device__ __forceinline__ float inverse_root(float x) {
-#ifdef __CUDA_ARCH__
-    float y;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#else
-    return 1.0f / sqrtf(x);
-#endif
-}
-
+// The same of float32, whose halves are whole numbers.
 __host__ __device__ __forceinline__ int upper_half(float number) {
 #ifdef __CUDA_ARCH__
     return __float_as_int(number);
