@@ -57,14 +57,9 @@ def on_cpu(work: Callable[[], Any]) -> float:
 
 def on_gpu(work: Callable[[], Any]) -> float:
     """Return the time between two events around a call, in seconds."""
-    import cupy as cp
+    from benchmarks.common.gpu_timing import between_events
 
-    before, after = cp.cuda.Event(), cp.cuda.Event()
-    before.record()
-    work()
-    after.record()
-    after.synchronize()
-    return float(cp.cuda.get_elapsed_time(before, after)) / 1e3
+    return between_events(work)
 
 
 def measure(

@@ -1,14 +1,13 @@
 """Kernel densities against double loops with SciPy's logsumexp, and their bounds."""
 
 import math
-import os
 import signal
-import subprocess
-import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from density_reference import ENDLESS, check, expected, integral, sample
+from instruction_sets import output_on
 
 from bmrm import pairs
 from bmrm.errors import DataError, Interrupted, ParameterError
@@ -267,15 +266,8 @@ def test_compiled_sums_check_their_arguments():
 
 @pytest.mark.parametrize("isa", ["baseline", "avx2"])
 def test_other_instruction_sets(isa):
-    program = "import test_densities as t; t.test_float32_has_the_error_that_is_reported(3, True)\n" + (
+    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n" + (
+        "import test_densities as t; t.test_float32_has_the_error_that_is_reported(3, True)\n"
         "for kernel in t.SHAPES: t.test_densities_are_those_of_a_double_loop(kernel, 3)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "BMRM_CPU_ISA": isa},
-        cwd=os.path.dirname(__file__),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    output_on(isa, program)

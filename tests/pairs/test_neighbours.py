@@ -1,14 +1,12 @@
 """Neighbours are those of a float64 lexsort by distance and index, whatever the way, rows, k and threads."""
 
-import os
 import signal
-import subprocess
-import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import scipy.sparse
+from instruction_sets import output_on
 from neighbour_reference import distances, sorted_neighbours
 
 from bmrm import pairs
@@ -94,16 +92,10 @@ def test_instruction_sets_find_the_same(isa):
         "    found = nearest(3, rows, threads=1)\n"
         "    print(*map(float.hex, found[0].ravel().tolist()), *found[1].ravel())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "BMRM_CPU_ISA": isa},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    printed = output_on(isa, program)
     rng = RNG(0)
     x = rng.integers(0, 9, (500, 300)) * 1e-4 + np.eye(1, 300) * (np.arange(500) == 7)[:, None]
-    for rows, line in zip((x, x[:, :30], rng.random((500, 20))), done.stdout.splitlines(), strict=True):
+    for rows, line in zip((x, x[:, :30], rng.random((500, 20))), printed.splitlines(), strict=True):
         found = sorted_neighbours(3, rows)
         assert line.split() == [*map(float.hex, found[0].ravel().tolist()), *map(str, found[1].ravel())]
 

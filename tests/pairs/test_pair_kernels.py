@@ -1,12 +1,10 @@
 """The kernels that count pairs on the CPU, each asked directly, against the one in float64."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from instruction_sets import output_on
 
 from bmrm.matrix._cpu import instruction_set
 from bmrm.pairs._pairs import PairCounter, PlacedPoints
@@ -102,9 +100,7 @@ def test_other_instruction_sets_count_the_same(isa):
         "from test_pair_kernels import check\n"
         "for name in ('uniform', 'lattice', 'outlier', 'five axes'): check(name)\n"
     )
-    environment = {**os.environ, "BMRM_CPU_ISA": isa}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    output_on(isa, program)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
