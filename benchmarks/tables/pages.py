@@ -42,7 +42,10 @@ PAGES = {  # file, title and the results in it
         "k-means, mixtures, principal components and scaling",
         "estimators mds gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture gpu_mds",
     ),
-    "pairs": ("Pairs of points", "pairs_cpu pairs_shapes pairs_nearest pairs_kde pairs_statistics"),
+    "pairs": (
+        "Pairs of points",
+        "pairs_cpu pairs_shapes pairs_gpu pairs_shapes_gpu pairs_nearest pairs_kde pairs_statistics",
+    ),
     "reductions": (
         "Row functions and the choice of a device",
         "reductions_cpu reductions_gpu reductions_crossover",

@@ -74,7 +74,7 @@ class Brute : public PairKernel {
         next(kernel, sets_, tiles, bins, int(table));
     }
 
-    static constexpr int64_t kStaticShared = 5120;  // more than what the kernel declares
+    static constexpr int64_t kStaticShared = 9216;  // more than what the kernel declares
     const PairSetup setup_;
     const TileTasks tasks_;
     Array<Column<WIDTH>> columns_;
