@@ -39,7 +39,7 @@ class Brute : public PairKernel {
             PairLaunch shared = launch;
             shared.totals.shared = true;
             const int64_t joint = table_bytes<true>(totals, bins), apart = table_bytes<false>(totals, bins);
-            if (joint + buffer_bytes(1) <= room())
+            if (2 * (joint + buffer_bytes(1)) <= room())  // else a multiprocessor would have one block
                 return run<BinCounts<WIDTH, Bins, true>>(shared, bins, joint);
             if (apart + buffer_bytes(1) <= room())
                 return run<BinCounts<WIDTH, Bins, false>>(shared, bins, apart);

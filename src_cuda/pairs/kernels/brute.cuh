@@ -234,7 +234,7 @@ __device__ __forceinline__ int diagonal_column(int row, int j, int n) {
     return row + j < n ? row + j : row + j - n;
 }
 
-// Decides all pairs of a queue in float64, by all threads of the block, and empties it; calls use(key).
+// Decides all pairs of a queue in float64, by all threads of the block, and empties it; calls use(d2).
 // Returns how many pairs this thread has decided.
 template <int WIDTH, class Use>
 __device__ __forceinline__ uint32_t decide(const BruteSets& sets, const TilePair<WIDTH>& pair,
@@ -248,8 +248,8 @@ __device__ __forceinline__ uint32_t decide(const BruteSets& sets, const TilePair
         if (!(some >> k & 1) || row >= pair.rows) continue;
         if (pair.diagonal && !is_on_diagonal(row, which, pair.rows)) continue;
         const int column = pair.diagonal ? diagonal_column(row, which, pair.rows) : which;
-        use(exact_key(sets.bounds, sets.a, pair.row * kTilePoints + row, sets.b,
-                      pair.column * kTilePoints + column, sets.box));
+        use(exact_square(sets.a, pair.row * kTilePoints + row, sets.b, pair.column * kTilePoints + column,
+                         sets.box));
         decided++;
     }
     __syncthreads();
@@ -306,7 +306,12 @@ class BinCounts {
     // Whether pairs that have been taken must be gone over again, since `take` has not said which are in
     // doubt.
     __device__ __forceinline__ bool end_chunk(float) { return false; }
-    __device__ __forceinline__ void add(uint32_t key) { table_.add_one(key); }
+    // Counts a pair by its exact squared distance.
+    __device__ __forceinline__ void add(const BruteSets& sets, double square) {
+        uint32_t key;
+        bins_.place(float(square * sets.scale * sets.scale), key);
+        table_.add_one(key_near(sets.bounds, square, key));
+    }
     __device__ void flush() { table_.flush(); }
 
   private:
@@ -360,7 +365,9 @@ class RadiusCounts {
         nearest_ = __builtin_huge_valf();
         return again;
     }
-    __device__ __forceinline__ void add(uint32_t key) { within_ += key; }
+    __device__ __forceinline__ void add(const BruteSets& sets, double square) {
+        within_ += key_of(sets.bounds, square);
+    }
     __device__ void flush() {
         if (within_) atomicAdd(totals_.at, (unsigned long long)within_);
         within_ = 0;
@@ -416,7 +423,7 @@ struct Sweep {
             const uint32_t queued = queue.count;
             const bool full = queued > kQueued;
             if (queued <= kQueued / 2 && !is_end) return;
-            decided += decide(sets, pair, queue, [&](uint32_t key) { counts.add(key); });
+            decided += decide(sets, pair, queue, [&](double square) { counts.add(sets, square); });
             if (!full) return;
         }
     }
