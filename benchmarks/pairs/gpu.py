@@ -37,13 +37,13 @@ SECTIONS = """
 {device[name]}. {points:,} points in a cube, all distances. Pairs per second, in units of 1e12.
 
 [histograms]
-bins = {bins:,} | plain, float32 = {plain/1e12:.2f} | ours, exact = {ours/1e12:.2f} |
+bins = {bins:,} | plain, float32 = {plain:.2f T} | ours, exact = {ours:.2f T} |
 times faster = {times_faster:.2f} | decided in float64 = {rechecked:.1e}
 
 Counts within a radius, of all pairs considered, and the kernel in float64.
 
 [counts]
-radius = {radius:g} | plain, float32 = {plain/1e12:.2f} | ours, exact = {ours/1e12:.2f} |
+radius = {radius:g} | plain, float32 = {plain:.2f T} | ours, exact = {ours:.2f T} |
 times faster = {times_faster:.2f}
 
 [aims]
