@@ -33,6 +33,10 @@ __device__ __forceinline__ whole to_whole(double a) {
     if (!(a < 9223372036854775808.0)) return a != a ? LEAST_WHOLE : GREATEST_WHOLE;
     return a < -9223372036854775808.0 ? LEAST_WHOLE : whole(a);
 }
+// One instruction of 32 bits for most numbers.
+__device__ __forceinline__ whole to_whole(float a) {
+    return fabsf(a) < 2147483648.0f ? whole(int(a)) : to_whole(double(a));
+}
 
 __device__ __forceinline__ whole whole_mod(whole a, whole b) {
     if (b == -1) return 0;

@@ -149,6 +149,10 @@ class CudaExpressions:
 
     def load(self, array: str, index: tuple[Expr, ...], kind: str, line: int, mask: str) -> str:
         dims = self.program.dims_of(array)
+        counter, row = self.writer.rows_of_tiles.get(array, ("", ""))
+        if row and index[0] == Var(counter, "int"):
+            text = f"{row}[{self.flat(index[1:], dims[1:], array, line, mask)}]"
+            return f"({text} != 0)" if kind == "bool" else text
         flat = self.flat(index, dims, array.removesuffix(".squares"), line, mask)
         if array not in self.program.arrays and self.program.axes_of(array):
             flat = f"{self.writer.row_place(array, dims, 'mine')} + {flat}"

@@ -19,6 +19,7 @@ from bmrm.formulas.gpu.column_lanes import ColumnLoop
 from bmrm.formulas.gpu.expressions import SIGNS, View, constant
 from bmrm.formulas.gpu.leaving import CudaLeaving
 from bmrm.formulas.gpu.operator_text import identity_text
+from bmrm.formulas.gpu.tiled_loop import over_tiles
 from bmrm.formulas.gpu.writer import EVERY, CudaWriter
 from bmrm.formulas.language.tree import (
     Argument,
@@ -113,6 +114,9 @@ class CudaStatements(CudaLeaving):
                     self.close()
             case Diverging():
                 self.diverging_loop(node, end, mask, flag)
+            case Uniform(tiles=tiles) as how if tiles:
+                with over_tiles(self, node, how, start, stop):
+                    self.block(node.body, mask)
             case Uniform(unroll):
                 name = self.name(node.name)
                 if unroll:
@@ -327,6 +331,9 @@ class CudaStatements(CudaLeaving):
     def combine(self, node: Combine, mask: str) -> None:
         result, name = self.program.arguments[node.array], self.name(node.array)
         op = self.writer.struct(node.op)
+        if node.array in self.writer.schedule.counters:
+            self.count(node, mask)
+            return
         value, flag = self.value_of(node, mask)
         if node.others:
             self.combine_extremum(node, result, value, flag, mask)
@@ -345,6 +352,18 @@ class CudaStatements(CudaLeaving):
         else:
             rank = self.ranks[ranked_by]
         self.put(f"combine_bins<{op}>({name}, {flat}, {value}, {rank});")
+
+    def count(self, node: Combine, mask: str) -> None:
+        """Add to a counter of 32 bits, by an atomic operation: the sum is the same in any order."""
+        place = (
+            f"{self.name(node.array)} + {self.target_of(node, self.program.arguments[node.array].dims, mask)}"
+        )
+        if self.facts.varies(*node.index):
+            self.put(f"if ({mask}) atomicAdd({place}, int({self.expr(node.value, mask)}));")
+            return
+        value = self.fresh("value")
+        self.put(f"const int {value} = over_warp<Sum>(int({mask} ? {self.guarded(node.value, mask)} : 0));")
+        self.put(f"if (lane == 0) atomicAdd({place}, {value});")
 
     def combine_alone(self, node: Combine) -> None:
         """Print the combination of a lane that no other lane disturbs."""

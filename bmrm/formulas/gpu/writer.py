@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bmrm.formulas.analysis.layout import TableLayout
 from bmrm.formulas.analysis.long_loops import work_of_iteration
-from bmrm.formulas.analysis.schedule import GpuSchedule, rounded_up
+from bmrm.formulas.analysis.schedule import GpuSchedule, held_items, rounded_up
 from bmrm.formulas.gpu.operator_text import struct_of
 from bmrm.formulas.language.operators import ReductionOperator
 from bmrm.formulas.language.tree import Argument, Size
@@ -57,6 +57,8 @@ class CudaWriter:
         self.lines: list[str] = []
         self.numbers: dict[str, int] = {}
         """Numbers that the table holds, by their entries."""
+        self.rows_of_tiles: dict[str, tuple[str, str]] = {}
+        """Parameters of which a loop copies tiles: its counter, and the name of the row of an iteration."""
         self._depth = self._count = 0
         self._names: dict[str, str] = {}
 
@@ -135,6 +137,16 @@ class CudaWriter:
 
     def accumulated(self, result: Argument) -> str:
         return "double" if result.type == "real" else "whole"
+
+    def held(self, result: Argument) -> str:
+        """Return the type in which a warp holds an element of a result."""
+        return "int" if result.name in self.schedule.counters else self.accumulated(result)
+
+    def held_items(self, result: Argument) -> Number:
+        """Return the numbers of 8 bytes of an array in which a warp holds a result."""
+        count = self.count(result.dims)
+        is_counter = result.name in self.schedule.counters
+        return Number(held_items(count.value, is_counter), count.at_run_time)
 
     def struct(self, operator: ReductionOperator) -> str:
         """Return the name of the class of an operator."""

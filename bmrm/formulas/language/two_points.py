@@ -324,7 +324,7 @@ class _Lowering(ast.NodeTransformer):
             )
         test = self.compared(ast.Gt() if only_later else ast.NotEq())
         return [
-            *([] if only_later else [self.loop(before, first)]),
+            *([] if only_later else [self.loop(before, _called("min", first, count))]),
             self.loop([_placed(ast.If(test, among, []), body[0])], first, _called("min", end, count)),
             self.loop(body, end, count),
         ]
