@@ -278,7 +278,7 @@ def schedule_gpu(
         if isinstance(each, (For, While)):
             first = any(each is statement for statement in program.body[:blocked])
             best = loops.find_best(each, facts) if first and isinstance(each, For) else None
-            found[id(each)] = BestOfGroups(best) if best else _choose_loop(each, facts)
+            found[id(each)] = BestOfGroups(best) if best else _choose_loop(each, facts, counters)
     tiles, walks = _choose_tiles(facts, rest, memory, real_bytes, shared_bytes)
     for loop, names in walks.items():
         if isinstance(how := found[loop], Uniform):
@@ -335,8 +335,8 @@ def _choose_memory(
 
 
 def held_items(count: int, is_counter: bool) -> int:
-    """Return the numbers of 8 bytes that a result of so many elements takes in shared memory."""
-    return -(-count // 2) if is_counter else count
+    """Return the numbers of 8 bytes that a result takes in shared memory; counters have a place more."""
+    return count // 2 + 1 if is_counter else count
 
 
 def _array_parameters(program: Program) -> list[Argument]:
@@ -366,13 +366,13 @@ def rounded_up(number: int, unit: int) -> int:
     return -(-number // unit) * unit
 
 
-def _choose_loop(node: For | While, facts: ProgramFacts) -> GpuLoop:
+def _choose_loop(node: For | While, facts: ProgramFacts, counters: Mapping[str, int]) -> GpuLoop:
     if facts.diverges(node):
         return Diverging(has_combination((node,)))
     if isinstance(node, While):
         return Uniform()
     if node.name in facts.masked:  # rows that take no part have numbers that no bound holds for
-        return Uniform(loops.unrolled_iterations(node, facts))
+        return Uniform(loops.unrolled_iterations(node, facts, counters))
     iterations = facts.iterations(node)
     if sums := loops.butterfly_sums(node, facts):
         count = min(MAX_BUTTERFLY, 1 << (iterations - 1).bit_length())
@@ -382,7 +382,7 @@ def _choose_loop(node: For | While, facts: ProgramFacts) -> GpuLoop:
         return ColumnLanes(sums, WARP // 2 if is_half else WARP)
     if sums := loops.ranked_sums(node, facts):
         return Ranked(sums)
-    return Uniform(loops.unrolled_iterations(node, facts))
+    return Uniform(loops.unrolled_iterations(node, facts, counters))
 
 
 def has_combination(body: tuple[Statement, ...]) -> bool:

@@ -98,11 +98,13 @@ class RowsKernel:
             self.find_row()
             self.writer.declare_numbers()
         self.declare_arrays()
+        first_line = len(self.writer.lines)
         for place, statement in enumerate(self.program.body[count:], count):
             if place in along:
                 along[place].step()
             elif place not in self.schedule.blocks.apart:
                 self.row.statement(statement, "here")
+        self.writer.report_failures(first_line)
         self.outputs()
         if count:
             blocked.next_row()

@@ -15,7 +15,7 @@ def declare_tiles(writer: CudaWriter) -> None:
     """Print where the tiles of this warp are."""
     for name, tile in writer.schedule.tiles.items():
         kind, own = writer.stored(writer.program.arguments[name].type), writer.name(name)
-        writer.put(f"__shared__ __align__(16) {kind} {own}_tiles[WARPS][{tile.rows * tile.stride}];")
+        writer.put(f"alignas(16) __shared__ {kind} {own}_tiles[WARPS][{tile.rows * tile.stride}];")
         writer.put(f"{kind}* const {own}_tile = {own}_tiles[warp];")
 
 
