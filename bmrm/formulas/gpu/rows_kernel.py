@@ -2,9 +2,10 @@
 
 A warp has a chunk of rows of its own, one row per lane. Chunks are fixed: they depend on the number of rows
 and the size of the results alone. Each warp has results of its own, in shared memory if those of all warps of
-a block fit, else in the chunk's place in global memory. Only counters are combined by atomic operations, which
-give the same in any order. Values with the same index for all lanes are combined over the warp by halves. Others
-whose index depends on the row are combined by rounds: a round has one lane of each index, the earliest left.
+a block fit, else in the chunk's place in global memory. Counters alone are combined by atomic operations:
+their sums are the same in any order. Values with the same index for all lanes are combined over the warp by
+halves. Those whose index depends on the row are combined by rounds: a round has one lane of each index, the
+earliest that is left.
 """
 
 from __future__ import annotations
