@@ -127,6 +127,7 @@ inline int __popcll(unsigned long long bits) { return __builtin_popcountll(bits)
 inline int __clz(int bits) { return bits ? __builtin_clz(unsigned(bits)) : 32; }
 inline int __clzll(long long bits) { return bits ? __builtin_clzll((unsigned long long)bits) : 64; }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline float __frcp_rn(float a) { return 1.0f / a; }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dsub_rn(double a, double b) { return a - b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
