@@ -14,8 +14,9 @@ from bmrm.distributed.reading import read_new_rows
 from bmrm.errors import ParameterError
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.pairs._pairs import METRICS
-from bmrm.pairs.neighbours import nearest, nearest_graph, read_rows, within
+from bmrm.pairs.neighbours import nearest, nearest_graph, within
 from bmrm.pairs.points import read_box
+from bmrm.pairs.sides import read_rows
 from bmrm.unsupervised.estimator import RowEstimator, require_dense
 
 if TYPE_CHECKING:
