@@ -203,10 +203,13 @@ NEAR_SECONDS = (7e-7, 1.32)
 NEAR_PAIR_SECONDS = {True: (1e-10, 1e-11), False: (2e-10, 1.5e-10)}
 """Time of a pair, and of each axis of it, on one core: for distances of squares, and others."""
 
-GPU_NEAR_PAIR_SECONDS = (5e-13, 2.2e-13)
-"""The same on an NVIDIA H100, in float64."""
+GPU_NEAR_PAIR_SECONDS = {True: (2e-12, 1e-14), False: (5e-13, 2.2e-13)}
+"""The same on an NVIDIA H100: by tensor cores, and in float64; from numbers of instructions."""
 
-NEAR_BATCH_BYTES = 1 << 26
+MIN_ROUNDED_AXES = 10
+"""Axes from which distances of squares are found by tensor cores (``src_cuda/pairs/neighbours.cu``)."""
+
+NEAR_BATCH_BYTES = 1 << 27
 """Memory on a GPU of the candidates of some rows, or of their neighbours within a radius, at most."""
 
 NEAR_POINT_BYTES = 64
@@ -218,7 +221,7 @@ def neighbour_work(rows: int, points: int, axes: int, squares: bool, k: int, thr
     each, growth = NEAR_SECONDS
     pair, axis = NEAR_PAIR_SECONDS[squares]
     of_row = min(each * growth ** min(axes, 100) * (1.0 + 0.03 * k), points * (pair + axis * axes))
-    pair, axis = GPU_NEAR_PAIR_SECONDS
+    pair, axis = GPU_NEAR_PAIR_SECONDS[squares and axes >= MIN_ROUNDED_AXES]
     uploaded = 8.0 * (rows + points) * axes
     return Work(
         CALL_SECONDS + rows * of_row / cores_worth(threads_of(threads)),
@@ -233,5 +236,8 @@ def neighbour_work(rows: int, points: int, axes: int, squares: bool, k: int, thr
 def neighbour_device_bytes(rows: int, points: int, axes: int, k: int) -> int:
     """Return the bytes of a search for neighbours on a GPU."""
     each = 12 * max(256, 6 * k) + 16 * k + 32  # candidates, and the nearest of them
+    if axes >= MIN_ROUNDED_AXES:
+        each += 2 * (axes + 64)
     batch = max(each, min(NEAR_BATCH_BYTES, rows * each)) + NEAR_POINT_BYTES * points
-    return 8 * (rows + points) * axes + batch
+    rounded = 2 * (axes + 64) * (points + 256) if axes >= MIN_ROUNDED_AXES else 0
+    return 8 * (rows + points) * axes + batch + rounded

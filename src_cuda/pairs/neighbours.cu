@@ -5,12 +5,18 @@
 // points come in an order that spreads the first of them over all, so that a pass adds about as many
 // candidates as k times its points over those before; the passes are as long as there is room. A row that
 // gets too many loses some: then, and for k beyond kMostKept, all its distances are sorted.
+//
+// With many axes, the passes take values from tensor cores instead of distances in float64, and keep what may
+// be one of the k nearest (near_rounded.cuh). At last these are decided in float64. A row that has too many
+// of them goes through the passes in float64.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "api/neighbours.h"
+#include "pairs/kernels/near_rounded.cuh"
 #include "pairs/kernels/near_select.cuh"
 #include "rows/resident_rows.h"
 #include "runtime/chain.cuh"
@@ -22,8 +28,14 @@ namespace {
 
 constexpr int64_t kMostKept = 2048;
 constexpr int64_t kMinRoom = 256;
-constexpr int64_t kBatchBytes = int64_t(64) << 20;  // of candidates, or of neighbours within a radius
+constexpr int64_t kBatchBytes = int64_t(128) << 20;  // of candidates, or of neighbours within a radius
 constexpr int kMeasures = 3;
+// From these sizes on tensor cores are faster than float64.
+constexpr int64_t kMinRoundedAxes = 10, kMinRoundedRows = 16, kMinRoundedPoints = 256;
+// Largest numbers for which squares are far from overflow and underflow in float64.
+constexpr double kLeast = 0x1p-400, kMost = 0x1p400;
+constexpr int kLargestPower = 13;      // of two, of the largest number in float16
+constexpr int64_t kMinShareTiles = 8;  // of points per block
 
 int64_t room_for(int64_t k) {
     int64_t room = kMinRoom;
@@ -66,6 +78,18 @@ constexpr OfMeasures<decltype(&measure_row<Measure::squares, false>)> kMeasureRo
 
 }  // namespace
 
+// Points rounded for the tensor cores, in the order of the passes.
+struct Rounded {
+    int chunks = 0;
+    PointOrder order = {};
+    Origin origin = {};
+    FastError error = {};
+    Array<double> shift;
+    Array<__half> values;
+    Array<float> halves;
+    Array<WidestNorms> maximum;
+};
+
 struct bb_neighbours : Handle {
     bb_neighbours(const bb_device& device, const bb_neighbour_sides& sides)
         : Handle(device.id),
@@ -76,7 +100,7 @@ struct bb_neighbours : Handle {
           points_(*sides.points) {
         const int64_t m = points_.rows.n, d = points_.rows.d;
         if (rows_.rows.d != d || m >= int64_t(1) << 31 || first_ < 0 || sides.count < 0 ||
-            first_ + sides.count > rows_.rows.n)
+            first_ + sides.count > rows_.rows.n || rows_.rows.n >= int64_t(1) << 32)
             throw Failure(BB_INVALID, "rows: out of range, or of another width than the points");
         std::vector<double> box(sides.box, sides.box + d);
         for (int64_t k = 0; k < d; k++) {
@@ -117,7 +141,15 @@ struct bb_neighbours : Handle {
                     shares ? unsigned(std::clamp<int64_t>(wanted, 1, std::min<int64_t>(most, 65535))) : 1);
     }
     NearBatch batch(int64_t first, int64_t count) const { return {nullptr, first_ + first, count}; }
+    bool rounding_pays(int64_t rows) const {
+        const int64_t m = sides_.order.count;
+        return measure_of(metric_) == Measure::squares && !is_periodic_ && device.major >= 8 &&
+               sides_.axes >= kMinRoundedAxes && rows >= kMinRoundedRows && m >= kMinRoundedPoints;
+    }
+    bool round();
     void find(int64_t k, const NearBatch& rows, const Candidates& candidates);
+    void find_rounded(int64_t k, const NearBatch& rows, const Candidates& candidates);
+    void keep(int64_t k, int64_t rows, const float* slacks, const Candidates& candidates);
     void sort_row(int64_t k, int64_t row, double* distances, int64_t* indices);
 
     const int64_t first_;
@@ -126,21 +158,120 @@ struct bb_neighbours : Handle {
     bool is_periodic_ = false;
     Array<double> box_;
     NearSides sides_ = {};
+    Rounded rounded_;
+    Array<__half> row_values_;
+    Array<RowNorms> row_norms_;
+    Array<float> slacks_;
 };
+
+// Rounds the points; false if numbers have no sizes for that.
+bool bb_neighbours::round() {
+    if (rounded_.values) return true;
+    const int64_t m = sides_.order.count, d = sides_.axes;
+    Rounded& to = rounded_;
+    to.order = {m, step_of(m)};
+    to.chunks = int((d + kChunkColumns - 1) / kChunkColumns);
+    to.error = tensor_error(d, to.chunks);
+    to.shift = Array<double>(memory, d);
+    Array<unsigned long long> largest(memory, 1);
+    largest.fill_bytes(0);
+    const auto spread = [&](const bb_dense_rows& side) {
+        side.rows.with([&](auto* X) {
+            using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
+            const int64_t size = side.rows.n * d;
+            launch(std::min(blocks_for(size), unsigned(device.multiprocessors) * 8), 256)(
+                find_largest_difference<V>, X, size, d, to.shift.data(), largest.data());
+        });
+    };
+    points_.rows.with([&](auto* X) {
+        using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
+        launch(blocks_for(d, 32), 32)(sample_mean<V>, X, d, to.order, to.shift.data());
+    });
+    spread(points_);
+    if (&rows_ != &points_) spread(rows_);
+    const unsigned long long bits = largest.at(0);
+    double most;
+    std::memcpy(&most, &bits, sizeof most);
+    if (!(most > kLeast && most < kMost)) return false;
+    to.origin = {to.shift.data(), nullptr, std::ldexp(1.0, kLargestPower - std::ilogb(most)), {}};
+    const int64_t padded = (m + kTensorPoints - 1) / kTensorPoints * kTensorPoints;
+    to.halves = Array<float>(memory, padded);
+    to.maximum = Array<WidestNorms>(memory, 1);
+    to.maximum.fill_bytes(0);
+    to.values = Array<__half>(memory, padded * to.chunks * kChunkColumns);
+    points_.rows.with([&](auto* X) {
+        using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
+        launch(blocks_for(32 * padded), 256)(
+            round_rows<V, PointOrder>, X, m, padded, d, to.origin, to.chunks, to.order,
+            RoundedRows{to.values.data(), nullptr, to.halves.data(), to.maximum.data()});
+    });
+    return true;
+}
+
+void bb_neighbours::keep(int64_t k, int64_t rows, const float* slacks, const Candidates& candidates) {
+    const int64_t shared = candidates.room * kCandidateBytes;
+    allow_shared(keep_nearest, shared);
+    launch(unsigned(std::min<int64_t>(rows, 1 << 20)), kSelectThreads, shared)(keep_nearest, rows, int(k),
+                                                                               slacks, candidates);
+}
+
+// As `find`, by tensor cores; of rows that follow one another.
+void bb_neighbours::find_rounded(int64_t k, const NearBatch& rows, const Candidates& candidates) {
+    const int64_t m = sides_.order.count, d = sides_.axes, width = int64_t(rounded_.chunks) * kChunkColumns;
+    const int64_t tiles = (rows.count + kTensorRows - 1) / kTensorRows;
+    reserve(memory, row_values_, tiles * kTensorRows * width);
+    reserve(memory, row_norms_, tiles * kTensorRows);
+    reserve(memory, slacks_, rows.count);
+    rows_.rows.with([&](auto* X) {
+        using V = std::remove_const_t<std::remove_pointer_t<decltype(X)>>;
+        launch(blocks_for(32 * tiles * kTensorRows), 256)(
+            round_rows<V, InOrder>, X + rows.first * d, rows.count, tiles * kTensorRows, d, rounded_.origin,
+            rounded_.chunks, InOrder(), RoundedRows{row_values_.data(), row_norms_.data(), nullptr, nullptr});
+    });
+    const bool keeps = rounded_.chunks <= kKeptChunks;
+    const int64_t bytes = tensor_bytes(keeps, rounded_.chunks);
+    const auto add = keeps ? add_rounded<true> : add_rounded<false>;
+    allow_shared(add, bytes);
+    RoundedPass pass = {reinterpret_cast<const uint4*>(row_values_.data()),
+                        reinterpret_cast<const uint4*>(rounded_.values.data()),
+                        rounded_.halves.data(),
+                        rounded_.chunks,
+                        0,
+                        0,
+                        rounded_.order,
+                        rows,
+                        sides_.one_set,
+                        candidates};
+    while (pass.last < m) {
+        const int64_t most = pass_points(k, candidates.room, pass.last) / kTensorPoints * kTensorPoints;
+        pass.first = pass.last;
+        pass.last = std::min(m, pass.first + std::max<int64_t>(kTensorPoints, most));
+        if (pass.first == 0)
+            launch(blocks_for(rows.count), 256)(begin_rounded, rows.count, d, uint32_t(pass.last),
+                                                rounded_.error, row_norms_.data(), rounded_.maximum.data(),
+                                                candidates, slacks_.data());
+        const int64_t point_tiles = (pass.last - pass.first + kTensorPoints - 1) / kTensorPoints;
+        const int64_t wanted = std::max<int64_t>(16 * device.multiprocessors / tiles, 1);
+        const int64_t shares = std::min(wanted, std::max<int64_t>(1, point_tiles / kMinShareTiles));
+        launch(dim3(unsigned(tiles), unsigned(shares)), kTensorThreads, bytes)(add, pass);
+        keep(k, rows.count, slacks_.data(), candidates);
+    }
+    launch(blocks_for(32 * rows.count), 256)(measure_candidates<Measure::squares, false>, sides_, rows,
+                                             candidates);
+    keep(k, rows.count, nullptr, candidates);
+}
 
 // Finds the k nearest of each row, or too many candidates.
 void bb_neighbours::find(int64_t k, const NearBatch& rows, const Candidates& candidates) {
-    const int64_t m = sides_.order.count, shared = candidates.room * kCandidateBytes;
+    const int64_t m = sides_.order.count;
     NearSides spread = sides_;
     spread.order.step = step_of(m);
     launch(blocks_for(rows.count), 256)(begin_candidates, rows.count, candidates);
-    allow_shared(keep_nearest, shared);
     for (int64_t seen = 0, next; seen < m; seen = next) {
         next = std::min(m, seen + pass_points(k, candidates.room, seen));
         launch(tiles(rows.count, next - seen, true), kNearThreads)(of(kAdd), spread, rows, seen, next,
                                                                    candidates);
-        launch(unsigned(std::min<int64_t>(rows.count, 1 << 20)), kSelectThreads, shared)(
-            keep_nearest, rows.count, int(k), candidates);
+        keep(k, rows.count, nullptr, candidates);
     }
 }
 
@@ -156,28 +287,48 @@ void bb_neighbours::nearest(int64_t k, int64_t first, int64_t last, double* dist
     const int64_t room = kept ? room_for(k) : 0, each = room * kCandidateBytes + 16 * k;
     const int64_t size = std::clamp<int64_t>(kBatchBytes / each, 1, std::max<int64_t>(1, last - first));
     Array<double> of_rows(memory, size * room), found(memory, size * k);
-    Array<uint32_t> numbers(memory, size * room), counts(memory, size), crowded(memory, size);
+    Array<uint32_t> numbers(memory, size * room), counts(memory, size), crowded(memory, size),
+        listed(memory, size);
     Array<NearLimit> limits(memory, size);
     Array<int64_t> found_indices(memory, size * k);
     Array<unsigned> crowd(memory, 1);
     const Candidates candidates = {of_rows.data(), numbers.data(), counts.data(), limits.data(), int(room)};
+    bool rounds = kept && rounding_pays(last - first) && round();
+    // Writes what was found of some rows; returns those that have lost candidates.
+    const auto write = [&](const NearBatch& some, int64_t first_row) {
+        crowd.fill_bytes(0);
+        launch(blocks_for(some.count * k), 256)(write_nearest, some, first_row, int(k), candidates,
+                                                found.data(), found_indices.data(),
+                                                Crowded{crowded.data(), crowd.data()});
+        return int64_t(crowd.at(0));
+    };
     for (int64_t begin = first; begin < last; begin += size) {
         const NearBatch rows = batch(begin, std::min(size, last - begin));
         std::vector<uint32_t> rest(size_t(kept ? 0 : rows.count));
-        std::iota(rest.begin(), rest.end(), 0u);
+        std::iota(rest.begin(), rest.end(), uint32_t(rows.first));
         if (kept) {
-            crowd.fill_bytes(0);
-            find(k, rows, candidates);
-            launch(blocks_for(rows.count * k), 256)(write_nearest, rows.count, int(k), candidates,
-                                                    found.data(), found_indices.data(),
-                                                    Crowded{crowded.data(), crowd.data()});
-            if (const unsigned listed = crowd.at(0)) {
-                rest = crowded.to_host();
-                rest.resize(listed);
+            NearBatch some = rows;
+            if (rounds) {
+                find_rounded(k, rows, candidates);
+                some.count = write(rows, rows.first);
+                some.list = crowded.data();
+                rounds = some.count <= rows.count / 2;  // else there may be as many in the next batch
+            }
+            if (some.count > 0) {
+                find(k, some, candidates);
+                std::swap(crowded, listed);
+                some.list = some.list ? listed.data() : nullptr;
+                rest.resize(size_t(write(some, rows.first)));
+                if (!rest.empty())
+                    BB_CHECK(cudaMemcpyAsync(rest.data(), crowded.data(), rest.size() * 4, cudaMemcpyDefault,
+                                             memory.stream));
+                BB_CHECK(cudaStreamSynchronize(memory.stream));
             }
         }
-        for (const uint32_t i : rest)
-            sort_row(k, rows.first + i, found.data() + i * k, found_indices.data() + i * k);
+        for (const uint32_t row : rest) {
+            const int64_t to = (int64_t(row) - rows.first) * k;
+            sort_row(k, row, found.data() + to, found_indices.data() + to);
+        }
         const size_t bytes = size_t(rows.count * k) * 8;
         BB_CHECK(
             cudaMemcpyAsync(distances + begin * k, found.data(), bytes, cudaMemcpyDefault, memory.stream));

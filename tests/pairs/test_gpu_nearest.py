@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from devices import cuda, gpu, on_device, sized
+from devices import cuda, few, gpu, on_device, sized
 from neighbour_reference import distances, sorted_neighbours
 from test_neighbours import make
 
@@ -205,3 +205,36 @@ def test_the_estimator():
     for here, there in zip(found.kneighbors(), expected.kneighbors(), strict=True):
         np.testing.assert_array_equal(here, there)
     assert (found.radius_neighbors_graph(x[:9], 0.4) != expected.radius_neighbors_graph(x[:9], 0.4)).nnz == 0
+
+
+ROUNDED = sized(300, 3000)  # points from which tensor cores are used
+SQUARES = ("euclidean", "sqeuclidean", "cosine")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", few(SQUARES, 3))
+def test_candidates_of_tensor_cores_are_decided_in_float64(metric, kind):
+    for axes, k in ((20, 5), (70, 1), (260, 40)):
+        x, y = (make(kind, ROUNDED, axes, seed) for seed in (0, 1))
+        check(k, x[:150], y, metric=metric)
+    check(3, x, metric=metric)
+
+
+def test_tight_clusters_with_one_point_far_away():
+    """What float16 leaves is more than the distances: most rows get too many candidates."""
+    rng = RNG(0)
+    x = (
+        rng.integers(0, 9, (ROUNDED + 200, 30)) * 1e-4
+        + np.eye(1, 30) * (np.arange(ROUNDED + 200) == 7)[:, None]
+    )
+    check(3, x)
+    check(3, (x * 1e3).astype(np.float32), given=(on_device((x * 1e3).astype(np.float32)), None))
+
+
+def test_more_points_than_a_pass_has():
+    x = make("uniform", sized(2000, 50_000), 24)
+    expected = sorted_neighbours(30, x[:40], x)
+    for rows, k in ((17, 30), (40, 1), (40, 30)):
+        found = nearest(k, x[:rows], x, device="cuda")
+        np.testing.assert_array_equal(found[0], expected[0][:rows, :k])
+        np.testing.assert_array_equal(found[1], expected[1][:rows, :k])

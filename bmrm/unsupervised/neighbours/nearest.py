@@ -40,8 +40,8 @@ class NearestNeighbors(RowEstimator):
         By default "euclidean".
     box : float or array, shape (d,), optional
         Lengths of a periodic box, 0 for an axis that is open.
-    device : {"auto", "cpu"}, default "auto"
-        Neighbours are found on the CPU.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        Where neighbours are found; "auto": where that is predicted to be faster.
     threads : int, optional
         Maximum number of threads; default: ``n_jobs``, or else the cores that this process may use.
     n_jobs : int, optional

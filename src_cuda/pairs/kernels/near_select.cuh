@@ -53,26 +53,28 @@ struct SharedCandidates {
     }
 };
 
-// Keeps the k nearest candidates of each row. A row that has lost some gets no more.
+// Keeps the k nearest candidates of each row, and those that are at most its slack farther than the last of
+// them, if there are slacks. A row that has lost some gets no more.
 static __global__ void __launch_bounds__(kSelectThreads)
-    keep_nearest(int64_t rows, int k, const Candidates of) {
+    keep_nearest(int64_t rows, int k, const float* slacks, const Candidates of) {
     SharedCandidates mine(of.room);
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const uint32_t count = of.counts[row];
         __syncthreads();
         if (count > uint32_t(of.room)) {
-            if (threadIdx.x == 0) of.limits[row] = {-1, 0};
+            if (threadIdx.x == 0) of.limits[row] = {-INF, 0};
             continue;
         }
         if (count < uint32_t(k)) continue;
         mine.sort(mine.load(of, row, int(count)));
-        for (int i = threadIdx.x; i < k; i += blockDim.x) {
+        const double last = mine.distances[k - 1], limit = slacks ? last + double(slacks[row]) : last;
+        for (int i = threadIdx.x; i < int(count); i += blockDim.x) {
+            if (i >= k && !(slacks && mine.distances[i] <= limit)) break;
             of.distances[row * of.room + i] = mine.distances[i];
             of.points[row * of.room + i] = mine.points[i];
-        }
-        if (threadIdx.x == 0) {
-            of.counts[row] = uint32_t(k);
-            of.limits[row] = {mine.distances[k - 1], mine.points[k - 1]};
+            if (i + 1 < k || (slacks && i + 1 < int(count) && mine.distances[i + 1] <= limit)) continue;
+            of.counts[row] = uint32_t(i + 1);  // the last one
+            of.limits[row] = {limit, slacks ? ~0u : mine.points[i]};
         }
         __syncthreads();
     }
@@ -84,17 +86,18 @@ struct Crowded {
     unsigned* count;
 };
 
-// Writes the k nearest of each row, which were kept last, or lists the row.
-static __global__ void write_nearest(int64_t rows, int k, const Candidates from, double* distances,
-                                     int64_t* indices, const Crowded crowded) {
-    BB_FOR (i, rows * k) {
-        const int64_t row = i / k, place = row * from.room + i % k;
+// Writes the k nearest of the rows of a batch, which were kept last, to the results of rows from `first` on,
+// or lists a row.
+static __global__ void write_nearest(const NearBatch batch, int64_t first, int k, const Candidates from,
+                                     double* distances, int64_t* indices, const Crowded crowded) {
+    BB_FOR (i, batch.count * k) {
+        const int64_t row = i / k, place = row * from.room + i % k, to = (batch(row) - first) * k + i % k;
         if (from.counts[row] > uint32_t(from.room)) {
-            if (i % k == 0) crowded.rows[atomicAdd(crowded.count, 1u)] = uint32_t(row);
+            if (i % k == 0) crowded.rows[atomicAdd(crowded.count, 1u)] = uint32_t(batch(row));
             continue;
         }
-        distances[i] = from.distances[place];
-        indices[i] = from.points[place];
+        distances[to] = from.distances[place];
+        indices[to] = from.points[place];
     }
 }
 
