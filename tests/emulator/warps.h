@@ -134,6 +134,10 @@ inline double __dmul_rn(double a, double b) { return a * b; }
 inline float __int_as_float(int bits) { return emulator::bits_as<float>(bits); }
 inline float __uint_as_float(unsigned bits) { return emulator::bits_as<float>(bits); }
 inline unsigned __float_as_uint(float number) { return emulator::bits_as<unsigned>(number); }
+inline float __double2float_ru(double number) {
+    const float near = float(number);
+    return double(near) < number ? nextafterf(near, HUGE_VALF) : near;
+}
 inline double __longlong_as_double(long long bits) { return emulator::bits_as<double>(bits); }
 inline long long __double_as_longlong(double number) { return emulator::bits_as<long long>(number); }
 inline int __double2hiint(double number) { return int(__double_as_longlong(number) >> 32); }
