@@ -278,6 +278,11 @@ class BMRMClassifier(_LinearClassifier):
     >>> classifier = BMRMClassifier(tol=1e-6).fit(X, y)
     >>> classifier.predict(X), classifier.dual_gap_ <= 1e-6 * classifier.objective_
     (array(['a', 'a', 'b'], dtype='<U1'), True)
+    >>> classifier.decision_function(X).shape, classifier.score(X, y)
+    ((3,), 1.0)
+    >>> classifier = BMRMClassifier("logistic", C=100.0).fit(X, y)
+    >>> classifier.predict_proba(X).argmax(axis=1), classifier.predict_log_proba(X).shape
+    (array([0, 0, 1]), (3, 2))
     """
 
     def __init__(
@@ -450,6 +455,10 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
     >>> search = BMRMClassifierCV("logistic", lams=[1.0, 0.1, 0.01]).fit(X, y)
     >>> search.lam_, search.scores_.shape
     (0.01, (3, 5))
+    >>> search.predict(X).shape, search.predict_proba(X).shape, search.decision_function(X).shape
+    ((300,), (300, 2), (300,))
+    >>> search.score(X, y) > 0.7, search.predict_log_proba(X).shape
+    (True, (300, 2))
     """
 
     def __init__(

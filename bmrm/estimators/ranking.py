@@ -49,6 +49,8 @@ class BMRMRanker(LinearEstimator):
     >>> ranker = BMRMRanker(lam=1e-3).fit(X, relevance, groups=groups)
     >>> ranker.score(X, relevance, groups=groups) > 0.99
     True
+    >>> ranker.predict(X).shape
+    (60,)
     """
 
     tasks = ("ranking",)

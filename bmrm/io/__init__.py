@@ -132,7 +132,16 @@ def read_data(
 
 
 def is_text(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file holds SVMlight text; anything except a regular file is assumed to.
+    """Return whether a file holds SVMlight text.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Anything except a regular file is assumed to.
+
+    Returns
+    -------
+    bool
 
     Examples
     --------

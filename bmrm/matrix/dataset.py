@@ -115,6 +115,9 @@ class Dataset:
     >>> from bmrm import Dataset
     >>> Dataset(np.eye(3), [1, 1, -1]).shape
     (3, 3)
+    >>> data = Dataset(np.eye(3), [1, 1, -1])
+    >>> data.margins(np.array([1.0, 2.0, 3.0]))
+    array([1., 2., 3.])
     """
 
     group: Any = None
@@ -232,12 +235,27 @@ class Dataset:
         ----------
         X : Csr or ndarray
             The local rows; arrays of a `bmrm.Landing` must still exist.
+
+        Examples
+        --------
+        >>> import numpy as np, bmrm
+        >>> data = bmrm.Dataset(np.eye(2), [1, -1])
+        >>> data.take_checksum(np.eye(2))
         """
         stored = self.matrix.dtype or np.dtype(np.float64)  # no dtype if all values are 1
         self._entries = matrix_checksum(X, stored, self.threads, self.first_row)
 
     def margins(self, w: Vector) -> Vector:
-        """Return ``X w`` for the local rows."""
+        """Return ``X w`` for the local rows.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (d,), or (d, K)
+
+        Returns
+        -------
+        ndarray of float64, shape (m,), or (m, K)
+        """
         return np.asarray(self.matrix.matvec(w))
 
     @property

@@ -31,6 +31,18 @@ class Solution(NamedTuple):
     result : Result
         The result with its certificate, the same on every rank. But with distributed weights, its ``w`` has
         only the weights of this rank.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from petsc4py import PETSc
+    >>> import bmrm.petsc
+    >>> A = PETSc.Mat().createDense((3, 2), array=np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]))
+    >>> A.assemble()
+    >>> y = PETSc.Vec().createWithArray(np.array([1.0, 1.0, -1.0]))
+    >>> found = bmrm.petsc.solve(A, y, lam=0.1)
+    >>> found.w.getSize(), found.result.status
+    (2, 'converged')
     """
 
     w: PETSc.Vec

@@ -109,6 +109,14 @@ class Selection(Generic[R_co]):
     ----------
     Breiman, Friedman, Olshen, Stone, Classification and Regression Trees (1984), section 3.4.3: the rule of
     one standard error.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> X = np.random.default_rng(0).standard_normal((60, 3))
+    >>> found = bmrm.select(X, np.sign(X[:, 0]), [1e-1, 1e-3], folds=3)
+    >>> found.scores.shape, found.lam in found.lams
+    ((2, 3), True)
     """
 
     lams: Vector
@@ -220,7 +228,17 @@ class Selection(Generic[R_co]):
         return format_table(head, rows)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the mean score and its standard error over lam; see `bmrm.linear.plots.plot_selection`."""
+        """Draw the mean score and its standard error over lam; see `bmrm.plots.plot_selection`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; default: the axes of a new figure.
+
+        Returns
+        -------
+        Axes
+        """
         from bmrm.linear.plots import plot_selection
 
         return plot_selection(self, ax)

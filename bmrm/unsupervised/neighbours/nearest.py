@@ -69,6 +69,8 @@ class NearestNeighbors(RowEstimator):
     array([[0., 1., 0.],
            [1., 0., 0.],
            [0., 1., 0.]])
+    >>> found.radius_neighbors([[2.6, 0]], radius=2.0)[1][0].tolist()
+    [1, 2]
     """
 
     _reads_sparse = False

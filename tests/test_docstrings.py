@@ -1,0 +1,116 @@
+"""Docstrings of public names are complete, by numpydoc's own checks of each function, class and method."""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+validate = pytest.importorskip(
+    "numpydoc.validate", reason="numpydoc is not installed; `make test` installs it"
+).validate
+
+WINGS = {
+    "bmrm": "",
+    "bmrm.distributed": "mpi4py",
+    "bmrm.estimators": "sklearn",
+    "bmrm.graph": "",
+    "bmrm.io": "",
+    "bmrm.linear.models.metrics": "",
+    "bmrm.linear.plots": "",
+    "bmrm.losses": "",
+    "bmrm.pairs": "",
+    "bmrm.petsc": "petsc4py",
+    "bmrm.reductions": "",
+}
+"""The modules that users import names from, and the package that each needs."""
+
+CODES = {"GL07", "GL08", "PR01", "PR02", "RT01", "YD01", "EX01"}
+"""Sections in another order; no docstring; parameters that are not described, or not there; no section of
+returns, of yields, of examples."""
+
+ARRAYS = re.compile(r"^\w.* : .*(array|matrix|shape|rows|points)", re.IGNORECASE | re.MULTILINE)
+"""Parameters of which an example is due."""
+
+OF_PETSC = "bmrm.petsc.Resident."
+"""PETSc documents these methods."""
+
+
+def section(found: object, name: str) -> str:
+    """The text under a heading of a docstring."""
+    text = (inspect.getdoc(found) or "").partition(f"{name}\n{'-' * len(name)}\n")[2]
+    return re.split(r"\n\n\w[\w ]*\n---", text)[0]
+
+
+def names_of(module: ModuleType) -> list[str]:
+    """The names that a module lists, or else its own functions and classes."""
+    own = (
+        name for name, found in vars(module).items() if getattr(found, "__module__", "") == module.__name__
+    )
+    return sorted(getattr(module, "__all__", None) or (name for name in own if not name.startswith("_")))
+
+
+def public_names(wing: str) -> Iterator[tuple[str, Any]]:
+    """Every public function and class of a wing, by its dotted name."""
+    module = importlib.import_module(wing)
+    for name in names_of(module):
+        found = getattr(module, name)
+        if inspect.isroutine(found) or inspect.isclass(found):
+            yield f"{wing}.{name}", found
+
+
+def methods_of(cls: type) -> Iterator[str]:
+    """The public methods of a class that a class of this package defines."""
+    for name, found in inspect.getmembers(cls, callable):
+        owner = next((c for c in cls.__mro__ if name in vars(c)), object)
+        if not (name.startswith("_") or inspect.isclass(found)) and owner.__module__.startswith("bmrm."):
+            yield name
+
+
+def errors_of(name: str, found: Any) -> dict[str, str]:
+    """What numpydoc misses. Of what takes nothing, the first line may say what it returns."""
+    errors = {code: text for code, text in validate(name)["errors"] if code in CODES}
+    if not {*inspect.signature(found).parameters} - {"self"}:
+        errors.pop("RT01", "")
+    return errors
+
+
+def attributes(cls: type) -> set[str]:
+    """The attributes that a docstring describes."""
+    lines = [line.partition(":")[0] for line in section(cls, "Attributes").splitlines() if line[:1] != " "]
+    return {name.strip() for line in lines for name in line.split(",")}
+
+
+def faults_of(name: str, found: Any) -> dict[str, str]:
+    """What is missing of a function or class. Fields may be attributes; a protocol has no constructor."""
+    faults = errors_of(name, found)
+    fields = getattr(found, "__dataclass_fields__", getattr(found, "_fields", ()))
+    if getattr(found, "_is_protocol", False) or (fields and attributes(found) >= {*fields}):
+        faults.pop("PR01", "")
+    return faults
+
+
+def faults_of_method(cls: type, name: str) -> dict[str, str]:
+    """What is missing of a method. One class describes it for all; the example of a class may show it."""
+    owners = [c for c in cls.__mro__ if getattr(vars(c).get(name), "__doc__", None)]
+    found = (errors_of(f"{c.__module__}.{c.__qualname__}.{name}", getattr(c, name)) for c in owners)
+    faults = min(found, key=len, default={"GL08": "no docstring"})
+    shown = any(f".{name}(" in section(c, "Examples") for c in cls.__mro__)
+    if shown or not ARRAYS.search(section(getattr(cls, name), "Parameters")):
+        faults.pop("EX01", "")
+    return faults
+
+
+@pytest.mark.parametrize("wing", WINGS)
+def test_docstrings_of_public_names_are_complete(wing):
+    if WINGS[wing]:
+        pytest.importorskip(WINGS[wing])
+    found = {}
+    for name, value in public_names(wing):
+        found[name] = faults_of(name, value)
+        if inspect.isclass(value):
+            found |= {f"{name}.{method}": faults_of_method(value, method) for method in methods_of(value)}
+    assert {name: faults for name, faults in found.items() if faults and not name.startswith(OF_PETSC)} == {}
