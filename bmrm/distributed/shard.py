@@ -63,7 +63,7 @@ class Shard(Dataset):
         Whether every rank keeps all weights, or each owns a run of columns, as in a PETSc vector. With
         "owned", the local X has only the columns that its rows touch, and no array of a solve is as long as
         all columns. This needs an l2 penalty without ``positive``, and X on CPUs. "auto" means "owned" on
-        CPUs from `bmrm.distributed.weight_layout.MIN_OWNED_COLUMNS` columns on.
+        CPUs from ``bmrm.distributed.weight_layout.MIN_OWNED_COLUMNS`` columns on.
 
     Attributes
     ----------

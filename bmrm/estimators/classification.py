@@ -267,7 +267,7 @@ class BMRMClassifier(_LinearClassifier):
         The model of the core, with its certificate, labels and names of columns. ``model_.save(path)`` writes
         a file without pickle.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape ``(n_features_in_,)``
         Only if X had names. In another order they are an error.
 
     Examples
@@ -354,7 +354,7 @@ class BMRMClassifier(_LinearClassifier):
         Raises
         ------
         ValueError
-            If data or parameters cannot be used; see `bmrm.errors`.
+            If data or parameters cannot be used; see ``bmrm.errors``.
         bmrm.errors.Interrupted
             On Ctrl-C. The attributes are then those of the best model so far, unless there is one per class.
 
@@ -412,7 +412,7 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
     ----------
     loss : str or Loss, default "hinge"
         See `BMRMClassifier`; several classes are trained at once.
-    lams : sequence of float, default `bmrm.linear.selection.select.LAMS`
+    lams : sequence of float, default ``bmrm.linear.selection.select.LAMS``
         The grid.
     cv : int, splitter, or iterable of pairs of index arrays, default 5
         A number of folds, dealt at random with even classes; or splits whose test rows are a partition, each

@@ -122,7 +122,7 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
         Raises
         ------
         ValueError
-            If data or parameters cannot be used; see `bmrm.errors`.
+            If data or parameters cannot be used; see ``bmrm.errors``.
         bmrm.errors.Interrupted
             On Ctrl-C. The attributes are then those of the best model so far.
 

@@ -173,7 +173,7 @@ class BMRMRegressor(_LinearRegressor):
         Raises
         ------
         ValueError
-            If data or parameters cannot be used; see `bmrm.errors`.
+            If data or parameters cannot be used; see ``bmrm.errors``.
         bmrm.errors.Interrupted
             On Ctrl-C. The attributes are then those of the best model so far.
 

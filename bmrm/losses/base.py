@@ -516,7 +516,7 @@ class NamedLoss(Loss):
     about: ClassVar[About]
     parameter: ClassVar[str | None] = None
     default_text: ClassVar[str] = ""
-    """The default of the parameter for the documentation, if it is not the number of `PARAMETERS`."""
+    """The default of the parameter for the documentation, if it is not the number of ``PARAMETERS``."""
 
     def __init__(self, **params: float) -> None:
         unknown = set(params) - {self.parameter}

@@ -65,7 +65,7 @@ class Dataset:
         group in one fold, for every loss.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
         "cuda" is the first CUDA device, "cuda:N" the one of that number. "auto" uses the first if the package
-        was built with CUDA and X has at least `bmrm.matrix.gpu.work.WORTH_A_GPU` stored values, or
+        was built with CUDA and X has at least ``bmrm.matrix.gpu.work.WORTH_A_GPU`` stored values, or
         `NARROW_WORTH_A_GPU` if it has few columns. If X does not fit there, "auto" warns and uses the CPU.
     dtype : {float32, float64}, optional
         Type in which values are stored; default: as given, float64 for integers. On the CPU all sums are in
@@ -213,7 +213,7 @@ class Dataset:
         return None
 
     def entries(self) -> int:
-        """Return the checksum of the local rows as stored; see `bmrm.matrix.checksums`.
+        """Return the checksum of the local rows as stored; see ``bmrm.matrix.checksums``.
 
         Raises
         ------

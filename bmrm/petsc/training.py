@@ -62,7 +62,7 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
         Of type AIJ or dense, on any number of ranks: each trains on its rows.
     y : PETSc.Vec, optional
         Labels, distributed over the ranks like the rows of A.
-    prefix : str, default "bmrm_"
+    prefix : str, default ``"bmrm_"``
         Prefix of the options, see `bmrm.petsc.options`. An option overrides a keyword.
     **keywords
         As for `bmrm.solve`. With ``weights="owned"`` no rank ever has all weights, not even in the result.

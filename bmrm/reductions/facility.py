@@ -19,14 +19,14 @@ ORDERS = ("fixed", "any")
 
 
 class Reduction(CompiledFunction):
-    """A row function that can be called on all rows of a matrix at once; see `reduction`.
+    """A row function that can be called on all rows of a matrix at once; see `bmrm.reduction`.
 
     Calling it runs one pass over the rows.
 
     Parameters
     ----------
     function : function
-        See `reduction`.
+        See `bmrm.reduction`.
     source : FunctionSource, optional
         The text of the function, if it has been read.
     contract : bool, default True

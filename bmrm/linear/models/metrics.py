@@ -120,7 +120,7 @@ def roc_auc(y: ArrayLike, score: ArrayLike, sample_weight: ArrayLike | None = No
 def area_under_curve(
     positive: Vector, negative: Vector, weights: tuple[Vector, Vector] | None
 ) -> float | None:
-    """Return the area of `roc_auc` from the scores of the two classes.
+    """Return the area of `bmrm.roc_auc` from the scores of the two classes.
 
     Parameters
     ----------

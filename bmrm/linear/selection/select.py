@@ -314,7 +314,7 @@ def select(
         ranking); "ndcg", "mrr", "pairwise_error" (queries); "accuracy", "mae" (ordered classes); or "loss",
         the training loss itself, for a loss of one margin. "loss" is the default for "quantile", "auc" for
         "roc_area" and "prbep", whose decision values have no threshold. Rows count by their weights; see
-        `bmrm.linear.models.metrics`.
+        ``bmrm.metrics``.
     rule : {"best", "1se"}, default "best"
         "1se" takes the strongest lam whose mean score is within one standard error of the best.
     refit : bool, default True
@@ -322,7 +322,7 @@ def select(
     seed : int, default 0
         Of the shuffle that deals rows to folds, classes spread evenly.
     progress : callable, optional
-        Called with a `bmrm.linear.selection.cross_validation.FoldDone` after each solve of a fold.
+        Called with a ``bmrm.linear.selection.cross_validation.FoldDone`` after each solve of a fold.
     **options
         Other arguments of `bmrm.solve`, except ``lam``, ``C``, ``warm_start`` and ``verbose``; ``max_time``
         is for all solves together.

@@ -127,7 +127,7 @@ class KMeans(Estimator, RowTransformer):
     labels_ : ndarray of int32, shape (n,)
         Nearest centre of each row, ties to the least number.
     inertia_ : float
-        Sum of w |x - c|^2 over the rows, c being the nearest centre.
+        Sum of ``w |x - c|^2`` over the rows, c being the nearest centre.
     inertia_error_ : float
         Bound on the rounding error of ``inertia_``.
     cluster_weights_ : ndarray, shape (n_clusters,)
@@ -147,7 +147,7 @@ class KMeans(Estimator, RowTransformer):
 
     See Also
     --------
-    bmrm.reductions.reduction : passes of your own over the rows.
+    bmrm.reduction : passes of your own over the rows.
 
     References
     ----------

@@ -260,21 +260,21 @@ class PCA(_Decomposition):
 
     Attributes
     ----------
-    components_ : ndarray, shape (n_components_, d)
+    components_ : ndarray, shape ``(n_components_, d)``
         Orthonormal rows by descending variance. The entry of largest absolute value is positive.
-    explained_variance_, explained_variance_ratio_ : ndarray, shape (n_components_,)
+    explained_variance_, explained_variance_ratio_ : ndarray, shape ``(n_components_,)``
         Variances, with n - 1 in the denominator (the total weight less 1), and their shares of the whole.
-    singular_values_ : ndarray, shape (n_components_,)
+    singular_values_ : ndarray, shape ``(n_components_,)``
         Of the centred rows, each times the root of its weight.
-    singular_value_bounds_ : ndarray, shape (n_components_, 2)
+    singular_value_bounds_ : ndarray, shape ``(n_components_, 2)``
         An interval that contains the exact singular value of the given numbers, rounding included.
     bounds_proven_ : bool
         True: the intervals hold for the largest singular values, in this order. False (not all eigenvalues
         were computed, and much variance is left): the lower ends do; the upper ends hold for the singular
         values that the random start has found.
-    component_angles_ : ndarray, shape (n_components_,)
+    component_angles_ : ndarray, shape ``(n_components_,)``
         Bound on the sine of the angle between a component and the exact one; 1 if nothing is known.
-    residuals_ : ndarray, shape (n_components_,)
+    residuals_ : ndarray, shape ``(n_components_,)``
         Bounds on the norms of A'A v - s^2 v, A being the centred and weighted rows.
     mean_ : ndarray, shape (d,)
     noise_variance_ : float
@@ -386,7 +386,7 @@ class PCA(_Decomposition):
 
         Returns
         -------
-        ndarray, shape (m, n_components_)
+        ndarray, shape ``(m, n_components_)``
         """
         self._check_fitted()
         found = _multiply_centered(self._read_new(X), self.mean_, self.components_, self.threads)
@@ -397,7 +397,7 @@ class PCA(_Decomposition):
 
         Parameters
         ----------
-        X : array_like, shape (m, n_components_)
+        X : array_like, shape ``(m, n_components_)``
 
         Returns
         -------

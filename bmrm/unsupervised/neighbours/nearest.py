@@ -185,7 +185,7 @@ class NearestNeighbors(RowEstimator):
 
         Returns
         -------
-        csr_array, shape (m, n_samples_fit_)
+        csr_array, shape ``(m, n_samples_fit_)``
             Each row by distance.
         """
         check_choice("mode", mode, MODES)
@@ -215,7 +215,7 @@ class NearestNeighbors(RowEstimator):
 
         Returns
         -------
-        csr_array, shape (m, n_samples_fit_)
+        csr_array, shape ``(m, n_samples_fit_)``
         """
         check_choice("mode", mode, MODES)
         graph = within(self.radius if radius is None else radius, *self._sides(X), **self._words())
