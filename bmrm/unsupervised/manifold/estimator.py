@@ -19,7 +19,7 @@ from bmrm.base.arguments import (
     random_generator,
     time_limit,
 )
-from bmrm.base.estimator import words_for_scikit_learn
+from bmrm.base.estimator import threads_or_jobs, words_for_scikit_learn
 from bmrm.base.frames import Transformer, framed
 from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
@@ -102,14 +102,14 @@ class MDS(RowEstimator, Transformer):
     verbose : int, default 0
         1 shows a progress line on a terminal, 2 a line per step.
     threads : int, optional
-        Maximum number of threads; default: the cores that this process may use.
+        Maximum number of threads; default: ``n_jobs``, or else the cores that this process may use.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
         Where the passes over the pairs run. "auto": on the GPU that has the dissimilarities, otherwise where
         the fit is predicted to take less time. A GPU has no ordinal scaling, and at most 16 components.
     metric_params : dict, optional
         Further arguments of a metric of SciPy.
     n_jobs : int, optional
-        Changes nothing, as several starts run in turn; scikit-learn's estimator has it.
+        As ``threads``, scikit-learn's name; several starts run in turn.
 
     Attributes
     ----------
@@ -295,6 +295,9 @@ class MDS(RowEstimator, Transformer):
         self._keep(stress, best, rows)
         self.status_ = data.ranks.agree("interrupted" if requested() else "") or best.status
 
+    def _threads(self) -> int | None:
+        return threads_or_jobs(self.threads, self.n_jobs)
+
     @framed
     def fit_transform(self, X: Any, y: Any = None, init: Any = None, weights: Any = None) -> Vector:
         """Find a configuration and return it; see `fit`."""
@@ -335,7 +338,7 @@ class MDS(RowEstimator, Transformer):
         for first in range(0, len(found), size):
             part = slice(first, first + size)
             delta = found[part] if self._rows is None else metric.between(found[part], self._rows)
-            places[part] = place_new(np.asarray(delta, np.float64), self.embedding_, self.threads, knots)
+            places[part] = place_new(np.asarray(delta, np.float64), self.embedding_, self._threads(), knots)
         return places
 
     def check_minimum(
@@ -404,7 +407,7 @@ class MDS(RowEstimator, Transformer):
         n = len(self.embedding_)
         require_memory(12 * n * n, "the dissimilarities", "transform and score need none")
         if self._rows is not None:
-            scale, pairs = Metric(self.metric, self.metric_params).among(self._rows, self.threads)
+            scale, pairs = Metric(self.metric, self.metric_params).among(self._rows, self._threads())
             return np.asarray(squareform(pairs.condensed() / scale))
         if self._given is None:
             raise AttributeError(
@@ -462,8 +465,7 @@ class MDS(RowEstimator, Transformer):
         if self.dtype == "float32" and not self.metric_mds:
             raise ParameterError("dtype: found float32 with metric_mds=False, expected float64")
         Metric(self.metric, self.metric_params).check()
-        if self.n_jobs is not None:
-            arguments.integer("n_jobs", self.n_jobs)
+        self._threads()
         if self.store == "features" and (self.metric != "euclidean" or not self.metric_mds):
             raise ParameterError(
                 "store: found 'features', expected auto or half: only metric scaling of Euclidean distances "
@@ -474,7 +476,7 @@ class MDS(RowEstimator, Transformer):
         self, X: Any, weights: Any, ranks: AllRanks, *, single: bool = False
     ) -> tuple[NDArray[Any] | None, Dissimilarities, Placement]:
         """Return the features, None for given dissimilarities; the dissimilarities; and where these are."""
-        found = read_proximities(X, Metric(self.metric, self.metric_params), self.threads, ranks)
+        found = read_proximities(X, Metric(self.metric, self.metric_params), self._threads(), ranks)
         with ranks.together():
             self._require_memory(found.n, found.features)
         placement = self._choose_device(X, found)
@@ -484,7 +486,7 @@ class MDS(RowEstimator, Transformer):
         def opened(gpu: int | None) -> Dissimilarities:
             stored = found.features is not None and self._store(found.n, found.features, gpu) == "half"
             stored = ranks.everyones(stored)[0]
-            return found.opened(weights, gpu, stored=stored, threads=self.threads, single=single)
+            return found.opened(weights, gpu, stored=stored, threads=self._threads(), single=single)
 
         data, placement = with_fall_back(placement, lambda: opened(None), lambda gpu: (opened(gpu), ""))
         return found.rows, data, placement
@@ -493,7 +495,7 @@ class MDS(RowEstimator, Transformer):
         """Decide where the passes run."""
         p, work = self.n_components, None
         if self.metric_mds and p <= MAX_AXES:
-            work = found.work(p, self.max_iter, self.threads, single=self.dtype == "float32")
+            work = found.work(p, self.max_iter, self._threads(), single=self.dtype == "float32")
         # A copy of features is small.
         there = gpu_that_has(X) if found.given is not None else None
         placement = place(self.device, there, work, group=found.ranks.group)
