@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from bmrm.base import arguments
+from bmrm.base.answers import Answer, ShownTable, leading
 from bmrm.base.constructors import check_names, parameter_names, with_known_names
 from bmrm.base.frames import ColumnNames
 from bmrm.base.routing import Consumer
@@ -108,6 +109,19 @@ def threads_or_jobs(threads: int | None, n_jobs: int | None) -> int | None:
     if found == 0:
         raise ParameterError("n_jobs: found 0, expected a positive number, or -1 for all cores")
     return found if found > 0 else max(1, usable_cores() + 1 + found)
+
+
+class FittedAnswer(Answer):
+    """An estimator that prints what it has fitted: its parameters, facts, and a table."""
+
+    def _title(self) -> str:
+        return repr(self)
+
+    def _tables(self) -> Iterable[ShownTable]:
+        return [self._first_rows()] if hasattr(self, "n_features_in_") else []
+
+    def _first_rows(self) -> ShownTable:
+        return leading(self._columns())
 
 
 def convergence_warning() -> type[Warning]:

@@ -19,7 +19,7 @@ from bmrm.base.arguments import (
     random_generator,
     time_limit,
 )
-from bmrm.base.estimator import threads_or_jobs, words_for_scikit_learn
+from bmrm.base.estimator import words_for_scikit_learn
 from bmrm.base.frames import Transformer, framed
 from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
@@ -294,9 +294,6 @@ class MDS(RowEstimator, Transformer):
         line.clear()
         self._keep(stress, best, rows)
         self.status_ = data.ranks.agree("interrupted" if requested() else "") or best.status
-
-    def _threads(self) -> int | None:
-        return threads_or_jobs(self.threads, self.n_jobs)
 
     @framed
     def fit_transform(self, X: Any, y: Any = None, init: Any = None, weights: Any = None) -> Vector:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bmrm.base.arguments import flag
-from bmrm.base.estimator import threads_or_jobs
 from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import Indices, Vector, index_type
 from bmrm.distributed.reading import read_new_rows
@@ -237,7 +236,7 @@ class NearestNeighbors(RowEstimator):
             "metric": self.effective_metric_,
             "box": self.box,
             "device": self.device,
-            "threads": threads_or_jobs(self.threads, self.n_jobs),
+            "threads": self._threads(),
         }
 
 
