@@ -259,10 +259,16 @@ def _walk(options: argparse.Namespace, found: Graph, group: Group | None) -> int
     if options.output is not None:
         _write(group, lambda: walks.save(options.output))
     if options.json:
-        columns = zip(walks.queries, walks.status, walks.error_bound, walks.proven, lists, strict=True)
         each = [
-            {"query": query, "status": status, "error_bound": float(bound), "proven": int(proven), "top": top}
-            for query, status, bound, proven, top in columns
+            {
+                "query": query,
+                "status": walks.status[number],
+                "stopped": walks.stopped(number),
+                "error_bound": float(walks.error_bound[number]),
+                "proven": int(walks.proven[number]),
+                "top": lists[number],
+            }
+            for number, query in enumerate(walks.queries)
         ]
         print_json(
             {
