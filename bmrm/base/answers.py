@@ -67,7 +67,7 @@ class Answer:
     """Attributes that are facts: ``status_``, ``placement.device``."""
 
     def _title(self) -> str:
-        """Return the first line."""
+        """Return the first line, "" for none."""
         raise NotImplementedError
 
     def _columns(self) -> Mapping[str, Any]:
@@ -98,20 +98,25 @@ class Answer:
 
     def __str__(self) -> str:
         tables = (table_text(table) for table in self._tables() if table.columns)
-        return "\n\n".join(["\n".join([self._title(), *fact_lines(self._facts())]), *tables])
+        first = "\n".join(filter(None, [self._title(), *fact_lines(self._facts())]))
+        return "\n\n".join(filter(None, [first, *tables]))
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
         """Return facts and tables for notebooks."""
-        title = f"<p>{escape(escape_unprintable(self._title()))}</p>"
+        title = escape(escape_unprintable(self._title()))
         facts = "".join(
             f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>"
             for name, text in _fact_texts(self._facts())
         )
         tables = (_table_html(table) for table in self._tables() if table.columns)
-        return title + (f"<table>{facts}</table>" if facts else "") + "".join(tables)
+        return (
+            (f"<p>{title}</p>" if title else "")
+            + (f"<table>{facts}</table>" if facts else "")
+            + "".join(tables)
+        )
 
     def to_dict(self) -> dict[Any, Any]:
         """Return facts and columns as numbers, texts and lists of Python.

@@ -214,7 +214,16 @@ class Walks(Answer):
         return list(zip(self.labels.take(nodes), scores.tolist(), strict=True))
 
     def stopped(self, query: int) -> str:
-        """Return why the walk of a query stopped, by its position.
+        """Return why the walk of a query stopped.
+
+        Parameters
+        ----------
+        query : int
+            Its position among the queries.
+
+        Returns
+        -------
+        str
 
         Examples
         --------
