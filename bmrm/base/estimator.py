@@ -111,7 +111,7 @@ def threads_or_jobs(threads: int | None, n_jobs: int | None) -> int | None:
     return found if found > 0 else max(1, usable_cores() + 1 + found)
 
 
-class FittedAnswer(Answer):
+class FittedAnswer(Estimator, Answer):
     """An estimator that prints what it has fitted: its parameters, facts, and a table."""
 
     def _title(self) -> str:

@@ -44,6 +44,7 @@ def answers():
         "GaussianMixture": bmrm.GaussianMixture(2, random_state=0).fit(frame),
         "PCA": bmrm.PCA(3).fit(frame),
         "TruncatedSVD": bmrm.TruncatedSVD(2).fit(frame),
+        "MDS": bmrm.MDS(2).fit(frame),
         "Result": bmrm.solve(frame, y, lam=0.1),
         "classes": bmrm.solve(frame, np.array(HOSTILE)[X[:, :3].argmax(1)], "multiclass", lam=0.1),
         "Path": bmrm.path(frame, y, [1.0, 0.1]),
@@ -58,7 +59,7 @@ def found():
 
 KINDS = (
     *("Ranking", "Walks", "Hits", "Histogram", "Density", "KMeans", "GaussianMixture"),
-    *("PCA", "TruncatedSVD", "Result", "classes", "Path", "Selection"),
+    *("PCA", "TruncatedSVD", "MDS", "Result", "classes", "Path", "Selection"),
 )
 
 
@@ -97,7 +98,7 @@ def test_text_and_html_have_the_same_tables(kind, found):
         assert " ".join(shown.split()) in text
 
 
-@pytest.mark.parametrize("kind", set(KINDS) - {"KMeans", "GaussianMixture", "PCA", "TruncatedSVD"})
+@pytest.mark.parametrize("kind", set(KINDS) - {"KMeans", "GaussianMixture", "PCA", "TruncatedSVD", "MDS"})
 def test_a_shell_shows_what_print_shows(kind, found):
     assert repr(found[kind]) == str(found[kind])
 
@@ -120,7 +121,7 @@ def test_a_dictionary_holds_facts_and_columns_for_json(kind, found):
     frame = found[kind].to_frame()
     for name in frame.columns:
         assert record[name] == frame[name].tolist()
-    if kind in ("Hits", "KMeans", "GaussianMixture", "PCA", "TruncatedSVD", "Result", "classes"):
+    if kind in ("Hits", "KMeans", "GaussianMixture", "PCA", "TruncatedSVD", "MDS", "Result", "classes"):
         assert record["status"] == "converged"
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.base.answers import with_coordinates
 from bmrm.base.arguments import nonnegative_number, positive_integer, time_limit
-from bmrm.base.estimator import Estimator, FittedAnswer, convergence_warning
+from bmrm.base.estimator import FittedAnswer, convergence_warning
 from bmrm.base.frames import Transformer, framed
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
@@ -81,7 +81,22 @@ class KMeansProgress:
         )
 
 
-class KMeans(Estimator, Transformer, FittedAnswer):
+class FittedClusters(FittedAnswer):
+    """Clusters as a table: weights and centres."""
+
+    cluster_centers_: Vector
+    cluster_weights_: Vector
+    _numbers = ("status_", "inertia_", "inertia_error_", "n_iter_", "rechecked_", "placement_.device")
+
+    def _columns(self) -> dict[str, Any]:
+        self._check_fitted()
+        found: dict[str, Any] = {"cluster": np.arange(len(self.cluster_centers_))}
+        if hasattr(self, "cluster_weights_"):  # not of given centres
+            found["total_weight"] = self.cluster_weights_
+        return with_coordinates(found, self._known_columns(), self.cluster_centers_)
+
+
+class KMeans(FittedClusters, Transformer):
     """k-means clustering by Lloyd's method.
 
     Labels are those of float64 distances, row by row: a fast pass in float32 is used only if a bound on its
@@ -167,7 +182,6 @@ class KMeans(Estimator, Transformer, FittedAnswer):
     """
 
     _estimator_type = "clusterer"
-    _numbers = ("status_", "inertia_", "inertia_error_", "n_iter_", "rechecked_", "placement_.device")
 
     def __init__(
         self,
@@ -199,13 +213,6 @@ class KMeans(Estimator, Transformer, FittedAnswer):
         self.verbose = verbose
         self.copy_x = copy_x
         self.algorithm = algorithm
-
-    def _columns(self) -> dict[str, Any]:
-        self._check_fitted()
-        found: dict[str, Any] = {"cluster": np.arange(len(self.cluster_centers_))}
-        if hasattr(self, "cluster_weights_"):
-            found["total_weight"] = self.cluster_weights_
-        return with_coordinates(found, self._known_columns(), self.cluster_centers_)
 
     @classmethod
     def of_centers(cls, centers: Any, **parameters: Any) -> Self:

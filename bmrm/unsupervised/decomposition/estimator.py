@@ -61,7 +61,7 @@ MORE_POWERS, LESS_POWERS = 7, 4
 """``iterated_power="auto"``, for few components and for many."""
 
 
-class _Decomposition(RowEstimator, Transformer, FittedAnswer):
+class _Decomposition(RowEstimator, FittedAnswer, Transformer):
     """What `PCA` and `TruncatedSVD` share."""
 
     svd_solver: str

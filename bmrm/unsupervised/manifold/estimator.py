@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bmrm.base import arguments
+from bmrm.base.answers import with_coordinates
 from bmrm.base.arguments import (
     is_on_device,
     nonnegative_number,
@@ -19,7 +20,7 @@ from bmrm.base.arguments import (
     random_generator,
     time_limit,
 )
-from bmrm.base.estimator import words_for_scikit_learn
+from bmrm.base.estimator import FittedAnswer, words_for_scikit_learn
 from bmrm.base.frames import Transformer, framed
 from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
@@ -56,7 +57,21 @@ BLOCK_VALUES = 1 << 22
 """Dissimilarities of new points that `transform` has in memory at once: 32 MiB."""
 
 
-class MDS(RowEstimator, Transformer):
+class FittedPlaces(FittedAnswer):
+    """A configuration as a table."""
+
+    embedding_: Vector
+    _numbers = (
+        *("status_", "stress_", "stress_error_", "normalized_stress_", "stationarity_"),
+        *("n_iter_", "placement_.device"),
+    )
+
+    def _columns(self) -> dict[str, Any]:
+        self._check_fitted()
+        return with_coordinates({"row": np.arange(len(self.embedding_))}, None, self.embedding_)
+
+
+class MDS(RowEstimator, FittedPlaces, Transformer):
     """Multidimensional scaling by SMACOF: points whose distances are near given dissimilarities.
 
     Minimises the stress sum w (delta - d)^2 over all pairs, delta being their dissimilarities and d the

@@ -15,7 +15,7 @@ from bmrm.base import arguments
 from bmrm.base.answers import with_coordinates
 from bmrm.base.arguments import nonnegative_number, positive_integer, random_generator, time_limit
 from bmrm.base.blas import small_matrices
-from bmrm.base.estimator import Estimator, FittedAnswer
+from bmrm.base.estimator import FittedAnswer
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.limits import limit_reached
@@ -97,7 +97,7 @@ def _singular(component: int) -> DataError:
     )
 
 
-class GaussianMixture(Estimator, FittedAnswer):
+class GaussianMixture(FittedAnswer):
     """A mixture of normal distributions, fitted by EM.
 
     A step reads the rows once and stores no shares. All sums are in float64, of moments about the present
