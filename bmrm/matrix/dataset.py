@@ -231,7 +231,7 @@ class Dataset:
         Parameters
         ----------
         X : Csr or ndarray
-            The local rows; arrays of a `bmrm.matrix.upload.Landing` must still exist.
+            The local rows; arrays of a ``bmrm.matrix.upload.Landing`` must still exist.
         """
         stored = self.matrix.dtype or np.dtype(np.float64)  # no dtype if all values are 1
         self._entries = matrix_checksum(X, stored, self.threads, self.first_row)
