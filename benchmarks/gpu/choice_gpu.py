@@ -1,6 +1,6 @@
 """Quality of the choice of a GPU kernel: the pick's time against the best of all candidates.
 
-    python -m benchmarks.gpu.choice_gpu [--only TEXT] [--peer] [--out FILE]
+    python -m benchmarks.gpu.choice_gpu [--only NAME ...] [--peer] [--out FILE]
     python -m benchmarks.gpu.choice_gpu --refit FILE [--verbose]
 
 Each matrix is prepared once with every candidate timed as the tuner times it. Then each candidate is timed
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import report
-from benchmarks.gpu.choice_matrices import FILLS, Case, Rows, cases
+from benchmarks.gpu.choice_matrices import FAMILIES, FILLS, Case, Rows, cases
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.matrix import _cuda
 
@@ -79,6 +79,15 @@ How often each kernel is the best, and the ratio of predicted to measured time o
 kernel = {kernel} | best = {best} | 10 % = {predicted_over_measured[0]:.2f} |
 median = {predicted_over_measured[1]:.2f} | 90 % = {predicted_over_measured[2]:.2f}
 
+What choosing among fewer kernels costs: the time of the best candidate of those kept over that of the best of
+all, minus one. First without one of them, then with the few that lose least together.
+
+[without]
+without = {kernel} | mean loss = {mean:.2%} | worst = {worst:.1%}
+
+[kept]
+number = {number} | kept = {kernels} | mean loss = {mean:.2%} | worst = {worst:.1%}
+
 ## A one-hot matrix on a GPU
 
 {gpu[name]}. One-hot rows, 39 nonzeros each, columns by Zipf's law; `ones64` are values that are not stored,
@@ -92,7 +101,7 @@ cuSPARSE, us = {peer:.0f us} | times faster = {peer/seconds:.2f}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="only matrices whose name has this text")
+    parser.add_argument("--only", nargs="+", default=[""], help="only matrices whose name has such a text")
     parser.add_argument("--peer", action="store_true", help="time cuSPARSE too; needs CuPy")
     parser.add_argument("--seconds", type=float, default=220, help="start no matrix after this many seconds")
     parser.add_argument("--out", default=str(report.RESULTS / "choice_gpu.json"))
@@ -112,9 +121,9 @@ def main() -> None:
     report.write(options.out, SECTIONS, gpu=gpu, constants=constants, **summary, **stored)
 
 
-def made(only: str) -> Iterator[tuple[Case, Rows]]:
+def made(only: list[str]) -> Iterator[tuple[Case, Rows]]:
     """Yield the matrices; some are made while the caller works on one."""
-    wanted = [case for case in cases() if only in case.name]
+    wanted = [case for case in cases() if any(text in case.name for text in only)]
     with ThreadPoolExecutor() as pool:
         waiting = collections.deque((case, pool.submit(case.make)) for case in wanted[:AHEAD])
         following = iter(wanted[AHEAD:])
@@ -291,11 +300,11 @@ def summarise(rows: list[dict[str, Any]], *, verbose: bool) -> dict[str, Any]:
             continue
         verdict = "pass" if figures[name] <= limit else "FAIL"
         print(f"{name:20} {figures[name]:8.3f}  at most {limit:<6} {verdict}")
-    kernels, groups = by_kernel(rows), by_group(rows, losses)
+    kernels, groups, fewer = by_kernel(rows), by_group(rows, losses), with_fewer(rows)
     if verbose:
         for name, pick in (("tuned", tuned_pick), ("predicted", predicted_pick)):
             worst(name, rows, losses[name], pick)
-    return {"figures": figures, "groups": groups, "kernels": kernels, "aims": aims(figures)}
+    return {"figures": figures, "groups": groups, "kernels": kernels, **fewer, "aims": aims(figures)}
 
 
 def aims(figures: dict[str, float]) -> list[dict[str, Any]]:
@@ -370,12 +379,41 @@ def by_kernel(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
+def with_fewer(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return what is lost without each kernel, and with the few that are best together, found one by one."""
+    kernels = sorted({plan.kernel for row in rows for plan in row["plans"]})
+    best = np.full((len(rows), len(kernels)), np.inf)
+    for i, row in enumerate(rows):
+        for plan, seconds in zip(row["plans"], row["measured"], strict=True):
+            if seconds is not None:
+                k = kernels.index(plan.kernel)
+                best[i, k] = min(best[i, k], seconds)
+    least_of_all = best.min(axis=1)
+
+    def lost(some: list[int]) -> tuple[float, float]:
+        found = best[:, some].min(axis=1) / least_of_all - 1.0
+        return float(found.mean()), float(found.max())
+
+    def figures(some: list[int]) -> dict[str, float | None]:
+        return {
+            name: value if math.isfinite(value) else None
+            for name, value in zip(("mean", "worst"), lost(some), strict=True)
+        }
+
+    every, kept, growing = range(len(kernels)), list[int](), []
+    without = [{"kernel": kernels[k], **figures([j for j in every if j != k])} for k in every]
+    while len(kept) < len(kernels):
+        kept.append(min((k for k in every if k not in kept), key=lambda k: lost([*kept, k])))
+        growing.append({"number": len(kept), "kernels": ", ".join(kernels[k] for k in kept), **figures(kept)})
+    return {"without": without, "kept": growing}
+
+
 def by_group(rows: list[dict[str, Any]], losses: dict[str, list[float]]) -> list[dict[str, Any]]:
     """Return the losses for each way a matrix was filled."""
     places = collections.defaultdict(list)
     for i, row in enumerate(rows):
         fill = row["matrix"].split()[0]
-        places[fill if fill in (*FILLS, "one-hot") else "published"].append(i)
+        places[fill if fill in (*FILLS, *FAMILIES, "one-hot") else "published"].append(i)
     return [
         {
             "group": group,

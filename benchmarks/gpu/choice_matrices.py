@@ -6,6 +6,9 @@ Australian National University, 2009), section 4.3.2: each cell with the same pr
 nonzeros in each row, anywhere; the same columns in every row. `zipf` draws columns by Zipf's law with
 Mandelbrot's shift and lengths from a lognormal, like text; `power` draws lengths from a power law, like
 graphs.
+
+The families come from other fields: `stencil` are differences on a grid, `fem` finite elements with several
+unknowns in a node, `band` all cells near the diagonal, and `giant` has two full rows among short ones.
 """
 
 from __future__ import annotations
@@ -27,6 +30,24 @@ FILLS_A_SIZE = 4
 MOST_NONZEROS = 8_000_000
 KINDS = ("float32", "float32", "ones", "float32", "float64", "ones64")
 """Types of the values, in turn over the matrices; vectors are float64 for `ones64`, float32 for `ones`."""
+
+PLANE = ((-1, 0), (0, -1), (0, 0), (0, 1), (1, 0))
+CUBE = tuple(itertools.product((-1, 0, 1), repeat=3))
+CROSS = tuple(step for step in CUBE if sum(map(abs, step)) <= 1)
+TRIANGLES = (*PLANE, (-1, -1), (1, 1))
+GRIDS = (  # family, points of the grid, neighbours, unknowns in a point
+    ("stencil", (1000, 1000), PLANE, 1),
+    ("stencil", (100, 100, 100), CROSS, 1),
+    ("stencil", (60, 60, 60), CUBE, 1),
+    ("fem", (300, 300), TRIANGLES, 2),
+    ("fem", (30, 30, 30), CUBE, 3),
+    ("band", (300_000,), tuple((step,) for step in range(-8, 9)), 1),
+    ("band", (100_000,), tuple((step,) for step in range(-32, 33)), 1),
+)
+GIANT = ((30_000, 4), (300_000, 4), (300_000, 16))
+"""Rows and columns, and nonzeros of a short row, of matrices with two full rows."""
+
+FAMILIES = ("stencil", "fem", "band", "giant")
 
 ONE_HOT = (1_000_000, 1_000_000, 39, 1.05)
 """Rows, columns, features of a row and the exponent of Zipf's law of a large one-hot matrix."""
@@ -50,8 +71,8 @@ class Rows(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """Return all matrices: published, then generated."""
-    for number, (name, make) in enumerate(itertools.chain(published(), generated())):
+    """Return all matrices: published, then generated, then those of families."""
+    for number, (name, make) in enumerate(itertools.chain(published(), generated(), families())):
         kind = KINDS[number % len(KINDS)]
         yield Case(name, kind, lambda make=make, kind=kind, seed=number: with_values(*make(), kind, seed))
     rows, cols, per_row, _ = ONE_HOT
@@ -103,6 +124,39 @@ def cells(fill: str, rows: int, cols: int, per_row: int) -> tuple[np.ndarray, np
     else:
         col = (draws * cols).astype(np.int64)
     return np.repeat(np.arange(rows), lengths), col, (rows, cols)
+
+
+def families() -> Iterator[tuple[str, Callable[[], tuple]]]:
+    """Yield the matrices of the families."""
+    for family, points, steps, unknowns in GRIDS:
+        size = " x ".join(map(str, points))
+        name = f"{family} {size}, {len(steps)} neighbours of {unknowns}"
+        yield name, lambda points=points, steps=steps, unknowns=unknowns: grid(points, steps, unknowns)
+    for rows, per_row in GIANT:
+        yield f"giant {rows} x {rows}, {per_row} a row", lambda n=rows, k=per_row: with_full_rows(n, k)
+
+
+def grid(
+    points: tuple[int, ...], steps: tuple[tuple[int, ...], ...], unknowns: int
+) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """Return the cells of a matrix that couples the unknowns of neighbours on a grid."""
+    number = np.arange(np.prod(points)).reshape(points)
+    ends = []
+    for step in steps:
+        here = tuple(slice(max(0, -d), min(n, n - d)) for d, n in zip(step, points, strict=True))
+        there = tuple(slice(max(0, d), min(n, n + d)) for d, n in zip(step, points, strict=True))
+        ends.append(np.stack([number[here].ravel(), number[there].ravel()]))
+    row, col = np.concatenate(ends, axis=1)[:, :, None, None] * unknowns
+    each = np.arange(unknowns)
+    row, col = np.broadcast_arrays(row + each[:, None], col + each)
+    return row.ravel(), col.ravel(), (number.size * unknowns, number.size * unknowns)
+
+
+def with_full_rows(n: int, per_row: int) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """Return the cells of a square matrix with two full rows and short ones."""
+    row, col, shape = cells("whole", n, n, per_row)
+    full = np.repeat([n // 3, n // 2], n)
+    return np.concatenate([row, full]), np.concatenate([col, np.tile(np.arange(n), 2)]), shape
 
 
 def one_hot() -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:

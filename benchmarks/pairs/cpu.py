@@ -38,7 +38,7 @@ REPEATS = 3
 
 SECTIONS = """
 ## Pairs of points on the CPU
-headline: distances of points, one thread | SciPy | all | ns[scipy]/ns[ours] | {machine[cpu]}
+headline: distances of points, one thread | CADISHI in float32 | all | ns[cadishi]/ns[ours] | {machine[cpu]}
 
 NumPy {versions[numpy]}, SciPy {versions[scipy]}, Numba {versions[numba]}, Corrfunc {versions[corrfunc]},
 TreeCorr {versions[treecorr]}. Minimum processor time of one thread, ours with reading and sorting the points.

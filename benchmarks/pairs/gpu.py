@@ -34,16 +34,16 @@ COUNT_AIM, TORCH_AIM, FLOAT64_AIM, SMALL_SECONDS, CPU_AIM = 1.0, 25.0, 0.7e12, 0
 SECTIONS = """
 ## Pairs of points on a GPU
 
-{device[name]}. {points:,} points in a cube, all distances. Pairs per second, in units of 1e12.
+{device[name]}. {points:,} points in a cube, all distances. Pairs per second.
 
 [histograms]
-bins = {bins:,} | plain, float32 = {plain/1e12:.2f} | ours, exact = {ours/1e12:.2f} |
+bins = {bins:,} | plain, float32 = {plain:.3g} | ours, exact = {ours:.3g} |
 times faster = {times_faster:.2f} | decided in float64 = {rechecked:.1e}
 
 Counts within a radius, of all pairs considered, and the kernel in float64.
 
 [counts]
-radius = {radius:g} | plain, float32 = {plain/1e12:.2f} | ours, exact = {ours/1e12:.2f} |
+radius = {radius:g} | plain, float32 = {plain:.3g} | ours, exact = {ours:.3g} |
 times faster = {times_faster:.2f}
 
 [aims]

@@ -41,7 +41,7 @@ REPEATS = 3
 
 SECTIONS = """
 ## Kernel densities on the CPU
-headline: kernel densities, one thread | scikit-learn | sums | ns[sklearn]/ns[ours32] | {machine[cpu]}
+headline: kernel densities, one thread | PyKeOps in float32 | sums | ns[keops32]/ns[ours32] | {machine[cpu]}
 
 scikit-learn {versions[sklearn]}, SciPy {versions[scipy]}, PyKeOps {versions[pykeops]}. Minimum processor time
 of one thread, ours with reading and sorting the points. {sizes[points]} uniform points in a cube, a Gaussian

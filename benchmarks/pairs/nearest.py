@@ -36,7 +36,7 @@ MANY, COLUMNS = 180_000, 9
 
 SECTIONS = """
 ## Neighbours of points on the CPU
-headline: 10 nearest, one thread | scikit-learn | few | seconds[sklearn]/seconds[ours] | {machine[cpu]}
+headline: 10 nearest, one thread | FAISS | few | seconds[faiss]/seconds[ours] | {machine[cpu]}
 
 NumPy {versions[numpy]}, SciPy {versions[scipy]}, scikit-learn {versions[sklearn]}, FAISS {versions[faiss]},
 pykdtree {versions[pykdtree]}. Minimum processor time of one thread, with all that is made of the points.

@@ -33,9 +33,9 @@ REPEATS = 5
 BEST_FACTOR, PREDICTED_FACTOR, WANTED = 1.3, 1.5, 12
 
 SECTIONS = """
-## The choice of a plan for pairs of points
+## The choice of a plan for pairs of points: {device}
 
-{device}. {bins} bins; times in milliseconds. "-" is a plan that cannot count this, and "long" one that is
+{bins} bins; times in milliseconds. "-" is a plan that cannot count this, and "long" one that is
 predicted to take more than a minute. The last two columns should be at most 1.3, and between 0.67 and 1.5.
 
 [shapes]

@@ -13,7 +13,7 @@ import json
 import re
 import statistics
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.common import report, sections
 from benchmarks.tables import text
@@ -42,7 +42,10 @@ PAGES = {  # file, title and the results in it
         "k-means, mixtures, principal components and scaling",
         "estimators mds gpu_clusters gpu_sparse_clusters gpu_seeding gpu_blocks gpu_mixture gpu_mds",
     ),
-    "pairs": ("Pairs of points", "pairs_cpu pairs_shapes pairs_nearest pairs_kde pairs_statistics"),
+    "pairs": (
+        "Pairs of points",
+        "pairs_cpu pairs_shapes pairs_gpu pairs_shapes_gpu pairs_nearest pairs_kde pairs_statistics",
+    ),
     "reductions": (
         "Row functions and the choice of a device",
         "reductions_cpu reductions_gpu reductions_crossover",
@@ -111,15 +114,46 @@ def linked(file: str, results: dict[str, Any], section: dict[str, Any], shown: s
     return f"[{shown or title}](performance/{file}.md#{anchor(title)})"
 
 
-def headline(file: str, results: dict[str, Any], section: dict[str, Any]) -> list[str]:
-    """Return the row of a section in the table at the head of the index."""
+class Headline(NamedTuple):
+    """How many times faster than a peer something is: of several problems, each once."""
+
+    what: str
+    link: str
+    against: str
+    ratios: list[float]
+    on: str
+
+    def cells(self) -> list[str]:
+        """Return its row in the table at the head of the index."""
+        found = statistics.median(self.ratios), min(self.ratios), max(self.ratios)
+        middle, least, most = (f"{each:.3g}" for each in found)
+        return [self.link, self.against, middle, least if least == most else f"{least} to {most}", self.on]
+
+
+def headline(file: str, results: dict[str, Any], section: dict[str, Any]) -> Headline:
+    """Return the headline of a section."""
     about = section["headline"]
     cells = [text.cell(f"{{{about['ratio']}}}", row) for row in text.rows(results, about["rows"])]
     ratios = [float(cell) for cell in cells if cell != text.NOTHING]
-    middle, least, most = (f"{found:.3g}" for found in (statistics.median(ratios), min(ratios), max(ratios)))
-    span = least if least == most else f"{least} to {most}"
     shown = linked(file, results, section, about["what"])
-    return [shown, text.fill(about["against"], results), middle, span, text.fill(about["on"], results)]
+    return Headline(
+        about["what"], shown, text.fill(about["against"], results), ratios, text.fill(about["on"], results)
+    )
+
+
+def measured() -> list[tuple[str, dict[str, Any]]]:
+    """Return all results, each with its page."""
+    return [(file, load(name)) for file, (_, names) in PAGES.items() for name in names.split()]
+
+
+def headlines() -> list[Headline]:
+    """Return the headlines of all results."""
+    return [
+        headline(file, results, section)
+        for file, results in measured()
+        for section in results["sections"]
+        if "headline" in section
+    ]
 
 
 def missed(file: str, results: dict[str, Any]) -> list[list[str]]:
@@ -142,19 +176,14 @@ def contents(file: str, title: str, found: list[dict[str, Any]]) -> str:
 
 def index() -> str:
     """Return the page at the head: what is fast, where everything is, and the aims that are missed."""
-    files = {file: [load(name) for name in names.split()] for file, (_, names) in PAGES.items()}
-    each = [(file, results) for file, found in files.items() for results in found]
-    heads = [
-        headline(file, results, section)
-        for file, results in each
-        for section in results["sections"]
-        if "headline" in section
-    ]
+    each = measured()
+    found = {file: [results for other, results in each if other == file] for file in PAGES}
+    heads = [head.cells() for head in headlines()]
     return (
         INTRO
         + text.markdown(["what", "against", "times faster", "least to most", "on"], heads)
         + NOTE
-        + "".join(contents(file, PAGES[file][0], found) for file, found in files.items())
+        + "".join(contents(file, PAGES[file][0], found[file]) for file in PAGES)
         + "\n## Aims that are missed\n\n"
         + text.markdown(
             ["result", "measured", "aim", "section"],

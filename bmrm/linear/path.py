@@ -37,6 +37,10 @@ class Path(Answer, Sequence[Result]):
 
     ``print(path)`` shows a table with one line per lam, strongest first, and the largest weights.
 
+    Parameters
+    ----------
+    results : sequence of Result
+
     Attributes
     ----------
     results : tuple of Result
@@ -44,6 +48,13 @@ class Path(Answer, Sequence[Result]):
         path do not affect a warm start from it.
     lams : tuple of float
         The regularisation strengths.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> found = bmrm.path(np.array([[1.0], [-1.0]]), [1, -1], [0.1, 1.0])
+    >>> found.lams, [result.status for result in found]
+    ((0.1, 1.0), ['converged', 'converged'])
     """
 
     def __init__(self, results: Sequence[Result]) -> None:
@@ -88,7 +99,17 @@ class Path(Answer, Sequence[Result]):
         return [ShownTable(certificates), _weights_of(ordered)] if ordered else []
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot the weights over lam; see `bmrm.plots.plot_weights`, and `bmrm.plots.plot_path` for bounds."""
+        """Plot the weights over lam; see `bmrm.plots.plot_weights`, and `bmrm.plots.plot_path` for bounds.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; default: the axes of a new figure.
+
+        Returns
+        -------
+        Axes
+        """
         from bmrm.linear.plots import plot_weights
 
         return plot_weights(self, ax)

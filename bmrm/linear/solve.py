@@ -110,7 +110,9 @@ def solve(
     verbose: int = 0,
     **loss_params: Any,
 ) -> Result:
-    """Minimise ``lam Omega(w) + sum_i s_i loss(x_i . w + b + o_i, y_i) / sum_i s_i`` and certify the answer.
+    """Minimise a penalty plus the mean loss, and certify the answer.
+
+    The objective is ``lam Omega(w) + sum_i s_i loss(x_i . w + b + o_i, y_i) / sum_i s_i``.
 
     Parameters
     ----------

@@ -295,7 +295,7 @@ class Within:
         radius : float
             Neighbours are those at a distance of at most this, in float64.
         x, y, metric, box, device, threads
-            As for `nearest`.
+            As for `bmrm.pairs.nearest`.
 
         Returns
         -------
@@ -305,7 +305,7 @@ class Within:
         Raises
         ------
         DataError, ParameterError, Interrupted
-            As `nearest`.
+            As `bmrm.pairs.nearest`.
         HostMemoryError
             If the result does not fit: see `blocks`.
 

@@ -41,6 +41,9 @@ MIN_CELL_POINTS = 1000
 MAX_CELL_SHARE = 0.9
 """Maximum share of all pairs, as a rough estimate, for which cells are tried: sorting points is cheap."""
 
+SHORT_CALLS = 1.5
+"""Predicted time of all pairs, in calls without any, up to which cells are not tried."""
+
 CELL_REACH = 2.0
 """Lengths of the reach that pairs may span, to either side of a point together."""
 
@@ -230,8 +233,10 @@ def prepare(passes: PairPasses, question: Question, asked: str, threads: int | N
     why = _why_all_pairs(question, near_share(question))
     if why:
         return _prepare_kernel(passes, question, "brute", threads, why)
+    call, seconds = _seconds(passes, question, "brute", float(question.pairs), threads)
+    if seconds < SHORT_CALLS * call:
+        return _prepare_kernel(passes, question, "brute", threads, "all pairs take less than a try of cells")
     cells = _prepare_kernel(passes, question, "cells", threads, "")
-    seconds = _seconds(passes, question, "brute", float(question.pairs), threads)
     if cells.plan.seconds < seconds:
         why = f"{cells.plan.candidates / max(1, question.pairs):.2%} of the pairs are in near cells"
         return Prepared(replace(cells.plan, reason=why), cells.counter)
@@ -247,13 +252,14 @@ def _prepare_kernel(
     a = question.a.placed(passes)
     b = None if question.b is None else question.b.placed(passes)
     counter = passes.counter(a, b, question.bins.counted, kernel, question.images)
-    seconds = _seconds(passes, question, kernel, counter.candidates, threads)
+    _, seconds = _seconds(passes, question, kernel, counter.candidates, threads)
     plan = PairPlan(passes.device, kernel, counter.candidates, seconds, needed, reason)
     return Prepared(plan, counter)
 
 
 def _seconds(
     passes: PairPasses, question: Question, kernel: str, candidates: float, threads: int | None
-) -> float:
+) -> tuple[float, float]:
+    """Return the predicted time of a call without candidates and points, and that of the call."""
     found = rate(passes, kernel, question.a.shape[1], question.bins.count, question.points, candidates)
-    return found.seconds(question.points, candidates, passes.worth(threads_of(threads)))
+    return found.call, found.seconds(question.points, candidates, passes.worth(threads_of(threads)))

@@ -67,6 +67,8 @@ class Points:
     >>> points = pairs.Points([[0.1, 0.2], [0.9, 0.2]], box=1.0)
     >>> points.shape, pairs.count(points, radius=0.25)
     ((2, 2), 1)
+    >>> points.rows(np.float64, False).shape
+    (2, 2)
     """
 
     def __init__(
@@ -130,7 +132,18 @@ class Points:
         return float(self.box[self.box > 0.0].min(initial=np.inf)) / 2.0
 
     def placed(self, passes: PairPasses) -> Any:
-        """Return the points on a device, placed there at the first call."""
+        """Return the points on a device, placed there at the first call.
+
+        Parameters
+        ----------
+        passes : PairPasses
+            The device.
+
+        Returns
+        -------
+        object
+            As `PairPasses.place` returns it.
+        """
         with self._lock:
             found = self._placed.get(passes.device)
             if found is None:
@@ -141,9 +154,20 @@ class Points:
             return found
 
     def rows(self, kind: type[np.floating[Any]], there: bool) -> StoredRows:
-        """Return the points as rows of a type, made once: if ``there``, those on a GPU where they are.
+        """Return the points as rows of a type, made once.
 
         Rows in main memory stay on a GPU to which they are copied.
+
+        Parameters
+        ----------
+        kind : type
+            float32 or float64 of NumPy.
+        there : bool
+            Whether points on a GPU are read where they are.
+
+        Returns
+        -------
+        StoredRows, shape (n, d)
         """
         if there and self._there is not None and self._there.dtype == kind:
             return DeviceRows(self._there)

@@ -47,7 +47,7 @@ def rate(passes: PairPasses, kernel: str, axes: int, bins: int, points: int, can
             return max(0.1 * seconds, seconds - found * each) / sample / passes.growth(axes, sample)
 
         point = cache.known_time(passes.machine, f"{name} point", of_point) * passes.growth(axes, points)
-    return Rate(each, point)
+    return predicted._replace(candidate=each, point=point)
 
 
 def _measure(passes: PairPasses, kernel: str, axes: int, bins: int, crowd: int = 0) -> tuple[float, float]:

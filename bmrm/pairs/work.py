@@ -30,8 +30,8 @@ BINS_SHARE = ((128, 1.0), (1024, 1.5), (16384, 2.8))
 MOST_BINS_SHARE = 10.0
 """The factor for more bins."""
 
-GPU_PAIR_SECONDS = {"float64": 1.4e-12, "brute": 5.5e-13, "cells": 3e-12}
-"""Time of a candidate on an NVIDIA H100, in three dimensions with 100 bins."""
+GPU_PAIR_SECONDS = {"float64": 1.25e-12, "brute": 5.4e-13, "cells": 2.5e-12}
+"""Time of a candidate on an NVIDIA H200, in three dimensions with 100 bins."""
 
 POINT_SECONDS = 7e-8
 """Time of a point in cells besides its candidates."""
@@ -43,7 +43,7 @@ POINT_GROWTH = (0.0, 0.1, 0.3)
 """The power of their number with which it grows beyond, for one to three axes: cells next to each other are
 further apart in memory the more axes there are."""
 
-GPU_POINT_SECONDS = 2e-9
+GPU_POINT_SECONDS = 8e-10
 """Time of a point in cells besides its candidates, on a GPU."""
 
 CELL_MARGIN = 1.3
@@ -54,6 +54,9 @@ MIN_SHARED_SECONDS = 1e-3
 
 CALL_SECONDS = 3e-4
 """Time of a call besides its candidates."""
+
+GPU_CALL_SECONDS = 1.1e-3
+"""The same on a GPU, its launches and allocations included."""
 
 GPU_STEPS = 10.0
 """Calls of compiled code on a GPU that the host waits for."""
@@ -108,13 +111,15 @@ class Rate(NamedTuple):
     """Time of a candidate on one core, or on a GPU."""
     point: float
     """Time of a point, which threads do not share."""
+    call: float = CALL_SECONDS
+    """Time of a call besides."""
 
     def seconds(self, points: int, candidates: float, worth: float = 1.0) -> float:
         """Return the time of a call.
 
         - ``worth``: how many times as fast as one thread its threads are
         """
-        return CALL_SECONDS + points * self.point + candidates * self.candidate / worth
+        return self.call + points * self.point + candidates * self.candidate / worth
 
 
 def cpu_rate(kernel: str, axes: int, bins: int, points: int) -> Rate:
@@ -127,7 +132,8 @@ def gpu_rate(kernel: str, axes: int, bins: int, multiprocessors: float = MULTIPR
     """Return what a kernel takes on a GPU."""
     candidate = GPU_PAIR_SECONDS[kernel] * _shape_share(kernel, axes, bins)
     point = GPU_POINT_SECONDS if kernel == "cells" else 0.0
-    return Rate(candidate * MULTIPROCESSORS / multiprocessors, point * MULTIPROCESSORS / multiprocessors)
+    share = MULTIPROCESSORS / multiprocessors
+    return Rate(candidate * share, point * share, GPU_CALL_SECONDS)
 
 
 def point_growth(axes: int, points: int) -> float:

@@ -107,4 +107,12 @@ BMRM_HD int64_t bin_of(double square, const double* bounds, int64_t bins) {
     return last_reached(square, bounds, 0, bins - 1);
 }
 
+// The same, which is mostly `guess` or next to it: then few bounds are read.
+BMRM_HD int64_t bin_near(double square, const double* bounds, int64_t bins, int64_t guess) {
+    const int64_t low = guess > 0 ? guess - 1 : 0, high = guess + 2 < bins ? guess + 2 : bins;
+    if (low < high && square >= bounds[low] && square < bounds[high])
+        return last_reached(square, bounds, low, high - 1);
+    return bin_of(square, bounds, bins);
+}
+
 }  // namespace bmrm

@@ -39,7 +39,7 @@ class Brute : public PairKernel {
             PairLaunch shared = launch;
             shared.totals.shared = true;
             const int64_t joint = table_bytes<true>(totals, bins), apart = table_bytes<false>(totals, bins);
-            if (joint + buffer_bytes(1) <= room())
+            if (2 * (joint + buffer_bytes(1)) <= room())  // else a multiprocessor would have one block
                 return run<BinCounts<WIDTH, Bins, true>>(shared, bins, joint);
             if (apart + buffer_bytes(1) <= room())
                 return run<BinCounts<WIDTH, Bins, false>>(shared, bins, apart);
@@ -74,7 +74,7 @@ class Brute : public PairKernel {
         next(kernel, sets_, tiles, bins, int(table));
     }
 
-    static constexpr int64_t kStaticShared = 5120;  // more than what the kernel declares
+    static constexpr int64_t kStaticShared = 9216;  // more than what the kernel declares
     const PairSetup setup_;
     const TileTasks tasks_;
     Array<Column<WIDTH>> columns_;

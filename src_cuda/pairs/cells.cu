@@ -156,8 +156,9 @@ void Cells::set_doubt() {
     }
     const double shift = std::sqrt(sum), last = bins.reach + 1, steps = 8 * kUnit;
     const double squared = 2 * last * shift + shift * shift + steps * last * last;
-    bins.with(
-        [&](const auto& each) { sets_.threshold = each.threshold(squared, shift + 1e-15 + steps * last); });
+    bins.with([&](const auto& each) {
+        sets_.threshold = each.threshold(squared, shift + 1e-15 + steps * last, last);
+    });
     const double reach = (bins.reach + shift) * (1 + steps);
     sets_.reach = float(reach * reach) * 1.000001f;
     if (sound) return;

@@ -27,7 +27,8 @@ class Float64 : public PairKernel {
         sets_ = {setup.a.exact(), setup.b.exact(), setup.a.boxes(moved), setup.b.boxes(moved),
                  setup.a.box(),   setup.bounds,    tasks_.tiles,         float(bins.scale * bins.scale)};
         const double error = kFloat64Doubt * (bins.reach + 1);
-        bins.with([&](const auto& each) { sets_.threshold = each.threshold(kFloat64Doubt, error); });
+        bins.with(
+            [&](const auto& each) { sets_.threshold = each.threshold(kFloat64Doubt, error, bins.reach); });
         // A scale or its square that float32 does not have: everything is searched.
         if (!bins.usable() || !(sets_.scale > 1e-30f && sets_.scale < 1e30f)) sets_.threshold = kAllInDoubt;
         sets_.reach = setup.reach;

@@ -15,6 +15,7 @@ https://dmlc.github.io/dlpack/latest/python_spec.html.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,8 @@ class DeviceArray:
         self._owner = detach(owner)
         try:
             kind = getattr(self._owner, "__dlpack_device__", None)
-            place, self.device = (int(part) for part in kind()) if kind else (_dlpack.CUDA, 0)
+            place, number = kind() if kind else (_dlpack.CUDA, 0)
+            place, self.device = int(place), int(number)
         except (TypeError, ValueError):  # a device that DLPack does not know, such as PyTorch's "meta"
             place = None
         if place != _dlpack.CUDA:
@@ -80,12 +82,12 @@ class DeviceArray:
         if not any_order:
             self._check_order(what, interface.get("strides"))
         self.address = int(interface["data"][0])
-        strides, by_rows = interface.get("strides"), c_strides(self.shape, self.dtype.itemsize)
+        strides, by_rows = interface.get("strides"), _c_strides(self.shape, self.dtype.itemsize)
         self.strides = by_rows if strides is None else tuple(strides)
         self.by_rows = self.strides == by_rows
         self.__cuda_array_interface__ = interface
         is_ordered = stream is not None and interface.get("stream") == stream
-        if waits and self.shape and all(self.shape) and not is_ordered:
+        if waits and not is_ordered and self.shape and all(self.shape):
             _copy_to_host(self._owner[:1])  # waits until the library has filled the array
 
     def _read_interface(self, what: str) -> dict[str, Any]:
@@ -151,6 +153,9 @@ def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     for size in shape[:0:-1]:
         found.insert(0, found[0] * size)
     return tuple(found[: len(shape)])
+
+
+_c_strides = functools.lru_cache(256)(c_strides)
 
 
 def _copy_to_host(array: Any) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from bmrm.base import arguments
 from bmrm.base.answers import with_coordinates
 from bmrm.base.arguments import nonnegative_number, positive_integer, time_limit
 from bmrm.base.estimator import FittedAnswer, convergence_warning
-from bmrm.base.frames import Transformer, framed
+from bmrm.base.frames import RowTransformer, framed
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.notices import warn
@@ -96,7 +96,7 @@ class FittedClusters(FittedAnswer):
         return with_coordinates(found, self._known_columns(), self.cluster_centers_)
 
 
-class KMeans(FittedClusters, Transformer):
+class KMeans(FittedClusters, RowTransformer):
     """k-means clustering by Lloyd's method.
 
     Labels are those of float64 distances, row by row: a fast pass in float32 is used only if a bound on its
@@ -143,7 +143,7 @@ class KMeans(FittedClusters, Transformer):
     labels_ : ndarray of int32, shape (n,)
         Nearest centre of each row, ties to the least number.
     inertia_ : float
-        Sum of w |x - c|^2 over the rows, c being the nearest centre.
+        Sum of ``w |x - c|^2`` over the rows, c being the nearest centre.
     inertia_error_ : float
         Bound on the rounding error of ``inertia_``.
     cluster_weights_ : ndarray, shape (n_clusters,)
@@ -163,7 +163,7 @@ class KMeans(FittedClusters, Transformer):
 
     See Also
     --------
-    bmrm.reductions.reduction : passes of your own over the rows.
+    bmrm.reduction : passes of your own over the rows.
 
     References
     ----------
@@ -179,6 +179,10 @@ class KMeans(FittedClusters, Transformer):
     >>> found = KMeans(2, random_state=0).fit(X)
     >>> np.sort(found.cluster_centers_[:, 0]), found.inertia_, found.status_
     (array([ 1., 10.]), 16.0, 'converged')
+    >>> found.predict([[2.0, 3.0]]) == found.labels_[0], found.transform([[1.0, 2.0]]).min(axis=1)
+    (array([ True]), array([0.]))
+    >>> found.score(X), KMeans(2, random_state=0).fit_predict(X).shape, found.fit_transform(X).shape
+    (-16.0, (6,), (6, 2))
     """
 
     _estimator_type = "clusterer"
@@ -374,12 +378,17 @@ class KMeans(FittedClusters, Transformer):
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
-        """Find centres and return the labels of the rows."""
-        return self.fit(X, sample_weight=sample_weight).labels_
+        """Find centres and return the labels of the rows.
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Find centres and return the distances of the rows to them; see `transform`."""
-        return self.fit(X, sample_weight=sample_weight).transform(X)
+        Parameters
+        ----------
+        X, y, sample_weight : as for `fit`
+
+        Returns
+        -------
+        ndarray of int32, shape (n,)
+        """
+        return self.fit(X, sample_weight=sample_weight).labels_
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Return the nearest centre of each row, exact in float64, ties to the least.
@@ -415,7 +424,20 @@ class KMeans(FittedClusters, Transformer):
         return scales.points(passes.distances(centers))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return minus the inertia of rows for the centres of this model."""
+        """Return minus the inertia of rows for the centres of this model.
+
+        Parameters
+        ----------
+        X : array or matrix as for `fit`, shape (m, d)
+        y : ignored
+        sample_weight : array_like, shape (m,), optional
+            At least 0. A row of weight 2 counts like two rows.
+
+        Returns
+        -------
+        float
+            Minus the sum of the squared distances of the rows to their nearest centres.
+        """
         passes, centers, scales = self._open(self._read_new_rows(X, sample_weight))
         return -scales.known_inertia(passes.assign(centers, want_sums=False).inertia)
 

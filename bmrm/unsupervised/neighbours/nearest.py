@@ -69,6 +69,8 @@ class NearestNeighbors(RowEstimator):
     array([[0., 1., 0.],
            [1., 0., 0.],
            [0., 1., 0.]])
+    >>> found.radius_neighbors([[2.6, 0]], radius=2.0)[1][0].tolist()
+    [1, 2]
     """
 
     _reads_sparse = False
@@ -183,7 +185,7 @@ class NearestNeighbors(RowEstimator):
 
         Returns
         -------
-        csr_array, shape (m, n_samples_fit_)
+        csr_array, shape ``(m, n_samples_fit_)``
             Each row by distance.
         """
         check_choice("mode", mode, MODES)
@@ -213,7 +215,7 @@ class NearestNeighbors(RowEstimator):
 
         Returns
         -------
-        csr_array, shape (m, n_samples_fit_)
+        csr_array, shape ``(m, n_samples_fit_)``
         """
         check_choice("mode", mode, MODES)
         graph = within(self.radius if radius is None else radius, *self._sides(X), **self._words())

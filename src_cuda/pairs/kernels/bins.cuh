@@ -18,7 +18,7 @@ namespace bmrm {
 constexpr float kMagic = 12582912.0f;        // 2^23 + 2^22: the low bits of a sum are its rounded value
 constexpr uint32_t kMagicBits = 0x4B400000;  // of kMagic
 constexpr double kUnit = 1.0 / (1 << 24);    // relative error of a rounding to float32
-constexpr double kRootError = 4 * kUnit;     // of rsqrt.approx.ftz: 2^-22.9 (PTX ISA)
+constexpr double kRootError = 2.25 * kUnit;  // of rsqrt.approx.ftz: 2^-22.9 (PTX ISA)
 constexpr float kCellMargin = 1.0f / 4096;   // relative
 constexpr float kAllInDoubt = __builtin_nanf("");
 constexpr double kMaxDoubt = 0.25;  // of a bin: beyond it float64 decides everything
@@ -51,9 +51,11 @@ struct LinearBins {
         key = min(__float_as_uint(t) - (kMagicBits - 1), most);
         return fabsf(w - (t - kMagic));
     }
-    // squared, root: bounds of the errors of d2 and of its root, near a bound.
-    __device__ __host__ float threshold(double, double root) const {
-        const double error = root + (last + 1) * (kRootError + 2 * kUnit) + offset * kUnit + unequal;
+    // squared, root: bounds of the errors of d2 and of its root, near a bound; extent: a bound of the root.
+    // Roots beyond the last bound are far from it, or as near as last + 1.
+    __device__ __host__ float threshold(double, double root, double extent) const {
+        const double r = fmin(extent, last) + 1;
+        const double error = root + r * (kRootError + kUnit) + 2 * double(offset) * kUnit + unequal;
         return error < kMaxDoubt ? float(0.5 - error) - float(kUnit) : kAllInDoubt;
     }
 };
@@ -89,7 +91,7 @@ struct SearchedBins {
         key = cell.above - (__float_as_uint(beyond) >> 31);
         return fmaxf(-fabsf(beyond), d2 * -kCellMargin);
     }
-    __device__ __host__ float threshold(double squared, double) const {
+    __device__ __host__ float threshold(double squared, double, double) const {
         const double error = squared + 4 * kUnit;
         return usable ? -float(error) * (1 + float(4 * kUnit)) : kAllInDoubt;
     }

@@ -5,11 +5,14 @@
 // shared memory, copied ahead.  Groups of kTileThreads threads have the rows of the tile each, and chunks of
 // its columns in turn; they share a table.  Blocks take pairs of tiles from a counter.
 //
-// d2 is |a|^2 + |b|^2 - 2 a b, three products and a sum in three dimensions.  With u = 2^-24, roundings of a,
-// b and of each step change it by at most (D + 4) u (|a| + |b|)^2; half a unit is left for what is of the
-// order of u^2 and of float64.  Where this is too much, or some pairs wrap and others do not, `DIRECT`
-// squares differences: there each axis is off by 2 u (|a| + |b| + L), so r by the norm of this, and then d2
-// by D + 3 roundings.  Where |a|^2 + |b|^2 - 2 a b could become negative, twice its error is added to it.
+// d2 is |b|^2 - 2 a b + |a|^2, three products and a sum in three dimensions, added in this order: b is near
+// the centre, so that sums are small until |a|^2 comes, and a bound of their error is. With u = 2^-24,
+// A >= |a| and B >= |b|, each partial sum is at most B^2 + 2 A B. Roundings of a, b, |a|^2, |b|^2 and of the
+// D + 1 sums change d2 by at most u (B^2 + 4 A B + D (B^2 + 2 A B) + A^2 + (A + B)^2), `expanded_error`;
+// what is of the order of u^2 and of float64 is a ten thousandth of this.  Where this is too much, or some
+// pairs wrap and others do not, `DIRECT` squares differences: there each axis is off by 2 u (|a| + |b| + L),
+// so r by the norm of this, and then d2 by D + 3 roundings.  Where the sum could become negative, twice its
+// error is added to it.
 //
 // Instructions per pair in the loops of sm_90 (nvcc 13.0, three axes), checks for doubt included: 13.9 for a
 // histogram with a joint table, 14.4 with one key per count, 17.0 with any bounds, 6.6 for a radius; with
@@ -115,12 +118,18 @@ __device__ Spread spread_of(const BruteSets& sets, TilePair<WIDTH>& pair) {
             out.wraps += L * s * (L * s);
             nearest = fmin(nearest, fmax(0.0, L - range.most()));
         }
-        const double reach = range.most() * s;  // also from the centre of the columns
-        out.rows += reach * reach;
+        const double row = fmax(range.most() - half, 0.0) * s * (1 + 1e-9);  // |a| on this axis
+        out.rows += row * row;
         out.columns += half * s * (half * s);
         out.nearest += nearest * s * (nearest * s);
     }
     return out;
+}
+
+// How far roundings move |b|^2 - 2 a b + |a|^2, for |a| <= a and |b| <= b.
+__device__ inline double expanded_error(int axes, double a, double b) {
+    const double partial = b * (b + 2 * a);
+    return 1.0001 * kUnit * (b * (b + 4 * a) + axes * partial + a * a + (a + b) * (a + b));
 }
 
 // Sets what depends on the distance of the tiles.
@@ -131,21 +140,21 @@ __device__ void judge(const BruteSets& sets, const Bins& bins, TilePair<WIDTH>& 
     const double a = sqrt(spread.rows), b = sqrt(spread.columns), least = sqrt(spread.nearest);
     const double extent = a + b, slip = 2 * sets.slip;
     pair.skipped = least * (1 - 1e-9) - slip > sets.reach;
-    const double expanded = (WIDTH + 3) * kUnit * extent * extent + 2 * extent * slip + slip * slip + 1e-30;
+    const double expanded = expanded_error(WIDTH - 1, a, b) + 2 * extent * slip + slip * slip + 1e-30;
     const bool biased = spread.nearest * (1 - 1e-9) < 4 * expanded + 2 * least * slip;
     const double error = biased ? 3 * expanded : expanded;
     const double edge = fmax(sets.first_edge, least * (1 - 1e-9) - slip);
     const double doubled = 2 * edge - error / edge;  // at most r + r' of the two sides of a bound
     const double root = doubled > 1.5 * edge ? error / doubled : 1.0;
     pair.added = Bins::kAdded + (biased ? float(2 * expanded) : 0.0f);
-    pair.threshold = bins.threshold(error, root);
+    pair.threshold = bins.threshold(error, root, extent);
     if (!pair.direct && root < Bins::kDirectFrom) return;
     const double shift = 2 * kUnit * (extent + sqrt(spread.wraps)) + slip;
     const double steps = (WIDTH + 3) * kUnit;
     pair.direct = true;
     pair.added = Bins::kAdded + kLeastSquare;
     pair.threshold = bins.threshold(2 * extent * shift + shift * shift + steps * extent * extent + 1e-30,
-                                    shift + 1e-15 + steps * fmin(extent, sets.reach + 1));
+                                    shift + 1e-15 + steps * fmin(extent, sets.reach + 1), extent);
 }
 
 // A squared distance far beyond the last bound, for what is no pair; in the middle of a bin of equal width,
@@ -192,16 +201,17 @@ struct Rows {
             }
             return sum;
         }
-        float sum = at[k][WIDTH - 1] + column.at[WIDTH - 1];
+        float sum = column.at[WIDTH - 1];
 #pragma unroll
         for (int x = 0; x < WIDTH - 1; x++) sum = fmaf(column.at[x], at[k][x], sum);
-        return sum;
+        return sum + at[k][WIDTH - 1];
     }
 };
 
 // Pairs in doubt until float64 decides them: an entry has a column of a sweep, a thread of a group, and a bit
-// for each of its rows.  `count` is more than kQueued if there was no room for some.
-constexpr uint32_t kQueued = 1024;
+// for each of its rows.  `count` is more than kQueued if there was no room for some; a chunk begins with room
+// for half of it.
+constexpr uint32_t kQueued = 2048;
 struct DoubtQueue {
     uint32_t count;
     uint32_t at[kQueued];
@@ -224,7 +234,7 @@ __device__ __forceinline__ int diagonal_column(int row, int j, int n) {
     return row + j < n ? row + j : row + j - n;
 }
 
-// Decides all pairs of a queue in float64, by all threads of the block, and empties it; calls use(key).
+// Decides all pairs of a queue in float64, by all threads of the block, and empties it; calls use(d2).
 // Returns how many pairs this thread has decided.
 template <int WIDTH, class Use>
 __device__ __forceinline__ uint32_t decide(const BruteSets& sets, const TilePair<WIDTH>& pair,
@@ -238,8 +248,8 @@ __device__ __forceinline__ uint32_t decide(const BruteSets& sets, const TilePair
         if (!(some >> k & 1) || row >= pair.rows) continue;
         if (pair.diagonal && !is_on_diagonal(row, which, pair.rows)) continue;
         const int column = pair.diagonal ? diagonal_column(row, which, pair.rows) : which;
-        use(exact_key(sets.bounds, sets.a, pair.row * kTilePoints + row, sets.b,
-                      pair.column * kTilePoints + column, sets.box));
+        use(exact_square(sets.a, pair.row * kTilePoints + row, sets.b, pair.column * kTilePoints + column,
+                         sets.box));
         decided++;
     }
     __syncthreads();
@@ -296,7 +306,12 @@ class BinCounts {
     // Whether pairs that have been taken must be gone over again, since `take` has not said which are in
     // doubt.
     __device__ __forceinline__ bool end_chunk(float) { return false; }
-    __device__ __forceinline__ void add(uint32_t key) { table_.add_one(key); }
+    // Counts a pair by its exact squared distance.
+    __device__ __forceinline__ void add(const BruteSets& sets, double square) {
+        uint32_t key;
+        bins_.place(float(square * sets.scale * sets.scale), key);
+        table_.add_one(key_near(sets.bounds, square, key));
+    }
     __device__ void flush() { table_.flush(); }
 
   private:
@@ -309,7 +324,7 @@ struct OneRadius {
     static constexpr double kDirectFrom = 1e-5;
     static constexpr float kAdded = -1.0f;
 
-    __device__ float threshold(double squared, double) const {
+    __device__ float threshold(double squared, double, double) const {
         return squared < 1 ? float(squared + 4 * kUnit) * 1.000001f : kAllInDoubt;
     }
 };
@@ -350,7 +365,9 @@ class RadiusCounts {
         nearest_ = __builtin_huge_valf();
         return again;
     }
-    __device__ __forceinline__ void add(uint32_t key) { within_ += key; }
+    __device__ __forceinline__ void add(const BruteSets& sets, double square) {
+        within_ += key_of(sets.bounds, square);
+    }
     __device__ void flush() {
         if (within_) atomicAdd(totals_.at, (unsigned long long)within_);
         within_ = 0;
@@ -403,9 +420,10 @@ struct Sweep {
                 lost += step;
             }
             __syncthreads();
-            const bool full = queue.count > kQueued;
-            if (!full && !is_end) return;
-            decided += decide(sets, pair, queue, [&](uint32_t key) { counts.add(key); });
+            const uint32_t queued = queue.count;
+            const bool full = queued > kQueued;
+            if (queued <= kQueued / 2 && !is_end) return;
+            decided += decide(sets, pair, queue, [&](double square) { counts.add(sets, square); });
             if (!full) return;
         }
     }

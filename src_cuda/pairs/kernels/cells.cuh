@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kCellThreads)
                 if (d2 > sets.reach) continue;
                 uint32_t key;
                 if (!(bins.place(d2, key) <= sets.threshold)) {
-                    key = exact_key(sets.bounds, sets.a, i, sets.b, j, sets.box);
+                    key = key_near(sets.bounds, exact_square(sets.a, i, sets.b, j, sets.box), key);
                     rechecked++;
                 }
                 table.add_one(key);

@@ -49,9 +49,14 @@ __device__ __forceinline__ uint32_t key_of(const Bounds& bounds, double square) 
     return uint32_t(bin_of(square, bounds.at, bounds.bins) + 1);
 }
 
-__device__ __forceinline__ uint32_t exact_key(const Bounds& bounds, const ExactPoints& a, int64_t i,
-                                              const ExactPoints& b, int64_t j, const Box& box) {
-    return key_of(bounds, squared_distance(a.at + i, a.n, b.at + j, b.n, box.length, a.axes));
+// The same, which is mostly `near` or next to it.
+__device__ __forceinline__ uint32_t key_near(const Bounds& bounds, double square, uint32_t near) {
+    return uint32_t(bin_near(square, bounds.at, bounds.bins, int64_t(near) - 1) + 1);
+}
+
+__device__ __forceinline__ double exact_square(const ExactPoints& a, int64_t i, const ExactPoints& b,
+                                               int64_t j, const Box& box) {
+    return squared_distance(a.at + i, a.n, b.at + j, b.n, box.length, a.axes);
 }
 
 // Brings points into another order.
