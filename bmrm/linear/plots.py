@@ -140,7 +140,7 @@ def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
 def plot_weights(path: Iterable[Any], ax: Axes | None = None) -> Axes:
     """Plot the weights over lam, with the names of those that become largest.
 
-    Of more than `MAX_LINES` weights the largest are drawn.
+    Of more than 50 weights the largest are drawn.
 
     Parameters
     ----------
