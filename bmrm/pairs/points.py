@@ -15,7 +15,7 @@ from bmrm.distributed.ranks import ranks_of
 from bmrm.distributed.rows import DenseRows, DeviceRows, StoredRows
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.gpu.device_arrays import DeviceArray
-from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.devices import import_cuda, parse_device
 from bmrm.matrix.gpu.placement import gpu_that_has
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Points:
         self._coordinates: Vector | None = None
         self._placed: dict[str, Any] = {}
         self._rows: dict[type[np.floating[Any]], StoredRows] = {}
+        self._rows_on: dict[int, Any] = {}
         self._lock = threading.Lock()
         if self._group is None:
             self._there = _resident(x)
@@ -176,6 +177,17 @@ class Points:
                 require_memory(self.shape[0] * self.shape[1] * np.dtype(kind).itemsize, "the points by rows")
                 self._rows[kind] = DenseRows(np.ascontiguousarray(self.coordinates.T, kind), {})
             return self._rows[kind]
+
+    def rows_on(self, number: int) -> Any:
+        """Return the points by rows on a GPU, copied there at the first call if they are not there."""
+        rows = self.rows(self.real, True)
+        with self._lock:
+            if number not in self._rows_on:
+                made = import_cuda().DenseRows(
+                    rows.block(slice(0, len(rows))), device=number, threads=self.threads
+                )
+                self._rows_on[number] = made
+            return self._rows_on[number]
 
     @functools.cached_property
     def extents(self) -> tuple[Vector, Vector]:

@@ -14,8 +14,9 @@ from bmrm.distributed.reading import read_new_rows
 from bmrm.errors import ParameterError
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.pairs._pairs import METRICS
-from bmrm.pairs.neighbours import nearest, nearest_graph, read_rows, within
+from bmrm.pairs.neighbours import nearest, nearest_graph, within
 from bmrm.pairs.points import read_box
+from bmrm.pairs.sides import read_rows
 from bmrm.unsupervised.estimator import RowEstimator, require_dense
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class NearestNeighbors(RowEstimator):
         By default "euclidean".
     box : float or array, shape (d,), optional
         Lengths of a periodic box, 0 for an axis that is open.
-    device : {"auto", "cpu"}, default "auto"
-        Neighbours are found on the CPU.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        Where neighbours are found; "auto": where that is predicted to be faster.
     threads : int, optional
         Maximum number of threads; default: ``n_jobs``, or else the cores that this process may use.
     n_jobs : int, optional
