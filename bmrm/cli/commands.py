@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from bmrm.cli.exits import (
     BENCH_MEANINGS,
     CLUSTER_MEANINGS,
+    FRONT_MEANINGS,
     GRAPH_MEANINGS,
     INFO_MEANINGS,
     PAIRS_MEANINGS,
     PREDICT_MEANINGS,
     TRAIN_MEANINGS,
 )
-from bmrm.cli.parsing import Command, Option, device, integer, positive, real
+from bmrm.cli.parsing import FOLDER, Command, Option, device, integer, positive, real
 from bmrm.cli.solver_types import SOLVER_TYPES
 from bmrm.errors import ParameterError
 
@@ -362,6 +363,7 @@ def train() -> Command:
     defaults = {name: field.default for name, field in TrainOptions.__dataclass_fields__.items()}
     return Command(
         "bmrm-train",
+        about="train a regularised linear model, with a certificate",
         usage="[options] DATA [MODEL]",
         description="Train a regularised linear model, with a certified bound on its suboptimality.",
         meanings=TRAIN_MEANINGS,
@@ -394,6 +396,7 @@ def train() -> Command:
 
 PREDICT = Command(
     "bmrm-predict",
+    about="predict the rows of a file, and score the predictions",
     usage="[options] DATA MODEL OUT",
     description="Predict the rows of DATA, one line per row in OUT, and score the predictions by DATA's\n"
     "labels.",
@@ -446,6 +449,7 @@ PREDICT = Command(
 
 INFO = Command(
     "bmrm-info",
+    about="describe a model file",
     usage="[options] MODEL",
     description="Show what a model file says: what was trained, on what, with which certificate,\n"
     "and the largest weights.",
@@ -462,6 +466,7 @@ INFO = Command(
 
 BENCH = Command(
     "bmrm-bench",
+    about="show how a GPU multiplies by a matrix, and what it chose",
     usage="spmv [options] DATA",
     description="Show how a GPU multiplies by the matrix of DATA and by its transpose: statistics, the\n"
     "predicted and measured time of each candidate kernel, and the choice.",
@@ -536,6 +541,7 @@ _EDGES = (
 
 GRAPH = Command(
     "bmrm-graph",
+    about="rank the nodes of a graph: PageRank, random walks, HITS",
     usage="pagerank|rwr|hits|info [options] EDGES",
     description="Rank the nodes of the graph in EDGES: pagerank and rwr (random walk with restart) to a\n"
     "proven error, hits (hubs and authorities); info prints figures of the graph.",
@@ -618,6 +624,7 @@ _CLUSTERING = (
 
 CLUSTER = Command(
     "bmrm-cluster",
+    about="cluster rows; fit a mixture, principal components or a map",
     usage="[options] DATA",
     description="Cluster the rows of DATA by k-means, with labels that are exact in float64; or fit a\n"
     "mixture, principal components, or a map. Labels of DATA are ignored.",
@@ -656,6 +663,7 @@ _PAIR_TASKS = ("hist", "count", "plan", "knn", "join", "kde")
 
 PAIRS = Command(
     "bmrm-pairs",
+    about="count pairs of points by distance; neighbours, densities",
     usage="hist|count|plan|knn|join|kde [options] POINTS [POINTS2]",
     description="Count the pairs of the points in POINTS, or of POINTS with POINTS2, by their distance\n"
     "(hist) or within radii (count), exactly; plan explains how hist would count. Find the nearest\n"
@@ -745,6 +753,46 @@ PAIRS = Command(
 )
 
 
+def _task(word: str) -> str:
+    """Read what ``bmrm`` is to do; a program that is meant without its hyphen is named."""
+    if word == "samples":
+        return word
+    programs = [command.program for command in _OTHERS]
+    meant = f"bmrm-{word}"
+    hint = f"; did you mean {meant}?" if meant in ("bmrm-train", *programs) else ", expected samples"
+    raise argparse.ArgumentTypeError(f"found {word}{hint}")
+
+
+_OTHERS = (PREDICT, INFO, BENCH, GRAPH, CLUSTER, PAIRS)
+
+
+def front() -> Command:
+    """Return the command ``bmrm``, whose help lists the others."""
+    others = (train(), *_OTHERS)
+    width = max(len(command.program) for command in others)
+    lines = [f"  {command.program:{width}}  {command.about}" for command in others]
+    samples = f"  {'samples DIR':{width}}  write small files, for the commands of README and docs, into DIR"
+    return Command(
+        "bmrm",
+        about="list the commands, or write small files to try them with",
+        usage="[options] samples DIR",
+        description="Iterative statistics with proven bounds. Each command explains itself with --help.",
+        meanings=FRONT_MEANINGS,
+        files=(
+            Option(
+                "task",
+                "write small files, for the commands of README and docs",
+                "samples",
+                _task,
+                ("samples",),
+            ),
+            Option("folder", "the folder, made if it is not there", FOLDER),
+        ),
+        options={"": ()},
+        brief="\n".join([*lines, "", samples]),
+    )
+
+
 def every() -> tuple[Command, ...]:
     """Return all commands."""
-    return (train(), PREDICT, INFO, BENCH, GRAPH, CLUSTER, PAIRS)
+    return (front(), train(), *_OTHERS)

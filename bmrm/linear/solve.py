@@ -143,8 +143,8 @@ def solve(
         Keep the weights, but not an intercept, at least 0.
     feature_lambda : array_like of shape (n_features,), optional
         A factor of lam for each feature, in every class, at least 0. A feature with 0 is not penalised; the
-        certificate then covers weights up to ``bmrm.RADIUS`` away from the prior mean, and
-        up to four times as far as the answer's if that is more.
+        certificate then covers weights up to ``bmrm.linear.regularizers.RADIUS`` away from the prior mean,
+        and up to four times as far as the answer's if that is more.
     prior : Model, Result or array_like of shape (n_features,) or (n_features, K), optional
         Regularise towards these weights: ``Omega(w - prior)``. They are where the solve starts, too, unless
         ``warm_start`` says otherwise.

@@ -234,7 +234,7 @@ class Dataset:
         Parameters
         ----------
         X : Csr or ndarray
-            The local rows; arrays of a `bmrm.Landing` must still exist.
+            The local rows; arrays of a ``bmrm.matrix.upload.Landing`` must still exist.
 
         Examples
         --------
