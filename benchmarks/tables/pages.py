@@ -35,7 +35,8 @@ PAGES = {  # file, title and the results in it
     ),
     "products": (
         "Products with a matrix",
-        "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu petsc_bridge petsc_mat petsc_mat_gpu",
+        "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu choice_families petsc_bridge petsc_mat "
+        "petsc_mat_gpu",
     ),
     "graphs": ("Graphs", "graph graph_gpu"),
     "estimators": (
