@@ -1,14 +1,16 @@
 """Quality of the choice of a GPU kernel: the pick's time against the best of all candidates.
 
     python -m benchmarks.gpu.choice_gpu [--only TEXT] [--peer] [--out FILE]
-    python -m benchmarks.gpu.choice_gpu --refit FILE [--verbose]
+    python -m benchmarks.gpu.choice_gpu --refit FILE [--verbose] [--out FILE]
 
 Each matrix is prepared once with every candidate timed as the tuner times it. Then each candidate is timed
 again, longer, on its own. The *tuned* pick is that of `tune="best"`: the fastest, by the tuner's times, of
 those that it would try. The *predicted* pick has the least predicted time. The loss of a pick is its time
-over the least of all, minus one, by the second times. *Tuning products* are those run for timing, for one of
+over the least of all, minus one, by the second times. `choice_formats.py` says what is lost with fewer
+formats. *Tuning products* are those run for timing, for one of
 the two products; the additional time to build the formats is in seconds. The results hold statistics and
-times, so `--refit` can show how the current model does on them, on a machine without a GPU. With `--peer`,
+times, so `--refit` can show how the current model does on them, on a machine without a GPU; with `--out` it
+writes them with the model's new predictions. With `--peer`,
 each product is timed by cuSPARSE too, on stored values; *over the peer* is the tuned pick's time over that of
 the better of its two algorithms.
 """
@@ -30,7 +32,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import report
-from benchmarks.gpu.choice_matrices import FILLS, Case, Rows, cases
+from benchmarks.gpu.choice_formats import fewer_formats
+from benchmarks.gpu.choice_matrices import Case, Rows, cases
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.matrix import _cuda
 
@@ -39,6 +42,8 @@ TITLES = {"normal": "X w", "transposed": "X^T r"}
 REPEATS = 12  # products a time is taken over
 ROUNDS = 3  # times of which the least counts: now and then all of one is late
 TRIAL_PRODUCTS = 7  # kTrialProducts of src_cuda/formats/tuning.h
+TIMES = ("predicted", "trial", "measured", "cold")
+"""Seconds of each candidate; results from before 2026-11-28 have none with cold caches."""
 AHEAD = 12  # matrices made while one is timed
 LIMITS = {
     "tuned mean": 0.03,
@@ -79,6 +84,21 @@ How often each kernel is the best, and the ratio of predicted to measured time o
 kernel = {kernel} | best = {best} | 10 % = {predicted_over_measured[0]:.2f} |
 median = {predicted_over_measured[1]:.2f} | 90 % = {predicted_over_measured[2]:.2f}
 
+Only some formats: those of which the best candidates lose least, in the mean or at worst.
+
+[kept]
+formats = {formats} | least mean = {by mean[names]} | mean loss = {by mean[mean]:.1%} |
+worst loss = {by mean[worst]:.0%} | least worst = {by worst[names]} | its mean = {by worst[mean]:.1%} |
+its worst = {by worst[worst]:.0%}
+
+Without one format: how much longer the pick takes, by the way that picks it.
+
+[absent]
+format = {format} | best mean = {best[mean]:.2%} | worst = {best[worst]:.0%} |
+tuned mean = {tuned[mean]:.2%} | tuned worst = {tuned[worst]:.0%} | cold mean = {cold[mean]:.2%} |
+cold worst = {cold[worst]:.0%} | predicted mean = {predicted[mean]:.2%} |
+predicted worst = {predicted[worst]:.0%}
+
 ## A one-hot matrix on a GPU
 
 {gpu[name]}. One-hot rows, 39 nonzeros each, columns by Zipf's law; `ones64` are values that are not stored,
@@ -95,7 +115,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only matrices whose name has this text")
     parser.add_argument("--peer", action="store_true", help="time cuSPARSE too; needs CuPy")
     parser.add_argument("--seconds", type=float, default=220, help="start no matrix after this many seconds")
-    parser.add_argument("--out", default=str(report.RESULTS / "choice_gpu.json"))
+    parser.add_argument("--out", help="default choice_gpu.json of the results; with --refit none")
     parser.add_argument("--refit", metavar="FILE", help="predict the results in FILE anew; needs no GPU")
     parser.add_argument("--verbose", action="store_true", help="list the worst picks")
     options = parser.parse_args()
@@ -103,13 +123,23 @@ def main() -> None:
         found = json.loads(Path(options.refit).read_text())
         rows = [unpacked(row) for row in found["rows"]]
         predict_anew(rows, found["gpu"], found["constants"])
-        summarise(rows, verbose=options.verbose)
+        found |= summary_of(rows, found["constants"], verbose=options.verbose)
+        if options.out:
+            Path(options.out).write_text(json.dumps(found, indent=1) + "\n")
         return
     rows = list(measure(made(options.only), options.seconds, Peer() if options.peer else None))
-    summary = summarise(rows, verbose=options.verbose)
     gpu, constants = _cuda.device_info(), _cuda.constants()
-    stored = {"one_hot": one_hot(rows), "rows": [packed(row) for row in rows]}
-    report.write(options.out, SECTIONS, gpu=gpu, constants=constants, **summary, **stored)
+    found = summary_of(rows, constants, verbose=options.verbose)
+    report.write(
+        options.out or report.RESULTS / "choice_gpu.json", SECTIONS, gpu=gpu, constants=constants, **found
+    )
+
+
+def summary_of(rows: list[dict[str, Any]], constants: dict[str, float], *, verbose: bool) -> dict[str, Any]:
+    """Print and return all that the results file says of the rows, and these."""
+    found = summarise(rows, verbose=verbose)
+    found |= fewer_formats(rows, constants)
+    return found | {"one_hot": one_hot(rows), "rows": [packed(row) for row in rows]}
 
 
 def made(only: str) -> Iterator[tuple[Case, Rows]]:
@@ -170,6 +200,7 @@ def measure(
             print(f"out of time before {case.name}")
             return
         everything = build(case, X, tune="all").report()
+        cold = build(case, X, tune="cold").report()
         rows = []
         for op in OPERATORS:
             candidates = everything[op]["candidates"]
@@ -183,6 +214,7 @@ def measure(
                     "plans": plans,
                     "predicted": [c["predicted"] for c in candidates],
                     "trial": [c["measured"] or None for c in candidates],
+                    "cold": [c["measured"] or None for c in cold[op]["candidates"]],
                     "measured": [forced_seconds(case, X, op, plan) for plan in plans],
                     "tried": tried(everything[op]),
                     "peer": None if peer is None else peer.seconds(case, X, op),
@@ -374,8 +406,8 @@ def by_group(rows: list[dict[str, Any]], losses: dict[str, list[float]]) -> list
     """Return the losses for each way a matrix was filled."""
     places = collections.defaultdict(list)
     for i, row in enumerate(rows):
-        fill = row["matrix"].split()[0]
-        places[fill if fill in (*FILLS, "one-hot") else "published"].append(i)
+        word = row["matrix"].split()[0].rstrip(",")
+        places["published" if "/" in word else word].append(i)
     return [
         {
             "group": group,
@@ -408,7 +440,7 @@ def packed(row: dict[str, Any]) -> dict[str, Any]:
     for name, value in stats.items():
         if isinstance(value, list):
             stats[name] = " ".join(f"{i}:{v}" for i, v in enumerate(value) if v) + f" /{len(value)}"
-    columns = zip(row["plans"], row["predicted"], row["trial"], row["measured"], strict=True)
+    columns = zip(row["plans"], *(row[name] for name in TIMES if row[name]), strict=True)
     lines = [
         " ".join([*map(str, plan), *("-" if s is None else f"{s:.4g}" for s in seconds)])
         for plan, *seconds in columns
@@ -429,12 +461,12 @@ def unpacked(row: dict[str, Any]) -> dict[str, Any]:
                 stats[name][int(place)] = int(number)
     out: dict[str, Any] = {k: row[k] for k in ("matrix", "values", "op", "tuning_seconds")}
     out["peer"] = row.get("peer")
-    out.update(statistics=stats, plans=[], predicted=[], trial=[], measured=[])
+    out.update(statistics=stats, plans=[], **{name: [] for name in TIMES})
     out["tried"] = [int(i) for i in row["tried"].split()]
     for line in row["candidates"]:
         kernel, *numbers = line.split()
         out["plans"].append(_cuda.Plan(kernel, *map(int, numbers[:4])))
-        for name, text in zip(("predicted", "trial", "measured"), numbers[4:], strict=True):
+        for name, text in zip(TIMES, numbers[4:], strict=False):
             out[name].append(None if text == "-" else float(text))
     return out
 

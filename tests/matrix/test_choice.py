@@ -422,7 +422,7 @@ def recorded(choice_gpu, slower):
     measured = [(2 if i == slower else 1) * seconds for i, seconds in enumerate(predicted)]
     return {
         "matrix": f"mtx/{slower}", "values": "float32", "op": "normal", "statistics": stats, "plans": plans,
-        "predicted": predicted, "trial": measured, "measured": measured, "tuning_seconds": 2e-3,
+        "predicted": predicted, "trial": measured, "measured": measured, "cold": [], "tuning_seconds": 2e-3,
         "tried": cuda.worth_timing(CONSTANTS, stats, plans, predicted),
     }  # fmt: skip
 
@@ -467,6 +467,23 @@ def test_the_benchmark_reports_the_loss_of_a_wrong_prediction(choice_gpu, capsys
     assert "FAIL" in capsys.readouterr().out
 
 
+def test_the_benchmark_says_what_fewer_formats_lose(choice_gpu):
+    rows = [recorded(choice_gpu, None)]
+    plans, seconds = rows[0]["plans"], rows[0]["measured"]
+    found = choice_gpu.fewer_formats(rows, CONSTANTS)
+    least = {
+        kernel: min(s for p, s in zip(plans, seconds, strict=True) if p.kernel == kernel)
+        for kernel in {plan.kernel for plan in plans}
+    }
+    first, second = sorted(least, key=least.get)[:2]
+    assert found["kept"][0]["by mean"] == {"names": first, "mean": 0, "worst": 0}
+    assert [each["formats"] for each in found["kept"]] == list(range(1, len(least)))
+    costs = {each["format"]: each for each in found["absent"]}
+    assert [name for name, cost in costs.items() if cost["best"]["worst"] > 0] == [first]
+    assert costs[first]["best"]["mean"] == pytest.approx(least[second] / least[first] - 1)
+    assert "cold" not in costs[first]
+
+
 def test_results_are_read_back_and_predicted_again(choice_gpu, tmp_path, monkeypatch, capsys):
     rows = [recorded(choice_gpu, 0), recorded(choice_gpu, None)]
     rows[0]["measured"][2] = None
@@ -476,14 +493,15 @@ def test_results_are_read_back_and_predicted_again(choice_gpu, tmp_path, monkeyp
         assert found["statistics"] == row["statistics"]
         assert found["plans"] == row["plans"]
         assert found["tried"] == row["tried"]
-        for name in ("predicted", "trial", "measured"):
+        for name in ("predicted", "trial", "measured", "cold"):
             numbers = [[0 if seconds is None else seconds for seconds in r[name]] for r in (found, row)]
             assert numbers[0] == pytest.approx(numbers[1], rel=1e-3)
     path = tmp_path / "results.json"
     path.write_text(json.dumps({"gpu": H200, "constants": CONSTANTS, "rows": packed}))
-    monkeypatch.setattr("sys.argv", ["choice_gpu.py", "--refit", str(path)])
+    monkeypatch.setattr("sys.argv", ["choice_gpu.py", "--refit", str(path), "--out", str(path)])
     choice_gpu.main()
     assert "2 matrices, 2 products" in capsys.readouterr().out
+    assert json.loads(path.read_text())["figures"]["products"] == 2
 
 
 class OnNoDevice:
@@ -572,3 +590,25 @@ def test_the_results_become_a_section_of_the_page(choice_gpu, tmp_path, monkeypa
     section = pages.page("", "choice_gpu")
     assert "| products run to choose, at most |" in section
     assert "| published | 2 |" in section
+
+
+def test_the_families_of_matrices_are_as_named(choice_gpu, monkeypatch):
+    matrices = importlib.import_module("benchmarks.gpu.choice_matrices")
+    assert {name.split()[0].rstrip(",") for name, _ in matrices.families()} == set(matrices.FAMILIES)
+
+    def lengths(cells):
+        X = matrices.with_values(*cells, "ones", 0)
+        assert X.shape[0] == X.shape[1]
+        return np.diff(X.indptr)
+
+    inner = {5: 3 * 4, 7: 3 * 4 * 2, 27: 3 * 4 * 2}
+    for points, count in inner.items():
+        size = (5, 6, 1) if points == 5 else (5, 6, 4)
+        found = lengths(matrices.stencil(points, *size))
+        assert (found.max(), (found == points).sum()) == (points, count)
+    assert (lengths(matrices.mesh(50, 3)).reshape(50, 3) % 3 == 0).all()
+    assert lengths(matrices.band(30, 4)).tolist() == [min(i, 4) + 1 + min(29 - i, 4) for i in range(30)]
+    found = np.sort(lengths(matrices.giant(3000, 6)))
+    assert found[-2] > 1000 > 100 > found[-3]
+    monkeypatch.delenv("BMRM_TEST_DATA", raising=False)
+    assert list(matrices.published()) == []
