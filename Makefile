@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(shell find bmrm building src_co
 CXX_SOURCES := $(shell find src_common src_cython src_cuda benchmarks tests -name '*.h' -o -name '*.inl' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .NOTPARALLEL:
-.PHONY: help demo test wheels check-wheel versions architectures lint format typecheck stubs ext bench tables certify kill-runs fuzz fuzz-reductions fuzz-pairs gpu-check gpu-sanitize clean
+.PHONY: help demo test wheels check-wheel versions architectures lint format typecheck stubs ext bench tables certify kill-runs fuzz fuzz-reductions fuzz-pairs gpu-check gpu-sanitize docs clean
 
 help:
 	@echo "make demo       train, predict and check the certificate on two small data sets"
@@ -25,6 +25,7 @@ help:
 	@echo "make typecheck  mypy --strict on bmrm/"
 	@echo "make stubs      compare the stubs of the compiled modules with the modules"
 	@echo "make ext        compile the extensions into bmrm/, to import from the checkout"
+	@echo "make docs       the site in build/docs, any warning being an error; nothing is downloaded"
 	@echo "make bench      list the benchmarks and what each measures"
 	@echo "make tables     the pages of docs/performance and the tables of the docs, from results, losses and estimators"
 	@echo "make certify    compare 100,000 random solves with exact arithmetic, with a new seed (about an hour)"
@@ -41,7 +42,7 @@ demo: $(firstword $(wildcard $(VENV)/test.stamp) $(VENV)/demo.stamp)
 	$(BIN)/python examples/demo.py
 
 # Runs in the folder of the tests, so that they import the installed package.
-test: $(VENV)/test.stamp lint typecheck stubs architectures
+test: $(VENV)/test.stamp lint typecheck stubs architectures docs
 	cd tests && BMRM_REQUIRE_PETSC=1 $(abspath $(BIN))/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 	$(MAKE) versions
 
@@ -79,6 +80,10 @@ stubs: $(VENV)/dev.stamp
 
 ext: $(BIN)/cython
 	$(BIN)/python setup.py -q build_ext --inplace
+
+docs: $(VENV)/dev.stamp
+	$(BIN)/python scripts/docs_site.py build/site
+	$(BIN)/sphinx-build -q -W -n --keep-going -c docs/site -d build/site-trees build/site build/docs
 
 bench:
 	@grep -l '^if __name__' benchmarks/*/*.py | while read -r f; do \

@@ -65,5 +65,7 @@ if wants pairs; then
     "$python" -m pytest -q -n 8 -p no:benchmark $(grep '^tests/pairs/' scripts/gpu-tests.txt)
     "$python" -m benchmarks.pairs.gpu ${PAIR_ARGS:-}
     "$python" -m benchmarks.pairs.shapes --device cuda
+    "$python" -m benchmarks.pairs.kde_gpu
+    "$python" -m benchmarks.pairs.statistics_gpu
     "$python" -m benchmarks.pairs.paper --most 1000000 --ncu
 fi

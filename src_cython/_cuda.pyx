@@ -67,6 +67,7 @@ cdef int raise_failure(bb_status status, invalid) except -1:
 
 
 include "common/vectors.pxi"
+include "common/found_arrays.pxi"
 include "common/products.pxi"
 include "cuda/arguments.pxi"
 include "cuda/structures.pxi"
@@ -86,3 +87,4 @@ include "cuda/densities.pxi"
 include "cuda/scaling.pxi"
 include "cuda/clusters.pxi"
 include "cuda/dense_rows.pxi"
+include "cuda/neighbours.pxi"

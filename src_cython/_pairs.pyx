@@ -11,6 +11,7 @@ from bmrm.errors import ParameterError
 
 include "common/threads.pxi"
 include "common/vectors.pxi"
+include "common/found_arrays.pxi"
 include "pairs/pair_values.pxi"
 
 
@@ -575,9 +576,7 @@ cdef class NeighbourSearch:
         """
         cdef int64_t n = len(distances)
         cdef FoundTarget target = FoundTarget(NULL, NULL, NULL, NULL, NULL)
-        target.starts = <const int64_t*>_whole(starts, "starts", np.int64, (self._rows + 1,))
-        if starts[0] != 0 or starts[self._rows] != n or (starts[1:] < starts[:self._rows]).any():
-            raise ParameterError("starts: expected sums of counts")
+        target.starts = _row_starts(starts, self._rows, n)
         _output(distances, (n,))
         target.distances = <double*>_address(distances)
         if indices.dtype == np.int32:
@@ -585,10 +584,3 @@ cdef class NeighbourSearch:
         else:
             target.indices = <int64_t*>_whole(indices, "indices", np.int64, (n,))
         self._search(first, last, threads, Sought(0, radius), target)
-
-
-cdef void* _whole(array, str name, kind, tuple shape) except? NULL:
-    """Return where an array of whole numbers begins that can be written in place."""
-    if array.dtype != kind or array.shape != shape or not (array.flags.carray and array.flags.aligned):
-        raise ParameterError(f"{name}: expected a contiguous array of {kind.__name__} of shape {shape}")
-    return _address(array)

@@ -167,6 +167,12 @@ def test_the_figures_of_the_certificate_are_what_the_results_say():
     assert not {"bound", "bound by an ulp", "tolerance"} & set(cpu["kinds"])
 
 
+def test_the_gallery_shows_every_example():
+    text = (ROOT / "docs" / "gallery.md").read_text()
+    shown = [f"../examples/{path.name}" for path in sorted((ROOT / "examples").glob("*.py"))]
+    assert re.findall(r"^- \[\w+\]\(([^)]*)\)", text, flags=re.MULTILINE) == shown
+
+
 def test_the_readme_has_a_block_that_runs():
     assert BLOCK.search((ROOT / "README.md").read_text())
 

@@ -202,6 +202,26 @@ def test_a_function_of_the_c_interface_is_in_three_native_files():
     assert wrong == {}
 
 
+NEED_MORE_THAN_A_GPU = {
+    "tests/linear/backends/test_device_ranks.py",  # ranks
+    "tests/petsc/test_petsc.py",
+    "tests/petsc/test_petsc_options.py",
+}
+
+
+def test_files_with_tests_for_a_gpu_are_listed():
+    listed = (ROOT / "scripts" / "gpu-tests.txt").read_text().split()
+    assert len(listed) == len(set(listed))
+    assert not [name for name in listed if not (ROOT / name).is_file()]
+    marked = re.compile(r"^from devices import .*\b(gpu|large)\b", re.MULTILINE)
+    found = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if marked.search(path.read_text())
+    }
+    assert found - NEED_MORE_THAN_A_GPU <= set(listed)
+
+
 def is_ours(name: str | None) -> bool:
     """Whether a dotted name is of the package; its GPU module is left out, since it needs a GPU build."""
     return name is not None and name.split(".")[0] == "bmrm" and not name.endswith("_cuda")

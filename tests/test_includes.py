@@ -21,7 +21,7 @@ SUFFIXES = {".h", ".inl", ".cuh", ".cpp", ".cu", ".pyx", ".pxd", ".pxi"}
 MAY_INCLUDE = {
     "{src_common,src_common/device,src_cuda/api,bmrm/base}": "",
     "src_cuda/runtime": "src_cuda/api src_common/device{,_limits.h}",
-    "src_cuda/{formats,rows}": "src_cuda/{runtime,api} src_common/{host_device,device_limits}.h",
+    "src_cuda/{formats,rows}": "src_cuda/{runtime,api} src_common/{device,host_device.h,device_limits.h}",
     "src_cuda/{choice,matrix}": "src_cuda/{choice,formats,runtime,api} src_common/host_device.h",
     "src_cuda/distributed": "src_cuda/{formats,runtime,api}",
     "src_cuda/{training,joint}": "src_cuda/{training,matrix,distributed,formats,runtime,api} src_common",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import datetime
+import importlib
 import json
 import os
 import platform
@@ -22,6 +23,19 @@ RESULTS = Path(__file__).parents[1] / "results"
 def as_installed() -> None:
     """Compile the package's bytecode as pip does; without it, each start from a checkout pays for that."""
     compileall.compile_dir(Path(bmrm.__file__).parent, quiet=1)
+
+
+def optional(name: str) -> Any:
+    """Return a module, or None if it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def version(name: str) -> str:
+    """Return the version of a module that may not be installed."""
+    return str(getattr(optional(name), "__version__", "-"))
 
 
 def command() -> str:

@@ -1,18 +1,17 @@
 """Quality of the choice of a GPU kernel: the pick's time against the best of all candidates.
 
-    python -m benchmarks.gpu.choice_gpu [--only TEXT] [--peer] [--out FILE]
+    python -m benchmarks.gpu.choice_gpu [--only NAME ...] [--peer] [--out FILE]
     python -m benchmarks.gpu.choice_gpu --refit FILE [--verbose] [--out FILE]
 
 Each matrix is prepared once with every candidate timed as the tuner times it. Then each candidate is timed
 again, longer, on its own. The *tuned* pick is that of `tune="best"`: the fastest, by the tuner's times, of
 those that it would try. The *predicted* pick has the least predicted time. The loss of a pick is its time
-over the least of all, minus one, by the second times. `choice_formats.py` says what is lost with fewer
-formats. *Tuning products* are those run for timing, for one of
-the two products; the additional time to build the formats is in seconds. The results hold statistics and
-times, so `--refit` can show how the current model does on them, on a machine without a GPU; with `--out` it
-writes them with the model's new predictions. With `--peer`,
-each product is timed by cuSPARSE too, on stored values; *over the peer* is the tuned pick's time over that of
-the better of its two algorithms.
+over the least of all, minus one, by the second times. `choice_fewer.py` says what fewer kernels lose.
+*Tuning products* are those run for timing, for one of the two products; the additional time to build the
+formats is in seconds. The results hold statistics and times, so `--refit` can show how the current model
+does on them, on a machine without a GPU; with `--out` it writes them with the model's new predictions. With
+`--peer`, each product is timed by cuSPARSE too, on stored values; *over the peer* is the tuned pick's time
+over that of the better of its two algorithms.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import report
-from benchmarks.gpu.choice_formats import fewer_formats
-from benchmarks.gpu.choice_matrices import Case, Rows, cases
+from benchmarks.gpu.choice_fewer import fewer_kernels
+from benchmarks.gpu.choice_matrices import FAMILIES, FILLS, Case, Rows, cases
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
 from bmrm.matrix import _cuda
 
@@ -84,17 +83,17 @@ How often each kernel is the best, and the ratio of predicted to measured time o
 kernel = {kernel} | best = {best} | 10 % = {predicted_over_measured[0]:.2f} |
 median = {predicted_over_measured[1]:.2f} | 90 % = {predicted_over_measured[2]:.2f}
 
-Only some formats: those of which the best candidates lose least, in the mean or at worst.
+Only some kernels: those of which the best candidates lose least, in the mean or at worst.
 
 [kept]
-formats = {formats} | least mean = {by mean[names]} | mean loss = {by mean[mean]:.1%} |
+kernels = {number} | least mean = {by mean[names]} | mean loss = {by mean[mean]:.1%} |
 worst loss = {by mean[worst]:.0%} | least worst = {by worst[names]} | its mean = {by worst[mean]:.1%} |
 its worst = {by worst[worst]:.0%}
 
-Without one format: how much longer the pick takes, by the way that picks it.
+Without one kernel: how much longer the pick takes, by the way that picks it.
 
-[absent]
-format = {format} | best mean = {best[mean]:.2%} | worst = {best[worst]:.0%} |
+[without]
+without = {kernel} | best mean = {best[mean]:.2%} | worst = {best[worst]:.0%} |
 tuned mean = {tuned[mean]:.2%} | tuned worst = {tuned[worst]:.0%} | cold mean = {cold[mean]:.2%} |
 cold worst = {cold[worst]:.0%} | predicted mean = {predicted[mean]:.2%} |
 predicted worst = {predicted[worst]:.0%}
@@ -112,7 +111,7 @@ cuSPARSE, us = {peer:.0f us} | times faster = {peer/seconds:.2f}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="only matrices whose name has this text")
+    parser.add_argument("--only", nargs="+", default=[""], help="only matrices whose name has such a text")
     parser.add_argument("--peer", action="store_true", help="time cuSPARSE too; needs CuPy")
     parser.add_argument("--seconds", type=float, default=220, help="start no matrix after this many seconds")
     parser.add_argument("--out", help="default choice_gpu.json of the results; with --refit none")
@@ -130,21 +129,19 @@ def main() -> None:
     rows = list(measure(made(options.only), options.seconds, Peer() if options.peer else None))
     gpu, constants = _cuda.device_info(), _cuda.constants()
     found = summary_of(rows, constants, verbose=options.verbose)
-    report.write(
-        options.out or report.RESULTS / "choice_gpu.json", SECTIONS, gpu=gpu, constants=constants, **found
-    )
+    out = options.out or report.RESULTS / "choice_gpu.json"
+    report.write(out, SECTIONS, gpu=gpu, constants=constants, **found)
 
 
 def summary_of(rows: list[dict[str, Any]], constants: dict[str, float], *, verbose: bool) -> dict[str, Any]:
     """Print and return all that the results file says of the rows, and these."""
-    found = summarise(rows, verbose=verbose)
-    found |= fewer_formats(rows, constants)
+    found = summarise(rows, verbose=verbose) | fewer_kernels(rows, constants)
     return found | {"one_hot": one_hot(rows), "rows": [packed(row) for row in rows]}
 
 
-def made(only: str) -> Iterator[tuple[Case, Rows]]:
+def made(only: list[str]) -> Iterator[tuple[Case, Rows]]:
     """Yield the matrices; some are made while the caller works on one."""
-    wanted = [case for case in cases() if only in case.name]
+    wanted = [case for case in cases() if any(text in case.name for text in only)]
     with ThreadPoolExecutor() as pool:
         waiting = collections.deque((case, pool.submit(case.make)) for case in wanted[:AHEAD])
         following = iter(wanted[AHEAD:])
@@ -406,8 +403,8 @@ def by_group(rows: list[dict[str, Any]], losses: dict[str, list[float]]) -> list
     """Return the losses for each way a matrix was filled."""
     places = collections.defaultdict(list)
     for i, row in enumerate(rows):
-        word = row["matrix"].split()[0].rstrip(",")
-        places["published" if "/" in word else word].append(i)
+        fill = row["matrix"].split()[0]
+        places[fill if fill in (*FILLS, *FAMILIES, "one-hot") else "published"].append(i)
     return [
         {
             "group": group,

@@ -1,13 +1,14 @@
-"""The matrices of choice_gpu.py: generated ones, over a grid and of four families, and published ones.
+"""The matrices of choice_gpu.py: generated ones, over a grid and of some families, and published ones.
 
 The fills `whole`, `row` and `block` are Random, Constant Row and Structured of A. H. El Zein, Use of Graphics
 Processing Units for Sparse Matrix-Vector Products in Statistical Machine Learning Applications (thesis,
 Australian National University, 2009), section 4.3.2: each cell with the same probability; the same number of
 nonzeros in each row, anywhere; the same columns in every row. `zipf` draws columns by Zipf's law with
 Mandelbrot's shift and lengths from a lognormal, like text; `power` draws lengths from a power law, like
-graphs. Four families have a form of their own: `stencil`, the couplings of a grid's points; `fem`, full
-blocks of the unknowns of neighbouring nodes of a mesh; `banded`, all cells near the diagonal; `giant`, short
-rows and two that have half of all columns, as in table 4.13 of the thesis.
+graphs.
+
+The families come from other fields: `stencil` are differences on a grid, `fem` finite elements with several
+unknowns in a node, `band` all cells near the diagonal, and `giant` has two full rows among short ones.
 """
 
 from __future__ import annotations
@@ -30,18 +31,23 @@ MOST_NONZEROS = 8_000_000
 KINDS = ("float32", "float32", "ones", "float32", "float64", "ones64")
 """Types of the values, in turn over the matrices; vectors are float64 for `ones64`, float32 for `ones`."""
 
-Cells = tuple[np.ndarray, np.ndarray, tuple[int, int]]
-"""Row and column of each nonzero, and the shape."""
+PLANE = ((-1, 0), (0, -1), (0, 0), (0, 1), (1, 0))
+CUBE = tuple(itertools.product((-1, 0, 1), repeat=3))
+CROSS = tuple(step for step in CUBE if sum(map(abs, step)) <= 1)
+TRIANGLES = (*PLANE, (-1, -1), (1, 1))
+GRIDS = (  # family, points of the grid, neighbours, unknowns in a point
+    ("stencil", (1000, 1000), PLANE, 1),
+    ("stencil", (100, 100, 100), CROSS, 1),
+    ("stencil", (60, 60, 60), CUBE, 1),
+    ("fem", (300, 300), TRIANGLES, 2),
+    ("fem", (30, 30, 30), CUBE, 3),
+    ("band", (300_000,), tuple((step,) for step in range(-8, 9)), 1),
+    ("band", (100_000,), tuple((step,) for step in range(-32, 33)), 1),
+)
+GIANT = ((30_000, 4), (300_000, 4), (300_000, 16))
+"""Rows and columns, and nonzeros of a short row, of matrices with two full rows."""
 
-STENCILS = ((5, 300, 300, 1), (5, 1_000, 1_000, 1), (7, 60, 60, 60), (27, 60, 60, 60))
-"""Points of a stencil and the sizes of its grid."""
-MESHES = ((5_000, 3), (40_000, 3), (10_000, 6))
-"""Nodes of a mesh and unknowns of each."""
-BANDS = ((30_000, 8), (30_000, 64), (300_000, 8))
-"""Rows, and the diagonals on either side of the main one."""
-GIANTS = ((30_000, 6), (400_000, 6), (400_000, 16))
-"""Rows, and the mean length of all but two."""
-FAMILIES = ("stencil", "fem", "banded", "giant")
+FAMILIES = ("stencil", "fem", "band", "giant")
 
 ONE_HOT = (1_000_000, 1_000_000, 39, 1.05)
 """Rows, columns, features of a row and the exponent of Zipf's law of a large one-hot matrix."""
@@ -65,7 +71,7 @@ class Rows(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """Return all matrices; published ones do not change the others."""
+    """Return all matrices: generated, then those of families, then published ones."""
     for number, (name, make) in enumerate(itertools.chain(generated(), families(), published())):
         kind = KINDS[number % len(KINDS)]
         yield Case(name, kind, lambda make=make, kind=kind, seed=number: with_values(*make(), kind, seed))
@@ -86,7 +92,7 @@ def with_values(row: np.ndarray, col: np.ndarray, shape: tuple[int, int], kind: 
     return Rows(indptr, col.astype(np.int32), data, shape)
 
 
-def generated() -> Iterator[tuple[str, Callable[..., Cells]]]:
+def generated() -> Iterator[tuple[str, Callable[[], tuple]]]:
     """Yield the grid of rows, columns and nonzeros per row, some fills for each, taken in turn."""
     turn = itertools.cycle(FILLS)
     for rows, cols, per_row in itertools.product(ROWS, COLS, PER_ROW):
@@ -94,10 +100,10 @@ def generated() -> Iterator[tuple[str, Callable[..., Cells]]]:
             continue
         for fill in itertools.islice(turn, FILLS_A_SIZE):
             name = f"{fill} {rows} x {cols}, {per_row} a row"
-            yield name, lambda fill=fill, size=(rows, cols, per_row): cells(fill, *size)
+            yield name, lambda *size, fill=fill, r=rows, c=cols, k=per_row: cells(fill, r, c, k)
 
 
-def cells(fill: str, rows: int, cols: int, per_row: int) -> Cells:
+def cells(fill: str, rows: int, cols: int, per_row: int) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
     """Return row and column of each nonzero; some may occur twice."""
     rng = np.random.default_rng([FILLS.index(fill), rows, cols, per_row])
     if fill == "block":
@@ -120,7 +126,40 @@ def cells(fill: str, rows: int, cols: int, per_row: int) -> Cells:
     return np.repeat(np.arange(rows), lengths), col, (rows, cols)
 
 
-def one_hot() -> Cells:
+def families() -> Iterator[tuple[str, Callable[[], tuple]]]:
+    """Yield the matrices of the families."""
+    for family, points, steps, unknowns in GRIDS:
+        size = " x ".join(map(str, points))
+        name = f"{family} {size}, {len(steps)} neighbours of {unknowns}"
+        yield name, lambda points=points, steps=steps, unknowns=unknowns: grid(points, steps, unknowns)
+    for rows, per_row in GIANT:
+        yield f"giant {rows} x {rows}, {per_row} a row", lambda n=rows, k=per_row: with_full_rows(n, k)
+
+
+def grid(
+    points: tuple[int, ...], steps: tuple[tuple[int, ...], ...], unknowns: int
+) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """Return the cells of a matrix that couples the unknowns of neighbours on a grid."""
+    number = np.arange(np.prod(points)).reshape(points)
+    ends = []
+    for step in steps:
+        here = tuple(slice(max(0, -d), min(n, n - d)) for d, n in zip(step, points, strict=True))
+        there = tuple(slice(max(0, d), min(n, n + d)) for d, n in zip(step, points, strict=True))
+        ends.append(np.stack([number[here].ravel(), number[there].ravel()]))
+    row, col = np.concatenate(ends, axis=1)[:, :, None, None] * unknowns
+    each = np.arange(unknowns)
+    row, col = np.broadcast_arrays(row + each[:, None], col + each)
+    return row.ravel(), col.ravel(), (number.size * unknowns, number.size * unknowns)
+
+
+def with_full_rows(n: int, per_row: int) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """Return the cells of a square matrix with two full rows and short ones."""
+    row, col, shape = cells("whole", n, n, per_row)
+    full = np.repeat([n // 3, n // 2], n)
+    return np.concatenate([row, full]), np.concatenate([col, np.tile(np.arange(n), 2)]), shape
+
+
+def one_hot() -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
     """Return the cells of `ONE_HOT`."""
     rows, cols, per_row, exponent = ONE_HOT
     law = np.cumsum(1.0 / np.arange(1, cols + 1) ** exponent)
@@ -129,91 +168,19 @@ def one_hot() -> Cells:
     return np.repeat(np.arange(rows), per_row), col, (rows, cols)
 
 
-def families() -> Iterator[tuple[str, Callable[..., Cells]]]:
-    """Yield the matrices of `FAMILIES`."""
-    for points, *size in STENCILS:
-        grid = " x ".join(str(n) for n in size if n > 1)
-        yield f"stencil of {points} points, {grid}", lambda points=points, size=size: stencil(points, *size)
-    for nodes, unknowns in MESHES:
-        name = f"fem, {nodes} nodes, {unknowns} unknowns"
-        yield name, lambda nodes=nodes, unknowns=unknowns: mesh(nodes, unknowns)
-    for rows, width in BANDS:
-        yield f"banded {rows}, {2 * width + 1} diagonals", lambda rows=rows, width=width: band(rows, width)
-    for rows, mean in GIANTS:
-        yield f"giant {rows}, {mean} a row", lambda rows=rows, mean=mean: giant(rows, mean)
-
-
-def near(rows: int, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cells of these diagonals."""
-    row = np.repeat(np.arange(rows), len(offsets))
-    col = row + np.tile(offsets, rows)
-    inside = (col >= 0) & (col < rows)
-    return row[inside], col[inside]
-
-
-def band(rows: int, width: int) -> Cells:
-    """Return the cells at most `width` from the diagonal."""
-    return *near(rows, np.arange(-width, width + 1)), (rows, rows)
-
-
-def stencil(points: int, *size: int) -> Cells:
-    """Return the couplings of neighbouring points of a grid: all 27, or those along an axis."""
-    steps = [
-        step
-        for step in itertools.product((-1, 0, 1), repeat=3)
-        if points == 27 or (np.abs(step).sum() <= 1 and (points == 7 or step[2] == 0))
-    ]
-    places = np.stack(np.unravel_index(np.arange(np.prod(size)), size))
-    rows, cols = [], []
-    for step in steps:
-        to = places + np.array(step)[:, None]
-        inside = ((to >= 0) & (to < np.array(size)[:, None])).all(0)
-        rows.append(np.flatnonzero(inside))
-        cols.append(np.ravel_multi_index(tuple(to[:, inside]), size))
-    return np.concatenate(rows), np.concatenate(cols), (int(np.prod(size)),) * 2
-
-
-def mesh(nodes: int, unknowns: int) -> Cells:
-    """Return full blocks for a node, its two neighbours and some further ones nearby, in both directions."""
-    rng = np.random.default_rng([nodes, unknowns])
-    node = np.repeat(np.arange(nodes), rng.integers(3, 9, nodes))
-    other = node + np.rint(rng.standard_normal(len(node)) * np.sqrt(nodes)).astype(np.int64)
-    inside = (other >= 0) & (other < nodes)
-    node, other = node[inside], other[inside]
-    close, beside = near(nodes, np.arange(-1, 2))
-    node, other = np.concatenate((node, other, close)), np.concatenate((other, node[: len(other)], beside))
-    i, j = np.divmod(np.arange(unknowns**2), unknowns)
-    row, col = node[:, None] * unknowns + i, other[:, None] * unknowns + j
-    return row.ravel(), col.ravel(), (nodes * unknowns,) * 2
-
-
-def giant(rows: int, mean: int) -> Cells:
-    """Return rows of a mean length, of which two have half of all columns."""
-    rng = np.random.default_rng([rows, mean])
-    lengths = 1 + rng.poisson(mean - 1, rows)
-    lengths[rng.choice(rows, 2, replace=False)] = rows // 2
-    return np.repeat(np.arange(rows), lengths), rng.integers(0, rows, lengths.sum()), (rows, rows)
-
-
-def data_folder() -> Path | None:
-    """Return the folder of published data, or None and say so."""
-    if root := os.environ.get("BMRM_TEST_DATA"):
-        return Path(root)
-    print("no published matrices: BMRM_TEST_DATA does not name their folder")
-    return None
-
-
-def published() -> Iterator[tuple[str, Callable[..., Cells]]]:
-    """Yield the matrices of the folder $BMRM_TEST_DATA."""
-    if (root := data_folder()) is None:
+def published() -> Iterator[tuple[str, Callable[[], tuple]]]:
+    """Yield the matrices of the folder $BMRM_TEST_DATA, or say that it is not named."""
+    if "BMRM_TEST_DATA" not in os.environ:
+        print("no published matrices: BMRM_TEST_DATA does not name their folder")
         return
+    root = Path(os.environ["BMRM_TEST_DATA"])
     for path in sorted(p for folder in ("mtx", "svm", "rank") for p in (root / folder).glob("*")):
         yield f"{path.parent.name}/{path.name}", lambda path=path: from_file(path)
     for path in sorted((root / "graphs").glob("*.gz")):
         yield f"graphs/{path.name}", lambda path=path: from_edges(path)
 
 
-def from_file(path: Path) -> Cells:
+def from_file(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
     """Return the cells of a data file that the package reads."""
     from bmrm.io import read_data
 
@@ -221,7 +188,7 @@ def from_file(path: Path) -> Cells:
     return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), X.indices, X.shape
 
 
-def from_edges(path: Path) -> Cells:
+def from_edges(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
     """Return the cells of a graph's adjacency matrix; nodes are numbered by the order of their names."""
     with gzip.open(path, "rt") as file:
         edges = np.loadtxt((line for line in file if line[0] not in "#%"), np.int64, usecols=(0, 1), ndmin=2)

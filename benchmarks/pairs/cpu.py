@@ -12,7 +12,6 @@ each time, and of few points with NumPy's.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import subprocess
@@ -68,14 +67,6 @@ cKDTree.count_neighbors s = {seconds[scipy]:.3g} | TreeCorr, bin_slop=0, s = {se
 """
 
 
-def optional(name: str) -> Any:
-    """Return a module, or None if it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
 def cube(n: int) -> Any:
     """Return uniform points of the unit cube."""
     return np.random.default_rng(0).random((n, 3))
@@ -120,7 +111,7 @@ def measure_all() -> dict[str, Any]:
     """Measure the histogram of all distances, per pair."""
     x, few, bins = cube(ALL), cube(FEW), 100
     calls = {"ours": lambda: all_distances(x, bins), "numba": numba_loop(x, bins)}
-    if cadishi := optional("cadishi.kernel.pydh"):
+    if cadishi := report.optional("cadishi.kernel.pydh"):
         calls["cadishi"] = lambda: cadishi.histograms([x], float(all_edges(bins)[-1]), bins)
     calls["scipy"] = lambda: np.histogram(pdist(few), all_edges(bins))
     found = all_distances(x, bins)
@@ -182,11 +173,11 @@ def measure_periodic(n: int, *, trees: bool) -> dict[str, Any]:
     assert (np.cumsum(found.counts) == within).all()
     seconds = least_seconds({"scipy": lambda: cKDTree(x, boxsize=1.0).count_neighbors(tree, edges[1:])}, 1)
     calls: dict[str, Callable[[], Any]] = {"ours": lambda: near_pairs(x)}
-    if not trees and (corrfunc := optional("Corrfunc.theory.DD")):
+    if not trees and (corrfunc := report.optional("Corrfunc.theory.DD")):
         # Its least edge is above 0.
         bins = np.concatenate([[1e-10], edges[1:]])
         calls["corrfunc"] = lambda: corrfunc.DD(1, 1, bins, *x.T, periodic=True, boxsize=1.0, verbose=False)
-    if trees and (treecorr := optional("treecorr")):
+    if trees and (treecorr := report.optional("treecorr")):
         catalogue = treecorr.Catalog(x=x[:, 0], y=x[:, 1], z=x[:, 2])
         words = {"bin_type": "Linear", "min_sep": 0, "max_sep": RADIUS, "nbins": RADIUS_BINS}
         counts = treecorr.NNCorrelation(**words, bin_slop=0, metric="Periodic", period=1.0, num_threads=1)
@@ -238,7 +229,7 @@ def main() -> None:
         print(report.line(aim))
     versions = {"numpy": np.__version__, "scipy": scipy.__version__, "numba": numba.__version__}
     for name in ("Corrfunc", "treecorr"):
-        versions[name.lower()] = getattr(optional(name), "__version__", "-")
+        versions[name.lower()] = report.version(name)
     report.write(options.out, SECTIONS, versions=versions, **numbers)
 
 

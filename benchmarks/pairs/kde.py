@@ -12,7 +12,6 @@ with the reported bounds.
 from __future__ import annotations
 
 import argparse
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -78,14 +77,6 @@ OTHERS = (
 )
 
 
-def optional(name: str) -> Any:
-    """Return a module, or None if it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
 def cube(axes: int = AXES) -> Any:
     """Return uniform points of float32 in the unit cube."""
     return np.random.default_rng(0).random((POINTS, axes), np.float32)
@@ -116,7 +107,7 @@ def measure_sums() -> dict[str, Any]:
         "sklearn": lambda: theirs.score_samples(wide[: AT["sklearn"]]),
         "scipy": lambda: smooth(wide[: AT["scipy"]].T),
     }
-    if lazy := optional("pykeops.numpy"):
+    if lazy := report.optional("pykeops.numpy"):
         calls |= {"keops32": keops(lazy, narrow), "keops64": keops(lazy, wide)}
     seconds = least_seconds(calls, REPEATS)
     return {"seconds": seconds, "ns": {who: 1e9 * s / POINTS / AT[who] for who, s in seconds.items()}}
@@ -189,7 +180,7 @@ def main() -> None:
     numbers["aims"] = aims(numbers)
     for aim in numbers["aims"]:
         print(report.line(aim))
-    keops_version = getattr(optional("pykeops"), "__version__", "-")
+    keops_version = report.version("pykeops")
     versions = {"sklearn": sklearn.__version__, "scipy": scipy.__version__, "pykeops": keops_version}
     report.write(options.out, SECTIONS, versions=versions, **numbers)
 

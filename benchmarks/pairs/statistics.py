@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.common import report
 from benchmarks.common.cpu_timing import least_seconds
-from benchmarks.pairs.cpu import all_edges, cube, loop, optional
+from benchmarks.pairs.cpu import all_edges, cube, loop
 from bmrm.pairs import Points, histogram, sqrt, squared_distance, statistic
 
 SUMS, BINNED, JOINED, WANTED, BINS, REPEATS = 20_000, 20_000, 100_000, 1_000_000, 100, 3
@@ -114,7 +114,7 @@ def energy_calls(n: int) -> dict[str, Callable[[], Any]]:
         "ours": lambda: lennard_jones(a, b).energy,
         "numba": lambda: energies(np.ascontiguousarray(x.T), np.ascontiguousarray(y.T)),
     }
-    if optional("pykeops"):
+    if report.optional("pykeops"):
         calls["keops"] = keops_energies(x, y)
     return calls
 
@@ -179,7 +179,7 @@ def first_call(who: str) -> None:
 def measure_first() -> dict[str, Any]:
     """Measure first calls, each in a process of its own."""
     seconds = {}
-    for who in ("ours", "numba", *(["keops"] if optional("pykeops") else [])):
+    for who in ("ours", "numba", *(["keops"] if report.optional("pykeops") else [])):
         with tempfile.TemporaryDirectory() as empty:
             done = subprocess.run(
                 [sys.executable, "-m", "benchmarks.pairs.statistics", "--first", who],
@@ -227,7 +227,7 @@ def main() -> None:
     for aim in numbers["aims"]:
         print(report.line(aim))
     versions = {module.__name__: module.__version__ for module in (np, numba)}
-    versions["pykeops"] = getattr(optional("pykeops"), "__version__", "-")
+    versions["pykeops"] = report.version("pykeops")
     report.write(options.out, SECTIONS, versions=versions, **numbers)
 
 

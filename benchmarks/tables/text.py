@@ -4,7 +4,7 @@ A section is data, and is in the file beside the numbers: its title, and a body 
 are templates as those of `str.format`, for the file or for a row, with a few things more. A table has a path
 of rows and a template per column.
 
-    {seconds:.1f ms}       a unit scales: from seconds, or from bytes
+    {seconds:.1f ms}       a unit scales: from seconds, bytes or numbers
     {peer/ours:.2f}        a ratio of two fields; {runs[cpu][passes]} is a field of a field
     {all:.2f span}         a list: its least and largest number, or its median, sum or count; else all of it
     {late:, late/}         one text or another, by whether the field is true; * stands for its value
@@ -22,7 +22,7 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
-UNITS = {"min": 1 / 60, "ms": 1e3, "us": 1e6, "kB": 1e-3, "MB": 1e-6, "GB": 1e-9}
+UNITS = {"min": 1 / 60, "ms": 1e3, "us": 1e6, "kB": 1e-3, "MB": 1e-6, "GB": 1e-9, "T": 1e-12}
 LISTS = {
     "span": lambda numbers: [min(numbers), max(numbers)],
     "median": statistics.median,

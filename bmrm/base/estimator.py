@@ -33,11 +33,32 @@ class Estimator(ColumnNames, Consumer):
             setattr(cls, "__init__", with_known_names(cls, vars(cls)["__init__"]))  # noqa: B010
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters of the constructor by name; ``deep`` changes nothing."""
+        """Return the parameters of the constructor by name.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Changes nothing: no parameter is an estimator.
+
+        Returns
+        -------
+        dict
+        """
         return {name: getattr(self, name) for name in parameter_names(type(self))}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name and return the estimator."""
+        """Set parameters by name.
+
+        Parameters
+        ----------
+        **params
+            Parameters of the constructor. They are validated in `fit`.
+
+        Returns
+        -------
+        Estimator
+            The estimator itself.
+        """
         check_names(type(self), params)
         for name, value in params.items():
             setattr(self, name, value)

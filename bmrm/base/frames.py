@@ -59,7 +59,16 @@ class Transformer:
         raise NotImplementedError
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return names of the columns that `transform` returns, as ``pca0``; the input is ignored."""
+        """Return names of the columns that `transform` returns, as ``pca0``.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        ndarray of object, shape (n_columns,)
+        """
         self._check_fitted()
         prefix = type(self).__name__.lower()
         return np.array([f"{prefix}{j}" for j in range(self._columns_out())], object)
@@ -77,12 +86,36 @@ class Transformer:
         -------
         Transformer
             The estimator itself.
+
+        Examples
+        --------
+        >>> from bmrm import PCA
+        >>> places = PCA(1).set_output(transform="pandas").fit_transform([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
+        >>> list(places.columns)
+        ['pca0']
         """
         if transform is not None:
             if transform not in OUTPUTS:
                 raise ParameterError(f"transform: found {transform!r}, expected one of {', '.join(OUTPUTS)}")
             self._sklearn_output_config = {"transform": transform}
         return self
+
+
+class RowTransformer(Transformer):
+    """A transformer of rows that may have weights."""
+
+    def fit_transform(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit the model to rows, and return what `transform` makes of them.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as for `fit`
+
+        Returns
+        -------
+        ndarray, shape (n, n_columns)
+        """
+        return self.fit(X, sample_weight=sample_weight).transform(X)
 
 
 def framed(

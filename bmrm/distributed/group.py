@@ -89,6 +89,16 @@ class Group:
     >>> group = Group(MPI.COMM_SELF)
     >>> group.rank, group.size, group.total(np.array([1.0, 2.0]))
     (0, 1, array([1., 2.]))
+    >>> numbers = np.array([1.0, 2.0])
+    >>> group.add_up(numbers)  # in place
+    >>> group.split(2), group.parts(numbers), group.gathered(numbers, group.split(2))
+    (array([0, 2]), array([[1., 2.]]), array([1., 2.]))
+    >>> group.gathered_on_first(numbers, group.split(2)), group.exchanged(numbers, [2])
+    (array([1., 2.]), array([1., 2.]))
+    >>> out = np.empty((1, 2))
+    >>> group.total_by_columns(numbers[None], [(0, 1)], group.split(2), out)
+    >>> out, group.in_turn(2, lambda before: numbers)
+    (array([[1., 2.]]), array([1., 2.]))
     """
 
     def __init__(self, comm: Any) -> None:
@@ -119,7 +129,17 @@ class Group:
     # --- sums
 
     def total(self, part: Vector) -> Vector:
-        """Sum arrays of the same shape over the ranks, in rank order."""
+        """Sum arrays of the same shape over the ranks, in rank order.
+
+        Parameters
+        ----------
+        part : ndarray of float64
+
+        Returns
+        -------
+        ndarray of float64
+            Of the same shape, with the same bits on all ranks.
+        """
         if self.size == 1:
             return part
         flat = np.ascontiguousarray(part, np.float64).reshape(-1)
@@ -131,7 +151,16 @@ class Group:
         return self.gathered(piece[0], bounds).reshape(part.shape)
 
     def parts(self, part: Vector) -> Vector:
-        """Return the vectors of all ranks, shape (size, length)."""
+        """Return the vectors of all ranks.
+
+        Parameters
+        ----------
+        part : ndarray of float64, shape (n,)
+
+        Returns
+        -------
+        ndarray of float64, shape (size, n)
+        """
         found = np.empty((self.size, part.size))
         self._wait(self.comm.Iallgather(part, found))
         return found
@@ -139,7 +168,17 @@ class Group:
     def in_turn(self, length: int, step: Callable[[Vector | None], Vector]) -> Vector:
         """Let each rank in turn make a vector of that of the rank before; return the last one on all.
 
-        ``step`` gets None on the first rank. It must not fail, since the ranks after this one wait for it.
+        Parameters
+        ----------
+        length : int
+            Of the vectors.
+        step : callable
+            Gets the vector of the rank before, and None on the first rank. It must not fail, since the ranks
+            after this one wait for it.
+
+        Returns
+        -------
+        ndarray of float64, shape (length,)
         """
         before: Vector | None = None
         if self.rank > 0:
@@ -153,7 +192,13 @@ class Group:
         return found
 
     def add_up(self, numbers: NDArray[Any]) -> None:
-        """Replace a vector by its sum over the ranks: of floats in float64, of int64 in whole numbers."""
+        """Replace a vector by its sum over the ranks.
+
+        Parameters
+        ----------
+        numbers : ndarray, shape (n,)
+            Of floats, which are added in float64, or of int64.
+        """
         if self.size == 1:
             return
         bounds = self.split(numbers.size)
@@ -185,7 +230,8 @@ class Group:
             self.area is not None
             and max(last - first for first, last in reach) * int(bounds[-1]) <= MAX_SHARED_DOUBLES
         ):
-            return self._total_in_area(rows, reach, bounds, out)
+            self._total_in_area(rows, reach, bounds, out)
+            return
         widths = np.diff(bounds)
         width = int(widths[self.rank])
         sent = np.concatenate([rows[:, a:b].ravel() for a, b in pairwise(bounds)])
@@ -219,7 +265,22 @@ class Group:
     def exchanged(
         self, numbers: NDArray[Any], counts: list[int], incoming: list[int] | None = None
     ) -> NDArray[Any]:
-        """Send ``counts[r]`` numbers to each rank r; return what all ranks send, in rank order."""
+        """Send some numbers to each rank; return what all ranks send.
+
+        Parameters
+        ----------
+        numbers : ndarray, shape (sum(counts),)
+            Those for rank 0 first.
+        counts : list of int
+            How many numbers each rank gets.
+        incoming : list of int, optional
+            How many numbers each rank sends to this one; the ranks tell each other by default.
+
+        Returns
+        -------
+        ndarray, shape (sum(incoming),)
+            In rank order, of the type of the numbers.
+        """
         if incoming is None:
             incoming = [theirs[self.rank] for theirs in self.everyones(counts)]
         found = np.empty(sum(incoming), numbers.dtype)
@@ -227,7 +288,21 @@ class Group:
         return found
 
     def gathered(self, piece: NDArray[Any], bounds: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Join the pieces of a vector on every rank, in ``out`` if it is given."""
+        """Join the pieces of a vector on every rank.
+
+        Parameters
+        ----------
+        piece : ndarray
+            The part of this rank.
+        bounds : ndarray of int64, shape (size + 1,)
+            Rank r has the elements ``bounds[r]`` to ``bounds[r + 1]``.
+        out : ndarray, shape (bounds[-1],), optional
+            Where to put them.
+
+        Returns
+        -------
+        ndarray, shape (bounds[-1],)
+        """
         widths = np.diff(bounds).tolist()
         whole = np.empty(int(bounds[-1]), piece.dtype) if out is None else out
         doubles = -(-max(widths) * piece.itemsize // 8)
@@ -242,7 +317,20 @@ class Group:
         return whole
 
     def gathered_on_first(self, piece: Vector, bounds: Indices) -> Vector:
-        """Join the pieces of a vector on rank 0; other ranks get their own piece back."""
+        """Join the pieces of a vector on rank 0.
+
+        Parameters
+        ----------
+        piece : ndarray of float64
+            The part of this rank.
+        bounds : ndarray of int64, shape (size + 1,)
+            Rank r has the elements ``bounds[r]`` to ``bounds[r + 1]``.
+
+        Returns
+        -------
+        ndarray of float64
+            The whole on rank 0; other ranks get their own piece back.
+        """
         if self.rank != 0:
             self._wait(self.comm.Igatherv(np.ascontiguousarray(piece), None))
             return piece
@@ -264,11 +352,32 @@ class Group:
                 os.sched_yield()
 
     def split(self, count: int) -> Indices:
-        """Return the bounds of one piece per rank; sizes differ by at most one."""
+        """Return the bounds of one piece per rank; sizes differ by at most one.
+
+        Parameters
+        ----------
+        count : int
+            Number of elements.
+
+        Returns
+        -------
+        ndarray of int64, shape (size + 1,)
+        """
         return np.linspace(0, count, self.size + 1).astype(np.int64)
 
     def everyones(self, value: Any) -> list[Any]:
-        """Return the values of all ranks, in rank order."""
+        """Return the values of all ranks.
+
+        Parameters
+        ----------
+        value : object
+            It is pickled.
+
+        Returns
+        -------
+        list
+            In rank order.
+        """
         return list(self.comm.allgather(value))
 
     # --- failures
@@ -278,6 +387,10 @@ class Group:
         """Raise on every rank what the block raises on any rank: the error of the lowest rank with one.
 
         The block must not communicate with other ranks.
+
+        Yields
+        ------
+        None
         """
         mine: Exception | None = None
         try:
@@ -302,7 +415,12 @@ class Group:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Abort the job if the block fails on this rank but not on all; the others would wait for it."""
+        """Abort the job if the block fails on this rank but not on all; the others would wait for it.
+
+        Yields
+        ------
+        None
+        """
         try:
             yield
         except BaseException as error:

@@ -63,7 +63,7 @@ class Shard(Dataset):
         Whether every rank keeps all weights, or each owns a run of columns, as in a PETSc vector. With
         "owned", the local X has only the columns that its rows touch, and no array of a solve is as long as
         all columns. This needs an l2 penalty without ``positive``, and X on CPUs. "auto" means "owned" on
-        CPUs from `bmrm.distributed.weight_layout.MIN_OWNED_COLUMNS` columns on.
+        CPUs from ``bmrm.distributed.weight_layout.MIN_OWNED_COLUMNS`` columns on.
 
     Attributes
     ----------
@@ -88,6 +88,8 @@ class Shard(Dataset):
     >>> shard = Shard(np.eye(3), [1, 1, -1], comm=MPI.COMM_WORLD)
     >>> bmrm.solve(shard, lam=0.1).status
     'converged'
+    >>> shard.margins(np.array([1.0, 2.0, 3.0])), shard.put_together(np.ones(3))
+    (array([1., 2., 3.]), array([1., 1., 1.]))
     """
 
     def __init__(
@@ -280,6 +282,19 @@ class Shard(Dataset):
             Number of weights per column of X, one per class.
         constant : bool
             Whether there is one more column, owned by the last rank, in which all rows have an entry.
+
+        Returns
+        -------
+        Exchange
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mpi4py import MPI
+        >>> from bmrm.distributed import Shard
+        >>> shard = Shard(np.eye(3), [1, 1, -1], comm=MPI.COMM_WORLD, device="cpu", weights="owned")
+        >>> shard.exchange().fetch(np.ones(3))
+        array([1., 1., 1.])
         """
         if (each, constant) not in self._exchanges:
             touched, bounds = self._touched, self.bounds.copy()
@@ -292,7 +307,16 @@ class Shard(Dataset):
         return self._exchanges[each, constant]
 
     def put_together(self, w: Vector) -> Vector:
-        """Return all weights to the ranks that want them, and to other ranks their own part."""
+        """Return all weights to the ranks that want them, and to other ranks their own part.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (own columns,), or (own columns, K)
+
+        Returns
+        -------
+        ndarray of float64
+        """
         if self.wanted_by == "none":
             return w
         each = w.shape[1:]
@@ -302,7 +326,17 @@ class Shard(Dataset):
         return found.reshape(-1, *each)
 
     def margins(self, w: Vector) -> Vector:
-        """Return the margins of the local rows, for all weights or for this rank's part of them."""
+        """Return the margins of the local rows.
+
+        Parameters
+        ----------
+        w : ndarray of float64
+            All weights, or this rank's part of them.
+
+        Returns
+        -------
+        ndarray of float64, shape (m,)
+        """
         if not self.owned:
             return super().margins(w)
         first, last = self.bounds[self.group.rank : self.group.rank + 2]

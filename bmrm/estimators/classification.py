@@ -267,7 +267,7 @@ class BMRMClassifier(_LinearClassifier):
         The model of the core, with its certificate, labels and names of columns. ``model_.save(path)`` writes
         a file without pickle.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape ``(n_features_in_,)``
         Only if X had names. In another order they are an error.
 
     Examples
@@ -278,6 +278,11 @@ class BMRMClassifier(_LinearClassifier):
     >>> classifier = BMRMClassifier(tol=1e-6).fit(X, y)
     >>> classifier.predict(X), classifier.dual_gap_ <= 1e-6 * classifier.objective_
     (array(['a', 'a', 'b'], dtype='<U1'), True)
+    >>> classifier.decision_function(X).shape, classifier.score(X, y)
+    ((3,), 1.0)
+    >>> classifier = BMRMClassifier("logistic", C=100.0).fit(X, y)
+    >>> classifier.predict_proba(X).argmax(axis=1), classifier.predict_log_proba(X).shape
+    (array([0, 0, 1]), (3, 2))
     """
 
     def __init__(
@@ -349,7 +354,7 @@ class BMRMClassifier(_LinearClassifier):
         Raises
         ------
         ValueError
-            If data or parameters cannot be used; see `bmrm.errors`.
+            If data or parameters cannot be used; see ``bmrm.errors``.
         bmrm.errors.Interrupted
             On Ctrl-C. The attributes are then those of the best model so far, unless there is one per class.
 
@@ -407,7 +412,7 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
     ----------
     loss : str or Loss, default "hinge"
         See `BMRMClassifier`; several classes are trained at once.
-    lams : sequence of float, default `bmrm.linear.selection.select.LAMS`
+    lams : sequence of float, default ``bmrm.linear.selection.select.LAMS``
         The grid.
     cv : int, splitter, or iterable of pairs of index arrays, default 5
         A number of folds, dealt at random with even classes; or splits whose test rows are a partition, each
@@ -450,6 +455,10 @@ class BMRMClassifierCV(SelectionMixin, _LinearClassifier):
     >>> search = BMRMClassifierCV("logistic", lams=[1.0, 0.1, 0.01]).fit(X, y)
     >>> search.lam_, search.scores_.shape
     (0.01, (3, 5))
+    >>> search.predict(X).shape, search.predict_proba(X).shape, search.decision_function(X).shape
+    ((300,), (300, 2), (300,))
+    >>> search.score(X, y) > 0.7, search.predict_log_proba(X).shape
+    (True, (300, 2))
     """
 
     def __init__(

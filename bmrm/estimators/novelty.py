@@ -51,6 +51,9 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
     >>> detector = BMRMOneClass(nu=0.05).fit(X)
     >>> detector.predict([[5.0, 5.0], [-5.0, -5.0]])
     array([ 1, -1])
+    >>> values = detector.decision_function([[5.0, 5.0]])
+    >>> values > 0, values == detector.score_samples([[5.0, 5.0]]) - detector.offset_
+    (array([ True]), array([ True]))
     """
 
     tasks = ("novelty",)
@@ -119,7 +122,7 @@ class BMRMOneClass(OutlierMixin, LinearEstimator):
         Raises
         ------
         ValueError
-            If data or parameters cannot be used; see `bmrm.errors`.
+            If data or parameters cannot be used; see ``bmrm.errors``.
         bmrm.errors.Interrupted
             On Ctrl-C. The attributes are then those of the best model so far.
 

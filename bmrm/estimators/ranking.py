@@ -49,6 +49,8 @@ class BMRMRanker(LinearEstimator):
     >>> ranker = BMRMRanker(lam=1e-3).fit(X, relevance, groups=groups)
     >>> ranker.score(X, relevance, groups=groups) > 0.99
     True
+    >>> ranker.predict(X).shape
+    (60,)
     """
 
     tasks = ("ranking",)
@@ -121,7 +123,7 @@ class BMRMRanker(LinearEstimator):
         Raises
         ------
         ValueError
-            If data or parameters cannot be used; see `bmrm.errors`.
+            If data or parameters cannot be used; see ``bmrm.errors``.
         bmrm.errors.Interrupted
             On Ctrl-C. The attributes are then those of the best model so far.
 

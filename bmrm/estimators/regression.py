@@ -106,6 +106,8 @@ class BMRMRegressor(_LinearRegressor):
     >>> median = BMRMRegressor("quantile", lam=1e-6).fit(X, 3.0 * X[:, 0] + 1.0)
     >>> median.predict([[20.0]]).round(3), median.status_
     (array([61.]), 'converged')
+    >>> round(median.score(X, 3.0 * X[:, 0] + 1.0), 6)
+    1.0
     """
 
     def __init__(
@@ -171,7 +173,7 @@ class BMRMRegressor(_LinearRegressor):
         Raises
         ------
         ValueError
-            If data or parameters cannot be used; see `bmrm.errors`.
+            If data or parameters cannot be used; see ``bmrm.errors``.
         bmrm.errors.Interrupted
             On Ctrl-C. The attributes are then those of the best model so far.
 
@@ -225,6 +227,8 @@ class BMRMRegressorCV(SelectionMixin, _LinearRegressor):
     >>> search = BMRMRegressorCV(lams=[1.0, 0.1, 0.01]).fit(X, X[:, 0] + 0.1 * rng.standard_normal(200))
     >>> search.lam_, search.status_
     (0.01, 'converged')
+    >>> search.predict(X).shape, search.score(X, X[:, 0]) > 0.9
+    ((200,), True)
     """
 
     def __init__(

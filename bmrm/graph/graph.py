@@ -132,6 +132,12 @@ class Graph:
     (3, 3, [10, 20, 30])
     >>> G.dangling
     array([1])
+    >>> numbers = np.array([0.5, 0.25, 0.25])  # in the order of the labels
+    >>> own = G.in_memory_order(numbers)
+    >>> G.in_given_order(own), G.to_label_order(own), G.to_given(G.to_places(np.array([0, 2])))
+    (array([0.5 , 0.25, 0.25]), array([0.5 , 0.25, 0.25]), array([0, 2], dtype=int32))
+    >>> G.edges_by_source(None)[0]
+    array([0, 2, 3, 3])
     """
 
     def __init__(
@@ -273,25 +279,70 @@ class Graph:
         return self._rank
 
     def to_label_order(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Reorder values of all nodes from the order in memory to that of the labels."""
+        """Reorder values of all nodes from the order in memory to that of the labels.
+
+        Parameters
+        ----------
+        values : ndarray, first dimension n_nodes
+
+        Returns
+        -------
+        ndarray
+        """
         found: NDArray[Any] = values if self._rank is None else values[self._rank]
         return found
 
     def in_given_order(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Gather values of the own nodes, in the order in memory, to all in the order of the labels."""
+        """Gather values of the own nodes, in the order in memory, to all in the order of the labels.
+
+        Parameters
+        ----------
+        values : ndarray, first dimension as `own`
+
+        Returns
+        -------
+        ndarray, first dimension n_nodes
+        """
         return self.to_label_order(self.peers.joined(values))
 
     def in_memory_order(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Take the values of the own nodes, in the order in memory, from all in the order of labels."""
+        """Take the values of the own nodes, in the order in memory, from all in the order of labels.
+
+        Parameters
+        ----------
+        values : ndarray, first dimension n_nodes
+
+        Returns
+        -------
+        ndarray, first dimension as `own`
+        """
         found: NDArray[Any] = values[self.own] if self._order is None else values[self._order[self.own]]
         return found
 
     def to_given(self, places: Any) -> NDArray[Any]:
-        """Convert places in memory to numbers of nodes."""
+        """Convert places in memory to numbers of nodes.
+
+        Parameters
+        ----------
+        places : int, or ndarray of int
+
+        Returns
+        -------
+        ndarray of int
+        """
         return np.asarray(places if self._order is None else self._order[places])
 
     def to_places(self, numbers: Any) -> NDArray[Any]:
-        """Convert numbers of nodes to places in memory."""
+        """Convert numbers of nodes to places in memory.
+
+        Parameters
+        ----------
+        numbers : int, or ndarray of int
+
+        Returns
+        -------
+        ndarray of int
+        """
         return np.asarray(numbers if self._rank is None else self._rank[numbers])
 
     @property
@@ -305,16 +356,37 @@ class Graph:
         return np.repeat(np.arange(self.own.start, self.own.stop), np.diff(self._starts))
 
     def edges_by_source(self, weights: Vector | None) -> tuple[Indices, NDArray[np.int32], Vector | None]:
-        """Return row pointers, targets and weights of the edges by source, given weights by target."""
+        """Return the edges by source, whose order is that in memory.
+
+        Parameters
+        ----------
+        weights : ndarray of float64, shape (n_edges,), or None
+            Weights of the edges by target.
+
+        Returns
+        -------
+        pointers : ndarray of int64, shape (n_nodes + 1,)
+        targets : ndarray of int32, shape (n_edges,)
+        weights : ndarray of float64, shape (n_edges,), or None
+        """
         targets = self.targets().astype(np.int32)
         return _graph.sort_edges_by_target(
             targets, self._sources, weights, None, self.n_nodes, "keep", False, self.threads
         )
 
     def resident(self, key: Any, build: Any, limit: int | None = None) -> Any:
-        """Return what ``build()`` makes, and remember it under ``key``.
+        """Return what ``build()`` makes, and remember it under a key.
 
-        What was made within another ``limit`` of memory is forgotten first.
+        Parameters
+        ----------
+        key : hashable
+        build : callable
+        limit : int, optional
+            Bytes of memory. What was made within another limit is forgotten first.
+
+        Returns
+        -------
+        object
         """
         if key in self._resident and self._resident[key][1] != limit:
             del self._resident[key]

@@ -82,8 +82,8 @@ def pagerank(
     method : {"auto", "power", "anderson"}, default "auto"
         Plain steps, Anderson's acceleration, or that as soon as plain steps prove slow.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
-        "auto" uses a GPU if there is one and the graph is large enough for it. Of a `GraphShard` every rank
-        uses a GPU, its own if its machine has enough of them, or none does.
+        "auto" uses a GPU if there is one and the graph is large enough for it. Of a `bmrm.graph.GraphShard`
+        every rank uses a GPU, its own if its machine has enough of them, or none does.
     gpu_mem : int or str, optional
         Device memory to use, in bytes or as "8G" or "500M"; edges that do not fit stream from main memory.
         Default: what is free.

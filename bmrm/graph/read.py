@@ -58,8 +58,8 @@ def read_graph(
         Text, plain or compressed by gzip, bzip2, xz or zstd, ``"-"`` for standard input; or a file of another
         format.
     format : {"auto", "edges", "mtx", "npz", "npy", "metis", "parquet", "arrow"}, default "auto"
-        ``edges`` is text with two ids per line, and maybe a weight (`bmrm.io.edges.read_edges`). ``mtx`` is a
-        square matrix in Matrix Market format, ``npz`` one that `scipy.sparse.save_npz` wrote in CSR layout,
+        ``edges`` is text with two ids per line, and maybe a weight (``bmrm.io.edges.read_edges``). ``mtx`` is
+        a square matrix in Matrix Market format, ``npz`` one that `scipy.sparse.save_npz` wrote in CSR layout,
         ``npy`` an array of integers of shape (edges, 2). ``metis`` is the input of METIS. ``parquet`` and
         ``arrow`` need pyarrow, and have the columns that `Graph` takes. ``"auto"`` detects the format from
         the first bytes, METIS from the names ``*.metis`` and ``*.graph``; a file ``*.mtx`` must be one.
@@ -86,7 +86,7 @@ def read_graph(
     Returns
     -------
     Graph
-        A `GraphShard` with ``comm``. ``notes`` tells what the file leaves open.
+        A `bmrm.graph.GraphShard` with ``comm``. ``notes`` tells what the file leaves open.
 
     Raises
     ------

@@ -81,6 +81,13 @@ class Ranking:
     edges_per_second : float
     placement : Placement
         Where it ran, and why.
+
+    Examples
+    --------
+    >>> from bmrm.graph import pagerank
+    >>> found = pagerank(([0, 1, 2], [2, 2, 0]))
+    >>> [(node, round(score, 3)) for node, score in found.top(2)], found.rank_of(1), found.proven
+    ([(2, 0.486), (0, 0.464)], 3, 3)
     """
 
     scores: Vector
@@ -103,12 +110,32 @@ class Ranking:
         return count_proven(self.scores, self.error_bound)
 
     def top(self, count: int = 10) -> list[tuple[Any, float]]:
-        """Return labels and scores of the first nodes, ties in the order of the labels."""
+        """Return labels and scores of the first nodes, ties in the order of the labels.
+
+        Parameters
+        ----------
+        count : int, default 10
+
+        Returns
+        -------
+        list of tuple
+            Of label and score, in descending order.
+        """
         order = ranked(self.scores, count)
         return list(zip(self.labels.take(order), self.scores[order].tolist(), strict=True))
 
     def ties(self, count: int = 10) -> list[tuple[int, int]]:
-        """Return ranges of ranks among the first ``count`` whose order is not proven, counted from 1.
+        """Return ranges of ranks whose order is not proven.
+
+        Parameters
+        ----------
+        count : int, default 10
+            Only among the first ranks.
+
+        Returns
+        -------
+        list of tuple
+            First and last rank of each range, counted from 1.
 
         Examples
         --------
@@ -124,7 +151,17 @@ class Ranking:
         return [(int(first) + 1, int(last) + 1) for first, last in edges.reshape(-1, 2)]
 
     def rank_of(self, label: Any) -> int:
-        """Return the rank of a node, 1 for the first; equal scores share the better rank."""
+        """Return the rank of a node, 1 for the first; equal scores share the better rank.
+
+        Parameters
+        ----------
+        label : object
+            Of a node.
+
+        Returns
+        -------
+        int
+        """
         number = self.labels.number("rank_of", label)
         return int((self.scores > self.scores[number]).sum()) + 1
 
@@ -139,7 +176,13 @@ class Ranking:
         return pandas.DataFrame({"node": self.labels.to_array(), "score": self.scores})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write nodes and scores, in descending order, to a file: tsv, npz or parquet by its name."""
+        """Write nodes and scores, in descending order.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Ending in .tsv, .npz or .parquet, which sets the format.
+        """
         order = ranked(self.scores, len(self.scores))
         columns = {"node": _labels_of(self.labels, order), "score": self.scores[order]}
         save_columns(path, columns, {"error_bound": self.error_bound, "status": self.status})
@@ -169,6 +212,13 @@ class Walks:
         As in `Ranking`.
     proven_in_lists : ndarray of int64, shape (q,), or None
         `proven` of lists, which takes the score after the last.
+
+    Examples
+    --------
+    >>> from bmrm.graph import random_walk
+    >>> found = random_walk(([0, 1, 2, 2], [2, 2, 0, 1]), [0], top=2)
+    >>> found.status, [node for node, score in found.top()]
+    (['converged'], [2, 0])
     """
 
     nodes: Indices | None
@@ -194,7 +244,20 @@ class Walks:
         return np.array([count_proven(scores, float(bound)) for scores, bound in columns], np.int64)
 
     def top(self, query: int = 0, count: int | None = None) -> list[tuple[Any, float]]:
-        """Return labels and scores of the first nodes of one query, by its position."""
+        """Return labels and scores of the first nodes of one query.
+
+        Parameters
+        ----------
+        query : int, default 0
+            Its position among the queries.
+        count : int, optional
+            Default: all that are there.
+
+        Returns
+        -------
+        list of tuple
+            Of label and score, in descending order.
+        """
         if not 0 <= arguments.integer("query", query) < len(self.queries):
             raise ParameterError(
                 f"query: found {query}, expected a position from 0 to {len(self.queries) - 1}"
@@ -210,7 +273,13 @@ class Walks:
         return list(zip(self.labels.take(nodes), scores.tolist(), strict=True))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the lists, one line per query, rank and node, to a file: tsv, npz or parquet by its name."""
+        """Write the lists, one line per query, rank and node.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Ending in .tsv, .npz or .parquet, which sets the format.
+        """
         lists = [self.top(query) for query in range(len(self.queries))]
         columns = {
             "query": np.array([str(self.queries[q]) for q, top in enumerate(lists) for _ in top]),
@@ -246,6 +315,13 @@ class Hits:
         As in `Ranking`.
     find_unique : callable
         What `unique` calls.
+
+    Examples
+    --------
+    >>> from bmrm.graph import hits
+    >>> found = hits(([0, 0, 1], [1, 2, 2]))
+    >>> found.status, [(node, round(score, 3)) for node, score in found.top(2)]
+    ('converged', [(2, 0.618), (1, 0.382)])
     """
 
     hubs: Vector
@@ -280,7 +356,18 @@ class Hits:
         return self.find_unique()
 
     def top(self, count: int = 10, what: str = "authorities") -> list[tuple[Any, float]]:
-        """Return labels and scores of the first authorities or hubs."""
+        """Return labels and scores of the first authorities or hubs.
+
+        Parameters
+        ----------
+        count : int, default 10
+        what : {"authorities", "hubs"}, default "authorities"
+
+        Returns
+        -------
+        list of tuple
+            Of label and score, in descending order.
+        """
         if what not in ("authorities", "hubs"):
             raise ParameterError(f"what: found {what!r}, expected authorities or hubs")
         scores = self.authorities if what == "authorities" else self.hubs
@@ -288,7 +375,13 @@ class Hits:
         return list(zip(self.labels.take(order), scores[order].tolist(), strict=True))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write nodes, hubs and authorities, by descending authority, as tsv, npz or parquet by the name."""
+        """Write nodes, hubs and authorities, by descending authority.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Ending in .tsv, .npz or .parquet, which sets the format.
+        """
         order = ranked(self.authorities, len(self.authorities))
         columns = {
             "node": _labels_of(self.labels, order),

@@ -54,7 +54,7 @@ def read_data(
     n_features : int, optional
         Number of columns of ``X``; a dense array must have exactly this number, a sparse matrix at most.
     zero_based : bool or "auto", default "auto"
-        See `load_svmlight`; other formats fix the base.
+        See `bmrm.load_svmlight`; other formats fix the base.
     dtype : dtype, default float32
         Type of the values: float32, rounded to nearest (``Data.rounded`` says whether that changed any
         value), or float64. None means float64, except that a dense array of float32 stays as it is.
@@ -82,7 +82,7 @@ def read_data(
     storage : {"auto", "sparse", "dense"} or StorageRule, default "sparse"
         Whether rows of SVMlight text become a `Csr` or a dense array, into which they are parsed directly.
         ``"auto"`` takes dense rows if that is predicted to save time in a solve, and takes no more memory. A
-        `bmrm.io.row_storage.StorageRule` predicts it for a device. Other formats have a storage of their own.
+        ``bmrm.io.row_storage.StorageRule`` predicts it for a device. Other formats have their own storage.
 
     Returns
     -------
@@ -132,7 +132,16 @@ def read_data(
 
 
 def is_text(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file holds SVMlight text; anything except a regular file is assumed to.
+    """Return whether a file holds SVMlight text.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Anything except a regular file is assumed to.
+
+    Returns
+    -------
+    bool
 
     Examples
     --------

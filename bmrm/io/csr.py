@@ -41,6 +41,8 @@ class Csr(NamedTuple):
     >>> X.to_scipy().toarray()
     array([[1., 0., 1.],
            [0., 1., 0.]])
+    >>> X.take(np.array([1])).shape, Csr.of(X) is X, Csr.from_scipy(X.to_scipy()).nnz
+    ((1, 3), True, 3)
     """
 
     indptr: Indices
@@ -64,7 +66,16 @@ class Csr(NamedTuple):
         return self._replace(indices=np.asarray(self.indices), data=data)
 
     def take(self, rows: NDArray[np.intp]) -> Csr:
-        """Return a matrix of the given rows, in the given order.
+        """Return a matrix of some rows.
+
+        Parameters
+        ----------
+        rows : ndarray of intp, shape (m,), or of bool, shape (rows,)
+            In this order.
+
+        Returns
+        -------
+        Csr
 
         Examples
         --------
@@ -85,6 +96,10 @@ class Csr(NamedTuple):
         ----------
         dtype : dtype, optional
             Type of the values; default: as stored, float64 if all are 1.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix, shape (rows, columns)
         """
         from scipy.sparse import csr_matrix
 
@@ -100,7 +115,17 @@ class Csr(NamedTuple):
 
     @classmethod
     def of(cls, X: Any) -> Csr | None:
-        """Return a matrix of ours as it is, one of SciPy or a sparse tensor converted; else None."""
+        """Return a matrix of ours as it is, another sparse one converted.
+
+        Parameters
+        ----------
+        X : object
+
+        Returns
+        -------
+        Csr or None
+            None if X is neither a sparse matrix of SciPy nor a sparse tensor.
+        """
         if isinstance(X, Csr):
             return X
         return cls.from_scipy(X) if is_sparse(X) else None

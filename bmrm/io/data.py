@@ -16,7 +16,7 @@ Labels = NDArray[np.float64] | NDArray[np.str_] | list[tuple[float, ...]]
 
 @dataclass
 class Data:
-    """Features, labels and groups of a data file.
+    r"""Features, labels and groups of a data file.
 
     Attributes
     ----------
@@ -46,6 +46,17 @@ class Data:
         Offsets of the rows, if a column of a table was named.
     storage : bmrm.io.row_storage.StorageChoice, or None
         Why the rows of a text are sparse or dense; None for other formats.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from bmrm import io
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.svm")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("1 1:0.5 3:2\n-1 2:1\n")
+    >>> data = io.read_data(path)
+    >>> data.shape, data.y, data.zero_based
+    ((2, 3), array([ 1., -1.]), False)
     """
 
     X: Csr | NDArray[Any]

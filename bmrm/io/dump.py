@@ -34,8 +34,8 @@ def dump_svmlight(
 ) -> None:
     r"""Write features and labels as SVMlight (LIBSVM) text.
 
-    Every number is written with the digits that `load_svmlight` needs to return the same float64.  The file
-    appears under its name only when it is complete.
+    Every number is written with the digits that `bmrm.load_svmlight` needs to return the same float64. The
+    file appears under its name only when it is complete.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def dump_svmlight(
         not 0.
     y : array_like of float or str, shape (rows,), or list of tuples of float
         Labels; a tuple has the labels of one row of multilabel data. Text must have no blanks and no ``#``,
-        and must not begin with ``qid:`` or with a number and a colon; `load_svmlight` reads it with
+        and must not begin with ``qid:`` or with a number and a colon; `bmrm.load_svmlight` reads it with
         ``labels="text"``.
     path : str or path-like
         The file to write.

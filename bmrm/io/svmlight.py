@@ -171,14 +171,14 @@ def iter_svmlight(
     Parameters
     ----------
     path : str or path-like
-        As for `load_svmlight`.
+        As for `bmrm.load_svmlight`.
     rows_bytes : int, default 64 MiB
         Bytes of text per chunk, give or take a line.
     n_features : int, optional
         Number of columns of every chunk; default: as many as the rows read so far need.
     zero_based, dtype, threads, duplicates, labels
-        As for `load_svmlight`. With ``"auto"``, a file is searched for an index 0 beforehand. A pipe or a
-        compressed file cannot be searched; there, an index 0 after the first chunk is an error.
+        As for `bmrm.load_svmlight`. With ``"auto"``, a file is searched for an index 0 beforehand. A pipe or
+        a compressed file cannot be searched; there, an index 0 after the first chunk is an error.
     one_label : bool, default False
         Whether a row without a label is an error at once. Otherwise it is an error at the end, unless some
         row has several labels.
@@ -194,7 +194,7 @@ def iter_svmlight(
     Raises
     ------
     DataError, OSError, ParameterError
-        As for `load_svmlight`; chunks before the fault have been yielded by then.
+        As for `bmrm.load_svmlight`; chunks before the fault have been yielded by then.
 
     Examples
     --------

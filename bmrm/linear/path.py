@@ -35,6 +35,10 @@ class Path(Sequence[Result]):
 
     ``str(path)`` is a table with one line per lam, strongest first.
 
+    Parameters
+    ----------
+    results : sequence of Result
+
     Attributes
     ----------
     results : tuple of Result
@@ -42,6 +46,13 @@ class Path(Sequence[Result]):
         path do not affect a warm start from it.
     lams : tuple of float
         The regularisation strengths.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> found = bmrm.path(np.array([[1.0], [-1.0]]), [1, -1], [0.1, 1.0])
+    >>> found.lams, [result.status for result in found]
+    ((0.1, 1.0), ['converged', 'converged'])
     """
 
     def __init__(self, results: Sequence[Result]) -> None:
@@ -72,7 +83,17 @@ class Path(Sequence[Result]):
         return format_table(["lam", "objective", "lower bound", "gap", "passes", "seconds", "status"], rows)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot bounds of the optimum and number of passes over lam; see `bmrm.linear.plots.plot_path`."""
+        """Plot bounds of the optimum and number of passes over lam; see `bmrm.plots.plot_path`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; default: the axes of a new figure.
+
+        Returns
+        -------
+        Axes
+        """
         from bmrm.linear.plots import plot_path
 
         return plot_path(self, ax)

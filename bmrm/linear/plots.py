@@ -38,6 +38,14 @@ def plot_selection(selection: Any, ax: Axes | None = None) -> Axes:
     ------
     ParameterError
         If matplotlib is missing.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> X = np.random.default_rng(0).standard_normal((60, 3))
+    >>> found = bmrm.select(X, np.sign(X[:, 0]), [1e-1, 1e-3], folds=3)
+    >>> bmrm.plots.plot_selection(found).get_ylabel()
+    'accuracy on held-out rows'
     """
     ax = _axes(ax)
     order = np.argsort(selection.lams)
@@ -85,6 +93,13 @@ def plot_path(path: Iterable[Any], ax: Axes | None = None) -> Axes:
     ------
     ParameterError
         If matplotlib is missing.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> found = bmrm.path(np.array([[1.0], [-1.0]]), [1, -1], [0.1, 1.0])
+    >>> bmrm.plots.plot_path(found).get_xlabel()
+    'lam'
     """
     ax = _axes(ax)
     from matplotlib.ticker import MaxNLocator
@@ -121,5 +136,14 @@ def save(drawn: Any, path: str | os.PathLike[str]) -> None:
         If matplotlib has no format for the suffix.
     OSError
         If the folder cannot be written or the disk is full.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, bmrm
+    >>> found = bmrm.path(np.array([[1.0], [-1.0]]), [1, -1], [0.1, 1.0])
+    >>> path = os.path.join(tempfile.mkdtemp(), "path.svg")
+    >>> bmrm.plots.save(found.plot(), path)
+    >>> os.path.exists(path)
+    True
     """
     save_figure(drawn.figure, path)

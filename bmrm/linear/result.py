@@ -99,6 +99,9 @@ class Result:
     >>> result = bmrm.solve(np.array([[1.0], [-1.0]]), [1, -1], lam=0.1)
     >>> result.status, result.gap <= 1e-3 * result.objective
     ('converged', True)
+    >>> X = np.array([[2.0], [-2.0]])
+    >>> result.predict(X), result.decision_function(X).round(2)
+    (array([ 1, -1]), array([ 2., -2.]))
     """
 
     w: Vector = field(repr=False)
@@ -172,13 +175,34 @@ class Result:
         return int(np.count_nonzero(self.w))
 
     def decision_function(self, X: Any, *, offset: Any = None) -> Vector:
-        """Return the margins ``X w + intercept + offset``; see `Model.decision_function`."""
+        """Return the margins ``X w + intercept + offset``; see `Model.decision_function`.
+
+        Parameters
+        ----------
+        X : Csr, scipy sparse matrix or ndarray, shape (m, n_features)
+        offset : array_like of shape (m,), or (m, K), or 0, optional
+            Needed if the model was trained with offsets; 0 adds nothing.
+
+        Returns
+        -------
+        ndarray of float64, shape (m,), or (m, K)
+        """
         return Model.from_result(self).decision_function(X, offset=offset)
 
     def predict(self, X: Any, *, offset: Any = None) -> Any:
         """Predict a class, labels, a value, a count, a score, or +1 and -1; see `Model.predict`.
 
-        With a structured loss, return the oracle's predictions for a sequence of inputs.
+        Parameters
+        ----------
+        X : Csr, scipy sparse matrix or ndarray, shape (m, n_features)
+            With a structured loss, a sequence of inputs.
+        offset : array_like of shape (m,), or (m, K), or 0, optional
+            Needed if the model was trained with offsets; 0 adds nothing.
+
+        Returns
+        -------
+        ndarray of shape (m,), or list
+            With a structured loss, the oracle's predictions.
         """
         if isinstance(self.loss, Structured):
             if offset is not None:

@@ -110,7 +110,9 @@ def solve(
     verbose: int = 0,
     **loss_params: Any,
 ) -> Result:
-    """Minimise ``lam Omega(w) + sum_i s_i loss(x_i . w + b + o_i, y_i) / sum_i s_i`` and certify the answer.
+    """Minimise a penalty plus the mean loss, and certify the answer.
+
+    The objective is ``lam Omega(w) + sum_i s_i loss(x_i . w + b + o_i, y_i) / sum_i s_i``.
 
     Parameters
     ----------
@@ -141,7 +143,7 @@ def solve(
         Keep the weights, but not an intercept, at least 0.
     feature_lambda : array_like of shape (n_features,), optional
         A factor of lam for each feature, in every class, at least 0. A feature with 0 is not penalised; the
-        certificate then covers weights up to `bmrm.RADIUS` away from the prior mean, and
+        certificate then covers weights up to ``bmrm.RADIUS`` away from the prior mean, and
         up to four times as far as the answer's if that is more.
     prior : Model, Result or array_like of shape (n_features,) or (n_features, K), optional
         Regularise towards these weights: ``Omega(w - prior)``. They are where the solve starts, too, unless

@@ -95,9 +95,9 @@ def get(loss: str | Loss, **params: Any) -> Loss:
     Parameters
     ----------
     loss : str or Loss
-        One of `NAMES`, or an instance, such as a `CallableLoss`.
+        One of ``NAMES``, or an instance, such as a `CallableLoss`.
     **params
-        The parameter of the loss, one of `PARAMETERS`, if it has one; ``costs`` for ``multiclass``.
+        The parameter of the loss, one of ``PARAMETERS``, if it has one; ``costs`` for ``multiclass``.
 
     Returns
     -------

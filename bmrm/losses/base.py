@@ -48,7 +48,22 @@ SUMS_OVER_RANKS = "sums over ranks"
 
 
 class About(NamedTuple):
-    """What the documentation says about a loss, besides its docstring."""
+    """What the documentation says about a loss, besides its docstring.
+
+    Attributes
+    ----------
+    formula, reference, complexity, line_search : str
+    weights : bool
+        Whether rows may have weights.
+    distributed, gpu : str
+        What works there.
+
+    Examples
+    --------
+    >>> from bmrm import losses
+    >>> losses.get("hinge").about.formula
+    'max(0, 1 - y u)'
+    """
 
     formula: str
     reference: str
@@ -69,7 +84,20 @@ def about_row_loss(formula: str, reference: str) -> About:
 class Parameter(NamedTuple):
     """A parameter of a loss: its meaning, its default and the interval in which it must lie.
 
-    The interval is open, except at ``low`` if ``from_low`` is set.
+    Attributes
+    ----------
+    help : str
+    default, low, high : float
+    losses : tuple of str
+        That have it.
+    from_low : bool
+        Whether ``low`` itself is allowed; ``high`` never is.
+
+    Examples
+    --------
+    >>> from bmrm import losses
+    >>> losses.PARAMETERS["tau"].default
+    0.5
     """
 
     help: str
@@ -249,6 +277,19 @@ class Loss(ABC):
         Adding the same number to all K margins of a row changes nothing.
     curvature_limit : float
         Maximum second derivative of a row's loss, if that loss is nowhere negative; 0 if not known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bmrm import losses
+    >>> loss, y = losses.get("hinge"), np.array([1.0, -1.0])
+    >>> loss.value(np.array([0.5, 2.0]), y), loss.derivative(np.array([0.5, 2.0]), y)
+    (array([0.5, 3. ]), array([-1.,  1.]))
+    >>> round(loss.target_norm(y), 3), loss.floor(y, None), loss.thresholds(np.zeros(2), y, None)
+    (1.414, 0.0, None)
+    >>> loss.check_labels(y), loss.grouped(None)
+    (None, Hinge())
+    >>> risk = loss.risk(y, None, 0.5, 1)  # their mean
     """
 
     name: str
@@ -277,9 +318,18 @@ class Loss(ABC):
         return None
 
     def steepness(self, extent: Extent, risk: float) -> float | None:
-        """Return the maximum length of the derivatives of the risk wherever it is at most ``risk``.
+        """Return the maximum length of the derivatives of the risk wherever it is at most some number.
 
-        None if it is not known.
+        Parameters
+        ----------
+        extent : Extent
+            How much weight the rows have.
+        risk : float
+
+        Returns
+        -------
+        float or None
+            None if it is not known.
         """
         found = math.inf if self.slope_limit is None else self.slope_limit * extent.weight
         if self.curvature_limit:  # a loss l >= 0 with l'' <= c has l'^2 <= 2 c l
@@ -287,7 +337,16 @@ class Loss(ABC):
         return found if math.isfinite(found) else None
 
     def target_norm(self, y: Vector) -> float:
-        """Return the norm of the vector with which margins are compared: the labels, or ones."""
+        """Return the norm of the vector with which margins are compared: the labels, or ones.
+
+        Parameters
+        ----------
+        y : ndarray of float64, shape (m,)
+
+        Returns
+        -------
+        float
+        """
         if self.task in ("regression", "count"):
             return norm(y)
         return 0.0 if self.task == "novelty" else math.sqrt(len(y))
@@ -318,19 +377,63 @@ class Loss(ABC):
         return {}
 
     def floor(self, y: Vector, weights: Vector | None) -> float:
-        """Return a lower bound of the risk on these labels; 0 for most losses."""
+        """Return a lower bound of the risk on these labels; 0 for most losses.
+
+        Parameters
+        ----------
+        y : ndarray of float64, shape (m,)
+        weights : ndarray of float64, shape (m,), or None
+
+        Returns
+        -------
+        float
+        """
         return 0.0
 
     @abstractmethod
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> RowRisk:
-        """Bind the loss to labels and weights: ``R = scale * sum_i weights_i loss(u_i, y_i)``."""
+        """Bind the loss to labels and weights: ``R = scale * sum_i weights_i loss(u_i, y_i)``.
+
+        Parameters
+        ----------
+        y : ndarray of float64, shape (m,), or (m, K)
+            Labels as the task codes them.
+        weights : ndarray of float64, shape (m,), or None
+            None means 1 for each row.
+        scale : float
+        threads : int
+
+        Returns
+        -------
+        RowRisk
+        """
 
     def value(self, margins: Vector, y: Vector) -> Vector:
-        """Return the loss of each row, shape (m,)."""
+        """Return the loss of each row.
+
+        Parameters
+        ----------
+        margins : ndarray of float64, shape (m,), or (m, K)
+        y : ndarray of float64, shape (m,), or (m, K)
+
+        Returns
+        -------
+        ndarray of float64, shape (m,)
+        """
         return self._rows(margins, y)[0]
 
     def derivative(self, margins: Vector, y: Vector) -> Vector:
-        """Return the derivative of each row's loss with respect to its margin, shape (m,)."""
+        """Return the derivative of each row's loss with respect to its margins; a subgradient at a kink.
+
+        Parameters
+        ----------
+        margins : ndarray of float64, shape (m,), or (m, K)
+        y : ndarray of float64, shape (m,), or (m, K)
+
+        Returns
+        -------
+        ndarray of float64, of the shape of ``margins``
+        """
         return self._rows(margins, y)[1]
 
     def _rows(self, margins: Vector, y: Vector) -> tuple[Vector, Vector]:
@@ -342,7 +445,17 @@ class Loss(ABC):
         return values, r
 
     def check_labels(self, y: Vector) -> None:
-        """Raise `DataError` for a label that the loss does not accept; most losses accept any number."""
+        """Raise for a label that the loss does not accept; most losses accept any number.
+
+        Parameters
+        ----------
+        y : ndarray of float64, shape (m,)
+
+        Raises
+        ------
+        DataError
+            For the first such label.
+        """
         return
 
     def grouped(self, groups: Indices | None) -> Loss:
@@ -352,11 +465,27 @@ class Loss(ABC):
         ----------
         groups : ndarray of int64, shape (m,), or None
             The group of each row, numbered from 0.
+
+        Returns
+        -------
+        Loss
         """
         return self
 
     def thresholds(self, margins: Vector, y: Vector, weights: Vector | None) -> Vector | None:
-        """Return the best thresholds between ordered classes at these margins; None for other tasks."""
+        """Return the best thresholds between ordered classes.
+
+        Parameters
+        ----------
+        margins : ndarray of float64, shape (m,)
+        y : ndarray of float64, shape (m,)
+        weights : ndarray of float64, shape (m,), or None
+
+        Returns
+        -------
+        ndarray of float64, shape (K - 1,), or None
+            None for tasks without ordered classes.
+        """
         return None
 
     def __repr__(self) -> str:
@@ -365,12 +494,29 @@ class Loss(ABC):
 
 
 class NamedLoss(Loss):
-    """A loss of the package; subclasses set its name, its parameter and its description."""
+    """A loss of the package; subclasses set its name, its parameter and its description.
+
+    Parameters
+    ----------
+    **params
+        The parameter of the loss, if it has one; see `bmrm.losses.get`.
+
+    Raises
+    ------
+    ParameterError
+        For another name, or a number out of its range.
+
+    Examples
+    --------
+    >>> from bmrm import losses
+    >>> losses.LOSSES["huber"](delta=2.0)
+    Huber(delta=2)
+    """
 
     about: ClassVar[About]
     parameter: ClassVar[str | None] = None
     default_text: ClassVar[str] = ""
-    """The default of the parameter for the documentation, if it is not the number of `PARAMETERS`."""
+    """The default of the parameter for the documentation, if it is not the number of ``PARAMETERS``."""
 
     def __init__(self, **params: float) -> None:
         unknown = set(params) - {self.parameter}
@@ -402,7 +548,19 @@ class NamedLoss(Loss):
 
 
 class ScalarLoss(NamedLoss):
-    """A loss of one margin whose formula is compiled."""
+    """A loss of one margin whose formula is compiled.
+
+    Parameters
+    ----------
+    **params
+        As for `NamedLoss`.
+
+    Examples
+    --------
+    >>> from bmrm import losses
+    >>> isinstance(losses.get("logistic"), losses.ScalarLoss)
+    True
+    """
 
     @property
     def number(self) -> int:
@@ -466,6 +624,7 @@ class CallableLoss(Loss):
     >>> cosh = CallableLoss(lambda u, y: (np.log(np.cosh(u - y)), np.tanh(u - y)), name="logcosh")
     >>> float(cosh.derivative(np.array([1.0]), np.array([1.0]))[0])
     0.0
+    >>> cosh.check_minimum(np.zeros(3))
     """
 
     def __init__(
@@ -492,7 +651,17 @@ class CallableLoss(Loss):
         return _CallableRisk(self, y, weights, scale)
 
     def check_minimum(self, values: Vector) -> None:
-        """Raise `DataError` if a value is below ``minimum``."""
+        """Raise if a value is below ``minimum``.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (m,)
+
+        Raises
+        ------
+        DataError
+            With the least value.
+        """
         if self.minimum > -np.inf and values.size and values.min() < self.minimum:
             raise DataError(
                 f"loss {self.name}: found the value {number_text(values.min())}, "

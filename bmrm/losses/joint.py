@@ -121,7 +121,24 @@ def bind(
 
 
 class JointLoss(NamedLoss):
-    """A loss of the margins of many rows together; subclasses collect what the compiled risk needs."""
+    """A loss of the margins of many rows together; subclasses collect what the compiled risk needs.
+
+    Parameters
+    ----------
+    **params
+        As for `NamedLoss`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bmrm import losses
+    >>> loss, y = losses.get("roc_area"), np.array([-1.0, 1.0])
+    >>> loss.evaluate(np.zeros(2), y)
+    (1.0, array([ 1., -1.]))
+    >>> loss.total_weight(y, None)
+    1.0
+    >>> risk = loss.joint_risk(y, None, 1)
+    """
 
     by_rows = several_cuts = False
     search_slack = 50.0  # computing a slope sorts all margins, which takes as long as a product with X
@@ -135,12 +152,35 @@ class JointLoss(NamedLoss):
         return self.total_slope  # the sum of absolute values is at least the Euclidean length
 
     def total_weight(self, y: Vector, weights: Vector | None) -> float:
-        """Return the weight of these rows' risk in a mean over several sets of rows; 0 if it has no risk."""
+        """Return the weight of these rows' risk in a mean over several sets of rows.
+
+        Parameters
+        ----------
+        y : ndarray of float64, shape (m,)
+        weights : ndarray of float64, shape (m,), or None
+
+        Returns
+        -------
+        float
+            0 if they have no risk.
+        """
         return float(len(y) > 0)
 
     @abstractmethod
     def joint_risk(self, y: Vector, weights: Vector | None, threads: int) -> JointRisk:
-        """Bind the loss to labels and weights."""
+        """Bind the loss to labels and weights.
+
+        Parameters
+        ----------
+        y : ndarray of float64, shape (m,)
+            Coded as for `Loss.risk`.
+        weights : ndarray of float64, shape (m,), or None
+        threads : int
+
+        Returns
+        -------
+        JointRisk
+        """
 
     def risk(self, y: Vector, weights: Vector | None, scale: float, threads: int) -> LineRisk:
         # The compiled risk has its own scale.

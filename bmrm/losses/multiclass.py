@@ -32,7 +32,24 @@ def about_class_loss(formula: str, reference: str) -> About:
 
 
 class ClassLoss(NamedLoss):
-    """A loss of the K margins of a row; subclasses set its name and its description."""
+    """A loss of the K margins of a row; subclasses set its name and its description.
+
+    Parameters
+    ----------
+    **params
+        As for `NamedLoss`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bmrm import losses
+    >>> loss, y = losses.get("softmax"), np.array([0.0, 2.0])
+    >>> loss.value(np.zeros((2, 3)), y).round(4)  # log 3
+    array([1.0986, 1.0986])
+    >>> risk, softened = loss.bind(y, None, 0.5, 1, 3), loss.soften(y, None, 0.5, 1, 3)
+    >>> losses.get("multiclass").intercept_limit(np.array([1.0, 2.0]), 3.0)
+    7.0
+    """
 
     several = True
     slope_limit = math.sqrt(2.0)
@@ -49,11 +66,33 @@ class ClassLoss(NamedLoss):
         return self.bind(y, weights, scale, threads, self._classes(y))
 
     def bind(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> RowRisk:
-        """Bind the loss to rows that need not contain all of the K classes."""
+        """Bind the loss to rows that need not contain all classes.
+
+        Parameters
+        ----------
+        y, weights, scale, threads : as for `Loss.risk`
+        K : int
+            Number of classes.
+
+        Returns
+        -------
+        RowRisk
+        """
         return _losses.ClassRisk(self.name, y, K, None, weights, scale, threads)
 
     def soften(self, y: Vector, weights: Vector | None, scale: float, threads: int, K: int) -> SoftRisk:
-        """Bind the softened loss, of which the intercepts of K classes are minimised out."""
+        """Bind the softened loss, of which the intercepts of the classes are minimised out.
+
+        Parameters
+        ----------
+        y, weights, scale, threads : as for `Loss.risk`
+        K : int
+            Number of classes.
+
+        Returns
+        -------
+        SoftRisk
+        """
         return _losses.SoftRisk(self.name, y, K, getattr(self, "costs", None), weights, scale, threads)
 
     def intercept_limit(self, class_weights: Vector, size: float) -> float:
@@ -61,6 +100,16 @@ class ClassLoss(NamedLoss):
 
         The risk is linear between kinks, and has a minimum at a point that K - 1 of them determine: at each
         of them two classes are apart by the level, or less, and by two margins.
+
+        Parameters
+        ----------
+        class_weights : ndarray of float64, shape (K,)
+            Sums of the weights of the rows of each class.
+        size : float
+
+        Returns
+        -------
+        float
         """
         return (len(class_weights) - 1) * (self.level + 2.0 * size)
 

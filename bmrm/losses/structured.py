@@ -133,7 +133,18 @@ class Structured(Loss):
         return _OracleRisk(self, y, np.ones(len(y)) if weights is None else weights, scale)
 
     def predict(self, w: Vector, X: Any) -> list[Any]:
-        """Return the oracle's prediction for each input."""
+        """Return the oracle's prediction for each input.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (n_features,)
+        X : sequence
+            Inputs, as the oracle reads them.
+
+        Returns
+        -------
+        list
+        """
         return [self.oracle.predict(w, x) for x in X]
 
 

@@ -607,3 +607,42 @@ class DenseRows:
         self, labels: npt.NDArray[np.integer[Any]], means: _F64, full: bool, *, grid: int = 0
     ) -> tuple[_F64, _F64, _F64]: ...
     def mixture_shares(self, means: _F64, roots: _F64, constants: _F64) -> tuple[_F64, _F64]: ...
+
+NEIGHBOUR_METRICS: tuple[str, ...]
+
+class NeighbourSearch:
+    def __new__(
+        cls,
+        rows: DenseRows,
+        points: DenseRows,
+        box: _F64,
+        metric: str,
+        first: int,
+        last: int,
+        *,
+        one_set: bool,
+        device: int = 0,
+    ) -> Self: ...
+    @property
+    def tasks(self) -> int: ...
+    def nearest(
+        self,
+        first: int,
+        last: int,
+        distances: _F64,
+        indices: npt.NDArray[np.int64],
+        threads: int | None = None,
+    ) -> None: ...
+    def count(
+        self, first: int, last: int, radius: float, counts: npt.NDArray[np.int64], threads: int | None = None
+    ) -> None: ...
+    def fill(
+        self,
+        first: int,
+        last: int,
+        radius: float,
+        starts: npt.NDArray[np.int64],
+        indices: npt.NDArray[np.int32] | npt.NDArray[np.int64],
+        distances: _F64,
+        threads: int | None = None,
+    ) -> None: ...

@@ -65,7 +65,7 @@ class Dataset:
         group in one fold, for every loss.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
         "cuda" is the first CUDA device, "cuda:N" the one of that number. "auto" uses the first if the package
-        was built with CUDA and X has at least `bmrm.matrix.gpu.work.WORTH_A_GPU` stored values, or
+        was built with CUDA and X has at least ``bmrm.matrix.gpu.work.WORTH_A_GPU`` stored values, or
         `NARROW_WORTH_A_GPU` if it has few columns. If X does not fit there, "auto" warns and uses the CPU.
     dtype : {float32, float64}, optional
         Type in which values are stored; default: as given, float64 for integers. On the CPU all sums are in
@@ -115,6 +115,9 @@ class Dataset:
     >>> from bmrm import Dataset
     >>> Dataset(np.eye(3), [1, 1, -1]).shape
     (3, 3)
+    >>> data = Dataset(np.eye(3), [1, 1, -1])
+    >>> data.margins(np.array([1.0, 2.0, 3.0]))
+    array([1., 2., 3.])
     """
 
     group: Any = None
@@ -210,7 +213,7 @@ class Dataset:
         return None
 
     def entries(self) -> int:
-        """Return the checksum of the local rows as stored; see `bmrm.matrix.checksums`.
+        """Return the checksum of the local rows as stored; see ``bmrm.matrix.checksums``.
 
         Raises
         ------
@@ -232,12 +235,27 @@ class Dataset:
         ----------
         X : Csr or ndarray
             The local rows; arrays of a `bmrm.Landing` must still exist.
+
+        Examples
+        --------
+        >>> import numpy as np, bmrm
+        >>> data = bmrm.Dataset(np.eye(2), [1, -1])
+        >>> data.take_checksum(np.eye(2))
         """
         stored = self.matrix.dtype or np.dtype(np.float64)  # no dtype if all values are 1
         self._entries = matrix_checksum(X, stored, self.threads, self.first_row)
 
     def margins(self, w: Vector) -> Vector:
-        """Return ``X w`` for the local rows."""
+        """Return ``X w`` for the local rows.
+
+        Parameters
+        ----------
+        w : ndarray of float64, shape (d,), or (d, K)
+
+        Returns
+        -------
+        ndarray of float64, shape (m,), or (m, K)
+        """
         return np.asarray(self.matrix.matvec(w))
 
     @property

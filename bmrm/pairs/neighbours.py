@@ -5,48 +5,34 @@ number of rows, of neighbours and of threads, and those of the first k are the f
 distance is half the squared distance of rows divided by their lengths: it keeps its digits where 1 minus a
 product loses them. A row of zeros is at right angles to all others, and equal to other rows of zeros.
 
-There are two ways, with the same results (``src_cython/pairs``): leaves, in float64, of a tree if there are
-few axes; and products in float32, with a proven bound of their errors, whose candidates are decided in
-float64.
+Rows and points are on the CPU (``src_cython/pairs``) or on a GPU (``src_cuda/pairs/neighbours.cu``), with the
+same results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from bmrm.base import arguments
 from bmrm.base.host_memory import available_bytes, require_memory
 from bmrm.base.interrupts import check_signals, hold_signals, interruptible
-from bmrm.base.suggestions import check_choice
 from bmrm.base.vectors import Indices, Vector, index_type
-from bmrm.errors import DataError, HostMemoryError, ParameterError
-from bmrm.matrix.gpu.devices import parse_device
+from bmrm.errors import HostMemoryError, ParameterError
 from bmrm.matrix.gpu.memory import parse_memory_size
+from bmrm.matrix.gpu.placement import Placement, place, with_fall_back
 from bmrm.matrix.gpu.work import threads_of
-from bmrm.pairs._pairs import METRICS, NeighbourSearch
-from bmrm.pairs.passes import task_ranges
-from bmrm.pairs.points import Points, read_box, read_points, read_threads
+from bmrm.pairs.passes import Neighbours, NeighbourTasks, task_ranges
+from bmrm.pairs.points import Points, read_threads
+from bmrm.pairs.sides import SQUARES, read_sides
+from bmrm.pairs.work import neighbour_work
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-SQUARES = ("euclidean", "sqeuclidean", "cosine")
-"""Metrics that are made of squares."""
-
-MAX_PRODUCT_POINTS = 2.0
-"""Points up to which products leave out more than boxes do, over 4 to the power of the number of axes."""
-
-MIN_PRODUCT_ROWS = 16
-"""Rows from which products pay: a panel of them takes the time of 64."""
-
-MAX_NEAR_SHARE = 1 / 64
-"""Share of the pairs that are near up to which products pay: near pairs are decided one by one."""
-
-SAMPLE_ROWS, SAMPLE_POINTS = 64, 512
-"""What that share is estimated from."""
+Found = TypeVar("Found")
 
 NEIGHBOUR_BYTES = 16
 """Memory of a neighbour: its distance, and its index in 64 bits."""
@@ -67,134 +53,62 @@ BLOCKS = "within.blocks returns some rows at a time"
 
 
 class _Search:
-    """A checked call: whose neighbours are sought, and among which points."""
+    """A checked call: whose neighbours are sought, among which points, and where."""
 
     def __init__(
         self, x: Any, y: Any, metric: str, box: Any, device: str | None, threads: int | None
     ) -> None:
-        check_choice("metric", metric, METRICS)
-        a, b, self._box = _sides(x, y, box, device, threads)
-        if not a.shape[1]:
-            raise DataError("x: found 0 columns, expected at least 1")
-        if metric in ("cosine", "jaccard") and self._box.any():
-            raise ParameterError(f"box: found with the metric {metric}, which has no periodic axes")
+        self.sides = read_sides(x, y, metric, box, device, threads)
         if threads is None and isinstance(x, Points):
             threads = x.threads
-        self.metric, self.threads = metric, threads_of(None if threads is None else read_threads(threads))
-        self.is_one_set, self.shape = b is None, (len(a), len(a if b is None else b))
-        self._rows, other = _measured(a, b, metric)
-        self._points = self._rows if other is None else other
-        self._box = np.resize(self._box, self._points.shape[1])
+        self.threads = threads_of(None if threads is None else read_threads(threads))
+        self.shape, self.others = self.sides.shape, self.sides.others
 
-    @property
-    def others(self) -> int:
-        """Number of points that may be neighbours of a row."""
-        return self.shape[1] - self.is_one_set
+    def on_device(self, task: Callable[[Neighbours], Found], k: int = 1) -> Found:
+        """Call ``task`` with the rows and points where they are placed."""
+        placement = self._place(k)
+
+        def on_host() -> Found:
+            from bmrm.pairs.neighbours_cpu import HostNeighbours
+
+            return task(HostNeighbours(self.sides))
+
+        def on_gpu(number: int) -> tuple[Found, str]:
+            from bmrm.pairs.neighbours_gpu import DeviceNeighbours
+
+            return task(DeviceNeighbours(self.sides, number, k)), ""
+
+        found, placement = with_fall_back(placement, on_host, on_gpu)
+        placement.log()
+        return found
+
+    def _place(self, k: int) -> Placement:
+        sides = self.sides
+        if sides.metric == "jaccard":
+            if sides.device.startswith("cuda"):
+                raise ParameterError(
+                    f"device: found {sides.device}, expected auto or cpu for the metric jaccard"
+                )
+            return Placement(None, "the metric jaccard is computed on the CPU")
+        if not all(self.shape):
+            return Placement(None, "there are no pairs")
+        work = neighbour_work(*self.shape, sides.axes, sides.metric in SQUARES, k, self.threads)
+        return place(sides.device, sides.gpu, work)
 
     def run(
         self,
-        task: Callable[[NeighbourSearch, int, int], object],
+        where: Neighbours,
+        task: Callable[[NeighbourTasks, int, int], object],
         first: int,
         last: int,
         radius: float = 0.0,
     ) -> None:
         """Call ``task`` for ranges of all tasks of the search for the neighbours of some rows."""
-        rows = self._rows if (first, last) == (0, self.shape[0]) else self._rows[first:last]
-        search = NeighbourSearch(
-            rows,
-            self._points,
-            self._box,
-            self.metric,
-            products=self._products_pay(len(rows), radius),
-            own=first if self.is_one_set else -1,
-        )
+        native = where.search(first, last, radius)
         with hold_signals():
-            for begin, end in task_ranges([(0, search.tasks)], self.threads):
-                task(search, begin, end)
+            for begin, end in task_ranges([(0, native.tasks)], self.threads):
+                task(native, begin, end)
         check_signals()
-
-    def _products_pay(self, rows: int, radius: float) -> bool:
-        points, axes = self._points.shape
-        return (
-            self.metric in SQUARES
-            and not self._box.any()
-            and rows >= MIN_PRODUCT_ROWS
-            and points <= MAX_PRODUCT_POINTS * 4.0 ** min(axes, 500)
-            and self._near_share(radius) <= MAX_NEAR_SHARE
-        )
-
-    def _near_share(self, radius: float) -> float:
-        """Estimate the share of the pairs within a radius, from some of them."""
-        if radius == 0.0:
-            return 0.0
-        some = self._rows[:: 1 + len(self._rows) // SAMPLE_ROWS]
-        others = self._points[:: 1 + len(self._points) // SAMPLE_POINTS]
-        reach = {"euclidean": radius * radius, "cosine": 2.0 * radius}.get(self.metric, radius)
-        with np.errstate(over="ignore"):
-            near = [(np.square(others - row).sum(axis=1) <= reach).mean() for row in some]
-        return float(np.mean(near))
-
-
-def _sides(
-    x: Any, y: Any, box: Any, device: str | None, threads: int | None
-) -> tuple[Vector, Vector | None, Vector]:
-    """Return the coordinates of x and of y by rows, and the box."""
-    if any(isinstance(each, Points) or arguments.is_on_device(each) for each in (x, y)):
-        if box is not None:
-            if isinstance(x, Points):
-                raise ParameterError("box: found with Points, expected it as an argument of Points alone")
-            x = Points(x, box=box)
-        a, b = read_points(x, y, device, threads, None)
-        if a.group is not None:
-            raise ParameterError("comm: found points of several ranks, expected those of one process")
-        _check_device(device or a.device)
-        rows = [each.rows(np.float64, False).given for each in (a, b) if each is not None]
-        return rows[0], None if b is None else rows[1], a.box
-    _check_device("auto" if device is None else device)
-    found = read_rows("x", x)
-    if y is None:
-        return found, None, read_box(box, found.shape[1])
-    others = read_rows("y", y)
-    if others.shape[1] != found.shape[1]:
-        raise DataError(f"y: found {others.shape[1]} columns, expected {found.shape[1]} as in x")
-    return found, others, read_box(box, found.shape[1])
-
-
-def _check_device(device: str) -> None:
-    parse_device(device)
-    if device.startswith("cuda"):
-        raise ParameterError(f"device: found {device}, expected auto or cpu: neighbours are found on the CPU")
-
-
-def read_rows(what: str, given: Any) -> Vector:
-    """Return finite rows in float64, in place if they are."""
-    found = np.ascontiguousarray(arguments.matrix(what, given), np.float64)
-    arguments.check_finite(what, found)
-    return found
-
-
-def _measured(x: Vector, y: Vector | None, metric: str) -> tuple[Vector, Vector | None]:
-    """Return the rows that compiled code measures."""
-    if metric == "jaccard":
-        return (x != 0.0).astype(np.float64), None if y is None else (y != 0.0).astype(np.float64)
-    if metric != "cosine":
-        return x, y
-    units = [_units(each) for each in (x, y) if each is not None]
-    zeros = [~unit.any(axis=1) for unit in units]
-    if any(zero.any() for zero in zeros):  # on an axis of their own
-        units = [np.column_stack([unit, zero]) for unit, zero in zip(units, zeros, strict=True)]
-    return units[0], None if y is None else units[1]
-
-
-def _units(rows: Vector) -> Vector:
-    """Return rows divided by their lengths."""
-    _, powers = np.frexp(np.abs(rows).max(axis=1, initial=0.0))
-    found: Vector = np.ldexp(rows, -powers[:, None])  # so that no square overflows
-    squares = np.zeros(len(rows))
-    for axis in found.T:
-        squares += axis * axis
-    found /= np.sqrt(np.where(squares > 0.0, squares, 1.0))[:, None]
-    return found
 
 
 @interruptible
@@ -222,8 +136,9 @@ def nearest(
         By default "euclidean". "jaccard" compares which numbers are not 0.
     box : float or array, shape (d,), optional
         Lengths of a periodic box, as for `Points`.
-    device : {"auto", "cpu"}, optional
-        Neighbours are found on the CPU.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, optional
+        Where they are found; "auto", the default: on the GPU that has the points, or where that is predicted
+        to be faster. "jaccard" is for the CPU alone.
     threads : int, optional
         Maximum number of threads.
 
@@ -239,8 +154,8 @@ def nearest(
         If points are not finite numbers, or x and y have other numbers of columns.
     ParameterError
         If there are fewer than k other points.
-    HostMemoryError
-        If the result does not fit into the memory that is free.
+    HostMemoryError, DeviceMemoryError
+        If the result, or what a GPU needs, does not fit into the memory that is free.
     Interrupted
         For Ctrl-C, without a result.
 
@@ -254,13 +169,19 @@ def nearest(
     k = arguments.positive_integer("k", k)
     search = _Search(x, y, metric, box, device, threads)
     if k > search.others:
-        whose = "the other points of x" if search.is_one_set else "the points of y"
+        whose = "the other points of x" if search.sides.points is None else "the points of y"
         raise ParameterError(f"k: found {k}, expected at most {search.others}, {whose}")
     n = search.shape[0]
     require_memory(NEIGHBOUR_BYTES * n * k, f"{k} neighbours of {n} points")
-    distances, indices = np.empty((n, k)), np.empty((n, k), np.int64)
-    search.run(lambda native, *tasks: native.nearest(*tasks, distances, indices, search.threads), 0, n)
-    return distances, indices
+
+    def find(where: Neighbours) -> tuple[Vector, Indices]:
+        distances, indices = np.empty((n, k)), np.empty((n, k), np.int64)
+        search.run(
+            where, lambda native, *tasks: native.nearest(*tasks, distances, indices, search.threads), 0, n
+        )
+        return distances, indices
+
+    return search.on_device(find, k)
 
 
 def nearest_graph(distances: Vector, indices: Indices, columns: int) -> csr_array:
@@ -295,7 +216,7 @@ class Within:
         radius : float
             Neighbours are those at a distance of at most this, in float64.
         x, y, metric, box, device, threads
-            As for `nearest`.
+            As for `bmrm.pairs.nearest`.
 
         Returns
         -------
@@ -305,7 +226,7 @@ class Within:
         Raises
         ------
         DataError, ParameterError, Interrupted
-            As `nearest`.
+            As `bmrm.pairs.nearest`.
         HostMemoryError
             If the result does not fit: see `blocks`.
 
@@ -361,11 +282,11 @@ class Within:
         """
         size = parse_memory_size(memory, "memory")
         assert size is not None
-        search = _Search(x, y, metric, box, device, threads)
-        counts = _counts(_read_radius(radius), search)
+        search, limit = _Search(x, y, metric, box, device, threads), _read_radius(radius)
+        where, counts = search.on_device(lambda where: (where, _counts(limit, search, where)))
         ends = np.cumsum(counts * NEIGHBOUR_BYTES + 8)
         return (
-            (slice(first, last), _filled(float(radius), search, counts, first, last))
+            (slice(first, last), _filled(limit, search, where, counts, first, last))
             for first, last in _rows_of_blocks(ends, size)
         )
 
@@ -399,8 +320,13 @@ def list_near(a: Points, b: Points | None, reach: float) -> tuple[Indices, Indic
 
 
 def _within(radius: Any, search: _Search) -> csr_array:
-    counts = _counts(_read_radius(radius), search, must_fit=True)
-    return _filled(float(radius), search, counts, 0, search.shape[0])
+    limit = _read_radius(radius)
+
+    def find(where: Neighbours) -> csr_array:
+        counts = _counts(limit, search, where, must_fit=True)
+        return _filled(limit, search, where, counts, 0, search.shape[0])
+
+    return search.on_device(find)
 
 
 def _read_radius(radius: Any) -> float:
@@ -411,12 +337,12 @@ def _read_radius(radius: Any) -> float:
 
 
 @interruptible
-def _counts(radius: float, search: _Search, *, must_fit: bool = False) -> Indices:
+def _counts(radius: float, search: _Search, where: Neighbours, *, must_fit: bool = False) -> Indices:
     """Count the neighbours of each row; if they must fit, only until they do not."""
     counts = np.zeros(search.shape[0], np.int64)
     free = available_bytes() if must_fit else None
 
-    def count(native: NeighbourSearch, first: int, last: int) -> None:
+    def count(native: NeighbourTasks, first: int, last: int) -> None:
         native.count(first, last, radius, counts, search.threads)
         needed = int(counts.sum()) * _bytes_each(search)
         if free is not None and needed > free:
@@ -425,7 +351,7 @@ def _counts(radius: float, search: _Search, *, must_fit: bool = False) -> Indice
                 f"{free / 1e9:.4g} GB are free; {BLOCKS}"
             )
 
-    search.run(count, 0, search.shape[0], radius)
+    search.run(where, count, 0, search.shape[0], radius)
     return counts
 
 
@@ -444,7 +370,9 @@ def _rows_of_blocks(ends: Indices, size: int) -> Iterator[tuple[int, int]]:
 
 
 @interruptible
-def _filled(radius: float, search: _Search, counts: Indices, first: int, last: int) -> csr_array:
+def _filled(
+    radius: float, search: _Search, where: Neighbours, counts: Indices, first: int, last: int
+) -> csr_array:
     """Return the neighbours of some rows, which were counted."""
     from scipy.sparse import csr_array
 
@@ -454,6 +382,7 @@ def _filled(radius: float, search: _Search, counts: Indices, first: int, last: i
     kind = index_type(max(total, *search.shape))
     distances, indices = np.empty(total), np.empty(total, kind)
     search.run(
+        where,
         lambda native, *tasks: native.fill(*tasks, radius, starts, indices, distances, search.threads),
         first,
         last,

@@ -116,6 +116,51 @@ class DensityPasses(Protocol):
         ...
 
 
+class NeighbourTasks(Protocol):
+    """A search for the neighbours of some rows; see `bmrm.pairs._pairs.NeighbourSearch`."""
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks, which together have each row once."""
+        ...
+
+    def nearest(
+        self, first: int, last: int, distances: Vector, indices: Indices, threads: int | None = None
+    ) -> None:
+        """Find the nearest of the rows of tasks first to last - 1, as many as the arrays have columns."""
+        ...
+
+    def count(
+        self, first: int, last: int, radius: float, counts: Indices, threads: int | None = None
+    ) -> None:
+        """Count the neighbours within a radius of the rows of some tasks."""
+        ...
+
+    def fill(
+        self,
+        first: int,
+        last: int,
+        radius: float,
+        starts: Indices,
+        indices: Any,
+        distances: Vector,
+        threads: int | None = None,
+    ) -> None:
+        """Write the neighbours that were counted, in the order of their indices."""
+        ...
+
+
+class Neighbours(Protocol):
+    """Rows and points on a device, where neighbours are sought."""
+
+    def search(self, first: int, last: int, radius: float) -> NeighbourTasks:
+        """Prepare a search for the neighbours of rows first to last - 1.
+
+        - ``radius``: within which they are; 0 if the nearest are sought
+        """
+        ...
+
+
 class PairPasses(Protocol):
     """The passes of a device."""
 

@@ -15,7 +15,7 @@ from bmrm.distributed.ranks import ranks_of
 from bmrm.distributed.rows import DenseRows, DeviceRows, StoredRows
 from bmrm.errors import DataError, ParameterError
 from bmrm.matrix.gpu.device_arrays import DeviceArray
-from bmrm.matrix.gpu.devices import parse_device
+from bmrm.matrix.gpu.devices import import_cuda, parse_device
 from bmrm.matrix.gpu.placement import gpu_that_has
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class Points:
     >>> points = pairs.Points([[0.1, 0.2], [0.9, 0.2]], box=1.0)
     >>> points.shape, pairs.count(points, radius=0.25)
     ((2, 2), 1)
+    >>> points.rows(np.float64, False).shape
+    (2, 2)
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Points:
         self._coordinates: Vector | None = None
         self._placed: dict[str, Any] = {}
         self._rows: dict[type[np.floating[Any]], StoredRows] = {}
+        self._rows_on: dict[int, Any] = {}
         self._lock = threading.Lock()
         if self._group is None:
             self._there = _resident(x)
@@ -130,7 +133,18 @@ class Points:
         return float(self.box[self.box > 0.0].min(initial=np.inf)) / 2.0
 
     def placed(self, passes: PairPasses) -> Any:
-        """Return the points on a device, placed there at the first call."""
+        """Return the points on a device, placed there at the first call.
+
+        Parameters
+        ----------
+        passes : PairPasses
+            The device.
+
+        Returns
+        -------
+        object
+            As `PairPasses.place` returns it.
+        """
         with self._lock:
             found = self._placed.get(passes.device)
             if found is None:
@@ -141,9 +155,20 @@ class Points:
             return found
 
     def rows(self, kind: type[np.floating[Any]], there: bool) -> StoredRows:
-        """Return the points as rows of a type, made once: if ``there``, those on a GPU where they are.
+        """Return the points as rows of a type, made once.
 
         Rows in main memory stay on a GPU to which they are copied.
+
+        Parameters
+        ----------
+        kind : type
+            float32 or float64 of NumPy.
+        there : bool
+            Whether points on a GPU are read where they are.
+
+        Returns
+        -------
+        StoredRows, shape (n, d)
         """
         if there and self._there is not None and self._there.dtype == kind:
             return DeviceRows(self._there)
@@ -152,6 +177,17 @@ class Points:
                 require_memory(self.shape[0] * self.shape[1] * np.dtype(kind).itemsize, "the points by rows")
                 self._rows[kind] = DenseRows(np.ascontiguousarray(self.coordinates.T, kind), {})
             return self._rows[kind]
+
+    def rows_on(self, number: int) -> Any:
+        """Return the points by rows on a GPU, copied there at the first call if they are not there."""
+        rows = self.rows(self.real, True)
+        with self._lock:
+            if number not in self._rows_on:
+                made = import_cuda().DenseRows(
+                    rows.block(slice(0, len(rows))), device=number, threads=self.threads
+                )
+                self._rows_on[number] = made
+            return self._rows_on[number]
 
     @functools.cached_property
     def extents(self) -> tuple[Vector, Vector]:

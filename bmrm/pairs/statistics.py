@@ -64,6 +64,16 @@ class Statistic:
     >>> Statistic(3)
     Traceback (most recent call last):
     bmrm.errors.ReductionError: statistic: found an object of type int, expected a function defined by def
+    >>> from bmrm.pairs import sqrt, squared_distance, statistic
+    >>> @statistic
+    ... def near(x, y, radius, pairs: int):
+    ...     if sqrt(squared_distance(x, y)) <= radius:
+    ...         pairs += 1
+    >>> points = [[0.0], [1.0], [3.0]]
+    >>> int(near(points, radius=1.5).pairs), int(near.python(points, radius=1.5).pairs)
+    (1, 1)
+    >>> "result, sum" in near.explain(points, radius=1.5), "define" in near.source("cpu", points, radius=1.5)
+    (True, True)
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -201,3 +201,49 @@ def density_work(light: bool, points: int, at: int, axes: int, threads: int | No
         points * (axes + 1) * each + of_chunks,
         call_seconds=FIT_SECONDS + pinning_seconds(uploaded),
     )
+
+
+NEAR_SECONDS = (7e-7, 1.32)
+"""Time of the nearest neighbours of a row on one core, by boxes: without axes, and the factor of each."""
+
+NEAR_PAIR_SECONDS = {True: (1e-10, 1e-11), False: (2e-10, 1.5e-10)}
+"""Time of a pair, and of each axis of it, on one core: for distances of squares, and others."""
+
+GPU_NEAR_PAIR_SECONDS = {True: (2e-12, 1e-14), False: (5e-13, 2.2e-13)}
+"""The same on an NVIDIA H100: by tensor cores, and in float64; from numbers of instructions."""
+
+MIN_ROUNDED_AXES = 10
+"""Axes from which distances of squares are found by tensor cores (``src_cuda/pairs/neighbours.cu``)."""
+
+NEAR_BATCH_BYTES = 1 << 27
+"""Memory on a GPU of the candidates of some rows, or of their neighbours within a radius, at most."""
+
+NEAR_POINT_BYTES = 64
+"""Memory on a GPU of a point while the distances of a row are sorted."""
+
+
+def neighbour_work(rows: int, points: int, axes: int, squares: bool, k: int, threads: int | None) -> Work:
+    """Predict the work of the k nearest neighbours of some rows; ``squares``: of a metric made of squares."""
+    each, growth = NEAR_SECONDS
+    pair, axis = NEAR_PAIR_SECONDS[squares]
+    of_row = min(each * growth ** min(axes, 100) * (1.0 + 0.03 * k), points * (pair + axis * axes))
+    pair, axis = GPU_NEAR_PAIR_SECONDS[squares and axes >= MIN_ROUNDED_AXES]
+    uploaded = 8.0 * (rows + points) * axes
+    return Work(
+        CALL_SECONDS + rows * of_row / cores_worth(threads_of(threads)),
+        CALL_SECONDS + rows * points * (pair + axis * axes),
+        GPU_STEPS,
+        uploaded,
+        neighbour_device_bytes(rows, points, axes, k),
+        call_seconds=FIT_SECONDS + pinning_seconds(uploaded),
+    )
+
+
+def neighbour_device_bytes(rows: int, points: int, axes: int, k: int) -> int:
+    """Return the bytes of a search for neighbours on a GPU."""
+    each = 12 * max(256, 6 * k) + 16 * k + 32  # candidates, and the nearest of them
+    if axes >= MIN_ROUNDED_AXES:
+        each += 2 * (axes + 64)
+    batch = max(each, min(NEAR_BATCH_BYTES, rows * each)) + NEAR_POINT_BYTES * points
+    rounded = 2 * (axes + 64) * (points + 256) if axes >= MIN_ROUNDED_AXES else 0
+    return 8 * (rows + points) * axes + batch + rounded

@@ -78,7 +78,7 @@ def options(prefix: str = "bmrm_") -> dict[str, Any]:
 
     Parameters
     ----------
-    prefix : str, default "bmrm_"
+    prefix : str, default ``"bmrm_"``
         The prefix of the options: ``-bmrm_loss logistic -bmrm_lambda 1e-4 -bmrm_tol 1e-6 …``. The names are
         those of the keywords, including the parameters of losses (``-bmrm_tau``), except for ``lambda``
         (``lam``), ``cost`` (``C``) and ``intercept`` (``fit_intercept``). A flag without a value is true.

@@ -31,6 +31,18 @@ class Solution(NamedTuple):
     result : Result
         The result with its certificate, the same on every rank. But with distributed weights, its ``w`` has
         only the weights of this rank.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from petsc4py import PETSc
+    >>> import bmrm.petsc
+    >>> A = PETSc.Mat().createDense((3, 2), array=np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]))
+    >>> A.assemble()
+    >>> y = PETSc.Vec().createWithArray(np.array([1.0, 1.0, -1.0]))
+    >>> found = bmrm.petsc.solve(A, y, lam=0.1)
+    >>> found.w.getSize(), found.result.status
+    (2, 'converged')
     """
 
     w: PETSc.Vec
@@ -50,7 +62,7 @@ def solve(A: PETSc.Mat, y: PETSc.Vec | None = None, *, prefix: str = "bmrm_", **
         Of type AIJ or dense, on any number of ranks: each trains on its rows.
     y : PETSc.Vec, optional
         Labels, distributed over the ranks like the rows of A.
-    prefix : str, default "bmrm_"
+    prefix : str, default ``"bmrm_"``
         Prefix of the options, see `bmrm.petsc.options`. An option overrides a keyword.
     **keywords
         As for `bmrm.solve`. With ``weights="owned"`` no rank ever has all weights, not even in the result.

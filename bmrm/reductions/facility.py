@@ -19,14 +19,18 @@ ORDERS = ("fixed", "any")
 
 
 class Reduction(CompiledFunction):
-    """A row function that can be called on all rows of a matrix at once; see `reduction`.
+    """A row function that can be called on all rows of a matrix at once; see `bmrm.reduction`.
 
     Calling it runs one pass over the rows.
 
     Parameters
     ----------
     function : function
-        See `reduction`.
+        See `bmrm.reduction`.
+    source : FunctionSource, optional
+        The text of the function, if it has been read.
+    contract : bool, default True
+        Whether a product and a sum may become one operation with one rounding.
 
     Raises
     ------
@@ -35,7 +39,20 @@ class Reduction(CompiledFunction):
 
     Examples
     --------
-    >>> from bmrm.reductions import Reduction
+    >>> import numpy as np
+    >>> from bmrm.distributed.reading import read_row_set
+    >>> from bmrm.reductions import Reduction, reduction
+    >>> @reduction
+    ... def total(row, out: "d"):
+    ...     for f in range(len(row)):
+    ...         out[f] += row[f]
+    >>> X = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> total(X).out, total.python(X).out
+    (array([4., 6.]), array([4., 6.]))
+    >>> total.run(read_row_set(X), {}, "cpu", None, "fixed", False).out
+    array([4., 6.])
+    >>> "result, sum" in total.explain(X), "define" in total.source("cpu", X)
+    (True, True)
     >>> Reduction(3)
     Traceback (most recent call last):
     bmrm.errors.ReductionError: reduction: found an object of type int, expected a function defined by def

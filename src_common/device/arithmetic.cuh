@@ -29,9 +29,34 @@ __device__ __forceinline__ bool is_nan(A a) {
 }
 
 // Too large numbers become the greatest whole number; NaN becomes the least, an index of nothing.
+// PTX saturates; of NaN it makes the least number.
+#ifdef __CUDA_ARCH__
+__device__ __forceinline__ whole to_whole(double a) {
+    whole found;
+    asm("cvt.rzi.s64.f64 %0, %1;" : "=l"(found) : "d"(a));
+    return found;
+}
+__device__ __forceinline__ whole to_whole(float a) {
+    whole found;
+    asm("cvt.rzi.s64.f32 %0, %1;" : "=l"(found) : "f"(a));
+    return found;
+}
+#else
 __device__ __forceinline__ whole to_whole(double a) {
     if (!(a < 9223372036854775808.0)) return a != a ? LEAST_WHOLE : GREATEST_WHOLE;
     return a < -9223372036854775808.0 ? LEAST_WHOLE : whole(a);
+}
+#endif
+
+// a / b, for a number b that does not change while a loop does: what depends on it alone leaves the loop.
+// With the rounded reciprocal of b, a product and two fused operations round correctly if nothing under- or
+// overflows (Brisebarre, Muller and Raina, IEEE Transactions on Computers 53, 2004).
+__device__ __forceinline__ float divided(float a, float b) {
+    const float inverse = __frcp_rn(b);
+    const float most = fabsf(b) > 0x1p-40f && fabsf(b) < 0x1p40f ? 0x1p70f : 0.0f;
+    const float quotient = a * inverse;
+    const float rest = fmaf(-quotient, b, a);
+    return fabsf(a) > 0x1p-70f && fabsf(a) < most ? fmaf(rest, inverse, quotient) : a / b;
 }
 
 __device__ __forceinline__ whole whole_mod(whole a, whole b) {

@@ -16,6 +16,13 @@ __device__ __forceinline__ whole inside(whole index, whole size, bool used, cons
     if (used) fail(table, row, site);
     return 0;
 }
+// The same for an index that is surely below the size.
+template <class Table>
+__device__ __forceinline__ whole not_below(whole index, bool used, const Table& table, whole row, int site) {
+    if (index >= 0) return index;
+    if (used) fail(table, row, site);
+    return 0;
+}
 template <class Table>
 __device__ __forceinline__ whole divisor(whole b, bool used, const Table& table, whole row, int site) {
     if (b == 0 && used) fail(table, row, site);

@@ -97,7 +97,7 @@ class DenseClusters final : public bb_clusters {
                    scale,
                    {std::ldexp(1.0f, exponent / 2), std::ldexp(1.0f, exponent - exponent / 2)}};
         if (is_wide() && !rounded_) {
-            const int64_t padded = round_up(capacity, kTileRows);
+            const int64_t padded = round_up(capacity, kTensorRows);
             rounded_ = Array<__half>(memory, padded * chunks() * kChunkColumns);
             norms_ = Array<RowNorms>(memory, padded);
         }
@@ -238,9 +238,9 @@ class DenseClusters final : public bb_clusters {
     void round() {
         if (!rounded_) return;
         rows_.with([&](auto X) {
-            launch(grid(blocks_for(32 * n), 16), 256)(round_rows<Value<decltype(X)>>, X, n,
-                                                      round_up(n, kTileRows), d, origin_, chunks(),
-                                                      rounded_.data(), norms_.data());
+            launch(grid(blocks_for(32 * n), 16), 256)(
+                round_rows<Value<decltype(X)>, InOrder>, X, n, round_up(n, kTensorRows), d, origin_, chunks(),
+                InOrder(), RoundedRows{rounded_.data(), norms_.data(), nullptr, nullptr});
         });
     }
     bool is_wide() const { return d > kMaxLaneColumns && device.major >= 8; }
@@ -258,7 +258,7 @@ class DenseClusters final : public bb_clusters {
         reserve(memory, columns_, k * d);
         to.columns = columns_.data();
         if (is_wide()) {
-            to.padded = round_up(k, kTileCenters);
+            to.padded = round_up(k, kTensorPoints);
             to.chunks = chunks();
             reserve(memory, center_rounded_, to.padded * to.chunks * kChunkColumns);
             reserve(memory, halves_, to.padded);
@@ -312,8 +312,8 @@ class DenseClusters final : public bb_clusters {
         const Uncertain uncertain = {listed_.data(), limits_.data(), candidate_counts_.data(),
                                      candidates_.data(), crowded_.data()};
         const bool keeps = chunks() <= kKeptChunks;
-        const int64_t bytes = tensor_bytes(keeps, chunks()), row_tiles = (n + kTileRows - 1) / kTileRows;
-        const int tiles = int((k + kTileCenters - 1) / kTileCenters);
+        const int64_t bytes = tensor_bytes(keeps, chunks()), row_tiles = (n + kTensorRows - 1) / kTensorRows;
+        const int tiles = int((k + kTensorPoints - 1) / kTensorPoints);
         const auto* rows = reinterpret_cast<const uint4*>(rounded_.data());
         const auto* centers = reinterpret_cast<const uint4*>(center_rounded_.data());
         const auto nearest = keeps ? nearest_tensor<true> : nearest_tensor<false>;
@@ -403,8 +403,9 @@ int64_t bb_clusters_bytes(int64_t n, int64_t d, int64_t k, bb_type type, int32_t
     bytes += n * (4 + 4 + 8 + 4);  // fresh labels, the list, weights, a column
     bytes += Seeding::bytes(n, d, type);
     if (d > kMaxLaneColumns)
-        bytes += round_up(n, kTileRows) * (round_up(d, kChunkColumns) * 2 + 8) + n * 4 * (3 + kMaxCandidates);
-    bytes += 3 * 8 * round_up(k, kTileCenters) * (round_up(d, kChunkColumns) + 1);
+        bytes +=
+            round_up(n, kTensorRows) * (round_up(d, kChunkColumns) * 2 + 8) + n * 4 * (3 + kMaxCandidates);
+    bytes += 3 * 8 * round_up(k, kTensorPoints) * (round_up(d, kChunkColumns) + 1);
     // Partial sums; and what sorting takes.
     bytes += fits_tiles(d, k) ? 8 * parts * (size + 1) : 8 * chunk_capacity(n, k) * (d + 2) + 20 * n;
     return bytes;

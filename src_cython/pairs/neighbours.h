@@ -2,7 +2,7 @@
 // ways to find them share.
 //
 // Neighbours are ordered by their distance in float64 and then by their index. Distances are those of
-// decision.h and of a few lines of leaf_kernels.h; whatever leaves out pairs before has to prove that they
+// metrics.h and of a few lines of leaf_kernels.h; whatever leaves out pairs before has to prove that they
 // are too far. So results do not depend on the way, on the other rows, on k or on threads.
 #pragma once
 
@@ -14,51 +14,16 @@
 #include <vector>
 
 #include "common/memory.h"
+#include "pairs/metrics.h"
 
 namespace bmrm {
-
-/// The cosine metric is that of rows of length 1, for which it is half the squared distance.
-enum class Metric { euclidean, sqeuclidean, cosine, manhattan, chebyshev, jaccard };
-
-/// What loops compute of a pair: the sum of squares, the sum or the maximum of sizes, or the share of the
-/// axes on which only one of two rows of zeros and ones is 1 in those on which any is.
-enum class Measure { squares, sizes, largest, share };
-
-constexpr Measure measure_of(Metric metric) {
-    return metric == Metric::manhattan   ? Measure::sizes
-           : metric == Metric::chebyshev ? Measure::largest
-           : metric == Metric::jaccard   ? Measure::share
-                                         : Measure::squares;
-}
-
-/// The distance of a measured pair; one that overflows is infinite.
-inline double distance_of(Metric metric, double measured) {
-    if (!(measured < std::numeric_limits<double>::infinity())) return std::numeric_limits<double>::infinity();
-    return metric == Metric::euclidean ? std::sqrt(measured)
-           : metric == Metric::cosine  ? 0.5 * measured
-                                       : measured;
-}
-
-/// A number that no pair exceeds whose distance is at most `distance`.
-inline double most_measured(Metric metric, double distance) {
-    if (metric == Metric::euclidean)
-        return distance * distance * (1.0 + 0x1p-50) + 4 * std::numeric_limits<double>::denorm_min();
-    return metric == Metric::cosine ? 2.0 * distance : distance;
-}
-
-/// The largest number that a pair measures whose distance is at most `distance`.
-inline double last_measured(Metric metric, double distance) {
-    double most = most_measured(metric, distance);
-    while (distance_of(metric, most) > distance) most = std::nextafter(most, 0.0);
-    return most;
-}
 
 struct Neighbour {
     double distance;
     i64 index;
 
     bool operator<(const Neighbour& other) const {
-        return distance < other.distance || (distance == other.distance && index < other.index);
+        return is_nearer(distance, index, other.distance, other.index);
     }
 };
 

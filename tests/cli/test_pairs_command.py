@@ -189,7 +189,11 @@ WRONG = [
     (["knn"], 2, "knn: found no -k, expected how many neighbours: -k 10"),
     (["knn", "-k", "300"], 2, "k: found 300, expected at most 299, the other points of x"),
     (["knn", "-k", "3", "--radius", "1"], 2, "--radius: found with knn, which does not take it"),
-    (["knn", "-k", "3", "--device", "cuda"], 2, "device: found cuda, expected auto or cpu"),
+    (
+        ["knn", "-k", "3", "--metric", "jaccard", "--device", "cuda"],
+        2,
+        "device: found cuda, expected auto or cpu for the metric jaccard",
+    ),
     (["join", "--radius", "1,2"], 2, "join: found 2 numbers as --radius, expected one"),
     (["join", "--radius", "1", "--box", "1", "--metric", "jaccard"], 2, "box: found with the metric jaccard"),
     (["count", "--radius", "1", "--metric", "cosine"], 2, "--metric: found with count, which does not take"),

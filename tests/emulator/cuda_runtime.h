@@ -9,7 +9,7 @@
 // What differs from a GPU besides time: kernels run one after another; the halves of a fused multiplication
 // and addition round each; a launch never begins before the one before it has ended; shared memory that a
 // kernel declares is one for all blocks of a launch; capacities are those of `emulator::device`.  In place of
-// what needs the device itself there are clusters/kernels/mma.cuh (tensor cores), cub/ and thrust/
+// what needs the device itself there are rows/kernels/mma.cuh (tensor cores), cub/ and thrust/
 // (algorithms), cooperative_groups.h, cuda_pipeline.h, nccl.cpp and blas.cpp.
 #pragma once
 #include <limits.h>

@@ -127,12 +127,17 @@ inline int __popcll(unsigned long long bits) { return __builtin_popcountll(bits)
 inline int __clz(int bits) { return bits ? __builtin_clz(unsigned(bits)) : 32; }
 inline int __clzll(long long bits) { return bits ? __builtin_clzll((unsigned long long)bits) : 64; }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline float __frcp_rn(float a) { return 1.0f / a; }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dsub_rn(double a, double b) { return a - b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline float __int_as_float(int bits) { return emulator::bits_as<float>(bits); }
 inline float __uint_as_float(unsigned bits) { return emulator::bits_as<float>(bits); }
 inline unsigned __float_as_uint(float number) { return emulator::bits_as<unsigned>(number); }
+inline float __double2float_ru(double number) {
+    const float near = float(number);
+    return double(near) < number ? nextafterf(near, HUGE_VALF) : near;
+}
 inline double __longlong_as_double(long long bits) { return emulator::bits_as<double>(bits); }
 inline long long __double_as_longlong(double number) { return emulator::bits_as<long long>(number); }
 inline int __double2hiint(double number) { return int(__double_as_longlong(number) >> 32); }

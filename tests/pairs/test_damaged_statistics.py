@@ -1,9 +1,11 @@
 """Damaged functions of two points: each gets one clear line, or compiles to text that LLVM accepts."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from random_statistics import Writer, random_call
 
@@ -42,3 +44,20 @@ def test_a_damaged_function_is_refused_or_compiles():
     assert compiled > MUTANTS // 25
     assert len(refused) > MUTANTS // 20
     assert not any("\n" in text for text in refused)
+    lowered = re.compile(r"(?<![\w)\]])\.[a-z]|\[\.|__|a row function|\by\.rows")
+    assert not [text for text in refused if lowered.search(text)]
+
+
+def test_errors_speak_of_what_is_written():
+    def pair(x, y, total):
+        total += max(y.mass, y[0]).z
+
+    def other(x, y, total):
+        total += len(y.index)
+
+    with pytest.raises(
+        ReductionError, match=r"'max\(y.mass, y\[0\]\).z' is not available in a function of two"
+    ):
+        Statistic(pair)(np.ones((2, 1)), mass=np.ones(2))
+    with pytest.raises(ReductionError, match=r"len takes the point or an array, found y.index"):
+        Statistic(other)(np.ones((2, 1)))

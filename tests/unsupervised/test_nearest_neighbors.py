@@ -75,7 +75,10 @@ def test_rows_of_fit_are_a_copy():
             lambda: NearestNeighbors().fit(X).radius_neighbors(sort_results=True, return_distance=False),
             "sort_results: found True without return_distance",
         ),
-        (lambda: NearestNeighbors(device="cuda").fit(X).kneighbors(), "device: found cuda, expected auto or"),
+        (
+            lambda: NearestNeighbors(metric="jaccard", device="cuda").fit(X).kneighbors(),
+            "device: found cuda, expected auto or cpu for the metric jaccard",
+        ),
     ],
 )
 def test_wrong_arguments(call, text):

@@ -198,14 +198,14 @@ class IndexBounds:
 
     def inside(self, index: Expr, size: Size) -> bool:
         """Return whether an index is surely from 0 to the size - 1."""
-        found = self.of(index) or UNKNOWN
+        low = (self.of(index) or UNKNOWN).low
+        return low is not None and at_most(Bound("", 0), low) and self.below(index, size)
+
+    def below(self, index: Expr, size: Size) -> bool:
+        """Return whether an index is surely at most the size - 1."""
+        high = (self.of(index) or UNKNOWN).high
         last = Bound(size, -1) if isinstance(size, str) else Bound("", size - 1)
-        return (
-            found.low is not None
-            and found.high is not None
-            and at_most(Bound("", 0), found.low)
-            and at_most(found.high, last)
-        )
+        return high is not None and at_most(high, last)
 
     def narrow(self, name: str) -> bool:
         """Return whether a local or loop variable surely fits 32 bits."""

@@ -20,6 +20,7 @@ are contiguous, so a vector may hold columns of one row instead (`ColumnVectors`
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 from bmrm.formulas.analysis.facts import ProgramFacts
@@ -62,8 +63,8 @@ MAX_COLUMN_OPERATIONS = 1024
 MAX_UNROLLED = 8
 """Maximum number of iterations that are written out, of a loop that has more."""
 
-CALL_OPERATIONS, COMBINE_OPERATIONS = 32, 64
-"""What a call of a function of the library, and a result that is combined over a warp, count."""
+CALL_OPERATIONS, COMBINE_OPERATIONS, COUNTER_OPERATIONS = 32, 64, 32
+"""What a call of a function of the library, a result that is combined over a warp, and a counter count."""
 
 MIN_BLOCKED_OPERATIONS = 512
 """Minimum number of operations of statements that are computed for some rows at once."""
@@ -78,13 +79,15 @@ SIMPLE = {"add", "sub", "mul", "div", "neg", "abs", "min", "max", "real"}
 """Operators that vectors of columns may have on what depends on the counter."""
 
 
-def unrolled_iterations(node: For, facts: ProgramFacts) -> int:
+def unrolled_iterations(node: For, facts: ProgramFacts, counters: Container[str] = ()) -> int:
     """Return how many iterations of a loop are written out; 0 if the compiler decides.
+
+    Results that are ``counters`` are added up by single operations.
 
     It does if all iterations are short. A loop whose counter is a column should be longer before it is
     limited: the row is in registers, and a register has no number that is only known later.
     """
-    count, operations = facts.iterations(node), _operations(node.body, facts)
+    count, operations = facts.iterations(node), _operations(node.body, facts, counters)
     counter = Var(node.name, "int")
     used = (p for each in statements(node.body) for expr in direct_expressions(each) for p in parts(expr))
     if any(isinstance(p, RowItem) and counter in parts(p.index) for p in used):
@@ -95,7 +98,7 @@ def unrolled_iterations(node: For, facts: ProgramFacts) -> int:
     return min(MAX_UNROLLED, 1 << (fit.bit_length() - 1))
 
 
-def _operations(body: tuple[Statement, ...], facts: ProgramFacts) -> int:
+def _operations(body: tuple[Statement, ...], facts: ProgramFacts, counters: Container[str] = ()) -> int:
     """Count the operations of statements, those in loops for each iteration."""
 
     def iterations(node: Loop) -> int:
@@ -105,7 +108,9 @@ def _operations(body: tuple[Statement, ...], facts: ProgramFacts) -> int:
     for statement, times in repeated(body, iterations):
         applied = [p.op for e in direct_expressions(statement) for p in parts(e) if isinstance(p, Apply)]
         operations = 1 + sum(CALL_OPERATIONS * calls_of(op) or 1 for op in applied)
-        total += times * (operations + (COMBINE_OPERATIONS if isinstance(statement, Combine) else 0))
+        if isinstance(statement, Combine):
+            operations += COUNTER_OPERATIONS if statement.array in counters else COMBINE_OPERATIONS
+        total += times * operations
     return int(total)
 
 

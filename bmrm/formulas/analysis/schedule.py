@@ -17,10 +17,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from bmrm.formulas.analysis import loops
+from bmrm.formulas.analysis.counters import find_counters
 from bmrm.formulas.analysis.facts import ProgramFacts, find_facts
 from bmrm.formulas.analysis.long_loops import long_loops, work_of_iteration
 from bmrm.formulas.analysis.loops import Best
 from bmrm.formulas.analysis.products import Blocks, choose_blocks, held_bytes, without_lines
+from bmrm.formulas.analysis.tiles import TILE_BYTES, Tile, choose_tiles
+from bmrm.formulas.language.operators import FunctionOperator
 from bmrm.formulas.language.tree import (
     Apply,
     Argument,
@@ -73,12 +76,17 @@ FOLLOWING = {"add", "sub", "min", "max", "lt", "le", "gt", "ge", "eq", "ne", "an
 
 @dataclass(frozen=True)
 class Uniform:
-    """All lanes count together; ``unroll`` iterations are written out, or as many as the compiler decides."""
+    """All lanes count together; ``unroll`` iterations are written out, or as many as the compiler decides.
+
+    Rows of the parameters ``tiles`` are copied into shared memory, some at a time.
+    """
 
     unroll: int = 0
+    tiles: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "uniform" + (f", {self.unroll} iterations written out" if self.unroll > 1 else "")
+        written_out = f", {self.unroll} iterations written out" if self.unroll > 1 else ""
+        return "uniform" + written_out + (f", tiles of {', '.join(self.tiles)}" if self.tiles else "")
 
 
 @dataclass(frozen=True)
@@ -188,6 +196,8 @@ class GpuSchedule:
     ----------
     facts : ProgramFacts
     memory : Memory
+    counters : dict of str to int
+        Shared results that are sums of 32 bits in shared memory, and the rows for which each has room.
     blocks : Blocks
         Sums of products that are computed by blocks, and go from registers to global memory.
     blocked : int
@@ -201,23 +211,40 @@ class GpuSchedule:
         Results of each row that are combined and assigned in global memory.
     run_time : set of str
         Sizes that are read at run time: nothing is unrolled by them, and no register depends on them.
+    tiles : dict of str to Tile
+        Parameters of which loops copy some rows at a time into shared memory.
     looking : dict of str to int
         Loops that look whether the pass is to end early, and the work of an iteration of each.
     """
 
     facts: ProgramFacts
     memory: Memory
+    counters: Mapping[str, int]
     blocks: Blocks
     blocked: int
     loops: Mapping[int, GpuLoop]
     ranked_by: Mapping[int, int]
     in_place: frozenset[str]
     run_time: frozenset[str]
+    tiles: Mapping[str, Tile]
     looking: Mapping[str, int]
 
     def of(self, node: For | While) -> GpuLoop:
         """Return what a loop becomes."""
         return self.loops[id(node)]
+
+    @property
+    def most_rows(self) -> int | None:
+        """How many rows may be added up together at most; None if any number."""
+        return min(self.counters.values(), default=None)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether results have the same bits in whatever order rows are combined."""
+        return all(
+            a.type == "int" and not isinstance(a.operator, FunctionOperator)
+            for a in self.facts.program.combined()
+        )
 
     def is_together(self, result: Argument) -> bool:
         """Return whether the warps of a block combine a result, so that there is one part per block."""
@@ -240,7 +267,9 @@ def schedule_gpu(
     """
     facts = find_facts(program, sizes)
     blocks = choose_blocks(facts, sparse)
-    memory = _choose_memory(facts, blocks, real_bytes, sparse, shared_bytes)
+    counters = find_counters(facts, WARP)
+    memory = _choose_memory(facts, blocks, counters, real_bytes, sparse, shared_bytes)
+    counters = counters if memory.shared_results else {}
     few = memory.register_row and real_bytes * sizes[program.width] <= MAX_BLOCKED_BYTES
     blocked = loops.count_blocked(facts) if few and not blocks.sums() else 0
     found: dict[int, GpuLoop] = {}
@@ -249,7 +278,11 @@ def schedule_gpu(
         if isinstance(each, (For, While)):
             first = any(each is statement for statement in program.body[:blocked])
             best = loops.find_best(each, facts) if first and isinstance(each, For) else None
-            found[id(each)] = BestOfGroups(best) if best else _choose_loop(each, facts)
+            found[id(each)] = BestOfGroups(best) if best else _choose_loop(each, facts, counters)
+    tiles, walks = _choose_tiles(facts, rest, memory, real_bytes, shared_bytes)
+    for loop, names in walks.items():
+        if isinstance(how := found[loop], Uniform):
+            found[loop] = Uniform(how.unroll, names)
     ranked_by = dict(_find_ranked(rest, facts, found))
     run_time = frozenset(set(sizes) - _constant_sizes(facts, memory, blocks, found))
     in_place = frozenset(
@@ -258,16 +291,28 @@ def schedule_gpu(
         if a.name in program.arrays and facts.count(a.dims) > MAX_OWN_ELEMENTS
     )
     looking = {name: work_of_iteration(each) for name, each in long_loops(program, sizes).items()}
-    return GpuSchedule(facts, memory, blocks, blocked, found, ranked_by, in_place, run_time, looking)
+    return GpuSchedule(
+        facts, memory, counters, blocks, blocked, found, ranked_by, in_place, run_time, tiles, looking
+    )
 
 
 def _choose_memory(
-    facts: ProgramFacts, blocks: Blocks, real_bytes: int, sparse: bool, shared_bytes: int
+    facts: ProgramFacts,
+    blocks: Blocks,
+    counters: Mapping[str, int],
+    real_bytes: int,
+    sparse: bool,
+    shared_bytes: int,
 ) -> Memory:
     """Decide where results and parameters are; see the top of this file."""
     program, count, in_blocks = facts.program, facts.count, blocks.results()
     results = [a for a in program.combined() if a.name not in in_blocks]
-    counts = [count(a.dims) for a in results if a.dims for _ in range(2 if a.keeps_row else 1)]
+    counts = [
+        held_items(count(a.dims), a.name in counters)
+        for a in results
+        if a.dims
+        for _ in range(2 if a.keeps_row else 1)
+    ]
     items = sum(counts)
     warps, held = MAX_WARPS, held_bytes(blocks, facts.sizes)
     while warps > 1 and 8 * items * warps + held > shared_bytes:
@@ -279,11 +324,9 @@ def _choose_memory(
     if shared_results and 8 * padded * warps + held > shared_bytes:
         unit, padded = 1, items
     used = held + (8 * padded * warps if shared_results else 0)
-    parameters = [a for a in program.arguments.values() if a.role == "parameter" and a.dims and not a.axes]
     chosen = []
-    for argument in sorted(parameters, key=lambda a: count(a.dims)):
-        bytes_ = count(argument.dims) * {"real": real_bytes, "int": 8, "bool": 1}[argument.type]
-        bytes_ = rounded_up(bytes_, 8 * unit)
+    for argument in sorted(_array_parameters(program), key=lambda a: count(a.dims)):
+        bytes_ = rounded_up(count(argument.dims) * _item_bytes(argument, real_bytes), 8 * unit)
         if used + bytes_ <= shared_bytes:
             chosen.append(argument.name)
             used += bytes_
@@ -291,18 +334,45 @@ def _choose_memory(
     return Memory(warps, unit, padded, shared_results, tuple(chosen), used, held, register_row)
 
 
+def held_items(count: int, is_counter: bool) -> int:
+    """Return the numbers of 8 bytes that a result takes in shared memory; counters have a place more."""
+    return count // 2 + 1 if is_counter else count
+
+
+def _array_parameters(program: Program) -> list[Argument]:
+    return [a for a in program.arguments.values() if a.role == "parameter" and a.dims and not a.axes]
+
+
+def _item_bytes(argument: Argument, real_bytes: int) -> int:
+    """Return the size of a number of a parameter as it is in shared memory."""
+    return {"real": real_bytes, "int": 8, "bool": 1}[argument.type]
+
+
+def _choose_tiles(
+    facts: ProgramFacts, body: tuple[Statement, ...], memory: Memory, real_bytes: int, shared_bytes: int
+) -> tuple[dict[str, Tile], dict[int, tuple[str, ...]]]:
+    """Return the tiles of parameters that are in global memory, and which of them each loop copies."""
+    far = {
+        a.name: _item_bytes(a, real_bytes)
+        for a in _array_parameters(facts.program)
+        if a.name not in memory.shared_parameters
+    }
+    room = (shared_bytes - memory.shared_bytes) // (memory.warps * TILE_BYTES)
+    return choose_tiles(facts, body, far, room)
+
+
 def rounded_up(number: int, unit: int) -> int:
     """Return the least multiple of a unit that is not below a number."""
     return -(-number // unit) * unit
 
 
-def _choose_loop(node: For | While, facts: ProgramFacts) -> GpuLoop:
+def _choose_loop(node: For | While, facts: ProgramFacts, counters: Mapping[str, int]) -> GpuLoop:
     if facts.diverges(node):
         return Diverging(has_combination((node,)))
     if isinstance(node, While):
         return Uniform()
     if node.name in facts.masked:  # rows that take no part have numbers that no bound holds for
-        return Uniform(loops.unrolled_iterations(node, facts))
+        return Uniform(loops.unrolled_iterations(node, facts, counters))
     iterations = facts.iterations(node)
     if sums := loops.butterfly_sums(node, facts):
         count = min(MAX_BUTTERFLY, 1 << (iterations - 1).bit_length())
@@ -312,7 +382,7 @@ def _choose_loop(node: For | While, facts: ProgramFacts) -> GpuLoop:
         return ColumnLanes(sums, WARP // 2 if is_half else WARP)
     if sums := loops.ranked_sums(node, facts):
         return Ranked(sums)
-    return Uniform(loops.unrolled_iterations(node, facts))
+    return Uniform(loops.unrolled_iterations(node, facts, counters))
 
 
 def has_combination(body: tuple[Statement, ...]) -> bool:

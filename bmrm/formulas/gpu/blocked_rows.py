@@ -9,6 +9,7 @@ from bmrm.formulas.analysis.loops import Best
 from bmrm.formulas.analysis.schedule import BLOCKED_ROWS, BestOfGroups, Uniform
 from bmrm.formulas.gpu.expressions import SIGNS, View
 from bmrm.formulas.gpu.statements import CudaStatements
+from bmrm.formulas.gpu.tiled_loop import over_tiles
 from bmrm.formulas.gpu.writer import CudaWriter
 from bmrm.formulas.language.tree import For, Statement
 
@@ -66,15 +67,23 @@ class BlockedRows:
             self.best_loop(node, how.best, start, stop)
             return
         assert isinstance(how, Uniform)
+        if how.tiles:
+            with over_tiles(first, node, how, start, stop, row="start + lane"):
+                self.iteration(node)
+            return
         name, end = self.writer.name(node.name), self.fresh("end")
         if how.unroll:
             self.put(f"#pragma unroll {how.unroll}")
         self.open(f"for (whole {name} = {start}, {end} = {stop}; {name} < {end}; {name}++)")
+        self.iteration(node)
+        first.look(node, row="start + lane")
+        self.close()
+
+    def iteration(self, node: For) -> None:
+        """Print an iteration of a loop for each row."""
         for row in range(BLOCKED_ROWS):
             with self.each(row) as statements:
                 statements.block(node.body, "here")
-        first.look(node, row="start + lane")
-        self.close()
 
     def best_loop(self, node: For, best: Best, start: str, stop: str) -> None:
         """Print a loop that looks for the best value, by groups of iterations.

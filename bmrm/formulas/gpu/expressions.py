@@ -80,7 +80,8 @@ class CudaExpressions:
         for each, size in zip(index, dims, strict=True):
             text = self.expr(each, mask)
             if not self.bounds.inside(each, size):
-                text = self.checked(text, size, Site(line, OUTSIDE, what, size), mask)
+                site = Site(line, OUTSIDE, what, size)
+                text = self.checked(text, size, site, mask, below=self.bounds.below(each, size))
             found = f"({found} * {self.writer.size(size)} + {text})" if found else text
         return found or "0"
 
@@ -102,11 +103,13 @@ class CudaExpressions:
         """Return an index of an array in the type in which lanes compare it."""
         return f"{'unsigned' if self.facts.count(dims) < 1 << 32 else 'bits64'}({text})"
 
-    def checked(self, text: str, size: Size, site: Site, mask: str) -> str:
+    def checked(self, text: str, size: Size, site: Site, mask: str, *, below: bool = False) -> str:
+        """Return an index that is checked; ``below`` says that it is surely below the size."""
         if self.view.other_row:  # only what needs no check is read so
             return text
+        where = f"{mask}, table, row, {self.writer.layout.site(site)}"
         return (
-            f"inside({text}, {self.writer.size(size)}, {mask}, table, row, {self.writer.layout.site(site)})"
+            f"not_below({text}, {where})" if below else f"inside({text}, {self.writer.size(size)}, {where})"
         )
 
     def with_iteration(self, node: For, start: str, stop: str, mask: str) -> str:
@@ -149,6 +152,10 @@ class CudaExpressions:
 
     def load(self, array: str, index: tuple[Expr, ...], kind: str, line: int, mask: str) -> str:
         dims = self.program.dims_of(array)
+        counter, row = self.writer.rows_of_tiles.get(array, ("", ""))
+        if row and index[0] == Var(counter, "int"):
+            text = f"{row}[{self.flat(index[1:], dims[1:], array, line, mask)}]"
+            return f"({text} != 0)" if kind == "bool" else text
         flat = self.flat(index, dims, array.removesuffix(".squares"), line, mask)
         if array not in self.program.arrays and self.program.axes_of(array):
             flat = f"{self.writer.row_place(array, dims, 'mine')} + {flat}"
@@ -156,6 +163,13 @@ class CudaExpressions:
         if array in self.writer.wide and array not in self.writer.memory.shared_parameters:
             return f"T({text})"
         return f"({text} != 0)" if kind == "bool" else text
+
+    def stays(self, expr: Expr) -> bool:
+        """Return whether an expression is made of arguments that are one number."""
+        found = list(parts(expr))
+        arguments = [self.program.arguments[part.name] for part in found if isinstance(part, Value)]
+        simple = all(isinstance(part, (Apply, Const, SizeOf, Value)) for part in found)
+        return simple and bool(arguments) and not any(each.axes for each in arguments)
 
     def apply(self, node: Apply, mask: str) -> str:
         op = node.op
@@ -167,6 +181,8 @@ class CudaExpressions:
                     return f"wrap_{op}({args[0]}, {args[1]})"
                 case "neg":
                     return f"wrap_sub(0, {args[0]})"
+        if op == "div" and self.writer.real == "float" and self.stays(node.args[1]):
+            return f"divided({args[0]}, {args[1]})"
         if op in SIGNS:
             return f"({args[0]} {SIGNS[op]} {args[1]})"
         match op:

@@ -2,9 +2,10 @@
 
 A warp has a chunk of rows of its own, one row per lane. Chunks are fixed: they depend on the number of rows
 and the size of the results alone. Each warp has results of its own, in shared memory if those of all warps of
-a block fit, else in the chunk's place in global memory. No result is combined by an atomic operation. Values
-with the same index for all lanes are combined over the warp by halves. Values whose index depends on the row
-are combined by rounds: a round has one lane of each index, the earliest that is left.
+a block fit, else in the chunk's place in global memory. Counters alone are combined by atomic operations:
+their sums are the same in any order. Values with the same index for all lanes are combined over the warp by
+halves. Those whose index depends on the row are combined by rounds: a round has one lane of each index, the
+earliest that is left.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from bmrm.formulas.gpu.cuda_products import BlockGroup, print_apart
 from bmrm.formulas.gpu.expressions import View
 from bmrm.formulas.gpu.operator_text import identity_text
 from bmrm.formulas.gpu.statements import CudaStatements
+from bmrm.formulas.gpu.tiled_loop import declare_tiles
 from bmrm.formulas.gpu.writer import CudaWriter, Number
 from bmrm.formulas.language.tree import Argument
 
@@ -53,6 +55,7 @@ class RowsKernel:
         self.put("const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;")
         self.put("extern __shared__ __align__(16) double shared[];")
         self.parameters()
+        declare_tiles(writer)
         self.put(f"const whole last = {writer.slot('last')}, number = {writer.slot('number')};")
         self.put(f"const whole chunks = {writer.slot('chunks')}, chunk_rows = {writer.slot('chunk_rows')};")
         if (vector := self.vector()) > 1:
@@ -96,11 +99,13 @@ class RowsKernel:
             self.find_row()
             self.writer.declare_numbers()
         self.declare_arrays()
+        first_line = len(self.writer.lines)
         for place, statement in enumerate(self.program.body[count:], count):
             if place in along:
                 along[place].step()
             elif place not in self.schedule.blocks.apart:
                 self.row.statement(statement, "here")
+        self.writer.report_failures(first_line)
         self.outputs()
         if count:
             blocked.next_row()
@@ -123,7 +128,7 @@ class RowsKernel:
     def arrays_of(self, result: Argument) -> Iterator[tuple[str, str, str, str]]:
         """Yield the arrays of a result: the name in the text, entry of the table, type and identity."""
         writer, name = self.writer, self.writer.name(result.name)
-        yield name, f"argument {result.name}", writer.accumulated(result), identity_text(result)
+        yield name, f"argument {result.name}", writer.held(result), identity_text(result)
         if result.keeps_row:
             yield f"{name}_row", f"rows {result.name}", "whole", "GREATEST_WHOLE"
 
@@ -162,13 +167,13 @@ class RowsKernel:
             for array, slot, type_, identity in self.arrays_of(result):
                 if self.memory.shared_results:
                     at = writer.number(offset, f"shared {array}", unit=self.memory.unit)
-                    place = f"(({type_}*)shared + warp * {self.each_slice()} + {at})"
+                    place = f"({type_}*)(shared + warp * {self.each_slice()} + {at})"
                 else:
                     place = f"(({type_}*){writer.slot(slot)} + chunk * {self.count(result, 'LL')})"
                 self.put(f"{type_}* const {array} = {place};")
                 self.put("#pragma unroll 1")
                 self.put(f"for (int q = lane; q < {count}; q += WARP) {array}[q] = {identity};")
-                offset += writer.count(result.dims).rounded_up(self.memory.unit)
+                offset += writer.held_items(result).rounded_up(self.memory.unit)
         in_blocks = self.schedule.blocks.results()
         for result in self.program.results():
             if result.name not in in_blocks:
@@ -216,13 +221,17 @@ class RowsKernel:
     def write_together(self, result: Argument) -> None:
         """Combine a result over the warps of a block, in their order, and write it."""
         writer, each = self.writer, self.each_slice()
-        kind, name = writer.accumulated(result), writer.name(result.name)
+        kind, held, name = writer.accumulated(result), writer.held(result), writer.name(result.name)
+        if result.name in self.schedule.counters:
+            each = f"2 * {each}"
         self.open(f"for (int q = threadIdx.x; q < {self.count(result)}; q += blockDim.x)")
-        self.put(f"const {kind}* const first = {name} - warp * {each};")
+        self.put(f"const {held}* const first = {name} - warp * {each};")
         self.put(f"{kind} all = first[q];")
         self.put("#pragma unroll")
         self.open("for (int other = 1; other < WARPS; other++)")
-        self.put(f"all = {self.writer.struct(result.combined_by)}::of(all, first[other * {each} + q]);")
+        self.put(
+            f"all = {self.writer.struct(result.combined_by)}::of(all, {kind}(first[other * {each} + q]));"
+        )
         self.close()
         to = f"(({kind}*){writer.slot(f'argument {result.name}')})"
         self.put(f"{to}[chunk / WARPS * {self.count(result, 'LL')} + q] = all;")

@@ -6,6 +6,7 @@ there together; others are branches.
 
 from __future__ import annotations
 
+from bmrm.formulas.analysis.layout import OUTSIDE, Site
 from bmrm.formulas.analysis.schedule import (
     WARP,
     Butterfly,
@@ -19,6 +20,7 @@ from bmrm.formulas.gpu.column_lanes import ColumnLoop
 from bmrm.formulas.gpu.expressions import SIGNS, View, constant
 from bmrm.formulas.gpu.leaving import CudaLeaving
 from bmrm.formulas.gpu.operator_text import identity_text
+from bmrm.formulas.gpu.tiled_loop import over_tiles
 from bmrm.formulas.gpu.writer import EVERY, CudaWriter
 from bmrm.formulas.language.tree import (
     Argument,
@@ -113,6 +115,9 @@ class CudaStatements(CudaLeaving):
                     self.close()
             case Diverging():
                 self.diverging_loop(node, end, mask, flag)
+            case Uniform(tiles=tiles) as how if tiles:
+                with over_tiles(self, node, how, start, stop):
+                    self.block(node.body, mask)
             case Uniform(unroll):
                 name = self.name(node.name)
                 if unroll:
@@ -327,6 +332,9 @@ class CudaStatements(CudaLeaving):
     def combine(self, node: Combine, mask: str) -> None:
         result, name = self.program.arguments[node.array], self.name(node.array)
         op = self.writer.struct(node.op)
+        if node.array in self.writer.schedule.counters:
+            self.count(node, mask)
+            return
         value, flag = self.value_of(node, mask)
         if node.others:
             self.combine_extremum(node, result, value, flag, mask)
@@ -345,6 +353,45 @@ class CudaStatements(CudaLeaving):
         else:
             rank = self.ranks[ranked_by]
         self.put(f"combine_bins<{op}>({name}, {flat}, {value}, {rank});")
+
+    def count(self, node: Combine, mask: str) -> None:
+        """Add to a counter of 32 bits, by an atomic operation: the sum is the same in any order.
+
+        Lanes that take no part add to a place after the others: that costs less than a branch.
+        """
+        result, name = self.program.arguments[node.array], self.name(node.array)
+        value = f"int({self.guarded(node.value, mask)})"
+        if not self.facts.varies(*node.index):
+            place, all_lanes = self.target_of(node, result.dims, mask), self.fresh("value")
+            self.put(f"const int {all_lanes} = over_warp<Sum>({mask} ? {value} : 0);")
+            self.put(f"if (lane == 0) atomicAdd({name} + {place}, {all_lanes});")
+            return
+        place, test = self.place_or_failure(node, result.dims, mask)
+        if test != "true":
+            count = self.writer.number(self.writer.count(result.dims), f"count {result.name}")
+            place = f"({test} ? int({place}) : int({count}))"
+        self.put(f"atomicAdd({name} + {place}, {value});")
+
+    def place_or_failure(self, node: Combine, dims: tuple[Size, ...], mask: str) -> tuple[str, str]:
+        """Return the place of what is combined, and the test whether it is one; a row keeps its failures."""
+        if not self.writer.keeps_failures:
+            return self.target_of(node, dims, mask), mask
+        found, test = "", mask
+        for each, size in zip(node.index, dims, strict=True):
+            text = self.guarded(each, mask)
+            if not self.bounds.inside(each, size):
+                at, after = self.fresh("at"), ""
+                self.put(f"const whole {at} = {text};")
+                if not self.bounds.below(each, size):
+                    after = f" | ({self.writer.size(size)} - 1 - {at})"
+                outside = self.fresh("outside")
+                self.put(f"const int {outside} = int(({at}{after}) >> 32);")
+                flag = self.writer.kept_failure(Site(node.line, OUTSIDE, node.array, size))
+                guard = "" if mask in EVERY else f"if ({mask}) "
+                self.put(f"{guard}{flag} |= {outside};")
+                text, test = at, f"{test} && {outside} >= 0"
+            found = f"({found} * {self.writer.size(size)} + {text})" if found else text
+        return found, test
 
     def combine_alone(self, node: Combine) -> None:
         """Print the combination of a lane that no other lane disturbs."""

@@ -6,12 +6,12 @@ import re
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from bmrm.formulas.analysis.layout import TableLayout
+from bmrm.formulas.analysis.layout import Site, TableLayout
 from bmrm.formulas.analysis.long_loops import work_of_iteration
-from bmrm.formulas.analysis.schedule import GpuSchedule, rounded_up
+from bmrm.formulas.analysis.schedule import GpuSchedule, held_items, rounded_up
 from bmrm.formulas.gpu.operator_text import struct_of
 from bmrm.formulas.language.operators import ReductionOperator
-from bmrm.formulas.language.tree import Argument, Size
+from bmrm.formulas.language.tree import Argument, Size, While, statements
 
 EXTRA = ("chunks", "chunk_rows")
 """Entries of the table besides those of the CPU's code: how many chunks there are, and their rows."""
@@ -57,6 +57,12 @@ class CudaWriter:
         self.lines: list[str] = []
         self.numbers: dict[str, int] = {}
         """Numbers that the table holds, by their entries."""
+        self.rows_of_tiles: dict[str, tuple[str, str]] = {}
+        """Parameters of which a loop copies tiles: its counter, and the name of the row of an iteration."""
+        self.kept_failures: dict[int, str] = {}
+        """Places of the text whose failures a row keeps until its end, and the numbers that keep them."""
+        self.keeps_failures = not any(isinstance(each, While) for each in statements(self.program.body))
+        """Whether a row that has failed surely ends."""
         self._depth = self._count = 0
         self._names: dict[str, str] = {}
 
@@ -81,6 +87,17 @@ class CudaWriter:
     def is_to_end(self, row: str, work: float) -> str:
         """Return the test whether a lane is to end, whose rows begin with ``row``, after some more work."""
         return f"is_to_end(table, {row}, work, {work_of_iteration(work)})"
+
+    def kept_failure(self, site: Site) -> str:
+        """Return what is negative if a row has failed at a place."""
+        number = self.layout.site(site)
+        return self.kept_failures.setdefault(number, f"failed{number}")
+
+    def report_failures(self, first_line: int) -> None:
+        """Print the failures that a row keeps; ``first_line`` is where its text begins."""
+        for number, flag in self.kept_failures.items():
+            self.lines.insert(first_line, f"{'  ' * self._depth}int {flag} = 0;")
+            self.put(f"if (here && {flag} < 0) fail(table, row, {number});")
 
     # --- names
 
@@ -136,6 +153,16 @@ class CudaWriter:
     def accumulated(self, result: Argument) -> str:
         return "double" if result.type == "real" else "whole"
 
+    def held(self, result: Argument) -> str:
+        """Return the type in which a warp holds an element of a result."""
+        return "int" if result.name in self.schedule.counters else self.accumulated(result)
+
+    def held_items(self, result: Argument) -> Number:
+        """Return the numbers of 8 bytes of an array in which a warp holds a result."""
+        count = self.count(result.dims)
+        is_counter = result.name in self.schedule.counters
+        return Number(held_items(count.value, is_counter), count.at_run_time)
+
     def struct(self, operator: ReductionOperator) -> str:
         """Return the name of the class of an operator."""
         return struct_of(self.program, operator)
@@ -156,5 +183,5 @@ class CudaWriter:
     def own_row(self, first: str, other: str) -> None:
         """Print the number of this lane's row; lanes without one read row ``other``."""
         self.put(f"const whole row = {first} + lane;")
-        self.put("const bool here = row < end;")
+        self.put(f"const bool here = lane < int(least<whole>(end - ({first}), WARP));")
         self.put(f"const whole mine = here ? row : {other};")

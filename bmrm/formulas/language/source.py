@@ -84,6 +84,8 @@ class FunctionSource:
         Sizes that may be 0, over which the function only loops.
     is_of_points : bool
         Whether only arguments that say so have a value for each row.
+    reworded : function
+        Makes of an error's text, which speaks of the tree, one that speaks of the function as it is written.
     """
 
     function: types.FunctionType
@@ -104,6 +106,7 @@ class FunctionSource:
     words: dict[str, Any] = field(default_factory=dict)
     may_be_empty: tuple[str, ...] = ()
     is_of_points: bool = False
+    reworded: Callable[[str], str] = str
 
     @property
     def name(self) -> str:
@@ -112,7 +115,7 @@ class FunctionSource:
 
     def fail(self, node: ast.AST | int, text: str) -> NoReturn:
         """Raise `ReductionError` for a line of the function."""
-        said = text.replace(self.prefix, "") if self.prefix else text
+        said = self.reworded(text.replace(self.prefix, "") if self.prefix else text)
         raise ReductionError(f"{self.name}, line {self.line(node)}: {said}")
 
     def line(self, node: ast.AST | int) -> SourceLine:

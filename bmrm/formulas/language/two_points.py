@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -153,6 +155,7 @@ def _lower(source: FunctionSource, rule: PairRule) -> PairSource:
         source.fail(source.tree, "found no second point, expected two points before the other arguments")
     y = source.names[0]
     source.dims[y], source.is_of_points = (f"{y}.rows", source.width), True
+    source.reworded = functools.partial(_as_written, y)
     source.may_be_empty = (f"{y}.rows", source.width)
     source.words |= {
         "__range": range,
@@ -193,6 +196,24 @@ def _lower(source: FunctionSource, rule: PairRule) -> PairSource:
     vars(source).pop("own", None)  # there is a counter now
     marks = {name: tuple(sides) for name, sides in reader.marks.items()}
     return PairSource(source, y, marks, shared, own, tuple(reader.full), tuple(reader.sparse))
+
+
+def _as_written(y: str, text: str) -> str:
+    """Return a message in the words of the function that was lowered.
+
+    Examples
+    --------
+    >>> _as_written("y", "'max(y.mass[.y], y[.y, 0]).z' is not available in a row function, nor is .y")
+    "'max(y.mass, y[0]).z' is not available in a function of two points, nor is y.index"
+    """
+    point, at = re.escape(y), re.escape(AT)
+    text = re.sub(rf"\b({point}(\.\w+)?)\[{at}\]", r"\1", text)
+    text = re.sub(rf"\b{point}\[{at}, ", f"{y}[", text)
+    text = re.sub(rf"(?<!\w){at}\b", f"{y}.index", text)
+    text = text.replace("a row function", "a function of two points").replace(
+        "takes the row", "takes the point"
+    )
+    return re.sub(r"\bthe row function\b", "the function", text)
 
 
 def _is_bare_return(node: ast.stmt) -> bool:
@@ -324,7 +345,7 @@ class _Lowering(ast.NodeTransformer):
             )
         test = self.compared(ast.Gt() if only_later else ast.NotEq())
         return [
-            *([] if only_later else [self.loop(before, first)]),
+            *([] if only_later else [self.loop(before, _called("min", first, count))]),
             self.loop([_placed(ast.If(test, among, []), body[0])], first, _called("min", end, count)),
             self.loop(body, end, count),
         ]

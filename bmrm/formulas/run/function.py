@@ -150,7 +150,18 @@ class CompiledFunction:
     ) -> Any:
         """Run a pass over rows; `bmrm.reductions.Reduction` says what the options mean.
 
-        ``sets`` are parameters that are rows too, and stay on GPUs as these do.
+        Parameters
+        ----------
+        rows : RowSet
+        words : dict
+            The parameters of the function by name.
+        device, threads, order, keep : as for a call
+        sets : dict, optional
+            Parameters that are rows too, and stay on GPUs as these do.
+
+        Returns
+        -------
+        namedtuple
         """
         known = place(device, rows.gpu, group=rows.group, count=count_devices)
         with rows.together():

@@ -24,6 +24,7 @@ from bmrm.base.recent import Recent
 from bmrm.distributed.blocks import block_parts
 from bmrm.errors import ParameterError, ReductionError
 from bmrm.formulas.analysis.layout import ZERO, TableLayout
+from bmrm.formulas.analysis.long_loops import ROWS
 from bmrm.formulas.analysis.schedule import SHARED_BYTES, WARP
 from bmrm.formulas.gpu.cuda_text import MAX_SITES, NO_FAILURE, CudaCode, print_cuda
 from bmrm.formulas.gpu.nvrtc import compile_cuda
@@ -45,6 +46,9 @@ chunks more than there are warps would take as long as twice as many."""
 
 FEW_CHUNKS = 132 * 8
 """The same if results are large: one block of 8 warps on each multiprocessor."""
+
+MANY_CHUNKS = 132 * 24 * 16
+"""The same if each row takes long: warps that have less to do take more of them."""
 
 USUAL_PARTIAL_BYTES = 1 << 26
 """Size of the results of all chunks that takes little time to write and to read again."""
@@ -84,18 +88,30 @@ ITEMS = {
 """C++ types of LLVM's."""
 
 
-def chunk_rows(rows: int, bytes_: int) -> int:
+def chunk_rows(rows: int, bytes_: int, most: int | None = None, *, apart: bool = False) -> int:
     """Return the number of rows of a chunk.
+
+    Parameters
+    ----------
+    rows, bytes_ : int
+        All rows, and the size of the results of a chunk.
+    most : int, optional
+        Maximum number of rows of a chunk.
+    apart : bool
+        Whether there are to be many chunks: their rows take long, and not the same time.
 
     Examples
     --------
     >>> chunk_rows(1000, 100), chunk_rows(10_000_000, 100), chunk_rows(10_000_000, 30_000)
     (128, 3168, 9472)
+    >>> chunk_rows(1_000_000, 800, 2000), chunk_rows(1_000_000, 800, apart=True)
+    (320, 32)
     """
-    chunks = USUAL_CHUNKS if USUAL_CHUNKS * bytes_ <= USUAL_PARTIAL_BYTES else FEW_CHUNKS
+    usual, least = (MANY_CHUNKS, WARP) if apart else (USUAL_CHUNKS, MIN_CHUNK_ROWS)
+    chunks = usual if usual * bytes_ <= USUAL_PARTIAL_BYTES else FEW_CHUNKS
     chunks = max(1, min(chunks, MAX_PARTIAL_BYTES // max(1, bytes_)))
-    each = max(MIN_CHUNK_ROWS, -(-rows // chunks))
-    return -(-each // WARP) * WARP
+    each = -(-max(least, -(-rows // chunks)) // WARP) * WARP
+    return each if most is None else min(each, most // WARP * WARP)
 
 
 class _Loaded:
@@ -190,7 +206,9 @@ class _Chunking:
 
     def __init__(self, kernels: _Kernels, rows: int, each: int) -> None:
         self._kernels, self.blocks = kernels, block_parts(rows, each)
-        self._rows = chunk_rows(min(each, max(1, rows)), kernels.result_bytes)
+        schedule, most = kernels.code.schedule, min(each, max(1, rows))
+        apart = schedule.is_exact and ROWS in schedule.looking
+        self._rows = chunk_rows(most, kernels.result_bytes, schedule.most_rows, apart=apart)
         self._chunks = [self._count(some.stop - some.start) for some in self.blocks]
         most, self.places, self.bytes_ = self._chunks[0], list[tuple[int, int]](), 0
         for slot, bytes_, together in kernels.parts:

@@ -76,7 +76,7 @@ class Checkpoint:
     Pass it to `bmrm.solve` as ``warm_start`` to continue from its weights, its bound, its cuts and its
     number of iterations, on any number of ranks. The cuts stay in the file until they are needed.
 
-    Attributes
+    Parameters
     ----------
     path : str
     model : Model
@@ -140,10 +140,21 @@ class Checkpoint:
         return cls(name, model, problem, checksum)
 
     def cuts(self, first: int, last: int) -> StoredCuts:
-        """Read the columns ``first`` to ``last - 1`` of the cuts.
+        """Read some columns of the cuts.
 
-        Raise `DataError` if the arrays contradict each other or hold impossible values, or the file has
-        changed.
+        Parameters
+        ----------
+        first, last : int
+            The columns ``first`` to ``last - 1``.
+
+        Returns
+        -------
+        StoredCuts
+
+        Raises
+        ------
+        DataError
+            If the arrays contradict each other or hold impossible values, or the file has changed.
         """
         from bmrm.linear.bundle.store import StoredCuts
         from bmrm.linear.objective.running_error import Blur
@@ -189,8 +200,19 @@ class Checkpoint:
     def check(self, problem: Problem, n_features: int, loss: Any, reg: Any) -> None:
         """Raise for the first difference between a problem and that of the checkpoint.
 
-        Raise `ParameterError` if the options or the sizes differ. Raise `DataError` if the data or the
-        vectors of the penalty differ.
+        Parameters
+        ----------
+        problem : Problem
+        n_features : int
+        loss : Loss
+        reg : Regularizer
+
+        Raises
+        ------
+        ParameterError
+            If the options or the sizes differ.
+        DataError
+            If the data or the vectors of the penalty differ.
         """
         model = self.model
         now = {
@@ -227,9 +249,17 @@ class Checkpoint:
         )
 
     def doubt(self, *, own_loss: bool) -> str:
-        """Return why bound and cuts cannot be trusted even for the same problem; "" if they can.
+        """Return why bound and cuts cannot be trusted even for the same problem.
 
-        ``own_loss`` says whether the loss is a user's function.
+        Parameters
+        ----------
+        own_loss : bool
+            Whether the loss is a user's function.
+
+        Returns
+        -------
+        str
+            Empty if they can be trusted.
         """
         if self.checksum is None or self.problem.checksums is None:
             return "it has no checksums, like all files of earlier versions"

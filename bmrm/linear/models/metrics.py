@@ -46,10 +46,28 @@ _SEARCH_BLOCK_ROWS = 1 << 18  # rows ranked at a time, sorted in cache
 
 
 class Metrics(Protocol):
-    """The interface of every accumulator."""
+    """The interface of every accumulator.
+
+    Examples
+    --------
+    >>> metrics: Metrics = RegressionMetrics()
+    >>> metrics.update(np.array([1.0, 3.0]), np.array([1.0, 2.0]))
+    >>> metrics.report()["mse"]
+    0.5
+    """
 
     def update(self, values: Vector, y: Any, weights: ArrayLike | None = None) -> None:
-        """Add rows: predicted values, true labels, and weights (default: 1)."""
+        """Add rows.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (m,), or (m, K) for K classes
+            What is measured; an accumulator says if these are not decision values.
+        y : ndarray of float64, shape (m,)
+            True labels, as the model has them.
+        weights : array_like, shape (m,), optional
+            At least 0; default: 1.
+        """
 
     def report(self) -> dict[str, float | int | None]:
         """Return the metrics of all rows so far; None for an undefined metric."""
@@ -102,7 +120,25 @@ def roc_auc(y: ArrayLike, score: ArrayLike, sample_weight: ArrayLike | None = No
 def area_under_curve(
     positive: Vector, negative: Vector, weights: tuple[Vector, Vector] | None
 ) -> float | None:
-    """Return the area of `roc_auc` from the scores of the two classes and their positive weights."""
+    """Return the area of `bmrm.roc_auc` from the scores of the two classes.
+
+    Parameters
+    ----------
+    positive, negative : ndarray of float64, shape (m,) and (n,)
+        Scores.
+    weights : pair of ndarray of float64, shapes (m,) and (n,), or None
+        Above 0; None means 1.
+
+    Returns
+    -------
+    float or None
+        None without rows of both classes.
+
+    Examples
+    --------
+    >>> area_under_curve(np.array([2.0, 3.0]), np.array([1.0, 2.0]), None)
+    0.875
+    """
     pairs = len(positive) * len(negative)
     if not pairs:
         return None
@@ -141,6 +177,11 @@ def precision_recall_at(
         From 1 to m; with weights, a sum of weights above 0 and up to their total.
     weights : ndarray of float64, shape (m,), optional
         Positive; the number of positions that each row takes.
+
+    Returns
+    -------
+    precision, recall : float
+        From 0 to 1.
 
     Examples
     --------
@@ -185,7 +226,7 @@ def _total_weight(chosen: npt.NDArray[np.bool_], weights: Vector | None) -> floa
     return float(np.count_nonzero(chosen) if weights is None else weights[chosen].sum())
 
 
-class BinaryMetrics:
+class BinaryMetrics(Metrics):
     """Accuracy, precision, recall and F1 of the predicted labels, and metrics of the order of the values.
 
     Parameters
@@ -316,7 +357,7 @@ def _are_equal(*weights: Vector) -> bool:
     return not len(every) or bool(every.min() == every.max())
 
 
-class RegressionMetrics:
+class RegressionMetrics(Metrics):
     """Errors of predicted values, their coefficient of determination, and LIBLINEAR's squared correlation.
 
     References
@@ -376,7 +417,7 @@ class RegressionMetrics:
         }
 
 
-class CountMetrics:
+class CountMetrics(Metrics):
     """Mean Poisson deviance and errors of expected counts.
 
     References
@@ -416,7 +457,7 @@ class CountMetrics:
         }
 
 
-class NoveltyMetrics:
+class NoveltyMetrics(Metrics):
     """The share of rows predicted to be novel.
 
     Examples
@@ -472,7 +513,22 @@ class ProbabilityMetrics:
         self._weight = self._logarithms = self._squares = 0.0
 
     def update(self, probability: Vector, y: ArrayLike, weights: ArrayLike | None = None) -> None:
-        """Add rows: probabilities, labels and weights, each of shape (m,)."""
+        """Add rows.
+
+        Parameters
+        ----------
+        probability : ndarray of float64, shape (m,)
+            Of the larger label, from 0 to 1.
+        y : array_like, shape (m,)
+            True labels.
+        weights : array_like, shape (m,), optional
+            At least 0; default: 1.
+
+        Raises
+        ------
+        DataError
+            If a probability is not one.
+        """
         probability, y, s = drop_idle_rows(probability, y, weights, classes=self._classes)
         if not ((probability >= 0.0) & (probability <= 1.0)).all():
             raise DataError("values: found one outside 0 to 1, expected probabilities")
@@ -492,7 +548,7 @@ class ProbabilityMetrics:
         return {"log_loss": self._logarithms / self._weight, "brier": self._squares / self._weight}
 
 
-class OrdinalMetrics:
+class OrdinalMetrics(Metrics):
     """Accuracy and mean absolute error of predicted ordered classes.
 
     Examples
@@ -518,7 +574,7 @@ class OrdinalMetrics:
         return {**self._accuracy.report(), "mae": self._absolutes / weight if weight else None}
 
 
-class RankingMetrics:
+class RankingMetrics(Metrics):
     """How well values rank the rows of each group.
 
     Each metric is a mean over the groups for which it is defined. A group is weighted by the mean weight of
@@ -641,6 +697,17 @@ def scored(model: Model, values: Vector) -> Vector:
     model : Model
     values : ndarray of float64, shape (m,), or (m, K) for K classes
         Decision values.
+
+    Returns
+    -------
+    ndarray, shape (m,), or (m, K)
+
+    Examples
+    --------
+    >>> from bmrm import Model
+    >>> model = Model(np.array([1.0]), 0.0, "hinge", "binary", (-1.0, 1.0), lam=1e-3)
+    >>> scored(model, np.array([0.5]))
+    array([0.5])
     """
     return np.asarray(model.predictions(values)) if model.task == "ordinal" else values
 
@@ -671,6 +738,10 @@ def for_task(
     at_positives : bool, default False
         Whether a binary task without ``k`` has precision and recall at the number of positive rows, which is
         the default k of the loss recall_at_k.
+
+    Returns
+    -------
+    Metrics
 
     Examples
     --------

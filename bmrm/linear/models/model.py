@@ -97,6 +97,12 @@ class Model:
     (array([ 1., -2.]), 0.5, 'hinge')
     >>> model.predict(np.array([[1.0, 0.0], [0.0, 1.0]]))
     array([ 1., -1.])
+    >>> values = model.decision_function(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    >>> values, model.predictions(values)
+    (array([ 1.5, -1.5]), array([ 1., -1.]))
+    >>> model = Model(np.array([1.0]), 0.0, "logistic", "binary", (-1.0, 1.0), lam=1e-3)
+    >>> model.predict_probability(np.array([[0.0], [2.0]])).round(2), model.probabilities(np.array([0.0]))
+    (array([0.5 , 0.88]), array([0.5]))
     """
 
     w: Vector

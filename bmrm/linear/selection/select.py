@@ -109,6 +109,14 @@ class Selection(Generic[R_co]):
     ----------
     Breiman, Friedman, Olshen, Stone, Classification and Regression Trees (1984), section 3.4.3: the rule of
     one standard error.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> X = np.random.default_rng(0).standard_normal((60, 3))
+    >>> found = bmrm.select(X, np.sign(X[:, 0]), [1e-1, 1e-3], folds=3)
+    >>> found.scores.shape, found.lam in found.lams
+    ((2, 3), True)
     """
 
     lams: Vector
@@ -220,7 +228,17 @@ class Selection(Generic[R_co]):
         return format_table(head, rows)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the mean score and its standard error over lam; see `bmrm.linear.plots.plot_selection`."""
+        """Draw the mean score and its standard error over lam; see `bmrm.plots.plot_selection`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; default: the axes of a new figure.
+
+        Returns
+        -------
+        Axes
+        """
         from bmrm.linear.plots import plot_selection
 
         return plot_selection(self, ax)
@@ -296,7 +314,7 @@ def select(
         ranking); "ndcg", "mrr", "pairwise_error" (queries); "accuracy", "mae" (ordered classes); or "loss",
         the training loss itself, for a loss of one margin. "loss" is the default for "quantile", "auc" for
         "roc_area" and "prbep", whose decision values have no threshold. Rows count by their weights; see
-        `bmrm.linear.models.metrics`.
+        ``bmrm.metrics``.
     rule : {"best", "1se"}, default "best"
         "1se" takes the strongest lam whose mean score is within one standard error of the best.
     refit : bool, default True
@@ -304,7 +322,7 @@ def select(
     seed : int, default 0
         Of the shuffle that deals rows to folds, classes spread evenly.
     progress : callable, optional
-        Called with a `bmrm.linear.selection.cross_validation.FoldDone` after each solve of a fold.
+        Called with a ``bmrm.linear.selection.cross_validation.FoldDone`` after each solve of a fold.
     **options
         Other arguments of `bmrm.solve`, except ``lam``, ``C``, ``warm_start`` and ``verbose``; ``max_time``
         is for all solves together.

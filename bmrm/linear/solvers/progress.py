@@ -74,8 +74,23 @@ class Progress:
     seconds : dict
         By part, since the start.
     elapsed : float
+        Seconds since the start.
+    model : callable
+        What `best` calls.
     bundle : Bundle
         The cuts so far; its arrays are read-only.
+    of_file : callable or None
+        What `bounds` calls.
+
+    Examples
+    --------
+    >>> import numpy as np, bmrm
+    >>> gaps = []
+    >>> found = bmrm.solve(
+    ...     np.array([[1.0], [-1.0]]), [1, -1], lam=0.1, callback=lambda progress: gaps.append(progress.gap)
+    ... )
+    >>> len(gaps) == len(found.history)
+    True
     """
 
     iteration: int

@@ -79,10 +79,26 @@ def _import_distribution() -> ModuleType:
 
 
 def gpu(process: int = 0) -> dict[str, Any] | None:
-    """Return `bmrm.matrix._cuda.device_info` of the GPU of a process, by its number on its machine.
+    """Return what the driver says of a GPU.
 
-    Processes take the GPUs in turn. None if there is no usable GPU; if only code for it is missing, or
-    bmrm-cuda13 is of another version, a warning says so, once.
+    If only code for it is missing, or bmrm-cuda13 is of another version, a warning says so, once.
+
+    Parameters
+    ----------
+    process : int, default 0
+        The number of the process on its machine. Processes take the GPUs in turn.
+
+    Returns
+    -------
+    dict or None
+        As of `bmrm.matrix._cuda.device_info`; None if there is no usable GPU.
+
+    Examples
+    --------
+    >>> import bmrm
+    >>> found = bmrm.gpu()
+    >>> found is None or found["name"] != ""
+    True
     """
     try:
         cuda = import_cuda()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bmrm.base import arguments
 from bmrm.base.arguments import nonnegative_number, positive_integer, time_limit
 from bmrm.base.estimator import Estimator, convergence_warning
-from bmrm.base.frames import Transformer, framed
+from bmrm.base.frames import RowTransformer, framed
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible, requested
 from bmrm.base.notices import warn
@@ -80,7 +80,7 @@ class KMeansProgress:
         )
 
 
-class KMeans(Estimator, Transformer):
+class KMeans(Estimator, RowTransformer):
     """k-means clustering by Lloyd's method.
 
     Labels are those of float64 distances, row by row: a fast pass in float32 is used only if a bound on its
@@ -127,7 +127,7 @@ class KMeans(Estimator, Transformer):
     labels_ : ndarray of int32, shape (n,)
         Nearest centre of each row, ties to the least number.
     inertia_ : float
-        Sum of w |x - c|^2 over the rows, c being the nearest centre.
+        Sum of ``w |x - c|^2`` over the rows, c being the nearest centre.
     inertia_error_ : float
         Bound on the rounding error of ``inertia_``.
     cluster_weights_ : ndarray, shape (n_clusters,)
@@ -147,7 +147,7 @@ class KMeans(Estimator, Transformer):
 
     See Also
     --------
-    bmrm.reductions.reduction : passes of your own over the rows.
+    bmrm.reduction : passes of your own over the rows.
 
     References
     ----------
@@ -163,6 +163,10 @@ class KMeans(Estimator, Transformer):
     >>> found = KMeans(2, random_state=0).fit(X)
     >>> np.sort(found.cluster_centers_[:, 0]), found.inertia_, found.status_
     (array([ 1., 10.]), 16.0, 'converged')
+    >>> found.predict([[2.0, 3.0]]) == found.labels_[0], found.transform([[1.0, 2.0]]).min(axis=1)
+    (array([ True]), array([0.]))
+    >>> found.score(X), KMeans(2, random_state=0).fit_predict(X).shape, found.fit_transform(X).shape
+    (-16.0, (6,), (6, 2))
     """
 
     _estimator_type = "clusterer"
@@ -358,12 +362,17 @@ class KMeans(Estimator, Transformer):
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
-        """Find centres and return the labels of the rows."""
-        return self.fit(X, sample_weight=sample_weight).labels_
+        """Find centres and return the labels of the rows.
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Find centres and return the distances of the rows to them; see `transform`."""
-        return self.fit(X, sample_weight=sample_weight).transform(X)
+        Parameters
+        ----------
+        X, y, sample_weight : as for `fit`
+
+        Returns
+        -------
+        ndarray of int32, shape (n,)
+        """
+        return self.fit(X, sample_weight=sample_weight).labels_
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Return the nearest centre of each row, exact in float64, ties to the least.
@@ -399,7 +408,20 @@ class KMeans(Estimator, Transformer):
         return scales.points(passes.distances(centers))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return minus the inertia of rows for the centres of this model."""
+        """Return minus the inertia of rows for the centres of this model.
+
+        Parameters
+        ----------
+        X : array or matrix as for `fit`, shape (m, d)
+        y : ignored
+        sample_weight : array_like, shape (m,), optional
+            At least 0. A row of weight 2 counts like two rows.
+
+        Returns
+        -------
+        float
+            Minus the sum of the squared distances of the rows to their nearest centres.
+        """
         passes, centers, scales = self._open(self._read_new_rows(X, sample_weight))
         return -scales.known_inertia(passes.assign(centers, want_sums=False).inertia)
 

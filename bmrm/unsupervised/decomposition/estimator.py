@@ -13,7 +13,7 @@ import numpy as np
 from bmrm.base import arguments
 from bmrm.base.arguments import nonnegative_number, positive_integer, time_limit
 from bmrm.base.estimator import words_for_scikit_learn
-from bmrm.base.frames import Transformer, framed
+from bmrm.base.frames import RowTransformer, framed
 from bmrm.base.host_memory import require_memory
 from bmrm.base.interrupts import hold_signals, interruptible
 from bmrm.base.suggestions import suggest
@@ -60,7 +60,7 @@ MORE_POWERS, LESS_POWERS = 7, 4
 """``iterated_power="auto"``, for few components and for many."""
 
 
-class _Decomposition(RowEstimator, Transformer):
+class _Decomposition(RowEstimator, RowTransformer):
     """What `PCA` and `TruncatedSVD` share."""
 
     svd_solver: str
@@ -260,21 +260,21 @@ class PCA(_Decomposition):
 
     Attributes
     ----------
-    components_ : ndarray, shape (n_components_, d)
+    components_ : ndarray, shape ``(n_components_, d)``
         Orthonormal rows by descending variance. The entry of largest absolute value is positive.
-    explained_variance_, explained_variance_ratio_ : ndarray, shape (n_components_,)
+    explained_variance_, explained_variance_ratio_ : ndarray, shape ``(n_components_,)``
         Variances, with n - 1 in the denominator (the total weight less 1), and their shares of the whole.
-    singular_values_ : ndarray, shape (n_components_,)
+    singular_values_ : ndarray, shape ``(n_components_,)``
         Of the centred rows, each times the root of its weight.
-    singular_value_bounds_ : ndarray, shape (n_components_, 2)
+    singular_value_bounds_ : ndarray, shape ``(n_components_, 2)``
         An interval that contains the exact singular value of the given numbers, rounding included.
     bounds_proven_ : bool
         True: the intervals hold for the largest singular values, in this order. False (not all eigenvalues
         were computed, and much variance is left): the lower ends do; the upper ends hold for the singular
         values that the random start has found.
-    component_angles_ : ndarray, shape (n_components_,)
+    component_angles_ : ndarray, shape ``(n_components_,)``
         Bound on the sine of the angle between a component and the exact one; 1 if nothing is known.
-    residuals_ : ndarray, shape (n_components_,)
+    residuals_ : ndarray, shape ``(n_components_,)``
         Bounds on the norms of A'A v - s^2 v, A being the centred and weighted rows.
     mean_ : ndarray, shape (d,)
     noise_variance_ : float
@@ -303,6 +303,10 @@ class PCA(_Decomposition):
     >>> low, high = found.singular_value_bounds_[0]
     >>> found.bounds_proven_, bool(high - low < 1e-12)
     (True, True)
+    >>> found.inverse_transform(found.transform(X)).round(9)[0]
+    array([-1., -1.])
+    >>> found.score_samples(X).shape, round(found.score(X), 2), PCA(1).fit_transform(X).shape
+    ((6,), -2.3, (6, 1))
     """
 
     def __init__(
@@ -372,19 +376,33 @@ class PCA(_Decomposition):
             self._decompose(X, sample_weight, comm, center=True)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Find the components and return the coordinates of the rows."""
-        return self.fit(X, sample_weight=sample_weight).transform(X)
-
     @framed
     def transform(self, X: Any) -> Vector:
-        """Return coordinates along the components, shape (n, n_components_), computed on the CPU."""
+        """Return coordinates along the components, computed on the CPU.
+
+        Parameters
+        ----------
+        X : array or matrix as for `fit`, shape (m, d)
+
+        Returns
+        -------
+        ndarray, shape ``(m, n_components_)``
+        """
         self._check_fitted()
         found = _multiply_centered(self._read_new(X), self.mean_, self.components_, self.threads)
         return found / self._spread() if self.whiten else found
 
     def inverse_transform(self, X: Any) -> Vector:
-        """Return the rows of given coordinates, shape (n, d)."""
+        """Return the rows of given coordinates.
+
+        Parameters
+        ----------
+        X : array_like, shape ``(m, n_components_)``
+
+        Returns
+        -------
+        ndarray of float64, shape (m, d)
+        """
         self._check_fitted()
         found = arguments.numbers("X", X)
         if found.ndim != 2 or found.shape[1] != len(self.components_):
@@ -393,10 +411,18 @@ class PCA(_Decomposition):
         return np.asarray(scaled @ self.components_ + self.mean_)
 
     def score_samples(self, X: Any) -> Vector:
-        """Return the logarithm of the density at each row, shape (n,), by probabilistic PCA.
+        """Return the natural logarithm of the density at each row, by probabilistic PCA.
 
         The model is normal, with the variances of the components, and ``noise_variance_`` in all other
         directions.
+
+        Parameters
+        ----------
+        X : array or matrix as for `fit`, shape (m, d)
+
+        Returns
+        -------
+        ndarray of float64, shape (m,)
 
         Raises
         ------
@@ -419,7 +445,17 @@ class PCA(_Decomposition):
         return np.asarray(-0.5 * (squares + logs + d * np.log(2.0 * np.pi)))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean logarithm of the density of rows; see `score_samples`."""
+        """Return the mean logarithm of the density of rows; see `score_samples`.
+
+        Parameters
+        ----------
+        X : array or matrix as for `fit`, shape (m, d)
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
         return float(self.score_samples(X).mean())
 
     def get_covariance(self) -> Vector:
@@ -524,6 +560,10 @@ class TruncatedSVD(_Decomposition):
     >>> X = sp.csr_array(np.array([[3.0, 0, 0], [0, 0, 2], [0, 1, 0], [3, 0, 0]]))
     >>> TruncatedSVD(2).fit(X).singular_values_.round(6)
     array([4.242641, 2.      ])
+    >>> places = TruncatedSVD(2).fit_transform(X)
+    >>> found = TruncatedSVD(2).fit(X)
+    >>> bool(abs(found.transform(X) - places).max() < 1e-9), found.inverse_transform(places).shape
+    (True, (4, 3))
     """
 
     def __init__(
@@ -555,26 +595,55 @@ class TruncatedSVD(_Decomposition):
 
     @interruptible
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, comm: Any = None) -> Self:
-        """Find singular values and vectors; see `PCA.fit`."""
+        """Find singular values and vectors.
+
+        Parameters
+        ----------
+        X, y, sample_weight, comm : as for `PCA.fit`
+
+        Returns
+        -------
+        TruncatedSVD
+            The estimator itself.
+
+        Raises
+        ------
+        DataError, ParameterError, Interrupted
+            As `PCA.fit`.
+        """
         with hold_signals():
             self._check_options()
             self._decompose(X, sample_weight, comm, center=False)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Find singular vectors and return the coordinates of the rows."""
-        return self.fit(X, sample_weight=sample_weight).transform(X)
-
     @framed
     def transform(self, X: Any) -> Vector:
-        """Return the products of rows with the components, shape (n, n_components)."""
+        """Return the products of rows with the components.
+
+        Parameters
+        ----------
+        X : array or matrix as for `fit`, shape (m, d)
+
+        Returns
+        -------
+        ndarray, shape (m, n_components)
+        """
         rows = self._read_new(X)
         if not rows.in_place:
             return _multiply_centered(rows, np.zeros(rows.shape[1]), self.components_, self.threads)
         return resident_matrix(rows, self.threads).matmat(self.components_.T)
 
     def inverse_transform(self, X: Any) -> Vector:
-        """Return the rows of given coordinates, shape (n, d)."""
+        """Return the rows of given coordinates.
+
+        Parameters
+        ----------
+        X : array_like, shape (m, n_components)
+
+        Returns
+        -------
+        ndarray of float64, shape (m, d)
+        """
         self._check_fitted()
         found = arguments.numbers("X", X)
         if found.ndim != 2 or found.shape[1] != len(self.components_):

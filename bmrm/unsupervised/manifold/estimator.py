@@ -162,9 +162,9 @@ class MDS(RowEstimator, Transformer):
     >>> X = np.array([[0.0, 0], [3, 0], [0, 4], [3, 4]])
     >>> D = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
     >>> found = MDS(2, metric="precomputed").fit(D)
-    >>> places = found.embedding_
-    >>> round(float(np.linalg.norm(places[0] - places[3])), 9), found.normalized_stress_ < 1e-9
-    (5.0, True)
+    >>> places = found.fit_transform(D)
+    >>> round(float(np.linalg.norm(places[0] - places[3])), 9), found.stress_ < 1e-9, found.transform(D).shape
+    (5.0, True, (4, 2))
     """
 
     _reads_sparse = False
@@ -297,7 +297,16 @@ class MDS(RowEstimator, Transformer):
 
     @framed
     def fit_transform(self, X: Any, y: Any = None, init: Any = None, weights: Any = None) -> Vector:
-        """Find a configuration and return it; see `fit`."""
+        """Find a configuration and return it.
+
+        Parameters
+        ----------
+        X, y, init, weights : as for `fit`
+
+        Returns
+        -------
+        ndarray, shape (n, n_components)
+        """
         return self.fit(X, init=init, weights=weights).embedding_
 
     @framed
@@ -476,7 +485,7 @@ class MDS(RowEstimator, Transformer):
         """Return the features, None for given dissimilarities; the dissimilarities; and where these are."""
         found = read_proximities(X, Metric(self.metric, self.metric_params), self.threads, ranks)
         with ranks.together():
-            self._require_memory(found.n, found.features)
+            _require_memory(found.n, self.memory(found.n, found.features))
         placement = self._choose_device(X, found)
         if is_on_device(weights):
             placement = replace(placement, chosen=False)  # the CPU does not read them
@@ -513,13 +522,6 @@ class MDS(RowEstimator, Transformer):
         too_large = free is not None and 4 * n * (n - 1) > STORED_SHARE * free
         return "features" if m <= MAX_RECOMPUTED_FEATURES or too_large else "half"
 
-    def _require_memory(self, n: int, m: int | None) -> None:
-        needed, free = sum(self.memory(n, m).values()), available_bytes()
-        if free is not None and needed > free:
-            raise HostMemoryError(
-                f"out of memory: {n} points need {needed / 1e9:.4g} GB, {max(free, 0) / 1e9:.4g} GB are free"
-            )
-
     def _show(self, line: ProgressLine, number: int, run: ScalingRun) -> None:
         start = (f"start {number + 1} of {self.n_init}",) if self.n_init > 1 else ()
         line.update(lambda: run.progress(start, self.max_iter, self.eps))
@@ -554,3 +556,12 @@ class MDS(RowEstimator, Transformer):
                 self._given = data.given.condensed() / data.scale
         self._made_with = self.metric, self.metric_params, self.metric_mds  # may be set after a fit
         self.n_features_in_ = data.n if rows is None else rows.shape[1]
+
+
+def _require_memory(n: int, parts: dict[str, int]) -> None:
+    """Raise `HostMemoryError` if what n points need is not free."""
+    needed, free = sum(parts.values()), available_bytes()
+    if free is not None and needed > free:
+        raise HostMemoryError(
+            f"out of memory: {n} points need {needed / 1e9:.4g} GB, {max(free, 0) / 1e9:.4g} GB are free"
+        )

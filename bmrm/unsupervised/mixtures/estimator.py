@@ -96,7 +96,175 @@ def _singular(component: int) -> DataError:
     )
 
 
-class GaussianMixture(Estimator):
+class FittedMixture(Estimator):
+    """What a mixture says of rows and makes of random numbers once it is fitted."""
+
+    weights_: Vector
+    means_: Vector
+    covariances_: Vector
+    n_features_in_: int
+    random_state: Any
+    device: str
+    threads: int | None
+    _fitted_type: str
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the component of largest share for each row.
+
+        Parameters
+        ----------
+        X : array, shape (m, d)
+
+        Returns
+        -------
+        ndarray of int64, shape (m,)
+        """
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
+
+    def predict_proba(self, X: Any) -> Vector:
+        """Return the shares of the components in each row.
+
+        Parameters
+        ----------
+        X : array, shape (m, d)
+
+        Returns
+        -------
+        ndarray of float64, shape (m, n_components)
+            Each row has the sum 1.
+        """
+        return self._densities(self._read_new_rows(X))[1]
+
+    def score_samples(self, X: Any) -> Vector:
+        """Return the natural logarithm of the density at each row.
+
+        Parameters
+        ----------
+        X : array, shape (m, d)
+
+        Returns
+        -------
+        ndarray of float64, shape (m,)
+        """
+        return self._densities(self._read_new_rows(X))[0]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the mean logarithm of the density.
+
+        Parameters
+        ----------
+        X, sample_weight : as for `fit`
+        y : ignored
+
+        Returns
+        -------
+        float
+            The natural logarithm, per row of weight 1.
+        """
+        return self._log_likelihood(X, sample_weight)[0]
+
+    def sample(self, n_samples: int = 1) -> tuple[Vector, NDArray[np.int64]]:
+        """Return random rows of the mixture, and their components, in the order of the components.
+
+        Parameters
+        ----------
+        n_samples : int, default 1
+
+        Returns
+        -------
+        rows : ndarray of float64, shape (n_samples, d)
+        components : ndarray of int64, shape (n_samples,)
+        """
+        self._check_fitted()
+        rng = random_generator(self.random_state)
+        shares = self.weights_ / self.weights_.sum()
+        counts = rng.multinomial(positive_integer("n_samples", n_samples), shares)
+        parameters = self._parameters()
+        parts = []
+        for j, count in enumerate(counts.tolist()):
+            normal = rng.standard_normal((count, self.n_features_in_))
+            spread = parameters.covariances[j]
+            offsets = normal @ np.linalg.cholesky(spread).T if parameters.full else normal * np.sqrt(spread)
+            parts.append(self.means_[j] + offsets)
+        return np.concatenate(parts), np.repeat(np.arange(len(counts)), counts)
+
+    def bic(self, X: Any, sample_weight: Any = None) -> float:
+        """Return the Bayesian information criterion of rows; smaller is better.
+
+        Parameters
+        ----------
+        X, sample_weight : as for `fit`
+            The number of rows is the sum of the weights: a row of weight 2 counts like two rows.
+
+        Returns
+        -------
+        float
+            ``-2 L + p log n`` for the log-likelihood L, p parameters and n rows.
+        """
+        _, total, count = self._log_likelihood(X, sample_weight)
+        return _finite(-2.0 * total + self._n_parameters() * math.log(count))
+
+    def aic(self, X: Any, sample_weight: Any = None) -> float:
+        """Return Akaike's information criterion of rows; smaller is better.
+
+        Parameters
+        ----------
+        X, sample_weight : as for `fit`
+            A row of weight 2 counts like two rows.
+
+        Returns
+        -------
+        float
+            ``-2 L + 2 p`` for the log-likelihood L and p parameters.
+        """
+        return _finite(-2.0 * self._log_likelihood(X, sample_weight)[1] + 2.0 * self._n_parameters())
+
+    def _log_likelihood(self, X: Any, sample_weight: Any) -> tuple[float, float, float]:
+        """Return the mean logarithm of the density, the sum, and the number of rows, all by the weights."""
+        rows = self._read_new_rows(X, sample_weight)
+        densities = self._densities(rows)[0]
+        if rows.weights is None:
+            return float(densities.mean()), float(densities.sum()), float(len(densities))
+        safe, scales = with_safe_weights(rows)
+        assert safe.weights is not None
+        counted = safe.weights > 0.0
+        weights = safe.weights[counted]
+        mean = float((weights * densities[counted]).sum() / weights.sum())
+        count = float(scales.of_weights(np.array(weights.sum())))
+        return mean, mean * count, count
+
+    def _parameters(self) -> _Parameters:
+        """Return the fitted parameters with a covariance or a diagonal per component."""
+        k, d = self.means_.shape
+        each = _of_each(self._fitted_type, self.covariances_, k, d)
+        return _Parameters(self.weights_, self.means_, each)
+
+    def _read_new_rows(self, X: Any, sample_weight: Any = None) -> RowSet:
+        """Validate rows that the model is applied to."""
+        self._check_fitted()
+        rows = _dense_rows(X, sample_weight, self.threads)
+        self._check_columns(X, rows.shape[1])
+        return rows
+
+    def _densities(self, rows: RowSet) -> tuple[Vector, Vector]:
+        """Return the logarithm of the density at each row, and the shares of the components."""
+        parameters = self._parameters()
+        k = len(parameters.means)
+        require_memory(8 * rows.here * k, "the shares of the components", "fewer rows at a time need less")
+        found = place(self.device, rows.gpu, group=rows.group)
+        passes, _ = open_mixture(rows, found, k, full=parameters.full)
+        with small_matrices(rows.shape[1]):
+            roots = parameters.roots()
+        return passes.shares(parameters.means, *roots)
+
+    def _n_parameters(self) -> int:
+        k, d = self.means_.shape
+        triangle = d * (d + 1) // 2
+        free = {"full": k * triangle, "tied": triangle, "diag": k * d, "spherical": k}
+        return int(free[self._fitted_type] + k * d + k - 1)
+
+
+class GaussianMixture(FittedMixture):
     """A mixture of normal distributions, fitted by EM.
 
     A step reads the rows once and stores no shares. All sums are in float64, of moments about the present
@@ -178,6 +346,12 @@ class GaussianMixture(Estimator):
     >>> found = GaussianMixture(2, random_state=0).fit(X)
     >>> np.sort(found.weights_).round(2), found.status_
     (array([0.25, 0.75]), 'converged')
+    >>> found.predict([[0.0], [10.0]]) == found.means_.ravel().argsort()
+    array([ True,  True])
+    >>> found.predict_proba([[0.0], [10.0]]).max(axis=1).round(2), found.score_samples([[10.0]]).round(1)
+    (array([1., 1.]), array([-2.8]))
+    >>> bool(found.bic(X) > found.aic(X) > -2 * 400 * found.score(X)), found.fit_predict(X).shape
+    (True, (400,))
     """
 
     _estimator_type = "density_estimator"
@@ -352,81 +526,18 @@ class GaussianMixture(Estimator):
             covariances = _of_each(self.covariance_type, inverse, k, d)
         return _Parameters(weights, means, covariances)
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return the component of largest share for each row."""
-        return np.asarray(self.predict_proba(X).argmax(axis=1))
-
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int64]:
-        """Find the components and return that of each row."""
+        """Find the components and return that of each row.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as for `fit`
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+        """
         return self.fit(X, sample_weight=sample_weight).predict(X)
-
-    def predict_proba(self, X: Any) -> Vector:
-        """Return the shares of the components in each row, shape (n, n_components)."""
-        return self._densities(self._read_new_rows(X))[1]
-
-    def score_samples(self, X: Any) -> Vector:
-        """Return the logarithm of the density at each row."""
-        return self._densities(self._read_new_rows(X))[0]
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean logarithm of the density.
-
-        Parameters
-        ----------
-        X, sample_weight : as for `fit`
-        y : ignored
-        """
-        return self._log_likelihood(X, sample_weight)[0]
-
-    def sample(self, n_samples: int = 1) -> tuple[Vector, NDArray[np.int64]]:
-        """Return random rows of the mixture, and their components, in the order of the components."""
-        self._check_fitted()
-        rng = random_generator(self.random_state)
-        shares = self.weights_ / self.weights_.sum()
-        counts = rng.multinomial(positive_integer("n_samples", n_samples), shares)
-        parameters = self._parameters()
-        parts = []
-        for j, count in enumerate(counts.tolist()):
-            normal = rng.standard_normal((count, self.n_features_in_))
-            spread = parameters.covariances[j]
-            offsets = normal @ np.linalg.cholesky(spread).T if parameters.full else normal * np.sqrt(spread)
-            parts.append(self.means_[j] + offsets)
-        return np.concatenate(parts), np.repeat(np.arange(len(counts)), counts)
-
-    def bic(self, X: Any, sample_weight: Any = None) -> float:
-        """Return the Bayesian information criterion of rows; smaller is better.
-
-        Parameters
-        ----------
-        X, sample_weight : as for `fit`
-            The number of rows is the sum of the weights: a row of weight 2 counts like two rows.
-        """
-        _, total, count = self._log_likelihood(X, sample_weight)
-        return _finite(-2.0 * total + self._n_parameters() * math.log(count))
-
-    def aic(self, X: Any, sample_weight: Any = None) -> float:
-        """Return Akaike's information criterion of rows; smaller is better.
-
-        Parameters
-        ----------
-        X, sample_weight : as for `fit`
-            A row of weight 2 counts like two rows.
-        """
-        return _finite(-2.0 * self._log_likelihood(X, sample_weight)[1] + 2.0 * self._n_parameters())
-
-    def _log_likelihood(self, X: Any, sample_weight: Any) -> tuple[float, float, float]:
-        """Return the mean logarithm of the density, the sum, and the number of rows, all by the weights."""
-        rows = self._read_new_rows(X, sample_weight)
-        densities = self._densities(rows)[0]
-        if rows.weights is None:
-            return float(densities.mean()), float(densities.sum()), float(len(densities))
-        safe, scales = with_safe_weights(rows)
-        assert safe.weights is not None
-        counted = safe.weights > 0.0
-        weights = safe.weights[counted]
-        mean = float((weights * densities[counted]).sum() / weights.sum())
-        count = float(scales.of_weights(np.array(weights.sum())))
-        return mean, mean * count, count
 
     def _check_parameters(self) -> None:
         parse_device(self.device)
@@ -539,36 +650,6 @@ class GaussianMixture(Estimator):
         self.n_iter_ = n_iter
         self.n_features_in_ = passes.shape[1]
         self._fitted_type = self.covariance_type  # parameters may be set after a fit
-
-    def _parameters(self) -> _Parameters:
-        """Return the fitted parameters with a covariance or a diagonal per component."""
-        k, d = self.means_.shape
-        each = _of_each(self._fitted_type, self.covariances_, k, d)
-        return _Parameters(self.weights_, self.means_, each)
-
-    def _read_new_rows(self, X: Any, sample_weight: Any = None) -> RowSet:
-        """Validate rows that the model is applied to."""
-        self._check_fitted()
-        rows = _dense_rows(X, sample_weight, self.threads)
-        self._check_columns(X, rows.shape[1])
-        return rows
-
-    def _densities(self, rows: RowSet) -> tuple[Vector, Vector]:
-        """Return the logarithm of the density at each row, and the shares of the components."""
-        parameters = self._parameters()
-        k = len(parameters.means)
-        require_memory(8 * rows.here * k, "the shares of the components", "fewer rows at a time need less")
-        found = place(self.device, rows.gpu, group=rows.group)
-        passes, _ = open_mixture(rows, found, k, full=parameters.full)
-        with small_matrices(rows.shape[1]):
-            roots = parameters.roots()
-        return passes.shares(parameters.means, *roots)
-
-    def _n_parameters(self) -> int:
-        k, d = self.means_.shape
-        triangle = d * (d + 1) // 2
-        free = {"full": k * triangle, "tied": triangle, "diag": k * d, "spherical": k}
-        return int(free[self._fitted_type] + k * d + k - 1)
 
 
 def _of_each(covariance_type: str, covariances: Vector, k: int, d: int) -> Vector:

@@ -57,6 +57,8 @@ class KernelDensity(RowEstimator):
     >>> found = KernelDensity(bandwidth="scott").fit(X)
     >>> np.exp(found.score_samples([[0.0], [2.0]])).round(2)
     array([0.39, 0.05])
+    >>> bool(found.density([[0.0]]).error_bound[0] < 1e-8), round(found.score([[0.0], [2.0]]), 1)
+    (True, -3.9)
     """
 
     _estimator_type = "density_estimator"

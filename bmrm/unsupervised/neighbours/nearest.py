@@ -14,8 +14,9 @@ from bmrm.distributed.reading import read_new_rows
 from bmrm.errors import ParameterError
 from bmrm.matrix.gpu.devices import parse_device
 from bmrm.pairs._pairs import METRICS
-from bmrm.pairs.neighbours import nearest, nearest_graph, read_rows, within
+from bmrm.pairs.neighbours import nearest, nearest_graph, within
 from bmrm.pairs.points import read_box
+from bmrm.pairs.sides import read_rows
 from bmrm.unsupervised.estimator import RowEstimator, require_dense
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class NearestNeighbors(RowEstimator):
         By default "euclidean".
     box : float or array, shape (d,), optional
         Lengths of a periodic box, 0 for an axis that is open.
-    device : {"auto", "cpu"}, default "auto"
-        Neighbours are found on the CPU.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default "auto"
+        Where neighbours are found; "auto": where that is predicted to be faster.
     threads : int, optional
         Maximum number of threads; default: ``n_jobs``, or else the cores that this process may use.
     n_jobs : int, optional
@@ -69,6 +70,8 @@ class NearestNeighbors(RowEstimator):
     array([[0., 1., 0.],
            [1., 0., 0.],
            [0., 1., 0.]])
+    >>> found.radius_neighbors([[2.6, 0]], radius=2.0)[1][0].tolist()
+    [1, 2]
     """
 
     _reads_sparse = False
@@ -183,7 +186,7 @@ class NearestNeighbors(RowEstimator):
 
         Returns
         -------
-        csr_array, shape (m, n_samples_fit_)
+        csr_array, shape ``(m, n_samples_fit_)``
             Each row by distance.
         """
         check_choice("mode", mode, MODES)
@@ -213,7 +216,7 @@ class NearestNeighbors(RowEstimator):
 
         Returns
         -------
-        csr_array, shape (m, n_samples_fit_)
+        csr_array, shape ``(m, n_samples_fit_)``
         """
         check_choice("mode", mode, MODES)
         graph = within(self.radius if radius is None else radius, *self._sides(X), **self._words())

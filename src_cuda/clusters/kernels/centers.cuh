@@ -1,32 +1,14 @@
 // Centres as the passes read them, and the bound on the error of a fast pass.
 #pragma once
-#include <cuda_fp16.h>
-
 #include "device/rows.cuh"
+#include "rows/kernels/rounded_rows.cuh"
 #include "runtime/block_sum.cuh"
 #include "runtime/chain.cuh"
 #include "runtime/device_memory.h"
 
 namespace bmrm {
 
-constexpr int kChunkColumns = 64;  // columns of a chunk for the tensor cores: 128 bytes of float16
-constexpr int kGroupCenters = 4;   // centres that lie together for a thread's rows (nearest_lanes.cuh)
-
-// What is subtracted from rows and centres, and the power of two that they are then multiplied by.  Rows of
-// float32 need no float64: the shift is one of float32 too, and the power is the product of two.
-struct Origin {
-    const double* shift;
-    const float* shift32;
-    double scale;
-    float scales[2];
-
-    __device__ __forceinline__ float apply(float x, int64_t f) const {
-        return (x - shift32[f]) * scales[0] * scales[1];
-    }
-    __device__ __forceinline__ float apply(double x, int64_t f) const {
-        return float((x - shift[f]) * scale);
-    }
-};
+constexpr int kGroupCenters = 4;  // centres that lie together for a thread's rows (nearest_lanes.cuh)
 
 // What the passes of one call count.
 struct PassCounters {
@@ -37,28 +19,12 @@ struct PassCounters {
     unsigned long long largest;    // bits of the maximum gain
 };
 
-// A value of the fast pass differs from the exact one by at most `square` B^2/2 + `product` |y| B +
-// `least` (1 + B), B being the maximum norm of a centre, besides what float16 leaves.
-struct FastError {
-    float square, product, least;
-};
-
 // Twice that bound, rounded up: two values that differ by more are in the right order.
 __device__ __forceinline__ float twice_error(const FastError& error, const PassCounters* counters,
                                              float norm) {
     const float widest = __uint_as_float(counters->widest);
     return 2.02f * (error.square * (0.5f * widest * widest) + error.product * (norm * widest) +
                     error.least * (1.0f + widest));
-}
-
-// Norms are rounded up by more than their own error.
-__device__ __forceinline__ float norm_above(double square) { return float(sqrt(square) * (1.0 + 0x1p-18)); }
-
-// Rounds to float16, and sets what that leaves.
-__device__ __forceinline__ __half round_half(double value, double& rest) {
-    const __half found = __float2half(float(value));
-    rest = value - double(__half2float(found));
-    return found;
 }
 
 // Where the numbers of centres go.
