@@ -31,7 +31,9 @@ predicted mean = {predicted mean:.1%} | predicted worst = {predicted worst:.1%}
 What is lost without one of the kernels:
 
 [without]
-without = {kernel} | mean loss = {mean:.2%} | worst = {worst:.1%}
+without = {kernel} | best mean = {best[mean]:.2%} | worst = {best[worst]:.0%} |
+tuned mean = {tuned[mean]:.2%} | tuned worst = {tuned[worst]:.0%} | predicted mean = {predicted[mean]:.2%} |
+predicted worst = {predicted[worst]:.0%}
 """
 
 
@@ -41,9 +43,8 @@ def main() -> None:
     options = parser.parse_args()
     rows = list(choice_gpu.measure(choice_gpu.made(list(FAMILIES)), SECONDS, choice_gpu.Peer()))
     gpu, constants = _cuda.device_info(), _cuda.constants()
-    stored = [choice_gpu.packed(row) for row in rows]
-    summary = choice_gpu.summarise(rows, verbose=False)
-    report.write(options.out, SECTIONS, gpu=gpu, constants=constants, **summary, rows=stored)
+    found = choice_gpu.summary_of(rows, constants, verbose=False)
+    report.write(options.out, SECTIONS, gpu=gpu, constants=constants, **found)
 
 
 if __name__ == "__main__":
