@@ -168,7 +168,7 @@ class DeviceEdgeRows:
     def __init__(self, edges: _cuda.Edges) -> None:
         self._edges = edges
         self.starts, self._near_sources, self._near_weights = edges.rows()
-        self.weighted = edges.weighted
+        self.weighted, self.gpu = edges.weighted, edges.device
         self._host: HostEdgeRows | None = None
 
     def on_host(self) -> HostEdgeRows:
@@ -186,10 +186,10 @@ class DeviceEdgeRows:
         return self.on_host().weights
 
     def sources_near(self, gpu: int) -> Any:
-        return self._near_sources if gpu == self._edges.device else self.sources
+        return self._near_sources if gpu == self.gpu else self.sources
 
     def shares_near(self, gpu: int) -> Shares | None:
-        return Shares(self._edges) if gpu == self._edges.device else None
+        return Shares(self._edges) if gpu == self.gpu else None
 
     def count_sources(self, n: int, threads: int) -> Indices:
         return self._edges.count_sources()

@@ -30,6 +30,10 @@ class EdgeRows(Protocol):
     starts: Indices
 
     @property
+    def gpu(self) -> int | None:
+        """The GPU that has them; None if they are in main memory alone."""
+
+    @property
     def weighted(self) -> bool:
         """Whether there are weights; else all are 1."""
 
@@ -137,6 +141,7 @@ class HostEdgeRows:
     starts: Indices
     sources: NDArray[np.int32]
     weights: Vector | None
+    gpu: None = None
 
     @property
     def weighted(self) -> bool:

@@ -12,7 +12,8 @@ from devices import IS_EMULATED, few, on_device, sized
 from devices import gpu as mark_gpu
 
 from bmrm.errors import DataError, DeviceMemoryError, ParameterError
-from bmrm.graph import Graph, device_edges, graph, hits, pagerank, random_walk, read_graph
+from bmrm.graph import Graph, device_edges, hits, pagerank, random_walk, read_graph
+from bmrm.graph.backends import gpu
 from bmrm.matrix.gpu import work
 
 pytestmark = mark_gpu
@@ -240,10 +241,20 @@ def test_edges_leave_the_gpu_when_matrices_need_the_room(weighted):
     np.testing.assert_array_equal(again.edges_by_target[1], found.edges_by_target[1])
 
 
+def test_edges_leave_the_gpu_when_it_is_too_full(monkeypatch):
+    found = Graph(listed(16), device="cuda")
+    whole = pagerank(found, device="cuda")
+    found = Graph(listed(16), device="cuda")
+    room = gpu.import_cuda().predict_walk_bytes(found.n_nodes, 1, gpu.MAX_IMAGES)
+    monkeypatch.setattr(gpu, "usable_bytes", lambda *_: room + 6 * found.n_edges)
+    again = pagerank(found, device="cuda")
+    assert found.rows.gpu is None
+    assert abs(whole.scores - again.scores).sum() <= 2e-8
+
+
 def test_a_graph_on_a_gpu_serves_the_cpu():
     source, target = listed(15)
     found, here = Graph((source, target), device="cuda"), Graph((source, target), device="cpu")
     assert pagerank(found, device="cpu").scores.tobytes() == pagerank(here, device="cpu").scores.tobytes()
     assert (found.to_scipy() != here.to_scipy()).nnz == 0
     assert found.undirected().n_edges == here.undirected().n_edges
-    assert graph.Graph is Graph

@@ -247,7 +247,8 @@ class GpuTransitions:
         spare = cuda.predict_walk_bytes(self.n_own, columns, MAX_IMAGES, self.n)
         plan = "split" if columns > 1 else None
         exact_bytes, light_bytes = (format_bytes(self._edges, kind) for kind in (np.float64, np.float32))
-        if light_bytes + exact_bytes + spare > usable_bytes(self._device, self._limit):
+        needed = light_bytes + exact_bytes + spare
+        if self.graph.rows.gpu is not None and needed > usable_bytes(self._device, self._limit):
             self.graph.leave_gpu()
             self._edges, _ = self._matrix()
         left = usable_bytes(self._device, self._limit) - spare - exact_bytes
