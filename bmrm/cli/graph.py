@@ -59,7 +59,14 @@ def graph(argv: Sequence[str], interrupts: CommandInterrupts, group: Group | Non
 
     step = reading_step(options.edges, afterwards="building the graph")
     with interrupts.opened(), showing(options, step), reading(options.edges):
-        found = read_graph(options.edges, **_read_options(options), cache=options.cache, comm=group)
+        found = read_graph(
+            options.edges,
+            **_read_options(options),
+            cache=options.cache,
+            comm=group,
+            device=options.device,
+            gpu_mem=options.gpu_mem,
+        )
     code = _TASKS[options.task](options, found, group)
     if not options.json and is_first(group):
         from bmrm.base.progress import print_notice

@@ -277,6 +277,10 @@ BB_API bb_status bb_last_times(bb_matrix* matrix, bb_times* times);
 
 // Copies bytes between any two addresses, either, and waits.
 BB_API bb_status bb_copy(int32_t device, void* to, const void* from, int64_t bytes);
+// Copies every `step`-th element of an array on the device to the host, and waits.
+// from: the first element; count: the number of elements copied; bytes: of an element; to: where they go.
+BB_API bb_status bb_copy_steps(int32_t device, const void* from, int64_t step, int64_t count, int32_t bytes,
+                               void* to);
 // Times a product with vectors on the device, by replaying a graph of `repeats` products between two events.
 // columns: of its vectors; seconds: is set to those per product.
 BB_API bb_status bb_time(bb_matrix* matrix, bb_operator op, int32_t columns, int32_t repeats,

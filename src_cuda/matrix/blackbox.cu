@@ -285,6 +285,20 @@ bb_status bb_copy(int32_t device, void* to, const void* from, int64_t bytes) {
     });
 }
 
+bb_status bb_copy_steps(int32_t device, const void* from, int64_t step, int64_t count, int32_t bytes,
+                        void* to) {
+    return guarded([&] {
+        const OnDevice scope(device);
+        if (count == 0) return;
+        const size_t each = size_t(bytes);
+        if (step == 1)
+            BB_CHECK(cudaMemcpy(to, from, size_t(count) * each, cudaMemcpyDeviceToHost));
+        else
+            BB_CHECK(cudaMemcpy2D(to, each, from, size_t(step) * each, each, size_t(count),
+                                  cudaMemcpyDeviceToHost));
+    });
+}
+
 bb_status bb_time(bb_matrix* matrix, bb_operator op, int32_t columns, int32_t repeats, double* seconds) {
     return on_matrix(matrix, [&] {
         expect_ready(matrix);
