@@ -245,8 +245,10 @@ def test_edges_leave_the_gpu_when_it_is_too_full(monkeypatch):
     found = Graph(listed(16), device="cuda")
     whole = pagerank(found, device="cuda")
     found = Graph(listed(16), device="cuda")
-    room = gpu.import_cuda().predict_walk_bytes(found.n_nodes, 1, gpu.MAX_IMAGES)
-    monkeypatch.setattr(gpu, "usable_bytes", lambda *_: room + 6 * found.n_edges)
+    cuda, n = gpu.import_cuda(), found.n_nodes
+    matrices = 2 * cuda.Matrix.predict_format(n, n, found.n_edges, 0, transpose=False)
+    room = cuda.predict_walk_bytes(n, 1, gpu.MAX_IMAGES) + matrices - 1
+    monkeypatch.setattr(gpu, "usable_bytes", lambda *_: room)
     again = pagerank(found, device="cuda")
     assert found.rows.gpu is None
     assert abs(whole.scores - again.scores).sum() <= 2e-8
