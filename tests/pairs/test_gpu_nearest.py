@@ -97,6 +97,9 @@ def test_points_that_are_on_the_gpu(dtype):
 def test_points_of_other_types_on_either_side():
     x, y = make("uniform", N, 4).astype(np.float32), make("uniform", N, 4, 1)
     check(3, x, y, given=(Points(on_device(x)), Points(y, device="cuda")))
+    check(3, x, y)
+    check(3, y, x, metric="cosine")
+    check(3, x[:, ::-1])  # not contiguous
     box = [1.0, 0.0, 0.3, 0.0]
     check(3, x, y, box=box, given=(Points(on_device(x), box=box), Points(y, box=box, device="cuda")))
 

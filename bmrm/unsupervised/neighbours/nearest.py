@@ -110,7 +110,7 @@ class NearestNeighbors(RowEstimator):
         """
         check_choice("metric", self.metric, METRICS)
         parse_device(self.device)
-        self._fit_X = read_rows("x", np.array(require_dense(read_new_rows(X))[:]))
+        self._fit_X = read_rows("x", np.array(require_dense(read_new_rows(X))[:], np.float64))
         read_box(self.box, self._fit_X.shape[1])
         self.n_samples_fit_, self.n_features_in_ = self._fit_X.shape
         self.effective_metric_ = self.metric
