@@ -57,7 +57,7 @@ class Shard(Dataset):
         As for `Dataset`.
     threads : int, optional
         Default: the cores that this rank does not share with other ranks.
-    gpu_mem : int or str, optional
+    gpu_mem, cpu_share
         As for `Dataset`, per rank.
     weights : {"replicated", "owned", "auto"}, default "replicated"
         Whether every rank keeps all weights, or each owns a run of columns, as in a PETSc vector. With
@@ -105,6 +105,7 @@ class Shard(Dataset):
         threads: int | None = None,
         tol: float = DEFAULT_TOL,
         gpu_mem: int | str | None = None,
+        cpu_share: float | None = None,
         weights: str = "replicated",
     ) -> None:
         group = self.group = group_of(comm)
@@ -140,7 +141,8 @@ class Shard(Dataset):
         with group.together():
             threads = min(group.cores, default_threads(size)) if threads is None else threads
             where = _choose_gpu(device, sum(sizes) // group.size, group.number)
-            given: dict[str, Any] = {"dtype": dtype, "threads": threads, "tol": tol, "gpu_mem": gpu_mem}
+            given: dict[str, Any] = {"dtype": dtype, "threads": threads, "tol": tol}
+            given |= {"gpu_mem": gpu_mem, "cpu_share": cpu_share}
             super().__init__(found, device=where, **given)
         on_gpu = group.everyones(self.device != "cpu")
         if any(on_gpu) and not all(on_gpu):  # the X of some rank did not fit: all ranks use a GPU, or none

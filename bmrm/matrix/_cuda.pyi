@@ -74,6 +74,7 @@ class Matrix(_ResidentMatrix):
         spare: int = 0,
         finite: bool = False,
     ) -> None: ...
+    def keep_on_host(self, count: int, X: Csr | None = None) -> None: ...
     @staticmethod
     def from_dense(
         array: _Array,
