@@ -2,9 +2,10 @@
 
     python -m benchmarks.gpu.both_devices [--dense-mb 4096] [--rows 1000000] [--out FILE]
 
-Dense rows of 256 features, and sparse ones of 64 values in 50,000 columns, all float32. `gpu_mem` is half of what X
-takes, with the vectors of a solve. For each: blocks, the two products (replayed graphs), and a solve with the hinge
-at lam = 1e-4, to a certified relative gap of 1e-3 (second runs count), with `cpu_share=0` and by default.
+Dense rows of 256 features, and sparse ones of 64 values in 50,000 columns, all float32. `gpu_mem` is half of
+what X takes, with the vectors of a solve. For each: blocks, the two products (replayed graphs), and a solve
+with the hinge at lam = 1e-4, to a certified relative gap of 1e-3 (second runs count), with `cpu_share=0` and
+by default.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ LEAST = 2.0  # times the speed of streaming alone
 SECTIONS = """
 ## Rows that do not fit, on both devices
 
-{gpu} and {cores} cores. The GPU may hold half of X, in float32; `gpu_mem` counts the vectors of a solve too. Alone:
-all other rows stream, `cpu_share=0`. Both: the CPU has its share of them, by the measured rates. Solves are of the
-hinge, lam 1e-4, to a relative gap of 1e-3; {agree:all certificates agree with each other/certificates contradict}.
+{gpu} and {cores} cores. The GPU may hold half of X, in float32; `gpu_mem` counts the vectors of a solve too.
+Alone: all other rows stream, `cpu_share=0`. Both: the CPU has its share of them, by the measured rates.
+Solves are of the hinge, lam 1e-4, to a relative gap of 1e-3;
+{agree:all certificates agree with each other/certificates contradict}.
 
 [rows]
 rows = {kind} | MB = {bytes:.0f MB} | blocks that do not fit, of the CPU = {streamed}, {on_cpu} |

@@ -60,8 +60,10 @@ cdef class _Described(_OnDevice):
 
     @property
     def host_bytes(self):
-        """Bytes of pinned host memory from which blocks of rows stream."""
-        return self._info().host_bytes
+        """Bytes of host memory for blocks of rows: pinned ones that stream, and those of the CPU."""
+        # The CPU reads dense rows where they would stream from.
+        rows = [] if self._dense else self._host_matrices or []
+        return self._info().host_bytes + sum(each.nbytes for each in rows)
 
     @property
     def bytes_left(self):

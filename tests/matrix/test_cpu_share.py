@@ -118,6 +118,25 @@ def test_rows_of_the_cpu_are_not_rebuilt_on_the_device():
 
 
 @gpu
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_the_rows_of_the_cpu_are_named_and_counted(kind):
+    matrix, alone = matrix_of(KINDS[kind](), 8), matrix_of(KINDS[kind](), 0)
+    assert cpu_share.split_text(alone) == ""
+    assert cpu_share.split_text(matrix).startswith("the CPU computes")
+    assert "stay in main memory for the CPU" in matrix.explain()
+    assert matrix.host_bytes > 0
+    assert kind == "sparse" or matrix.host_bytes == alone.host_bytes
+
+
+@gpu
+def test_x_dx_of_dense_rows_has_those_of_the_cpu():
+    X, s = dense_rows(), np.random.default_rng(6).random(ROWS)
+    found = matrix_of(X, 4, memory_limit=limit_of(X) + (1 << 27), spare=1 << 27)
+    exact = as_float64(X)
+    np.testing.assert_allclose(found.weighted_gram(s), exact.T @ (s[:, None] * exact), rtol=1e-9, atol=1e-6)
+
+
+@gpu
 def test_blocks_that_do_not_stream_are_refused():
     with pytest.raises(ParameterError, match="count"):
         cuda.Matrix.from_dense(dense_rows()).keep_on_host(1)

@@ -94,7 +94,7 @@ def split_text(matrix: Any) -> str:
 
     Rows are among those of this process.
     """
-    blocks = matrix.report()["blocks"] if matrix.host_bytes else []
+    blocks = matrix.report()["blocks"]
     some = [block for block in blocks if block["on_host"]]
     if not some:
         return ""
