@@ -81,7 +81,7 @@ def measured(X: Any, y: Any, gpu_mem: int, cpu_share: float | None) -> dict[str,
         "objective": result.objective,
         "lower_bound": result.lower_bound,
         "split": result.split,
-        "blocks": data.matrix.report()["blocks"],
+        "blocks": data.matrix.row_blocks,
     }
 
 

@@ -136,7 +136,9 @@ cdef class _Described(_OnDevice):
         check(bb_get_blocks(self._get(), found.data(), found.size()))
         return found
 
-    cdef list _block_reports(self):
+    @property
+    def row_blocks(self):
+        """The blocks of rows, as `report` has them."""
         cdef vector[bb_block] found = self._blocks()
         return [_block_to(&found[k], self._transpose) for k in range(found.size())]
 
@@ -169,7 +171,7 @@ cdef class _Described(_OnDevice):
             "prepare_seconds": info.prepare_seconds,
             "device": device_info(self._device),
             "constants": constants(self._device),
-            "blocks": self._block_reports(),
+            "blocks": self.row_blocks,
             "normal": self._operator_report(BB_NORMAL),
             "transposed": self._operator_report(BB_TRANSPOSED) if self._transpose else None,
         }

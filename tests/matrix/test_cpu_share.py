@@ -71,7 +71,7 @@ KINDS = {
 def test_products_of_both_devices(kind, share):
     X, rng = KINDS[kind](), np.random.default_rng(2)
     matrix, exact = matrix_of(X, share), as_float64(X)
-    blocks = matrix.report()["blocks"]
+    blocks = matrix.row_blocks
     streamed = [block for block in blocks if block["streams"]]
     assert len(streamed) > 2
     assert sum(block["on_host"] for block in blocks) == share * len(streamed) // 8
@@ -99,7 +99,7 @@ def test_the_same_split_gives_the_same_bits_for_any_number_of_threads(kind):
     matrices = [matrix_of(X, 5, threads=threads) for threads in (1, 3)]
     assert len({m.rmatvec(r).tobytes() + m.matvec(w).tobytes() for m in matrices}) == 1
     alone, none = matrix_of(X, 0), matrix_of(X, 0)
-    assert not any(block["on_host"] for block in none.report()["blocks"])
+    assert not any(block["on_host"] for block in none.row_blocks)
     assert alone.rmatvec(r).tobytes() == none.rmatvec(r).tobytes()
 
 
@@ -173,7 +173,7 @@ def test_the_share_follows_from_measured_rates(monkeypatch):
     for cpu, share in ((4.0, 4), (1.0, 6), (4 / 7, 7), (29.0, 0)):  # a value is four bytes on the bus
         rates["cpu"] = cpu
         matrix = matrix_of(X, 0)
-        blocks = [block for block in matrix.report()["blocks"] if block["streams"]]
+        blocks = [block for block in matrix.row_blocks if block["streams"]]
         assert cpu_share.measured_share(matrix, blocks) == share
 
 

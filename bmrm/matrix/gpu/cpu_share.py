@@ -71,9 +71,9 @@ def parse_share(share: Any) -> int | None:
 
 def share_with_cpu(matrix: Any, X: Any, share: int | None) -> None:
     """Keep rows of a matrix on a GPU for the CPU, if some stream; ``share`` is that of `parse_share`."""
-    blocks = [block for block in matrix.report()["blocks"] if block["streams"]]
-    if not blocks or share == 0:
+    if share == 0 or not matrix.host_bytes:
         return
+    blocks = [block for block in matrix.row_blocks if block["streams"]]
     if share is None:
         share = measured_share(matrix, blocks)
     count = share * len(blocks) // EIGHTHS
@@ -94,7 +94,7 @@ def split_text(matrix: Any) -> str:
 
     Rows are among those of this process.
     """
-    blocks = matrix.report()["blocks"]
+    blocks = matrix.row_blocks if matrix.host_bytes else []
     some = [block for block in blocks if block["on_host"]]
     if not some:
         return ""
@@ -122,7 +122,7 @@ def bus_time(matrix: _cuda.Matrix) -> float:
         limit = size // BUS_RATIO + BUS_SPARE
         options = {"device": device["id"], "memory_limit": limit, "spare": BUS_SPARE}
         sample = import_cuda().Matrix.from_dense(rows, **options)
-        copied: int = sum(block["copied"]["normal"] for block in sample.report()["blocks"])
+        copied: int = sum(block["copied"]["normal"] for block in sample.row_blocks)
         return float(sample.time("normal", repeats=REPEATS)) / copied
 
     return cache.known_time(device["name"], "a byte of rows that stream", measure)
