@@ -2,7 +2,9 @@
 // main memory (src_cuda/matrix/host_rows.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "cpu/matrix.h"
