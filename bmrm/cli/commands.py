@@ -67,6 +67,16 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
+def _cpu_share(text: str) -> float:
+    from bmrm.matrix.gpu.cpu_share import parse_share
+
+    try:
+        parse_share(float(text))
+        return float(text)
+    except (ValueError, ParameterError):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected eighths from 0 to 1") from None
+
+
 def _gpu_mem(text: str) -> int | None:
     from bmrm.matrix.gpu.memory import parse_memory_size
 
@@ -138,6 +148,13 @@ GPU_MEM = Option(
     "GPU memory to use, such as 8G or 500M; other rows are streamed (default: all that is free)",
     "SIZE",
     type=_gpu_mem,
+)
+
+CPU_SHARE = Option(
+    "--cpu-share",
+    "share of the streamed rows that the CPU takes, in eighths, such as 0.5 (default: as measured)",
+    "K",
+    type=_cpu_share,
 )
 
 MACHINE = (
@@ -279,6 +296,7 @@ _DATA = (
     ),
     Option("--device", "where to train", "auto|cpu|cuda|cuda:N", type=device),
     GPU_MEM,
+    CPU_SHARE,
     Option(
         "--dtype",
         "type of the stored values; auto: float32 if that is accurate enough",
