@@ -77,6 +77,8 @@ class Result(Answer):
         The type in which the values of a file were read; None if X was not read from a file.
     storage : {"sparse", "dense"}, or None
         How the rows of a text were stored; None if X was not read from text.
+    split : str
+        Which rows the CPU computed while the GPU worked on the others; empty if it had none.
     rounding : float
         How far ``objective`` and ``lower_bound`` have been moved apart, so that they hold for the numbers of
         the file, of which ``stored`` has rounded some; see `bmrm.solve`.
@@ -125,6 +127,7 @@ class Result(Answer):
     rounding: float = 0.0
     text_checksum: str | None = None
     storage: str | None = None
+    split: str = ""
     origin: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

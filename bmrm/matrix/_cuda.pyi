@@ -74,6 +74,9 @@ class Matrix(_ResidentMatrix):
         spare: int = 0,
         finite: bool = False,
     ) -> None: ...
+    @property
+    def row_blocks(self) -> list[dict[str, Any]]: ...
+    def keep_on_host(self, count: int, X: Csr | None = None) -> None: ...
     @staticmethod
     def from_dense(
         array: _Array,

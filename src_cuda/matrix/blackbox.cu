@@ -135,6 +135,13 @@ bb_status bb_finish(bb_matrix* matrix) {
     });
 }
 
+bb_status bb_keep_on_host(bb_matrix* matrix, int32_t count, const bb_host_rows* rows) {
+    return on_matrix(matrix, [&] {
+        expect_ready(matrix);
+        matrix->keep_on_host(count, *rows);
+    });
+}
+
 void bb_destroy(bb_matrix* matrix) {
     // In a forked child there is nothing to free: the parent owns it all.
     if (matrix && getpid() == matrix->process) {
