@@ -39,9 +39,10 @@ NAVIGATION = (
 """Pages whose lists of links are chapters of the site."""
 
 WINGS = {
-    "bmrm": "",
-    "bmrm.estimators": "sklearn",
     "bmrm.graph": "",
+    "bmrm": "",
+    "bmrm.unsupervised": "",
+    "bmrm.estimators": "sklearn",
     "bmrm.reductions": "",
     "bmrm.pairs": "",
     "bmrm.losses": "",

@@ -35,7 +35,8 @@ PAGES = {  # file, title and the results in it
     ),
     "products": (
         "Products with a matrix",
-        "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu petsc_bridge petsc_mat petsc_mat_gpu",
+        "spmv_cpu choice_cpu spmv_gpu bounds_gpu choice_gpu choice_families petsc_bridge petsc_mat "
+        "petsc_mat_gpu",
     ),
     "graphs": ("Graphs", "graph graph_gpu"),
     "estimators": (
@@ -44,7 +45,8 @@ PAGES = {  # file, title and the results in it
     ),
     "pairs": (
         "Pairs of points",
-        "pairs_cpu pairs_shapes pairs_gpu pairs_shapes_gpu pairs_nearest pairs_kde pairs_statistics",
+        "pairs_cpu pairs_shapes pairs_gpu pairs_shapes_gpu pairs_paper pairs_nearest pairs_nearest_gpu "
+        "pairs_kde pairs_statistics pairs_statistics_gpu",
     ),
     "reductions": (
         "Row functions and the choice of a device",
