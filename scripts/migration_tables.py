@@ -236,10 +236,12 @@ def peer_table(program: str, peers: tuple[Peer, ...]) -> str:
     return table([program, "loss here", "lambda", "margins here"], rows)
 
 
-def call_table(program: str, calls: tuple[Call, ...]) -> str:
-    """Return the table of a program's calls."""
-    rows = [[f"`{call.theirs}`", f"`{call.ours}`", call.note] for call in calls]
-    return table([program, "here", "note"], rows)
+def call_list(calls: tuple[Call, ...]) -> str:
+    """Return the list of a program's calls, each above ours: beside it most pages have no room."""
+    items = [
+        [f"- `{call.theirs}`", f"  `{call.ours}`", *([f"  {call.note}"] * bool(call.note))] for call in calls
+    ]
+    return "\n".join("\\\n".join(lines) for lines in items) + "\n"
 
 
 def _named(text: str) -> str:
@@ -256,13 +258,13 @@ TABLES = {
     "liblinear": liblinear_table,
     "svm_perf": lambda: peer_table("svm_perf", SVM_PERF),
     "r": lambda: peer_table("R", R_BMRM),
-    "networkx": lambda: call_table("NetworkX", NETWORKX),
-    "igraph": lambda: call_table("igraph", IGRAPH),
-    "sklearn": lambda: call_table("scikit-learn", SKLEARN),
-    "scipy": lambda: call_table("SciPy", SCIPY),
-    "corrfunc": lambda: call_table("Corrfunc", CORRFUNC),
-    "keops": lambda: call_table("KeOps", KEOPS),
-    "faiss": lambda: call_table("FAISS", FAISS),
+    "networkx": lambda: call_list(NETWORKX),
+    "igraph": lambda: call_list(IGRAPH),
+    "sklearn": lambda: call_list(SKLEARN),
+    "scipy": lambda: call_list(SCIPY),
+    "corrfunc": lambda: call_list(CORRFUNC),
+    "keops": lambda: call_list(KEOPS),
+    "faiss": lambda: call_list(FAISS),
 }
 
 

@@ -2,9 +2,9 @@
 
 python scripts/screenshots.py [FOLDER]
 
-Each picture has a page four times: 1280 and 420 pixels wide, light and dark. A page that scrolls sideways, or has
-something that is cut off, is reported, and the exit code is then 1; tables and blocks of code may scroll. Chromium
-shows the pages from a server of this process. Without Chromium nothing is done, which a line says.
+Each picture has a page four times: 1280 and 420 pixels wide, light and dark. A page that scrolls sideways, or
+has something that is cut off, is reported, and the exit code is then 1; tables and blocks of code may scroll.
+Chromium shows the pages from a server of this process. Without Chromium a line says so, and that is all.
 """
 
 from __future__ import annotations
