@@ -275,9 +275,7 @@ class _PrintCompletion(argparse.Action):
         try:
             print(completion_script(parser, shell), end="")
         except ImportError:
-            raise ParameterError(
-                "--print-completion: needs the package shtab (pip install bmrm[cli])"
-            ) from None
+            raise ParameterError("--print-completion: needs the package shtab (the extra `cli`)") from None
         parser.exit()
 
 
