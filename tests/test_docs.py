@@ -50,8 +50,6 @@ COMMANDS = {
 }
 COMMANDS["bmrm"] = front.main
 LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]+))?\)")
-NOT_YET_MARKED = {"design.md", "formats.md", "multiclass.md", "passes.md", "pca.md"}
-"""Pages with ratios in prose that no mark follows (`benchmarks/tables/marks.py`); all others are complete."""
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -166,7 +164,7 @@ def test_marked_figures_are_what_the_results_say_and_ratios_are_marked(tables, p
     text, marks = page.read_text(), importlib.import_module("benchmarks.tables.marks")
     assert marks.faults(text, tables.load) == []
     if page.parent.name != "performance":  # those pages are made of results
-        assert bool(marks.unmarked(text)) == (page.name in NOT_YET_MARKED)
+        assert marks.unmarked(text) == []
 
 
 def test_the_tables_of_losses_are_what_the_losses_say(monkeypatch):
