@@ -212,8 +212,8 @@ NEAR_PAIR_SECONDS = {True: (1e-10, 1e-11), False: (2e-10, 1.5e-10)}
 GPU_NEAR_PAIR_SECONDS = {True: (2.6e-12, 7e-15), False: (1.8e-12, 7.7e-13)}
 """The same on an NVIDIA H200: by tensor cores, and in float64 (benchmarks/results/pairs_nearest_gpu.json)."""
 
-GPU_TREE_SECONDS = (2e-8, 1.7)
-"""Time of a row by a tree there, as `NEAR_SECONDS`; from numbers of boxes that rows visit."""
+GPU_TREE_SECONDS = (3e-8, 1.26)
+"""Time of a row by a tree there, as `NEAR_SECONDS` (the same results)."""
 
 MAX_TREE_AXES, MAX_TREE_NEIGHBOURS, MIN_TREE_ROWS, MIN_TREE_POINTS = 6, 128, 128, 512
 """For what there is a tree (``src_cuda/pairs/near_tree.h``)."""

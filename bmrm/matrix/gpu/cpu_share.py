@@ -1,9 +1,12 @@
 """Which rows that do not fit on a GPU stay in main memory, where the CPU computes their products meanwhile.
 
 Of the blocks that stream, the CPU gets a share in eighths, rounded down, and so is the number of blocks. It
-follows from two times per stored value, of a product on all cores and of the bus, which are measured once per
+follows from two times per value, of a product on all cores and of the bus, which are measured once per
 machine and kept (`bmrm.matrix.gpu.cache`); the number of threads of a call changes neither the split nor any
 bit. If the CPU would save less than an eighth, all blocks stream.
+
+Sparse rows stream unless a share is asked for: the time of their products on a CPU depends on where their
+columns are, and X' r took longer than streaming (benchmarks/results/both_devices.json).
 """
 
 from __future__ import annotations
@@ -34,12 +37,6 @@ EIGHTHS = 8
 
 DENSE_ROWS, DENSE_COLUMNS = 1 << 17, 256
 """The size of dense rows whose products are timed: 128 MiB as float32, more than most caches."""
-
-SPARSE_ROWS, SPARSE_STORED = 1 << 18, 64
-"""The number of sparse rows, and of values in each."""
-
-NARROW, WIDE = 1 << 16, 1 << 21
-"""Columns of sparse rows that are timed: vectors that fit into a cache of a core, and that do not."""
 
 BUS_PART = 512
 """The rows whose stream is timed take 1/512 of a device's memory: on one of 80 GB, blocks of 5 MB."""
@@ -75,7 +72,7 @@ def share_with_cpu(matrix: Any, X: Any, share: int | None) -> None:
         return
     blocks = [block for block in matrix.row_blocks if block["streams"]]
     if share is None:
-        share = measured_share(matrix, blocks)
+        share = measured_share(matrix, blocks) if matrix.is_dense else 0
     count = share * len(blocks) // EIGHTHS
     count = min(count, _last_run(blocks))
     if not count:
@@ -129,18 +126,17 @@ def bus_time(matrix: _cuda.Matrix) -> float:
 
 
 def cpu_time(matrix: _cuda.Matrix) -> float:
-    """Return the seconds per stored value of a product of like rows on all cores, as measured."""
-    cores, value_bytes = usable_cores(), 0 if matrix.dtype is None else matrix.dtype.itemsize
-    columns = NARROW if matrix.shape[1] <= NARROW else WIDE
-    form = "dense rows" if matrix.is_dense else f"sparse rows, {columns} columns"
+    """Return the seconds per value of a product of dense rows on all cores, as measured."""
+    cores, dtype = usable_cores(), np.dtype(matrix.dtype)
 
     def measure() -> float:
-        X = _dense(value_bytes, cores) if matrix.is_dense else _sparse(columns, value_bytes, cores)
+        values = np.ones((DENSE_ROWS, DENSE_COLUMNS), dtype)
+        X = _cpu.Matrix.from_dense(values, threads=cores)
         w, r = np.ones(X.shape[1]), np.ones(X.shape[0])
         _seconds(X, w, r)
         return min(_seconds(X, w, r) for _ in range(REPEATS)) / (2 * X.nnz)
 
-    return cache.known_time(cache.cpu_name(), f"{form}, {value_bytes} bytes, {cores} cores", measure)
+    return cache.known_time(cache.cpu_name(), f"dense rows, {dtype.itemsize} bytes, {cores} cores", measure)
 
 
 def _last_run(blocks: Sequence[Mapping[str, Any]]) -> int:
@@ -149,19 +145,6 @@ def _last_run(blocks: Sequence[Mapping[str, Any]]) -> int:
     while run < len(blocks) and blocks[-run]["first"] == blocks[-run - 1]["first"] + blocks[-run - 1]["rows"]:
         run += 1
     return run
-
-
-def _dense(value_bytes: int, threads: int) -> _cpu.Matrix:
-    values = np.ones((DENSE_ROWS, DENSE_COLUMNS), f"f{value_bytes or 4}")
-    return _cpu.Matrix.from_dense(values, threads=threads)
-
-
-def _sparse(columns: int, value_bytes: int, threads: int) -> _cpu.Matrix:
-    stored = SPARSE_ROWS * SPARSE_STORED
-    places = np.random.default_rng(0).integers(0, columns, stored, np.int32)
-    values = np.arange(1, stored + 1, dtype=f"f{value_bytes}") if value_bytes else None
-    indptr = np.arange(0, stored + 1, SPARSE_STORED)
-    return _cpu.Matrix(indptr, places, values, (SPARSE_ROWS, columns), threads=threads)
 
 
 def _seconds(X: _cpu.Matrix, w: Vector, r: Vector) -> float:
