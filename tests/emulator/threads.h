@@ -84,8 +84,7 @@ void enter();
 
 // Returns where the current thread goes on; one that begins does so at the end of its stack.
 inline void* place_to_go_on() {
-    if (!current->stack_pointer)
-        current->stack_pointer = first_stack_pointer(current->stack, kStack, &enter);
+    if (!current->stack_pointer) current->stack_pointer = first_stack_pointer(current->stack, kStack, &enter);
     return current->stack_pointer;
 }
 
