@@ -2,7 +2,6 @@
 """Reductions against NumPy in float64, and compiled code against the plain loop."""
 
 import copy
-import json
 import pickle
 import subprocess
 import sys
@@ -493,25 +492,3 @@ def test_division_and_remainder_are_those_of_python():
         assert zero.fd.tolist()[:2] == [inf, -inf]
         assert np.isnan(zero.fd[2])
         assert np.isnan(zero.fm).all()
-
-
-def test_the_figures_of_the_page_are_what_the_results_say():
-    root = Path(__file__).parents[2]
-    text = " ".join((root / "docs" / "passes.md").read_text().split())
-    rows_ = json.loads((root / "benchmarks" / "results" / "reductions_cpu.json").read_text())["rows"]
-
-    def ratios(peer, *, slow):
-        of = [
-            row["seconds"]
-            for row in rows_
-            if (row["program"] in ("histogram", "sums by memberships")) == slow
-        ]
-        return [seconds["ours"] / seconds[peer] for seconds in of]
-
-    numba, numpy_ = ratios("numba", slow=False), [r for slow in (0, 1) for r in ratios("numpy", slow=slow)]
-    assert f"took {min(numba):.2f} to {max(numba):.2f} times the processor time of Numba's" in text
-    assert f"took up to {max(ratios('numba', slow=True)):.2f} times as long" in text
-    assert f"and {min(numpy_):.2f} to {max(numpy_):.2f} times NumPy's" in text
-    for peer, words in (("ours", "Compiling took"), ("numba", "and with Numba")):
-        spent = [row["compile_seconds"][peer] for row in rows_]
-        assert f"{words} {min(spent):.2f} to {max(spent):.2f} s" in text
