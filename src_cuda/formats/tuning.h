@@ -104,15 +104,15 @@ constexpr double kBusBytes = 25e9;    // bytes/s of a copy from pinned memory; o
 constexpr double kCacheShare = 0.628;  // share of L2 that a working set may fill and still be read from it
 constexpr double kCacheSpeed = 1.76;   // bandwidth of L2, relative to that of memory
 constexpr double kSectorBytes = 32;    // minimum bytes that a gather moves
-constexpr double kSectorSpeed = 1.41;  // bandwidth of gathered sectors from L2, relative to that of memory
+constexpr double kSectorSpeed = 1.55;  // bandwidth of gathered sectors from L2, relative to that of memory
 constexpr double kFirstLevelBytes = 94 << 10;  // L1 per multiprocessor that is left for gathers
 constexpr double kTiledLevelBytes = 16 << 10;  // ... besides a shared tile
-constexpr double kFirstLevelSpeed = 0.586;  // rate of gathers from L1, relative to those from shared memory
-constexpr double kLocalPower = 1.94;        // of the share of gathers near those of other rows
-constexpr double kOnesGathers = 0.71;       // time of gathers of sliced kernels without values, to others
-constexpr double kWriteShare = 0.63;        // rate of scattered writes, relative to gathers from L2
-constexpr double kFillSpeed = 5.39;         // rate of one asynchronous fill, relative to many plain ones
-constexpr double kOverlap = 0.524;          // share of the other costs that the greatest does not hide
+constexpr double kFirstLevelSpeed = 0.65;  // rate of gathers from L1, relative to those from shared memory
+constexpr double kLocalPower = 1.94;       // of the share of gathers near those of other rows
+constexpr double kOnesGathers = 0.71;      // time of gathers of sliced kernels without values, to others
+constexpr double kWriteShare = 0.63;       // rate of scattered writes, relative to gathers from L2
+constexpr double kFillSpeed = 5.39;        // rate of one asynchronous fill, relative to many plain ones
+constexpr double kOverlap = 0.524;         // share of the other costs that the greatest does not hide
 
 // --- prediction: kernels.  Latencies are seconds; shares are bandwidths relative to that of a plain read.
 constexpr double kBodyLatency = 0.958e-6;  // from the start of an empty kernel to its end

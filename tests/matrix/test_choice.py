@@ -393,13 +393,13 @@ def test_few_rows_among_empty_ones_keep_a_share_of_split_busy():
     assert apart > 3 * close
 
 
-def test_inputs_that_fit_the_l1_cache_cost_less():
+def test_inputs_that_fit_the_l1_cache_cost_no_gathers():
     rng = np.random.default_rng(13)
     lengths = np.full(100_000, 16)
     near, far = (csr(100_000, cols, lengths, rng) for cols in (20_000, 2_000_000))
     plan = Plan("subwarp", lanes=8)
     seconds = [cuda.predict(H200, CONSTANTS, statistics(X), plan) for X in (near, far)]
-    assert seconds[1] > 1.4 * seconds[0]
+    assert seconds[1] > 1.5 * seconds[0]
 
 
 def test_lists_of_different_lengths_are_refused():
