@@ -179,7 +179,23 @@ class Points:
             return self._rows[kind]
 
     def rows_on(self, number: int) -> Any:
-        """Return the points by rows on a GPU, copied there at the first call if they are not there."""
+        """Return the points by rows on a GPU, copied there at the first call if they are not there.
+
+        Parameters
+        ----------
+        number : int
+            The CUDA number of the GPU.
+
+        Returns
+        -------
+        bmrm.matrix._cuda.DenseRows
+            Shape (n, d), float32 or float64.
+
+        Raises
+        ------
+        DeviceMemoryError
+            If they do not fit there.
+        """
         rows = self.rows(self.real, True)
         with self._lock:
             if number not in self._rows_on:
