@@ -1,4 +1,4 @@
-"""Run README, and the commands of all pages, with the installed package, each page in an empty folder."""
+"""Run README, the tutorial and the commands of all pages by an installed package, each in an empty folder."""
 
 import contextlib
 import io
@@ -30,8 +30,8 @@ def main() -> None:
             contextlib.chdir(folder),
             contextlib.redirect_stdout(io.StringIO()),
         ):
-            # Pages of docs import packages that are not here.
-            commands += page_blocks.run_page(page, call, python=page.name == "README.md")
+            # Other pages import packages that are not here.
+            commands += page_blocks.run_page(page, call, python=page.name in ("README.md", "tutorial.md"))
     assert commands >= 20
     versions = f"Python {sys.version.split()[0]}, NumPy {np.__version__}, SciPy {scipy.__version__}"
     print(f"check-wheel: {versions}: README and {commands} commands ran")
